@@ -27,7 +27,7 @@ use crate::tree::{TreePart, TreeRun};
 use crate::wanted::Wanted;
 use esker_base::{Error, FileNumber, PartId, Result, SeqNo};
 use esker_iter::{Boundaries, CompactionFilter, LargeValues, Merge};
-use esker_sst::{InputReading, Pace, Warmth};
+use esker_sst::{InputReading, InputResidency, JobControl};
 use esker_strategy::{
     Busy, Class, CompactionPlan, InputPart, JobId, PlanInput, PlanKind, Reason, under_bytes,
 };
@@ -331,8 +331,10 @@ impl Store {
         // deleted, and from here on the parts hold them.
         keyspace.check_living()?;
         let deletes = deletes::of_parts(&runs.concat(), boundaries, &older)?;
-        let reading =
-            InputReading { pace: Arc::clone(job) as Arc<dyn Pace>, warmth: Arc::new(Warmth::default()) };
+        let reading = InputReading {
+            control: Arc::clone(job) as Arc<dyn JobControl>,
+            residency: Arc::new(InputResidency::default()),
+        };
         let sources = inputs.iter().zip(runs).map(|(input, mut parts)| {
             parts.retain(|part| !deletes::hide_all_of(&deletes, part, boundaries));
             let run = Arc::new(TreeRun::new(input.level, parts.into()));
@@ -358,7 +360,7 @@ impl Store {
             is_bottom: plan.bottom,
             hides_deleted: hides_deleted(plan, boundaries),
             relocation: (!relocation.victims.is_empty()).then_some(relocation),
-            heirs: Some(Heirs { files: &self.files, warmth: Arc::clone(&reading.warmth) }),
+            heirs: Some(Heirs { files: &self.files, warmth: Arc::clone(&reading.residency) }),
             older: self.older_than_output(keyspace, plan),
         };
         let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);

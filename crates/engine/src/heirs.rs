@@ -1,7 +1,7 @@
 //! Merges that hand on what of their inputs is in the cache, and flushes of what is read.
 //!
 //! The blocks that take the place of those that are resident go into the cache when they are written, as
-//! [`esker_sst::Heir`] says. Here is how the tables come to them: their file is known, with the home that
+//! [`esker_sst::CacheWarmer`] says. Here is how the tables come to them: their file is known, with the home that
 //! they were given, before the tree has it, and it is opened and its slots filled by the merge, so that the
 //! first lookup after the install finds everything as it was before.
 //!
@@ -23,21 +23,21 @@ use crate::store::Store;
 use crate::tree::{Access, TableFile, TableFiles};
 use esker_base::KeyspaceId;
 use esker_filter::watch::SAMPLE;
-use esker_sst::{Heir, Warmth};
+use esker_sst::{CacheWarmer, InputResidency};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the writers of a merge's tables need to hand blocks on.
 pub(crate) struct Heirs<'a> {
     pub(crate) files: &'a TableFiles,
-    pub(crate) warmth: Arc<Warmth>,
+    pub(crate) warmth: Arc<InputResidency>,
 }
 
 impl Heirs<'_> {
     /// Hands on the blocks of one table.
-    pub(crate) fn heir(&self, keyspace: KeyspaceId) -> Heir {
-        let heir = Heir::new(&self.files.tables, Some(self.files.watch_of(keyspace)), &self.warmth);
-        if self.files.are_mapped() { heir.of_mapped() } else { heir }
+    pub(crate) fn heir(&self, keyspace: KeyspaceId) -> CacheWarmer {
+        let heir = CacheWarmer::new(&self.files.tables, Some(self.files.watch_of(keyspace)), &self.warmth);
+        if self.files.are_mapped() { heir.for_mapped() } else { heir }
     }
 }
 
@@ -57,7 +57,7 @@ impl Store {
         let lookups = self.files.read_watch_of(keyspace.id).seen_lookups().present * SAMPLE;
         let reads = lookups + scans.short + scans.long;
         let new = reads.saturating_sub(keyspace.reads_at_flush.0.swap(reads, Ordering::Relaxed));
-        let warmth = || Arc::new(Warmth::of_memtables());
+        let warmth = || Arc::new(InputResidency::of_memtables());
         (new * WRITES_PER_READ >= writes).then(|| Heirs { files: &self.files, warmth: warmth() })
     }
 
@@ -69,9 +69,9 @@ impl Store {
         keyspace: &KeyspaceState,
         tables: &mut Outputs<'_>,
     ) -> Vec<Arc<TableFile>> {
-        let inherit = |(part, inheritance): (&_, esker_sst::Inheritance)| {
+        let inherit = |(part, inheritance): (&_, esker_sst::WarmedTable)| {
             let file = self.files.file_of(keyspace.id, part);
-            file.identity().inherit(inheritance.home());
+            file.identity().inherit(inheritance.identity());
             (file, Access::Use)
         };
         let mut files: Vec<_> = tables.take_inheritances().into_iter().map(inherit).collect();

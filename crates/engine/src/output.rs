@@ -21,7 +21,7 @@ use esker_env::{Env, OpenMode};
 use esker_iter::{
     Boundaries, CompactionFilter, Cursor, Folding, InputDeletes, LargeValues, Merge, Retained, Sink,
 };
-use esker_sst::{Expiring, Inheritance, Pace, TableOptions, TableSummary, TableWriter};
+use esker_sst::{Expiring, JobControl, TableOptions, TableSummary, TableWriter, WarmedTable};
 use esker_strategy::{Cut, Cutter};
 use esker_version::{KeyRange, LevelIndex, PartFlags, PartMeta};
 use std::path::PathBuf;
@@ -320,10 +320,10 @@ fn begin(
     };
     let mut writer = TableWriter::new(file, table_options)?;
     if let Some(job) = spec.job {
-        writer.set_pace(Arc::clone(job) as Arc<dyn Pace>);
+        writer.set_job_control(Arc::clone(job) as Arc<dyn JobControl>);
     }
     if let Some(heirs) = &spec.heirs {
-        writer.set_heir(heirs.heir(spec.keyspace));
+        writer.set_cache_warmer(heirs.heir(spec.keyspace));
     }
     Ok(OpenTable { writer, number, uid, references: References::default() })
 }
@@ -332,9 +332,9 @@ fn finish(
     factory: &TableFactory,
     created_ms: Option<u64>,
     open: OpenTable,
-) -> Result<(PartMeta, Option<Inheritance>)> {
+) -> Result<(PartMeta, Option<WarmedTable>)> {
     let OpenTable { writer, number, uid, references } = open;
-    let (summary, inheritance) = writer.finish_with_heir()?;
+    let (summary, inheritance) = writer.finish_warmed()?;
     let created_ms = created_ms.unwrap_or_else(|| factory.env.clock.wall_ms());
     let mut part = part_of(&summary, factory.take_part_id(), number, uid, created_ms);
     part.blobs = references.finish();

@@ -4,7 +4,7 @@
 use crate::amplification::traffic::Moved;
 use crate::output::TableFactory;
 use esker_base::{FileNumber, KeyspaceId, SeqNo};
-use esker_sst::Inheritance;
+use esker_sst::WarmedTable;
 use esker_version::{BlobFileMeta, PartMeta, Place, VersionEdit};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(crate) struct Outputs<'a> {
     pub(crate) blobs: Vec<BlobFileMeta>,
     pub(crate) files: UnclaimedFiles<'a>,
     /// What tables have in the cache already.
-    pub(crate) inheritances: Vec<(FileNumber, Inheritance)>,
+    pub(crate) inheritances: Vec<(FileNumber, WarmedTable)>,
     /// How much of tables replaces something, in 1/1000, if it was asked and is known.
     pub(crate) replaced: Vec<(FileNumber, u32)>,
     /// The smallest sequence number of what a filter changed or removed.
@@ -113,7 +113,7 @@ impl<'a> Outputs<'a> {
     }
 
     /// Takes what tables have in the cache, with what they are.
-    pub(crate) fn take_inheritances(&mut self) -> Vec<(&PartMeta, Inheritance)> {
+    pub(crate) fn take_inheritances(&mut self) -> Vec<(&PartMeta, WarmedTable)> {
         let inheritances = std::mem::take(&mut self.inheritances);
         let part_of = |number| self.parts.iter().find(|part| part.file == number);
         inheritances.into_iter().filter_map(|(number, own)| Some((part_of(number)?, own))).collect()

@@ -6,7 +6,7 @@ use common::TestDir;
 use esker::parts::cache::BlockCache;
 use esker::parts::env::{FileSystem, OpenMode, StdFileSystem};
 use esker::parts::filter::{FilterAllocation, FilterPolicy};
-use esker::parts::sst::{Table, TableHome};
+use esker::parts::sst::{Table, TableIdentity};
 use esker::{Database, FilterInfo, Options, Strategy};
 use std::sync::Arc;
 
@@ -46,9 +46,9 @@ fn bits(db: &Database, dir: &TestDir) -> Vec<(u64, f64)> {
     let of_table = |table: &esker::TableInfo| {
         let path = dir.path().join(format!("tables/{:06}.sst", table.file.get()));
         let file = StdFileSystem.open(&path, OpenMode::Read).expect("it works");
-        let home = TableHome::alone(Arc::new(BlockCache::new(0))).expect("it works");
+        let identity = TableIdentity::alone(Arc::new(BlockCache::new(0))).expect("it works");
         let table =
-            Table::open_any(Arc::clone(&file), file.len().expect("it works"), home).expect("it works");
+            Table::open_any(Arc::clone(&file), file.len().expect("it works"), identity).expect("it works");
         let policy: FilterPolicy = table.properties().filter.parse().expect("it works");
         (table.properties().keys, policy.bits_per_key())
     };

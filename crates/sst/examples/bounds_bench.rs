@@ -14,7 +14,7 @@ use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
 use esker_env::fault::{StrictFs, StrictOptions};
 use esker_env::{FileSystem, OpenMode, Random, SeededRandom};
 use esker_filter::FilterPolicy;
-use esker_sst::{BlockBounds, Table, TableCache, TableHome, TableOptions, TableWriter};
+use esker_sst::{BlockBounds, Table, TableCache, TableIdentity, TableOptions, TableWriter};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn table(
         writer.add(key, Tag::new(SeqNo::ZERO, ValueKind::Put), &value)?;
     }
     let bytes = writer.finish()?.file_bytes;
-    Table::open_any(file, bytes, TableHome::alone(Arc::clone(cache))?)
+    Table::open_any(file, bytes, TableIdentity::alone(Arc::clone(cache))?)
 }
 
 fn main() -> Result<()> {

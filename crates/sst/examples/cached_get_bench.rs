@@ -12,7 +12,7 @@ use esker_base::checksum::key_hash;
 use esker_base::{KeyspaceId, Result, SeqNo, TableUid, Tag, ValueKind};
 use esker_cache::CacheKind;
 use esker_env::{Clock, FileSystem, OpenMode, Random, SeededRandom, StdFileSystem, SystemClock};
-use esker_sst::{OpenTables, Table, TableCache, TableHome, TableIdentity, TableOptions, TableWriter};
+use esker_sst::{ExpectedTable, OpenTables, Table, TableCache, TableIdentity, TableOptions, TableWriter};
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ const CACHE_BYTES: usize = 1 << 30;
 const LOOKUPS: usize = 600_000;
 const ROUNDS: usize = 5;
 const THREADS: [usize; 3] = [1, 2, 4];
-const IDENTITY: TableIdentity =
-    TableIdentity { uid: TableUid(7), keyspace: KeyspaceId(0), global_seqno: None };
+const EXPECTED: ExpectedTable =
+    ExpectedTable { uid: TableUid(7), keyspace: KeyspaceId(0), global_seqno: None };
 
 type Key = [u8; 16];
 
@@ -34,7 +34,7 @@ fn key(random: &SeededRandom) -> Key {
 
 fn write(path: &Path, keys: &[Key]) -> Result<u64> {
     let file = StdFileSystem.open(path, OpenMode::CreateOrTruncate)?;
-    let options = TableOptions { uid: IDENTITY.uid, keyspace: IDENTITY.keyspace, ..TableOptions::default() };
+    let options = TableOptions { uid: EXPECTED.uid, keyspace: EXPECTED.keyspace, ..TableOptions::default() };
     let mut writer = TableWriter::new(file, options)?;
     for key in keys {
         writer.add(key, Tag::new(SeqNo::ZERO, ValueKind::Put), &[key[0]; 100])?;
@@ -46,8 +46,8 @@ fn write(path: &Path, keys: &[Key]) -> Result<u64> {
 fn open(path: &Path, len: u64, kind: CacheKind, pages_filter: bool, keys: &[Key]) -> Result<Table> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let cache = Arc::new(TableCache::of_kind(kind, CACHE_BYTES, &clock));
-    let home = TableHome::new(&OpenTables::with_choices(cache, pages_filter, None))?;
-    let table = Table::open(StdFileSystem.open(path, OpenMode::Read)?, len, IDENTITY, home)?;
+    let identity = TableIdentity::new(&OpenTables::with_choices(cache, pages_filter, None))?;
+    let table = Table::open(StdFileSystem.open(path, OpenMode::Read)?, len, EXPECTED, identity)?;
     keys.iter().try_for_each(|key| table.get(key, key_hash(key), SeqNo::MAX).map(drop))?;
     Ok(table)
 }

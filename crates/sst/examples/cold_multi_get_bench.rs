@@ -24,8 +24,8 @@ use esker_env::{
     AsyncReads, Env, FileSystem, OpenMode, Random, ReadMode, ReadQueue, SeededRandom, StdFileSystem,
 };
 use esker_sst::{
-    Lookup, MAX_LOOKUPS, OpenTables, Table, TableCache, TableHome, TableIdentity, TableOptions, TableWriter,
-    multi_get,
+    ExpectedTable, Lookup, MAX_LOOKUPS, OpenTables, Table, TableCache, TableIdentity, TableOptions,
+    TableWriter, multi_get,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,8 +36,8 @@ const ENTRIES: usize = 4_000_000;
 const ROUNDS: usize = 7;
 /// Lookups of 32 keys in one measurement: enough for the clock of processor time, which ticks every 10 ms.
 const BATCHES: usize = 150;
-const IDENTITY: TableIdentity =
-    TableIdentity { uid: TableUid(77), keyspace: KeyspaceId(1), global_seqno: None };
+const EXPECTED: ExpectedTable =
+    ExpectedTable { uid: TableUid(77), keyspace: KeyspaceId(1), global_seqno: None };
 const WAYS: [AsyncReads; 3] = [AsyncReads::Off, AsyncReads::IoUring, AsyncReads::Threads];
 
 type Key = [u8; 16];
@@ -88,7 +88,7 @@ fn keys_of(entries: usize) -> Vec<Key> {
 }
 
 fn write(path: &Path, keys: &[Key]) -> Result<u64> {
-    let options = TableOptions { uid: IDENTITY.uid, keyspace: IDENTITY.keyspace, ..TableOptions::default() };
+    let options = TableOptions { uid: EXPECTED.uid, keyspace: EXPECTED.keyspace, ..TableOptions::default() };
     let mut writer = TableWriter::new(StdFileSystem.open(path, OpenMode::CreateNew)?, options)?;
     let random = SeededRandom::new(2);
     let mut value = [0; 100];
@@ -105,7 +105,7 @@ fn open(path: &Path, len: u64, place: Place, way: AsyncReads) -> Result<Table> {
     let file = place.mode().open(&StdFileSystem, path)?;
     let cache = Arc::new(TableCache::new(64 << 10));
     let tables = OpenTables::with_choices(cache, false, ReadQueue::new(way, &Env::real())?);
-    Table::open(file, len, IDENTITY, TableHome::new(&tables)?)
+    Table::open(file, len, EXPECTED, TableIdentity::new(&tables)?)
 }
 
 /// Has the file forgotten by the page cache, or read into it.

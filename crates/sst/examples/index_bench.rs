@@ -151,13 +151,13 @@ fn compare(kind: &str, entries: usize, report: f64) -> Result<()> {
         let place = heads.find(key);
         assert!(indexes.iter().all(|index| index.find(key) == place), "all kinds find the same");
     }
-    let asked: Vec<&[u8]> =
+    let requested: Vec<&[u8]> =
         (0..PROBES).map(|_| separators[1 + random.below(separators.len() as u64 - 1) as usize]).collect();
     let mut times: Vec<Times> = (0..=indexes.len()).map(|_| Times::default()).collect();
     for _ in 0..ROUNDS {
-        times[0].round(&probes, &asked, |key| heads.find(key));
+        times[0].round(&probes, &requested, |key| heads.find(key));
         for (index, times) in indexes.iter().zip(&mut times[1..]) {
-            times.round(&probes, &asked, |key| index.find(key));
+            times.round(&probes, &requested, |key| index.find(key));
         }
     }
     println!("{entries} entries, {kind} keys");

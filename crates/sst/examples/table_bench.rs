@@ -17,8 +17,8 @@ use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid, Tag, ValueKind};
 use esker_env::{File, FileSystem, Mapping, OpenMode, Random, SeededRandom, StdFileSystem};
 use esker_iter::Cursor;
 use esker_sst::{
-    BlockLayout, Lookup, MAX_LOOKUPS, ReadPurpose, Table, TableCache, TableHome, TableIdentity, TableOptions,
-    TableWriter, multi_get,
+    BlockLayout, ExpectedTable, Lookup, MAX_LOOKUPS, ReadPurpose, Table, TableCache, TableIdentity,
+    TableOptions, TableWriter, multi_get,
 };
 use std::hint::black_box;
 use std::ops::Deref;
@@ -254,9 +254,9 @@ impl Bench {
             nanos += worked_nanos() - start;
             let len = writer.finish()?.file_bytes;
             let file = self.fs.open(&path, OpenMode::Read)?;
-            let identity = TableIdentity { uid, keyspace: KeyspaceId(0), global_seqno: None };
-            let home = TableHome::alone(Arc::clone(&self.cache))?;
-            tables.push(Arc::new(Table::open(file, len, identity, home)?));
+            let expected = ExpectedTable { uid, keyspace: KeyspaceId(0), global_seqno: None };
+            let identity = TableIdentity::alone(Arc::clone(&self.cache))?;
+            tables.push(Arc::new(Table::open(file, len, expected, identity)?));
         }
         let last_keys = tables.iter().map(|table| Key::new(&table.properties().max_key)).collect();
         Ok((Run { tables, last_keys }, nanos as f64 / keys.len() as f64))

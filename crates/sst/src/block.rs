@@ -23,8 +23,8 @@ pub(crate) mod tags;
 #[cfg(test)]
 mod tests;
 
-use crate::flaw::{Flaw, damaged};
-use crate::isa::{Kernel, LANE_BYTES};
+use crate::decode_error::{DecodeError, damaged};
+use crate::simd::{Kernel, LANE_BYTES};
 use delta::Delta;
 use esker_base::Tag;
 use esker_codec::{Codec, DictionaryEncoder, id};
@@ -44,13 +44,13 @@ pub(crate) struct BlockBytes([u8]);
 
 /// An entry found: its tag, and where its value lies in the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundEntry {
     pub(crate) tag: Tag,
     pub(crate) start: u32,
     pub(crate) len: u32,
 }
 
-impl Found {
+impl FoundEntry {
     #[inline(always)]
     pub(crate) fn range(&self) -> Range<usize> {
         let start = self.start as usize;
@@ -60,7 +60,7 @@ impl Found {
 
 /// The view that fits a block's layout.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum View {
+pub(crate) enum LayoutView {
     Flat(Flat),
     Delta(Delta),
 }
@@ -74,7 +74,7 @@ impl BlockBytes {
     /// Validates `bytes`, which start with the header of a block and its decompressed payload. The checksum
     /// has been verified before. What follows the payload may be anything, but [`SLACK_BYTES`] of it must be
     /// there.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<&BlockBytes, Flaw> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<&BlockBytes, DecodeError> {
         check(bytes)?;
         // SAFETY: `BlockBytes` is a transparent wrapper of `[u8]`, and the bytes were just validated.
         Ok(unsafe { &*(std::ptr::from_ref(bytes) as *const BlockBytes) })
@@ -110,18 +110,18 @@ impl BlockBytes {
         }
     }
 
-    /// Bytes of the block, by a range that [`Found`] or a cursor gave.
+    /// Bytes of the block, by a range that [`FoundEntry`] or a cursor gave.
     #[inline(always)]
     pub(crate) fn slice(&self, range: Range<usize>) -> &[u8] {
         &self.0[range]
     }
 
     #[inline(always)]
-    pub(crate) fn view(&self) -> View {
+    pub(crate) fn view(&self) -> LayoutView {
         let header = self.header();
         match header.layout {
-            BlockLayout::Flat => View::Flat(Flat::new(&header, &self.0[HEADER_BYTES..])),
-            BlockLayout::Delta => View::Delta(Delta::new(&header, &self.0[HEADER_BYTES..])),
+            BlockLayout::Flat => LayoutView::Flat(Flat::new(&header, &self.0[HEADER_BYTES..])),
+            BlockLayout::Delta => LayoutView::Delta(Delta::new(&header, &self.0[HEADER_BYTES..])),
         }
     }
 
@@ -130,12 +130,12 @@ impl BlockBytes {
     /// # Safety
     /// The kernel's instructions must be available.
     #[inline(always)]
-    pub(crate) unsafe fn find<K: Kernel>(&self, key: &[u8], hash: u64, newest: Tag) -> Option<Found> {
+    pub(crate) unsafe fn find<K: Kernel>(&self, key: &[u8], hash: u64, newest: Tag) -> Option<FoundEntry> {
         // SAFETY: the block is alive, being borrowed, and validated; the caller has the instructions.
         unsafe {
             match self.view() {
-                View::Flat(flat) => flat.find::<K>(key, hash, newest),
-                View::Delta(delta) => delta.find(key, hash, newest),
+                LayoutView::Flat(flat) => flat.find::<K>(key, hash, newest),
+                LayoutView::Delta(delta) => delta.find(key, hash, newest),
             }
         }
     }
@@ -149,8 +149,8 @@ impl BlockBytes {
         // SAFETY: as in `find`.
         unsafe {
             match self.view() {
-                View::Flat(flat) => flat.prefetch_found::<K>(hash),
-                View::Delta(delta) => delta.prefetch_found(hash),
+                LayoutView::Flat(flat) => flat.prefetch_found::<K>(hash),
+                LayoutView::Delta(delta) => delta.prefetch_found(hash),
             }
         }
     }
@@ -158,7 +158,7 @@ impl BlockBytes {
     /// Prefetches what lies elsewhere than the first lines but is looked at before the entries.
     #[inline(always)]
     pub(crate) fn prefetch_directory(&self, hash: u64) {
-        if let View::Delta(delta) = self.view() {
+        if let LayoutView::Delta(delta) = self.view() {
             // SAFETY: the block is alive and validated.
             unsafe { delta.prefetch_directory(hash) };
         }
@@ -166,7 +166,7 @@ impl BlockBytes {
 }
 
 /// Validates header and payload.
-fn check(bytes: &[u8]) -> Result<BlockHeader, Flaw> {
+fn check(bytes: &[u8]) -> Result<BlockHeader, DecodeError> {
     let Some(front) = bytes.first_chunk::<HEADER_BYTES>() else {
         return damaged(format!("a block of {} bytes has no header", bytes.len()));
     };

@@ -12,7 +12,7 @@
 //!   goes on.
 //! * [`ReadPurpose::Compaction`] does not fill the cache: it reads each block once, 64 KiB at a time into a
 //!   buffer of its own, and uncompressed blocks are decoded where they lie. A job's cursor tells of each
-//!   block whether it is in the cache ([`crate::heir`]), and walks over those whose slots have them where
+//!   block whether it is in the cache ([`crate::cache_warming`]), and walks over those whose slots have them where
 //!   they lie: they were read, verified and decompressed before, and each step asks for memory in the next
 //!   one. That is no use of theirs of which the cache is told. Other walks of this purpose, such as those
 //!   that check what was written, take everything from the file.
@@ -25,12 +25,12 @@
 
 use crate::block::cursor::BlockCursor;
 use crate::block::{BlockBytes, BlockRef};
-use crate::heir::InputReading;
+use crate::cache_warming::InputReading;
 use crate::index::BlockIndex;
-use crate::isa::{Kernel, with_kernel};
 use crate::load::{unpack, verify_numbered};
 use crate::lookup::prefetch_slots;
 use crate::read_ahead::ReadAhead;
+use crate::simd::{Kernel, with_kernel};
 use crate::table::Table;
 use esker_base::{Result, SeqNo, Tag};
 use esker_cache::{Admission, BlockKind};
@@ -69,7 +69,7 @@ pub struct TableCursor {
     /// Number of the block entered, if the position is in one.
     number: usize,
     /// Keeps the block alive, if it is shared.
-    held: Option<BlockRef>,
+    pinned: Option<BlockRef>,
     /// The block that a seek was prepared for, once it is known and once it is held.
     prepared: usize,
     /// What alone decided that it was that block: see [`BlockIndex::deciding_head`].
@@ -124,7 +124,7 @@ impl TableCursor {
             global_seqno: SeqNo::ZERO,
             position: BlockCursor::new(purpose != ReadPurpose::Compaction),
             number: 0,
-            held: None,
+            pinned: None,
             prepared: 0,
             prepared_head: None,
             ahead: None,
@@ -186,10 +186,10 @@ impl TableCursor {
     /// Moves to the following entry if it is in the same block and the block can be walked over quickly; else
     /// nothing happens. For the one loop that this is compiled into. The cursor must be valid.
     #[inline(always)]
-    pub fn step_evenly(&mut self) -> bool {
+    pub fn step_uniform(&mut self) -> bool {
         debug_assert!(self.is_valid());
         // SAFETY: the block is held.
-        unsafe { self.position.next_evenly() }
+        unsafe { self.position.next_uniform() }
     }
 
     /// How the entry stands to `bound` in the direction of `BACKWARD`, and the bound for
@@ -255,7 +255,7 @@ impl TableCursor {
             };
             // SAFETY: `held` keeps the block until the position is closed.
             unsafe { self.position.open(block.contents()) };
-            self.held = Some(block);
+            self.pinned = Some(block);
         }
         self.number = number;
         Ok(())
@@ -272,12 +272,12 @@ impl TableCursor {
     fn enter_mapped(&mut self, number: usize) -> Result<bool> {
         let table = &**attached(&self.table);
         let Some((_, place)) = table.mapped_image(number)? else { return Ok(false) };
-        self.read_ahead.keep_pace_at(number, place.end - place.start)?;
+        self.read_ahead.before_block(number, place.end - place.start)?;
         let Some((block, _)) = table.mapped_block(number)? else { return Ok(false) };
         // SAFETY: the cursor keeps the table, the table its file, and the file stays mapped; see the safety
         // argument.
         unsafe { self.position.open(block) };
-        self.held = None;
+        self.pinned = None;
         Ok(true)
     }
 
@@ -295,7 +295,7 @@ impl TableCursor {
         let offset = attached(&self.table).place(number)?.start;
         let image = self.read_ahead.image(attached(&self.table), number)?;
         let block = attached(&self.table).copied_from_image(image, offset, number);
-        let block = block.map_err(|flaw| attached(&self.table).flaw_at(flaw, offset))?;
+        let block = block.map_err(|error| attached(&self.table).decode_error_at(error, offset))?;
         Ok(attached(&self.table).admit(block, number, admission))
     }
 
@@ -304,12 +304,12 @@ impl TableCursor {
         let table = &**attached(&self.table);
         let place = table.place(number)?;
         let offset = place.start;
-        self.held = None;
+        self.pinned = None;
         if let Some(block) = self.read_ahead.resident(table, number, place.end - offset)? {
             // SAFETY: `held` keeps the block until the position is closed.
             unsafe { self.position.open(block.contents()) };
             self.position.set_fetches_ahead(true);
-            self.held = Some(block);
+            self.pinned = Some(block);
             return Ok(());
         }
         // What was just read lies near.
@@ -323,7 +323,7 @@ impl TableCursor {
             unpack(&header, image, table.dictionary.as_ref(), &mut self.unpacked)?;
             BlockBytes::from_bytes(&self.unpacked)
         });
-        let block = block.map_err(|flaw| table.flaw_at(flaw, offset))?;
+        let block = block.map_err(|error| table.decode_error_at(error, offset))?;
         // SAFETY: the buffers are changed by `enter` only, which closes the position first.
         unsafe { self.position.open(block) };
         Ok(())
@@ -359,7 +359,7 @@ impl TableCursor {
     /// memory, and has the steps to come ask for the rest.
     #[inline]
     fn walk_towards(&mut self, number: usize) {
-        if (self.purpose != ReadPurpose::Compaction || self.held.is_some())
+        if (self.purpose != ReadPurpose::Compaction || self.pinned.is_some())
             && let Some(slot) = attached(&self.table).slots.get(number)
         {
             slot.prefetch_block();

@@ -9,7 +9,7 @@
 //! dictionary, so that can be found as they are.
 
 use crate::block::header::placed_checksum;
-use crate::flaw::{Flaw, damaged};
+use crate::decode_error::{DecodeError, damaged};
 use esker_base::coding::Reader;
 use esker_base::{Result, TableUid};
 use esker_codec::DictionaryDecoder;
@@ -39,7 +39,7 @@ pub(crate) fn encode(uid: TableUid, offset: u64, dictionary: &[u8]) -> Vec<u8> {
 }
 
 /// The dictionary of the section that `bytes` start with, which lie at `offset`, and how long the section is.
-fn read(uid: TableUid, offset: u64, bytes: &[u8]) -> Result<(DictionaryDecoder, usize), Flaw> {
+fn read(uid: TableUid, offset: u64, bytes: &[u8]) -> Result<(DictionaryDecoder, usize), DecodeError> {
     let mut reader = Reader::new(bytes);
     let (magic, len, _zero) = (reader.take(8), reader.u32(), reader.u32());
     let (Some(len), true) = (len, magic == Some(&MAGIC[..])) else {
@@ -65,7 +65,7 @@ fn read(uid: TableUid, offset: u64, bytes: &[u8]) -> Result<(DictionaryDecoder, 
 }
 
 /// Reads the section, which lies at `offset`.
-pub(crate) fn decode(uid: TableUid, offset: u64, section: &[u8]) -> Result<DictionaryDecoder, Flaw> {
+pub(crate) fn decode(uid: TableUid, offset: u64, section: &[u8]) -> Result<DictionaryDecoder, DecodeError> {
     match read(uid, offset, section)? {
         (decoder, len) if len == section.len() => Ok(decoder),
         (_, len) => damaged(format!("a dictionary ends at {len} of {} bytes", section.len())),

@@ -19,7 +19,7 @@
 //!   They hold no other lock while they wait, and whoever reads takes a shard's lock only.
 //!
 //! # Size
-//! A filter that would take more than [`MOST_OF_CACHE`] of the cache is not read at all: it would be evicted
+//! A filter that would take more than [`MAX_CACHE_SHARE`] of the cache is not read at all: it would be evicted
 //! before it is asked again, and reading it costs more than the block that it might save. One below that is
 //! still larger than all other entries of the cache by far, so the cache makes its room in all shards alike
 //! ([`esker_cache::LARGE_SHARE`]).
@@ -32,9 +32,9 @@
 //! * *Maybe* for those who find somebody reading: each of them would read a block in vain, one read for each
 //!   lookup, to save waiting for a part of one.
 
-use crate::flaw::Flaw;
+use crate::cached_part::CachedPart;
+use crate::decode_error::DecodeError;
 use crate::footer::Section;
-use crate::part::CachedPart;
 use crate::table::Table;
 use esker_base::{Error, Result, SeqNo};
 use esker_cache::{Admission, BlockKind, CacheKey};
@@ -48,7 +48,7 @@ use std::sync::{Arc, OnceLock};
 const FILTER_NUMBER: u32 = u32::MAX;
 
 /// Largest share of the cache that a paged filter may take: 1/16.
-const MOST_OF_CACHE: usize = 16;
+const MAX_CACHE_SHARE: usize = 16;
 
 /// Where a table's filter is.
 pub(crate) enum FilterAccess {
@@ -157,7 +157,7 @@ impl Table {
 
     #[cold]
     fn note_filter(&self, was_in_vain: bool) {
-        if let Some(watch) = self.home.watch() {
+        if let Some(watch) = self.identity.watch() {
             let level = u8::try_from(self.properties().level).unwrap_or(u8::MAX);
             watch.note(level, self.filter_rate, was_in_vain);
         }
@@ -222,7 +222,7 @@ impl Table {
     }
 
     fn has_room_for(&self, section: &Section) -> bool {
-        section.len <= (self.cache.capacity_bytes() / MOST_OF_CACHE) as u64
+        section.len <= (self.cache.capacity_bytes() / MAX_CACHE_SHARE) as u64
     }
 
     /// Reads, verifies and decodes the filter, past the cache.
@@ -232,8 +232,8 @@ impl Table {
         self.file.read_exact_at(&mut bytes, section.offset)?;
         section
             .verify(self.uid, &bytes)
-            .and_then(|()| Filter::decode(&bytes).map_err(Flaw::Damaged))
-            .map_err(|flaw| self.flaw_at(flaw, section.offset))
+            .and_then(|()| Filter::decode(&bytes).map_err(DecodeError::Damaged))
+            .map_err(|error| self.decode_error_at(error, section.offset))
     }
 
     /// Puts a verified filter into the cache; answers the one to use.

@@ -4,7 +4,7 @@
 //! blocks verified. Reading starts at the footer.
 
 use crate::block::header::placed_checksum;
-use crate::flaw::{Flaw, damaged, unsupported};
+use crate::decode_error::{DecodeError, damaged, unsupported};
 use esker_base::TableUid;
 use esker_base::checksum::xxh3_64;
 use esker_base::coding::Reader;
@@ -123,7 +123,7 @@ impl Section {
     }
 
     /// Checks the bytes of the section.
-    pub(crate) fn verify(&self, uid: TableUid, bytes: &[u8]) -> Result<(), Flaw> {
+    pub(crate) fn verify(&self, uid: TableUid, bytes: &[u8]) -> Result<(), DecodeError> {
         let computed = placed_checksum(uid, self.offset, bytes);
         if computed != self.checksum {
             let (name, stored) = (self.kind.name(), self.checksum);
@@ -147,7 +147,7 @@ pub(crate) fn encode_file_header(uid: TableUid) -> [u8; FILE_HEADER_BYTES] {
 }
 
 /// The identity that a file's first bytes state.
-pub(crate) fn decode_file_header(bytes: &[u8; FILE_HEADER_BYTES]) -> Result<TableUid, Flaw> {
+pub(crate) fn decode_file_header(bytes: &[u8; FILE_HEADER_BYTES]) -> Result<TableUid, DecodeError> {
     let mut reader = Reader::new(bytes);
     let magic = reader.take(8);
     let fields = (reader.u32(), reader.u32(), reader.u64(), reader.u64());
@@ -161,7 +161,7 @@ pub(crate) fn decode_file_header(bytes: &[u8; FILE_HEADER_BYTES]) -> Result<Tabl
     Ok(TableUid(uid))
 }
 
-fn check_version(version: u32) -> Result<(), Flaw> {
+fn check_version(version: u32) -> Result<(), DecodeError> {
     if version == 0 || version > FORMAT_VERSION {
         return unsupported(format!(
             "the table has format {version}, this build reads up to {FORMAT_VERSION}"
@@ -202,7 +202,7 @@ impl Footer {
     ///
     /// Magic, version and checksum lie in the same place in all versions, so that damage is told from a newer
     /// version.
-    pub(crate) fn decode(bytes: &[u8; FOOTER_BYTES], file_bytes: u64) -> Result<Footer, Flaw> {
+    pub(crate) fn decode(bytes: &[u8; FOOTER_BYTES], file_bytes: u64) -> Result<Footer, DecodeError> {
         let word = |at: usize| {
             let mut word = [0; 8];
             word.copy_from_slice(&bytes[at..at + 8]);
@@ -239,7 +239,7 @@ impl Footer {
     }
 
     /// Reads the directory, whose bytes these are.
-    pub(crate) fn sections(&self, directory: &[u8]) -> Result<Vec<Section>, Flaw> {
+    pub(crate) fn sections(&self, directory: &[u8]) -> Result<Vec<Section>, DecodeError> {
         let computed = placed_checksum(self.uid, self.directory_offset, directory);
         if computed != self.directory_checksum {
             let stored = self.directory_checksum;
@@ -303,7 +303,7 @@ mod tests {
             let mut flipped = bytes;
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert!(
-                matches!(Footer::decode(&flipped, footer.file_bytes), Err(Flaw::Damaged(_))),
+                matches!(Footer::decode(&flipped, footer.file_bytes), Err(DecodeError::Damaged(_))),
                 "bit {bit}"
             );
         }
@@ -317,7 +317,7 @@ mod tests {
         for bit in 0..8 * FILE_HEADER_BYTES {
             let mut flipped = header;
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(matches!(decode_file_header(&flipped), Err(Flaw::Damaged(_))), "bit {bit}");
+            assert!(matches!(decode_file_header(&flipped), Err(DecodeError::Damaged(_))), "bit {bit}");
         }
     }
 
@@ -327,7 +327,7 @@ mod tests {
         let mut directory = Vec::new();
         Section::describing(SectionKind(77), false, footer.uid, 100, b"").encode(&mut directory);
         footer.directory_checksum = placed_checksum(footer.uid, footer.directory_offset, &directory);
-        assert!(matches!(footer.sections(&directory), Err(Flaw::Unsupported(_))));
+        assert!(matches!(footer.sections(&directory), Err(DecodeError::Unsupported(_))));
     }
 
     #[test]
@@ -337,6 +337,6 @@ mod tests {
         bytes[28..32].copy_from_slice(&2u32.to_le_bytes());
         let checksum = xxh3_64(&bytes[..48]);
         bytes[48..56].copy_from_slice(&checksum.to_le_bytes());
-        assert!(matches!(Footer::decode(&bytes, footer.file_bytes), Err(Flaw::Unsupported(_))));
+        assert!(matches!(Footer::decode(&bytes, footer.file_bytes), Err(DecodeError::Unsupported(_))));
     }
 }

@@ -6,27 +6,26 @@
 //! not even then where no two separators share a head and none is longer than one.
 //!
 //! The default is reached without a call: lookups ask [`BlockIndex::tree`] first and are compiled around it;
-//! everything else is one call out of line away, in [`ask`], where answers may also need pages to be read.
+//! everything else is one call out of line away, in [`dispatch`], where answers may also need pages to be read.
 //!
 //! Internal order matters in one case only: if a block continues the versions of a key, the block to start
 //! from depends on the version wanted. Such blocks are listed apart, so that tables without them pay nothing.
 
-mod ask;
-mod compressed;
-mod eytzinger;
-mod fast_lane;
+mod dispatch;
 mod fence;
 mod form;
 mod kind;
 pub(crate) mod locator;
 mod open;
-pub(crate) mod paged;
-pub(crate) mod pages;
+pub(crate) mod page_format;
+pub(crate) mod page_search;
+mod prefix_compressed;
+mod reference;
 pub(crate) mod section;
 pub(crate) mod tree;
 
 use crate::block::raw::bytes_equal;
-use crate::isa::{Kernel, prefetch};
+use crate::simd::{Kernel, prefetch};
 use esker_base::Tag;
 use esker_base::key::{common_prefix_len, head};
 use esker_env::LongSlice;
@@ -36,12 +35,12 @@ pub(crate) use kind::TableShape;
 pub use kind::{AccessPattern, AdaptiveIndex, IndexKind};
 use locator::Locator;
 pub(crate) use open::OpenedIndex;
-use paged::PagedIndex;
+use page_search::PagedIndex;
 use section::{Continuation, DecodedIndex, Separators};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::ops::Range;
-use tree::HeadTree;
+use tree::SearchTree;
 
 /// The index of one table with at least one block.
 #[derive(Debug)]
@@ -64,7 +63,7 @@ pub(crate) struct BlockIndex {
 /// How the index is searched.
 #[derive(Debug)]
 enum Form {
-    Tree(HeadTree),
+    Tree(SearchTree),
     Other(Box<OtherForm>),
 }
 
@@ -115,7 +114,7 @@ impl BlockIndex {
             heads_decide: heads_decide(&separators, prefix, &heads),
             form: match OtherForm::new(kind, &heads, &separators, &starts) {
                 Some(form) => Form::Other(Box::new(form)),
-                None => Form::Tree(HeadTree::new(&heads)),
+                None => Form::Tree(SearchTree::new(&heads)),
             },
             blocks,
             continues: !continuations.is_empty(),
@@ -232,7 +231,7 @@ impl BlockIndex {
     /// The tree, if that is the form: for searches that are compiled around it, alone or for several keys at
     /// once.
     #[inline(always)]
-    pub(crate) fn tree(&self) -> Option<&HeadTree> {
+    pub(crate) fn tree(&self) -> Option<&SearchTree> {
         match &self.form {
             Form::Tree(tree) => Some(tree),
             Form::Other(_) => None,
@@ -265,7 +264,7 @@ impl BlockIndex {
     }
 
     /// As [`BlockIndex::locate`]. Before the last step, which waits for memory, a tree calls `near` with the
-    /// first of the [`NODE_KEYS`](crate::isa::NODE_KEYS) blocks that come into question.
+    /// first of the [`NODE_KEYS`](crate::simd::NODE_KEYS) blocks that come into question.
     ///
     /// # Safety
     /// The kernel's instructions must be available.
@@ -316,7 +315,7 @@ impl BlockIndex {
     #[inline(always)]
     pub(crate) unsafe fn settle<K: Kernel>(
         &self,
-        tree: &HeadTree,
+        tree: &SearchTree,
         place: usize,
         head: u64,
         key: &[u8],
@@ -405,14 +404,14 @@ impl BlockIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::isa::{Isa, Portable};
-    use crate::testing::{Entry, SHAPES, Shape, entries, key_of};
+    use crate::simd::{InstructionSet, Portable};
+    use crate::testing::{SHAPES, Shape, TestEntry, entries, key_of};
     use esker_base::SeqNo;
     use esker_env::SeededRandom;
     use section::IndexEncoder;
 
     /// Cuts entries into blocks of one to eight and gives the index and where blocks start.
-    fn cut(entries: &[Entry], random: &SeededRandom) -> (Vec<u8>, Vec<usize>) {
+    fn cut(entries: &[TestEntry], random: &SeededRandom) -> (Vec<u8>, Vec<usize>) {
         let mut encoder = IndexEncoder::default();
         let mut starts = vec![0];
         encoder.add(b"", None, 1);
@@ -429,7 +428,7 @@ mod tests {
     }
 
     /// The index in every form.
-    fn forms(section: &[u8], entries: &[Entry]) -> Vec<BlockIndex> {
+    fn forms(section: &[u8], entries: &[TestEntry]) -> Vec<BlockIndex> {
         let blocks = DecodedIndex::count(section).unwrap();
         let (first, last) = (&entries[0].key, &entries[entries.len() - 1].key);
         let form = |kind| {
@@ -438,11 +437,17 @@ mod tests {
         };
         let fixed = IndexKind::IN_MEMORY.into_iter();
         let forms: Vec<BlockIndex> = fixed.clone().map(form).collect();
-        assert!(forms.iter().map(BlockIndex::kind).eq(fixed), "each kind is used where it is asked for");
+        assert!(forms.iter().map(BlockIndex::kind).eq(fixed), "each kind is used where it is requested for");
         forms
     }
 
-    fn check<K: Kernel>(index: &BlockIndex, starts: &[usize], entries: &[Entry], key: &[u8], newest: Tag) {
+    fn check<K: Kernel>(
+        index: &BlockIndex,
+        starts: &[usize],
+        entries: &[TestEntry],
+        key: &[u8],
+        newest: Tag,
+    ) {
         // SAFETY: the callers ask for kernels of this machine only.
         let block = unsafe { index.locate::<K>(key, newest) };
         let wanted = entries.partition_point(|entry| entry.order() < (key, Reverse(newest)));
@@ -494,8 +499,8 @@ mod tests {
                     for index in &forms {
                         check::<Portable>(index, &starts, &entries, &key, newest);
                         #[cfg(target_arch = "x86_64")]
-                        if Isa::detect() == Isa::Avx512 {
-                            check::<crate::isa::Avx512>(index, &starts, &entries, &key, newest);
+                        if InstructionSet::detect() == InstructionSet::Avx512 {
+                            check::<crate::simd::Avx512>(index, &starts, &entries, &key, newest);
                         }
                     }
                 }

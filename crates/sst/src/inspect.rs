@@ -4,11 +4,11 @@
 
 use crate::block::delta::Savings;
 use crate::block::delta_encode::{SLOT_CANCELLED, SLOT_EMPTY};
-use crate::block::{BlockBytes, BlockHeader, View};
-use crate::bounds::Bounds;
+use crate::block::{BlockBytes, BlockHeader, LayoutView};
+use crate::block_bounds::BoundsSection;
 use crate::index::IndexKind;
 use crate::index::locator::Locator;
-use crate::index::paged::PagedIndex;
+use crate::index::page_search::PagedIndex;
 use crate::read_ahead::ReadAhead;
 use crate::table::Table;
 use esker_base::{Error, Result, Tag};
@@ -17,7 +17,7 @@ use esker_base::{Error, Result, Tag};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexFacts {
     /// The kind that was asked for.
-    pub asked: IndexKind,
+    pub requested: IndexKind,
     /// The kind that is used.
     pub used: IndexKind,
     /// Why that one.
@@ -105,7 +105,7 @@ impl Table {
             sorted_array_bytes += self.separator(index, number)?.len() + PLACES_BYTES;
         }
         Ok(Some(IndexFacts {
-            asked: self.index_asked,
+            requested: self.index_requested,
             used: index.kind(),
             reason: self.index_reason,
             entries: index.blocks(),
@@ -113,7 +113,7 @@ impl Table {
             fingerprint_bits: index.locator().map(Locator::fingerprint_bits),
             memory_bytes: index.memory_bytes(),
             sorted_array_bytes,
-            bounds_bytes: self.bounds.as_ref().map(Bounds::memory_bytes),
+            bounds_bytes: self.bounds.as_ref().map(BoundsSection::memory_bytes),
         }))
     }
 
@@ -172,8 +172,10 @@ impl Table {
 
 fn layout_facts(block: &BlockBytes) -> (usize, LayoutFacts) {
     match block.view() {
-        View::Flat(flat) => (flat.tags().width(), LayoutFacts::Flat { prefix_bytes: flat.prefix_len() }),
-        View::Delta(delta) => {
+        LayoutView::Flat(flat) => {
+            (flat.tags().width(), LayoutFacts::Flat { prefix_bytes: flat.prefix_len() })
+        }
+        LayoutView::Delta(delta) => {
             // SAFETY: the block is borrowed and validated.
             let (slots, savings) = unsafe { (delta.slots(), delta.savings()) };
             let Savings { shared_bytes, varint_bytes } = savings;

@@ -3,14 +3,14 @@
 
 use crate::block::header::{FRAME_BYTES, HEADER_BYTES, verify_image};
 use crate::block::{BlockBuffer, BlockHeader, BlockRef};
-use crate::flaw::{Flaw, damaged};
+use crate::cached_part::CachedPart;
+use crate::decode_error::{DecodeError, damaged};
 use crate::index::BlockIndex;
-use crate::part::CachedPart;
 use crate::slots::Slot;
 use crate::table::Table;
 use esker_base::{Result, TableUid};
 use esker_cache::{Admission, BlockKind, CacheKey};
-use esker_codec::{DecodeError, DictionaryDecoder, id};
+use esker_codec::{DecodeError as CodecError, DictionaryDecoder, id};
 use esker_env::{PendingRead, ReadRequest};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -152,22 +152,22 @@ impl Table {
             self.file.read_exact_at(image, place.start)?;
             let block = match verify_numbered(image, self.uid, place.start, number) {
                 Ok(header) if header.codec_id == id::NONE && header.file_len() == span => {
-                    buffer.finish(Arc::downgrade(&self.home))
+                    buffer.finish(Arc::downgrade(&self.identity))
                 }
                 Ok(header) => {
                     self.expects_raw_blocks.store(false, Ordering::Relaxed);
                     self.unpacked(&header, image)
                 }
-                Err(flaw) => Err(flaw),
+                Err(error) => Err(error),
             };
-            return block.map_err(|flaw| self.flaw_at(flaw, place.start));
+            return block.map_err(|error| self.decode_error_at(error, place.start));
         }
         STORED.with_borrow_mut(|stored| {
             stored.resize(span, 0);
             self.file.read_exact_at(stored, place.start)?;
             let block = self.copied_from_image(stored, place.start, number);
             stored.shrink_to(LARGEST_KEPT_BYTES);
-            block.map_err(|flaw| self.flaw_at(flaw, place.start))
+            block.map_err(|error| self.decode_error_at(error, place.start))
         })
     }
 
@@ -181,7 +181,7 @@ impl Table {
     /// The block that was asked for by [`Table::read_request`].
     pub(crate) fn block_of_read(&self, read: PendingRead, number: usize) -> Result<BlockRef> {
         let (image, offset) = (read.wait()?, self.place(number)?.start);
-        self.copied_from_image(&image, offset, number).map_err(|flaw| self.flaw_at(flaw, offset))
+        self.copied_from_image(&image, offset, number).map_err(|error| self.decode_error_at(error, offset))
     }
 
     /// The block with the file image `image`, in memory of its own.
@@ -190,19 +190,19 @@ impl Table {
         image: &[u8],
         offset: u64,
         number: usize,
-    ) -> Result<BlockRef, Flaw> {
+    ) -> Result<BlockRef, DecodeError> {
         let header = verify_numbered(image, self.uid, offset, number)?;
         self.unpacked(&header, image)
     }
 
-    fn unpacked(&self, header: &BlockHeader, image: &[u8]) -> Result<BlockRef, Flaw> {
+    fn unpacked(&self, header: &BlockHeader, image: &[u8]) -> Result<BlockRef, DecodeError> {
         if header.codec_id == id::NONE {
             // What was compressed by no codec could have done without this copy.
             self.expects_raw_blocks.store(true, Ordering::Relaxed);
         }
         let mut buffer = BlockBuffer::new(header.raw_len as usize);
         unpack(header, image, self.dictionary.as_ref(), buffer.bytes_mut())?;
-        buffer.finish(Arc::downgrade(&self.home))
+        buffer.finish(Arc::downgrade(&self.identity))
     }
 }
 
@@ -212,7 +212,7 @@ pub(crate) fn verify_numbered(
     uid: TableUid,
     offset: u64,
     number: usize,
-) -> Result<BlockHeader, Flaw> {
+) -> Result<BlockHeader, DecodeError> {
     let header = verify_image(image, uid, offset)?;
     if header.number as usize != number || header.is_index_page() {
         let what = if header.is_index_page() { "index page" } else { "block" };
@@ -227,12 +227,12 @@ pub(crate) fn unpack(
     image: &[u8],
     dictionary: Option<&DictionaryDecoder>,
     bytes: &mut [u8],
-) -> Result<(), Flaw> {
+) -> Result<(), DecodeError> {
     bytes[..HEADER_BYTES].copy_from_slice(&image[..HEADER_BYTES]);
     let stored = &image[HEADER_BYTES..HEADER_BYTES + header.stored_len as usize];
     let payload = &mut bytes[HEADER_BYTES..HEADER_BYTES + header.raw_len as usize];
     esker_codec::decompress_with(header.codec_id, dictionary, stored, payload).map_err(|error| match error {
-        DecodeError::Unsupported(detail) => Flaw::Unsupported(detail),
-        DecodeError::Damaged(detail) => Flaw::Damaged(detail),
+        CodecError::Unsupported(detail) => DecodeError::Unsupported(detail),
+        CodecError::Damaged(detail) => DecodeError::Damaged(detail),
     })
 }

@@ -1,17 +1,17 @@
 //! Looking up one key.
 
-use crate::block::{BlockRef, Found};
+use crate::block::{BlockRef, FoundEntry};
 use crate::index::BlockIndex;
-use crate::isa::{Kernel, NODE_KEYS, Portable, prefetch, with_kernel};
+use crate::pinned_value::{PinnedValue, TableHit};
+use crate::simd::{Kernel, NODE_KEYS, Portable, prefetch, with_kernel};
 use crate::slots::Slot;
 use crate::table::Table;
-use crate::value::{PinnedValue, TableHit};
 use esker_base::{Result, SeqNo, Tag};
 use esker_cache::Admission;
 
-/// A lookup that knows its block: where [`Table::approach`] came to.
+/// A lookup that knows its block: where [`Table::begin_lookup`] came to.
 #[derive(Clone, Copy, Debug)]
-pub struct Approach<'t> {
+pub struct PreparedLookup<'t> {
     table: &'t Table,
     index: &'t BlockIndex,
     /// The block that holds the key, or the first of those that do.
@@ -21,11 +21,11 @@ pub struct Approach<'t> {
 
 impl Table {
     /// Begins to look for `key` as a reader at `seqno`: finds its block, and asks for the lines of memory
-    /// that [`Approach::get`] looks at first, if the block is in memory. Waits for nothing but the index, so
+    /// that [`PreparedLookup::get`] looks at first, if the block is in memory. Waits for nothing but the index, so
     /// whoever has something else to find out meanwhile, as what the filter says, does not pay for it. `None`
     /// if it takes more than that to say which block it is: then [`Table::get`] finds out.
     #[inline]
-    pub fn approach(&self, key: &[u8], seqno: SeqNo) -> Option<Approach<'_>> {
+    pub fn begin_lookup(&self, key: &[u8], seqno: SeqNo) -> Option<PreparedLookup<'_>> {
         let index = self.index.as_ref()?;
         if seqno < self.global_seqno || index.tree().is_none() {
             return None;
@@ -35,7 +35,7 @@ impl Table {
         if self.verified.is_some() {
             self.prefetch_mapped(number);
         }
-        Some(Approach { table: self, index, number, newest })
+        Some(PreparedLookup { table: self, index, number, newest })
     }
 
     /// The newest version of `key` that a reader at `seqno` sees, be it a put or a delete. `hash` is
@@ -49,8 +49,8 @@ impl Table {
     /// Damage of the block, and whatever reading it meets.
     #[inline]
     pub fn get(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
-        match self.approach(key, seqno) {
-            Some(approach) => approach.get(key, hash),
+        match self.begin_lookup(key, seqno) {
+            Some(begin_lookup) => begin_lookup.get(key, hash),
             None => self.get_otherwise(key, hash, seqno),
         }
     }
@@ -68,8 +68,8 @@ impl Table {
         seqno: SeqNo,
         read: impl FnOnce(Tag, &[u8]) -> R,
     ) -> Result<Option<R>> {
-        let found = match self.approach(key, seqno) {
-            Some(approach) => find_from(&approach, key, hash)?,
+        let found = match self.begin_lookup(key, seqno) {
+            Some(begin_lookup) => find_from(&begin_lookup, key, hash)?,
             None => find_otherwise(self, key, hash, seqno)?,
         };
         Ok(found.map(|(block, found)| {
@@ -77,7 +77,7 @@ impl Table {
         }))
     }
 
-    /// As [`Table::get`], where there is no approach.
+    /// As [`Table::get`], where there is no begin_lookup.
     #[inline(never)]
     fn get_otherwise(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
         let found = find_otherwise(self, key, hash, seqno)?;
@@ -87,7 +87,7 @@ impl Table {
     #[inline(always)]
     fn hit_of(
         &self,
-        found: Option<(BlockRef, Found)>,
+        found: Option<(BlockRef, FoundEntry)>,
         key: &[u8],
         hash: u64,
         seqno: SeqNo,
@@ -100,7 +100,7 @@ impl Table {
     }
 }
 
-impl Approach<'_> {
+impl PreparedLookup<'_> {
     /// What [`Table::get`] answers; the key must be the one that was approached.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl Approach<'_> {
     }
 }
 
-/// The block that an approach comes to; its first lines are asked for.
+/// The block that an begin_lookup comes to; its first lines are asked for.
 fn locate(table: &Table, index: &BlockIndex, key: &[u8], newest: Tag) -> usize {
     with_kernel!(
         table.isa,
@@ -129,15 +129,19 @@ fn locate(table: &Table, index: &BlockIndex, key: &[u8], newest: Tag) -> usize {
     )
 }
 
-fn find_from(approach: &Approach<'_>, key: &[u8], hash: u64) -> Result<Option<(BlockRef, Found)>> {
+fn find_from(
+    begin_lookup: &PreparedLookup<'_>,
+    key: &[u8],
+    hash: u64,
+) -> Result<Option<(BlockRef, FoundEntry)>> {
     with_kernel!(
-        approach.table.isa,
-        |K| (approach: &Approach<'_>, key: &[u8], hash: u64) -> Result<Option<(BlockRef, Found)>> {
-            let Approach { table, index, number, newest } = *approach;
+        begin_lookup.table.isa,
+        |K| (begin_lookup: &PreparedLookup<'_>, key: &[u8], hash: u64) -> Result<Option<(BlockRef, FoundEntry)>> {
+            let PreparedLookup { table, index, number, newest } = *begin_lookup;
             // SAFETY: compiled once for each kernel, and called for the one that exists.
             unsafe { find_in_blocks::<K>(table, index, number, key, hash, newest) }
         }
-        (approach, key, hash)
+        (begin_lookup, key, hash)
     )
 }
 
@@ -153,7 +157,7 @@ unsafe fn find_in_blocks<K: Kernel>(
     key: &[u8],
     hash: u64,
     newest: Tag,
-) -> Result<Option<(BlockRef, Found)>> {
+) -> Result<Option<(BlockRef, FoundEntry)>> {
     loop {
         let Some(block) = table.prefetched_block(number, Admission::Point) else {
             return find_unread(table, index, number, key, hash, newest);
@@ -180,7 +184,7 @@ fn find_unread(
     key: &[u8],
     hash: u64,
     newest: Tag,
-) -> Result<Option<(BlockRef, Found)>> {
+) -> Result<Option<(BlockRef, FoundEntry)>> {
     let Some(mut block) = table.load_block_for(index, number, key)? else { return Ok(None) };
     loop {
         // SAFETY: plain code needs no special instructions.
@@ -195,9 +199,14 @@ fn find_unread(
     }
 }
 
-/// As [`find_from`], where there is no approach.
+/// As [`find_from`], where there is no begin_lookup.
 #[inline(never)]
-fn find_otherwise(table: &Table, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<(BlockRef, Found)>> {
+fn find_otherwise(
+    table: &Table,
+    key: &[u8],
+    hash: u64,
+    seqno: SeqNo,
+) -> Result<Option<(BlockRef, FoundEntry)>> {
     let Some(index) = &table.index else { return Ok(None) };
     if seqno < table.global_seqno {
         return Ok(None);
@@ -231,7 +240,7 @@ fn find_ordered(
     key: &[u8],
     hash: u64,
     newest: Tag,
-) -> Result<Option<(BlockRef, Found)>> {
+) -> Result<Option<(BlockRef, FoundEntry)>> {
     let number = table.locate(index, key, newest)?;
     // SAFETY: plain code needs no special instructions.
     unsafe { find_in_blocks::<Portable>(table, index, number, key, hash, newest) }

@@ -15,13 +15,13 @@
 //!   the device ends the process by a signal, where a call would have answered an error.
 
 use crate::block::header::CODEC_AT;
-use crate::block::{BlockBytes, Found, SLACK_BYTES};
+use crate::block::{BlockBytes, FoundEntry, SLACK_BYTES};
 use crate::index::BlockIndex;
-use crate::isa::{prefetch, with_kernel};
 use crate::load::verify_numbered;
+use crate::pinned_value::{PinnedValue, TableHit};
+use crate::simd::{prefetch, with_kernel};
 use crate::slots::PREFETCHED_LINES;
 use crate::table::Table;
-use crate::value::{PinnedValue, TableHit};
 use esker_base::{Result, Tag};
 use esker_codec::id;
 use esker_env::File;
@@ -81,7 +81,7 @@ impl Table {
         let span = (place.end - place.start) as usize;
         let header = verify_numbered(&image[..span], self.uid, place.start, number);
         let block = header.and_then(|_| BlockBytes::from_bytes(image));
-        let block = block.map_err(|flaw| self.flaw_at(flaw, place.start))?;
+        let block = block.map_err(|error| self.decode_error_at(error, place.start))?;
         verified.insert(number);
         Ok(Some((block, place.start)))
     }
@@ -144,11 +144,11 @@ impl Table {
         }
     }
 
-    fn find_in(&self, block: &BlockBytes, key: &[u8], hash: u64, newest: Tag) -> Option<Found> {
+    fn find_in(&self, block: &BlockBytes, key: &[u8], hash: u64, newest: Tag) -> Option<FoundEntry> {
         let isa = self.isa;
         with_kernel!(
             isa,
-            |K| (block: &BlockBytes, key: &[u8], hash: u64, newest: Tag) -> Option<Found> {
+            |K| (block: &BlockBytes, key: &[u8], hash: u64, newest: Tag) -> Option<FoundEntry> {
                 // SAFETY: as above.
                 unsafe { block.find::<K>(key, hash, newest) }
             }

@@ -7,9 +7,9 @@
 
 use crate::block::BlockRef;
 use crate::index::BlockIndex;
-use crate::isa::{Kernel, prefetch, with_kernel};
+use crate::pinned_value::{PinnedValue, TableHit};
+use crate::simd::{Kernel, prefetch, with_kernel};
 use crate::table::Table;
-use crate::value::{PinnedValue, TableHit};
 use esker_base::{Result, SeqNo, Tag};
 use esker_cache::{Admission, BlockKind};
 use esker_env::{PendingRead, ReadQueue};
@@ -81,7 +81,7 @@ fn one_by_one(
 }
 
 /// The keys that passed the filters, and how far they are.
-struct Stage {
+struct LookupBatch {
     /// Positions in the caller's list.
     keys: [u8; MAX_LOOKUPS],
     count: usize,
@@ -102,29 +102,29 @@ unsafe fn multi_get_with<K: Kernel>(
     hits: &mut [Option<TableHit>],
 ) -> Result<()> {
     let newest = Tag::visible_at(seqno);
-    let mut stage = filtered(lookups, seqno, *pending);
+    let mut batch = filtered(lookups, seqno, *pending);
     // SAFETY: the caller has the instructions.
-    unsafe { descend::<K>(lookups, &mut stage, newest) };
-    for (place, &key) in stage.places[..stage.count].iter().zip(&stage.keys) {
+    unsafe { descend::<K>(lookups, &mut batch, newest) };
+    for (place, &key) in batch.places[..batch.count].iter().zip(&batch.keys) {
         lookups[usize::from(key)].table.prefetch_block(*place);
     }
     let mut blocks: [Option<BlockRef>; MAX_LOOKUPS] = [const { None }; MAX_LOOKUPS];
     let mut missing = 0u32;
-    for (i, &key) in stage.keys[..stage.count].iter().enumerate() {
-        blocks[i] = lookups[usize::from(key)].table.prefetched_block(stage.places[i], Admission::Point);
+    for (i, &key) in batch.keys[..batch.count].iter().enumerate() {
+        blocks[i] = lookups[usize::from(key)].table.prefetched_block(batch.places[i], Admission::Point);
         missing |= u32::from(blocks[i].is_none()) << i;
     }
     if missing != 0 {
-        load_missing(lookups, &stage, missing, seqno, &mut blocks)?;
+        load_missing(lookups, &batch, missing, seqno, &mut blocks)?;
     }
-    for (block, &key) in blocks.iter().flatten().zip(&stage.keys) {
+    for (block, &key) in blocks.iter().flatten().zip(&batch.keys) {
         block.contents().prefetch_directory(lookups[usize::from(key)].hash);
     }
-    for (block, &key) in blocks.iter().flatten().zip(&stage.keys) {
+    for (block, &key) in blocks.iter().flatten().zip(&batch.keys) {
         // SAFETY: the caller has the instructions.
         unsafe { block.contents().prefetch_found::<K>(lookups[usize::from(key)].hash) };
     }
-    for (i, &key) in stage.keys[..stage.count].iter().enumerate() {
+    for (i, &key) in batch.keys[..batch.count].iter().enumerate() {
         let (Some(block), lookup) = (blocks[i].take(), &lookups[usize::from(key)]) else { continue };
         // SAFETY: the caller has the instructions.
         let found = unsafe { block.contents().find::<K>(lookup.key, lookup.hash, newest) };
@@ -133,14 +133,14 @@ unsafe fn multi_get_with<K: Kernel>(
                 let tag = found.tag.at_global(lookup.table.global_seqno);
                 Some(TableHit { tag, value: PinnedValue::new(block, found) })
             }
-            None => find_in_continuation(lookup, stage.places[i], seqno)?,
+            None => find_in_continuation(lookup, batch.places[i], seqno)?,
         };
         if hit.is_some() {
             hits[usize::from(key)] = hit;
             *pending &= !(1 << key);
         }
     }
-    if stage.others == 0 { Ok(()) } else { look_others_up(lookups, seqno, stage.others, pending, hits) }
+    if batch.others == 0 { Ok(()) } else { look_others_up(lookups, seqno, batch.others, pending, hits) }
 }
 
 /// Looks up, one by one, the keys whose table's index is no tree.
@@ -165,22 +165,22 @@ fn look_others_up(
 #[cold]
 fn load_missing(
     lookups: &[Lookup<'_>],
-    stage: &Stage,
+    batch: &LookupBatch,
     missing: u32,
     seqno: SeqNo,
     blocks: &mut [Option<BlockRef>; MAX_LOOKUPS],
 ) -> Result<()> {
     let mut wanted: Vec<(usize, &Table, usize)> = Vec::with_capacity(missing.count_ones() as usize);
-    for i in (0..stage.count).filter(|i| missing >> i & 1 == 1) {
-        let lookup = &lookups[usize::from(stage.keys[i])];
-        if is_excluded(lookup, stage.places[i])? {
+    for i in (0..batch.count).filter(|i| missing >> i & 1 == 1) {
+        let lookup = &lookups[usize::from(batch.keys[i])];
+        if is_excluded(lookup, batch.places[i])? {
             lookup.table.note_absent(lookup.key, lookup.hash, seqno);
         } else {
-            wanted.push((i, lookup.table, stage.places[i]));
+            wanted.push((i, lookup.table, batch.places[i]));
         }
     }
     let begun = match &wanted[..] {
-        [_, (_, table, _), ..] => match table.home.reads() {
+        [_, (_, table, _), ..] => match table.identity.reads() {
             Some(queue) => begin_reads(&wanted, queue)?,
             None => Vec::new(),
         },
@@ -208,13 +208,13 @@ fn is_excluded(lookup: &Lookup<'_>, number: usize) -> Result<bool> {
 }
 
 /// A read that was begun, and for which of those that want a block.
-struct Begun {
+struct StartedRead {
     wanted: usize,
     pending: PendingRead,
 }
 
 /// Begins to read each block that is wanted, once.
-fn begin_reads(wanted: &[(usize, &Table, usize)], queue: &ReadQueue) -> Result<Vec<Begun>> {
+fn begin_reads(wanted: &[(usize, &Table, usize)], queue: &ReadQueue) -> Result<Vec<StartedRead>> {
     let (mut requests, mut of) = (Vec::new(), Vec::new());
     for (at, &(_, table, number)) in wanted.iter().enumerate() {
         let is_first =
@@ -226,13 +226,13 @@ fn begin_reads(wanted: &[(usize, &Table, usize)], queue: &ReadQueue) -> Result<V
         }
     }
     let pending = queue.submit(requests);
-    Ok(of.into_iter().zip(pending).map(|(wanted, pending)| Begun { wanted, pending }).collect())
+    Ok(of.into_iter().zip(pending).map(|(wanted, pending)| StartedRead { wanted, pending }).collect())
 }
 
 /// The keys whose filter says maybe.
 #[inline(always)]
-fn filtered(lookups: &[Lookup<'_>], seqno: SeqNo, pending: u32) -> Stage {
-    let mut stage = Stage {
+fn filtered(lookups: &[Lookup<'_>], seqno: SeqNo, pending: u32) -> LookupBatch {
+    let mut batch = LookupBatch {
         keys: [0; MAX_LOOKUPS],
         count: 0,
         places: [0; MAX_LOOKUPS],
@@ -247,14 +247,14 @@ fn filtered(lookups: &[Lookup<'_>], seqno: SeqNo, pending: u32) -> Stage {
         let Some(index) = table.index.as_ref().filter(|_| table.global_seqno <= seqno) else { continue };
         if pending >> i & 1 == 1 && table.may_contain(lookup.hash) {
             if index.tree().is_none() {
-                stage.others |= 1 << i;
+                batch.others |= 1 << i;
                 continue;
             }
-            stage.keys[stage.count] = i as u8;
-            stage.count += 1;
+            batch.keys[batch.count] = i as u8;
+            batch.count += 1;
         }
     }
-    stage
+    batch
 }
 
 /// Finds the blocks, level by level of the index.
@@ -262,14 +262,14 @@ fn filtered(lookups: &[Lookup<'_>], seqno: SeqNo, pending: u32) -> Stage {
 /// # Safety
 /// The kernel's instructions must be available.
 #[inline(always)]
-unsafe fn descend<K: Kernel>(lookups: &[Lookup<'_>], stage: &mut Stage, newest: Tag) {
-    let keys = &stage.keys[..stage.count];
+unsafe fn descend<K: Kernel>(lookups: &[Lookup<'_>], batch: &mut LookupBatch, newest: Tag) {
+    let keys = &batch.keys[..batch.count];
     let index_of = |key: u8| lookups[usize::from(key)].table.index.as_ref();
     let mut depth = 0;
     for (i, &key) in keys.iter().enumerate() {
         let Some(index) = index_of(key) else { continue };
         if let Some(tree) = index.tree() {
-            stage.heads[i] = index.head_of(lookups[usize::from(key)].key);
+            batch.heads[i] = index.head_of(lookups[usize::from(key)].key);
             depth = depth.max(tree.depth());
         }
     }
@@ -280,12 +280,12 @@ unsafe fn descend<K: Kernel>(lookups: &[Lookup<'_>], stage: &mut Stage, newest: 
             // SAFETY: places are 0 at level 0 and the answer for the level above elsewhere; the caller has
             // the instructions.
             unsafe {
-                stage.places[i] = tree.step::<K>(level, stage.places[i], stage.heads[i]);
+                batch.places[i] = tree.step::<K>(level, batch.places[i], batch.heads[i]);
                 if level + 1 < tree.depth() {
-                    tree.prefetch(level + 1, stage.places[i]);
+                    tree.prefetch(level + 1, batch.places[i]);
                 } else {
                     prefetch(
-                        lookups[usize::from(key)].table.slots.as_ptr().wrapping_add(stage.places[i]).cast(),
+                        lookups[usize::from(key)].table.slots.as_ptr().wrapping_add(batch.places[i]).cast(),
                     );
                 }
             }
@@ -296,7 +296,7 @@ unsafe fn descend<K: Kernel>(lookups: &[Lookup<'_>], stage: &mut Stage, newest: 
         let wanted = lookups[usize::from(key)].key;
         let Some(tree) = index.tree() else { continue };
         // SAFETY: the place is the tree's answer for the head; the caller has the instructions.
-        stage.places[i] = unsafe { index.settle::<K>(tree, stage.places[i], stage.heads[i], wanted, newest) };
+        batch.places[i] = unsafe { index.settle::<K>(tree, batch.places[i], batch.heads[i], wanted, newest) };
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::block::delta_encode::DeltaOptions;
 use crate::block::staged::LayoutOptions;
 use crate::block::{BlockLayout, header};
-use crate::bounds::BlockBounds;
+use crate::block_bounds::BlockBounds;
 use crate::expiring::Expiring;
 use crate::index::IndexKind;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};

@@ -4,8 +4,8 @@
 //! inspection and otherwise ignored: what a reader must understand is said by the format version and by
 //! required sections.
 
+use crate::decode_error::{DecodeError, damaged};
 use crate::expiring::Expiring;
-use crate::flaw::{Flaw, damaged};
 use crate::options::TableOptions;
 use esker_base::coding::{Reader, put_prefixed, put_varint, varint_len};
 use esker_base::{KeyspaceId, SeqNo, TableUid};
@@ -175,7 +175,7 @@ impl TableProperties {
     }
 
     /// Reads the section. A field that is missing has its default.
-    pub(crate) fn decode(section: &[u8]) -> Result<TableProperties, Flaw> {
+    pub(crate) fn decode(section: &[u8]) -> Result<TableProperties, DecodeError> {
         let mut properties = TableProperties::default();
         let mut reader = Reader::new(section);
         while !reader.is_empty() {

@@ -11,7 +11,7 @@
 //! most one window behind that was read for nothing, which is no larger than all it read before.
 
 use crate::block::{BlockRef, SLACK_BYTES};
-use crate::heir::{InputReading, LastAnswer};
+use crate::cache_warming::{InputReading, ResidencySample};
 use crate::slots::Slot;
 use crate::table::Table;
 use esker_base::Result;
@@ -32,7 +32,7 @@ const MIN_OVERLAPPED_BYTES: u64 = 64 << 10;
 
 /// Who walks over a table as a whole, or writes one, and is asked before it goes on: a job that may be called
 /// off, or is held to a rate.
-pub trait Pace: std::fmt::Debug + Send + Sync {
+pub trait JobControl: std::fmt::Debug + Send + Sync {
     /// Called before so many bytes of the file are looked at, be they read or in the cache: at most some
     /// hundred KiB but for larger blocks.
     ///
@@ -44,33 +44,33 @@ pub trait Pace: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Whatever is to end the work.
-    fn look(&self) -> Result<()>;
+    fn check_cancelled(&self) -> Result<()>;
 }
 
 /// What is read at once: whole blocks, one after the other.
 #[derive(Debug, Default)]
-struct Window {
+struct ReadWindow {
     /// The blocks.
     blocks: Range<usize>,
     /// Where each of them starts in the file, and where the last one ends.
-    borders: Vec<u64>,
+    offsets: Vec<u64>,
 }
 
-impl Window {
+impl ReadWindow {
     /// The blocks from `first` on, which must exist, that lie within `window_bytes`; at least one.
     fn fill(&mut self, table: &Table, first: usize, window_bytes: u64) -> Result<()> {
         // Nothing is held if something fails.
         self.blocks = first..first;
         let place = table.place(first)?;
-        self.borders.clear();
-        self.borders.extend([place.start, place.end]);
+        self.offsets.clear();
+        self.offsets.extend([place.start, place.end]);
         let mut end = first + 1;
         while end < table.blocks() {
             let next = table.place(end)?.end;
             if next > place.start + window_bytes {
                 break;
             }
-            self.borders.push(next);
+            self.offsets.push(next);
             end += 1;
         }
         self.blocks = first..end;
@@ -78,16 +78,16 @@ impl Window {
     }
 
     fn start(&self) -> u64 {
-        self.borders.first().copied().unwrap_or(0)
+        self.offsets.first().copied().unwrap_or(0)
     }
 
     fn len(&self) -> usize {
-        self.borders.last().map_or(0, |end| (end - self.start()) as usize)
+        self.offsets.last().map_or(0, |end| (end - self.start()) as usize)
     }
 
     /// Bytes from this one of its blocks on.
     fn len_from(&self, number: usize) -> usize {
-        self.len() - (self.borders[number - self.blocks.start] - self.start()) as usize
+        self.len() - (self.offsets[number - self.blocks.start] - self.start()) as usize
     }
 }
 
@@ -97,18 +97,18 @@ pub(crate) struct ReadAhead {
     /// File image of the window, and [`SLACK_BYTES`] of anything; empty if its blocks were read by other
     /// means.
     buffer: Vec<u8>,
-    window: Window,
+    window: ReadWindow,
     /// Bytes to read next time, if it continues this time.
     window_bytes: u64,
     max_window_bytes: u64,
     /// The window after this one, being read.
-    next: Option<(Window, PendingRead)>,
+    next: Option<(ReadWindow, PendingRead)>,
     /// Memory for the window after the next.
     spare: Vec<u8>,
     /// Who is asked first, and who is told.
     reading: Option<InputReading>,
     /// For who is told.
-    last_answer: LastAnswer,
+    last_answer: ResidencySample,
 }
 
 impl ReadAhead {
@@ -123,13 +123,13 @@ impl ReadAhead {
     pub(crate) fn growing() -> ReadAhead {
         ReadAhead {
             buffer: Vec::new(),
-            window: Window::default(),
+            window: ReadWindow::default(),
             window_bytes: 0,
             max_window_bytes: MAX_SCAN_WINDOW_BYTES,
             next: None,
             spare: Vec::new(),
             reading: None,
-            last_answer: LastAnswer::default(),
+            last_answer: ResidencySample::default(),
         }
     }
 
@@ -148,20 +148,20 @@ impl ReadAhead {
     /// its slot has it (HO12).
     pub(crate) fn resident(&mut self, table: &Table, number: usize, bytes: u64) -> Result<Option<BlockRef>> {
         let Some(reading) = &self.reading else { return Ok(None) };
-        reading.warmth.note(table, number, bytes, &mut self.last_answer);
+        reading.residency.note(table, number, bytes, &mut self.last_answer);
         let Some(block) = table.slots.get(number).and_then(Slot::get) else { return Ok(None) };
-        self.keep_pace_at(number, bytes)?;
+        self.before_block(number, bytes)?;
         Ok(Some(block))
     }
 
     /// Asks before block `number`, of so many bytes, is taken from elsewhere; of a window it was asked for
     /// when that was read.
-    pub(crate) fn keep_pace_at(&self, number: usize, bytes: u64) -> Result<()> {
-        if self.holds(number) { Ok(()) } else { self.keep_pace(bytes) }
+    pub(crate) fn before_block(&self, number: usize, bytes: u64) -> Result<()> {
+        if self.holds(number) { Ok(()) } else { self.before_read(bytes) }
     }
 
-    fn keep_pace(&self, bytes: u64) -> Result<()> {
-        self.reading.as_ref().map_or(Ok(()), |reading| reading.pace.before_read(bytes))
+    fn before_read(&self, bytes: u64) -> Result<()> {
+        self.reading.as_ref().map_or(Ok(()), |reading| reading.control.before_read(bytes))
     }
 
     /// Whether a read of `number` goes on where the last one ended.
@@ -190,8 +190,8 @@ impl ReadAhead {
             self.fill(table, number)?;
         }
         let (start, at) = (self.window.start(), number - self.window.blocks.start);
-        let end = (self.window.borders[at + 1] - start) as usize + SLACK_BYTES;
-        Ok(&self.buffer[(self.window.borders[at] - start) as usize..end])
+        let end = (self.window.offsets[at + 1] - start) as usize + SLACK_BYTES;
+        Ok(&self.buffer[(self.window.offsets[at] - start) as usize..end])
     }
 
     #[cold]
@@ -201,7 +201,7 @@ impl ReadAhead {
         match self.next.take() {
             Some((next, read)) if next.blocks.contains(&number) => {
                 // What lies before it was in the cache when the walk came there, and was asked for alone.
-                self.keep_pace(next.len_from(number) as u64)?;
+                self.before_read(next.len_from(number) as u64)?;
                 let buffer = read.wait()?;
                 self.spare = std::mem::replace(&mut self.buffer, buffer);
                 self.window = next;
@@ -213,7 +213,7 @@ impl ReadAhead {
                 let mut window = std::mem::take(&mut self.window);
                 window.fill(table, number, self.window_bytes)?;
                 let len = window.len();
-                self.keep_pace(len as u64)?;
+                self.before_read(len as u64)?;
                 self.buffer.resize(len, 0);
                 table.file.read_exact_at(&mut self.buffer, window.start())?;
                 self.window = window;
@@ -230,13 +230,13 @@ impl ReadAhead {
 
     /// Asks for the window after the present one.
     fn read_next(&mut self, table: &Table) -> Result<()> {
-        let Some(queue) = table.home.reads() else { return Ok(()) };
+        let Some(queue) = table.identity.reads() else { return Ok(()) };
         if self.grown() < MIN_OVERLAPPED_BYTES {
             return Ok(());
         }
         let Some(first) = self.next_to_read(table)? else { return Ok(()) };
         self.window_bytes = self.grown();
-        let mut window = Window::default();
+        let mut window = ReadWindow::default();
         window.fill(table, first, self.window_bytes)?;
         let mut buffer = std::mem::take(&mut self.spare);
         // So that the slack behind it finds room.

@@ -8,8 +8,8 @@
 use crate::block::cursor::BlockCursor;
 use crate::block::header::{BLOCK_MAGIC, CODEC_AT, FRAME_BYTES, HEADER_BYTES, MAX_RAW_BYTES, verify_image};
 use crate::block::{BlockBytes, BlockHeader, SLACK_BYTES};
+use crate::decode_error::DecodeError;
 use crate::dictionary;
-use crate::flaw::Flaw;
 use crate::footer::{FILE_HEADER_BYTES, FOOTER_BYTES, Footer, decode_file_header};
 use crate::load::unpack;
 use esker_base::{Error, Result, TableUid, Tag};
@@ -32,7 +32,7 @@ pub struct SalvagedBlock {
 /// A search for blocks, from the start of a file to its end.
 #[derive(Debug)]
 pub struct Salvage {
-    window: Window,
+    window: SearchWindow,
     uid: TableUid,
     position: u64,
     skipped_bytes: u64,
@@ -43,7 +43,7 @@ pub struct Salvage {
 
 /// A piece of the file in memory, with slack behind it.
 #[derive(Debug)]
-struct Window {
+struct SearchWindow {
     file: Arc<dyn File>,
     file_bytes: u64,
     start: u64,
@@ -60,10 +60,10 @@ impl Salvage {
     pub fn open(file: Arc<dyn File>, file_bytes: u64, uid: Option<TableUid>) -> Result<Salvage> {
         let uid = match uid {
             Some(uid) => uid,
-            None => identity(&*file, file_bytes)?,
+            None => uid_of_file(&*file, file_bytes)?,
         };
         let position = (FILE_HEADER_BYTES as u64).min(file_bytes);
-        let window = Window { file, file_bytes, start: 0, bytes: Vec::new() };
+        let window = SearchWindow { file, file_bytes, start: 0, bytes: Vec::new() };
         Ok(Salvage { window, uid, position, skipped_bytes: 0, dictionary: None, unpacked: Vec::new() })
     }
 
@@ -100,7 +100,7 @@ impl Salvage {
                     self.position = offset + header.file_len() as u64;
                     return Ok(Some(SalvagedBlock { offset, header }));
                 }
-                Err(Flaw::Damaged(_)) => self.skip_to(offset + 1),
+                Err(DecodeError::Damaged(_)) => self.skip_to(offset + 1),
                 Err(unsupported) => return Err(unsupported.into_error(self.window.file.path(), offset)),
             }
         }
@@ -130,7 +130,7 @@ impl Salvage {
     }
 }
 
-impl Window {
+impl SearchWindow {
     /// The file image of the block that may start at `offset`, with slack behind it; `None` if it cannot be
     /// one.
     fn image_at(&mut self, offset: u64) -> Result<Option<&[u8]>> {
@@ -142,7 +142,7 @@ impl Window {
         let stored_len = u32::from_le_bytes([header[12], header[13], header[14], header[15]]) as usize;
         let len = FRAME_BYTES + stored_len;
         // What cannot be a header is not worth reading what it would be the header of.
-        let is_impossible = matches!(BlockHeader::decode(header), Err(Flaw::Damaged(_)));
+        let is_impossible = matches!(BlockHeader::decode(header), Err(DecodeError::Damaged(_)));
         if is_impossible || stored_len > MAX_RAW_BYTES || len as u64 > left {
             return Ok(None);
         }
@@ -173,7 +173,7 @@ fn decode<'a>(
     offset: u64,
     dictionary: Option<&DictionaryDecoder>,
     unpacked: &'a mut Vec<u8>,
-) -> Result<(BlockHeader, &'a BlockBytes), Flaw> {
+) -> Result<(BlockHeader, &'a BlockBytes), DecodeError> {
     let header = verify_image(image, uid, offset)?;
     if header.codec_id == id::NONE {
         return Ok((header, BlockBytes::from_bytes(image)?));
@@ -197,7 +197,7 @@ fn visit_all(block: &BlockBytes, mut visit: impl FnMut(&[u8], Tag, &[u8])) {
 }
 
 /// What the file says of its identity, at its start or its end.
-fn identity(file: &dyn File, file_bytes: u64) -> Result<TableUid> {
+fn uid_of_file(file: &dyn File, file_bytes: u64) -> Result<TableUid> {
     let mut start = [0; FILE_HEADER_BYTES];
     if file_bytes >= start.len() as u64 {
         file.read_exact_at(&mut start, 0)?;
@@ -218,17 +218,20 @@ fn identity(file: &dyn File, file_bytes: u64) -> Result<TableUid> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Entry, Shape, entries};
+    use crate::testing::{Shape, TestEntry, entries};
     use crate::tests::{UID, new_fs, options, path, write};
     use crate::{BlockLayout, TableOptions};
     use esker_codec::Codec;
     use esker_env::{FileSystem, OpenMode, SeededRandom};
 
-    fn salvage(file: &Arc<dyn File>, uid: Option<TableUid>) -> Result<(Vec<SalvagedBlock>, Vec<Entry>, u64)> {
+    fn salvage(
+        file: &Arc<dyn File>,
+        uid: Option<TableUid>,
+    ) -> Result<(Vec<SalvagedBlock>, Vec<TestEntry>, u64)> {
         let mut salvage = Salvage::open(Arc::clone(file), file.len()?, uid)?;
         let (mut blocks, mut found) = (Vec::new(), Vec::new());
         while let Some(block) = salvage.next_block(|key, tag, value| {
-            found.push(Entry { key: key.to_vec(), tag, value: value.to_vec() });
+            found.push(TestEntry { key: key.to_vec(), tag, value: value.to_vec() });
         })? {
             blocks.push(block);
         }

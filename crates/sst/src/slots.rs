@@ -37,7 +37,7 @@
 //!   would stay.
 
 use crate::block::BlockRef;
-use crate::isa::prefetch;
+use crate::simd::prefetch;
 use esker_base::sync::atomic::{AtomicU64, Ordering, fence};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -214,7 +214,7 @@ impl<P: Pointer> Slot<P> {
 
     /// Takes what another slot holds. This one is empty, and neither is known to anybody else: who looks for
     /// the block meanwhile is kept waiting by the caller.
-    pub(crate) fn take_over(&self, other: Slot<P>) {
+    pub(crate) fn take_from(&self, other: Slot<P>) {
         debug_assert_eq!(self.address(), 0, "an empty slot takes over");
         // SL1 goes on to hold: the stock goes with the word, and the other slot gives nothing back.
         let word = ManuallyDrop::new(other).word.load(Ordering::Relaxed);

@@ -1,20 +1,20 @@
 //! An open table: identity, index and filter in memory, blocks through the cache.
 
-use crate::bounds::Bounds;
+use crate::block_bounds::BoundsSection;
+use crate::cached_part::TableCache;
+use crate::decode_error::DecodeError;
 use crate::dictionary;
 use crate::filter_access::{FilterAccess, FilterDamage};
-use crate::flaw::Flaw;
 use crate::footer::{Section, SectionKind};
-use crate::home::TableHome;
 use crate::index::{BlockIndex, IndexKind, OpenedIndex};
-use crate::isa::Isa;
 use crate::mapped::VerifiedBlocks;
 use crate::options::TableReading;
-use crate::part::TableCache;
 use crate::properties::TableProperties;
-use crate::range_section;
+use crate::range_tombstones;
+use crate::section_reader::SectionReader;
+use crate::simd::InstructionSet;
 use crate::slots::{Slots, empty_slots};
-use crate::tail::Tail;
+use crate::table_identity::TableIdentity;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
 use esker_codec::DictionaryDecoder;
 use esker_env::File;
@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicBool;
 
 /// Which table a file is expected to hold, so that a swapped file is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableIdentity {
+pub struct ExpectedTable {
     /// Random number of the table, written at its creation.
     pub uid: TableUid,
     /// The keyspace that it belongs to. Not compared if the table was ingested: whoever wrote it did not
@@ -42,12 +42,12 @@ pub struct TableIdentity {
 pub struct Table {
     pub(crate) index: Option<BlockIndex>,
     /// Which form of the index was asked for, and why it is the one it is.
-    pub(crate) index_asked: IndexKind,
+    pub(crate) index_requested: IndexKind,
     pub(crate) index_reason: &'static str,
     /// Why that form could not be used, if its section is damaged.
     index_damage: Option<Error>,
     /// Where the keys of blocks end and begin, if the table says.
-    pub(crate) bounds: Option<Bounds>,
+    pub(crate) bounds: Option<BoundsSection>,
     /// Where the blocks end.
     pub(crate) data_end: u64,
     pub(crate) filter: FilterAccess,
@@ -58,11 +58,11 @@ pub struct Table {
     pub(crate) verified: Option<VerifiedBlocks>,
     /// Blocks that are in the cache, if its kind has shortcuts; empty otherwise.
     pub(crate) slots: Slots,
-    pub(crate) home: Arc<TableHome>,
+    pub(crate) identity: Arc<TableIdentity>,
     /// The home's cache and number, here because every lookup asks for them.
     pub(crate) cache: Arc<TableCache>,
     pub(crate) number: u32,
-    pub(crate) isa: Isa,
+    pub(crate) isa: InstructionSet,
     /// Blocks are likely stored raw, so that they are best read straight into their own memory: as the block
     /// read last was.
     pub(crate) expects_raw_blocks: AtomicBool,
@@ -96,18 +96,18 @@ impl Table {
     pub fn open(
         file: Arc<dyn File>,
         file_bytes: u64,
-        expected: TableIdentity,
-        home: Arc<TableHome>,
+        expected: ExpectedTable,
+        identity: Arc<TableIdentity>,
     ) -> Result<Table> {
-        Table::open_for(file, file_bytes, Some(expected), home, TableReading::default())
+        Table::open_for(file, file_bytes, Some(expected), identity, TableReading::default())
     }
 
     /// As [`Table::open`], whichever table it is: for inspection and repair.
     ///
     /// # Errors
     /// As [`Table::open`].
-    pub fn open_any(file: Arc<dyn File>, file_bytes: u64, home: Arc<TableHome>) -> Result<Table> {
-        Table::open_for(file, file_bytes, None, home, TableReading::default())
+    pub fn open_any(file: Arc<dyn File>, file_bytes: u64, identity: Arc<TableIdentity>) -> Result<Table> {
+        Table::open_for(file, file_bytes, None, identity, TableReading::default())
     }
 
     /// As [`Table::open`], or as [`Table::open_any`] without an identity, with choices of the reader.
@@ -117,71 +117,71 @@ impl Table {
     pub fn open_for(
         file: Arc<dyn File>,
         file_bytes: u64,
-        expected: Option<TableIdentity>,
-        home: Arc<TableHome>,
+        expected: Option<ExpectedTable>,
+        identity: Arc<TableIdentity>,
         reading: TableReading,
     ) -> Result<Table> {
-        let asked = reading.index;
-        let tail = Tail::read(
+        let requested = reading.index;
+        let reader = SectionReader::read(
             &*file,
             file_bytes,
-            expected.map(|identity| identity.uid),
-            home.pages_filters(),
+            expected.map(|expected| expected.uid),
+            identity.pages_filters(),
             |kind| match kind {
                 SectionKind::INDEX_PAGES => true,
-                SectionKind::LOCATOR => !asked.needs_locator(),
-                SectionKind::INDEX => asked.needs_pages(),
+                SectionKind::LOCATOR => !requested.needs_locator(),
+                SectionKind::INDEX => requested.needs_pages(),
                 _ => false,
             },
         )?;
-        let properties_at = tail.required(&*file, SectionKind::PROPERTIES)?;
-        let properties = tail.decode(&*file, properties_at, TableProperties::decode)?;
-        let global_seqno = expected.and_then(|identity| identity.global_seqno);
+        let properties_at = reader.required(&*file, SectionKind::PROPERTIES)?;
+        let properties = reader.decode(&*file, properties_at, TableProperties::decode)?;
+        let global_seqno = expected.and_then(|expected| expected.global_seqno);
         check_keyspace(expected, &properties)
             .map_err(|detail| Error::corruption(file.path(), properties_at.offset, detail))?;
-        let mut opened = OpenedIndex::open(&tail, &*file, &properties, asked)?;
-        let bounds = Bounds::open(&tail, &*file, properties.blocks, &mut opened.damage);
+        let mut opened = OpenedIndex::open(&reader, &*file, &properties, requested)?;
+        let bounds = BoundsSection::open(&reader, &*file, properties.blocks, &mut opened.damage);
         let has_locator = opened.index.as_ref().is_some_and(|index| index.locator().is_some());
         let (filter, filter_damage) = match has_locator {
             // The locator answers what the filter would be asked.
             true => (FilterAccess::None, FilterDamage::new()),
-            false => tail.filter(&*file, home.pages_filters()),
+            false => reader.filter(&*file, identity.pages_filters()),
         };
-        let range_deletes = match tail.section(SectionKind::RANGE_DELETES) {
+        let range_deletes = match reader.section(SectionKind::RANGE_DELETES) {
             None => Arc::default(),
-            Some(at) => Arc::new(tail.decode(&*file, at, range_section::decode)?),
+            Some(at) => Arc::new(reader.decode(&*file, at, range_tombstones::decode)?),
         };
-        let dictionary = tail.section(SectionKind::DICTIONARY).map(|at| {
-            tail.decode(&*file, at, |section| dictionary::decode(tail.footer.uid, at.offset, section))
+        let dictionary = reader.section(SectionKind::DICTIONARY).map(|at| {
+            reader.decode(&*file, at, |section| dictionary::decode(reader.footer.uid, at.offset, section))
         });
-        let slots = if home.cache().kind().has_shortcuts() { opened.slots() } else { 0 };
+        let slots = if identity.cache().kind().has_shortcuts() { opened.slots() } else { 0 };
         let table = Table {
             filter_rate: expected_rate(&properties),
             verified: VerifiedBlocks::begin(&*file, opened.index.as_ref()),
             slots: empty_slots(slots),
             index: opened.index,
-            index_asked: asked,
+            index_requested: requested,
             index_reason: opened.reason,
             index_damage: opened.damage,
             bounds,
-            data_end: tail.footer.data_end,
+            data_end: reader.footer.data_end,
             filter,
-            cache: Arc::clone(home.cache()),
-            number: home.number(),
-            home,
-            isa: Isa::detect(),
+            cache: Arc::clone(identity.cache()),
+            number: identity.number(),
+            identity,
+            isa: InstructionSet::detect(),
             expects_raw_blocks: AtomicBool::new(properties.codec == esker_codec::Codec::None.name()),
-            uid: tail.footer.uid,
+            uid: reader.footer.uid,
             global_seqno: global_seqno.unwrap_or(SeqNo::ZERO),
             file,
             properties,
             range_deletes,
             dictionary: dictionary.transpose()?,
-            sections: tail.sections,
+            sections: reader.sections,
             file_bytes,
             filter_damage,
         };
-        table.home.opened(&table);
+        table.identity.opened(&table);
         Ok(table)
     }
 
@@ -228,7 +228,7 @@ impl Table {
     pub fn memory_bytes(&self) -> usize {
         size_of::<Table>()
             + self.index.as_ref().map_or(0, BlockIndex::memory_bytes)
-            + self.bounds.as_ref().map_or(0, Bounds::memory_bytes)
+            + self.bounds.as_ref().map_or(0, BoundsSection::memory_bytes)
             + self.filter.memory_bytes()
             + self.dictionary.as_ref().map_or(0, DictionaryDecoder::memory_bytes)
             + size_of_val(&*self.slots)
@@ -259,13 +259,13 @@ impl Table {
 
     /// An error about the place of a block.
     #[cold]
-    pub(crate) fn flaw_at(&self, flaw: Flaw, offset: u64) -> Error {
-        flaw.into_error(self.file.path(), offset)
+    pub(crate) fn decode_error_at(&self, error: DecodeError, offset: u64) -> Error {
+        error.into_error(self.file.path(), offset)
     }
 
     /// Uses other instructions than the best, so that tests compare them. They must exist on the machine.
     #[cfg(test)]
-    pub(crate) fn set_isa(&mut self, isa: Isa) {
+    pub(crate) fn set_isa(&mut self, isa: InstructionSet) {
         assert!(isa.is_available());
         self.isa = isa;
     }
@@ -278,10 +278,10 @@ fn expected_rate(properties: &TableProperties) -> f64 {
 }
 
 /// What is wrong if a table is of another keyspace than the one that it is expected in.
-fn check_keyspace(expected: Option<TableIdentity>, properties: &TableProperties) -> Result<(), String> {
+fn check_keyspace(expected: Option<ExpectedTable>, properties: &TableProperties) -> Result<(), String> {
     // Who wrote an ingested table did not know where it goes.
-    let own = expected.filter(|identity| identity.global_seqno.is_none());
-    match own.map(|identity| identity.keyspace).filter(|keyspace| *keyspace != properties.keyspace) {
+    let own = expected.filter(|expected| expected.global_seqno.is_none());
+    match own.map(|expected| expected.keyspace).filter(|keyspace| *keyspace != properties.keyspace) {
         Some(wanted) => Err(format!(
             "a table of keyspace {wanted} expected, one of keyspace {} found",
             properties.keyspace
@@ -292,7 +292,7 @@ fn check_keyspace(expected: Option<TableIdentity>, properties: &TableProperties)
 
 impl Drop for Table {
     fn drop(&mut self) {
-        self.home.closed(self);
+        self.identity.closed(self);
     }
 }
 

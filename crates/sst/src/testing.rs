@@ -6,13 +6,13 @@ use std::cmp::Reverse;
 
 /// One entry, ordered as in tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct TestEntry {
     pub(crate) key: Vec<u8>,
     pub(crate) tag: Tag,
     pub(crate) value: Vec<u8>,
 }
 
-impl Entry {
+impl TestEntry {
     pub(crate) fn order(&self) -> (&[u8], Reverse<Tag>) {
         (&self.key, Reverse(self.tag))
     }
@@ -86,8 +86,8 @@ pub(crate) fn key_of(shape: Shape, spread: u64, random: &SeededRandom) -> Vec<u8
 /// About `count` entries with tags below `seqnos`, in internal order without duplicates.
 ///
 /// With `seqnos` of 0 there is one version a key, a put with sequence number 0.
-pub(crate) fn entries(shape: Shape, count: usize, seqnos: u64, random: &SeededRandom) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = (0..count)
+pub(crate) fn entries(shape: Shape, count: usize, seqnos: u64, random: &SeededRandom) -> Vec<TestEntry> {
+    let mut entries: Vec<TestEntry> = (0..count)
         .map(|_| {
             let key = key_of(shape, count as u64, random);
             let kind = match random.below(5) {
@@ -102,7 +102,7 @@ pub(crate) fn entries(shape: Shape, count: usize, seqnos: u64, random: &SeededRa
                 _ => 8,
             };
             let value = if kind == ValueKind::Put { bytes(random, len as usize) } else { Vec::new() };
-            Entry { key, tag: Tag::new(SeqNo::new(seqno), kind), value }
+            TestEntry { key, tag: Tag::new(SeqNo::new(seqno), kind), value }
         })
         .collect();
     entries.sort_by(|a, b| a.order().cmp(&b.order()));
@@ -112,7 +112,7 @@ pub(crate) fn entries(shape: Shape, count: usize, seqnos: u64, random: &SeededRa
 }
 
 /// What a reader at `seqno` should find.
-pub(crate) fn expected<'a>(entries: &'a [Entry], key: &[u8], seqno: SeqNo) -> Option<&'a Entry> {
+pub(crate) fn expected<'a>(entries: &'a [TestEntry], key: &[u8], seqno: SeqNo) -> Option<&'a TestEntry> {
     let newest = Tag::visible_at(seqno);
     let at = entries.partition_point(|entry| entry.order() < (key, Reverse(newest)));
     entries.get(at).filter(|entry| entry.key == key)

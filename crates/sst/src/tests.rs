@@ -1,26 +1,26 @@
 //! Tables as a whole: what they answer, and what they do when files are damaged or calls fail.
 
-mod bounds;
+mod block_bounds;
+mod cache_warming;
+mod cancellation;
 mod contract;
 mod damage;
 mod dictionaries;
 mod faults;
+mod filter_watch;
+mod galloping;
 mod global_seqno;
-mod heirs;
 mod index_kinds;
-mod jobs;
-mod looks;
-mod paging;
-mod quick_way;
-mod reading;
-mod sharing;
-mod stretches;
-mod watching;
+mod job_reads;
+mod paged_filters;
+mod read_modes;
+mod slots_and_cache;
 mod write_back;
+mod writer_fast_path;
 
-use crate::testing::Entry;
+use crate::testing::TestEntry;
 use crate::{
-    IndexKind, Table, TableHome, TableIdentity, TableOptions, TableReading, TableSummary, TableWriter,
+    ExpectedTable, IndexKind, Table, TableIdentity, TableOptions, TableReading, TableSummary, TableWriter,
 };
 use esker_base::{KeyspaceId, TableUid};
 use esker_cache::BlockCache;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 pub(crate) const UID: TableUid = TableUid(0xfeed_beef_0bad_cafe);
 pub(crate) const KEYSPACE: KeyspaceId = KeyspaceId(3);
-pub(crate) const IDENTITY: TableIdentity = TableIdentity { uid: UID, keyspace: KEYSPACE, global_seqno: None };
+pub(crate) const EXPECTED: ExpectedTable = ExpectedTable { uid: UID, keyspace: KEYSPACE, global_seqno: None };
 
 pub(crate) fn options() -> TableOptions {
     TableOptions { uid: UID, keyspace: KEYSPACE, ..TableOptions::default() }
@@ -47,7 +47,7 @@ pub(crate) fn new_fs() -> StrictFs {
     fs
 }
 
-pub(crate) fn write(fs: &StrictFs, entries: &[Entry], options: TableOptions) -> TableSummary {
+pub(crate) fn write(fs: &StrictFs, entries: &[TestEntry], options: TableOptions) -> TableSummary {
     let file = fs.open(path(), OpenMode::CreateOrTruncate).unwrap();
     let mut writer = TableWriter::new(file, options).unwrap();
     for entry in entries {
@@ -64,8 +64,8 @@ pub(crate) fn write(fs: &StrictFs, entries: &[Entry], options: TableOptions) -> 
 }
 
 /// A home for a table with a cache of its own.
-pub(crate) fn home(cache_bytes: usize) -> Arc<TableHome> {
-    TableHome::alone(Arc::new(BlockCache::new(cache_bytes))).unwrap()
+pub(crate) fn identity(cache_bytes: usize) -> Arc<TableIdentity> {
+    TableIdentity::alone(Arc::new(BlockCache::new(cache_bytes))).unwrap()
 }
 
 pub(crate) fn open(fs: &StrictFs, cache_bytes: usize) -> Arc<Table> {
@@ -77,11 +77,11 @@ pub(crate) fn open_as(fs: &StrictFs, cache_bytes: usize, index: IndexKind) -> Ar
     let len = fs.file_len(path()).unwrap().unwrap();
     let file = fs.open(path(), OpenMode::Read).unwrap();
     let reading = TableReading { index };
-    Arc::new(Table::open_for(file, len, Some(IDENTITY), home(cache_bytes), reading).unwrap())
+    Arc::new(Table::open_for(file, len, Some(EXPECTED), identity(cache_bytes), reading).unwrap())
 }
 
 /// A table of the entries, its cache too small for all of it.
-pub(crate) fn table(entries: &[Entry], options: TableOptions) -> Arc<Table> {
+pub(crate) fn table(entries: &[TestEntry], options: TableOptions) -> Arc<Table> {
     let fs = new_fs();
     write(&fs, entries, options);
     open(&fs, 100_000)

@@ -2,19 +2,19 @@
 
 use crate::block::cursor::BlockCursor;
 use crate::block::header::HEADER_BYTES;
-use crate::block::{BlockBytes, BlockHeader, View};
+use crate::block::{BlockBytes, BlockHeader, LayoutView};
+use crate::decode_error::DecodeError;
 use crate::expiring::Expiring;
-use crate::flaw::Flaw;
 use crate::footer::{FILE_HEADER_BYTES, SectionKind, decode_file_header};
 use crate::index::BlockIndex;
 use crate::index::locator::Locator;
-use crate::index::paged::PagedIndex;
+use crate::index::page_search::PagedIndex;
 use crate::index::section::DecodedIndex;
-use crate::isa::Portable;
 use crate::load::{unpack, verify_numbered};
 use crate::read_ahead::ReadAhead;
+use crate::section_reader::{decode_section, read_range};
+use crate::simd::Portable;
 use crate::table::Table;
-use crate::tail::{decode_section, read_range};
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, SeqNo, Tag};
 use esker_codec::id;
@@ -63,16 +63,16 @@ impl Table {
         if let Some(damage) = self.index_damage() {
             return Err(damage.clone());
         }
-        let beside = Beside::read(self)?;
+        let unloaded = UnloadedSections::read(self)?;
         let mut header = [0; FILE_HEADER_BYTES];
         self.file.read_exact_at(&mut header, 0)?;
-        let uid = decode_file_header(&header).map_err(|flaw| self.flaw_at(flaw, 0))?;
+        let uid = decode_file_header(&header).map_err(|error| self.decode_error_at(error, 0))?;
         if uid != self.uid {
             return Err(
                 self.wrong(0, format!("the file starts as table {uid:x?} and ends as {:x?}", self.uid))
             );
         }
-        let mut counts = Counts::default();
+        let mut counts = TableCounts::default();
         if let Some((oldest, newest)) = self.range_deletes().seqnos() {
             (counts.min_seqno, counts.max_seqno) = (oldest, newest);
         }
@@ -80,7 +80,7 @@ impl Table {
         if let Some(index) = &self.index {
             for number in 0..index.blocks() {
                 self.visit_block(number, &mut read_ahead, &mut unpacked, |block, cursor| {
-                    counts.block(self, &beside, index, number, block, cursor)
+                    counts.block(self, &unloaded, index, number, block, cursor)
                 })?;
             }
         }
@@ -105,7 +105,7 @@ impl Table {
             unpack(&header, image, self.dictionary.as_ref(), unpacked)?;
             BlockBytes::from_bytes(unpacked)
         });
-        let block = decoded.map_err(|flaw| self.flaw_at(flaw, offset))?;
+        let block = decoded.map_err(|error| self.decode_error_at(error, offset))?;
         let mut cursor = BlockCursor::new(true);
         // SAFETY: the buffers outlive the cursor and are borrowed until it is gone.
         unsafe {
@@ -122,24 +122,23 @@ impl Table {
 }
 
 /// What else the file has to find keys by, beside what the table uses.
-struct Beside {
+struct UnloadedSections {
     filter: Option<Filter>,
     locator: Option<Locator>,
 }
 
-impl Beside {
+impl UnloadedSections {
     /// Reads the sections that opening the table left out, checks all checksums, and that index and index
     /// pages say the same.
-    fn read(table: &Table) -> Result<Beside> {
+    fn read(table: &Table) -> Result<UnloadedSections> {
         for section in table.sections() {
             table.section(section.kind, |_| Ok(()))?;
         }
         let has_locator = table.index.as_ref().is_some_and(|index| index.locator().is_some());
         let filter = match table.filter() {
             Some(_) => None,
-            None => {
-                table.section(SectionKind::FILTER, |bytes| Filter::decode(bytes).map_err(Flaw::Damaged))?
-            }
+            None => table
+                .section(SectionKind::FILTER, |bytes| Filter::decode(bytes).map_err(DecodeError::Damaged))?,
         };
         let locator = match has_locator {
             true => None,
@@ -152,7 +151,7 @@ impl Beside {
             let found = wrong.keys();
             return Err(table.wrong(0, format!("the properties state {keys} keys, the locator {found}")));
         }
-        Ok(Beside { filter, locator })
+        Ok(UnloadedSections { filter, locator })
     }
 }
 
@@ -161,7 +160,7 @@ impl Table {
     fn section<T>(
         &self,
         kind: SectionKind,
-        decode: impl FnOnce(&[u8]) -> Result<T, Flaw>,
+        decode: impl FnOnce(&[u8]) -> Result<T, DecodeError>,
     ) -> Result<Option<T>> {
         let Some(section) = self.sections().iter().copied().find(|section| section.kind == kind) else {
             return Ok(None);
@@ -190,7 +189,7 @@ impl Table {
 }
 
 /// What is counted on the way.
-struct Counts {
+struct TableCounts {
     blocks: u64,
     entries: u64,
     keys: u64,
@@ -207,9 +206,9 @@ struct Counts {
     last_tag: Tag,
 }
 
-impl Default for Counts {
-    fn default() -> Counts {
-        Counts {
+impl Default for TableCounts {
+    fn default() -> TableCounts {
+        TableCounts {
             blocks: 0,
             entries: 0,
             keys: 0,
@@ -228,11 +227,11 @@ impl Default for Counts {
     }
 }
 
-impl Counts {
+impl TableCounts {
     fn block(
         &mut self,
         table: &Table,
-        beside: &Beside,
+        unloaded: &UnloadedSections,
         index: &BlockIndex,
         number: usize,
         block: &BlockBytes,
@@ -268,7 +267,7 @@ impl Counts {
             let value = unsafe { cursor.value() };
             self.entry(
                 table,
-                (beside, number),
+                (unloaded, number),
                 offset + HEADER_BYTES as u64,
                 cursor.key(),
                 cursor.tag(),
@@ -300,7 +299,7 @@ impl Counts {
     fn entry(
         &mut self,
         table: &Table,
-        (beside, block): (&Beside, usize),
+        (unloaded, block): (&UnloadedSections, usize),
         offset: u64,
         key: &[u8],
         tag: Tag,
@@ -320,12 +319,12 @@ impl Counts {
         if is_new_key {
             let hash = key_hash(key);
             if !table.may_contain(hash)
-                || beside.filter.as_ref().is_some_and(|filter| !filter.may_contain(hash))
+                || unloaded.filter.as_ref().is_some_and(|filter| !filter.may_contain(hash))
             {
                 return Err(named("is not in the filter"));
             }
             let mut locators =
-                table.index.as_ref().and_then(BlockIndex::locator).into_iter().chain(&beside.locator);
+                table.index.as_ref().and_then(BlockIndex::locator).into_iter().chain(&unloaded.locator);
             if !locators.all(|locator| locator.candidates(hash).any(|candidate| candidate == block)) {
                 return Err(named("is not where the locator says"));
             }
@@ -406,8 +405,8 @@ unsafe fn is_reached(
     let (found, fits) = unsafe {
         seeker.seek::<Portable>(key, tag);
         let fits = match block.view() {
-            View::Flat(flat) => flat.directory_fits(cursor.index(), hash),
-            View::Delta(_) => true,
+            LayoutView::Flat(flat) => flat.directory_fits(cursor.index(), hash),
+            LayoutView::Delta(_) => true,
         };
         (block.find::<Portable>(key, hash, tag), fits)
     };

@@ -2,26 +2,26 @@
 //!
 //! Entries are staged until their block is full, the block is encoded into a buffer of 256 KiB, and the
 //! buffer goes to the file when it is full: sequential writes, memory bounded by the buffer, the index and
-//! the filter's hashes. Blocks that are to share a dictionary wait for it first ([`crate::held`]). Nothing is
+//! the filter's hashes. Blocks that are to share a dictionary wait for it first ([`crate::dictionary_buffer`]). Nothing is
 //! allocated per entry or per block. The file is complete and durable when [`TableWriter::finish`] returns;
 //! making its name durable is the caller's business.
 
-mod end;
+mod finish;
 
 use crate::block::header::{HEADER_BYTES, TRAILER_BYTES, placed_checksum};
 use crate::block::staged::Staged;
 use crate::block::{self, BlockHeader, BlockLayout, Compression, Scratch};
-use crate::bounds::BoundsEncoder;
+use crate::block_bounds::BoundsEncoder;
+use crate::cache_warming::CacheWarmer;
+use crate::dictionary_buffer::DictionaryBuffer;
 use crate::expiring::Expiring;
+use crate::file_writer::FileWriter;
 use crate::footer::{DIRECTORY_ENTRY_BYTES, FOOTER_BYTES, encode_file_header};
-use crate::heir::Heir;
-use crate::held::Held;
 use crate::index::locator::LocatorBuilder;
 use crate::index::section::{IndexEncoder, separator};
 use crate::options::TableOptions;
-use crate::outgoing::Outgoing;
 use crate::properties::TableProperties;
-use crate::read_ahead::Pace;
+use crate::read_ahead::JobControl;
 use esker_base::checksum::key_hash;
 use esker_base::key::{common_prefix_len, leading};
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
@@ -42,7 +42,7 @@ const MAX_SEPARATOR_BYTES: u64 = u32::MAX as u64;
 /// Writes one table.
 #[derive(Debug)]
 pub struct TableWriter {
-    out: Outgoing,
+    out: FileWriter,
     layout: BlockLayout,
     block_size_bytes: usize,
     codec: Codec,
@@ -76,11 +76,11 @@ pub struct TableWriter {
     bounds: Option<BoundsEncoder>,
     range_deletes: RangeDeletes,
     /// The first blocks, while they wait for a dictionary.
-    held: Option<Box<Held>>,
+    buffered: Option<Box<DictionaryBuffer>>,
     dictionary: Option<DictionaryEncoder>,
     scratch: Scratch,
     /// Who puts blocks into the cache.
-    heir: Option<Box<Heir>>,
+    warmer: Option<Box<CacheWarmer>>,
 }
 
 impl TableWriter {
@@ -91,7 +91,7 @@ impl TableWriter {
     #[expect(clippy::needless_pass_by_value, reason = "options are made for the call; some will be kept")]
     pub fn new(file: Arc<dyn File>, options: TableOptions) -> Result<TableWriter> {
         options.validate()?;
-        let mut out = Outgoing::new(file, options.block_size_bytes + 4096);
+        let mut out = FileWriter::new(file, options.block_size_bytes + 4096);
         out.bytes.extend_from_slice(&encode_file_header(options.uid));
         Ok(TableWriter {
             out,
@@ -118,27 +118,27 @@ impl TableWriter {
             locator: options.index.needs_locator().then(LocatorBuilder::default),
             bounds: options.bounds.applies(options.filter != FilterPolicy::None).then(BoundsEncoder::default),
             range_deletes: RangeDeletes::default(),
-            held: matches!(options.codec, Codec::ZstdDictionary { .. }).then(Box::default),
+            buffered: matches!(options.codec, Codec::ZstdDictionary { .. }).then(Box::default),
             dictionary: None,
             scratch: Scratch::default(),
-            heir: None,
+            warmer: None,
         })
     }
 
     /// For a job that may be called off: it is asked while dictionary, filter and index are made and written,
     /// after some milliseconds of work each, and before the file is synced. One thing goes on for longer:
     /// training a dictionary, about 20 ms of processor time.
-    pub fn set_pace(&mut self, pace: Arc<dyn Pace>) {
-        self.out.set_pace(pace);
+    pub fn set_job_control(&mut self, control: Arc<dyn JobControl>) {
+        self.out.set_job_control(control);
     }
 
     /// For a merge of tables of which blocks may be in the cache, or a flush of what is read.
-    pub fn set_heir(&mut self, heir: Heir) {
-        self.heir = Some(Box::new(heir));
+    pub fn set_cache_warmer(&mut self, warmer: CacheWarmer) {
+        self.warmer = Some(Box::new(warmer));
     }
 
-    fn look(&self) -> Result<()> {
-        self.out.look()
+    fn check_cancelled(&self) -> Result<()> {
+        self.out.check_cancelled()
     }
 
     /// Adds the next entry, in internal order: a greater key than the last one, or the same key with a lesser
@@ -214,7 +214,7 @@ impl TableWriter {
         if is_new_key {
             self.filter.add(hash);
             if let Some(locator) = &mut self.locator {
-                let waiting = self.held.as_ref().map_or(0, |held| held.len() as u32);
+                let waiting = self.buffered.as_ref().map_or(0, |buffered| buffered.len() as u32);
                 locator.add(hash, self.index.blocks() + waiting);
             }
         }
@@ -262,14 +262,14 @@ impl TableWriter {
         let staged = self.staged.raw_len() + 8 * self.staged.entries().len();
         let filter = (self.filter.len() as f64 * self.final_filter_policy().bits_per_key() / 8.0) as u64;
         let locator = self.locator.as_ref().map_or(0, LocatorBuilder::estimated_bytes);
-        let waiting = self.held.as_ref().map_or(0, |held| held.len() as u64);
+        let waiting = self.buffered.as_ref().map_or(0, |buffered| buffered.len() as u64);
         let blocks = u64::from(self.index.blocks()) + waiting;
         let pages = if self.with_pages { PAGES_BYTES_A_BLOCK * blocks } else { 0 };
         let fixed = (FOOTER_BYTES + 3 * DIRECTORY_ENTRY_BYTES + 400) as u64;
-        let held = self.held.as_ref().map_or(0, |held| held.estimated_bytes())
+        let buffered = self.buffered.as_ref().map_or(0, |buffered| buffered.estimated_bytes())
             + self.dictionary.as_ref().map_or(0, |dictionary| dictionary.bytes().len());
         self.out.end()
-            + (staged + self.index.len() + held) as u64
+            + (staged + self.index.len() + buffered) as u64
             + filter
             + locator
             + self.bounds.as_ref().map_or(0, BoundsEncoder::len) as u64
@@ -279,12 +279,12 @@ impl TableWriter {
 
     /// Bytes of memory that the writer holds.
     pub fn memory_bytes(&self) -> usize {
-        let held = self.held.as_ref().map_or(0, |held| held.memory_bytes())
+        let buffered = self.buffered.as_ref().map_or(0, |buffered| buffered.memory_bytes())
             + self.dictionary.as_ref().map_or(0, DictionaryEncoder::memory_bytes);
         let locator = self.locator.as_ref().map_or(0, LocatorBuilder::memory_bytes);
         let (staged, filter) = (self.staged.raw_len(), self.filter.memory_bytes());
         let bounds = self.bounds.as_ref().map_or(0, BoundsEncoder::len);
-        self.out.bytes.capacity() + staged + self.index.len() + bounds + filter + locator + held
+        self.out.bytes.capacity() + staged + self.index.len() + bounds + filter + locator + buffered
     }
 
     /// Sets the table's range deletes; to be called at most once. They need not lie between the first and the
@@ -323,9 +323,9 @@ impl TableWriter {
         self.count_block();
         self.closed_key.clear();
         self.closed_key.extend_from_slice(self.staged.last_key());
-        let wanted_by = self.heir.as_mut().and_then(|heir| heir.end_block(self.index.blocks()));
-        if self.held.is_some() {
-            return self.hold_block(wanted_by);
+        let admission = self.warmer.as_mut().and_then(|warmer| warmer.end_block(self.index.blocks()));
+        if self.buffered.is_some() {
+            return self.buffer_block(admission);
         }
         let start = self.out.bytes.len();
         let header = block::append_image(
@@ -336,44 +336,44 @@ impl TableWriter {
             &mut self.scratch,
             &mut self.out.bytes,
         );
-        if let (Some(admission), Some(heir)) = (wanted_by, &mut self.heir) {
-            hand_over(heir, &header, &self.out, start, self.scratch.raw(), admission)?;
+        if let (Some(admission), Some(warmer)) = (admission, &mut self.warmer) {
+            insert_warm(warmer, &header, &self.out, start, self.scratch.raw(), admission)?;
         }
         self.end_block(start, &header)
     }
 
     /// Encodes the staged entries as a block that waits for the dictionary.
     #[cold]
-    fn hold_block(&mut self, wanted_by: Option<Admission>) -> Result<()> {
-        let Some(held) = &mut self.held else { return Ok(()) };
-        let number = self.index.blocks() + held.len() as u32;
-        let bound = (&self.separator[..], self.continued_at, wanted_by);
-        held.add(&mut self.staged, (self.layout, number), bound, self.codec, &mut self.scratch);
-        if held.is_enough() { self.release_held(false) } else { Ok(()) }
+    fn buffer_block(&mut self, admission: Option<Admission>) -> Result<()> {
+        let Some(buffered) = &mut self.buffered else { return Ok(()) };
+        let number = self.index.blocks() + buffered.len() as u32;
+        let bound = (&self.separator[..], self.continued_at, admission);
+        buffered.add(&mut self.staged, (self.layout, number), bound, self.codec, &mut self.scratch);
+        if buffered.is_enough() { self.flush_buffered(false) } else { Ok(()) }
     }
 
     /// Trains the dictionary and writes the blocks that waited for it. `is_all`: no block follows.
-    fn release_held(&mut self, is_all: bool) -> Result<()> {
-        let Some(held) = self.held.take() else { return Ok(()) };
-        let pace = self.out.pace().cloned();
-        let look = || pace.as_ref().map_or(Ok(()), |pace| pace.look());
-        self.dictionary = held.train(self.codec, is_all, &mut self.scratch, &look)?;
-        for (held, payload) in held.blocks() {
-            look()?;
+    fn flush_buffered(&mut self, is_all: bool) -> Result<()> {
+        let Some(buffered) = self.buffered.take() else { return Ok(()) };
+        let control = self.out.control().cloned();
+        let check_cancelled = || control.as_ref().map_or(Ok(()), |control| control.check_cancelled());
+        self.dictionary = buffered.train(self.codec, is_all, &mut self.scratch, &check_cancelled)?;
+        for (buffered, payload) in buffered.blocks() {
+            check_cancelled()?;
             let start = self.out.bytes.len();
             let compression = Compression { codec: self.codec, dictionary: self.dictionary.as_ref() };
             let header = block::append_stored(
-                held.header,
+                buffered.header,
                 payload,
                 &compression,
                 &mut self.scratch,
                 &mut self.out.bytes,
             );
-            if let (Some(admission), Some(heir)) = (held.wanted_by, &mut self.heir) {
-                hand_over(heir, &header, &self.out, start, payload, admission)?;
+            if let (Some(admission), Some(warmer)) = (buffered.admission, &mut self.warmer) {
+                insert_warm(warmer, &header, &self.out, start, payload, admission)?;
             }
-            self.separator.clone_from(&held.separator);
-            self.continued_at = held.continued_at;
+            self.separator.clone_from(&buffered.separator);
+            self.continued_at = buffered.continued_at;
             self.end_block(start, &header)?;
         }
         Ok(())
@@ -419,17 +419,19 @@ impl TableWriter {
 
 /// Has the block that was just appended to the file, from `start` on, go into the cache. `raw` is its
 /// payload, if that was compressed.
-fn hand_over(
-    heir: &mut Heir,
+fn insert_warm(
+    warmer: &mut CacheWarmer,
     header: &BlockHeader,
-    out: &Outgoing,
+    out: &FileWriter,
     start: usize,
     raw: &[u8],
     admission: Admission,
 ) -> Result<()> {
     let (image, offset) = (&out.bytes[start..], out.end() - (out.bytes.len() - start) as u64);
     let payload = if header.codec_id == id::NONE { &image[HEADER_BYTES..] } else { raw };
-    heir.hand_over(header, image, payload, admission).map_err(|flaw| flaw.into_error(out.path(), offset))
+    warmer
+        .insert_warm(header, image, payload, admission)
+        .map_err(|error| error.into_error(out.path(), offset))
 }
 
 #[cold]

@@ -9,7 +9,7 @@ use crate::verify::Damage;
 use esker_base::{Error, Result};
 use esker_blob::{BlobCheck, BlobReader};
 use esker_env::OpenMode;
-use esker_sst::{Table, TableCache, TableHome, TableIdentity};
+use esker_sst::{ExpectedTable, Table, TableCache, TableIdentity};
 use esker_version::{CURRENT_NAME, DatabaseState, FileKind, Found, LiveFile, manifest_name};
 use std::path::Path;
 use std::sync::Arc;
@@ -173,9 +173,9 @@ impl Backups {
             return opened.scan(|_, _, _| Ok(())).map(|_| 0);
         }
         let (keyspace, global_seqno) = (file.keyspace, file.global_seqno);
-        let expected = TableIdentity { uid: table.uid, keyspace, global_seqno };
-        let home = TableHome::alone(Arc::new(TableCache::new(CACHE_BYTES)))?;
-        let opened = Table::open(env.fs.open(path, OpenMode::Read)?, table.bytes, expected, home)?;
+        let expected = ExpectedTable { uid: table.uid, keyspace, global_seqno };
+        let identity = TableIdentity::alone(Arc::new(TableCache::new(CACHE_BYTES)))?;
+        let opened = Table::open(env.fs.open(path, OpenMode::Read)?, table.bytes, expected, identity)?;
         if let Some(damage) = opened.filter_damage() {
             return Err(damage.clone());
         }

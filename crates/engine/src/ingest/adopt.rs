@@ -11,7 +11,7 @@ use crate::store::Store;
 use esker_base::kind::FLAG_EXPIRY;
 use esker_base::{Error, PartId, Result, SeqNo, TableUid, ValueKind};
 use esker_env::OpenMode;
-use esker_sst::{Table, TableHome};
+use esker_sst::{Table, TableIdentity};
 use esker_version::PartMeta;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -146,7 +146,7 @@ impl Store {
     /// nothing.
     fn check_file<'p>(&self, path: &'p Path, bytes: u64, mode: IngestMode) -> Result<Option<Checked<'p>>> {
         let file = self.env.fs.open(path, OpenMode::Read)?;
-        let table = Table::open_any(file, bytes, TableHome::new(&self.files.tables)?)?;
+        let table = Table::open_any(file, bytes, TableIdentity::new(&self.files.tables)?)?;
         let verified = table.verify()?;
         let properties = table.properties();
         let refused = |why: String| {

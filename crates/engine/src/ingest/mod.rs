@@ -9,7 +9,7 @@
 //! # The design (protocol 4.6)
 //! The tables hold their entries with sequence number 0. All of them count as one number, the *global
 //! sequence number* g, which the metadata of the part says and the open table puts into every tag it gives
-//! out ([`esker_sst::TableIdentity`]).
+//! out ([`esker_sst::ExpectedTable`]).
 //!
 //! 1. The files are brought into the database's directory, checked ([`adopt`]) or written by the loader
 //!    ([`load`]), and made durable, bytes and names. Nobody knows them: if the process dies here they are

@@ -45,7 +45,7 @@ use crate::scheduler::Scheduler;
 use crate::store::Store;
 use esker_base::{Error, KeyspaceId, Result};
 use esker_env::Clock;
-use esker_sst::Pace;
+use esker_sst::JobControl;
 use esker_strategy::{Class, CompactionPlan, JobId, Reason};
 use esker_version::{KeyRange, LevelIndex};
 use parking_lot::Mutex;
@@ -234,7 +234,7 @@ impl Job {
     }
 }
 
-impl Pace for Job {
+impl JobControl for Job {
     fn before_read(&self, bytes: u64) -> Result<()> {
         self.look()?;
         self.keep_rate(Direction::Read, bytes)?;
@@ -242,8 +242,8 @@ impl Pace for Job {
         Ok(())
     }
 
-    fn look(&self) -> Result<()> {
-        Job::look(self)
+    fn check_cancelled(&self) -> Result<()> {
+        self.look()
     }
 }
 

@@ -13,7 +13,7 @@ use esker_codec::Codec;
 use esker_env::fault::{Fault, FaultFs, Operation, Rule, StrictFs, When};
 use esker_env::{Env, ManualClock, SeededRandom, host};
 use esker_iter::{Cursor, Merge, RangeDeletes};
-use esker_sst::{Pace, ReadPurpose};
+use esker_sst::{JobControl, ReadPurpose};
 use esker_strategy::{Class, CompactionPlan, PlanKind, SizeRatio, Strategy};
 use esker_version::LevelIndex;
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use crate::read::resolve::{Resolved, resolve};
 use crate::tree::{Access, TreePart, TreeRun};
 use esker_base::{Result, SeqNo, Tag, checksum};
 use esker_filter::watch::is_sampled;
-use esker_sst::{Approach, PinnedValue, Table};
+use esker_sst::{PinnedValue, PreparedLookup, Table};
 
 /// Runs whose filters are prefetched together before the first source is asked. More runs than this are asked
 /// one after the other: a lookup through that many is slow for other reasons.
@@ -90,12 +90,12 @@ fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witn
     let oldest = runs.len().wrapping_sub(1);
     let likely = if expectation::is_high() { candidates.get(oldest).copied().flatten() } else { None };
     let table = likely.and_then(|part| part.file.opened());
-    let approach = table.and_then(|table| table.approach(key, seqno));
+    let prepared = table.and_then(|table| table.begin_lookup(key, seqno));
     for (at, part) in candidates.iter().enumerate().take(runs.len()) {
         let Some(part) = part else { continue };
         let Some(asked) = wanted.asked(part, witness, at) else { continue };
-        let approach = if at == oldest { approach.as_ref() } else { None };
-        if let Some(found) = wanted.in_part(part, asked, witness, at, approach)? {
+        let prepared = if at == oldest { prepared.as_ref() } else { None };
+        if let Some(found) = wanted.in_part(part, asked, witness, at, prepared)? {
             expectation::note(at == oldest);
             return Ok(found);
         }
@@ -159,8 +159,8 @@ impl Wanted<'_> {
         table.may_contain(self.hash).then_some(Asked::Passed(table))
     }
 
-    /// What a part of the run at this place tells about the key; `None` if it holds no visible version. The
-    /// approach, if there is one, is to the key in this part's table.
+    /// What a part of the run at this place tells about the key; `None` if it holds no visible version.
+    /// `prepared`, if given, is the lookup of the key in this part's table.
     #[inline(never)]
     fn in_part(
         &self,
@@ -168,10 +168,10 @@ impl Wanted<'_> {
         asked: Asked<'_>,
         witness: &mut impl Witness,
         run: usize,
-        approach: Option<&Approach<'_>>,
+        prepared: Option<&PreparedLookup<'_>>,
     ) -> Result<Option<Found<'static>>> {
         match asked {
-            Asked::Passed(table) => self.in_table(part, table, witness, run, approach),
+            Asked::Passed(table) => self.in_table(part, table, witness, run, prepared),
             Asked::Closed => self.in_closed(part, witness, run),
         }
     }
@@ -197,11 +197,11 @@ impl Wanted<'_> {
         table: &Table,
         witness: &mut impl Witness,
         run: usize,
-        approach: Option<&Approach<'_>>,
+        prepared: Option<&PreparedLookup<'_>>,
     ) -> Result<Option<Found<'static>>> {
         witness.searches(run);
-        let hit = match approach {
-            Some(approach) => approach.get(self.key, self.hash)?,
+        let hit = match prepared {
+            Some(prepared) => prepared.get(self.key, self.hash)?,
             None => table.get(self.key, self.hash, self.pinned.seqno)?,
         };
         let Some(hit) = hit else { return Ok(None) };

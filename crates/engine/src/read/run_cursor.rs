@@ -303,7 +303,7 @@ impl Cursor for RunCursor {
     #[inline(always)]
     fn pass(&mut self) -> Result<()> {
         debug_assert!(self.valid);
-        if self.cursor.step_evenly() {
+        if self.cursor.step_uniform() {
             if !self.sliced || self.cursor.head(0) < self.end_head {
                 return Ok(());
             }

@@ -46,7 +46,7 @@ use crate::jobs::TimedFile;
 use crate::scheduler::Lane;
 use esker_base::{Error, FileNumber, KeyspaceId, Result};
 use esker_iter::RangeDeletes;
-use esker_sst::{Table, TableHome, TableIdentity};
+use esker_sst::{ExpectedTable, Table, TableIdentity};
 use esker_version::PartMeta;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ pub(crate) struct FileIdentity {
     number: FileNumber,
     path: PathBuf,
     file_bytes: u64,
-    expected: TableIdentity,
+    expected: ExpectedTable,
     /// To be deleted once nothing refers to it.
     obsolete: AtomicBool,
     /// As [`TableFile::used`], by those who did not find the cell filled.
@@ -90,7 +90,7 @@ pub(crate) struct FileIdentity {
 #[derive(Debug, Default)]
 struct OpenState {
     /// Made at the first opening, or by the merge that wrote the table.
-    home: Option<Arc<TableHome>>,
+    identity: Option<Arc<TableIdentity>>,
     /// The one table (OT1).
     table: Weak<Table>,
     kept: Option<Arc<Table>>,
@@ -257,7 +257,7 @@ impl FileIdentity {
             number: part.file,
             path,
             file_bytes: part.file_bytes,
-            expected: TableIdentity { uid: part.table_uid, keyspace, global_seqno: part.global_seqno },
+            expected: ExpectedTable { uid: part.table_uid, keyspace, global_seqno: part.global_seqno },
             obsolete: AtomicBool::new(false),
             used: AtomicBool::new(false),
             reads: AtomicU64::new(0),
@@ -278,23 +278,24 @@ impl FileIdentity {
     }
 
     /// Takes over the home that the table was given while it was written, if it has not been opened before.
-    pub(crate) fn inherit(&self, home: &Arc<TableHome>) {
-        self.open.lock().home.get_or_insert_with(|| Arc::clone(home));
+    pub(crate) fn inherit(&self, identity: &Arc<TableIdentity>) {
+        self.open.lock().identity.get_or_insert_with(|| Arc::clone(identity));
     }
 
     fn open_file(&self, open: &mut OpenState) -> Result<Arc<Table>> {
-        let home = match &open.home {
-            Some(home) => home,
+        let identity = match &open.identity {
+            Some(identity) => identity,
             None => {
                 let watch = self.files.watch_of(self.expected.keyspace);
-                open.home.insert(TableHome::watched(&self.files.tables, Some(watch))?)
+                open.identity.insert(TableIdentity::watched(&self.files.tables, Some(watch))?)
             }
         };
         let files = &self.files;
         let file = files.reads.open(&*files.env.fs, &self.path)?;
         let file = Arc::new(TimedFile::new(file, &files.rates, &files.env.clock));
         let reading = self.files.reading(self.expected.keyspace);
-        let table = Table::open_for(file, self.file_bytes, Some(self.expected), Arc::clone(home), reading)?;
+        let table =
+            Table::open_for(file, self.file_bytes, Some(self.expected), Arc::clone(identity), reading)?;
         let table = Arc::new(table);
         open.table = Arc::downgrade(&table);
         Ok(table)
@@ -373,7 +374,7 @@ impl Drop for FileIdentity {
         self.files.clock.leave(self);
         // Closed before it is handed over, and its blocks no longer wanted.
         let open = std::mem::take(self.open.get_mut());
-        let has_blocks = open.home.is_some();
+        let has_blocks = open.identity.is_some();
         drop(open);
         let delete = self.obsolete.load(Ordering::Acquire);
         if delete {

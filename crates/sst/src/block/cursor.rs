@@ -4,18 +4,18 @@
 //! memory and this cursor side by side. Values are lent from the block. Keys are stored in pieces, so the
 //! cursor assembles the current one in a small buffer. Reading eight bytes back that were just written in two
 //! stores stalls (17-30 ns an entry of a merge instead of 11-21), so [`BlockCursor::head`] reads the pieces
-//! instead, and where the common prefix is shorter than a word ([`Joined`]) the first word of the key is put
+//! instead, and where the common prefix is shorter than a word ([`JoinedHead`]) the first word of the key is put
 //! together in a register and stored whole.
 
-mod even;
+mod uniform;
 
 use super::delta::Delta;
 use super::flat::Flat;
 use super::raw;
-use super::{BlockBytes, SLACK_BYTES, View, delta_encode, flat_encode};
-use crate::isa::{Kernel, prefetch};
+use super::{BlockBytes, LayoutView, SLACK_BYTES, delta_encode, flat_encode};
+use crate::simd::{Kernel, prefetch};
 use esker_base::Tag;
-use even::{Even, Joined};
+use uniform::{JoinedHead, UniformKeys};
 
 /// How far ahead of the entry that a cursor is on memory is asked for in the block that a seek led to: four
 /// entries of 116 bytes.
@@ -89,13 +89,13 @@ static NOTHING: [u8; SLACK_BYTES] = [0; SLACK_BYTES];
 /// present block or zero.
 #[derive(Debug)]
 pub(crate) struct BlockCursor {
-    view: Option<View>,
+    view: Option<LayoutView>,
     /// Start of the payload.
     base: *const u8,
     /// The quick way from entry to entry, if the block has it.
-    even: Option<Even>,
+    uniform: Option<UniformKeys>,
     /// How the first word of its keys comes about, if it has it and that is not the prefix.
-    joined: Option<Joined>,
+    joined: Option<JoinedHead>,
     /// Whether the entries ahead are to be fetched, because the block was not just read as a whole.
     fetches_ahead: bool,
     /// Where the block begins that the walk will enter next, if it is known: each step asks for the same
@@ -126,7 +126,7 @@ impl BlockCursor {
         BlockCursor {
             view: None,
             base: NOTHING.as_ptr(),
-            even: None,
+            uniform: None,
             joined: None,
             fetches_ahead,
             towards: std::ptr::null(),
@@ -148,7 +148,7 @@ impl BlockCursor {
     #[inline]
     pub(crate) fn close(&mut self) {
         self.view = None;
-        (self.even, self.joined) = (None, None);
+        (self.uniform, self.joined) = (None, None);
         self.base = NOTHING.as_ptr();
         self.count = 0;
         self.index = 0;
@@ -174,7 +174,7 @@ impl BlockCursor {
         self.towards = std::ptr::null();
         let view = block.view();
         match &view {
-            View::Flat(flat) => {
+            LayoutView::Flat(flat) => {
                 self.count = flat.count();
                 self.own_from = flat.prefix_len();
                 self.key.len = 0;
@@ -186,13 +186,14 @@ impl BlockCursor {
                         raw::head_at(flat.base(), flat_encode::PAYLOAD_HEADER_BYTES, flat.prefix_len());
                 }
                 self.base = flat.base();
-                self.even = if self.key.long.is_empty() { Even::of(flat) } else { None };
-                self.joined =
-                    self.even.and_then(|even| Joined::of(flat, flat.prefix_len() + even.suffix_len));
+                self.uniform = if self.key.long.is_empty() { UniformKeys::of(flat) } else { None };
+                self.joined = self
+                    .uniform
+                    .and_then(|uniform| JoinedHead::of(flat, flat.prefix_len() + uniform.suffix_len));
             }
-            View::Delta(delta) => {
+            LayoutView::Delta(delta) => {
                 (self.count, self.base) = (delta.count(), delta.base());
-                (self.even, self.joined) = (None, None);
+                (self.uniform, self.joined) = (None, None);
             }
         }
         self.view = Some(view);
@@ -280,8 +281,8 @@ impl BlockCursor {
             let own = raw::head_at(base, self.own_at, own_len);
             let shared_len = self.own_from - skip;
             let shared = match &self.view {
-                Some(View::Flat(_)) if skip == 0 => self.prefix_head,
-                Some(View::Flat(_)) => {
+                Some(LayoutView::Flat(_)) if skip == 0 => self.prefix_head,
+                Some(LayoutView::Flat(_)) => {
                     raw::head_at(base, flat_encode::PAYLOAD_HEADER_BYTES + skip, shared_len)
                 }
                 // The shared bytes were written with earlier entries. The mask hides what was written just
@@ -325,8 +326,8 @@ impl BlockCursor {
         // SAFETY: the index is that of an entry.
         unsafe {
             match self.view {
-                Some(View::Flat(flat)) => self.load_flat(&flat, index),
-                Some(View::Delta(delta)) => self.walk_to(&delta, index),
+                Some(LayoutView::Flat(flat)) => self.load_flat(&flat, index),
+                Some(LayoutView::Delta(delta)) => self.walk_to(&delta, index),
                 None => {}
             }
         }
@@ -343,9 +344,9 @@ impl BlockCursor {
             self.index = self.count;
             return;
         }
-        if let Some(even) = self.even {
+        if let Some(uniform) = self.uniform {
             // SAFETY: the index is that of an entry, and the cursor is on the one before.
-            unsafe { self.step(&even, index) };
+            unsafe { self.step(&uniform, index) };
             if self.fetches_ahead {
                 self.fetch_ahead();
             }
@@ -362,12 +363,12 @@ impl BlockCursor {
         // SAFETY: the index is that of an entry.
         unsafe {
             match &self.view {
-                Some(View::Flat(flat)) => {
+                Some(LayoutView::Flat(flat)) => {
                     let flat = *flat;
                     self.load_flat(&flat, index);
                     self.fetch_ahead();
                 }
-                Some(View::Delta(delta)) => {
+                Some(LayoutView::Delta(delta)) => {
                     let delta = *delta;
                     self.load_delta(&delta, index, self.end);
                 }
@@ -408,9 +409,9 @@ impl BlockCursor {
             self.index = self.count;
             return;
         }
-        if let Some(even) = self.even {
+        if let Some(uniform) = self.uniform {
             // SAFETY: the index is that of an entry, and the cursor is on the one behind it.
-            unsafe { self.step_back(&even, index) };
+            unsafe { self.step_back(&uniform, index) };
             if self.fetches_ahead {
                 self.fetch_behind();
             }
@@ -441,7 +442,7 @@ impl BlockCursor {
         // SAFETY: the caller's promise.
         unsafe {
             match self.view {
-                Some(View::Flat(flat)) => {
+                Some(LayoutView::Flat(flat)) => {
                     let index = flat.lower_bound::<K>(key, newest);
                     if index < self.count {
                         self.load_flat(&flat, index);
@@ -453,7 +454,7 @@ impl BlockCursor {
                         self.index = self.count;
                     }
                 }
-                Some(View::Delta(delta)) => self.seek_delta(&delta, key, newest),
+                Some(LayoutView::Delta(delta)) => self.seek_delta(&delta, key, newest),
                 None => {}
             }
         }
@@ -535,8 +536,8 @@ impl BlockCursor {
     pub(crate) unsafe fn prefetch_seek<K: Kernel>(block: &BlockBytes, key: &[u8]) {
         match block.view() {
             // SAFETY: the block is borrowed and validated; the caller has the instructions.
-            View::Flat(flat) => unsafe { flat.prefetch_lower_bound::<K>(key) },
-            View::Delta(delta) => {
+            LayoutView::Flat(flat) => unsafe { flat.prefetch_lower_bound::<K>(key) },
+            LayoutView::Delta(delta) => {
                 let at = delta_encode::PAYLOAD_HEADER_BYTES;
                 prefetch(delta.base().wrapping_add(at));
             }

@@ -24,13 +24,13 @@
 //! `count` whose follower has one too, so every access is within the payload; eight-byte loads may reach into
 //! the readable bytes behind it.
 
-use super::Found;
+use super::FoundEntry;
 use super::delta_encode::{PAYLOAD_HEADER_BYTES, SLOT_CANCELLED, SLOT_EMPTY, slot_of};
 use super::header::{BlockHeader, HEADER_BYTES};
 use super::raw;
 use super::tags::{TAG_CODING_BYTES, TagCoding};
-use crate::flaw::{Flaw, damaged};
-use crate::isa::prefetch;
+use crate::decode_error::{DecodeError, damaged};
+use crate::simd::prefetch;
 use esker_base::coding::Reader;
 use esker_base::key::common_prefix_len;
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
@@ -73,15 +73,15 @@ impl DeltaEntry {
     }
 
     #[inline(always)]
-    fn found(&self) -> Found {
+    fn found(&self) -> FoundEntry {
         // Payloads have less than 4 GiB.
         let start = (HEADER_BYTES + self.value_at()) as u32;
-        Found { tag: self.tag, start, len: (self.end - self.value_at()) as u32 }
+        FoundEntry { tag: self.tag, start, len: (self.end - self.value_at()) as u32 }
     }
 }
 
 /// What the hash index says of a key.
-enum Slot {
+enum HashSlot {
     /// The key is not in the block.
     Absent,
     /// If it is in the block, its newest version is in this restart interval.
@@ -117,7 +117,7 @@ impl Delta {
     }
 
     /// Establishes D1 to D5 for the payload, `header.raw_len` bytes.
-    pub(crate) fn validate(header: &BlockHeader, payload: &[u8]) -> Result<(), Flaw> {
+    pub(crate) fn validate(header: &BlockHeader, payload: &[u8]) -> Result<(), DecodeError> {
         let Some(front) = payload.first_chunk::<PAYLOAD_HEADER_BYTES>() else {
             return damaged(format!("a delta block of {} bytes is too short", payload.len()));
         };
@@ -141,7 +141,7 @@ impl Delta {
         delta.validate_entries(&payload[..delta.restarts_at])
     }
 
-    fn validate_entries(&self, entries: &[u8]) -> Result<(), Flaw> {
+    fn validate_entries(&self, entries: &[u8]) -> Result<(), DecodeError> {
         let mut reader = Reader::new(entries);
         reader.take(PAYLOAD_HEADER_BYTES);
         let mut previous_len = 0;
@@ -266,16 +266,16 @@ impl Delta {
     /// # Safety
     /// The block must be alive.
     #[inline(always)]
-    unsafe fn slot(&self, hash: u64) -> Slot {
+    unsafe fn slot(&self, hash: u64) -> HashSlot {
         if self.slots == 0 {
-            return Slot::Unknown;
+            return HashSlot::Unknown;
         }
         // SAFETY: D1, and a slot number is less than `slots`.
         match unsafe { raw::u8_at(self.base, self.slots_at + slot_of(hash, self.slots)) } {
-            SLOT_EMPTY => Slot::Absent,
-            SLOT_CANCELLED => Slot::Unknown,
+            SLOT_EMPTY => HashSlot::Absent,
+            SLOT_CANCELLED => HashSlot::Unknown,
             // A number beyond the last restart point cannot have been written.
-            restart => Slot::Restart(usize::from(restart).min(self.restarts - 1)),
+            restart => HashSlot::Restart(usize::from(restart).min(self.restarts - 1)),
         }
     }
 
@@ -284,30 +284,30 @@ impl Delta {
     /// # Safety
     /// The block must be alive.
     #[inline(always)]
-    pub(crate) unsafe fn find(&self, key: &[u8], hash: u64, newest: Tag) -> Option<Found> {
+    pub(crate) unsafe fn find(&self, key: &[u8], hash: u64, newest: Tag) -> Option<FoundEntry> {
         // SAFETY: the block is alive.
         unsafe {
             match self.slot(hash) {
-                Slot::Absent => None,
+                HashSlot::Absent => None,
                 // With an older version wanted, newer ones may fill intervals: go over them by a binary
                 // search.
-                Slot::Restart(restart) => match self.scan(restart, key, newest, true) {
-                    Scan::Found(found) => Some(found),
-                    Scan::Ended => None,
-                    Scan::LeftInterval => self.find_by_search(key, newest),
+                HashSlot::Restart(restart) => match self.scan(restart, key, newest, true) {
+                    ScanResult::Found(found) => Some(found),
+                    ScanResult::Ended => None,
+                    ScanResult::LeftInterval => self.find_by_search(key, newest),
                 },
-                Slot::Unknown => self.find_by_search(key, newest),
+                HashSlot::Unknown => self.find_by_search(key, newest),
             }
         }
     }
 
     /// # Safety
     /// The block must be alive.
-    unsafe fn find_by_search(&self, key: &[u8], newest: Tag) -> Option<Found> {
+    unsafe fn find_by_search(&self, key: &[u8], newest: Tag) -> Option<FoundEntry> {
         // SAFETY: the block is alive.
         match unsafe { self.scan(self.restart_before(key, newest), key, newest, false) } {
-            Scan::Found(found) => Some(found),
-            Scan::Ended | Scan::LeftInterval => None,
+            ScanResult::Found(found) => Some(found),
+            ScanResult::Ended | ScanResult::LeftInterval => None,
         }
     }
 
@@ -320,7 +320,7 @@ impl Delta {
     /// # Safety
     /// The block must be alive and `restart < restarts`.
     #[inline(always)]
-    unsafe fn scan(&self, restart: usize, key: &[u8], newest: Tag, one_interval: bool) -> Scan {
+    unsafe fn scan(&self, restart: usize, key: &[u8], newest: Tag, one_interval: bool) -> ScanResult {
         // SAFETY: the caller's promise.
         let mut at = unsafe { self.restart(restart) };
         let first = restart * self.interval;
@@ -330,7 +330,7 @@ impl Delta {
             if i == next_restart {
                 if one_interval && i != first {
                     // Without a version of the key so far there is none: the first one would be here.
-                    return if met_key { Scan::LeftInterval } else { Scan::Ended };
+                    return if met_key { ScanResult::LeftInterval } else { ScanResult::Ended };
                 }
                 // What restart points share is not stored.
                 matched = 0;
@@ -341,7 +341,7 @@ impl Delta {
             at = entry.end;
             match entry.shared_len.cmp(&matched) {
                 Ordering::Greater => continue,
-                Ordering::Less => return Scan::Ended,
+                Ordering::Less => return ScanResult::Ended,
                 Ordering::Equal => {}
             }
             // SAFETY: the block is alive.
@@ -350,18 +350,18 @@ impl Delta {
             let common = common_prefix_len(own, wanted);
             if common == wanted.len() {
                 if own.len() > common {
-                    return Scan::Ended;
+                    return ScanResult::Ended;
                 }
                 if entry.tag <= newest {
-                    return Scan::Found(entry.found());
+                    return ScanResult::Found(entry.found());
                 }
                 met_key = true;
             } else if own.len() > common && own[common] > wanted[common] {
-                return Scan::Ended;
+                return ScanResult::Ended;
             }
             matched += common;
         }
-        Scan::Ended
+        ScanResult::Ended
     }
 
     /// The last restart point whose entry is before the version `newest` of `key`; 0 if there is none.
@@ -407,7 +407,7 @@ impl Delta {
     pub(crate) unsafe fn prefetch_found(&self, hash: u64) {
         // SAFETY: the block is alive, and slots name restart points.
         unsafe {
-            if let Slot::Restart(restart) = self.slot(hash) {
+            if let HashSlot::Restart(restart) = self.slot(hash) {
                 let at = self.base.wrapping_add(self.restart(restart));
                 prefetch(at);
                 prefetch(at.wrapping_add(64));
@@ -438,8 +438,8 @@ impl Delta {
 }
 
 /// How a walk ended.
-enum Scan {
-    Found(Found),
+enum ScanResult {
+    Found(FoundEntry),
     /// The version wanted is not in the block.
     Ended,
     /// The key is there, but all versions in the interval are too new.

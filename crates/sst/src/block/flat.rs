@@ -33,12 +33,12 @@
 
 mod validity;
 
-use super::Found;
+use super::FoundEntry;
 use super::flat_encode::{PAYLOAD_HEADER_BYTES, fingerprint, head_of_suffix};
 use super::header::{BlockHeader, FLAG_FIXED_SUFFIX, HEADER_BYTES};
 use super::raw;
 use super::tags::{TAG_CODING_BYTES, TagCoding};
-use crate::isa::{Kernel, LANE_BYTES, prefetch};
+use crate::simd::{Kernel, LANE_BYTES, prefetch};
 use esker_base::Tag;
 use std::cmp::Ordering;
 
@@ -86,10 +86,10 @@ impl FlatEntry {
     }
 
     #[inline(always)]
-    pub(crate) fn found(&self) -> Found {
+    pub(crate) fn found(&self) -> FoundEntry {
         // Payloads have less than 4 GiB.
         let start = (HEADER_BYTES + self.value_at()) as u32;
-        Found { tag: self.tag, start, len: (self.end - self.value_at()) as u32 }
+        FoundEntry { tag: self.tag, start, len: (self.end - self.value_at()) as u32 }
     }
 }
 
@@ -115,7 +115,7 @@ impl Flat {
 
     /// How long the suffixes are, if all have one length and no offset is wide.
     #[inline(always)]
-    pub(crate) fn even_suffix_len(&self) -> Option<usize> {
+    pub(crate) fn uniform_suffix_len(&self) -> Option<usize> {
         self.suffix_len.filter(|_| !self.wide)
     }
 
@@ -279,7 +279,7 @@ impl Flat {
     /// # Safety
     /// The block must be alive, and the kernel's instructions available.
     #[inline(always)]
-    pub(crate) unsafe fn find<K: Kernel>(&self, key: &[u8], hash: u64, newest: Tag) -> Option<Found> {
+    pub(crate) unsafe fn find<K: Kernel>(&self, key: &[u8], hash: u64, newest: Tag) -> Option<FoundEntry> {
         if self.count > LANE_BYTES {
             // SAFETY: the caller's promise.
             return unsafe { self.find_in_lanes::<K>(key, hash, newest) };
@@ -309,7 +309,7 @@ impl Flat {
     /// # Safety
     /// As for [`Flat::find`].
     #[inline(always)]
-    unsafe fn find_in_lanes<K: Kernel>(&self, key: &[u8], hash: u64, newest: Tag) -> Option<Found> {
+    unsafe fn find_in_lanes<K: Kernel>(&self, key: &[u8], hash: u64, newest: Tag) -> Option<FoundEntry> {
         let (mut at, mut to) = (0, self.count);
         if self.count > MOST_BY_FINGERPRINT_ALONE {
             let suffix = key.get(self.prefix_len..)?;
@@ -347,7 +347,7 @@ impl Flat {
         mut mask: u64,
         key: &[u8],
         newest: Tag,
-    ) -> Option<Option<Found>> {
+    ) -> Option<Option<FoundEntry>> {
         while mask != 0 {
             let i = at + mask.trailing_zeros() as usize;
             mask &= mask - 1;
@@ -387,7 +387,7 @@ impl Flat {
     /// # Safety
     /// The block must be alive.
     #[cold]
-    unsafe fn find_older(&self, mut i: usize, key: &[u8], newest: Tag) -> Option<Found> {
+    unsafe fn find_older(&self, mut i: usize, key: &[u8], newest: Tag) -> Option<FoundEntry> {
         let suffix = key.get(self.prefix_len..)?;
         let one_by_one = self.count.min(i + MOST_VERSIONS_IN_A_ROW);
         // SAFETY: indexes stay below `count`, and the block is alive.

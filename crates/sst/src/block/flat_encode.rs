@@ -5,7 +5,7 @@ use super::header::{FLAG_EQUAL_ENTRIES, FLAG_FIXED_SUFFIX, FLAG_WIDE_OFFSETS};
 use super::raw::{STEP_BYTES, copy_in_steps, copy_steps};
 use super::staged::Staged;
 use super::tags::TagCoding;
-use crate::isa::{Isa, with_kernel};
+use crate::simd::{InstructionSet, with_kernel};
 use esker_base::coding::varint_len;
 use esker_codec::Rows;
 use esker_codec::columns::MAX_STRIDE;
@@ -179,7 +179,7 @@ pub(crate) fn encode(staged: &Staged, out: &mut Vec<u8>) -> u8 {
 /// As [`write_entries`].
 unsafe fn write_in_steps(staged: &Staged, plan: &Plan, to: *mut u8) {
     with_kernel!(
-        Isa::detect(),
+        InstructionSet::detect(),
         |_K| (staged: &Staged, plan: &Plan, to: *mut u8) -> () {
             // SAFETY: the caller's promise.
             unsafe {

@@ -5,8 +5,8 @@
 //! to the place in the file: a block that was swapped, moved or left over from another file does not verify
 //! (BS6).
 
-use crate::flaw::{Flaw, damaged, unsupported};
-use crate::isa::block_hash;
+use crate::decode_error::{DecodeError, damaged, unsupported};
+use crate::simd::block_hash;
 use esker_base::TableUid;
 use esker_base::checksum::xxh3_64;
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
@@ -130,7 +130,7 @@ impl BlockHeader {
     }
 
     /// Reads a header whose magic and checksum are right. The codec is not judged here.
-    pub(crate) fn decode(header: &[u8; HEADER_BYTES]) -> Result<BlockHeader, Flaw> {
+    pub(crate) fn decode(header: &[u8; HEADER_BYTES]) -> Result<BlockHeader, DecodeError> {
         let [version, layout, codec_id, flags] = [header[4], header[5], header[6], header[7]];
         if version != BLOCK_VERSION {
             return unsupported(format!("a block has format {version}, this build reads {BLOCK_VERSION}"));
@@ -194,7 +194,7 @@ pub(crate) fn placed_checksum(uid: TableUid, offset: u64, bytes: &[u8]) -> u64 {
 ///
 /// Magic, stored length and checksum lie in the same place in all versions of the format, so the checksum is
 /// judged before anything else: a damaged version number is damage and not a newer version.
-pub(crate) fn verify_image(image: &[u8], uid: TableUid, offset: u64) -> Result<BlockHeader, Flaw> {
+pub(crate) fn verify_image(image: &[u8], uid: TableUid, offset: u64) -> Result<BlockHeader, DecodeError> {
     let Some(header) = image.first_chunk::<HEADER_BYTES>() else {
         return damaged(format!("a block header of {HEADER_BYTES} bytes expected, {} found", image.len()));
     };
@@ -257,11 +257,17 @@ mod tests {
         for (at, value) in [(4, 2), (5, 2), (7, 4)] {
             let mut newer = image(TableUid(5), 0);
             newer[at] = value;
-            assert!(matches!(verify_image(&newer, TableUid(5), 0), Err(Flaw::Damaged(_))), "byte {at}");
+            assert!(
+                matches!(verify_image(&newer, TableUid(5), 0), Err(DecodeError::Damaged(_))),
+                "byte {at}"
+            );
             let end = newer.len() - TRAILER_BYTES;
             let checksum = placed_checksum(TableUid(5), 0, &newer[..end]);
             newer[end..].copy_from_slice(&checksum.to_le_bytes());
-            assert!(matches!(verify_image(&newer, TableUid(5), 0), Err(Flaw::Unsupported(_))), "byte {at}");
+            assert!(
+                matches!(verify_image(&newer, TableUid(5), 0), Err(DecodeError::Unsupported(_))),
+                "byte {at}"
+            );
         }
     }
 }

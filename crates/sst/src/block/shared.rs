@@ -15,9 +15,9 @@
 
 use super::header::RAW_LEN_AT;
 use super::{BlockBytes, BlockHeader, check, raw};
-use crate::flaw::{Flaw, damaged};
-use crate::home::TableHome;
-use crate::isa::prefetch;
+use crate::decode_error::{DecodeError, damaged};
+use crate::simd::prefetch;
+use crate::table_identity::TableIdentity;
 use esker_cache::Charge;
 use esker_env::slabs::{self, Origin};
 use std::mem::ManuallyDrop;
@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 pub struct Block {
     count: AtomicUsize,
     /// The home of its table, which knows the slot that may point to it.
-    home: Weak<TableHome>,
+    identity: Weak<TableIdentity>,
     /// Used by a lookup that the cache did not see.
     used: AtomicBool,
     /// In the cache.
@@ -44,12 +44,12 @@ pub struct Block {
 }
 
 /// Where [`Block::bytes`] starts.
-const BYTES_AT: usize = size_of::<AtomicUsize>() + size_of::<Weak<TableHome>>() + 3;
+const BYTES_AT: usize = size_of::<AtomicUsize>() + size_of::<Weak<TableIdentity>>() + 3;
 
 const _: () = assert!(align_of::<AtomicUsize>() <= slabs::PIECE_ALIGNMENT_BYTES);
 
 /// More references than this are a leak that is about to overflow the count.
-const MOST_REFERENCES: usize = isize::MAX as usize;
+const MAX_REFERENCES: usize = isize::MAX as usize;
 
 /// A counted reference to a [`Block`].
 pub struct BlockRef(NonNull<Block>);
@@ -94,7 +94,7 @@ impl BlockBuffer {
 
     /// The block, if its header and payload are valid and the header states the length that the buffer was
     /// made for. The checksum has been verified before.
-    pub(crate) fn finish(mut self, home: Weak<TableHome>) -> Result<BlockRef, Flaw> {
+    pub(crate) fn finish(mut self, identity: Weak<TableIdentity>) -> Result<BlockRef, DecodeError> {
         let (len, header) = (self.len, check(self.bytes_mut())?);
         if len != BlockBytes::memory_len(header.raw_len as usize) {
             return damaged(format!("a block of {} bytes does not fit its memory", header.raw_len));
@@ -106,7 +106,7 @@ impl BlockBuffer {
         unsafe {
             let block = pointer(piece, len);
             (&raw mut (*block.as_ptr()).count).write(AtomicUsize::new(1));
-            (&raw mut (*block.as_ptr()).home).write(home);
+            (&raw mut (*block.as_ptr()).identity).write(identity);
             (&raw mut (*block.as_ptr()).used).write(AtomicBool::new(false));
             (&raw mut (*block.as_ptr()).resident).write(AtomicBool::new(false));
             (&raw mut (*block.as_ptr()).origin).write(origin);
@@ -140,7 +140,7 @@ impl BlockRef {
     #[inline(always)]
     pub(crate) fn add_counts(&self, counts: usize) {
         // Relaxed: they are made from one that sees the block already.
-        if self.count.fetch_add(counts, Ordering::Relaxed) > MOST_REFERENCES {
+        if self.count.fetch_add(counts, Ordering::Relaxed) > MAX_REFERENCES {
             std::process::abort();
         }
     }
@@ -228,7 +228,7 @@ unsafe fn release(block: NonNull<Block>) {
     // SAFETY: nobody else has the block. Of its fields the home alone has something to drop.
     unsafe {
         let (len, origin) = (size_of_val(block.as_ref()), block.as_ref().origin);
-        (&raw mut (*block.as_ptr()).home).drop_in_place();
+        (&raw mut (*block.as_ptr()).identity).drop_in_place();
         slabs::free(block.cast::<u8>(), len, origin);
     }
 }
@@ -278,8 +278,8 @@ impl Charge for Block {
 
     fn left(&self) {
         self.resident.store(false, Ordering::Relaxed);
-        if let Some(home) = self.home.upgrade() {
-            home.empty_slot(self.header().number as usize, std::ptr::from_ref(self).addr());
+        if let Some(identity) = self.identity.upgrade() {
+            identity.empty_slot(self.header().number as usize, std::ptr::from_ref(self).addr());
         }
     }
 
@@ -321,7 +321,7 @@ mod tests {
     use std::sync::Arc;
 
     /// A block of some entries whose home can be counted: a weak reference of the block's own.
-    fn block(home: &Arc<TableHome>, entries: u32) -> BlockRef {
+    fn block(identity: &Arc<TableIdentity>, entries: u32) -> BlockRef {
         let mut staged = Staged::new(LayoutOptions::Flat);
         for at in 0..entries {
             staged.add(&at.to_be_bytes(), u64::from(at), Tag::visible_at(SeqNo::new(7)), &[at as u8; 100], 0);
@@ -332,19 +332,19 @@ mod tests {
         let header = append_image(&mut staged, BlockLayout::Flat, 0, &raw, scratch, &mut image);
         let mut buffer = BlockBuffer::new(header.raw_len as usize);
         buffer.bytes_mut()[..image.len()].copy_from_slice(&image);
-        buffer.finish(Arc::downgrade(home)).expect("what was just encoded")
+        buffer.finish(Arc::downgrade(identity)).expect("what was just encoded")
     }
 
-    fn home() -> Arc<TableHome> {
+    fn identity() -> Arc<TableIdentity> {
         let cache = esker_cache::BlockCache::new(1 << 20);
-        TableHome::alone(Arc::new(cache)).unwrap()
+        TableIdentity::alone(Arc::new(cache)).unwrap()
     }
 
     #[test]
     fn the_last_reference_frees_the_block_and_lets_its_home_go() {
-        let home = home();
-        let first = block(&home, 30);
-        assert_eq!(Arc::weak_count(&home), 1);
+        let identity = identity();
+        let first = block(&identity, 30);
+        assert_eq!(Arc::weak_count(&identity), 1);
         let second = first.clone();
         let address = first.exposed_address();
         first.add_counts(3);
@@ -357,9 +357,9 @@ mod tests {
         assert_eq!((first.header(), first.memory_bytes()), (second.header(), second.memory_bytes()));
         assert!(std::ptr::eq(&raw const *first, &raw const *second), "address and length");
         drop(first);
-        assert_eq!(Arc::weak_count(&home), 1, "one reference is left");
+        assert_eq!(Arc::weak_count(&identity), 1, "one reference is left");
         drop(second);
-        assert_eq!(Arc::weak_count(&home), 0);
+        assert_eq!(Arc::weak_count(&identity), 0);
     }
 
     /// A cache that becomes much smaller gives slabs back: what is left lies in as few as it can.
@@ -368,14 +368,15 @@ mod tests {
         const ENTRIES: u32 = 300;
         const SLAB: usize = 2 << 20;
         let cache = Arc::new(crate::TableCache::new(64 << 20));
-        let home = TableHome::alone(Arc::clone(&cache)).unwrap();
+        let identity = TableIdentity::alone(Arc::clone(&cache)).unwrap();
         let stretches = || {
-            let parts = (0..2_000).filter_map(|at| cache.peek(&CacheKey { table: home.number(), block: at }));
+            let parts =
+                (0..2_000).filter_map(|at| cache.peek(&CacheKey { table: identity.number(), block: at }));
             parts.filter_map(|part| part.stretch()).collect::<std::collections::BTreeSet<usize>>().len()
         };
         for at in 0..700 {
-            let part = crate::part::CachedPart::Block(block(&home, ENTRIES));
-            let key = CacheKey { table: home.number(), block: at };
+            let part = crate::cached_part::CachedPart::Block(block(&identity, ENTRIES));
+            let key = CacheKey { table: identity.number(), block: at };
             cache.insert(key, part, BlockKind::Data, Admission::Point);
         }
         let (before, used) = (stretches(), cache.used_bytes());
@@ -392,8 +393,8 @@ mod tests {
 
     #[test]
     fn references_come_and_go_on_all_threads() {
-        let home = home();
-        let first = block(&home, 30);
+        let identity = identity();
+        let first = block(&identity, 30);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 let own = first.clone();
@@ -406,6 +407,6 @@ mod tests {
         });
         assert_eq!(first.count.load(Ordering::Relaxed), 1);
         drop(first);
-        assert_eq!(Arc::weak_count(&home), 0);
+        assert_eq!(Arc::weak_count(&identity), 0);
     }
 }

@@ -8,7 +8,7 @@
 //! The distance lies in front of the entry, not in an array of its own: a lookup has that cache line anyway.
 
 use super::raw;
-use crate::flaw::{Flaw, damaged};
+use crate::decode_error::{DecodeError, damaged};
 use esker_base::Tag;
 
 /// Bytes of a stored [`TagCoding`]: base (8), width (1), shift (1).
@@ -32,7 +32,7 @@ impl TagCoding {
     }
 
     /// Reads the stored form.
-    pub(crate) fn decode(bytes: &[u8; TAG_CODING_BYTES]) -> Result<TagCoding, Flaw> {
+    pub(crate) fn decode(bytes: &[u8; TAG_CODING_BYTES]) -> Result<TagCoding, DecodeError> {
         let coding = TagCoding::from_validated(bytes);
         let (width, shift) = (coding.width, coding.shift);
         if (shift != 0 && shift != 8) || width > 8 - shift / 8 {

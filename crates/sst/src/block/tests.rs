@@ -5,10 +5,11 @@ use super::delta_encode::DeltaOptions;
 use super::header::{FLAG_FIXED_SUFFIX, FLAGS_AT, HEADER_BYTES};
 use super::staged::{LayoutOptions, Staged};
 use super::{
-    BlockBuffer, BlockBytes, BlockLayout, BlockRef, Compression, SLACK_BYTES, Scratch, View, append_image,
+    BlockBuffer, BlockBytes, BlockLayout, BlockRef, Compression, LayoutView, SLACK_BYTES, Scratch,
+    append_image,
 };
-use crate::isa::{Isa, Kernel, Portable};
-use crate::testing::{Entry, SHAPES, Shape, entries, expected, key_of};
+use crate::simd::{InstructionSet, Kernel, Portable};
+use crate::testing::{SHAPES, Shape, TestEntry, entries, expected, key_of};
 use esker_base::checksum::key_hash;
 use esker_base::key::{common_prefix_len, head};
 use esker_base::{SeqNo, Tag};
@@ -33,7 +34,7 @@ fn layout_of(options: LayoutOptions) -> BlockLayout {
     if options == LayoutOptions::Flat { BlockLayout::Flat } else { BlockLayout::Delta }
 }
 
-fn stage(layout: LayoutOptions, entries: &[Entry]) -> Staged {
+fn stage(layout: LayoutOptions, entries: &[TestEntry]) -> Staged {
     let mut staged = Staged::new(layout);
     for entry in entries {
         let shared = common_prefix_len(staged.last_key(), &entry.key);
@@ -42,13 +43,13 @@ fn stage(layout: LayoutOptions, entries: &[Entry]) -> Staged {
     staged
 }
 
-fn image(layout: LayoutOptions, entries: &[Entry]) -> Vec<u8> {
+fn image(layout: LayoutOptions, entries: &[TestEntry]) -> Vec<u8> {
     let mut out = Vec::new();
     append_image(&mut stage(layout, entries), layout_of(layout), 0, &RAW, &mut Scratch::default(), &mut out);
     out
 }
 
-fn block(layout: LayoutOptions, entries: &[Entry]) -> BlockRef {
+fn block(layout: LayoutOptions, entries: &[TestEntry]) -> BlockRef {
     let image = image(layout, entries);
     let mut buffer = BlockBuffer::new(image.len() - HEADER_BYTES);
     let (bytes, slack) = buffer.bytes_mut().split_at_mut(image.len());
@@ -57,7 +58,7 @@ fn block(layout: LayoutOptions, entries: &[Entry]) -> BlockRef {
     buffer.finish(Weak::new()).expect("what was just encoded")
 }
 
-fn check_find<K: Kernel>(block: &BlockBytes, entries: &[Entry], key: &[u8], seqno: SeqNo) {
+fn check_find<K: Kernel>(block: &BlockBytes, entries: &[TestEntry], key: &[u8], seqno: SeqNo) {
     let found = {
         // SAFETY: the callers ask for kernels of this machine only.
         unsafe { block.find::<K>(key, key_hash(key), Tag::visible_at(seqno)) }
@@ -67,7 +68,7 @@ fn check_find<K: Kernel>(block: &BlockBytes, entries: &[Entry], key: &[u8], seqn
     assert_eq!(found, wanted, "key {} at {seqno}", key.escape_ascii());
 }
 
-fn assert_on(cursor: &BlockCursor, entries: &[Entry], at: usize) {
+fn assert_on(cursor: &BlockCursor, entries: &[TestEntry], at: usize) {
     let Some(entry) = entries.get(at) else {
         assert!(!cursor.is_valid());
         return;
@@ -83,7 +84,7 @@ fn assert_on(cursor: &BlockCursor, entries: &[Entry], at: usize) {
     }
 }
 
-fn check_cursor<K: Kernel>(block: &BlockBytes, entries: &[Entry], shape: Shape, random: &SeededRandom) {
+fn check_cursor<K: Kernel>(block: &BlockBytes, entries: &[TestEntry], shape: Shape, random: &SeededRandom) {
     let mut cursor = BlockCursor::new(true);
     // SAFETY: the block outlives the cursor; moves from an entry are made on valid cursors only.
     unsafe {
@@ -122,7 +123,7 @@ fn check_cursor<K: Kernel>(block: &BlockBytes, entries: &[Entry], shape: Shape, 
     }
 }
 
-fn check_block<K: Kernel>(block: &BlockBytes, entries: &[Entry], shape: Shape, random: &SeededRandom) {
+fn check_block<K: Kernel>(block: &BlockBytes, entries: &[TestEntry], shape: Shape, random: &SeededRandom) {
     for _ in 0..60 {
         let entry = &entries[random.below(entries.len() as u64) as usize];
         check_find::<K>(block, entries, &entry.key, SeqNo::MAX);
@@ -134,15 +135,15 @@ fn check_block<K: Kernel>(block: &BlockBytes, entries: &[Entry], shape: Shape, r
     check_cursor::<K>(block, entries, shape, random);
 }
 
-fn on_every_kernel(block: &BlockBytes, entries: &[Entry], shape: Shape, random: &SeededRandom) {
+fn on_every_kernel(block: &BlockBytes, entries: &[TestEntry], shape: Shape, random: &SeededRandom) {
     check_block::<Portable>(block, entries, shape, random);
     #[cfg(target_arch = "x86_64")]
-    if Isa::Avx2.is_available() {
-        check_block::<crate::isa::Avx2>(block, entries, shape, random);
+    if InstructionSet::Avx2.is_available() {
+        check_block::<crate::simd::Avx2>(block, entries, shape, random);
     }
     #[cfg(target_arch = "x86_64")]
-    if Isa::Avx512.is_available() {
-        check_block::<crate::isa::Avx512>(block, entries, shape, random);
+    if InstructionSet::Avx512.is_available() {
+        check_block::<crate::simd::Avx512>(block, entries, shape, random);
     }
 }
 
@@ -219,7 +220,7 @@ fn hash_slots_hold_what_they_should() {
     let entries = entries(Shape::Random, 200, 0, &random);
     let options = DeltaOptions { restart_interval: 1, hash_slots_percent: 100 };
     let block = block(LayoutOptions::Delta(options), &entries);
-    let View::Delta(delta) = block.contents().view() else { panic!("a delta block") };
+    let LayoutView::Delta(delta) = block.contents().view() else { panic!("a delta block") };
     // SAFETY: the block is alive.
     let slots = unsafe { delta.slots() };
     assert_eq!(slots.len(), entries.len());
@@ -235,13 +236,13 @@ fn hash_slots_hold_what_they_should() {
     // 300 restart points cannot be named by a byte.
     let many = crate::testing::entries(Shape::Random, 300, 0, &random);
     let block = self::block(LayoutOptions::Delta(options), &many);
-    let View::Delta(delta) = block.contents().view() else { panic!("a delta block") };
+    let LayoutView::Delta(delta) = block.contents().view() else { panic!("a delta block") };
     // SAFETY: the block is alive.
     assert!(unsafe { delta.slots() }.is_empty());
 }
 
 /// Reads everything a reader could, so that a wrong access would show.
-fn exercise(block: &BlockBytes, entries: &[Entry]) {
+fn exercise(block: &BlockBytes, entries: &[TestEntry]) {
     let mut cursor = BlockCursor::new(true);
     // SAFETY: the block outlives the cursor.
     unsafe {
@@ -308,7 +309,7 @@ fn damaged_payloads_are_refused_or_read_within_bounds() {
 /// What codecs of integers are told of a block is so, and it is enough to pack one of a real table well.
 #[test]
 fn rows_of_flat_blocks_lie_where_they_are_said_to() {
-    let raw = |entries: &[Entry]| {
+    let raw = |entries: &[TestEntry]| {
         let mut payload = Vec::new();
         let header = super::append_payload(
             &mut stage(LayoutOptions::Flat, entries),
@@ -341,13 +342,13 @@ fn rows_of_flat_blocks_lie_where_they_are_said_to() {
             assert_eq!(rows[0].stride, 2, "{shape:?}");
         }
     }
-    let long = |len: usize| Entry { key: b"long".to_vec(), tag: Tag::OLDEST, value: vec![7; len] };
+    let long = |len: usize| TestEntry { key: b"long".to_vec(), tag: Tag::OLDEST, value: vec![7; len] };
     for (len, rows_wanted) in [(MAX_STRIDE, 2), (MAX_STRIDE + 1, 1)] {
         assert_eq!(raw(&[long(len)]).1.len(), rows_wanted);
     }
     // Eight bytes of a rising key and eight of a value within 2^16, as in a table of counters.
-    let counters: Vec<Entry> = (0..220u64)
-        .map(|i| Entry {
+    let counters: Vec<TestEntry> = (0..220u64)
+        .map(|i| TestEntry {
             key: (1_000_000 + 7 * i).to_be_bytes().to_vec(),
             tag: Tag::new(SeqNo::new(5_000 + i), esker_base::ValueKind::Put),
             value: (random.below(1 << 16)).to_le_bytes().to_vec(),
@@ -378,12 +379,12 @@ fn keys_of_every_length_behind_every_prefix() {
                 .collect();
             keys.sort();
             keys.dedup();
-            let entries: Vec<Entry> = keys
+            let entries: Vec<TestEntry> = keys
                 .into_iter()
                 .map(|key| {
                     let len = if are_values_equal { value_len } else { random.below(value_len + 1) };
                     let value = (0..len).map(|_| random.next_u64() as u8).collect();
-                    Entry {
+                    TestEntry {
                         key,
                         tag: Tag::new(SeqNo::new(random.below(3)), esker_base::ValueKind::Put),
                         value,
@@ -398,7 +399,7 @@ fn keys_of_every_length_behind_every_prefix() {
                 cursor.move_to_first();
                 for at in 0..entries.len() {
                     assert_on(&cursor, &entries, at);
-                    if !cursor.next_evenly() {
+                    if !cursor.next_uniform() {
                         assert!(
                             at + 1 == entries.len() || key_len - prefix_len > 32,
                             "{key_len}, {prefix_len}"
@@ -423,7 +424,7 @@ fn keys_of_every_length_behind_every_prefix() {
 #[test]
 fn entries_of_one_length_have_no_offsets() {
     let put = Tag::new(SeqNo::ZERO, esker_base::ValueKind::Put);
-    let entry = |key: &[u8], value_len| Entry { key: key.to_vec(), tag: put, value: vec![7; value_len] };
+    let entry = |key: &[u8], value_len| TestEntry { key: key.to_vec(), tag: put, value: vec![7; value_len] };
     let keys: Vec<[u8; 2]> = (0..300u16).map(u16::to_be_bytes).collect();
     let all = |value_len| keys.iter().map(|key| entry(key, value_len)).collect::<Vec<_>>();
     let one_differs = |value_len| {
@@ -465,8 +466,8 @@ fn equal_entries_that_do_not_fill_their_block_are_refused() {
     let refused = |changes: &[(usize, u8)], what: &str| {
         let mut bytes = good.clone();
         changes.iter().for_each(|&(at, value)| bytes[at] = value);
-        let flaw = format!("{:?}", BlockBytes::from_bytes(&bytes).err().expect(what));
-        assert!(flaw.contains(what), "{flaw}");
+        let error = format!("{:?}", BlockBytes::from_bytes(&bytes).err().expect(what));
+        assert!(error.contains(what), "{error}");
     };
     refused(&[(stride_at, 0)], "says that entries have 0 bytes");
     refused(&[(FLAGS_AT, 2)], "with flags 0x02 says that entries have");
@@ -483,8 +484,8 @@ fn equal_entries_that_do_not_fill_their_block_are_refused() {
 fn keys_fit_the_entries_of_one_length_or_not() {
     // Tags of two bytes, suffixes of one, values of eight.
     let put = |i: u64| Tag::new(SeqNo::new(1_000 * i), esker_base::ValueKind::Put);
-    let entries: Vec<Entry> =
-        (0..9).map(|i| Entry { key: vec![b'k', i as u8], tag: put(i), value: vec![7; 8] }).collect();
+    let entries: Vec<TestEntry> =
+        (0..9).map(|i| TestEntry { key: vec![b'k', i as u8], tag: put(i), value: vec![7; 8] }).collect();
     let mut good = image(LayoutOptions::Flat, &entries);
     good.resize(good.len() + SLACK_BYTES, 0);
     let (suffix_at, stride_at) = (HEADER_BYTES + 12, HEADER_BYTES + 14);
@@ -495,7 +496,7 @@ fn keys_fit_the_entries_of_one_length_or_not() {
         assert_eq!(BlockBytes::from_bytes(&bytes).is_ok(), is_valid, "suffixes of {suffix_len} bytes");
     }
     // A key of 65,535 bytes and no value: its prefix is the whole key, and one byte more is too much.
-    let entries = [Entry { key: vec![b'k'; 65_535], tag: put(0), value: vec![7; 8] }];
+    let entries = [TestEntry { key: vec![b'k'; 65_535], tag: put(0), value: vec![7; 8] }];
     let mut good = image(LayoutOptions::Flat, &entries);
     good.resize(good.len() + SLACK_BYTES, 0);
     assert_eq!((good[suffix_at], good[stride_at]), (0, 8));

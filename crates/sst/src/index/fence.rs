@@ -1,15 +1,15 @@
 //! A block index without a table: for experiments and benchmarks of its forms.
 
 use super::locator::{Locator, LocatorBuilder};
-use super::paged::{PageSource, PagedIndex};
-use super::pages::{self, PageAt};
+use super::page_format::{self, PageLocation};
+use super::page_search::{PageSource, PagedIndex};
 use super::section::{DecodedIndex, Separators, SeparatorsBuilder};
 use super::{BlockIndex, IndexKind, TableShape};
 use crate::block::header::FRAME_BYTES;
 use crate::block::{BlockBuffer, BlockRef};
+use crate::cached_part::{CachedPart, TableCache};
 use crate::footer::FILE_HEADER_BYTES;
-use crate::isa::{Isa, with_kernel};
-use crate::part::{CachedPart, TableCache};
+use crate::simd::{InstructionSet, with_kernel};
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, TableUid, Tag};
 use esker_cache::{Admission, BlockKind, CacheKey};
@@ -36,7 +36,7 @@ use std::sync::Weak;
 #[derive(Debug)]
 pub struct FenceIndex {
     index: BlockIndex,
-    isa: Isa,
+    isa: InstructionSet,
     pages: Option<PagesInMemory>,
 }
 
@@ -82,7 +82,7 @@ impl FenceIndex {
         let (first, last) = (separators.get(0).to_vec(), separators.get(count - 1).to_vec());
         let kind = kind.for_table(&TableShape::of(&separators, 0, false)).0;
         let decoded = DecodedIndex { separators, starts, continuations: Vec::new() };
-        let isa = Isa::detect();
+        let isa = InstructionSet::detect();
         if kind.needs_pages() {
             let (index, pages) = in_pages(&decoded, start(count as u64))?;
             return Ok(FenceIndex { index, isa, pages: Some(pages) });
@@ -157,11 +157,11 @@ impl FenceIndex {
 }
 
 fn in_pages(decoded: &DecodedIndex, data_end: u64) -> Result<(BlockIndex, PagesInMemory)> {
-    let section = pages::encode(decoded, UID, data_end, &|| Ok(()))?;
+    let section = page_format::encode(decoded, UID, data_end, &|| Ok(()))?;
     let section = section.ok_or_else(|| Error::invalid("there are too many fences for pages"))?;
     let at = data_end..data_end + section.len() as u64;
     let index = PagedIndex::decode(&section, UID, at, decoded.separators.len() as u64, data_end);
-    let index = index.map_err(|flaw| flaw.into_error(Path::new("fences"), data_end))?;
+    let index = index.map_err(|error| error.into_error(Path::new("fences"), data_end))?;
     // Blocks in memory have slack, and the cache notes of its own.
     let cache = TableCache::new(2 * section.len() + (1 << 20));
     Ok((BlockIndex::of_pages(index), PagesInMemory { section, start: data_end, cache }))
@@ -175,11 +175,11 @@ fn locator_of(separators: &Separators) -> Result<Locator> {
     let section = builder.finish(separators.len(), &|| Ok(()))?;
     let section = section.ok_or_else(|| Error::invalid("there are too many fences for a locator"))?;
     let locator = Locator::decode(&section, separators.len());
-    locator.map_err(|flaw| flaw.into_error(Path::new("fences"), 0))
+    locator.map_err(|error| error.into_error(Path::new("fences"), 0))
 }
 
 impl PageSource for PagesInMemory {
-    fn page(&self, page: PageAt) -> Result<BlockRef> {
+    fn page(&self, page: PageLocation) -> Result<BlockRef> {
         let key = CacheKey { table: 0, block: page.number };
         if let Some(CachedPart::Block(cached)) = self.cache.get(&key, BlockKind::Index, Admission::Point) {
             return Ok(cached);
@@ -188,7 +188,7 @@ impl PageSource for PagesInMemory {
         let mut buffer = BlockBuffer::new(span - FRAME_BYTES);
         buffer.bytes_mut()[..span].copy_from_slice(&self.section[at..at + span]);
         let block = buffer.finish(Weak::new());
-        let block = block.map_err(|flaw| flaw.into_error(Path::new("fences"), page.start))?;
+        let block = block.map_err(|error| error.into_error(Path::new("fences"), page.start))?;
         self.cache.insert(
             key,
             CachedPart::Block(BlockRef::clone(&block)),
@@ -198,11 +198,11 @@ impl PageSource for PagesInMemory {
         Ok(block)
     }
 
-    fn damage(&self, page: PageAt, detail: String) -> Error {
+    fn damage(&self, page: PageLocation, detail: String) -> Error {
         Error::corruption(Path::new("fences"), page.start, detail)
     }
 
-    fn isa(&self) -> Isa {
-        Isa::detect()
+    fn isa(&self) -> InstructionSet {
+        InstructionSet::detect()
     }
 }

@@ -1,13 +1,15 @@
 //! The forms of the block index beside the default one, behind one face.
 
-use super::compressed::Compressed;
-use super::eytzinger::Eytzinger;
-use super::fast_lane::FastLane;
+use super::prefix_compressed::PrefixCompressed;
+
 use super::kind::IndexKind;
 use super::locator::Locator;
-use super::paged::PagedIndex;
+use super::page_search::PagedIndex;
+use super::reference::eytzinger::Eytzinger;
+use super::reference::fast_lane::FastLane;
+use super::reference::sorted_array;
 use super::section::Separators;
-use super::tree::HeadTree;
+use super::tree::SearchTree;
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -18,16 +20,16 @@ pub(crate) enum OtherForm {
     /// memory beside the separators; each step waits for two lines, one that tells where the separator lies,
     /// and the separator's.
     SortedArray,
-    /// See [`super::compressed`].
-    PrefixCompressed(Compressed),
-    /// See [`super::eytzinger`].
+    /// See [`super::prefix_compressed`].
+    PrefixCompressed(PrefixCompressed),
+    /// See [`super::reference::eytzinger`].
     Eytzinger(Eytzinger),
-    /// See [`super::fast_lane`].
+    /// See [`super::reference::fast_lane`].
     FastLane(FastLane),
-    /// See [`super::pages`]. What it is asked goes by [`super::ask`], because answers may need reads.
+    /// See [`super::page_format`]. What it is asked goes by [`super::dispatch`], because answers may need reads.
     Pages(PagedIndex),
     /// See [`super::locator`]: the tree is for everything but lookups of keys.
-    Located { locator: Locator, tree: HeadTree },
+    Located { locator: Locator, tree: SearchTree },
 }
 
 impl OtherForm {
@@ -47,7 +49,7 @@ impl OtherForm {
             IndexKind::SortedArray => Some(OtherForm::SortedArray),
             IndexKind::PrefixCompressed => {
                 // What does not fit its 32-bit offsets stays as it is.
-                let compressed = Compressed::new(|block| separators.get(block), starts);
+                let compressed = PrefixCompressed::new(|block| separators.get(block), starts);
                 Some(compressed.map_or(OtherForm::SortedArray, OtherForm::PrefixCompressed))
             }
             IndexKind::Eytzinger => Some(OtherForm::Eytzinger(Eytzinger::new(heads))),
@@ -86,14 +88,7 @@ impl OtherForm {
     pub(crate) fn find_key(&self, separators: &Separators, key: &[u8]) -> usize {
         match self {
             OtherForm::PrefixCompressed(compressed) => compressed.find(key),
-            _ => {
-                let (mut from, mut to) = (0, separators.len());
-                while to > from + 1 {
-                    let middle = (from + to) / 2;
-                    if separators.get(middle) <= key { from = middle } else { to = middle }
-                }
-                from
-            }
+            _ => sorted_array::find(separators, key),
         }
     }
 

@@ -22,8 +22,8 @@
 //! not fit is refused when it is built: fingerprints never get shorter than twelve bits for the sake of block
 //! numbers.
 
-use crate::flaw::{Flaw, damaged, unsupported};
-use crate::isa::prefetch;
+use crate::decode_error::{DecodeError, damaged, unsupported};
+use crate::simd::prefetch;
 use esker_base::Result;
 use esker_base::coding::Reader;
 
@@ -42,7 +42,7 @@ const MAX_FINGERPRINT_BITS: u32 = 24;
 const MAX_KEYS: usize = 1 << 28;
 /// Keys that are put into buckets between two looks: at 50 to 160 ns each, for a cache miss or two, some
 /// milliseconds.
-pub(crate) const KEYS_PER_LOOK: usize = 1 << 16;
+pub(crate) const KEYS_PER_CHECK: usize = 1 << 16;
 
 /// How wide slots are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub(crate) struct Locator {
 
 impl Locator {
     /// Reads the section of a table with so many blocks. Allocates no more than the section has bytes.
-    pub(crate) fn decode(section: &[u8], blocks: usize) -> Result<Locator, Flaw> {
+    pub(crate) fn decode(section: &[u8], blocks: usize) -> Result<Locator, DecodeError> {
         let mut reader = Reader::new(section);
         let fields = (reader.u8(), reader.u8(), reader.u8(), reader.u8());
         let numbers = (reader.u32(), reader.u32(), reader.u32(), reader.u64());
@@ -141,14 +141,14 @@ impl Locator {
     }
 
     #[inline]
-    fn home(&self, hash: u64) -> usize {
+    fn home_bucket(&self, hash: u64) -> usize {
         (((hash >> 32) * self.buckets.len() as u64) >> 32) as usize
     }
 
     /// Asks for the memory that [`Locator::candidates`] looks at first.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        prefetch(self.buckets.as_ptr().wrapping_add(self.home(hash)).cast());
+        prefetch(self.buckets.as_ptr().wrapping_add(self.home_bucket(hash)).cast());
     }
 
     /// The blocks that may hold the newest version of the key with this hash; no other does.
@@ -157,7 +157,7 @@ impl Locator {
         Candidates {
             locator: self,
             fingerprint: self.width.fingerprint(hash),
-            bucket: self.home(hash),
+            bucket: self.home_bucket(hash),
             at: 0,
             left: self.longest,
         }
@@ -244,11 +244,15 @@ impl LocatorBuilder {
     }
 
     /// The section of a table with so many blocks. `None` if there are no keys, or more keys or blocks than
-    /// fit: lookups then use filter and search tree. Asks `look` after each [`KEYS_PER_LOOK`].
+    /// fit: lookups then use filter and search tree. Asks `look` after each [`KEYS_PER_CHECK`].
     ///
     /// # Errors
     /// Those of `look`.
-    pub(crate) fn finish(&self, blocks: usize, look: &dyn Fn() -> Result<()>) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn finish(
+        &self,
+        blocks: usize,
+        check_cancelled: &dyn Fn() -> Result<()>,
+    ) -> Result<Option<Vec<u8>>> {
         if self.hashes.is_empty() || self.hashes.len() > MAX_KEYS {
             return Ok(None);
         }
@@ -256,13 +260,13 @@ impl LocatorBuilder {
         let count = (self.hashes.len() as f64 / width.filled_per_bucket()).ceil() as usize;
         let mut locator = Locator { width, buckets: vec![Bucket([0; 64]); count], longest: 1, keys: 0 };
         let mut filled = vec![0u8; count];
-        for (hashes, blocks) in self.hashes.chunks(KEYS_PER_LOOK).zip(self.blocks.chunks(KEYS_PER_LOOK)) {
-            look()?;
+        for (hashes, blocks) in self.hashes.chunks(KEYS_PER_CHECK).zip(self.blocks.chunks(KEYS_PER_CHECK)) {
+            check_cancelled()?;
             for (&hash, &block) in hashes.iter().zip(blocks) {
                 locator.insert(&mut filled, hash, block);
             }
         }
-        look()?;
+        check_cancelled()?;
         let mut section = Vec::with_capacity(HEADER_BYTES + count * BUCKET_BYTES);
         section.extend_from_slice(&[VERSION, width.bytes as u8, width.block_bits as u8, 0]);
         section.extend_from_slice(&(count as u32).to_le_bytes());
@@ -280,7 +284,7 @@ impl Locator {
     fn insert(&mut self, filled: &mut [u8], hash: u64, block: u32) {
         let SlotWidth { bytes, block_bits } = self.width;
         let slot = self.width.fingerprint(hash) << block_bits | u64::from(block);
-        let mut bucket = self.home(hash);
+        let mut bucket = self.home_bucket(hash);
         for looked_into in 1.. {
             let at = usize::from(filled[bucket]);
             if (0..at).any(|at| self.buckets[bucket].slot(self.width, at) == slot) {
@@ -334,7 +338,7 @@ mod tests {
             let wrong: usize = (0..20_000).map(|_| locator.candidates(random.next_u64()).count()).sum();
             assert!(
                 wrong < 20_000 / 150,
-                "{wrong} of 20000 absent keys look present, {keys} keys, {blocks} blocks"
+                "{wrong} of 20000 absent keys check_cancelled present, {keys} keys, {blocks} blocks"
             );
             if keys > 1_000 {
                 let bytes_a_key = locator.memory_bytes() as f64 / keys as f64;

@@ -1,13 +1,13 @@
 //! Getting the index of a table in the form that was asked for, or else in one that the file allows.
 
 use super::locator::Locator;
-use super::paged::PagedIndex;
-use super::pages::{TRAILER_BYTES, Trailer};
+use super::page_format::{TRAILER_BYTES, Trailer};
+use super::page_search::PagedIndex;
 use super::section::DecodedIndex;
 use super::{BlockIndex, IndexKind, TableShape};
 use crate::footer::{FILE_HEADER_BYTES, Section, SectionKind};
 use crate::properties::TableProperties;
-use crate::tail::Tail;
+use crate::section_reader::SectionReader;
 use esker_base::{Error, Result};
 use esker_env::File;
 
@@ -26,18 +26,19 @@ impl OpenedIndex {
     /// # Errors
     /// Damage of the index section. That of pages and locators is kept: the table can be read without.
     pub(crate) fn open(
-        tail: &Tail,
+        reader: &SectionReader,
         file: &dyn File,
         properties: &TableProperties,
-        asked: IndexKind,
+        requested: IndexKind,
     ) -> Result<OpenedIndex> {
         let mut missing =
             OpenedIndex { index: None, reason: "the table was written without index pages", damage: None };
-        if asked.needs_pages() {
-            match tail.section(SectionKind::INDEX_PAGES).map(|at| open_pages(tail, file, properties, at)) {
+        if requested.needs_pages() {
+            match reader.section(SectionKind::INDEX_PAGES).map(|at| open_pages(reader, file, properties, at))
+            {
                 Some(Ok(pages)) => {
                     let index = Some(BlockIndex::of_pages(pages));
-                    return Ok(OpenedIndex { index, reason: "it was asked for", damage: None });
+                    return Ok(OpenedIndex { index, reason: "it was requested for", damage: None });
                 }
                 Some(Err(damage)) => {
                     (missing.reason, missing.damage) = ("the index pages are damaged", Some(damage));
@@ -45,11 +46,11 @@ impl OpenedIndex {
                 None => {}
             }
         }
-        let (index, kind, reason) = open_section(tail, file, properties, asked)?;
+        let (index, kind, reason) = open_section(reader, file, properties, requested)?;
         let Some(index) = index else { return Ok(OpenedIndex { reason, ..missing }) };
         match kind {
             IndexKind::BTreePages => Ok(OpenedIndex { index: Some(index), ..missing }),
-            IndexKind::HashLocator => Ok(locate_by_hash(tail, file, index, reason)),
+            IndexKind::HashLocator => Ok(locate_by_hash(reader, file, index, reason)),
             _ => Ok(OpenedIndex { index: Some(index), reason, damage: None }),
         }
     }
@@ -62,36 +63,46 @@ impl OpenedIndex {
 
 /// The index in memory, in the form of `kind` if that needs no section of its own.
 fn open_section(
-    tail: &Tail,
+    reader: &SectionReader,
     file: &dyn File,
     properties: &TableProperties,
-    asked: IndexKind,
+    requested: IndexKind,
 ) -> Result<(Option<BlockIndex>, IndexKind, &'static str)> {
-    let at = tail.required(file, SectionKind::INDEX)?;
-    tail.decode(file, at, |section| {
-        let decoded = DecodedIndex::decode(section, FILE_HEADER_BYTES as u64, tail.footer.data_end)?;
-        let has_locator = tail.section(SectionKind::LOCATOR).is_some();
+    let at = reader.required(file, SectionKind::INDEX)?;
+    reader.decode(file, at, |section| {
+        let decoded = DecodedIndex::decode(section, FILE_HEADER_BYTES as u64, reader.footer.data_end)?;
+        let has_locator = reader.section(SectionKind::LOCATOR).is_some();
         let shape = TableShape::of(&decoded.separators, properties.level, has_locator);
-        let (kind, reason) = asked.for_table(&shape);
+        let (kind, reason) = requested.for_table(&shape);
         Ok((BlockIndex::new(decoded, &properties.min_key, &properties.max_key, kind), kind, reason))
     })
 }
 
-fn open_pages(tail: &Tail, file: &dyn File, properties: &TableProperties, at: Section) -> Result<PagedIndex> {
-    let trailer = tail.end_of::<TRAILER_BYTES>(file, at)?;
+fn open_pages(
+    reader: &SectionReader,
+    file: &dyn File,
+    properties: &TableProperties,
+    at: Section,
+) -> Result<PagedIndex> {
+    let trailer = reader.end_of::<TRAILER_BYTES>(file, at)?;
     let section = at.offset..at.offset + at.len;
-    let trailer = Trailer::decode(&trailer, tail.footer.uid, &section, properties.blocks)
-        .map_err(|flaw| flaw.into_error(file.path(), at.offset))?;
+    let trailer = Trailer::decode(&trailer, reader.footer.uid, &section, properties.blocks)
+        .map_err(|error| error.into_error(file.path(), at.offset))?;
     let pages = section.start..section.end - TRAILER_BYTES as u64;
-    Ok(PagedIndex::new(trailer, pages, FILE_HEADER_BYTES as u64..tail.footer.data_end))
+    Ok(PagedIndex::new(trailer, pages, FILE_HEADER_BYTES as u64..reader.footer.data_end))
 }
 
 /// Has lookups go by the table's locator, if there is one and it is good.
-fn locate_by_hash(tail: &Tail, file: &dyn File, index: BlockIndex, reason: &'static str) -> OpenedIndex {
+fn locate_by_hash(
+    reader: &SectionReader,
+    file: &dyn File,
+    index: BlockIndex,
+    reason: &'static str,
+) -> OpenedIndex {
     let blocks = index.blocks();
-    let decoded = tail
+    let decoded = reader
         .section(SectionKind::LOCATOR)
-        .map(|at| tail.decode(file, at, |section| Locator::decode(section, blocks)));
+        .map(|at| reader.decode(file, at, |section| Locator::decode(section, blocks)));
     let (index, reason, damage) = match decoded {
         Some(Ok(locator)) => (index.with_locator(locator), reason, None),
         Some(Err(damage)) => (index, "the locator is damaged", Some(damage)),

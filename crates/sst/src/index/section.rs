@@ -13,7 +13,7 @@
 //!
 //! Every in-memory form of the index is built from this at open, so changing the form needs no rewrite.
 
-use crate::flaw::{Flaw, damaged};
+use crate::decode_error::{DecodeError, damaged};
 use esker_base::Tag;
 use esker_base::coding::{Reader, put_varint};
 use esker_base::key::common_prefix_len;
@@ -169,7 +169,11 @@ impl DecodedIndex {
     ///
     /// Memory is bounded by the section: an entry takes at least three bytes, and separators that share much
     /// are only expanded while they stay in order and below 4 GiB.
-    pub(crate) fn decode(section: &[u8], data_start: u64, data_end: u64) -> Result<DecodedIndex, Flaw> {
+    pub(crate) fn decode(
+        section: &[u8],
+        data_start: u64,
+        data_end: u64,
+    ) -> Result<DecodedIndex, DecodeError> {
         let mut reader = Reader::new(section);
         let blocks = match reader.varint_u32() {
             Some(blocks) if blocks as usize <= reader.remaining() / 3 => blocks,

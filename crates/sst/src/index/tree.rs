@@ -5,11 +5,11 @@
 //! block number and nothing needs to be stored beside it: 8.5 bytes a block. Measured at 60,000 blocks: 10 ns
 //! a lookup with AVX-512, 35 if it waits for the one before; a binary search over whole keys takes 180.
 
-use crate::isa::{Isa, Kernel, NODE_KEYS, prefetch, with_kernel};
+use crate::simd::{InstructionSet, Kernel, NODE_KEYS, prefetch, with_kernel};
 use esker_env::LongSlice;
 
 /// Enough for 2^32 blocks.
-const MOST_LEVELS: usize = 8;
+const MAX_LEVELS: usize = 8;
 
 /// Two cache lines, loaded as a pair.
 #[derive(Clone, Copy, Debug)]
@@ -29,22 +29,22 @@ struct Level {
 /// Invariant: level 0 is the root, a single node; level `l + 1` has as many nodes as level `l` has keys; each
 /// level has at least one key; nodes are filled up with the greatest number.
 #[derive(Debug)]
-pub(crate) struct HeadTree {
+pub(crate) struct SearchTree {
     nodes: LongSlice<Node>,
-    levels: [Level; MOST_LEVELS],
+    levels: [Level; MAX_LEVELS],
     depth: usize,
 }
 
-impl HeadTree {
+impl SearchTree {
     /// A tree over ascending heads; at least one and less than 2^32.
-    pub(crate) fn new(heads: &[u64]) -> HeadTree {
+    pub(crate) fn new(heads: &[u64]) -> SearchTree {
         assert!(!heads.is_empty() && u32::try_from(heads.len()).is_ok(), "one head for each block");
         let mut bottom_up: Vec<Vec<u64>> = vec![heads.to_vec()];
         while let Some(below) = bottom_up.last().filter(|below| below.len() > NODE_KEYS) {
             let above = below.iter().copied().step_by(NODE_KEYS).collect();
             bottom_up.push(above);
         }
-        let mut levels = [Level::default(); MOST_LEVELS];
+        let mut levels = [Level::default(); MAX_LEVELS];
         let mut nodes =
             Vec::with_capacity(bottom_up.iter().map(|level| level.len().div_ceil(NODE_KEYS)).sum());
         for (level, keys) in levels.iter_mut().zip(bottom_up.iter().rev()) {
@@ -55,7 +55,7 @@ impl HeadTree {
                 nodes.push(Node(node));
             }
         }
-        HeadTree { nodes: LongSlice::lasting(nodes.iter().copied()), levels, depth: bottom_up.len() }
+        SearchTree { nodes: LongSlice::lasting(nodes.iter().copied()), levels, depth: bottom_up.len() }
     }
 
     /// Number of levels.
@@ -94,10 +94,10 @@ impl HeadTree {
         (position * NODE_KEYS + rank.saturating_sub(1)).min(last)
     }
 
-    /// Prefetches the node that [`HeadTree::step`] will read.
+    /// Prefetches the node that [`SearchTree::step`] will read.
     ///
     /// # Safety
-    /// As for [`HeadTree::step`].
+    /// As for [`SearchTree::step`].
     #[inline(always)]
     pub(crate) unsafe fn prefetch(&self, level: usize, position: usize) {
         let node = std::ptr::from_ref(self.node(level, position)).cast::<u8>();
@@ -115,11 +115,11 @@ impl HeadTree {
         unsafe { self.find_near::<K>(head, |_| ()) }
     }
 
-    /// As [`HeadTree::find`], with the best instructions of this machine.
+    /// As [`SearchTree::find`], with the best instructions of this machine.
     pub(crate) fn find_detected(&self, head: u64) -> usize {
         with_kernel!(
-            Isa::detect(),
-            |K| (tree: &HeadTree, head: u64) -> usize {
+            InstructionSet::detect(),
+            |K| (tree: &SearchTree, head: u64) -> usize {
                 // SAFETY: compiled once for each kernel, and called for the one that exists.
                 unsafe { tree.find::<K>(head) }
             }
@@ -127,7 +127,7 @@ impl HeadTree {
         )
     }
 
-    /// As [`HeadTree::find`]; calls `near` with the first place of the last node before it is read.
+    /// As [`SearchTree::find`]; calls `near` with the first place of the last node before it is read.
     ///
     /// # Safety
     /// The kernel's instructions must be available.
@@ -143,7 +143,7 @@ impl HeadTree {
         unsafe { self.step::<K>(self.depth - 1, position, head) }
     }
 
-    /// The head at a place that [`HeadTree::find`] gave.
+    /// The head at a place that [`SearchTree::find`] gave.
     #[inline(always)]
     pub(crate) fn head(&self, place: usize) -> u64 {
         self.node(self.depth - 1, place / NODE_KEYS).0[place % NODE_KEYS]
@@ -158,7 +158,7 @@ impl HeadTree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::isa::{Isa, Portable};
+    use crate::simd::{InstructionSet, Portable};
     use esker_env::{Random, SeededRandom};
 
     fn check<K: Kernel>(seed: u64) {
@@ -171,7 +171,7 @@ mod tests {
                 heads.push(u64::MAX);
             }
             heads.sort_unstable();
-            let tree = HeadTree::new(&heads);
+            let tree = SearchTree::new(&heads);
             assert_eq!(tree.len(), heads.len());
             for _ in 0..200 {
                 let wanted = match random.below(4) {
@@ -192,12 +192,12 @@ mod tests {
     fn finds_like_a_partition_point() {
         check::<Portable>(1);
         #[cfg(target_arch = "x86_64")]
-        if Isa::Avx2.is_available() {
-            check::<crate::isa::Avx2>(2);
+        if InstructionSet::Avx2.is_available() {
+            check::<crate::simd::Avx2>(2);
         }
         #[cfg(target_arch = "x86_64")]
-        if Isa::Avx512.is_available() {
-            check::<crate::isa::Avx512>(3);
+        if InstructionSet::Avx512.is_available() {
+            check::<crate::simd::Avx512>(3);
         }
     }
 }

@@ -242,29 +242,29 @@ fn taking_over_against_leaving() {
     explore(|| {
         let slot = Arc::new(Slot::new());
         // What the home's lock guards: the slot of the table that is not opened yet, and whether it is.
-        let home = Arc::new(Mutex::new((None::<Slot<Shared>>, false)));
+        let owner = Arc::new(Mutex::new((None::<Slot<Shared>>, false)));
         let page = Shared::load(7);
         let evictor = {
-            let (slot, home, page) = (slot.clone(), home.clone(), page.clone());
+            let (slot, owner, page) = (slot.clone(), owner.clone(), page.clone());
             thread::spawn(move || {
                 page.page().resident.store(false, Ordering::Relaxed);
-                match &*home.lock().unwrap() {
+                match &*owner.lock().unwrap() {
                     (_, true) => slot.remove(page.address()),
-                    (Some(inherited), false) => inherited.remove(page.address()),
+                    (Some(warm), false) => warm.remove(page.address()),
                     (None, false) => {}
                 }
             })
         };
-        let inherited = Slot::new();
+        let warm = Slot::new();
         {
-            let mut home = home.lock().unwrap();
-            page.install(&inherited);
-            home.0 = Some(inherited);
+            let mut owner = owner.lock().unwrap();
+            page.install(&warm);
+            owner.0 = Some(warm);
         }
         {
-            let mut home = home.lock().unwrap();
-            slot.take_over(home.0.take().expect("it was handed over"));
-            home.1 = true;
+            let mut owner = owner.lock().unwrap();
+            slot.take_from(owner.0.take().expect("it was handed over"));
+            owner.1 = true;
         }
         read(&slot);
         evictor.join().unwrap();

@@ -5,11 +5,11 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Stands for a block: its count, which is never given up by the heap.
-struct Counted(&'static AtomicUsize);
+struct CountedPointer(&'static AtomicUsize);
 
-impl Counted {
-    fn new() -> Counted {
-        Counted(Box::leak(Box::new(AtomicUsize::new(1))))
+impl CountedPointer {
+    fn new() -> CountedPointer {
+        CountedPointer(Box::leak(Box::new(AtomicUsize::new(1))))
     }
 
     fn count(&self) -> usize {
@@ -18,30 +18,30 @@ impl Counted {
 }
 
 // SAFETY: the count is never freed.
-unsafe impl Pointer for Counted {
+unsafe impl Pointer for CountedPointer {
     fn address(&self) -> usize {
         std::ptr::from_ref(self.0).expose_provenance()
     }
 
     unsafe fn add_counts(address: usize, counts: usize) {
         // SAFETY: the address of a count that was leaked.
-        let own = ManuallyDrop::new(unsafe { Counted::from_count(address) });
+        let own = ManuallyDrop::new(unsafe { CountedPointer::from_count(address) });
         own.0.fetch_add(counts, Ordering::Relaxed);
     }
 
-    unsafe fn from_count(address: usize) -> Counted {
+    unsafe fn from_count(address: usize) -> CountedPointer {
         // SAFETY: the address of a count that was leaked.
-        Counted(unsafe { &*std::ptr::with_exposed_provenance(address) })
+        CountedPointer(unsafe { &*std::ptr::with_exposed_provenance(address) })
     }
 
     unsafe fn give_back(address: usize, counts: usize) {
         // SAFETY: as above.
-        let own = ManuallyDrop::new(unsafe { Counted::from_count(address) });
+        let own = ManuallyDrop::new(unsafe { CountedPointer::from_count(address) });
         assert!(own.0.fetch_sub(counts, Ordering::Relaxed) >= counts, "more than there are");
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedPointer {
     fn drop(&mut self) {
         assert!(self.0.fetch_sub(1, Ordering::Relaxed) >= 1, "more than there are");
     }
@@ -50,7 +50,7 @@ impl Drop for Counted {
 /// SL1, however often a block is asked for, and however many hold it at once.
 #[test]
 fn the_stock_is_filled_up_before_it_ends() {
-    let (block, slot) = (Counted::new(), Slot::new());
+    let (block, slot) = (CountedPointer::new(), Slot::new());
     slot.install(&block, |_| true);
     assert_eq!(block.count(), 1 + STOCK);
     let stock = || STOCK - given_in(slot.word.load(Ordering::Relaxed));
@@ -58,7 +58,7 @@ fn the_stock_is_filled_up_before_it_ends() {
         assert!(slot.get().is_some());
         assert_eq!(block.count(), 1 + stock());
     }
-    let held: Vec<Counted> = (0..STOCK * 2).map(|_| slot.get().expect("the block")).collect();
+    let held: Vec<CountedPointer> = (0..STOCK * 2).map(|_| slot.get().expect("the block")).collect();
     assert_eq!(block.count(), 1 + stock() + held.len());
     slot.remove(block.address());
     assert!(slot.get().is_none());
@@ -73,21 +73,21 @@ fn the_stock_is_filled_up_before_it_ends() {
 /// The last count is the slot's own: were it given out, the block could go while the slot has its address.
 #[test]
 fn the_last_count_stays() {
-    let (block, slot) = (Counted::new(), Slot::new());
+    let (block, slot) = (CountedPointer::new(), Slot::new());
     slot.install(&block, |_| true);
     let others = STOCK - 1;
     slot.word.fetch_add(others as u64 * GIVEN, Ordering::Relaxed);
     assert!(slot.get().is_none());
     assert_eq!(slot.address(), block.address());
     // SAFETY: the counts that were taken above.
-    unsafe { Counted::give_back(block.address(), others) };
+    unsafe { CountedPointer::give_back(block.address(), others) };
     slot.remove(block.address());
     assert_eq!((block.count(), slot.address()), (1, 0));
 }
 
 #[test]
 fn only_what_is_resident_and_meant_is_installed_and_removed() {
-    let (block, other, slot) = (Counted::new(), Counted::new(), Slot::new());
+    let (block, other, slot) = (CountedPointer::new(), CountedPointer::new(), Slot::new());
     slot.install(&block, |_| false);
     assert!(slot.get().is_none());
     // It leaves while it is installed.

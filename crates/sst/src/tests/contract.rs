@@ -1,10 +1,10 @@
 //! Tables as a whole against sorted vectors: every layout, codec, block size and shape of keys.
 
-use super::{IDENTITY, home, new_fs, open, options, path, table, write};
-use crate::isa::Isa;
-use crate::testing::{Entry, SHAPES, Shape, entries, expected, key_of};
+use super::{EXPECTED, identity, new_fs, open, options, path, table, write};
+use crate::simd::InstructionSet;
+use crate::testing::{SHAPES, Shape, TestEntry, entries, expected, key_of};
 use crate::{
-    BlockLayout, LayoutFacts, Lookup, ReadPurpose, SlotCounts, Table, TableCursor, TableIdentity,
+    BlockLayout, ExpectedTable, LayoutFacts, Lookup, ReadPurpose, SlotCounts, Table, TableCursor,
     TableOptions, TableWriter, multi_get,
 };
 use esker_base::checksum::key_hash;
@@ -26,7 +26,7 @@ fn found(table: &Table, key: &[u8], seqno: SeqNo) -> Option<(Tag, Vec<u8>)> {
     pinned
 }
 
-fn assert_on(cursor: &impl Cursor, entries: &[Entry], at: usize) {
+fn assert_on(cursor: &impl Cursor, entries: &[TestEntry], at: usize) {
     assert_eq!(cursor.is_valid(), at < entries.len(), "entry {at} of {}", entries.len());
     if let Some(entry) = entries.get(at) {
         assert_eq!(
@@ -38,7 +38,7 @@ fn assert_on(cursor: &impl Cursor, entries: &[Entry], at: usize) {
     }
 }
 
-pub(super) fn check_walks(table: &Arc<Table>, entries: &[Entry], purpose: ReadPurpose) {
+pub(super) fn check_walks(table: &Arc<Table>, entries: &[TestEntry], purpose: ReadPurpose) {
     let mut cursor = table.cursor(purpose);
     assert!(!cursor.is_valid());
     cursor.seek_to_first().unwrap();
@@ -56,7 +56,7 @@ pub(super) fn check_walks(table: &Arc<Table>, entries: &[Entry], purpose: ReadPu
 }
 
 /// A key that is in the table, near one that is, or of the same shape.
-fn probe_key(entries: &[Entry], shape: Shape, random: &SeededRandom) -> Vec<u8> {
+fn probe_key(entries: &[TestEntry], shape: Shape, random: &SeededRandom) -> Vec<u8> {
     let mut key = entries[random.below(entries.len() as u64) as usize].key.clone();
     match random.below(8) {
         0 => key = key_of(shape, entries.len() as u64, random),
@@ -72,7 +72,7 @@ fn probe_key(entries: &[Entry], shape: Shape, random: &SeededRandom) -> Vec<u8> 
 
 fn check_seeks(
     table: &Arc<Table>,
-    entries: &[Entry],
+    entries: &[TestEntry],
     shape: Shape,
     purpose: ReadPurpose,
     random: &SeededRandom,
@@ -125,7 +125,7 @@ fn a_cursor_is_attached_once() {
     cursor.attach(&other);
 }
 
-fn check_gets(table: &Table, entries: &[Entry], shape: Shape, random: &SeededRandom) {
+fn check_gets(table: &Table, entries: &[TestEntry], shape: Shape, random: &SeededRandom) {
     for _ in 0..300 {
         let key = probe_key(entries, shape, random);
         let seqno = [SeqNo::MAX, SeqNo::ZERO, SeqNo::new(random.below(130))][random.below(3) as usize];
@@ -134,7 +134,7 @@ fn check_gets(table: &Table, entries: &[Entry], shape: Shape, random: &SeededRan
     }
 }
 
-fn check_multi_gets(tables: &[(Arc<Table>, &[Entry])], shape: Shape, random: &SeededRandom) {
+fn check_multi_gets(tables: &[(Arc<Table>, &[TestEntry])], shape: Shape, random: &SeededRandom) {
     for _ in 0..20 {
         let count = random.below(33) as usize;
         let seqno = [SeqNo::MAX, SeqNo::new(random.below(130))][random.below(2) as usize];
@@ -172,11 +172,11 @@ fn check_multi_gets(tables: &[(Arc<Table>, &[Entry])], shape: Shape, random: &Se
 
 pub(super) fn check_everything(
     mut table: Arc<Table>,
-    entries: &[Entry],
+    entries: &[TestEntry],
     shape: Shape,
     random: &SeededRandom,
 ) {
-    for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+    for isa in [InstructionSet::Portable, InstructionSet::Avx2, InstructionSet::Avx512] {
         if !isa.is_available() {
             continue;
         }
@@ -232,7 +232,7 @@ fn versions_of_a_key_may_fill_many_blocks() {
     for key in [&b""[..], b"a", b"b\0", b"c"] {
         for version in (0..if key == b"a" { 40 } else { 300 }).rev() {
             let tag = Tag::new(SeqNo::new(1 + 2 * version), ValueKind::Put);
-            entries.push(Entry { key: key.to_vec(), tag, value: version.to_string().into_bytes() });
+            entries.push(TestEntry { key: key.to_vec(), tag, value: version.to_string().into_bytes() });
         }
     }
     for layout in [BlockLayout::Flat, BlockLayout::Delta] {
@@ -258,8 +258,9 @@ fn versions_of_a_key_may_fill_many_blocks() {
 #[test]
 fn lookups_of_one_call_may_have_different_tables() {
     let random = SeededRandom::new(21);
-    let all: Vec<Vec<Entry>> = (0..5).map(|i| entries(Shape::Decimal, 3 + 400 * i, 100, &random)).collect();
-    let tables: Vec<(Arc<Table>, &[Entry])> = all
+    let all: Vec<Vec<TestEntry>> =
+        (0..5).map(|i| entries(Shape::Decimal, 3 + 400 * i, 100, &random)).collect();
+    let tables: Vec<(Arc<Table>, &[TestEntry])> = all
         .iter()
         .enumerate()
         .map(|(i, entries)| {
@@ -301,12 +302,12 @@ fn summaries_and_properties_count() {
 
 #[test]
 fn single_versions_are_told_from_anything_else() {
-    let put = |key: &[u8], seqno, byte| Entry {
+    let put = |key: &[u8], seqno, byte| TestEntry {
         key: key.to_vec(),
         tag: Tag::from_parts(SeqNo::new(seqno), byte),
         value: b"v".to_vec(),
     };
-    let is_single = |entries: &[Entry]| write(&new_fs(), entries, options()).single_version;
+    let is_single = |entries: &[TestEntry]| write(&new_fs(), entries, options()).single_version;
     assert!(is_single(&[put(b"a", 1, 1), put(b"b", 9, 1)]));
     assert!(!is_single(&[put(b"a", 2, 1), put(b"a", 1, 1)]));
     assert!(!is_single(&[put(b"a", 1, 1), put(b"b", 1, 0)]));
@@ -368,15 +369,15 @@ fn another_table_or_keyspace_is_noticed() {
     let fs = new_fs();
     let entries = entries(Shape::Random, 100, 0, &SeededRandom::new(1));
     let len = write(&fs, &entries, options()).file_bytes;
-    let open = |identity, len| {
+    let open = |expected, len| {
         let file = fs.open(path(), OpenMode::Read).unwrap();
-        Table::open(file, len, identity, home(0))
+        Table::open(file, len, expected, identity(0))
     };
-    open(IDENTITY, len).unwrap();
-    assert!(open(TableIdentity { uid: TableUid(1), ..IDENTITY }, len).unwrap_err().is_corruption());
-    assert!(open(TableIdentity { keyspace: KeyspaceId(4), ..IDENTITY }, len).unwrap_err().is_corruption());
+    open(EXPECTED, len).unwrap();
+    assert!(open(ExpectedTable { uid: TableUid(1), ..EXPECTED }, len).unwrap_err().is_corruption());
+    assert!(open(ExpectedTable { keyspace: KeyspaceId(4), ..EXPECTED }, len).unwrap_err().is_corruption());
     for other in [0, 10, len - 1, len + 1] {
-        assert!(open(IDENTITY, other).unwrap_err().is_corruption(), "{other} bytes");
+        assert!(open(EXPECTED, other).unwrap_err().is_corruption(), "{other} bytes");
     }
 }
 

@@ -1,11 +1,11 @@
 //! Damaged files: every change is noticed or without effect, and nothing else than an error comes of it.
 
-use super::{IDENTITY, UID, home, new_fs, open, options, path, write};
+use super::{EXPECTED, UID, identity, new_fs, open, options, path, write};
 use crate::block::header::{HEADER_BYTES, placed_checksum};
-use crate::testing::{Entry, Shape, entries};
+use crate::testing::{Shape, TestEntry, entries};
 use crate::{
-    BlockLayout, IndexKind, LayoutFacts, OpenTables, ReadPurpose, SectionKind, Table, TableCache, TableHome,
-    TableOptions, TableReading,
+    BlockLayout, IndexKind, LayoutFacts, OpenTables, ReadPurpose, SectionKind, Table, TableCache,
+    TableIdentity, TableOptions, TableReading,
 };
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, SeqNo, Tag};
@@ -17,7 +17,7 @@ use esker_iter::Cursor;
 use std::sync::Arc;
 
 /// A few blocks of each kind, small enough to try every byte.
-fn small_tables() -> Vec<(StrictFs, Vec<Entry>, u64)> {
+fn small_tables() -> Vec<(StrictFs, Vec<TestEntry>, u64)> {
     let mut tables = Vec::new();
     for layout in [BlockLayout::Flat, BlockLayout::Delta] {
         for codec in [Codec::None, Codec::Lz4] {
@@ -40,7 +40,7 @@ fn small_tables() -> Vec<(StrictFs, Vec<Entry>, u64)> {
 }
 
 /// The same for the kinds of index that have sections of their own.
-fn tables_with_sections() -> Vec<(StrictFs, Vec<Entry>, u64, IndexKind)> {
+fn tables_with_sections() -> Vec<(StrictFs, Vec<TestEntry>, u64, IndexKind)> {
     let table = |index| {
         let entries = entries(Shape::Versions, 60, 90, &SeededRandom::new(77));
         let fs = new_fs();
@@ -57,7 +57,7 @@ fn try_open(fs: &StrictFs, len: u64) -> Result<Arc<Table>> {
 
 fn try_open_as(fs: &StrictFs, len: u64, index: IndexKind) -> Result<Arc<Table>> {
     let file = fs.open(path(), OpenMode::Read)?;
-    Ok(Arc::new(Table::open_for(file, len, Some(IDENTITY), home(1 << 20), TableReading { index })?))
+    Ok(Arc::new(Table::open_for(file, len, Some(EXPECTED), identity(1 << 20), TableReading { index })?))
 }
 
 fn is_clear(error: &Error) -> bool {
@@ -65,11 +65,11 @@ fn is_clear(error: &Error) -> bool {
 }
 
 /// Reads everything; whatever answers must answer right.
-fn read_all(fs: &StrictFs, len: u64, entries: &[Entry]) -> Result<()> {
+fn read_all(fs: &StrictFs, len: u64, entries: &[TestEntry]) -> Result<()> {
     read_all_of(&try_open(fs, len)?, entries)
 }
 
-fn read_all_of(table: &Arc<Table>, entries: &[Entry]) -> Result<()> {
+fn read_all_of(table: &Arc<Table>, entries: &[TestEntry]) -> Result<()> {
     let mut first_error = None;
     let mut note = |error: Error| {
         assert!(is_clear(&error), "{error}");
@@ -94,7 +94,7 @@ fn read_all_of(table: &Arc<Table>, entries: &[Entry]) -> Result<()> {
     first_error.map_or(Ok(()), Err)
 }
 
-fn walk(table: &Arc<Table>, purpose: ReadPurpose, entries: &[Entry]) -> Result<()> {
+fn walk(table: &Arc<Table>, purpose: ReadPurpose, entries: &[TestEntry]) -> Result<()> {
     let mut cursor = table.cursor(purpose);
     let mut at = 0;
     cursor.seek_to_first()?;
@@ -108,7 +108,7 @@ fn walk(table: &Arc<Table>, purpose: ReadPurpose, entries: &[Entry]) -> Result<(
         assert!(moved.is_ok() || !cursor.is_valid(), "an error leaves the cursor invalid");
         moved?;
     }
-    assert_eq!(at, entries.len(), "an error must not look like the end");
+    assert_eq!(at, entries.len(), "an error must not check_cancelled like the end");
     Ok(())
 }
 
@@ -216,9 +216,9 @@ fn a_damaged_filter_is_left_out_and_told() {
 fn a_paged_filter_damaged_later_is_left_out_and_told() {
     let (fs, entries, len) = small_tables().remove(0);
     let cache = Arc::new(TableCache::new(1 << 20));
-    let home = TableHome::new(&OpenTables::with_choices(Arc::clone(&cache), true, None)).unwrap();
+    let identity = TableIdentity::new(&OpenTables::with_choices(Arc::clone(&cache), true, None)).unwrap();
     let file = || fs.open(path(), OpenMode::ReadWrite).unwrap();
-    let table = Arc::new(Table::open(file(), len, IDENTITY, home).unwrap());
+    let table = Arc::new(Table::open(file(), len, EXPECTED, identity).unwrap());
     let section =
         *table.sections().iter().find(|section| section.kind == crate::SectionKind::FILTER).unwrap();
     let refused = || (0..1_000u64).filter(|key| !table.may_contain(key_hash(&key.to_be_bytes()))).count();
@@ -313,7 +313,7 @@ fn verification_looks_every_entry_up() {
     }
 }
 
-fn misleading_directories_are_noticed(entries: &[Entry], offset_bytes: usize) {
+fn misleading_directories_are_noticed(entries: &[TestEntry], offset_bytes: usize) {
     let fs = new_fs();
     write(&fs, entries, options());
     let facts = open(&fs, 0).block_facts(0).unwrap();

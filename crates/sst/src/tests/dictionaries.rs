@@ -1,8 +1,8 @@
 //! Tables whose blocks share a dictionary.
 
-use super::{IDENTITY, UID, home, new_fs, open, open_as, options, path, write};
+use super::{EXPECTED, UID, identity, new_fs, open, open_as, options, path, write};
 use crate::salvage::Salvage;
-use crate::testing::Entry;
+use crate::testing::TestEntry;
 use crate::{IndexKind, ReadPurpose, SectionKind, Table, TableOptions, TableWriter};
 use esker_base::checksum::key_hash;
 use esker_base::{SeqNo, Tag, ValueKind};
@@ -15,10 +15,10 @@ const SHARED: Codec = Codec::ZstdDictionary { level: 3 };
 const OWN: Codec = Codec::Zstd { level: 3 };
 
 /// What dictionaries are for: records of one form.
-fn records(count: u64) -> Vec<Entry> {
+fn records(count: u64) -> Vec<TestEntry> {
     let random = SeededRandom::new(5);
     (0..count)
-        .map(|i| Entry {
+        .map(|i| TestEntry {
             key: format!("user:{:08}", i * 3).into_bytes(),
             tag: Tag::new(SeqNo::new(i + 1), ValueKind::Put),
             value: format!(
@@ -40,7 +40,7 @@ fn has_dictionary(table: &Table) -> bool {
     table.sections().iter().any(|section| section.kind == SectionKind::DICTIONARY)
 }
 
-fn check(table: &std::sync::Arc<Table>, entries: &[Entry]) {
+fn check(table: &std::sync::Arc<Table>, entries: &[TestEntry]) {
     for purpose in [ReadPurpose::Scan, ReadPurpose::Compaction] {
         let mut cursor = table.cursor(purpose);
         cursor.seek_to_first().unwrap();
@@ -164,7 +164,7 @@ fn a_table_without_its_dictionary_is_damaged_and_what_does_not_need_it_is_saved(
         let mut found = Vec::new();
         while salvage
             .next_block(|key, tag, value| {
-                found.push(Entry { key: key.to_vec(), tag, value: value.to_vec() });
+                found.push(TestEntry { key: key.to_vec(), tag, value: value.to_vec() });
             })
             .unwrap()
             .is_some()
@@ -184,7 +184,7 @@ fn a_table_without_its_dictionary_is_damaged_and_what_does_not_need_it_is_saved(
 
     // The dictionary is damaged: the table does not open, and the raw blocks are what is left.
     file.write_at(&[0xee; 3], section.offset + section.len / 2).unwrap();
-    let opened = Table::open(fs.open(path(), OpenMode::Read).unwrap(), len, IDENTITY, home(1 << 20));
+    let opened = Table::open(fs.open(path(), OpenMode::Read).unwrap(), len, EXPECTED, identity(1 << 20));
     let error = opened.unwrap_err();
     assert!(error.is_corruption() && error.to_string().contains("dictionary"), "{error}");
     let rest = salvaged(Some(UID));

@@ -1,10 +1,10 @@
 //! Failing calls: every failure is reported by the call that met it, and leaves what was good good.
 
-use super::{IDENTITY, home, new_fs, options, path, write};
-use crate::testing::{Entry, Shape, entries};
+use super::{EXPECTED, identity, new_fs, options, path, write};
+use crate::testing::{Shape, TestEntry, entries};
 use crate::{
-    Lookup, OpenTables, ReadPurpose, Table, TableCache, TableHome, TableOptions, TableSummary, TableWriter,
-    multi_get,
+    Lookup, OpenTables, ReadPurpose, Table, TableCache, TableIdentity, TableOptions, TableSummary,
+    TableWriter, multi_get,
 };
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, SeqNo};
@@ -13,11 +13,11 @@ use esker_env::{FileSystem, OpenMode, SeededRandom};
 use esker_iter::Cursor;
 use std::sync::Arc;
 
-fn sample() -> Vec<Entry> {
+fn sample() -> Vec<TestEntry> {
     entries(Shape::Random, 1_500, 0, &SeededRandom::new(3))
 }
 
-fn write_with(fs: &FaultFs, entries: &[Entry]) -> Result<TableSummary> {
+fn write_with(fs: &FaultFs, entries: &[TestEntry]) -> Result<TableSummary> {
     let file = fs.open(path(), OpenMode::CreateOrTruncate)?;
     let mut writer = TableWriter::new(file, TableOptions { block_size_bytes: 2_000, ..options() })?;
     for entry in entries {
@@ -53,7 +53,7 @@ fn a_writer_reports_every_failed_call() {
 
 fn open(fs: &FaultFs, len: u64, cache_bytes: usize) -> Result<Arc<Table>> {
     let file = fs.open(path(), OpenMode::Read)?;
-    Ok(Arc::new(Table::open(file, len, IDENTITY, home(cache_bytes))?))
+    Ok(Arc::new(Table::open(file, len, EXPECTED, identity(cache_bytes))?))
 }
 
 #[test]
@@ -144,8 +144,8 @@ fn a_paged_filter_that_cannot_be_read_is_passed_over_for_now() {
     let len = write(&strict, &sample(), options()).file_bytes;
     let fs = FaultFs::new(Arc::new(strict));
     let cache = Arc::new(TableCache::new(0));
-    let home = TableHome::new(&OpenTables::with_choices(Arc::clone(&cache), true, None)).unwrap();
-    let table = Table::open(fs.open(path(), OpenMode::Read).unwrap(), len, IDENTITY, home).unwrap();
+    let identity = TableIdentity::new(&OpenTables::with_choices(Arc::clone(&cache), true, None)).unwrap();
+    let table = Table::open(fs.open(path(), OpenMode::Read).unwrap(), len, EXPECTED, identity).unwrap();
     cache.set_capacity_bytes(1 << 20);
     let refused = || (0..1_000u64).filter(|&hash| !table.may_contain(hash << 32)).count();
     fs.add(Rule::new(Fault::Io, When::From(1)).on(Operation::Read));

@@ -1,8 +1,8 @@
 //! Tables whose entries count as another sequence number than the file says.
 
-use super::{IDENTITY, home, new_fs, options, path, write};
-use crate::testing::{Entry, SHAPES, entries};
-use crate::{BlockLayout, Lookup, ReadPurpose, Table, TableIdentity, TableOptions, multi_get};
+use super::{EXPECTED, identity, new_fs, options, path, write};
+use crate::testing::{SHAPES, TestEntry, entries};
+use crate::{BlockLayout, ExpectedTable, Lookup, ReadPurpose, Table, TableOptions, multi_get};
 use esker_base::checksum::key_hash;
 use esker_base::{KeyspaceId, SeqNo, Tag, ValueKind};
 use esker_env::{FileSystem, OpenMode, SeededRandom};
@@ -13,7 +13,7 @@ const GLOBAL: SeqNo = SeqNo::new(700);
 const BEFORE: SeqNo = SeqNo::new(699);
 
 /// One version of each key, puts and deletes, all with sequence number 0.
-fn ingestible(shape: crate::testing::Shape) -> Vec<Entry> {
+fn ingestible(shape: crate::testing::Shape) -> Vec<TestEntry> {
     let random = SeededRandom::new(5);
     let mut all = entries(shape, 800, 0, &random);
     all.dedup_by(|later, kept| later.key == kept.key);
@@ -34,8 +34,8 @@ fn every_way_to_an_entry_finds_the_number_it_counts_as() {
         let len = write(&fs, &all, TableOptions { layout, block_size_bytes: 512, ..options() }).file_bytes;
         let file = fs.open(path(), OpenMode::Read).unwrap();
         // Whoever wrote it did not know the keyspace either.
-        let identity = TableIdentity { global_seqno: Some(GLOBAL), keyspace: KeyspaceId(99), ..IDENTITY };
-        let table = Arc::new(Table::open(file, len, identity, home(100_000)).unwrap());
+        let expected = ExpectedTable { global_seqno: Some(GLOBAL), keyspace: KeyspaceId(99), ..EXPECTED };
+        let table = Arc::new(Table::open(file, len, expected, identity(100_000)).unwrap());
         assert!(table.is_visible_at(GLOBAL) && !table.is_visible_at(BEFORE));
         let mut cursor = table.cursor(ReadPurpose::Scan);
         for (at, entry) in all.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Every kind of block index gives the answers of a sorted vector, on tables of every shape.
 
 use super::contract::check_everything;
-use super::{home, new_fs, open_as, options, path, write};
+use super::{identity, new_fs, open_as, options, path, write};
 use crate::testing::{SHAPES, Shape, entries};
 use crate::{
     AdaptiveIndex, BlockLayout, FenceIndex, IndexFacts, IndexKind, Table, TableOptions, TableReading,
@@ -28,7 +28,7 @@ fn every_kind_answers_like_a_sorted_vector() {
                 write(&fs, &entries, TableOptions { block_size_bytes, layout, index: kind, ..options() });
                 let table = open_as(&fs, 50_000, kind);
                 let facts = facts(&table);
-                assert_eq!((facts.asked, facts.entries), (kind, table.blocks()));
+                assert_eq!((facts.requested, facts.entries), (kind, table.blocks()));
                 assert_eq!(facts.used == kind, !matches!(kind, IndexKind::Adaptive(_)), "{facts:?}");
                 assert_eq!(facts.pages.is_some(), kind == IndexKind::BTreePages);
                 assert_eq!(facts.fingerprint_bits.is_some(), kind == IndexKind::HashLocator);
@@ -63,10 +63,10 @@ fn what_is_open_is_charged_with_the_form_that_it_has() {
     let mut charged = Vec::new();
     for index in IndexKind::ALL {
         let len = write(&fs, &entries, TableOptions { block_size_bytes: 512, index, ..options() }).file_bytes;
-        let tables = crate::OpenTables::new(std::sync::Arc::clone(home(0).cache()));
-        let home = crate::TableHome::new(&tables).unwrap();
+        let tables = crate::OpenTables::new(std::sync::Arc::clone(identity(0).cache()));
+        let identity = crate::TableIdentity::new(&tables).unwrap();
         let file = fs.open(path(), OpenMode::Read).unwrap();
-        let table = Table::open_for(file, len, None, home, TableReading { index }).unwrap();
+        let table = Table::open_for(file, len, None, identity, TableReading { index }).unwrap();
         assert_eq!(tables.memory_bytes(), table.memory_bytes() as u64);
         charged.push((tables.memory_bytes(), index));
         drop(table);

@@ -2,7 +2,7 @@
 //! to the device while it writes on.
 
 use super::{new_fs, open, options, path};
-use crate::outgoing::{MAX_RESERVED_BYTES, PIECE_BYTES, WRITE_BACK_BYTES};
+use crate::file_writer::{MAX_RESERVED_BYTES, PIECE_BYTES, WRITE_BACK_BYTES};
 use crate::testing::{Shape, entries};
 use crate::{TableOptions, TableWriter};
 use esker_base::{Error, Result};

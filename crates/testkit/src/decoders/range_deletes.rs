@@ -4,7 +4,7 @@ use super::random_text;
 use esker_base::SeqNo;
 use esker_env::SeededRandom;
 use esker_iter::{RangeDelete, RangeDeletes};
-use esker_sst::{decode_range_deletes, encode_range_deletes};
+use esker_sst::{decode_range_tombstones, encode_range_tombstones};
 
 /// The target; see [`accepts`].
 pub fn target(bytes: &[u8]) {
@@ -17,8 +17,8 @@ pub fn target(bytes: &[u8]) {
 /// # Panics
 /// If reading or searching them panics, or if what was read contradicts itself.
 pub fn accepts(bytes: &[u8]) -> bool {
-    let Ok(deletes) = decode_range_deletes(bytes) else { return false };
-    assert_eq!(decode_range_deletes(&encode_range_deletes(&deletes)).ok().as_ref(), Some(&deletes));
+    let Ok(deletes) = decode_range_tombstones(bytes) else { return false };
+    assert_eq!(decode_range_tombstones(&encode_range_tombstones(&deletes)).ok().as_ref(), Some(&deletes));
     for fragment in deletes.fragments() {
         let newest = fragment.seqnos.first().copied().unwrap_or(SeqNo::ZERO);
         assert_eq!(deletes.cover(&fragment.start, SeqNo::MAX), newest);
@@ -31,7 +31,7 @@ pub fn accepts(bytes: &[u8]) -> bool {
 
 /// A few range deletes that overlap.
 pub fn valid(random: &SeededRandom) -> Vec<u8> {
-    encode_range_deletes(&valid_set(random))
+    encode_range_tombstones(&valid_set(random))
 }
 
 pub(super) fn valid_set(random: &SeededRandom) -> RangeDeletes {

@@ -6,7 +6,7 @@ use esker_cache::BlockCache;
 use esker_env::fault::{StrictFs, StrictOptions};
 use esker_env::{File, FileSystem, OpenMode};
 use esker_iter::Cursor;
-use esker_sst::{IndexKind, Lookup, MAX_LOOKUPS, ReadPurpose, Table, TableHome, TableReading, multi_get};
+use esker_sst::{IndexKind, Lookup, MAX_LOOKUPS, ReadPurpose, Table, TableIdentity, TableReading, multi_get};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,9 +29,10 @@ pub(super) fn memory_file() -> Arc<dyn File> {
 pub(super) fn open(bytes: &[u8]) -> Option<Arc<Table>> {
     let file = memory_file();
     file.write_at(bytes, 0).expect("memory");
-    let home = TableHome::alone(Arc::new(BlockCache::new(CACHE_BYTES))).expect("the first of its cache");
+    let identity =
+        TableIdentity::alone(Arc::new(BlockCache::new(CACHE_BYTES))).expect("the first of its cache");
     let reading = TableReading { index: IndexKind::ALL[bytes.len() % IndexKind::ALL.len()] };
-    match Table::open_for(file, bytes.len() as u64, None, home, reading) {
+    match Table::open_for(file, bytes.len() as u64, None, identity, reading) {
         Ok(table) => Some(Arc::new(table)),
         Err(error) => {
             assert!(!error.to_string().is_empty());

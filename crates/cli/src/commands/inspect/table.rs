@@ -8,7 +8,8 @@ use esker::parts::cache::BlockCache;
 use esker::parts::codec;
 use esker::parts::env::{FileSystem, OpenMode, StdFileSystem};
 use esker::parts::sst::{
-    BlockFacts, BlockLayout, IndexFacts, IndexKind, LayoutFacts, SlotCounts, Table, TableHome, TableReading,
+    BlockFacts, BlockLayout, IndexFacts, IndexKind, LayoutFacts, SlotCounts, Table, TableIdentity,
+    TableReading,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -18,8 +19,8 @@ use std::sync::Arc;
 fn open(path: &Path, index: IndexKind) -> Result<Table> {
     let file = StdFileSystem.open(path, OpenMode::Read)?;
     let file_bytes = file.len()?;
-    let home = TableHome::alone(Arc::new(BlockCache::new(0)))?;
-    Table::open_for(file, file_bytes, None, home, TableReading { index })
+    let identity = TableIdentity::alone(Arc::new(BlockCache::new(0)))?;
+    Table::open_for(file, file_bytes, None, identity, TableReading { index })
 }
 
 pub(super) fn inspect(
@@ -139,7 +140,7 @@ fn index_facts(
 ) -> Result<(), Failure> {
     let Some(facts) = facts else { return Ok(()) };
     let lines = [
-        ("asked for", facts.asked.to_string().into()),
+        ("asked for", facts.requested.to_string().into()),
         ("used", facts.used.to_string().into()),
         ("because", facts.reason.into()),
         ("entries", facts.entries.into()),
@@ -169,8 +170,8 @@ fn index_facts(
 fn index_memory(printer: &mut Printer<'_>, what: &str, facts: &IndexFacts) -> Result<(), Failure> {
     let (taken, array) = (facts.memory_bytes as f64, facts.sorted_array_bytes.max(1) as f64);
     let line = [
-        ("kind", facts.asked.to_string().into()),
-        ("as", if facts.used == facts.asked { Value::Null } else { facts.used.to_string().into() }),
+        ("kind", facts.requested.to_string().into()),
+        ("as", if facts.used == facts.requested { Value::Null } else { facts.used.to_string().into() }),
         ("bytes", facts.memory_bytes.into()),
         ("an entry", format!("{:.1}", taken / facts.entries as f64).into()),
         ("saved", format!("{:.1} %", (1.0 - taken / array) * 100.0).into()),

@@ -15,7 +15,7 @@ use crate::store::Store;
 use esker_base::{Result, SeqNo, Tag};
 use esker_env::OpenMode;
 use esker_iter::{Cursor, Merge};
-use esker_sst::{ReadPurpose, Table, TableCursor, TableHome, TableIdentity};
+use esker_sst::{ExpectedTable, ReadPurpose, Table, TableCursor, TableIdentity};
 use esker_version::PartMeta;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -178,10 +178,10 @@ impl RunReader {
             self.tables.files.remove(read.file);
         }
         let Some(part) = self.to_come.pop_front() else { return Ok(()) };
-        let identity = TableIdentity { uid: part.table_uid, keyspace: self.keyspace.id, global_seqno: None };
+        let expected = ExpectedTable { uid: part.table_uid, keyspace: self.keyspace.id, global_seqno: None };
         let file = self.store.env.fs.open(&self.tables.files.path(part.file), OpenMode::Read)?;
-        let home = TableHome::new(&self.store.files.tables)?;
-        let table = Arc::new(Table::open(file, part.file_bytes, identity, home)?);
+        let identity = TableIdentity::new(&self.store.files.tables)?;
+        let table = Arc::new(Table::open(file, part.file_bytes, expected, identity)?);
         let mut cursor = table.cursor(ReadPurpose::Compaction);
         cursor.seek_to_first()?;
         self.cursor = Some(cursor);

@@ -4,13 +4,13 @@ use super::Flat;
 use crate::block::flat_encode::{FINGERPRINT_AND_HEAD_BYTES, PAYLOAD_HEADER_BYTES};
 use crate::block::header::{BlockHeader, FLAG_EQUAL_ENTRIES};
 use crate::block::tags::{TAG_CODING_BYTES, TagCoding};
-use crate::flaw::{Flaw, damaged};
+use crate::decode_error::{DecodeError, damaged};
 use esker_base::coding;
 use esker_base::limits::MAX_KEY_LEN;
 
 impl Flat {
     /// Establishes F1 to F5 for the payload, `header.raw_len` bytes.
-    pub(crate) fn validate(header: &BlockHeader, payload: &[u8]) -> Result<(), Flaw> {
+    pub(crate) fn validate(header: &BlockHeader, payload: &[u8]) -> Result<(), DecodeError> {
         let Some(front) = payload.first_chunk::<PAYLOAD_HEADER_BYTES>() else {
             return damaged(format!("a flat block of {} bytes is too short", payload.len()));
         };
@@ -44,7 +44,7 @@ impl Flat {
     }
 
     /// F2 to F4, and the rest of F5, where entries have one length: then what holds for one holds for all.
-    fn validate_equal(&self, entries_at: usize) -> Result<(), Flaw> {
+    fn validate_equal(&self, entries_at: usize) -> Result<(), DecodeError> {
         if self.wide {
             return damaged("a flat block has entries of one length, and wide offsets as well");
         }
@@ -67,7 +67,7 @@ impl Flat {
         Ok(())
     }
 
-    fn validate_entries(&self, payload: &[u8], entries_at: usize) -> Result<(), Flaw> {
+    fn validate_entries(&self, payload: &[u8], entries_at: usize) -> Result<(), DecodeError> {
         let mut start = entries_at;
         for i in 0..self.count {
             // SAFETY: F1 was established, so all offsets lie within the payload.

@@ -1,13 +1,13 @@
 //! The quick way of the writer, for plain puts of new keys, against the long way and against counting.
 
 use super::{new_fs, options, path};
-use crate::testing::{Entry, SHAPES, Shape, entries};
+use crate::testing::{SHAPES, Shape, TestEntry, entries};
 use crate::{TableOptions, TableSummary, TableWriter};
 use esker_base::{SeqNo, Tag, ValueKind};
 use esker_env::{FileSystem, OpenMode, SeededRandom};
 
 /// The bytes of the table, and its summary.
-fn written(entries: &[Entry], options: TableOptions, by_the_long_way: bool) -> (Vec<u8>, TableSummary) {
+fn written(entries: &[TestEntry], options: TableOptions, by_the_long_way: bool) -> (Vec<u8>, TableSummary) {
     let fs = new_fs();
     let file = fs.open(path(), OpenMode::CreateOrTruncate).unwrap();
     let mut writer = TableWriter::new(file, options).unwrap();
@@ -23,7 +23,7 @@ fn written(entries: &[Entry], options: TableOptions, by_the_long_way: bool) -> (
     (bytes, summary)
 }
 
-fn check(entries: &[Entry], options: &TableOptions, context: &str) {
+fn check(entries: &[TestEntry], options: &TableOptions, context: &str) {
     let (bytes, summary) = written(entries, options.clone(), false);
     let (expected, _) = written(entries, options.clone(), true);
     assert!(bytes == expected, "{context}: the tables differ");
@@ -46,7 +46,7 @@ fn check(entries: &[Entry], options: &TableOptions, context: &str) {
     assert_eq!(Some((&summary.smallest, &summary.largest)), ends(entries), "{context}");
 }
 
-fn ends(entries: &[Entry]) -> Option<(&Vec<u8>, &Vec<u8>)> {
+fn ends(entries: &[TestEntry]) -> Option<(&Vec<u8>, &Vec<u8>)> {
     Some((&entries.first()?.key, &entries.last()?.key))
 }
 
@@ -86,7 +86,7 @@ fn neither_way_takes_entries_out_of_order() {
         };
         let entries = [0; 3].map(|_| {
             let tag = Tag::new(SeqNo::new(random.below(3)), ValueKind::Put);
-            Entry { key: key(&random), tag, value: Vec::new() }
+            TestEntry { key: key(&random), tag, value: Vec::new() }
         });
         let file = new_fs().open(path(), OpenMode::CreateOrTruncate).unwrap();
         let mut writer = TableWriter::new(file, options()).unwrap();

@@ -1,12 +1,12 @@
 //! Blocks of a merge's output that are in the cache before anybody has asked for them.
 
-use super::sharing::cache_of;
-use super::{IDENTITY, new_fs, options};
+use super::slots_and_cache::cache_of;
+use super::{EXPECTED, new_fs, options};
 use crate::block::header::HEADER_BYTES;
-use crate::testing::{Entry, SHAPES, Shape, entries};
+use crate::testing::{SHAPES, Shape, TestEntry, entries};
 use crate::{
-    BlockLayout, CachedPart, Heir, IndexKind, Inheritance, InputReading, OpenTables, Pace, Table, TableHome,
-    TableOptions, TableReading, TableWriter,
+    BlockLayout, CacheWarmer, CachedPart, IndexKind, InputReading, JobControl, OpenTables, Table,
+    TableIdentity, TableOptions, TableReading, TableWriter, WarmedTable,
 };
 use esker_base::Result;
 use esker_base::checksum::key_hash;
@@ -21,12 +21,12 @@ use std::sync::Arc;
 #[derive(Debug)]
 struct NoHurry;
 
-impl Pace for NoHurry {
+impl JobControl for NoHurry {
     fn before_read(&self, _: u64) -> Result<()> {
         Ok(())
     }
 
-    fn look(&self) -> Result<()> {
+    fn check_cancelled(&self) -> Result<()> {
         Ok(())
     }
 }
@@ -53,38 +53,38 @@ impl Tables {
         TableWriter::new(file, TableOptions { index: self.index, ..options.clone() }).unwrap()
     }
 
-    fn open(&self, number: u32, home: &Arc<TableHome>) -> Arc<Table> {
+    fn open(&self, number: u32, identity: &Arc<TableIdentity>) -> Arc<Table> {
         let len = self.fs.file_len(&table_path(number)).unwrap().unwrap();
         let file = self.fs.open(&table_path(number), OpenMode::Read).unwrap();
         let reading = TableReading { index: self.index };
-        Arc::new(Table::open_for(file, len, Some(IDENTITY), Arc::clone(home), reading).unwrap())
+        Arc::new(Table::open_for(file, len, Some(EXPECTED), Arc::clone(identity), reading).unwrap())
     }
 
     /// A table of entries that nobody has read yet.
-    pub(super) fn input(&self, entries: &[Entry], options: &TableOptions) -> Arc<Table> {
+    pub(super) fn input(&self, entries: &[TestEntry], options: &TableOptions) -> Arc<Table> {
         let mut writer = self.writer(1, options);
         entries.iter().for_each(|entry| writer.add(&entry.key, entry.tag, &entry.value).unwrap());
         writer.finish().unwrap();
-        self.open(1, &TableHome::new(&self.open).unwrap())
+        self.open(1, &TableIdentity::new(&self.open).unwrap())
     }
 
     /// Writes what is in a table into another one, as a merge does.
-    fn merge(&self, input: &Arc<Table>, options: &TableOptions) -> Option<Inheritance> {
-        let reading = InputReading { pace: Arc::new(NoHurry), warmth: Arc::default() };
+    fn merge(&self, input: &Arc<Table>, options: &TableOptions) -> Option<WarmedTable> {
+        let reading = InputReading { control: Arc::new(NoHurry), residency: Arc::default() };
         let mut writer = self.writer(2, options);
-        writer.set_heir(Heir::new(&self.open, None, &reading.warmth));
+        writer.set_cache_warmer(CacheWarmer::new(&self.open, None, &reading.residency));
         let mut cursor = input.job_cursor(reading);
         cursor.seek_to_first().unwrap();
         while cursor.is_valid() {
             writer.add(cursor.key(), cursor.tag(), cursor.value()).unwrap();
             cursor.next().unwrap();
         }
-        writer.finish_with_heir().unwrap().1
+        writer.finish_warmed().unwrap().1
     }
 
     /// The table that [`Tables::merge`] wrote, with what it has inherited.
-    fn output(&self, inheritance: &Inheritance) -> Arc<Table> {
-        self.open(2, inheritance.home())
+    fn output(&self, warmed: &WarmedTable) -> Arc<Table> {
+        self.open(2, warmed.identity())
     }
 }
 
@@ -119,8 +119,8 @@ fn blocks_of_what_was_resident_are_there_as_a_reader_would_load_them() {
             let input = tables.input(&entries, &TableOptions { block_size_bytes: 1_000, ..options() });
             load(&input, 0..input.blocks(), Admission::Point);
             let options = TableOptions { codec, layout, block_size_bytes: 1_000, ..options() };
-            let inheritance = tables.merge(&input, &options).expect("everything is warm");
-            let (table, before) = (tables.output(&inheritance), tables.open.cache().stats());
+            let warmed = tables.merge(&input, &options).expect("everything is warm");
+            let (table, before) = (tables.output(&warmed), tables.open.cache().stats());
             assert_eq!(resident(&table).len(), table.blocks(), "{codec:?} {layout:?} {shape:?}");
             assert_eq!(before.handed_over, table.blocks() as u64);
             assert!(table.slots.iter().all(|slot| slot.get().is_some()), "slots are filled");
@@ -143,8 +143,8 @@ fn tables_without_slots_and_all_kinds_of_caches_are_handed_on() {
             let options = TableOptions { block_size_bytes: 1_000, ..options() };
             let input = tables.input(&sample, &options);
             load(&input, 0..input.blocks(), Admission::Point);
-            let inheritance = tables.merge(&input, &options).expect("everything is warm");
-            let table = tables.output(&inheritance);
+            let warmed = tables.merge(&input, &options).expect("everything is warm");
+            let table = tables.output(&warmed);
             assert_eq!(resident(&table).len(), table.blocks(), "{kind} {index:?}");
         }
     }
@@ -172,8 +172,8 @@ fn what_was_not_resident_stays_out() {
     // A range of blocks, and far from it single ones.
     let (range, single) = (blocks / 4..blocks / 2, (blocks * 6 / 10..blocks).step_by(10));
     load(&input, range.clone().chain(single.clone()), Admission::Point);
-    let inheritance = tables.merge(&input, &small).expect("some are warm");
-    let resident = resident(&tables.output(&inheritance));
+    let warmed = tables.merge(&input, &small).expect("some are warm");
+    let resident = resident(&tables.output(&warmed));
     let is_near = |number: &&usize| (range.start..=range.end).contains(*number);
     let near = resident.iter().filter(is_near).count();
     assert!(near >= range.len() - 2, "{near} of {}", range.len());
@@ -188,8 +188,8 @@ fn what_scans_brought_in_stays_within_their_share() {
     let input = tables.input(&sample, &options());
     load(&input, 0..input.blocks(), Admission::Scan);
     let before = tables.open.cache().stats().scanned_bytes;
-    let inheritance = tables.merge(&input, &options()).expect("everything is warm");
-    let table = tables.output(&inheritance);
+    let warmed = tables.merge(&input, &options()).expect("everything is warm");
+    let table = tables.output(&warmed);
     let of_table: usize =
         (0..table.blocks()).map(|number| table.block(number, Admission::Scan).unwrap().memory_bytes()).sum();
     assert!(tables.open.cache().stats().scanned_bytes >= before + of_table);
@@ -206,14 +206,14 @@ fn a_full_cache_gives_no_more_than_a_share() {
     let cache = tables.open.cache();
     let resident_bytes = cache.stats().used_bytes;
     cache.set_capacity_bytes(resident_bytes);
-    let inheritance = tables.merge(&input, &small).expect("everything is warm");
+    let warmed = tables.merge(&input, &small).expect("everything is warm");
     let stats = cache.stats();
     assert!(stats.used_bytes <= stats.capacity_bytes);
     let handed_bytes = (resident_bytes as u64 * stats.handed_over / input.blocks() as u64) as usize;
     let share = resident_bytes / 8;
     assert!((share / 2..=share + share / 4).contains(&handed_bytes), "{handed_bytes} of {resident_bytes}");
     assert_eq!(stats.turned_away, 0, "nobody waits at the door");
-    drop(inheritance);
+    drop(warmed);
 }
 
 /// HO6: of a table that nobody ever opens nothing stays.
@@ -224,9 +224,9 @@ fn what_never_becomes_a_table_leaves_the_cache() {
     let input = tables.input(&sample, &options());
     load(&input, 0..input.blocks(), Admission::Point);
     let before = tables.open.cache().stats().used_bytes;
-    let inheritance = tables.merge(&input, &options());
-    assert!(tables.open.cache().stats().used_bytes > before && inheritance.is_some());
-    drop(inheritance);
+    let warmed = tables.merge(&input, &options());
+    assert!(tables.open.cache().stats().used_bytes > before && warmed.is_some());
+    drop(warmed);
     assert!(tables.open.cache().has_departed());
     tables.open.cache().remove_departed();
     assert_eq!(tables.open.cache().stats().used_bytes, before);
@@ -242,8 +242,8 @@ fn stretches_of_scans_and_of_lookups_stay_apart() {
     let (cache, half) = (tables.open.cache(), input.blocks() / 2);
     load(&input, 0..half, Admission::Scan);
     load(&input, half..input.blocks(), Admission::Point);
-    let inheritance = tables.merge(&input, &small).expect("everything is warm");
-    let table = tables.output(&inheritance);
+    let warmed = tables.merge(&input, &small).expect("everything is warm");
+    let table = tables.output(&warmed);
     let of_scans = |number: &usize| cache.wanted_by(&table.cache_key(*number)) == Some(Admission::Scan);
     let scanned = (0..table.blocks()).filter(of_scans).count();
     assert!(scanned.abs_diff(half) <= 16, "{scanned} of {half}");
@@ -266,10 +266,10 @@ fn a_full_cache_is_asked_about_each_block() {
     let used: Vec<usize> = (0..input.blocks()).step_by(16).filter(is_there).collect();
     load(&input, used.iter().copied(), Admission::Point);
     let before = cache.stats().handed_over;
-    let inheritance = tables.merge(&input, &small).expect("some are warm");
+    let warmed = tables.merge(&input, &small).expect("some are warm");
     let handed_over = (cache.stats().handed_over - before) as usize;
     assert!((used.len() / 2..=used.len() * 3 / 2).contains(&handed_over), "{handed_over} of {}", used.len());
-    drop(inheritance);
+    drop(warmed);
 }
 
 /// HM4, SL4: what leaves the cache before its table is opened is in no slot.
@@ -279,10 +279,10 @@ fn what_leaves_before_the_table_is_opened_is_gone() {
     let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
     let input = tables.input(&sample, &options());
     load(&input, 0..input.blocks(), Admission::Point);
-    let inheritance = tables.merge(&input, &options()).expect("everything is warm");
+    let warmed = tables.merge(&input, &options()).expect("everything is warm");
     let cache = tables.open.cache();
     cache.set_capacity_bytes(cache.stats().used_bytes / 4);
-    let table = tables.output(&inheritance);
+    let table = tables.output(&warmed);
     let is_full = |number: &usize| table.slots[*number].address() != 0;
     let full: Vec<usize> = (0..table.blocks()).filter(is_full).collect();
     assert!(!full.is_empty() && full.len() < table.blocks(), "{} of {}", full.len(), table.blocks());

@@ -1,9 +1,9 @@
 //! Ways of reading a file: all give the same answers, and notice the same damage.
 
 use super::contract::check_everything;
-use super::{IDENTITY, options, path, write};
+use super::{EXPECTED, options, path, write};
 use crate::testing::{Shape, entries};
-use crate::{OpenTables, Table, TableHome, TableOptions};
+use crate::{OpenTables, Table, TableIdentity, TableOptions};
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result};
 use esker_cache::BlockCache;
@@ -18,7 +18,7 @@ pub(super) struct OnDisk {
 }
 
 impl OnDisk {
-    pub(super) fn new(name: &str, entries: &[crate::testing::Entry], options: TableOptions) -> OnDisk {
+    pub(super) fn new(name: &str, entries: &[crate::testing::TestEntry], options: TableOptions) -> OnDisk {
         let fs = super::new_fs();
         write(&fs, entries, options);
         let file = fs.open(path(), OpenMode::Read).unwrap();
@@ -54,7 +54,7 @@ impl OnDisk {
         }
         let len = file.len()?;
         let tables = OpenTables::with_choices(Arc::new(BlockCache::new(cache_bytes)), false, reads);
-        Ok(Arc::new(Table::open(file, len, IDENTITY, TableHome::new(&tables)?)?))
+        Ok(Arc::new(Table::open(file, len, EXPECTED, TableIdentity::new(&tables)?)?))
     }
 }
 

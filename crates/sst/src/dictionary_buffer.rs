@@ -30,26 +30,26 @@ const AROUND_BYTES: usize = 48;
 
 /// A block that is encoded but not compressed.
 #[derive(Debug)]
-pub(crate) struct HeldBlock {
+pub(crate) struct BufferedBlock {
     /// As if it were stored raw.
     pub(crate) header: BlockHeader,
     /// Its lower bound in the index.
     pub(crate) separator: Vec<u8>,
     pub(crate) continued_at: Option<Tag>,
     /// For whom it is to be in the cache.
-    pub(crate) wanted_by: Option<Admission>,
+    pub(crate) admission: Option<Admission>,
 }
 
 /// The first blocks of a table.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct DictionaryBuffer {
     payloads: Vec<u8>,
-    blocks: Vec<HeldBlock>,
+    blocks: Vec<BufferedBlock>,
     /// What the blocks would take in the file without a dictionary.
     plain_bytes: usize,
 }
 
-impl Held {
+impl DictionaryBuffer {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.blocks.len()
@@ -67,7 +67,7 @@ impl Held {
 
     /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.payloads.capacity() + self.blocks.capacity() * size_of::<HeldBlock>()
+        self.payloads.capacity() + self.blocks.capacity() * size_of::<BufferedBlock>()
     }
 
     /// Holds the block of the staged entries.
@@ -75,7 +75,7 @@ impl Held {
         &mut self,
         staged: &mut Staged,
         (layout, number): (BlockLayout, u32),
-        (separator, continued_at, wanted_by): (&[u8], Option<Tag>, Option<Admission>),
+        (separator, continued_at, admission): (&[u8], Option<Tag>, Option<Admission>),
         codec: Codec,
         scratch: &mut Scratch,
     ) {
@@ -83,7 +83,7 @@ impl Held {
         let header = block::append_payload(staged, layout, number, &mut self.payloads);
         let stored = codec.compress(&self.payloads[start..], scratch.compressed());
         self.plain_bytes += stored.bytes.len();
-        self.blocks.push(HeldBlock { header, separator: separator.to_vec(), continued_at, wanted_by });
+        self.blocks.push(BufferedBlock { header, separator: separator.to_vec(), continued_at, admission });
     }
 
     /// The dictionary, if one pays. `is_all`: no block follows. Asks `look` before the training, which
@@ -96,10 +96,10 @@ impl Held {
         codec: Codec,
         is_all: bool,
         scratch: &mut Scratch,
-        look: &dyn Fn() -> Result<()>,
+        check_cancelled: &dyn Fn() -> Result<()>,
     ) -> Result<Option<DictionaryEncoder>> {
         let Codec::ZstdDictionary { level } = codec else { return Ok(None) };
-        look()?;
+        check_cancelled()?;
         let mut samples = Vec::with_capacity(self.payloads.len().min(2 * SAMPLE_BYTES));
         // A giant value is no sample of anything.
         for (_, payload) in self.blocks().filter(|(_, payload)| payload.len() <= MAX_BLOCK_SIZE_BYTES) {
@@ -109,7 +109,7 @@ impl Held {
         let Some(dictionary) = DictionaryEncoder::train(&samples, &lengths, level) else { return Ok(None) };
         let mut len = 0;
         for (_, payload) in self.blocks() {
-            look()?;
+            check_cancelled()?;
             let stored = codec.compress_with(
                 payload,
                 &[],
@@ -124,7 +124,7 @@ impl Held {
     }
 
     /// Each block and its payload.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = (&HeldBlock, &[u8])> {
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (&BufferedBlock, &[u8])> {
         let mut rest = &self.payloads[..];
         self.blocks.iter().map(move |block| {
             let (payload, behind) = rest.split_at(block.header.raw_len as usize);

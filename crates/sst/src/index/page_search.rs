@@ -1,28 +1,28 @@
-//! Searching index pages ([`super::pages`]), each gotten from wherever pages come from.
+//! Searching index pages ([`super::page_format`]), each gotten from wherever pages come from.
 //!
 //! What pages say is not believed: each is verified like a block before anybody sees it, and what its entries
 //! lead to must lie within the section or the blocks, else that is damage. A search ends after as many pages
 //! as the trailer states levels.
 
-use super::pages::{Child, PageAt, TRAILER_BYTES, Trailer};
+use super::page_format::{Child, PageLocation, TRAILER_BYTES, Trailer};
 use crate::block::cursor::BlockCursor;
 use crate::block::{BlockBytes, BlockRef};
-use crate::flaw::{Flaw, damaged};
+use crate::decode_error::{DecodeError, damaged};
 use crate::footer::FILE_HEADER_BYTES;
-use crate::isa::{Isa, Kernel, with_kernel};
+use crate::simd::{InstructionSet, Kernel, with_kernel};
 use esker_base::{Error, Result, TableUid, Tag};
 use std::ops::Range;
 
 /// Where pages come from.
 pub(crate) trait PageSource {
     /// The page, verified.
-    fn page(&self, page: PageAt) -> Result<BlockRef>;
+    fn page(&self, page: PageLocation) -> Result<BlockRef>;
 
     /// The error for a page that leads to nowhere.
-    fn damage(&self, page: PageAt, detail: String) -> Error;
+    fn damage(&self, page: PageLocation, detail: String) -> Error;
 
     /// The best instructions.
-    fn isa(&self) -> Isa;
+    fn isa(&self) -> InstructionSet;
 }
 
 /// The index of a table whose pages are in its file.
@@ -36,13 +36,13 @@ pub(crate) struct PagedIndex {
 }
 
 /// What is looked for in pages.
-enum Wanted<'a> {
+enum PageTarget<'a> {
     Version(&'a [u8], Tag),
     Block(usize),
 }
 
 /// An entry of the lowest level.
-pub(crate) struct Leaf {
+pub(crate) struct LeafEntry {
     pub(crate) place: Range<u64>,
     pub(crate) separator: Vec<u8>,
     /// [`Tag::NEWEST`] unless the block continues a key.
@@ -62,7 +62,7 @@ impl PagedIndex {
         at: Range<u64>,
         blocks: u64,
         data_end: u64,
-    ) -> Result<PagedIndex, Flaw> {
+    ) -> Result<PagedIndex, DecodeError> {
         let Some(trailer) = section.last_chunk::<TRAILER_BYTES>() else {
             return damaged(format!("index pages of {} bytes have no trailer", section.len()));
         };
@@ -88,17 +88,17 @@ impl PagedIndex {
 
     /// As [`super::BlockIndex::locate`].
     pub(crate) fn locate(&self, source: &impl PageSource, key: &[u8], newest: Tag) -> Result<usize> {
-        self.descend(source, &Wanted::Version(key, newest), |block, _, _| block)
+        self.descend(source, &PageTarget::Version(key, newest), |block, _, _| block)
     }
 
     /// Where a block lies in the file.
     pub(crate) fn place(&self, source: &impl PageSource, block: usize) -> Result<Range<u64>> {
-        self.descend(source, &Wanted::Block(block), |_, place, _| place)
+        self.descend(source, &PageTarget::Block(block), |_, place, _| place)
     }
 
     /// What the index says of a block.
-    pub(crate) fn leaf(&self, source: &impl PageSource, block: usize) -> Result<Leaf> {
-        self.descend(source, &Wanted::Block(block), |_, place, cursor| Leaf {
+    pub(crate) fn leaf(&self, source: &impl PageSource, block: usize) -> Result<LeafEntry> {
+        self.descend(source, &PageTarget::Block(block), |_, place, cursor| LeafEntry {
             place,
             separator: cursor.key().to_vec(),
             tag: cursor.tag(),
@@ -108,7 +108,7 @@ impl PagedIndex {
     fn descend<R>(
         &self,
         source: &impl PageSource,
-        wanted: &Wanted<'_>,
+        wanted: &PageTarget<'_>,
         read: impl FnOnce(usize, Range<u64>, &BlockCursor) -> R,
     ) -> Result<R> {
         let mut at = self.trailer.root;
@@ -130,20 +130,20 @@ impl PagedIndex {
         Err(source.damage(at, "the lowest level of the pages leads to pages".into()))
     }
 
-    fn next_page(&self, child: &Child) -> Option<PageAt> {
+    fn next_page(&self, child: &Child) -> Option<PageLocation> {
         let (number, span) = (u32::try_from(child.page?).ok()?, u32::try_from(child.span).ok()?);
-        let page = PageAt { number, start: child.start, span };
+        let page = PageLocation { number, start: child.start, span };
         self.trailer.holds(page, &self.pages).then_some(page)
     }
 
     /// The block that an entry of the lowest level leads to, if there can be such a one and it is the one
     /// wanted.
-    fn block_at(&self, child: &Child, wanted: &Wanted<'_>) -> Option<(usize, Range<u64>)> {
+    fn block_at(&self, child: &Child, wanted: &PageTarget<'_>) -> Option<(usize, Range<u64>)> {
         let block = usize::try_from(child.first_block).ok().filter(|&block| block < self.blocks())?;
         let end = child.start.checked_add(child.span)?;
         let is_wanted = match wanted {
-            Wanted::Version(..) => true,
-            Wanted::Block(wanted) => *wanted == block,
+            PageTarget::Version(..) => true,
+            PageTarget::Block(wanted) => *wanted == block,
         };
         let fits = child.start >= self.data.start && end <= self.data.end && child.span > 0;
         (is_wanted && fits).then_some((block, child.start..end))
@@ -151,12 +151,18 @@ impl PagedIndex {
 }
 
 /// Moves to the last entry of a page that is not behind what is wanted; to the first if all are.
-fn find(isa: Isa, cursor: &mut BlockCursor, page: &BlockBytes, wanted: &Wanted<'_>, is_lowest: bool) {
+fn find(
+    isa: InstructionSet,
+    cursor: &mut BlockCursor,
+    page: &BlockBytes,
+    wanted: &PageTarget<'_>,
+    is_lowest: bool,
+) {
     // SAFETY: the page is borrowed for longer than the cursor is used in it here, and the caller keeps it
     // while it reads.
     unsafe { cursor.open(page) };
     match *wanted {
-        Wanted::Version(key, newest) => with_kernel!(
+        PageTarget::Version(key, newest) => with_kernel!(
             isa,
             |K| (cursor: &mut BlockCursor, key: &[u8], newest: Tag) -> () {
                 // SAFETY: compiled once for each kernel, and called for the one that exists.
@@ -164,7 +170,7 @@ fn find(isa: Isa, cursor: &mut BlockCursor, page: &BlockBytes, wanted: &Wanted<'
             }
             (cursor, key, newest)
         ),
-        Wanted::Block(block) => find_block(cursor, block, is_lowest),
+        PageTarget::Block(block) => find_block(cursor, block, is_lowest),
     }
 }
 

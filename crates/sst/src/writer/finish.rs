@@ -3,14 +3,14 @@
 
 use super::TableWriter;
 use crate::block::header::placed_checksum;
-use crate::bounds::BoundsEncoder;
+use crate::block_bounds::BoundsEncoder;
+use crate::cache_warming::WarmedTable;
 use crate::dictionary;
 use crate::footer::{DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind};
-use crate::heir::Inheritance;
-use crate::index::pages;
+use crate::index::page_format;
 use crate::index::section::DecodedIndex;
 use crate::options::TableSummary;
-use crate::range_section;
+use crate::range_tombstones;
 use esker_base::Result;
 use esker_env::LongSlice;
 
@@ -24,18 +24,18 @@ impl TableWriter {
     /// # Errors
     /// Whatever writing and syncing meet; the file is then of no use.
     pub fn finish(self) -> Result<TableSummary> {
-        self.finish_with_heir().map(|(summary, _)| summary)
+        self.finish_warmed().map(|(summary, _)| summary)
     }
 
     /// As [`TableWriter::finish`]; answers what the table has in the cache, too.
     ///
     /// # Errors
     /// As [`TableWriter::finish`].
-    pub fn finish_with_heir(mut self) -> Result<(TableSummary, Option<Inheritance>)> {
+    pub fn finish_warmed(mut self) -> Result<(TableSummary, Option<WarmedTable>)> {
         if !self.staged.is_empty() {
             self.close_block()?;
         }
-        self.release_held(true)?;
+        self.flush_buffered(true)?;
         let data_end = self.out.end();
         self.properties.max_key = std::mem::take(&mut self.closed_key);
         self.properties.blocks = u64::from(self.index.blocks());
@@ -47,14 +47,18 @@ impl TableWriter {
         let index = std::mem::take(&mut self.index).finish();
         let filter = self.finish_filter();
         // What was called off on the way is no filter of the keys.
-        self.look()?;
+        self.check_cancelled()?;
         let properties = self.properties.encode();
         let mut directory = Vec::new();
         // What most readers leave out comes first, so that the rest is one piece.
         self.append_pages(&index, data_end, &mut directory)?;
-        let (blocks, look) = (self.properties.blocks as usize, || self.look());
-        let locator =
-            self.locator.as_ref().map(|locator| locator.finish(blocks, &look)).transpose()?.flatten();
+        let (blocks, check_cancelled) = (self.properties.blocks as usize, || self.check_cancelled());
+        let locator = self
+            .locator
+            .as_ref()
+            .map(|locator| locator.finish(blocks, &check_cancelled))
+            .transpose()?
+            .flatten();
         self.locator = None;
         if let Some(locator) = locator {
             self.append_section(SectionKind::LOCATOR, &locator, &mut directory)?;
@@ -67,7 +71,7 @@ impl TableWriter {
             self.append_section(SectionKind::FILTER, &filter, &mut directory)?;
         }
         if !self.range_deletes.is_empty() {
-            let section = range_section::encode(&self.range_deletes);
+            let section = range_tombstones::encode(&self.range_deletes);
             self.append_section(SectionKind::RANGE_DELETES, &section, &mut directory)?;
         }
         if let Some(dictionary) = &self.dictionary {
@@ -78,8 +82,8 @@ impl TableWriter {
         self.append_section(SectionKind::PROPERTIES, &properties, &mut directory)?;
         self.append_end(data_end, &directory);
         let file_bytes = self.out.finish()?;
-        let inheritance = self.heir.take().and_then(|heir| heir.into_inheritance());
-        Ok((self.summary(file_bytes), inheritance))
+        let warmed = self.warmer.take().and_then(|warmer| warmer.into_warmed());
+        Ok((self.summary(file_bytes), warmed))
     }
 
     fn finish_filter(&mut self) -> Option<LongSlice<u8>> {
@@ -88,8 +92,8 @@ impl TableWriter {
             self.filter.set_policy(policy);
         }
         let (filter, built) = {
-            let pace = self.out.pace();
-            self.filter.finish_unless(&|| pace.is_some_and(|pace| pace.look().is_err()))
+            let control = self.out.control();
+            self.filter.finish_unless(&|| control.is_some_and(|control| control.check_cancelled().is_err()))
         };
         // What was asked for is not always what could be built.
         self.properties.filter = built.to_string();
@@ -102,9 +106,9 @@ impl TableWriter {
             return Ok(());
         }
         let decoded = DecodedIndex::decode(index, FILE_HEADER_BYTES as u64, data_end);
-        let decoded = decoded.map_err(|flaw| flaw.into_error(self.out.path(), data_end))?;
+        let decoded = decoded.map_err(|error| error.into_error(self.out.path(), data_end))?;
         let offset = self.out.end();
-        if let Some(pages) = pages::encode(&decoded, self.uid, offset, &|| self.look())? {
+        if let Some(pages) = page_format::encode(&decoded, self.uid, offset, &|| self.check_cancelled())? {
             self.append_section(SectionKind::INDEX_PAGES, &pages, directory)?;
         }
         Ok(())

@@ -9,7 +9,7 @@
 //!
 //! The constants and the order of steps are those of the XXH3 specification, and persisted.
 
-use super::Isa;
+use super::InstructionSet;
 use esker_base::checksum::xxh3_64;
 
 /// Bytes that are taken at once.
@@ -57,17 +57,21 @@ static SECRET: [u8; 192] = [
 /// XXH3-64 of `bytes`, the same value as [`xxh3_64`].
 #[inline]
 pub(crate) fn block_hash(bytes: &[u8]) -> u64 {
-    if bytes.len() <= LONGEST_SHORT_BYTES { xxh3_64(bytes) } else { long_hash(Isa::detect(), bytes) }
+    if bytes.len() <= LONGEST_SHORT_BYTES {
+        xxh3_64(bytes)
+    } else {
+        long_hash(InstructionSet::detect(), bytes)
+    }
 }
 
-fn long_hash(isa: Isa, bytes: &[u8]) -> u64 {
+fn long_hash(isa: InstructionSet, bytes: &[u8]) -> u64 {
     match isa {
-        // SAFETY: an `Isa` comes from `Isa::detect`, or from tests that asked `Isa::is_available`.
+        // SAFETY: an `InstructionSet` comes from `InstructionSet::detect`, or from tests that asked `InstructionSet::is_available`.
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => unsafe { x86::on_avx512(bytes) },
+        InstructionSet::Avx512 => unsafe { x86::on_avx512(bytes) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => unsafe { x86::on_avx2(bytes) },
+        InstructionSet::Avx2 => unsafe { x86::on_avx2(bytes) },
         _ => xxh3_64(bytes),
     }
 }
@@ -277,7 +281,7 @@ mod tests {
             // Starts vary, so that nothing depends on how the bytes are aligned.
             let bytes = &bytes[len % 61..len.max(len % 61)];
             assert_eq!(block_hash(bytes), xxh3_64(bytes), "{} bytes", bytes.len());
-            for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+            for isa in [InstructionSet::Portable, InstructionSet::Avx2, InstructionSet::Avx512] {
                 if isa.is_available() && bytes.len() > LONGEST_SHORT_BYTES {
                     assert_eq!(long_hash(isa, bytes), xxh3_64(bytes), "{} bytes, {isa:?}", bytes.len());
                 }

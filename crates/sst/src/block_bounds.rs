@@ -31,11 +31,11 @@
 //! * Whole keys: exact, and half as long again as the index.
 //! * Eight-byte heads of both keys: they decide without the separator, but take 16 bytes of memory a block.
 
-use crate::flaw::{Flaw, damaged};
+use crate::decode_error::{DecodeError, damaged};
 use crate::footer::SectionKind;
 use crate::index::BlockIndex;
+use crate::section_reader::SectionReader;
 use crate::table::Table;
-use crate::tail::Tail;
 use esker_base::key::common_prefix_len;
 use esker_base::{Error, Result};
 use esker_env::File;
@@ -43,7 +43,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Bytes of a border.
-pub(crate) const BORDER_BYTES: usize = 1 + LAST_BYTES + FIRST_BYTES;
+pub(crate) const GAP_BYTES: usize = 1 + LAST_BYTES + FIRST_BYTES;
 /// Bytes that are kept of a last key, from where it differs from the separator on.
 const LAST_BYTES: usize = 3;
 /// Bytes that are kept of a first key, from behind the separator on.
@@ -132,20 +132,20 @@ impl BoundsEncoder {
     /// is not less.
     pub(crate) fn add(&mut self, last: &[u8], first: &[u8]) {
         let shared = common_prefix_len(last, first);
-        let mut border = [0; BORDER_BYTES];
+        let mut gap = [0; GAP_BYTES];
         match first.get(shared + 1..) {
             Some(behind) => {
                 let last = &last[shared..];
                 let (kept, of_first) = (last.len().min(LAST_BYTES), behind.len().min(FIRST_BYTES));
-                border[0] = kept as u8 | (of_first as u8) << FIRST_SHIFT;
-                border[0] |= if kept == last.len() { LAST_IS_WHOLE } else { 0 };
-                border[1..1 + kept].copy_from_slice(&last[..kept]);
-                border[1 + LAST_BYTES..][..of_first].copy_from_slice(&behind[..of_first]);
+                gap[0] = kept as u8 | (of_first as u8) << FIRST_SHIFT;
+                gap[0] |= if kept == last.len() { LAST_IS_WHOLE } else { 0 };
+                gap[1..1 + kept].copy_from_slice(&last[..kept]);
+                gap[1 + LAST_BYTES..][..of_first].copy_from_slice(&behind[..of_first]);
             }
             // The later block continues the key.
-            None => border[0] = NO_GAP,
+            None => gap[0] = NO_GAP,
         }
-        self.out.extend_from_slice(&border);
+        self.out.extend_from_slice(&gap);
     }
 
     /// Bytes so far.
@@ -161,13 +161,13 @@ impl BoundsEncoder {
 
 /// The borders between the blocks of a table.
 #[derive(Debug)]
-pub(crate) struct Bounds {
-    borders: Box<[[u8; BORDER_BYTES]]>,
+pub(crate) struct BoundsSection {
+    gaps: Box<[[u8; GAP_BYTES]]>,
 }
 
 /// What is known of the border between a block and the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Border<'a> {
+struct KeyGap<'a> {
     /// What the last key of the earlier block goes on with behind what it shares with the separator.
     last: &'a [u8],
     last_is_whole: bool,
@@ -175,17 +175,17 @@ struct Border<'a> {
     first: &'a [u8],
 }
 
-impl Bounds {
+impl BoundsSection {
     /// Those of a table with so many blocks, if it has any that are good; `damage` is told otherwise, unless
     /// there is some already.
     pub(crate) fn open(
-        tail: &Tail,
+        reader: &SectionReader,
         file: &dyn File,
         blocks: u64,
         damage: &mut Option<Error>,
-    ) -> Option<Bounds> {
-        let at = tail.section(SectionKind::BOUNDS)?;
-        match tail.decode(file, at, |section| Bounds::decode(section, blocks)) {
+    ) -> Option<BoundsSection> {
+        let at = reader.section(SectionKind::BOUNDS)?;
+        match reader.decode(file, at, |section| BoundsSection::decode(section, blocks)) {
             Ok(bounds) => Some(bounds),
             Err(error) => {
                 damage.get_or_insert(error);
@@ -195,27 +195,27 @@ impl Bounds {
     }
 
     /// Reads the section of a table with so many blocks.
-    pub(crate) fn decode(section: &[u8], blocks: u64) -> Result<Bounds, Flaw> {
-        let (borders, rest) = section.as_chunks::<BORDER_BYTES>();
-        if !rest.is_empty() || borders.len() as u64 != blocks.saturating_sub(1) {
+    pub(crate) fn decode(section: &[u8], blocks: u64) -> Result<BoundsSection, DecodeError> {
+        let (gaps, rest) = section.as_chunks::<GAP_BYTES>();
+        if !rest.is_empty() || gaps.len() as u64 != blocks.saturating_sub(1) {
             return damaged(format!("{} bytes of bounds cannot be those of {blocks} blocks", section.len()));
         }
-        if let Some(at) = borders.iter().position(|border| !is_canonical(*border)) {
+        if let Some(at) = gaps.iter().position(|gap| !is_canonical(*gap)) {
             return damaged(format!("the bounds between blocks {at} and {} are not valid", at + 1));
         }
-        Ok(Bounds { borders: borders.into() })
+        Ok(BoundsSection { gaps: gaps.into() })
     }
 
     /// Bytes of memory, which are those in the file.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of_val(&*self.borders)
+        size_of_val(&*self.gaps)
     }
 
     /// What is known of the border between block `number` and the next one.
-    fn border(&self, number: usize) -> Option<Border<'_>> {
-        let [flags, kept @ ..] = self.borders.get(number).filter(|border| border[0] != NO_GAP)?;
+    fn gap(&self, number: usize) -> Option<KeyGap<'_>> {
+        let [flags, kept @ ..] = self.gaps.get(number).filter(|gap| gap[0] != NO_GAP)?;
         let (last, first) = kept.split_at(LAST_BYTES);
-        Some(Border {
+        Some(KeyGap {
             last: last.get(..usize::from(flags & LAST_LEN))?,
             last_is_whole: flags & LAST_IS_WHOLE != 0,
             first: first.get(..usize::from((flags & FIRST_LEN) >> FIRST_SHIFT))?,
@@ -225,8 +225,8 @@ impl Bounds {
 
 /// Whether the writer may have written a border: lengths fit, what is not used is 0, and a last key that goes
 /// on has all the bytes.
-fn is_canonical(border: [u8; BORDER_BYTES]) -> bool {
-    let [flags, kept @ ..] = border;
+fn is_canonical(gap: [u8; GAP_BYTES]) -> bool {
+    let [flags, kept @ ..] = gap;
     if flags == NO_GAP {
         return kept.iter().all(|&byte| byte == 0);
     }
@@ -241,7 +241,7 @@ fn is_canonical(border: [u8; BORDER_BYTES]) -> bool {
         && rest(first, first_len)
 }
 
-impl Border<'_> {
+impl KeyGap<'_> {
     /// Whether `key` is greater than all keys of the block before the border; `separator` is that of the
     /// block behind it.
     fn is_behind_last(&self, separator: &[u8], key: &[u8]) -> bool {
@@ -279,9 +279,9 @@ impl Table {
     /// As [`Table::excludes`].
     #[cold]
     pub(crate) fn begins_behind(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {
-        let border = || self.bounds.as_ref()?.border(number.checked_sub(1)?);
-        match border() {
-            Some(border) => Ok(border.is_before_first(&self.separator(index, number)?, key)),
+        let gap = || self.bounds.as_ref()?.gap(number.checked_sub(1)?);
+        match gap() {
+            Some(gap) => Ok(gap.is_before_first(&self.separator(index, number)?, key)),
             None => Ok(false),
         }
     }
@@ -293,8 +293,8 @@ impl Table {
     /// As [`Table::excludes`].
     #[cold]
     pub(crate) fn ends_before(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {
-        match self.bounds.as_ref().and_then(|bounds| bounds.border(number)) {
-            Some(border) => Ok(border.is_behind_last(&self.separator(index, number + 1)?, key)),
+        match self.bounds.as_ref().and_then(|bounds| bounds.gap(number)) {
+            Some(gap) => Ok(gap.is_behind_last(&self.separator(index, number + 1)?, key)),
             None => Ok(false),
         }
     }
@@ -307,18 +307,18 @@ mod tests {
     use crate::testing::{SHAPES, key_of};
     use esker_env::{Random, SeededRandom};
 
-    fn bounds_of(last: &[u8], first: &[u8]) -> Bounds {
+    fn bounds_of(last: &[u8], first: &[u8]) -> BoundsSection {
         let mut encoder = BoundsEncoder::default();
         encoder.add(last, first);
-        Bounds::decode(&encoder.finish().unwrap(), 2).unwrap()
+        BoundsSection::decode(&encoder.finish().unwrap(), 2).unwrap()
     }
 
     /// Whether a key is refused by the border between two keys, from either side.
     fn refused(last: &str, first: &str, key: &str) -> (bool, bool) {
         let (last, first, key) = (last.as_bytes(), first.as_bytes(), key.as_bytes());
         let (bounds, separator) = (bounds_of(last, first), separator(last, first));
-        let border = bounds.border(0).unwrap();
-        (border.is_behind_last(separator, key), border.is_before_first(separator, key))
+        let gap = bounds.gap(0).unwrap();
+        (gap.is_behind_last(separator, key), gap.is_before_first(separator, key))
     }
 
     #[test]
@@ -353,28 +353,28 @@ mod tests {
                 keys.sort();
                 let (last, first) = (&keys[1][..], &keys[2][..]);
                 let bounds = bounds_of(last, first);
-                let Some(border) = bounds.border(0) else {
+                let Some(gap) = bounds.gap(0) else {
                     assert_eq!(last, first);
                     continue;
                 };
                 let separator = separator(last, first);
                 for key in &keys[..2] {
                     assert!(
-                        !border.is_behind_last(separator, key),
+                        !gap.is_behind_last(separator, key),
                         "{} {}",
                         last.escape_ascii(),
                         key.escape_ascii()
                     );
-                    assert!(border.is_before_first(separator, key));
+                    assert!(gap.is_before_first(separator, key));
                 }
                 for key in &keys[2..] {
                     assert!(
-                        !border.is_before_first(separator, key),
+                        !gap.is_before_first(separator, key),
                         "{} {}",
                         first.escape_ascii(),
                         key.escape_ascii()
                     );
-                    assert!(border.is_behind_last(separator, key));
+                    assert!(gap.is_behind_last(separator, key));
                 }
             }
         }
@@ -393,22 +393,21 @@ mod tests {
             for byte in 0..=255 {
                 let mut bytes = good.clone();
                 bytes[at] = byte;
-                let Ok(bounds) = Bounds::decode(&bytes, 6) else { continue };
+                let Ok(bounds) = BoundsSection::decode(&bytes, 6) else { continue };
                 for number in 0..6 {
                     for (key, separator) in [(&b"b1"[..], &b"b2"[..]), (b"", b""), (b"c", b""), (b"", b"c")] {
-                        let Some(border) = bounds.border(number) else { continue };
-                        let _ =
-                            border.is_behind_last(separator, key) | border.is_before_first(separator, key);
+                        let Some(gap) = bounds.gap(number) else { continue };
+                        let _ = gap.is_behind_last(separator, key) | gap.is_before_first(separator, key);
                     }
                 }
             }
-            assert!(Bounds::decode(&good[..at], 6).is_err());
+            assert!(BoundsSection::decode(&good[..at], 6).is_err());
         }
-        assert!(Bounds::decode(&good, 5).is_err() && Bounds::decode(&good, 0).is_err());
+        assert!(BoundsSection::decode(&good, 5).is_err() && BoundsSection::decode(&good, 0).is_err());
         let random = SeededRandom::new(1);
         for _ in 0..1_000 {
             let bytes: Vec<u8> = (0..8).map(|_| random.next_u64() as u8).collect();
-            let _ = Bounds::decode(&bytes, 3);
+            let _ = BoundsSection::decode(&bytes, 3);
         }
     }
 }

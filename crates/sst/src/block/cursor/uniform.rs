@@ -5,7 +5,7 @@
 
 use super::super::flat::Flat;
 use super::super::tags::TagCoding;
-use super::super::{View, flat_encode, raw};
+use super::super::{LayoutView, flat_encode, raw};
 use super::{BlockCursor, INLINE_KEY_BYTES};
 use esker_iter::Standing;
 
@@ -15,7 +15,7 @@ const STEP_BYTES: usize = 32;
 /// What a step through a flat block needs where suffixes have one length and offsets are narrow or none: then
 /// an entry starts where the one before ends, and one offset and one tag tell all of it, or the tag alone.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Even {
+pub(super) struct UniformKeys {
     offsets: *const u8,
     payload_end: usize,
     /// Bytes of each entry, if all have the same; else 0.
@@ -29,7 +29,7 @@ pub(super) struct Even {
 /// How the first word of a key comes about where the prefix is shorter than a word: its bytes, and behind
 /// them the first of the suffix.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Joined {
+pub(super) struct JoinedHead {
     /// The prefix as a little-endian word, zeros behind it.
     prefix: u64,
     /// By how many bits the suffix's word is shifted behind it.
@@ -40,14 +40,14 @@ pub(super) struct Joined {
     head_mask: u64,
 }
 
-impl Joined {
+impl JoinedHead {
     /// For a prefix of less than a word, and keys of this length.
     #[inline]
-    pub(super) fn of(flat: &Flat, key_len: usize) -> Option<Joined> {
+    pub(super) fn of(flat: &Flat, key_len: usize) -> Option<JoinedHead> {
         let shift = 8 * flat.prefix_len() as u32;
         // SAFETY: the prefix lies in the payload, which has more than eight bytes behind it.
         let head = unsafe { raw::head_at(flat.base(), flat_encode::PAYLOAD_HEADER_BYTES, flat.prefix_len()) };
-        (shift < u64::BITS).then(|| Joined {
+        (shift < u64::BITS).then(|| JoinedHead {
             prefix: head.swap_bytes(),
             shift,
             in_first: 8 - flat.prefix_len(),
@@ -56,18 +56,18 @@ impl Joined {
     }
 }
 
-impl Even {
+impl UniformKeys {
     /// For a block whose entries can be walked over so, given that the key buffer is not a long one.
     #[inline]
-    pub(super) fn of(flat: &Flat) -> Option<Even> {
-        let suffix_len = flat.even_suffix_len()?;
+    pub(super) fn of(flat: &Flat) -> Option<UniformKeys> {
+        let suffix_len = flat.uniform_suffix_len()?;
         let is_short = suffix_len <= STEP_BYTES
             && flat.prefix_len() + STEP_BYTES <= INLINE_KEY_BYTES + raw::COPY_SLACK
             && flat.prefix_len() + suffix_len <= INLINE_KEY_BYTES;
         let (offsets, payload_end) = flat.narrow_offsets();
         let word_mask = if suffix_len >= 8 { u64::MAX } else { !(u64::MAX >> (8 * suffix_len)) };
         let (stride, tags) = (flat.stride(), flat.tags());
-        is_short.then_some(Even { offsets, payload_end, stride, tags, suffix_len, word_mask })
+        is_short.then_some(UniformKeys { offsets, payload_end, stride, tags, suffix_len, word_mask })
     }
 }
 
@@ -77,12 +77,12 @@ impl BlockCursor {
     /// # Safety
     /// See [`BlockCursor`].
     #[inline(always)]
-    pub(crate) unsafe fn next_evenly(&mut self) -> bool {
+    pub(crate) unsafe fn next_uniform(&mut self) -> bool {
         let index = self.index + 1;
-        match self.even {
-            Some(even) if index < self.count => {
+        match self.uniform {
+            Some(uniform) if index < self.count => {
                 // SAFETY: the index is that of an entry, and the cursor is on the one before.
-                unsafe { self.step(&even, index) };
+                unsafe { self.step(&uniform, index) };
                 if self.fetches_ahead {
                     self.fetch_ahead();
                 }
@@ -97,19 +97,19 @@ impl BlockCursor {
     /// # Safety
     /// The block of `even` must be alive, `index < count`, and the cursor on the entry before.
     #[inline(always)]
-    pub(super) unsafe fn step(&mut self, even: &Even, index: usize) {
+    pub(super) unsafe fn step(&mut self, uniform: &UniformKeys, index: usize) {
         // The entry starts where the one before ends, by definition.
         let at = self.end;
-        let end = if even.stride != 0 {
-            at + even.stride
+        let end = if uniform.stride != 0 {
+            at + uniform.stride
         } else if index + 1 < self.count {
             // SAFETY: the offset read is that of an entry.
-            usize::from(unsafe { raw::u16_at(even.offsets, 2 * (index + 1)) })
+            usize::from(unsafe { raw::u16_at(uniform.offsets, 2 * (index + 1)) })
         } else {
-            even.payload_end
+            uniform.payload_end
         };
         // SAFETY: the caller's promise.
-        unsafe { self.stand(even, index, at, end) }
+        unsafe { self.set_entry(uniform, index, at, end) }
     }
 
     /// Moves from entry `index + 1` to entry `index`.
@@ -117,22 +117,22 @@ impl BlockCursor {
     /// # Safety
     /// The block of `even` must be alive, and the cursor on the entry behind.
     #[inline(always)]
-    pub(super) unsafe fn step_back(&mut self, even: &Even, index: usize) {
+    pub(super) unsafe fn step_back(&mut self, uniform: &UniformKeys, index: usize) {
         // It ends where the one after it starts.
-        let end = self.own_at - even.tags.width();
-        let at = if even.stride != 0 {
+        let end = self.own_at - uniform.tags.width();
+        let at = if uniform.stride != 0 {
             debug_assert_eq!(
                 end,
-                even.payload_end - even.stride * (self.count - index - 1),
+                uniform.payload_end - uniform.stride * (self.count - index - 1),
                 "on the entry behind"
             );
-            end - even.stride
+            end - uniform.stride
         } else {
             // SAFETY: the index is that of an entry, whose offset this is.
-            usize::from(unsafe { raw::u16_at(even.offsets, 2 * index) })
+            usize::from(unsafe { raw::u16_at(uniform.offsets, 2 * index) })
         };
         // SAFETY: the caller's promise.
-        unsafe { self.stand(even, index, at, end) }
+        unsafe { self.set_entry(uniform, index, at, end) }
     }
 
     /// Stands on entry `index`, which starts at `at` and ends at `end`.
@@ -140,15 +140,15 @@ impl BlockCursor {
     /// # Safety
     /// The block of `even` must be alive, and `index`, `at` and `end` be those of an entry of it.
     #[inline(always)]
-    unsafe fn stand(&mut self, even: &Even, index: usize, at: usize, end: usize) {
+    unsafe fn set_entry(&mut self, uniform: &UniformKeys, index: usize, at: usize, end: usize) {
         // SAFETY: F2 and F3: all of the entry lies in the payload, which has `STEP_BYTES` and eight more
         // behind it, as the key buffer has behind the prefix or the first word.
         unsafe {
             self.end = end;
             self.index = index;
-            self.tag = even.tags.tag_at(self.base, at);
-            self.own_at = at + even.tags.width();
-            self.value_at = self.own_at + even.suffix_len;
+            self.tag = uniform.tags.tag_at(self.base, at);
+            self.own_at = at + uniform.tags.width();
+            self.value_at = self.own_at + uniform.suffix_len;
             let (from, to) = (self.base.add(self.own_at), self.key.inline.as_mut_ptr());
             if let Some(joined) = &self.joined {
                 let first = joined.prefix | raw::u64_at(from, 0) << joined.shift;
@@ -163,7 +163,7 @@ impl BlockCursor {
                 (self.head, self.has_head) = (self.prefix_head, true);
             }
         }
-        self.key.len = self.own_from + even.suffix_len;
+        self.key.len = self.own_from + uniform.suffix_len;
     }
 
     /// How the entry stands to `bound` in the direction of `BACKWARD`, where no key of the block has two
@@ -175,7 +175,7 @@ impl BlockCursor {
     /// See [`BlockCursor`].
     #[inline(always)]
     pub(crate) unsafe fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
-        let (Some(View::Flat(flat)), Some(even)) = (&self.view, &self.even) else {
+        let (Some(LayoutView::Flat(flat)), Some(uniform)) = (&self.view, &self.uniform) else {
             return (Standing::Unknown, 0);
         };
         let Some(bound) = bound else {
@@ -192,7 +192,7 @@ impl BlockCursor {
             0
         };
         // SAFETY: the caller's promise.
-        (unsafe { self.standing_to::<BACKWARD>(even, word) }, word)
+        (unsafe { self.standing_to::<BACKWARD>(uniform, word) }, word)
     }
 
     /// How the entry stands to a bound.
@@ -200,9 +200,9 @@ impl BlockCursor {
     /// # Safety
     /// The block of `even` must be alive and the cursor on an entry of it.
     #[inline(always)]
-    unsafe fn standing_to<const BACKWARD: bool>(&self, even: &Even, bound: u64) -> Standing {
+    unsafe fn standing_to<const BACKWARD: bool>(&self, uniform: &UniformKeys, bound: u64) -> Standing {
         // SAFETY: the suffix lies in the payload, which has more than eight bytes behind it.
-        let word = unsafe { raw::u64_at(self.base, self.own_at) }.swap_bytes() & even.word_mask;
+        let word = unsafe { raw::u64_at(self.base, self.own_at) }.swap_bytes() & uniform.word_mask;
         Standing::of_words::<BACKWARD>(word, bound)
     }
 
@@ -217,13 +217,13 @@ impl BlockCursor {
         let index = if BACKWARD { self.index.wrapping_sub(1) } else { self.index + 1 };
         // As in `prev`: backwards there is no step from where the cursor is on no entry.
         let limit = if BACKWARD { self.count.wrapping_sub(1) } else { self.count };
-        let Some(even) = self.even.filter(|_| index < limit) else { return Standing::Unknown };
+        let Some(uniform) = self.uniform.filter(|_| index < limit) else { return Standing::Unknown };
         // SAFETY: the index is that of an entry, and the cursor on its neighbour.
-        unsafe { if BACKWARD { self.step_back(&even, index) } else { self.step(&even, index) } }
+        unsafe { if BACKWARD { self.step_back(&uniform, index) } else { self.step(&uniform, index) } }
         if self.fetches_ahead {
             if BACKWARD { self.fetch_behind() } else { self.fetch_ahead() }
         }
         // SAFETY: it stands on an entry now.
-        unsafe { self.standing_to::<BACKWARD>(&even, bound) }
+        unsafe { self.standing_to::<BACKWARD>(&uniform, bound) }
     }
 }

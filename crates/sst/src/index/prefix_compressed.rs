@@ -16,12 +16,12 @@ use esker_base::key::common_prefix_len;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Entries from one restart point to the next.
+/// SeparatorEntries from one restart point to the next.
 const INTERVAL: usize = 16;
 
 /// All separators and places of a table.
 #[derive(Debug, Default)]
-pub(crate) struct Compressed {
+pub(crate) struct PrefixCompressed {
     /// For each block: bytes shared with the separator before, number of other bytes, these, bytes that the
     /// block takes.
     entries: Vec<u8>,
@@ -45,18 +45,18 @@ impl Restart {
 }
 
 /// An entry under way.
-struct Entry<'a> {
+struct SeparatorEntry<'a> {
     shared: usize,
     own: &'a [u8],
     span: u64,
 }
 
-impl Compressed {
+impl PrefixCompressed {
     /// Compresses the separators that `separator` gives, for blocks that start at `starts`, the last of which
     /// is where the last block ends. `None` if they take more than 4 GiB even so.
-    pub(crate) fn new<'a>(separator: impl Fn(usize) -> &'a [u8], starts: &[u64]) -> Option<Compressed> {
+    pub(crate) fn new<'a>(separator: impl Fn(usize) -> &'a [u8], starts: &[u64]) -> Option<PrefixCompressed> {
         let blocks = starts.len() - 1;
-        let mut compressed = Compressed { end: starts[blocks], ..Compressed::default() };
+        let mut compressed = PrefixCompressed { end: starts[blocks], ..PrefixCompressed::default() };
         compressed.restarts.reserve_exact(blocks.div_ceil(INTERVAL));
         let mut before: &[u8] = &[];
         for block in 0..blocks {
@@ -79,10 +79,10 @@ impl Compressed {
     }
 
     /// The entries from restart point `group` on, to the next one or the end.
-    fn group(&self, group: usize) -> Entries<'_> {
+    fn group(&self, group: usize) -> SeparatorEntries<'_> {
         let from = self.restarts.get(group).map_or(self.entries.len(), |restart| restart.at as usize);
         let to = self.restarts.get(group + 1).map_or(self.entries.len(), |restart| restart.at as usize);
-        Entries { bytes: &self.entries[from..to] }
+        SeparatorEntries { bytes: &self.entries[from..to] }
     }
 
     /// The last block whose separator is at most `key`; 0 if none is.
@@ -94,7 +94,7 @@ impl Compressed {
             if whole(middle) <= key { from = middle } else { to = middle }
         }
         let mut comparison = Comparison::new(key);
-        let not_greater = |entry: &Entry<'_>| comparison.next(entry) != Ordering::Greater;
+        let not_greater = |entry: &SeparatorEntry<'_>| comparison.next(entry) != Ordering::Greater;
         let passed = self.group(from).take_while(not_greater).count();
         from * INTERVAL + passed.saturating_sub(1)
     }
@@ -131,12 +131,12 @@ impl Compressed {
     }
 }
 
-/// Entries from a restart point on.
-struct Entries<'a> {
+/// SeparatorEntries from a restart point on.
+struct SeparatorEntries<'a> {
     bytes: &'a [u8],
 }
 
-impl Entries<'_> {
+impl SeparatorEntries<'_> {
     #[inline(always)]
     fn varint(&mut self) -> Option<u64> {
         let (&first, rest) = self.bytes.split_first()?;
@@ -150,17 +150,17 @@ impl Entries<'_> {
     }
 }
 
-impl<'a> Iterator for Entries<'a> {
-    type Item = Entry<'a>;
+impl<'a> Iterator for SeparatorEntries<'a> {
+    type Item = SeparatorEntry<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Entry<'a>> {
+    fn next(&mut self) -> Option<SeparatorEntry<'a>> {
         // The entries are this file's own: they always decode.
         let shared = self.varint()? as usize;
         let own_len = self.varint()? as usize;
         let (own, rest) = self.bytes.split_at_checked(own_len)?;
         self.bytes = rest;
-        Some(Entry { shared, own, span: self.varint()? })
+        Some(SeparatorEntry { shared, own, span: self.varint()? })
     }
 }
 
@@ -178,7 +178,7 @@ impl<'a> Comparison<'a> {
     }
 
     #[inline]
-    fn next(&mut self, entry: &Entry<'_>) -> Ordering {
+    fn next(&mut self, entry: &SeparatorEntry<'_>) -> Ordering {
         // What decided for the entry before is part of what this one shares with it: it decides again.
         if entry.shared <= self.matched {
             let rest = &self.key[entry.shared..];

@@ -10,7 +10,7 @@
 //! heads. (The recursion that the CS265 report prints visits indices in order and so copies the array
 //! unchanged; the order that it names, 04261537, is bit reversal.)
 
-use crate::isa::prefetch;
+use crate::simd::prefetch;
 
 /// Heads in a cache line.
 const LINE_HEADS: usize = 8;

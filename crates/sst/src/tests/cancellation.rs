@@ -2,9 +2,9 @@
 //! questions, not in time.
 
 use super::{new_fs, options, path};
-use crate::index::locator::KEYS_PER_LOOK;
-use crate::outgoing::WRITE_BACK_BYTES;
-use crate::{IndexKind, Pace, TableOptions, TableWriter};
+use crate::file_writer::WRITE_BACK_BYTES;
+use crate::index::locator::KEYS_PER_CHECK;
+use crate::{IndexKind, JobControl, TableOptions, TableWriter};
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
 use esker_codec::Codec;
 use esker_env::{File, FileOver, FileSystem, OpenMode, SeededRandom};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Who is asked, and what was written meanwhile.
 #[derive(Debug, Default)]
-struct Asked {
+struct CancelAt {
     looks: AtomicU64,
     since_look_bytes: AtomicU64,
     most_bytes: AtomicU64,
@@ -21,18 +21,18 @@ struct Asked {
     last: u64,
 }
 
-impl Asked {
+impl CancelAt {
     fn looks(&self) -> u64 {
         self.looks.load(Ordering::Relaxed)
     }
 }
 
-impl Pace for Asked {
+impl JobControl for CancelAt {
     fn before_read(&self, _: u64) -> Result<()> {
-        self.look()
+        self.check_cancelled()
     }
 
-    fn look(&self) -> Result<()> {
+    fn check_cancelled(&self) -> Result<()> {
         self.since_look_bytes.store(0, Ordering::Relaxed);
         let looks = self.looks.fetch_add(1, Ordering::Relaxed) + 1;
         if self.last > 0 && looks >= self.last { Err(Error::Closed) } else { Ok(()) }
@@ -40,32 +40,32 @@ impl Pace for Asked {
 }
 
 #[derive(Debug)]
-struct Watched {
+struct CheckedFile {
     file: Arc<dyn File>,
-    asked: Arc<Asked>,
+    cancel: Arc<CancelAt>,
 }
 
-impl FileOver for Watched {
+impl FileOver for CheckedFile {
     fn below(&self) -> &dyn File {
         &*self.file
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let asked = &self.asked;
+        let cancel = &self.cancel;
         let since =
-            asked.since_look_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed) + bytes.len() as u64;
-        asked.most_bytes.fetch_max(since, Ordering::Relaxed);
+            cancel.since_look_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed) + bytes.len() as u64;
+        cancel.most_bytes.fetch_max(since, Ordering::Relaxed);
         self.file.write_at(bytes, offset)
     }
 }
 
 /// Writes a table of so many keys with values of so many bytes; who was asked, and the length of the file.
-fn write(options: TableOptions, keys: u64, value_bytes: usize, last: u64) -> (Arc<Asked>, Result<u64>) {
-    let asked = Arc::new(Asked { last, ..Asked::default() });
+fn write(options: TableOptions, keys: u64, value_bytes: usize, last: u64) -> (Arc<CancelAt>, Result<u64>) {
+    let cancel = Arc::new(CancelAt { last, ..CancelAt::default() });
     let file = new_fs().open(path(), OpenMode::CreateNew).unwrap();
-    let file = Arc::new(Watched { file, asked: Arc::clone(&asked) });
+    let file = Arc::new(CheckedFile { file, cancel: Arc::clone(&cancel) });
     let mut writer = TableWriter::new(file, options).unwrap();
-    writer.set_pace(Arc::<Asked>::clone(&asked));
+    writer.set_job_control(Arc::<CancelAt>::clone(&cancel));
     let random = SeededRandom::new(3);
     let mut value = vec![0; value_bytes];
     for key in 0..keys {
@@ -74,12 +74,12 @@ fn write(options: TableOptions, keys: u64, value_bytes: usize, last: u64) -> (Ar
         value[..len].copy_from_slice(&fresh.as_bytes()[..len]);
         let tag = Tag::new(SeqNo::new(key + 1), ValueKind::Put);
         if let Err(error) = writer.add(&key.to_be_bytes(), tag, &value) {
-            return (asked, Err(error));
+            return (cancel, Err(error));
         }
     }
-    asked.most_bytes.store(0, Ordering::Relaxed);
+    cancel.most_bytes.store(0, Ordering::Relaxed);
     let finished = writer.finish();
-    (asked, finished.map(|summary| summary.file_bytes))
+    (cancel, finished.map(|summary| summary.file_bytes))
 }
 
 /// Locator, index pages and filter of many keys: megabytes that are made and written at the end.
@@ -88,19 +88,19 @@ fn a_long_end_is_made_and_written_in_pieces() {
     const KEYS: u64 = 200_000;
     let uncompressed = TableOptions { codec: Codec::None, block_size_bytes: 512, ..options() };
     let located = TableOptions { index: IndexKind::HashLocator, ..uncompressed };
-    let (asked, finished) = write(located.clone(), KEYS, 0, 0);
+    let (cancel, finished) = write(located.clone(), KEYS, 0, 0);
     finished.unwrap();
-    let most = asked.most_bytes.load(Ordering::Relaxed);
+    let most = cancel.most_bytes.load(Ordering::Relaxed);
     assert!(most <= 2 * WRITE_BACK_BYTES, "{most} bytes in one go");
-    let pieces = KEYS / KEYS_PER_LOOK as u64;
-    assert!(asked.looks() >= pieces + 3, "{} looks for {pieces} pieces of the locator", asked.looks());
+    let pieces = KEYS / KEYS_PER_CHECK as u64;
+    assert!(cancel.looks() >= pieces + 3, "{} looks for {pieces} pieces of the locator", cancel.looks());
     // Any of them ends it.
     for last in 1..=write(located.clone(), KEYS / 20, 0, 0).0.looks() {
         let (stopped, finished) = write(located.clone(), KEYS / 20, 0, last);
         // The filter asks once more before it gives up.
         assert!(matches!(finished, Err(Error::Closed)) && stopped.looks() <= last + 2, "{last}");
     }
-    let (few, many) = (write(uncompressed.clone(), KEYS, 0, 0).0, asked);
+    let (few, many) = (write(uncompressed.clone(), KEYS, 0, 0).0, cancel);
     assert!(few.looks() < many.looks());
     let paged = TableOptions { index: IndexKind::BTreePages, ..uncompressed };
     let with_pages = write(paged, KEYS, 0, 0).0;
@@ -111,8 +111,8 @@ fn a_long_end_is_made_and_written_in_pieces() {
 #[test]
 fn each_block_that_waits_for_a_dictionary_is_a_piece() {
     let trained = TableOptions { codec: Codec::ZstdDictionary { level: 3 }, ..options() };
-    let (asked, finished) = write(trained.clone(), 8_000, 40, 0);
+    let (cancel, finished) = write(trained.clone(), 8_000, 40, 0);
     let bytes = finished.unwrap();
     let blocks = 8_000 * 48 / trained.block_size_bytes as u64;
-    assert!(bytes > 1000 && asked.looks() >= 2 * blocks.min(64), "{} looks", asked.looks());
+    assert!(bytes > 1000 && cancel.looks() >= 2 * blocks.min(64), "{} looks", cancel.looks());
 }

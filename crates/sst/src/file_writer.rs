@@ -14,7 +14,7 @@
 //!   none to be had, writing tells whether there is room.
 //! * OG4: of what is long, filters above all, no more than a piece is kept here beside what the caller has.
 
-use crate::read_ahead::Pace;
+use crate::read_ahead::JobControl;
 use esker_base::Result;
 use esker_env::File;
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(crate) const MAX_RESERVED_BYTES: u64 = 16 << 20;
 
 /// A file that grows at its end.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct FileWriter {
     file: Arc<dyn File>,
     /// What was appended and not written yet.
     pub(crate) bytes: Vec<u8>,
@@ -45,33 +45,33 @@ pub(crate) struct Outgoing {
     /// Bytes of the file that have a place on the device, if places can be reserved.
     reserved_bytes: Option<u64>,
     /// Who is asked between the pieces of what comes in one.
-    pace: Option<Arc<dyn Pace>>,
+    control: Option<Arc<dyn JobControl>>,
 }
 
-impl Outgoing {
+impl FileWriter {
     /// The beginning of an empty file, with room for a piece and so much more.
-    pub(crate) fn new(file: Arc<dyn File>, more_bytes: usize) -> Outgoing {
-        Outgoing {
+    pub(crate) fn new(file: Arc<dyn File>, more_bytes: usize) -> FileWriter {
+        FileWriter {
             file,
             bytes: Vec::with_capacity(PIECE_BYTES + more_bytes),
             written_bytes: 0,
             sent_bytes: 0,
             reserved_bytes: Some(0),
-            pace: None,
+            control: None,
         }
     }
 
-    pub(crate) fn set_pace(&mut self, pace: Arc<dyn Pace>) {
-        self.pace = Some(pace);
+    pub(crate) fn set_job_control(&mut self, control: Arc<dyn JobControl>) {
+        self.control = Some(control);
     }
 
     /// Whoever is asked whether to go on.
-    pub(crate) fn pace(&self) -> Option<&Arc<dyn Pace>> {
-        self.pace.as_ref()
+    pub(crate) fn control(&self) -> Option<&Arc<dyn JobControl>> {
+        self.control.as_ref()
     }
 
-    pub(crate) fn look(&self) -> Result<()> {
-        self.pace.as_ref().map_or(Ok(()), |pace| pace.look())
+    pub(crate) fn check_cancelled(&self) -> Result<()> {
+        self.control.as_ref().map_or(Ok(()), |control| control.check_cancelled())
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -99,7 +99,7 @@ impl Outgoing {
             self.bytes.extend_from_slice(now);
             bytes = later;
             if !bytes.is_empty() {
-                self.look()?;
+                self.check_cancelled()?;
             }
             self.flow()?;
         }
@@ -122,7 +122,7 @@ impl Outgoing {
         if self.reserved_bytes.is_some_and(|reserved| reserved > self.written_bytes) {
             self.file.set_len(self.written_bytes)?;
         }
-        self.look()?;
+        self.check_cancelled()?;
         self.file.sync_data()?;
         Ok(self.written_bytes)
     }
@@ -131,7 +131,7 @@ impl Outgoing {
         for piece in self.bytes[..len].chunks(WRITE_BACK_BYTES as usize) {
             if len > WRITE_BACK_BYTES as usize {
                 // Index and filter of a large table, which come in one.
-                self.look()?;
+                self.check_cancelled()?;
             }
             self.file.write_at(piece, self.written_bytes)?;
             self.written_bytes += piece.len() as u64;

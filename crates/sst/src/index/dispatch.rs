@@ -1,14 +1,14 @@
 //! What a table asks its block index, whatever its form: one of pages may have to read some.
 
 use super::BlockIndex;
-use super::paged::{PageSource, PagedIndex};
-use super::pages::PageAt;
+use super::page_format::PageLocation;
+use super::page_search::{PageSource, PagedIndex};
 use super::section::DecodedIndex;
 use crate::block::header::{FRAME_BYTES, verify_image};
 use crate::block::{BlockBuffer, BlockRef};
-use crate::flaw::{Flaw, damaged};
-use crate::isa::{Isa, with_kernel};
-use crate::part::CachedPart;
+use crate::cached_part::CachedPart;
+use crate::decode_error::{DecodeError, damaged};
+use crate::simd::{InstructionSet, with_kernel};
 use crate::table::Table;
 use esker_base::{Error, Result, Tag};
 use esker_cache::{Admission, BlockKind, CacheKey};
@@ -38,7 +38,7 @@ impl Table {
     /// Where block `number`, which must exist, lies in the file.
     pub(crate) fn place(&self, number: usize) -> Result<Range<u64>> {
         let Some(index) = &self.index else {
-            return Err(Error::internal("a block of a table without blocks was asked for"));
+            return Err(Error::internal("a block of a table without blocks was requested for"));
         };
         match index.pages() {
             Some(pages) => pages.place(self, number),
@@ -100,7 +100,7 @@ impl Table {
         Ok(next.tag != Tag::NEWEST && next.separator == key)
     }
 
-    fn read_page(&self, page: PageAt) -> Result<BlockRef> {
+    fn read_page(&self, page: PageLocation) -> Result<BlockRef> {
         let span = page.span as usize;
         if span < FRAME_BYTES {
             return Err(self.damage(page, format!("an index page cannot have {span} bytes")));
@@ -109,13 +109,13 @@ impl Table {
         let image = &mut buffer.bytes_mut()[..span];
         self.file.read_exact_at(image, page.start)?;
         let checked = check_page(image, self.uid, page);
-        let block = checked.and_then(|()| buffer.finish(Arc::downgrade(&self.home)));
-        block.map_err(|flaw| self.flaw_at(flaw, page.start))
+        let block = checked.and_then(|()| buffer.finish(Arc::downgrade(&self.identity)));
+        block.map_err(|error| self.decode_error_at(error, page.start))
     }
 }
 
 /// Verifies the file image of a page and what it says of itself.
-fn check_page(image: &[u8], uid: esker_base::TableUid, page: PageAt) -> Result<(), Flaw> {
+fn check_page(image: &[u8], uid: esker_base::TableUid, page: PageLocation) -> Result<(), DecodeError> {
     let header = verify_image(image, uid, page.start)?;
     let is_page = header.is_index_page() && header.number == page.number;
     if !is_page || header.codec_id != id::NONE || header.file_len() != image.len() {
@@ -126,7 +126,7 @@ fn check_page(image: &[u8], uid: esker_base::TableUid, page: PageAt) -> Result<(
 
 /// Pages come through the cache, where they are told from blocks by their numbers, which are greater.
 impl PageSource for Table {
-    fn page(&self, page: PageAt) -> Result<BlockRef> {
+    fn page(&self, page: PageLocation) -> Result<BlockRef> {
         let key = CacheKey { table: self.number, block: page.number };
         if let Some(CachedPart::Block(cached)) = self.cache.get(&key, BlockKind::Index, Admission::Point) {
             return Ok(cached);
@@ -139,11 +139,11 @@ impl PageSource for Table {
         }
     }
 
-    fn damage(&self, page: PageAt, detail: String) -> Error {
+    fn damage(&self, page: PageLocation, detail: String) -> Error {
         Error::corruption(self.file.path(), page.start, detail)
     }
 
-    fn isa(&self) -> Isa {
+    fn isa(&self) -> InstructionSet {
         self.isa
     }
 }

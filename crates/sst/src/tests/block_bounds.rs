@@ -1,14 +1,14 @@
-//! Bounds of blocks: with them a key between two blocks costs no read, and nothing else changes.
+//! BoundsSection of blocks: with them a key between two blocks costs no read, and nothing else changes.
 
 use super::contract::check_everything;
-use super::paging::NotedFile;
-use super::sharing::cache_of;
-use super::{IDENTITY, home, new_fs, open_as, options, path, write};
-use crate::bounds::Bounds;
-use crate::testing::{Entry, SHAPES, Shape, entries, key_of};
+use super::paged_filters::NotedFile;
+use super::slots_and_cache::cache_of;
+use super::{EXPECTED, identity, new_fs, open_as, options, path, write};
+use crate::block_bounds::BoundsSection;
+use crate::testing::{SHAPES, Shape, TestEntry, entries, key_of};
 use crate::{
-    BlockBounds, IndexKind, Lookup, ReadPurpose, SectionKind, Table, TableHome, TableOptions, TableReading,
-    multi_get,
+    BlockBounds, IndexKind, Lookup, ReadPurpose, SectionKind, Table, TableIdentity, TableOptions,
+    TableReading, multi_get,
 };
 use esker_base::checksum::key_hash;
 use esker_base::{Error, SeqNo, Tag, ValueKind};
@@ -43,8 +43,8 @@ fn every_kind_answers_as_without() {
 }
 
 /// The numbers 0 to 9,999,000 in thousands, some thirty to a block.
-fn thousands() -> Vec<Entry> {
-    let entry = |number: u32| Entry {
+fn thousands() -> Vec<TestEntry> {
+    let entry = |number: u32| TestEntry {
         key: (1_000 * number).to_be_bytes().to_vec(),
         tag: Tag::new(SeqNo::ZERO, ValueKind::Put),
         value: vec![7; 100],
@@ -58,7 +58,7 @@ fn noted(options: TableOptions, cache_bytes: usize) -> (Arc<NotedFile>, Arc<Tabl
     let len = write(&fs, &thousands(), options).file_bytes;
     let file = NotedFile::over(fs.open(path(), OpenMode::Read).unwrap());
     let reading = TableReading { index };
-    let table = Table::open_for(Arc::clone(&file) as _, len, Some(IDENTITY), home(cache_bytes), reading);
+    let table = Table::open_for(Arc::clone(&file) as _, len, Some(EXPECTED), identity(cache_bytes), reading);
     let table = Arc::new(table.unwrap());
     (file, table)
 }
@@ -153,9 +153,9 @@ fn misses_are_counted_where_blocks_are_read() {
             let fs = new_fs();
             let len = write(&fs, &thousands(), bounded(index)).file_bytes;
             let cache = cache_of(cache, 64 << 20);
-            let home = TableHome::alone(Arc::clone(&cache)).unwrap();
+            let identity = TableIdentity::alone(Arc::clone(&cache)).unwrap();
             let file = fs.open(path(), OpenMode::Read).unwrap();
-            let table = Table::open_for(file, len, Some(IDENTITY), home, TableReading { index });
+            let table = Table::open_for(file, len, Some(EXPECTED), identity, TableReading { index });
             let table = Arc::new(table.unwrap());
             let loads = || (cache.stats()[BlockKind::Data].misses, cache.stats()[BlockKind::Data].inserts);
             let before = loads();
@@ -221,8 +221,8 @@ fn blocks_are_read_once() {
         let fs = new_fs();
         let len = write(&fs, &thousands(), bounded(IndexKind::STree)).file_bytes;
         let file = NotedFile::over(fs.open(path(), OpenMode::Read).unwrap());
-        let home = TableHome::alone(cache_of(kind, 8 << 20)).unwrap();
-        let table = Table::open(Arc::clone(&file) as _, len, IDENTITY, home).unwrap();
+        let identity = TableIdentity::alone(cache_of(kind, 8 << 20)).unwrap();
+        let table = Table::open(Arc::clone(&file) as _, len, EXPECTED, identity).unwrap();
         for round in 0..2 {
             file.clear();
             for entry in thousands() {
@@ -293,7 +293,7 @@ fn damaged_bounds_are_left_out_and_told() {
     };
     let file = fs.open(path(), OpenMode::ReadWrite).unwrap();
     file.write_at(&[0xa5], at.offset + at.len / 2).unwrap();
-    let table = Table::open(file, len, IDENTITY, home(0)).unwrap();
+    let table = Table::open(file, len, EXPECTED, identity(0)).unwrap();
     assert!(table.bounds.is_none() && table.index_damage().is_some_and(Error::is_corruption));
     for entry in thousands().iter().step_by(7) {
         assert!(table.get(&entry.key, key_hash(&entry.key), SeqNo::MAX).unwrap().is_some());
@@ -307,7 +307,7 @@ fn verification_compares_bounds_with_blocks() {
     let fs = new_fs();
     let len = write(&fs, &thousands(), bounded(IndexKind::STree)).file_bytes;
     let file = || fs.open(path(), OpenMode::Read).unwrap();
-    let mut table = Table::open(file(), len, IDENTITY, home(0)).unwrap();
+    let mut table = Table::open(file(), len, EXPECTED, identity(0)).unwrap();
     let section = table.sections().iter().find(|section| section.kind == SectionKind::BOUNDS).unwrap();
     let mut bytes = vec![0; section.len as usize];
     file().read_exact_at(&mut bytes, section.offset).unwrap();
@@ -315,7 +315,7 @@ fn verification_compares_bounds_with_blocks() {
     for (byte, wrong) in [(6 * 10 + 1, 0), (6 * 10 + 4, 0xff)] {
         let mut bytes = bytes.clone();
         bytes[byte] = wrong;
-        table.bounds = Some(Bounds::decode(&bytes, table.blocks() as u64).unwrap());
+        table.bounds = Some(BoundsSection::decode(&bytes, table.blocks() as u64).unwrap());
         let error = table.verify().unwrap_err();
         assert!(error.is_corruption() && error.to_string().contains("the bounds keep key"), "{error}");
     }

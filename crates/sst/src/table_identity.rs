@@ -2,7 +2,7 @@
 //!
 //! Blocks outlive the table that loaded them: they stay in the cache when the table is closed to give its
 //! descriptor, index and filter back. When it is opened again they must be found again, by the same number
-//! and soon by slots as before. So the number belongs to a [`TableHome`], and blocks know the home instead of
+//! and soon by slots as before. So the number belongs to a [`TableIdentity`], and blocks know the home instead of
 //! the slots; the home knows the slots of the table that is open, if one is. Invariants, beside those of
 //! [`crate::slots`]:
 //!
@@ -15,7 +15,7 @@
 //! * HM3. When no table is open the home holds no slots but those of HM4: closing gives their memory back
 //!   too, whatever is in the cache.
 //! * HM4. Before its table is opened for the first time, a home may hold slots of blocks that were put into
-//!   the cache when they were written ([`crate::heir`]). They are touched under the home's lock alone, so a
+//!   the cache when they were written ([`crate::cache_warming`]). They are touched under the home's lock alone, so a
 //!   block that leaves finds the slot that holds it (SL4), or its flag is seen to be gone before there is
 //!   one. The table takes them over when it is opened, before anybody can look into it.
 //!
@@ -23,7 +23,7 @@
 //! closes.
 
 use crate::block::BlockRef;
-use crate::part::{CachedPart, TableCache};
+use crate::cached_part::{CachedPart, TableCache};
 use crate::slots::{Slot, Slots};
 use crate::table::Table;
 use esker_base::{Error, Result};
@@ -81,48 +81,48 @@ impl OpenTables {
 
 /// What stays of a table while it is closed.
 #[derive(Debug)]
-pub struct TableHome {
+pub struct TableIdentity {
     number: TableNumber<CachedPart>,
     tables: Arc<OpenTables>,
-    slots: Mutex<HomeSlots>,
+    slots: Mutex<IdentitySlots>,
     /// Who wants to know how the filter does.
     watch: Option<Arc<FilterWatch>>,
 }
 
 /// The slots that a home knows.
 #[derive(Debug, Default)]
-struct HomeSlots {
+struct IdentitySlots {
     /// Of the table that is open.
     open: Option<Slots>,
     /// Of blocks of the table that is not opened yet, with their numbers, which ascend (HM4).
-    inherited: Vec<(u32, Slot<BlockRef>)>,
+    warm_slots: Vec<(u32, Slot<BlockRef>)>,
 }
 
-impl TableHome {
+impl TableIdentity {
     /// A home for one table file, counted among `tables` while it is open.
     ///
     /// # Errors
     /// [`Error::Full`] if four billion homes share the cache.
-    pub fn new(tables: &Arc<OpenTables>) -> Result<Arc<TableHome>> {
-        TableHome::watched(tables, None)
+    pub fn new(tables: &Arc<OpenTables>) -> Result<Arc<TableIdentity>> {
+        TableIdentity::watched(tables, None)
     }
 
-    /// As [`TableHome::new`], with somebody who counts what the table's filter answers.
+    /// As [`TableIdentity::new`], with somebody who counts what the table's filter answers.
     ///
     /// # Errors
-    /// As [`TableHome::new`].
-    pub fn watched(tables: &Arc<OpenTables>, watch: Option<Arc<FilterWatch>>) -> Result<Arc<TableHome>> {
+    /// As [`TableIdentity::new`].
+    pub fn watched(tables: &Arc<OpenTables>, watch: Option<Arc<FilterWatch>>) -> Result<Arc<TableIdentity>> {
         let number = tables.cache.number_table();
         let number = number.ok_or_else(|| Error::Full("the cache has a number for no more tables".into()))?;
-        Ok(Arc::new(TableHome { number, tables: Arc::clone(tables), slots: Mutex::default(), watch }))
+        Ok(Arc::new(TableIdentity { number, tables: Arc::clone(tables), slots: Mutex::default(), watch }))
     }
 
     /// A home for a table that stands alone.
     ///
     /// # Errors
-    /// As [`TableHome::new`].
-    pub fn alone(cache: Arc<TableCache>) -> Result<Arc<TableHome>> {
-        TableHome::new(&OpenTables::new(cache))
+    /// As [`TableIdentity::new`].
+    pub fn alone(cache: Arc<TableCache>) -> Result<Arc<TableIdentity>> {
+        TableIdentity::new(&OpenTables::new(cache))
     }
 
     pub(crate) fn reads(&self) -> Option<&ReadQueue> {
@@ -153,9 +153,9 @@ impl TableHome {
         self.tables.memory_bytes.fetch_add(table.memory_bytes() as u64, Ordering::Relaxed);
         self.number.expect_bytes(table.properties().uncompressed_bytes);
         let mut slots = self.slots.lock();
-        for (number, slot) in std::mem::take(&mut slots.inherited) {
+        for (number, slot) in std::mem::take(&mut slots.warm_slots) {
             if let Some(own) = table.slots.get(number as usize) {
-                own.take_over(slot);
+                own.take_from(slot);
             }
         }
         slots.open = Some(Arc::clone(&table.slots));
@@ -163,17 +163,17 @@ impl TableHome {
 
     /// Block `number` of the table to be was put into the cache a moment ago: its slot is filled, as that of
     /// a block that a reader loaded.
-    pub(crate) fn inherit(&self, block: &BlockRef, number: u32) {
+    pub(crate) fn add_warm_block(&self, block: &BlockRef, number: u32) {
         // The table may never be opened.
         self.number.expect_more_bytes(block.memory_bytes() as u64);
         if !self.cache().kind().has_shortcuts() {
             return;
         }
         let mut slots = self.slots.lock();
-        debug_assert!(slots.inherited.last().is_none_or(|(last, _)| *last < number), "HM4");
+        debug_assert!(slots.warm_slots.last().is_none_or(|(last, _)| *last < number), "HM4");
         let slot = Slot::new();
         slot.install(block, |block| block.is_resident());
-        slots.inherited.push((number, slot));
+        slots.warm_slots.push((number, slot));
     }
 
     /// A table that was opened goes (HM3).
@@ -191,8 +191,9 @@ impl TableHome {
         let slots = self.slots.lock();
         if let Some(slot) = slots.open.as_ref().and_then(|open| open.get(number)) {
             slot.remove(block);
-        } else if let Ok(at) = slots.inherited.binary_search_by_key(&number, |(number, _)| *number as usize) {
-            slots.inherited[at].1.remove(block);
+        } else if let Ok(at) = slots.warm_slots.binary_search_by_key(&number, |(number, _)| *number as usize)
+        {
+            slots.warm_slots[at].1.remove(block);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The end of a table file, read when it is opened: footer, section directory, and the sections that are
 //! needed.
 
+use crate::decode_error::DecodeError;
 use crate::filter_access::{FilterAccess, FilterDamage, PagedFilter};
-use crate::flaw::Flaw;
 use crate::footer::{DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind};
 use esker_base::{Error, Result, TableUid};
 use esker_env::{File, LongSlice};
@@ -13,7 +13,7 @@ const MIN_TAIL_BYTES: u64 = 16 << 10;
 const MAX_TAIL_BYTES: u64 = 4 << 20;
 
 /// The end of the file in memory.
-pub(crate) struct Tail {
+pub(crate) struct SectionReader {
     pub(crate) footer: Footer,
     pub(crate) sections: Vec<Section>,
     bytes: LongSlice<u8>,
@@ -21,7 +21,7 @@ pub(crate) struct Tail {
     start: u64,
 }
 
-impl Tail {
+impl SectionReader {
     /// Reads the end of a file of `file_bytes`, with all sections but those that are to be read when they are
     /// asked for. If the filter is among these (`without_filter`) so is what lies in front of it.
     pub(crate) fn read(
@@ -30,7 +30,7 @@ impl Tail {
         expected: Option<TableUid>,
         without_filter: bool,
         is_read_later: impl Fn(SectionKind) -> bool,
-    ) -> Result<Tail> {
+    ) -> Result<SectionReader> {
         if file_bytes < (FILE_HEADER_BYTES + FOOTER_BYTES) as u64 {
             let detail = format!("a table expected, {file_bytes} bytes found");
             return Err(Error::corruption(file.path(), 0, detail));
@@ -46,26 +46,26 @@ impl Tail {
             return Err(Error::corruption(file.path(), footer_at, "the footer is cut off"));
         };
         let footer =
-            Footer::decode(footer, file_bytes).map_err(|flaw| flaw.into_error(file.path(), footer_at))?;
+            Footer::decode(footer, file_bytes).map_err(|error| error.into_error(file.path(), footer_at))?;
         if let Some(uid) = expected.filter(|&uid| uid != footer.uid) {
             let detail = format!("table {:016x} expected, table {:016x} found", uid.get(), footer.uid.get());
             return Err(Error::corruption(file.path(), footer_at, detail));
         }
-        let mut tail = Tail { footer, sections: Vec::new(), bytes, start };
-        tail.reach(file, footer.directory_offset)?;
+        let mut reader = SectionReader { footer, sections: Vec::new(), bytes, start };
+        reader.reach(file, footer.directory_offset)?;
         let directory_bytes = u64::from(footer.directory_entries) * DIRECTORY_ENTRY_BYTES as u64;
-        tail.sections = footer
-            .sections(tail.range(footer.directory_offset, directory_bytes))
-            .map_err(|flaw| flaw.into_error(file.path(), footer.directory_offset))?;
-        let filter = tail.section(SectionKind::FILTER).filter(|_| without_filter);
-        let now = tail.sections.iter().filter(|section| match filter {
+        reader.sections = footer
+            .sections(reader.range(footer.directory_offset, directory_bytes))
+            .map_err(|error| error.into_error(file.path(), footer.directory_offset))?;
+        let filter = reader.section(SectionKind::FILTER).filter(|_| without_filter);
+        let now = reader.sections.iter().filter(|section| match filter {
             Some(filter) => section.offset > filter.offset,
             None => !is_read_later(section.kind),
         });
         if let Some(first) = now.map(|section| section.offset).min() {
-            tail.reach(file, first)?;
+            reader.reach(file, first)?;
         }
-        Ok(tail)
+        Ok(reader)
     }
 
     /// Has everything from `offset` on in memory.
@@ -99,7 +99,7 @@ impl Tail {
         if paged {
             return (FilterAccess::Paged(PagedFilter::new(at)), FilterDamage::new());
         }
-        match self.decode(file, at, |bytes| Filter::decode_lasting(bytes).map_err(Flaw::Damaged)) {
+        match self.decode(file, at, |bytes| Filter::decode_lasting(bytes).map_err(DecodeError::Damaged)) {
             Ok(filter) => (FilterAccess::Kept(filter), FilterDamage::new()),
             Err(error) => (FilterAccess::None, FilterDamage::from(error)),
         }
@@ -118,7 +118,7 @@ impl Tail {
         &self,
         file: &dyn File,
         section: Section,
-        decode: impl FnOnce(&[u8]) -> Result<T, Flaw>,
+        decode: impl FnOnce(&[u8]) -> Result<T, DecodeError>,
     ) -> Result<T> {
         // The footer was checked to place sections within the file.
         let read;
@@ -149,12 +149,12 @@ pub(crate) fn decode_section<T>(
     uid: TableUid,
     section: Section,
     bytes: &[u8],
-    decode: impl FnOnce(&[u8]) -> Result<T, Flaw>,
+    decode: impl FnOnce(&[u8]) -> Result<T, DecodeError>,
 ) -> Result<T> {
     section
         .verify(uid, bytes)
         .and_then(|()| decode(bytes))
-        .map_err(|flaw| flaw.into_error(file.path(), section.offset))
+        .map_err(|error| error.into_error(file.path(), section.offset))
 }
 
 /// Bytes of the file. The length is that of a part of it, which exists.

@@ -5,20 +5,20 @@ use std::path::Path;
 
 /// Why bytes of a table cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Flaw {
+pub(crate) enum DecodeError {
     /// They are not what was written.
     Damaged(String),
     /// A newer version wrote them.
     Unsupported(String),
 }
 
-impl Flaw {
+impl DecodeError {
     /// The error for the caller of the library.
     #[cold]
     pub(crate) fn into_error(self, file: &Path, offset: u64) -> Error {
         match self {
-            Flaw::Damaged(detail) => Error::corruption(file, offset, detail),
-            Flaw::Unsupported(detail) => {
+            DecodeError::Damaged(detail) => Error::corruption(file, offset, detail),
+            DecodeError::Unsupported(detail) => {
                 Error::Unsupported(format!("{} at byte {offset}: {detail}", file.display()).into())
             }
         }
@@ -27,12 +27,12 @@ impl Flaw {
 
 /// Damage, described.
 #[cold]
-pub(crate) fn damaged<T>(detail: impl Into<String>) -> Result<T, Flaw> {
-    Err(Flaw::Damaged(detail.into()))
+pub(crate) fn damaged<T>(detail: impl Into<String>) -> Result<T, DecodeError> {
+    Err(DecodeError::Damaged(detail.into()))
 }
 
 /// Something of a newer version, described.
 #[cold]
-pub(crate) fn unsupported<T>(detail: impl Into<String>) -> Result<T, Flaw> {
-    Err(Flaw::Unsupported(detail.into()))
+pub(crate) fn unsupported<T>(detail: impl Into<String>) -> Result<T, DecodeError> {
+    Err(DecodeError::Unsupported(detail.into()))
 }

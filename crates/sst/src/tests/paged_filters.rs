@@ -1,8 +1,8 @@
 //! Filters that are paged: when they are read, how often, and by whom.
 
-use super::{IDENTITY, new_fs, options, path, write};
-use crate::testing::{Entry, Shape, entries};
-use crate::{OpenTables, SectionKind, Table, TableCache, TableHome};
+use super::{EXPECTED, new_fs, options, path, write};
+use crate::testing::{Shape, TestEntry, entries};
+use crate::{OpenTables, SectionKind, Table, TableCache, TableIdentity};
 use esker_base::{Result, SeqNo, checksum::key_hash};
 use esker_cache::BlockKind;
 use esker_env::{File, FileOver, FileSystem, OpenMode, SeededRandom};
@@ -67,7 +67,7 @@ struct Paged {
     cache: Arc<TableCache>,
     file: Arc<NotedFile>,
     table: Table,
-    entries: Vec<Entry>,
+    entries: Vec<TestEntry>,
     filter: Range<u64>,
 }
 
@@ -79,8 +79,8 @@ impl Paged {
         let file = fs.open(path(), OpenMode::Read).unwrap();
         let file = NotedFile::over(file);
         let cache = Arc::new(TableCache::new(4 << 20));
-        let home = TableHome::new(&OpenTables::with_choices(Arc::clone(&cache), true, None)).unwrap();
-        let table = Table::open(Arc::clone(&file) as _, len, IDENTITY, home).unwrap();
+        let identity = TableIdentity::new(&OpenTables::with_choices(Arc::clone(&cache), true, None)).unwrap();
+        let table = Table::open(Arc::clone(&file) as _, len, EXPECTED, identity).unwrap();
         let section = table.sections().iter().find(|section| section.kind == SectionKind::FILTER);
         let section = section.unwrap();
         let filter = section.offset..section.offset + section.len;

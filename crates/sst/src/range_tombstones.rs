@@ -8,14 +8,14 @@
 //! An end of no bytes means that there is none. Each further number is less than the one before by its
 //! difference.
 
-use crate::flaw::{Flaw, damaged};
+use crate::decode_error::{DecodeError, damaged};
 use esker_base::SeqNo;
 use esker_base::coding::{Reader, put_prefixed, put_varint};
 use esker_base::limits::MAX_KEY_LEN;
 use esker_iter::{Fragment, RangeDeletes};
 
 /// A border behind the longest key is that key and one zero byte more.
-const MAX_BORDER_LEN: usize = MAX_KEY_LEN + 1;
+const MAX_BOUND_LEN: usize = MAX_KEY_LEN + 1;
 /// Bytes of the smallest fragment: two lengths, one count, one number.
 const MIN_FRAGMENT_BYTES: usize = 4;
 
@@ -41,12 +41,12 @@ pub fn encode(deletes: &RangeDeletes) -> Vec<u8> {
 /// # Errors
 /// What is wrong with the bytes, as a sentence.
 pub fn decode_bytes(section: &[u8]) -> Result<RangeDeletes, String> {
-    decode(section).map_err(|flaw| match flaw {
-        Flaw::Damaged(detail) | Flaw::Unsupported(detail) => detail,
+    decode(section).map_err(|error| match error {
+        DecodeError::Damaged(detail) | DecodeError::Unsupported(detail) => detail,
     })
 }
 
-pub(crate) fn decode(section: &[u8]) -> Result<RangeDeletes, Flaw> {
+pub(crate) fn decode(section: &[u8]) -> Result<RangeDeletes, DecodeError> {
     let mut reader = Reader::new(section);
     let Some(fragments) = read_fragments(&mut reader) else {
         return damaged(format!("the range deletes cannot be read behind byte {}", reader.position()));
@@ -54,7 +54,7 @@ pub(crate) fn decode(section: &[u8]) -> Result<RangeDeletes, Flaw> {
     if !reader.is_empty() {
         return damaged("bytes follow the last range delete");
     }
-    RangeDeletes::from_fragments(fragments).map_err(Flaw::Damaged)
+    RangeDeletes::from_fragments(fragments).map_err(DecodeError::Damaged)
 }
 
 fn read_fragments(reader: &mut Reader<'_>) -> Option<Vec<Fragment>> {
@@ -67,7 +67,7 @@ fn read_fragments(reader: &mut Reader<'_>) -> Option<Vec<Fragment>> {
         let start = read_border(reader)?;
         let end = Some(read_border(reader)?).filter(|end| !end.is_empty());
         // Neighbours share the border between them, in memory as well.
-        let shared = fragments.last().and_then(|last| last.end.clone()).filter(|border| **border == *start);
+        let shared = fragments.last().and_then(|last| last.end.clone()).filter(|bound| **bound == *start);
         let start = shared.unwrap_or_else(|| start.into());
         fragments.push(Fragment { start, end: end.map(Into::into), seqnos: read_seqnos(reader)? });
     }
@@ -75,7 +75,7 @@ fn read_fragments(reader: &mut Reader<'_>) -> Option<Vec<Fragment>> {
 }
 
 fn read_border<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
-    reader.prefixed().filter(|border| border.len() <= MAX_BORDER_LEN)
+    reader.prefixed().filter(|bound| bound.len() <= MAX_BOUND_LEN)
 }
 
 fn read_seqnos(reader: &mut Reader<'_>) -> Option<Box<[SeqNo]>> {

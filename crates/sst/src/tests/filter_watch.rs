@@ -1,9 +1,9 @@
 //! What is told of filters to whoever watches them.
 
-use super::{IDENTITY, KEYSPACE, UID, new_fs, options, path, write};
-use crate::testing::{Entry, Shape, entries, key_of};
+use super::{EXPECTED, KEYSPACE, UID, new_fs, options, path, write};
+use crate::testing::{Shape, TestEntry, entries, key_of};
 use crate::{
-    Lookup, OpenTables, Table, TableCache, TableHome, TableIdentity, TableOptions, TableWriter, multi_get,
+    ExpectedTable, Lookup, OpenTables, Table, TableCache, TableIdentity, TableOptions, TableWriter, multi_get,
 };
 use esker_base::checksum::key_hash;
 use esker_base::{SeqNo, Tag, ValueKind};
@@ -16,10 +16,10 @@ const LEVEL: u8 = 3;
 
 fn open(fs: &StrictFs, global_seqno: Option<SeqNo>) -> (Table, Arc<FilterWatch>) {
     let (watch, cache) = (Arc::new(FilterWatch::default()), Arc::new(TableCache::new(1 << 20)));
-    let home = TableHome::watched(&OpenTables::new(cache), Some(Arc::clone(&watch))).unwrap();
+    let identity = TableIdentity::watched(&OpenTables::new(cache), Some(Arc::clone(&watch))).unwrap();
     let len = fs.file_len(path()).unwrap().unwrap();
-    let identity = TableIdentity { global_seqno, ..IDENTITY };
-    (Table::open(fs.open(path(), OpenMode::Read).unwrap(), len, identity, home).unwrap(), watch)
+    let expected = ExpectedTable { global_seqno, ..EXPECTED };
+    (Table::open(fs.open(path(), OpenMode::Read).unwrap(), len, expected, identity).unwrap(), watch)
 }
 
 fn look_up(table: &Table, key: &[u8], seqno: SeqNo) -> bool {
@@ -28,12 +28,12 @@ fn look_up(table: &Table, key: &[u8], seqno: SeqNo) -> bool {
 }
 
 /// Many versions of few keys, spread over blocks, the oldest with sequence number 20.
-fn versions() -> Vec<Entry> {
+fn versions() -> Vec<TestEntry> {
     let mut all = Vec::new();
     for number in 0..2_000u64 {
         for seqno in (20..20 + number % 30).rev() {
             let tag = Tag::new(SeqNo::new(seqno), ValueKind::Put);
-            all.push(Entry { key: number.to_be_bytes().to_vec(), tag, value: vec![1; 40] });
+            all.push(TestEntry { key: number.to_be_bytes().to_vec(), tag, value: vec![1; 40] });
         }
     }
     all

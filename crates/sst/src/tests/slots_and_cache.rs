@@ -1,8 +1,8 @@
 //! Tables, slots and cache together: what is shared by threads stays right and within the budget.
 
-use super::{IDENTITY, new_fs, options, path, write};
-use crate::testing::{Entry, Shape, entries};
-use crate::{OpenTables, ReadPurpose, Table, TableCache, TableHome, TableOptions};
+use super::{EXPECTED, new_fs, options, path, write};
+use crate::testing::{Shape, TestEntry, entries};
+use crate::{OpenTables, ReadPurpose, Table, TableCache, TableIdentity, TableOptions};
 use esker_base::SeqNo;
 use esker_base::checksum::key_hash;
 use esker_cache::{BlockKind, CacheKind};
@@ -12,27 +12,27 @@ use esker_iter::Cursor;
 use std::sync::Arc;
 
 /// A file with a table of a hundred blocks and more.
-fn file() -> (StrictFs, Vec<Entry>) {
+fn file() -> (StrictFs, Vec<TestEntry>) {
     let entries = entries(Shape::Random, 3_000, 0, &SeededRandom::new(1));
     let fs = new_fs();
     write(&fs, &entries, TableOptions { block_size_bytes: 1_000, ..options() });
     (fs, entries)
 }
 
-fn open(fs: &StrictFs, home: &Arc<TableHome>) -> Arc<Table> {
+fn open(fs: &StrictFs, identity: &Arc<TableIdentity>) -> Arc<Table> {
     let len = fs.file_len(path()).unwrap().unwrap();
     let file = fs.open(path(), OpenMode::Read).unwrap();
-    Arc::new(Table::open(file, len, IDENTITY, Arc::clone(home)).unwrap())
+    Arc::new(Table::open(file, len, EXPECTED, Arc::clone(identity)).unwrap())
 }
 
-fn tables(cache: &Arc<TableCache>) -> (Vec<Arc<Table>>, Vec<Entry>) {
+fn tables(cache: &Arc<TableCache>) -> (Vec<Arc<Table>>, Vec<TestEntry>) {
     let (fs, entries) = file();
     // Two homes of the same file are two tables to the cache.
-    let open = || open(&fs, &TableHome::alone(Arc::clone(cache)).unwrap());
+    let open = || open(&fs, &TableIdentity::alone(Arc::clone(cache)).unwrap());
     (vec![open(), open()], entries)
 }
 
-fn get(table: &Table, entry: &Entry) {
+fn get(table: &Table, entry: &TestEntry) {
     let hit = table.get(&entry.key, key_hash(&entry.key), SeqNo::MAX).unwrap();
     assert_eq!(hit.map(|hit| hit.value.to_vec()).as_ref(), Some(&entry.value));
 }
@@ -98,7 +98,7 @@ fn who_waits_at_the_door_has_no_slot_until_it_is_found() {
     let (tables, entries) = tables(&cache);
     entries.iter().for_each(|entry| get(&tables[1], entry));
     assert!(cache.stats().turned_away > 0, "the cache is full");
-    let step = |entry: &Entry| {
+    let step = |entry: &TestEntry| {
         get(&tables[0], entry);
         (full_slots(&tables[..1]), cache.stats()[BlockKind::Data].misses)
     };
@@ -182,8 +182,8 @@ fn a_home_outlives_its_table() {
     let cache = Arc::new(TableCache::new(1 << 20));
     let (fs, entries) = file();
     let open_tables = OpenTables::new(Arc::clone(&cache));
-    let home = TableHome::new(&open_tables).unwrap();
-    let table = open(&fs, &home);
+    let identity = TableIdentity::new(&open_tables).unwrap();
+    let table = open(&fs, &identity);
     assert_eq!((open_tables.count(), open_tables.memory_bytes()), (1, table.memory_bytes() as u64));
     entries.iter().for_each(|entry| get(&table, entry));
     let (blocks, loads) = (cache.stats().entries, cache.stats()[BlockKind::Data].misses);
@@ -194,7 +194,7 @@ fn a_home_outlives_its_table() {
     assert_eq!(slots.strong_count(), 0, "HM3: the blocks in the cache keep no slots");
     assert_eq!((cache.stats().entries, cache.has_departed()), (blocks, false));
 
-    let tables = [open(&fs, &home)];
+    let tables = [open(&fs, &identity)];
     assert_eq!((tables[0].number, full_slots(&tables)), (number, 0));
     entries.iter().for_each(|entry| get(&tables[0], entry));
     assert_eq!(cache.stats()[BlockKind::Data].misses, loads, "nothing is read again");
@@ -207,12 +207,12 @@ fn a_home_outlives_its_table() {
     // What leaves while nothing is open has no slot to leave.
     drop(tables);
     cache.set_capacity_bytes(0);
-    let tables = [open(&fs, &home)];
+    let tables = [open(&fs, &identity)];
     get(&tables[0], &entries[1]);
     assert_eq!(full_slots(&tables), 0);
 
     // HM1: the number is free when neither home nor table is left.
-    drop(home);
+    drop(identity);
     assert!(!cache.has_departed());
     drop(tables);
     assert!(cache.has_departed());
@@ -223,11 +223,11 @@ fn a_home_outlives_its_table() {
 fn threads_read_while_tables_are_closed_and_opened() {
     let cache = Arc::new(TableCache::new(60_000));
     let (fs, entries) = file();
-    let home = TableHome::alone(Arc::clone(&cache)).unwrap();
-    let current = parking_lot::Mutex::new(Some(open(&fs, &home)));
+    let identity = TableIdentity::alone(Arc::clone(&cache)).unwrap();
+    let current = parking_lot::Mutex::new(Some(open(&fs, &identity)));
     std::thread::scope(|scope| {
         for seed in 0..3 {
-            let (fs, home, current, entries, cache) = (&fs, &home, &current, &entries, &cache);
+            let (fs, identity, current, entries, cache) = (&fs, &identity, &current, &entries, &cache);
             scope.spawn(move || {
                 let random = SeededRandom::new(seed);
                 for round in 0..3_000u64 {
@@ -241,7 +241,7 @@ fn threads_read_while_tables_are_closed_and_opened() {
                         // Closed as an engine closes it: who still has it goes on, and it is shared as long
                         // as it lives (HM2).
                         let closed = current.take().as_ref().map(Arc::downgrade).unwrap();
-                        *current = Some(closed.upgrade().unwrap_or_else(|| open(fs, home)));
+                        *current = Some(closed.upgrade().unwrap_or_else(|| open(fs, identity)));
                         cache.set_capacity_bytes([60_000, 5_000, 30_000][random.below(3) as usize]);
                     }
                 }
@@ -255,7 +255,7 @@ fn threads_read_while_tables_are_closed_and_opened() {
 }
 
 /// Tables whose filters are paged, in a cache of a kind.
-fn with_paged_filters(cache: &Arc<TableCache>) -> (StrictFs, Arc<OpenTables>, Vec<Entry>) {
+fn with_paged_filters(cache: &Arc<TableCache>) -> (StrictFs, Arc<OpenTables>, Vec<TestEntry>) {
     let (fs, entries) = file();
     (fs, OpenTables::with_choices(Arc::clone(cache), true, None), entries)
 }
@@ -267,9 +267,9 @@ fn paged_filters_come_and_go() {
     for kind in CacheKind::ALL {
         let cache = cache_of(kind, 1 << 20);
         let (fs, open_tables, entries) = with_paged_filters(&cache);
-        let kept = open(&fs, &TableHome::alone(Arc::clone(&cache)).unwrap());
-        let home = TableHome::new(&open_tables).unwrap();
-        let table = open(&fs, &home);
+        let kept = open(&fs, &TableIdentity::alone(Arc::clone(&cache)).unwrap());
+        let identity = TableIdentity::new(&open_tables).unwrap();
+        let table = open(&fs, &identity);
         let filter_bytes = kept.filter().unwrap().memory_bytes();
         assert!(table.filter().is_none() && table.filter_damage().is_none());
         assert_eq!(table.memory_bytes(), kept.memory_bytes() - filter_bytes, "{kind}");
@@ -291,11 +291,11 @@ fn paged_filters_come_and_go() {
 
         // Closed and opened again the table finds it in the cache.
         drop(table);
-        let table = open(&fs, &home);
+        let table = open(&fs, &identity);
         assert_eq!(refused(&table), refused(&kept));
         assert_eq!((of_filters().inserts, cache.stats().duplicate_loads), (2, 0));
         table.verify().unwrap();
-        drop((table, home));
+        drop((table, identity));
         assert_eq!(cache.remove_departed(), 1);
         assert_eq!(of_filters().resident_bytes, 0);
     }
@@ -307,7 +307,7 @@ fn threads_share_paged_filters() {
     for kind in CacheKind::ALL {
         let cache = cache_of(kind, 100_000);
         let (fs, open_tables, entries) = with_paged_filters(&cache);
-        let tables = [(), ()].map(|()| open(&fs, &TableHome::new(&open_tables).unwrap()));
+        let tables = [(), ()].map(|()| open(&fs, &TableIdentity::new(&open_tables).unwrap()));
         std::thread::scope(|scope| {
             for seed in 0..3 {
                 let (tables, entries, cache) = (&tables, &entries, &cache);
@@ -338,13 +338,13 @@ fn an_approach_finds_what_it_came_to_though_the_block_left_meanwhile() {
     for entry in entries.iter().step_by(41) {
         let hash = key_hash(&entry.key);
         get(&tables[0], entry);
-        let approach = tables[0].approach(&entry.key, SeqNo::MAX).expect("a tree tells the block");
+        let begin_lookup = tables[0].begin_lookup(&entry.key, SeqNo::MAX).expect("a tree tells the block");
         cache.set_capacity_bytes(0);
         assert_eq!(full_slots(&tables), 0, "the block is gone");
         cache.set_capacity_bytes(60_000);
         // Another table's block may lie where it lay.
         get(&tables[1], entry);
-        let hit = approach.get(&entry.key, hash).unwrap();
+        let hit = begin_lookup.get(&entry.key, hash).unwrap();
         assert_eq!(hit.map(|hit| hit.value.to_vec()).as_ref(), Some(&entry.value));
     }
     assert_within_budget(&cache, &tables);

@@ -1,10 +1,12 @@
 //! What jobs take from the cache and what from files (HO12), and what they are asked for it.
 
-use super::heirs::{Tables, load, table_path};
-use super::reading::OnDisk;
-use super::{IDENTITY, options, path};
-use crate::testing::{Entry, Shape, entries};
-use crate::{InputReading, OpenTables, Pace, ReadPurpose, Table, TableCursor, TableHome, TableOptions};
+use super::cache_warming::{Tables, load, table_path};
+use super::read_modes::OnDisk;
+use super::{EXPECTED, options, path};
+use crate::testing::{Shape, TestEntry, entries};
+use crate::{
+    InputReading, JobControl, OpenTables, ReadPurpose, Table, TableCursor, TableIdentity, TableOptions,
+};
 use esker_base::{Error, Result};
 use esker_cache::{Admission, BlockCache, CacheKind};
 use esker_codec::Codec;
@@ -17,40 +19,41 @@ use std::thread::ThreadId;
 
 /// Counts what it is asked for.
 #[derive(Debug, Default)]
-struct Counted(AtomicU64);
+struct CountedReads(AtomicU64);
 
-impl Counted {
+impl CountedReads {
     fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Pace for Counted {
+impl JobControl for CountedReads {
     fn before_read(&self, bytes: u64) -> Result<()> {
         self.0.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 
-    fn look(&self) -> Result<()> {
+    fn check_cancelled(&self) -> Result<()> {
         Ok(())
     }
 }
 
 /// A cursor of a job, and who counts what that is asked for.
-fn job(table: &Arc<Table>) -> (TableCursor, Arc<Counted>) {
-    let pace = Arc::new(Counted::default());
-    let reading = InputReading { pace: Arc::clone(&pace) as Arc<dyn Pace>, warmth: Arc::default() };
-    (table.job_cursor(reading), pace)
+fn job(table: &Arc<Table>) -> (TableCursor, Arc<CountedReads>) {
+    let control = Arc::new(CountedReads::default());
+    let reading =
+        InputReading { control: Arc::clone(&control) as Arc<dyn JobControl>, residency: Arc::default() };
+    (table.job_cursor(reading), control)
 }
 
-fn check(cursor: &TableCursor, entry: &Entry) {
+fn check(cursor: &TableCursor, entry: &TestEntry) {
     assert!(cursor.is_valid());
     let expected = (&entry.key[..], entry.tag, &entry.value[..]);
     assert_eq!((cursor.key(), cursor.tag(), cursor.value()), expected);
 }
 
 /// Walks over all entries, which are these.
-fn walk(cursor: &mut TableCursor, entries: &[Entry], mut between: impl FnMut(&TableCursor)) {
+fn walk(cursor: &mut TableCursor, entries: &[TestEntry], mut between: impl FnMut(&TableCursor)) {
     cursor.seek_to_first().unwrap();
     for entry in entries {
         check(cursor, entry);
@@ -84,12 +87,12 @@ fn a_job_takes_what_is_resident_from_the_cache() {
             file.write_at(&vec![0xa5; (place.end - place.start) as usize], place.start).unwrap();
         }
         let before = tables.open.cache().stats();
-        let (mut cursor, pace) = job(&input);
+        let (mut cursor, control) = job(&input);
         walk(&mut cursor, &sample, |_| ());
         drop(cursor);
         assert_eq!(tables.open.cache().stats(), before);
         // Each block counts once, wherever it came from.
-        assert_eq!(pace.bytes(), data_bytes(&input, 0..input.blocks()));
+        assert_eq!(control.bytes(), data_bytes(&input, 0..input.blocks()));
         // Who is no job takes everything from the file.
         let mut cursor = input.cursor(ReadPurpose::Compaction);
         let mut walked = cursor.seek_to_first();
@@ -116,10 +119,10 @@ fn blocks_of_mapped_files_count_once() {
         for step in [1, 3, usize::MAX] {
             let table = disk.open(OpenMode::ReadMapped, 64 << 20, None).unwrap();
             load(&table, (0..table.blocks()).step_by(step), Admission::Point);
-            let (mut cursor, pace) = job(&table);
+            let (mut cursor, control) = job(&table);
             walk(&mut cursor, &sample, |_| ());
             assert_eq!(
-                pace.bytes(),
+                control.bytes(),
                 data_bytes(&table, 0..table.blocks()),
                 "{codec}, one in {step} resident"
             );
@@ -129,14 +132,14 @@ fn blocks_of_mapped_files_count_once() {
 
 /// A file that counts bytes that are read, by this thread and by others.
 #[derive(Debug)]
-struct Watched {
+struct ObservedFile {
     file: Arc<dyn File>,
     by: ThreadId,
     own_reads: AtomicU64,
     bytes: AtomicU64,
 }
 
-impl FileOver for Watched {
+impl FileOver for ObservedFile {
     fn below(&self) -> &dyn File {
         &*self.file
     }
@@ -152,21 +155,21 @@ impl FileOver for Watched {
 }
 
 /// A table whose reads overlap by threads, and its file.
-fn watched(entries: &[Entry]) -> (Arc<Table>, Arc<Watched>) {
+fn watched(entries: &[TestEntry]) -> (Arc<Table>, Arc<ObservedFile>) {
     let fs = super::new_fs();
     super::write(&fs, entries, options());
     let len = fs.file_len(path()).unwrap().unwrap();
     let file = fs.open(path(), OpenMode::Read).unwrap();
     let by = std::thread::current().id();
-    let file = Arc::new(Watched { file, by, own_reads: AtomicU64::new(0), bytes: AtomicU64::new(0) });
+    let file = Arc::new(ObservedFile { file, by, own_reads: AtomicU64::new(0), bytes: AtomicU64::new(0) });
     let queue = ReadQueue::new(AsyncReads::Threads, &Env::real()).unwrap();
     let cache = Arc::new(BlockCache::new(256 << 20));
-    let home = TableHome::new(&OpenTables::with_choices(cache, false, queue)).unwrap();
-    let table = Table::open(Arc::clone(&file) as Arc<dyn File>, len, IDENTITY, home).unwrap();
+    let identity = TableIdentity::new(&OpenTables::with_choices(cache, false, queue)).unwrap();
+    let table = Table::open(Arc::clone(&file) as Arc<dyn File>, len, EXPECTED, identity).unwrap();
     (Arc::new(table), file)
 }
 
-fn large_sample() -> Vec<Entry> {
+fn large_sample() -> Vec<TestEntry> {
     let mut sample = entries(Shape::Random, 16_000, 0, &SeededRandom::new(1));
     sample.iter_mut().filter(|entry| !entry.value.is_empty()).for_each(|entry| entry.value = vec![3; 100]);
     sample
@@ -186,7 +189,7 @@ fn a_window_under_way_serves_though_some_of_it_became_resident() {
     for choose in chosen {
         let (table, file) = watched(&sample);
         let opened = file.bytes.load(Ordering::Relaxed);
-        let (mut cursor, pace) = job(&table);
+        let (mut cursor, control) = job(&table);
         let (mut seen, mut by_reader, mut windows) = (0, 0, 0);
         walk(&mut cursor, &sample, |cursor| {
             let Some(window) = cursor.under_way().filter(|window| window.start != seen) else { return };
@@ -198,7 +201,7 @@ fn a_window_under_way_serves_though_some_of_it_became_resident() {
         });
         assert!(windows > 2, "{windows}");
         let all = data_bytes(&table, 0..table.blocks());
-        assert_eq!(pace.bytes(), all);
+        assert_eq!(control.bytes(), all);
         // A window that nobody had to wait for may still be under way, and counts less then.
         assert!(file.bytes.load(Ordering::Relaxed) - opened <= all + by_reader);
     }
@@ -214,9 +217,9 @@ fn reads_overlap_between_blocks_that_are_resident() {
         let random = SeededRandom::new(part);
         load(&table, (0..table.blocks()).filter(|_| random.below(100) < part), Admission::Point);
         file.own_reads.store(0, Ordering::Relaxed);
-        let (mut cursor, pace) = job(&table);
+        let (mut cursor, control) = job(&table);
         walk(&mut cursor, &sample, |_| ());
-        assert_eq!(pace.bytes(), data_bytes(&table, 0..table.blocks()));
+        assert_eq!(control.bytes(), data_bytes(&table, 0..table.blocks()));
         let waited = file.own_reads.load(Ordering::Relaxed);
         assert!((1..=most).contains(&waited), "{waited} reads were waited for, {part} % of blocks resident");
     }

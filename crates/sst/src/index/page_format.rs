@@ -3,7 +3,7 @@
 //! Source: the static B-tree that the CSC443 project stores behind each table's data and reads through its
 //! buffer pool. A *page* is a block (`docs/format/table.md`) with the flag of index pages: its entries are
 //! separators, their tags tell versions of one key apart, and their values tell which child they bound from
-//! below, a block at the lowest level and a page above. Pages follow each other level by level, the root
+//! below, a block at the lowest level and a page above. PagesEncoder follow each other level by level, the root
 //! last, and a trailer of fixed length says where the root is.
 //!
 //! ```text
@@ -19,13 +19,13 @@
 //!
 //! Cost: a search of a page, through the cache, for each level: about 150 entries to a page of 4 KiB, so two
 //! levels for a table of 64 MiB, three for one of 10 GiB. Nothing is in memory for as long as nobody asks;
-//! what is asked for often stays in the cache like any block. [`super::paged`] searches them.
+//! what is asked for often stays in the cache like any block. [`super::page_search`] searches them.
 
 use super::section::DecodedIndex;
 use crate::block::header::{FLAG_INDEX_PAGE, FLAGS_AT, placed_checksum};
 use crate::block::staged::{LayoutOptions, Staged};
 use crate::block::{self, BlockLayout, Compression, Scratch};
-use crate::flaw::{Flaw, damaged};
+use crate::decode_error::{DecodeError, damaged};
 use esker_base::coding::{Reader, put_varint};
 use esker_base::key::common_prefix_len;
 use esker_base::{Result, TableUid, Tag};
@@ -37,13 +37,13 @@ const PAGE_BYTES: usize = 4096;
 /// Bytes behind the pages.
 pub(crate) const TRAILER_BYTES: usize = 40;
 /// More levels than pages of two entries can have.
-const MOST_LEVELS: u8 = 33;
+const MAX_LEVELS: u8 = 33;
 /// Blocks that are put into pages between two looks: some milliseconds.
-const BLOCKS_PER_LOOK: usize = 1 << 14;
+const BLOCKS_PER_CHECK: usize = 1 << 14;
 
 /// Where a page lies, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PageAt {
+pub(crate) struct PageLocation {
     pub(crate) number: u32,
     pub(crate) start: u64,
     pub(crate) span: u32,
@@ -83,7 +83,7 @@ impl Child {
 /// The end of the section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trailer {
-    pub(crate) root: PageAt,
+    pub(crate) root: PageLocation,
     pub(crate) pages: u32,
     pub(crate) blocks: u32,
     pub(crate) levels: u8,
@@ -112,7 +112,7 @@ impl Trailer {
         uid: TableUid,
         section: &Range<u64>,
         blocks: u64,
-    ) -> Result<Trailer, Flaw> {
+    ) -> Result<Trailer, DecodeError> {
         let offset = section.end - TRAILER_BYTES as u64;
         let mut reader = Reader::new(bytes);
         let numbers = (reader.u64(), reader.u32(), reader.u32(), reader.u32(), reader.u32());
@@ -129,11 +129,11 @@ impl Trailer {
                 "index pages: checksum {stored:016x} expected, {computed:016x} computed"
             ));
         }
-        let root = PageAt { number, start, span };
+        let root = PageLocation { number, start, span };
         let trailer = Trailer { root, pages, blocks: found, levels, continues: continues != 0 };
         let numbers_fit = u64::from(found) == blocks && found.checked_add(pages).is_some();
         if !numbers_fit
-            || !(1..=MOST_LEVELS).contains(&levels)
+            || !(1..=MAX_LEVELS).contains(&levels)
             || !trailer.holds(root, &(section.start..offset))
         {
             return damaged(format!("index pages of {blocks} blocks cannot be {trailer:?}"));
@@ -142,7 +142,7 @@ impl Trailer {
     }
 
     /// Whether a page can be where it is said to be.
-    pub(crate) fn holds(&self, page: PageAt, pages: &Range<u64>) -> bool {
+    pub(crate) fn holds(&self, page: PageLocation, pages: &Range<u64>) -> bool {
         let end = page.start.checked_add(u64::from(page.span));
         page.number >= self.blocks
             && page.number - self.blocks < self.pages
@@ -151,8 +151,8 @@ impl Trailer {
     }
 }
 
-/// Pages being written.
-struct Pages {
+/// PagesEncoder being written.
+struct PagesEncoder {
     uid: TableUid,
     /// Where `out` starts in the file.
     offset: u64,
@@ -167,7 +167,7 @@ struct Pages {
     pages: u32,
 }
 
-impl Pages {
+impl PagesEncoder {
     fn add(&mut self, separator: &[u8], tag: Tag, child: &Child) {
         let mut value = Vec::with_capacity(24);
         child.encode(&mut value);
@@ -202,7 +202,7 @@ impl Pages {
 }
 
 /// The section for an index, to lie at `offset`. `None` if there are no blocks, or too many to number the
-/// pages behind them. Asks `look` after each [`BLOCKS_PER_LOOK`].
+/// pages behind them. Asks `look` after each [`BLOCKS_PER_CHECK`].
 ///
 /// # Errors
 /// Those of `look`.
@@ -210,12 +210,12 @@ pub(crate) fn encode(
     index: &DecodedIndex,
     uid: TableUid,
     offset: u64,
-    look: &dyn Fn() -> Result<()>,
+    check_cancelled: &dyn Fn() -> Result<()>,
 ) -> Result<Option<Vec<u8>>> {
     let blocks = u32::try_from(index.separators.len()).ok().filter(|&blocks| blocks > 0);
     // There are fewer pages than blocks, and one more if there is one block.
     let Some(blocks) = blocks.filter(|blocks| blocks.checked_mul(2).is_some()) else { return Ok(None) };
-    let mut pages = Pages {
+    let mut pages = PagesEncoder {
         uid,
         offset,
         blocks,
@@ -228,8 +228,8 @@ pub(crate) fn encode(
     };
     let mut continuations = index.continuations.iter().peekable();
     for block in 0..index.separators.len() {
-        if block.is_multiple_of(BLOCKS_PER_LOOK) {
-            look()?;
+        if block.is_multiple_of(BLOCKS_PER_CHECK) {
+            check_cancelled()?;
         }
         let continued = continuations.next_if(|continuation| continuation.block as usize == block);
         let tag = continued.map_or(Tag::NEWEST, |continuation| continuation.tag);
@@ -255,6 +255,10 @@ pub(crate) fn encode(
 }
 
 /// The page that a child is; `None` if it is a block.
-fn place_of(child: &Child) -> Option<PageAt> {
-    Some(PageAt { number: child.page? as u32, start: child.start, span: u32::try_from(child.span).ok()? })
+fn place_of(child: &Child) -> Option<PageLocation> {
+    Some(PageLocation {
+        number: child.page? as u32,
+        start: child.start,
+        span: u32::try_from(child.span).ok()?,
+    })
 }

@@ -30,7 +30,7 @@ pub(crate) const LANE_BYTES: usize = 64;
 
 /// The instructions that lookups use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Isa {
+pub(crate) enum InstructionSet {
     /// Plain code for every machine.
     Portable,
     /// x86-64 with AVX2 and the bit manipulation sets.
@@ -39,10 +39,10 @@ pub(crate) enum Isa {
     Avx512,
 }
 
-impl Isa {
+impl InstructionSet {
     /// The best of this machine. Cheap: the standard library remembers what it found.
     #[inline]
-    pub(crate) fn detect() -> Isa {
+    pub(crate) fn detect() -> InstructionSet {
         #[cfg(target_arch = "x86_64")]
         {
             let bits = is_x86_feature_detected!("bmi1")
@@ -54,20 +54,20 @@ impl Isa {
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512vl")
             {
-                return Isa::Avx512;
+                return InstructionSet::Avx512;
             }
             if bits && is_x86_feature_detected!("avx2") {
-                return Isa::Avx2;
+                return InstructionSet::Avx2;
             }
         }
-        Isa::Portable
+        InstructionSet::Portable
     }
 
     /// Whether this machine can execute it.
     #[cfg(test)]
     pub(crate) fn is_available(self) -> bool {
-        match (self, Isa::detect()) {
-            (Isa::Portable, _) | (_, Isa::Avx512) => true,
+        match (self, InstructionSet::detect()) {
+            (InstructionSet::Portable, _) | (_, InstructionSet::Avx512) => true,
             (wanted, best) => wanted == best,
         }
     }
@@ -101,28 +101,28 @@ macro_rules! with_kernel {
         #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,bmi1,bmi2,popcnt,lzcnt")]
         #[allow(clippy::too_many_arguments, reason = "the arguments are those of the function behind it")]
         unsafe fn on_avx512($($name: $type),*) -> $output {
-            type $kernel = $crate::isa::Avx512;
+            type $kernel = $crate::simd::Avx512;
             $body
         }
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
         #[allow(clippy::too_many_arguments, reason = "the arguments are those of the function behind it")]
         unsafe fn on_avx2($($name: $type),*) -> $output {
-            type $kernel = $crate::isa::Avx2;
+            type $kernel = $crate::simd::Avx2;
             $body
         }
         #[allow(clippy::too_many_arguments, reason = "the arguments are those of the function behind it")]
         fn on_any($($name: $type),*) -> $output {
-            type $kernel = $crate::isa::Portable;
+            type $kernel = $crate::simd::Portable;
             $body
         }
         match $isa {
-            // SAFETY: an `Isa` comes from `Isa::detect`, or from tests that asked `Isa::is_available`.
+            // SAFETY: an `InstructionSet` comes from `InstructionSet::detect`, or from tests that asked `InstructionSet::is_available`.
             #[cfg(target_arch = "x86_64")]
-            $crate::isa::Isa::Avx512 => unsafe { on_avx512($($argument),*) },
+            $crate::simd::InstructionSet::Avx512 => unsafe { on_avx512($($argument),*) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            $crate::isa::Isa::Avx2 => unsafe { on_avx2($($argument),*) },
+            $crate::simd::InstructionSet::Avx2 => unsafe { on_avx2($($argument),*) },
             _ => on_any($($argument),*),
         }
     }};
@@ -181,11 +181,11 @@ mod tests {
     fn kernels_agree_with_counting() {
         check::<Portable>(1);
         #[cfg(target_arch = "x86_64")]
-        if Isa::Avx2.is_available() {
+        if InstructionSet::Avx2.is_available() {
             check::<Avx2>(2);
         }
         #[cfg(target_arch = "x86_64")]
-        if Isa::Avx512.is_available() {
+        if InstructionSet::Avx512.is_available() {
             check::<Avx512>(3);
         }
     }

@@ -1,6 +1,6 @@
 //! A value found in a table.
 
-use crate::block::{BlockRef, Found};
+use crate::block::{BlockRef, FoundEntry};
 use esker_base::Tag;
 use esker_env::File;
 use std::ops::Deref;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// A value that lies in a block and keeps it in memory; derefs to its bytes.
 #[derive(Clone)]
 pub struct PinnedValue {
-    keeper: Keeper,
+    owner: ValueOwner,
     /// In the block's memory, or in the file.
     start: u64,
     len: u32,
@@ -17,7 +17,7 @@ pub struct PinnedValue {
 
 /// What keeps the bytes in memory.
 #[derive(Clone)]
-enum Keeper {
+enum ValueOwner {
     Block(BlockRef),
     /// A file that is mapped.
     File(Arc<dyn File>),
@@ -25,13 +25,13 @@ enum Keeper {
 
 impl PinnedValue {
     #[inline(always)]
-    pub(crate) fn new(block: BlockRef, found: Found) -> PinnedValue {
-        PinnedValue { keeper: Keeper::Block(block), start: u64::from(found.start), len: found.len }
+    pub(crate) fn new(block: BlockRef, found: FoundEntry) -> PinnedValue {
+        PinnedValue { owner: ValueOwner::Block(block), start: u64::from(found.start), len: found.len }
     }
 
     /// A value in a mapped file.
     pub(crate) fn mapped(file: Arc<dyn File>, start: u64, len: u32) -> PinnedValue {
-        PinnedValue { keeper: Keeper::File(file), start, len }
+        PinnedValue { owner: ValueOwner::File(file), start, len }
     }
 
     /// The value without its first `count` bytes, or an empty one if it has fewer.
@@ -46,9 +46,9 @@ impl PinnedValue {
 
     /// Bytes of memory that this value keeps from being freed; none if it lies in the kernel's cache.
     pub fn pinned_bytes(&self) -> usize {
-        match &self.keeper {
-            Keeper::Block(block) => block.memory_bytes(),
-            Keeper::File(_) => 0,
+        match &self.owner {
+            ValueOwner::Block(block) => block.memory_bytes(),
+            ValueOwner::File(_) => 0,
         }
     }
 }
@@ -60,10 +60,10 @@ impl Deref for PinnedValue {
     fn deref(&self) -> &[u8] {
         let start = self.start as usize;
         let range = start..start + self.len as usize;
-        match &self.keeper {
-            Keeper::Block(block) => block.contents().slice(range),
+        match &self.owner {
+            ValueOwner::Block(block) => block.contents().slice(range),
             // Checked when the value was found, and a mapped file stays so.
-            Keeper::File(file) => file.mapped().and_then(|bytes| bytes.get(range)).unwrap_or_default(),
+            ValueOwner::File(file) => file.mapped().and_then(|bytes| bytes.get(range)).unwrap_or_default(),
         }
     }
 }
