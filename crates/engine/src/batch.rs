@@ -1,6 +1,7 @@
 //! Write batches: operations that become visible and durable together.
 
-use crate::handle::{HalfOpen, KeyRange, Keyspace};
+use crate::handle::Keyspace;
+use crate::read::{HalfOpen, KeyRange};
 use crate::store::Store;
 use esker_base::expiry::EXPIRY_LEN;
 use esker_base::{Error, KeyspaceId, Result, ValueKind};

@@ -1,6 +1,6 @@
 //! How often tables are read, lately.
 //!
-//! One lookup in [`SAMPLE`] that finds its key, chosen by the key's hash as for [`esker_filter::watch`], and
+//! One lookup in [`SAMPLE`](esker_filter::watch::SAMPLE) that finds its key, chosen by the key's hash as for [`esker_filter::watch`], and
 //! each cursor that is set to a key in a table, add to a counter of the file: one comparison for a lookup. A
 //! strategy that asks for it gets a figure for each part, which halves in about ten minutes when nobody reads
 //! the part any more. The figures live beside the keyspace and are brought up to date when that strategy
@@ -10,12 +10,9 @@ use crate::keyspace::KeyspaceState;
 use crate::store::Store;
 use crate::tree::Tree;
 use esker_base::{FileNumber, PartId};
-use esker_filter::watch::SAMPLE;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a sampled lookup stands for.
-pub(crate) const LOOKUP_READS: u64 = SAMPLE;
 /// In each of these a file loses an eighth of its heat: half in ten minutes.
 const PERIOD: Duration = Duration::from_secs(120);
 /// After so many of them nothing is left that matters.

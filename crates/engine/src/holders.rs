@@ -13,8 +13,8 @@
 //! The log lane, after its other work: it runs after every flush and compaction, and only they make a holder
 //! expensive. Nothing wakes up for this alone.
 
-use crate::handle::Pinned;
 use crate::keyspace::KeyspaceState;
+use crate::read::Pinned;
 use crate::store::Store;
 use crate::view::SuperVersion;
 use esker_base::{KeyspaceId, SeqNo};

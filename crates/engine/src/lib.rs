@@ -82,15 +82,16 @@ pub use copy::{
     ExportReport, ImportReport, RestoreReport, Retention, check_export,
 };
 pub use durability::Durability;
+pub use esker_env::BackgroundRates;
 pub use esker_iter::operator::{Merge, MergeError, MergeOperator, set};
 pub use esker_iter::{CompactionFilter, Decision};
-pub use handle::{DEFAULT_KEYSPACE, Database, KeyRange, Keyspace, Snapshot, Ttl, View};
+pub use handle::{DEFAULT_KEYSPACE, Database, Keyspace, Snapshot, Ttl, View};
 pub use holders::{Holder, HolderKind};
 pub use ingest::{
     BulkLoadProgress, BulkLoadReport, BulkLoader, IngestMode, IngestOptions, IngestReport, TableWriter,
     WrittenTable,
 };
-pub use jobs::{BackgroundRates, JobMetrics};
+pub use jobs::JobMetrics;
 pub use keyspace::MigrationInfo;
 pub use metrics::{
     BlobFileInfo, FilterInfo, FilterTuningInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics,
@@ -103,6 +104,7 @@ pub use pressure::{
     BlockingWork, KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState,
 };
 pub use promises::{DeletePromise, DeleteShortfall, KeyspacePromises, PromiseState, SpacePromise};
+pub use read::KeyRange;
 pub use read::cursor::Cursor;
 pub use read::keys::Keys;
 pub use read::layer::Layer;

@@ -42,7 +42,7 @@ use crate::semantics::Semantics;
 use crate::snapshot::Snapshots;
 use crate::store::{Store, Writing};
 use crate::time::Time;
-use crate::tree::{OpenAmount, TableFiles, Tree};
+use crate::tree::{OpenAmount, RequestCleanup, TableFiles, Tree};
 use crate::view::{MemtableView, SuperVersion, ViewCell};
 use crate::wanted::Quiet;
 use esker_base::sync::CachePadded;
@@ -316,13 +316,14 @@ impl Opening {
             bytes: self.memory.table_metadata_bytes(),
         };
         let (env, scheduler) = (self.env.clone(), Arc::clone(&self.scheduler));
+        let request_cleanup = RequestCleanup::new(move || scheduler.request(Lane::Log));
         // One seeded thread does everything in such a world, and nothing may depend on when others answer.
         let is_stepped = matches!(env.background, Background::Stepped { .. });
         let way = if is_stepped { AsyncReads::Off } else { self.options.async_reads };
         let tables =
             OpenTables::with_choices(Arc::new(cache), self.options.cache_filters, ReadQueue::new(way, &env)?);
-        let files =
-            TableFiles::new(env, self.dir.clone(), (tables, self.options.table_reads), scheduler, limit);
+        let reads = self.options.table_reads;
+        let files = TableFiles::new(env, self.dir.clone(), (tables, reads), request_cleanup, limit);
         files.rates.set(self.options.background_rates);
         Ok(files)
     }

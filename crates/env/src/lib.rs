@@ -17,6 +17,8 @@
 //! | [`LongSlice`] | slices of fixed length, in such regions if they are long |
 //! | `shelves` | memory for those that stay, many in one region |
 //! | [`clock`], [`random`] | time and randomness, the machine's and a test's |
+//! | [`rate_limiter`] | [`RateLimiter`], token buckets for what background work reads and writes |
+//! | [`TimedFile`] | files whose small reads are measured, for a limiter that tunes itself |
 //! | [`reads`] | [`ReadQueue`], reads that overlap |
 //! | [`counting`] | [`CountingFs`], which counts what is written and held |
 //! | [`fault`] | file systems for tests: one that forgets what was not synced, one that fails on demand |
@@ -39,11 +41,13 @@ mod number_list;
 pub mod over;
 mod published;
 pub mod random;
+pub mod rate_limiter;
 pub mod reads;
 mod sharing;
 mod shelves;
 pub mod slabs;
 pub mod std_fs;
+mod timed_file;
 pub mod world;
 
 pub use aligned::AlignedFile;
@@ -59,6 +63,8 @@ pub use number_list::NumberList;
 pub use over::{FileOver, FileSystemOver};
 pub use published::{Published, ReadGuard};
 pub use random::{Random, SeededRandom, SystemRandom};
+pub use rate_limiter::{BackgroundRates, Direction, MIN_BYTES_PER_SECOND, RateLimiter};
 pub use reads::{AsyncReads, PendingRead, ReadMode, ReadQueue, ReadRequest};
 pub use std_fs::StdFileSystem;
+pub use timed_file::TimedFile;
 pub use world::{Background, Env};

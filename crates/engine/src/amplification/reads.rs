@@ -5,13 +5,16 @@
 //! counting, so that a lookup pays for it with one comparison of the hash. Counters are shared and carry no
 //! other data: relaxed additions suffice, and sums read while lookups are under way may be off by those.
 
-use crate::heat::LOOKUP_READS;
 use crate::tree::{Tree, TreePart, TreeRun};
 use esker_filter::FilterPolicy;
+use esker_filter::watch::SAMPLE;
 use esker_strategy::WorstCase;
 use esker_version::LevelIndex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+
+/// Reads that a sampled lookup stands for.
+pub(crate) const LOOKUP_READS: u64 = SAMPLE;
 
 /// Levels that are told apart.
 const LEVELS: usize = LevelIndex::LAST.get() as usize + 1;

@@ -6,7 +6,6 @@ use crate::changes::{Changes, Consumer, ConsumerInfo};
 use crate::commit::Patience;
 use crate::copy::{BackupReport, Backups, CheckpointReport, CopyProgress};
 use crate::holders::Holder;
-use crate::jobs::BackgroundRates;
 use crate::metrics::{KeyspaceLevels, Metrics};
 use crate::options::{KeyspaceOptions, Options};
 use crate::pressure::Stalls;
@@ -16,6 +15,7 @@ use crate::transaction::{Transaction, TransactionOptions};
 use crate::verify::VerifyReport;
 use crate::{Durability, KeyRange, Value, open};
 use esker_base::{Error, Result, SeqNo};
+use esker_env::BackgroundRates;
 use std::path::Path;
 use std::sync::Arc;
 

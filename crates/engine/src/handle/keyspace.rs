@@ -1,8 +1,7 @@
 //! A keyspace handle.
 
-use super::pinned::Pinned;
+use super::Handle;
 use super::snapshot::{Snapshot, View};
-use super::{Handle, KeyRange};
 use crate::advice::ScanTally;
 use crate::batch::{EncodedBatch, Share, WriteBatch};
 use crate::commit::Patience;
@@ -10,6 +9,7 @@ use crate::holders::HolderKind;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::MigrationInfo;
 use crate::options::KeyspaceOptions;
+use crate::read::{KeyRange, Pinned};
 use crate::read::{cursor::Cursor, keys::Keys, range::Range};
 use crate::semantics::ReadTime;
 use crate::store::Store;

@@ -5,18 +5,13 @@
 
 mod database;
 mod expiring;
-mod key_range;
 mod keyspace;
 mod merging;
-mod pinned;
 mod snapshot;
 
 pub use database::{DEFAULT_KEYSPACE, Database};
 pub use expiring::Ttl;
-pub(crate) use key_range::HalfOpen;
-pub use key_range::KeyRange;
 pub use keyspace::Keyspace;
-pub(crate) use pinned::Pinned;
 pub use snapshot::{Snapshot, View};
 
 use crate::store::Store;

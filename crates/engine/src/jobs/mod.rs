@@ -9,7 +9,7 @@
 //! other error: its outputs are deleted, its inputs stay, and nothing was changed. So calling off is neither
 //! a state of its own nor a way through the code that only tests take.
 //!
-//! A job that is held to a rate ([`rate`]) waits at its looks.
+//! A job that is held to a rate ([`RateLimiter`]) waits at its looks.
 //!
 //! Two things go on without a look: training a dictionary (about 20 ms of processor time, once a table, and
 //! only with that codec), and the sync of a file, for which little is left, because files go to the device
@@ -32,24 +32,18 @@
 //! dropped. Ending threads from outside: nobody would know what they hold.
 
 mod pieces;
-mod rate;
-mod timed_file;
 
 pub(crate) use pieces::pieces_of;
-pub use rate::BackgroundRates;
-pub(crate) use rate::{MIN_BYTES_PER_SECOND, Rates};
-pub(crate) use timed_file::TimedFile;
 
 use crate::keyspace::KeyspaceState;
 use crate::scheduler::Scheduler;
 use crate::store::Store;
 use esker_base::{Error, KeyspaceId, Result};
-use esker_env::Clock;
+use esker_env::{Clock, Direction, RateLimiter};
 use esker_sst::JobControl;
 use esker_strategy::{Class, CompactionPlan, JobId, Reason};
 use esker_version::{KeyRange, LevelIndex};
 use parking_lot::Mutex;
-use rate::Direction;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -109,7 +103,7 @@ pub(crate) struct Job {
     mark: Option<JobId>,
     scheduler: Arc<Scheduler>,
     clock: Arc<dyn Clock>,
-    rates: Arc<Rates>,
+    rates: Arc<RateLimiter>,
     began_ns: u64,
     read_bytes: AtomicU64,
     written_bytes: AtomicU64,

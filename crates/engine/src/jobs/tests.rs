@@ -1,7 +1,6 @@
 //! Pieces write what one job writes, and jobs that are called off stop at once.
 
-use super::rate::Direction;
-use super::{BackgroundRates, JobFacts, pieces_of};
+use super::{JobFacts, pieces_of};
 use crate::pressure::PressureCause;
 use crate::read::source::Source;
 use crate::scheduler::Lane;
@@ -10,6 +9,8 @@ use crate::wanted::Wanted;
 use crate::{CompactionFilter, Database, Decision, KeyspaceOptions, MergeOperator, Options, PerLevel};
 use esker_base::{Error, Tag};
 use esker_codec::Codec;
+use esker_env::BackgroundRates;
+use esker_env::Direction;
 use esker_env::fault::{Fault, FaultFs, Operation, Rule, StrictFs, When};
 use esker_env::{Env, ManualClock, SeededRandom, host};
 use esker_iter::{Cursor, Merge, RangeDeletes};

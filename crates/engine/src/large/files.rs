@@ -5,7 +5,6 @@
 //! opened first is closed first. A reader in the middle of a read keeps what it reads open.
 
 use crate::paths;
-use crate::scheduler::Lane;
 use crate::tree::TableFiles;
 use esker_base::{Error, FileNumber, KeyspaceId, Result};
 use esker_blob::{BlobCheck, BlobPointer, BlobReader};
@@ -83,7 +82,7 @@ impl Drop for LargeFile {
         self.close();
         if self.obsolete.load(Ordering::Acquire) {
             self.files.doom(std::mem::take(&mut self.path));
-            self.files.scheduler.request(Lane::Log);
+            self.files.request_cleanup();
         }
     }
 }

@@ -26,9 +26,9 @@ pub use presets::{Cs265, Preset};
 pub use table::{OptionChange, OptionInfo, OptionScope, OptionValue};
 
 use crate::Durability;
-use crate::jobs::BackgroundRates;
 use esker_base::Result;
 use esker_cache::CacheKind;
+use esker_env::BackgroundRates;
 use esker_env::{AsyncReads, Env, ReadMode};
 use esker_iter::operator::MergeOperator;
 use esker_wal::WalRecovery;

@@ -7,10 +7,10 @@
 //! through.
 
 use super::{SEAL_DIVISOR, USABLE_PERCENT};
-use crate::jobs::BackgroundRates;
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
 use esker_base::{Error, Result};
+use esker_env::BackgroundRates;
 use std::fmt;
 use std::time::Duration;
 

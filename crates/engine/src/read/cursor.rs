@@ -1,8 +1,8 @@
 //! The user's cursor: borrowed entries, both directions, one consistent moment.
 
 use crate::advice::ScanTally;
-use crate::handle::Pinned;
 use crate::holders::Holding;
+use crate::read::Pinned;
 use crate::read::covers;
 use crate::read::run_cursor::RunCursor;
 use crate::read::source::Source;

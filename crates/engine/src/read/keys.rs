@@ -2,8 +2,8 @@
 
 use crate::Value;
 use crate::advice::ScanTally;
-use crate::handle::Pinned;
 use crate::holders::Holding;
+use crate::read::Pinned;
 use crate::read::range::Range;
 use esker_base::Result;
 use esker_iter::Bounds;

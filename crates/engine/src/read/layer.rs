@@ -4,7 +4,7 @@
 use super::covers::cover_of_layer;
 use super::cursor::Cursor;
 use super::source::Source;
-use crate::handle::Pinned;
+use crate::read::Pinned;
 use crate::view::SuperVersion;
 use esker_base::SeqNo;
 use esker_iter::Reader;

@@ -9,12 +9,18 @@
 pub(crate) mod covers;
 pub(crate) mod cursor;
 mod expectation;
+mod key_range;
 pub(crate) mod keys;
 pub(crate) mod layer;
 pub(crate) mod multi;
+mod pinned;
 pub(crate) mod point;
 pub(crate) mod range;
 pub(crate) mod resolve;
 pub(crate) mod run_cursor;
 pub(crate) mod source;
 pub(crate) mod versions;
+
+pub(crate) use key_range::HalfOpen;
+pub use key_range::KeyRange;
+pub(crate) use pinned::Pinned;

@@ -2,8 +2,8 @@
 //! next, so that their cache misses overlap.
 
 use crate::Value;
-use crate::handle::Pinned;
-use crate::heat::LOOKUP_READS;
+use crate::amplification::reads::LOOKUP_READS;
+use crate::read::Pinned;
 use crate::read::covers::cover_at;
 use crate::read::resolve::{Resolved, resolve};
 use crate::semantics::ReadTime;

@@ -2,7 +2,7 @@
 
 use crate::Value;
 use crate::amplification::reads::Witness;
-use crate::handle::Pinned;
+use crate::read::Pinned;
 use crate::read::covers::cover_at;
 use crate::read::expectation;
 use crate::read::resolve::{Resolved, resolve};

@@ -2,8 +2,8 @@
 
 use crate::Value;
 use crate::advice::ScanTally;
-use crate::handle::Pinned;
 use crate::holders::Holding;
+use crate::read::Pinned;
 use crate::read::cursor::visible;
 use crate::read::source::Source;
 use esker_base::{Error, Result};

@@ -42,9 +42,8 @@
 
 use super::clock::Place;
 use super::files::TableFiles;
-use crate::jobs::TimedFile;
-use crate::scheduler::Lane;
 use esker_base::{Error, FileNumber, KeyspaceId, Result};
+use esker_env::TimedFile;
 use esker_iter::RangeDeletes;
 use esker_sst::{ExpectedTable, Table, TableIdentity};
 use esker_version::PartMeta;
@@ -381,7 +380,7 @@ impl Drop for FileIdentity {
             self.files.doom(std::mem::take(&mut self.path));
         }
         if delete || has_blocks {
-            self.files.scheduler.request(Lane::Log);
+            self.files.request_cleanup();
         }
     }
 }

@@ -12,12 +12,10 @@
 use super::clock::{Clock, OpenAmount, Room};
 use super::file::{FileIdentity, TableFile};
 use crate::amplification::reads::ReadWatch;
-use crate::jobs::Rates;
 use crate::large::LargeFiles;
 use crate::paths;
-use crate::scheduler::{Lane, Scheduler};
 use esker_base::{FileNumber, KeyspaceId};
-use esker_env::{Env, ReadMode};
+use esker_env::{Env, RateLimiter, ReadMode};
 use esker_filter::FilterWatch;
 use esker_sst::{OpenTables, TableCache, TableReading};
 use esker_version::PartMeta;
@@ -50,15 +48,30 @@ pub(crate) struct TableFiles {
     /// How tables of a keyspace are read, where that is not the default.
     readings: Mutex<HashMap<KeyspaceId, TableReading, foldhash::fast::FixedState>>,
     /// How fast background work may read and write them.
-    pub(crate) rates: Arc<Rates>,
+    pub(crate) rates: Arc<RateLimiter>,
     /// Blob files in use.
     pub(crate) large: LargeFiles,
     /// Files that were replaced, and that readers may hold.
     held: Mutex<Vec<Weak<FileIdentity>>>,
     /// Paths of files that nothing refers to any more.
     doomed: Mutex<Vec<PathBuf>>,
-    /// Deleting and closing are work for the log lane.
-    pub(crate) scheduler: Arc<Scheduler>,
+    /// Schedules the deletion and the closing of files in the background.
+    request_cleanup: RequestCleanup,
+}
+
+/// Schedules [`TableFiles::delete_doomed`] and the closing of cold tables in the background.
+pub(crate) struct RequestCleanup(Box<dyn Fn() + Send + Sync>);
+
+impl RequestCleanup {
+    pub(crate) fn new(request: impl Fn() + Send + Sync + 'static) -> RequestCleanup {
+        RequestCleanup(Box::new(request))
+    }
+}
+
+impl std::fmt::Debug for RequestCleanup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RequestCleanup").finish_non_exhaustive()
+    }
 }
 
 /// What is counted of one keyspace's lookups.
@@ -73,7 +86,7 @@ impl TableFiles {
         env: Env,
         dir: PathBuf,
         (tables, reads): (Arc<OpenTables>, ReadMode),
-        scheduler: Arc<Scheduler>,
+        request_cleanup: RequestCleanup,
         limit: OpenAmount,
     ) -> Arc<TableFiles> {
         Arc::new(TableFiles {
@@ -90,7 +103,7 @@ impl TableFiles {
             large: LargeFiles::beside(limit.tables),
             held: Mutex::default(),
             doomed: Mutex::default(),
-            scheduler,
+            request_cleanup,
         })
     }
 
@@ -188,6 +201,11 @@ impl TableFiles {
     }
 
     /// What a table that was just asked for may do.
+    /// Schedules the deletion of doomed files and the closing of cold tables.
+    pub(crate) fn request_cleanup(&self) {
+        (self.request_cleanup.0)();
+    }
+
     pub(super) fn room(&self) -> Room {
         self.clock.room(self.open_amount())
     }
@@ -195,7 +213,7 @@ impl TableFiles {
     /// A file was opened, and is among those that may be closed if it is to stay open.
     pub(super) fn note_opening(&self) {
         if self.clock.note_opening(self.open_amount()) || self.has_untold_bytes() {
-            self.scheduler.request(Lane::Log);
+            self.request_cleanup();
         }
     }
 

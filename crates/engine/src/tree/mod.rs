@@ -4,13 +4,14 @@ mod clock;
 mod fences;
 mod file;
 mod files;
+mod hidden_parts;
 
 pub(crate) use clock::OpenAmount;
 pub(crate) use file::{Access, Closed, FileIdentity, TableFile};
-pub(crate) use files::TableFiles;
+pub(crate) use files::{RequestCleanup, TableFiles};
+pub(crate) use hidden_parts::{HiddenPart, clipped, hidden_by};
 
 use crate::amplification::reads::ReadWatch;
-use crate::deletes::{HiddenPart, hidden_parts};
 use crate::large::LargeMap;
 use esker_base::{KeyspaceId, Result, SeqNo};
 use esker_version::{LevelIndex, PartFlags, PartMeta, Version};
@@ -135,7 +136,7 @@ impl Tree {
         if let Some(hidden) = self.hidden.get() {
             return Ok(hidden);
         }
-        let found = hidden_parts(self)?;
+        let found = hidden_parts::hidden_parts(self)?;
         Ok(self.hidden.get_or_init(|| found.into()))
     }
 

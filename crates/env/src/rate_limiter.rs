@@ -49,7 +49,7 @@ const FLOOR_PART: u64 = 16;
 const STEP_PART: u64 = 32;
 /// Least limit that can be chosen: slower than a floppy disk is a mistake, and one window of a table would
 /// hold a job for seconds.
-pub(crate) const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
+pub const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
 
 /// How many bytes a second background work may read and write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub struct BackgroundRates {
 
 impl BackgroundRates {
     /// An error if the values make no sense.
-    pub(crate) fn validate(&self) -> Result<()> {
+    pub fn validate(&self) -> Result<()> {
         for (name, rate) in [
             ("background_read_bytes_per_second", self.read_bytes_per_second),
             ("background_write_bytes_per_second", self.write_bytes_per_second),
@@ -86,8 +86,10 @@ impl BackgroundRates {
 
 /// What is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
+    /// From files.
     Read,
+    /// To files.
     Write,
 }
 
@@ -156,7 +158,7 @@ struct State {
 
 /// The limits of a database, and who has used how much of them.
 #[derive(Debug, Default)]
-pub(crate) struct Rates {
+pub struct RateLimiter {
     state: Mutex<State>,
     is_limited: AtomicBool,
     is_tuned: AtomicBool,
@@ -167,9 +169,9 @@ pub(crate) struct Rates {
     reads_ns: AtomicU64,
 }
 
-impl Rates {
+impl RateLimiter {
     /// Changes the limits, from now on.
-    pub(crate) fn set(&self, rates: BackgroundRates) {
+    pub fn set(&self, rates: BackgroundRates) {
         let mut state = self.state.lock();
         *state = State { rates, ..State::default() };
         self.is_limited.store(rates.is_limited(), Ordering::Relaxed);
@@ -178,29 +180,29 @@ impl Rates {
     }
 
     /// How often the limits were changed.
-    pub(crate) fn changes(&self) -> u64 {
+    pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
     /// The limits as they were set.
-    pub(crate) fn get(&self) -> BackgroundRates {
+    pub fn get(&self) -> BackgroundRates {
         self.state.lock().rates
     }
 
     /// Whether reads of the foreground are to be measured.
     #[inline]
-    pub(crate) fn is_tuned(&self) -> bool {
+    pub fn is_tuned(&self) -> bool {
         self.is_tuned.load(Ordering::Relaxed)
     }
 
     /// Notes how long a read of the foreground took.
-    pub(crate) fn note_read(&self, took_ns: u64) {
+    pub fn note_read(&self, took_ns: u64) {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.reads_ns.fetch_add(took_ns, Ordering::Relaxed);
     }
 
     /// Charges a job; answers until when it has to wait if it is held.
-    pub(crate) fn charge(
+    pub fn charge(
         &self,
         direction: Direction,
         bytes: u64,
@@ -320,7 +322,7 @@ mod tests {
 
     #[test]
     fn limits_change_at_once_and_are_checked() {
-        let rates = Rates::default();
+        let rates = RateLimiter::default();
         assert_eq!(rates.charge(Direction::Read, 1 << 40, true, || unreachable!("nothing is limited")), None);
         let slow = BackgroundRates { read_bytes_per_second: Some(1 << 20), ..BackgroundRates::default() };
         rates.set(slow);

@@ -1,9 +1,8 @@
 //! Table files whose small reads are measured, for limits that follow what the foreground meets
-//! ([`super::rate`]).
+//! ([`crate::rate_limiter`]).
 
-use super::Rates;
+use crate::{Clock, Descriptor, File, FileOver, RateLimiter};
 use esker_base::Result;
-use esker_env::{Clock, Descriptor, File, FileOver};
 use std::sync::Arc;
 
 /// Longer reads are those of compactions and of scans that read ahead, which nobody waits for block by block.
@@ -11,14 +10,15 @@ const LONGEST_FOREGROUND_BYTES: usize = 64 << 10;
 
 /// A table file. Costs one load for each read where nothing is measured.
 #[derive(Debug)]
-pub(crate) struct TimedFile {
+pub struct TimedFile {
     file: Arc<dyn File>,
-    rates: Arc<Rates>,
+    rates: Arc<RateLimiter>,
     clock: Arc<dyn Clock>,
 }
 
 impl TimedFile {
-    pub(crate) fn new(file: Arc<dyn File>, rates: &Arc<Rates>, clock: &Arc<dyn Clock>) -> TimedFile {
+    /// Reads of `file` that are reported to `rates` while it tunes itself.
+    pub fn new(file: Arc<dyn File>, rates: &Arc<RateLimiter>, clock: &Arc<dyn Clock>) -> TimedFile {
         TimedFile { file, rates: Arc::clone(rates), clock: Arc::clone(clock) }
     }
 
