@@ -28,9 +28,7 @@ use crate::wanted::Wanted;
 use esker_base::{Error, FileNumber, PartId, Result, SeqNo};
 use esker_iter::{Boundaries, CompactionFilter, LargeValues, Merge};
 use esker_sst::{InputReading, InputResidency, JobControl};
-use esker_strategy::{
-    Busy, Class, CompactionPlan, InputPart, JobId, PlanInput, PlanKind, Reason, under_bytes,
-};
+use esker_strategy::{Busy, Class, CompactionPlan, InputPart, JobId, PlanInput, PlanKind, Reason};
 use esker_version::{KeyRange, PartFlags, PartMeta, Version, VersionEdit};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -96,7 +94,7 @@ impl Store {
             let Some(job) = self.begin_job(keyspace, JobFacts::of_plan(&wanted.plan), Some(claim.job)) else {
                 continue;
             };
-            self.charge(keyspace, &wanted.plan);
+            self.charge(&wanted.plan);
             self.last_compacted.store(keyspace.id.get(), Ordering::Relaxed);
             let tried = self.try_to_carry_out(&job, &wanted);
             drop(claim);
@@ -148,18 +146,10 @@ impl Store {
         Some((wanted, claim))
     }
 
-    /// A job of this plan has begun: it is paid by whoever it is for.
-    fn charge(&self, keyspace: &KeyspaceState, plan: &CompactionPlan) {
+    /// A job of this plan has begun.
+    fn charge(&self, plan: &CompactionPlan) {
         if plan.class == Class::Idle {
             self.leisure.lock().spend(plan.est_in_bytes, self.monotonic_ns());
-        }
-        let account = keyspace.scans.account();
-        match plan.reason {
-            Reason::Scans if plan.class == Class::Idle => {
-                account.buy_all(under_bytes(&keyspace.view.load().tree.version));
-            }
-            Reason::Scans => account.spend(plan.bytes_from_above()),
-            _ => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the background lanes do, and waiting for them.
 
-use crate::scheduler::{Concern, LOOK_INTERVAL, Lane, PAUSE_INTERVAL, Work};
+use crate::scheduler::{Concern, LOOK_INTERVAL, Lane, Work};
 use crate::store::{Store, Writing};
 use esker_base::{Error, Result};
 use esker_strategy::Class;
@@ -15,7 +15,6 @@ impl Work for Store {
     fn look_interval(&self, lane: Lane) -> Option<Duration> {
         match lane {
             Lane::Log | Lane::Flush => None,
-            Lane::Compaction if self.quiet.awaits_pause.load(Ordering::Relaxed) => Some(PAUSE_INTERVAL),
             Lane::Compaction | Lane::Urgent => Some(LOOK_INTERVAL),
         }
     }

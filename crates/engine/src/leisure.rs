@@ -9,9 +9,6 @@
 //! to begin: nobody looks again at which is which. An allowance is less to reason about than a rule by what
 //! has been merged how often, and it bounds the very thing that is to be bounded: what is written to the
 //! disk.
-//!
-//! What is left of its first half may also go for merges with the last level that scans have paid for
-//! ([`crate::paid`]), in pauses that are too short to be idle.
 
 use esker_strategy::IDLE_ALLOWANCE_BYTES as ALLOWANCE_BYTES;
 use std::time::Duration;
@@ -40,13 +37,6 @@ impl Leisure {
     pub(crate) fn is_left(&mut self, now_ns: u64) -> bool {
         self.refill(now_ns);
         self.left_bytes > 0
-    }
-
-    /// Whether half of it is left once so much was merged, in which case this may begin although the database
-    /// is not idle.
-    pub(crate) fn is_ample_for(&mut self, bytes: u64, now_ns: u64) -> bool {
-        self.refill(now_ns);
-        self.left_bytes.saturating_sub(bytes) >= ALLOWANCE_BYTES / 2
     }
 
     /// A merge begins that reads so much. The last one of an idle database may take more than is left: it is
@@ -93,18 +83,6 @@ mod tests {
         assert!(leisure.is_left(100 * DAY_NS));
         leisure.spend(ALLOWANCE_BYTES, 100 * DAY_NS);
         assert!(!leisure.is_left(100 * DAY_NS), "it does not pile up");
-    }
-
-    #[test]
-    fn half_of_it_is_for_idle_databases_alone() {
-        const HALF: u64 = ALLOWANCE_BYTES / 2;
-        let mut leisure = Leisure::new(0);
-        assert!(leisure.is_ample_for(HALF, 0) && !leisure.is_ample_for(HALF + 1, 0));
-        leisure.spend(HALF - 10, 0);
-        assert!(leisure.is_ample_for(10, 0) && !leisure.is_ample_for(11, 0));
-        leisure.spend(11, 0);
-        assert!(leisure.is_left(0) && !leisure.is_ample_for(0, 0));
-        assert!(!leisure.is_ample_for(u64::MAX, DAY_NS) && leisure.is_ample_for(HALF, DAY_NS));
     }
 
     #[test]

@@ -35,9 +35,8 @@
 //!   each memtable.
 //! * Lending at each rest, whatever the cache has room for: writes that follow touch their arenas anew, and
 //!   readers had nothing of it.
-//! * Counting looks of the compaction lane for the quiet time: jobs that end and scans that pay for merges
-//!   ([`crate::paid`]) ask for dozens of them a second, and the share went back and forth with each log
-//!   segment.
+//! * Counting looks of the compaction lane for the quiet time: jobs that end request dozens of them a
+//!   second, and the share went back and forth with each log segment.
 //! * Calling back in steps, as writers need it: they would be nearer to waiting all the time, for a
 //!   difference of milliseconds.
 

@@ -48,7 +48,6 @@ mod open;
 mod options;
 mod output;
 mod outputs;
-mod paid;
 mod paths;
 mod pending_deletes;
 mod pressure;

@@ -434,7 +434,7 @@ impl Opening {
     /// The keyspaces with their views, and the writable side of each.
     fn keyspaces(&self, assembly: &mut Assembly) -> Result<Vec<(Arc<KeyspaceState>, ActiveKeyspace)>> {
         let mut keyspaces = Vec::new();
-        let shared = (&self.memory, &self.arenas, &self.scheduler);
+        let shared = (&self.memory, &self.arenas);
         for (id, stored) in &assembly.state.keyspaces {
             let options = self.stored_options(stored)?;
             assembly.files.set_reading(*id, options.table_reading());
@@ -574,7 +574,7 @@ pub(crate) fn new_keyspace(
     name: Arc<str>,
     options: KeyspaceOptions,
     (tree, sealed, semantics): (Arc<Tree>, Vec<Arc<MemtableView>>, Semantics),
-    (memory, arenas, scheduler): (&MemoryPlan, &ArenaPool, &Arc<Scheduler>),
+    (memory, arenas): (&MemoryPlan, &ArenaPool),
 ) -> Result<(Arc<KeyspaceState>, ActiveKeyspace)> {
     let limits = MemtableLimits::new(&options, memory);
     let (memtable, inserter) = stub_memtable(options.memtable, arenas)?;
@@ -586,7 +586,6 @@ pub(crate) fn new_keyspace(
         semantics: Arc::new(semantics),
     });
     let keyspace = Arc::new(KeyspaceState::new(id, name, options, view));
-    keyspace.scans.account().tell(scheduler);
     let active = ActiveKeyspace {
         keyspace: Arc::clone(&keyspace),
         memtable,

@@ -48,9 +48,6 @@ const RETRY_WAIT: Duration = Duration::from_secs(1);
 /// go, and nobody says so. One look at a store in which nothing has changed takes some microseconds.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// As long as the compaction lane waits for writers to pause it looks after this time.
-pub(crate) const PAUSE_INTERVAL: Duration = Duration::from_millis(20);
-
 /// Longest wait between two looks at the time that is left.
 const WAIT_PIECE: Duration = Duration::from_millis(100);
 

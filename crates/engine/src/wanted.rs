@@ -13,27 +13,17 @@
 //! nobody seals them, and the strategies may go on to converge, from an allowance ([`crate::leisure`]) where
 //! it is not worth the rewriting. The log rests ([`crate::rest`]). One write ends it: jobs that run go on, no
 //! further one begins.
-//!
-//! # Pauses
-//! Scans that were there before may have paid for merges of what is written now ([`crate::paid`]), and such
-//! merges are best done between a burst of writes and the scans that follow. So while scans have credit the
-//! compaction lane looks more often, and writers pause when none has written for [`PAUSE_AFTER`]. Then the
-//! memtable is flushed as well, if its bytes are paid for, and the tree converges. The next burst may be too
-//! small to tell the lane anything, so it goes on looking until the database is idle; a burst that ends an
-//! idle time without filling a memtable is noticed by the next look, [`LOOK_INTERVAL`] after the last at
-//! most.
 
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
-use crate::scheduler::{LOOK_INTERVAL, PAUSE_INTERVAL};
+use crate::scheduler::LOOK_INTERVAL;
 use crate::snapshot::Moment;
 use crate::store::Store;
 use crate::tree::Tree;
 use crate::view::SuperVersion;
 use esker_base::{FileNumber, PartId, Result, SeqNo};
 use esker_strategy::{
-    Busy, Class, Collection, CompactionPlan, PlanKind, Shape, StrategyOptions, plan_collection, under_bytes,
-    upper_bytes,
+    Busy, Class, Collection, CompactionPlan, PlanKind, Shape, StrategyOptions, plan_collection,
 };
 use esker_version::Version;
 use std::collections::BTreeSet;
@@ -46,10 +36,6 @@ const LEAST_TABLE_BYTES: u64 = 2 << 20;
 
 /// Nothing was written for at least so long.
 const IDLE_AFTER: Duration = LOOK_INTERVAL;
-
-/// Writers pause when nothing was written between two of the looks that wait for it. Shorter than the time
-/// between them, which a thread may sleep less.
-const PAUSE_AFTER: Duration = Duration::from_millis(PAUSE_INTERVAL.as_millis() as u64 * 3 / 4);
 
 /// A memtable with less is left alone when the database is idle: its tombstones, some thousand at most, cost
 /// a seek less than a tenth of a millisecond, and a table for a few entries is not worth its file.
@@ -77,10 +63,6 @@ pub(crate) struct Asked {
     is_idle: bool,
     /// Whether it may rewrite more than is worth it.
     is_at_leisure: bool,
-    /// What scans have paid for.
-    paid_bytes: u64,
-    /// Whether they pay for everything.
-    paid_whole: bool,
     /// On the monotonic clock.
     until_ns: u64,
 }
@@ -111,10 +93,6 @@ pub(crate) struct Activity {
 #[derive(Debug, Default)]
 pub(crate) struct Quiet {
     is_idle: AtomicBool,
-    /// Nothing was written for a moment.
-    is_pausing: AtomicBool,
-    /// Something may be done as soon as that is so.
-    pub(crate) awaits_pause: AtomicBool,
 }
 
 impl Store {
@@ -145,20 +123,12 @@ impl Store {
         let is_idle = self.quiet.is_idle.load(Ordering::Relaxed);
         let now_ns = self.monotonic_ns();
         let is_at_leisure = is_idle && self.leisure.lock().is_left(now_ns);
-        let is_pausing = self.quiet.is_pausing.load(Ordering::Relaxed);
-        // In a pause everything is merged at once, when the last memtable is a run.
-        let paid_bytes = match is_pausing && keyspace.view.has_sealed() {
-            true => 0,
-            false => keyspace.scans.paid_bytes(is_pausing),
-        };
         let asked = Asked {
             version: Arc::clone(&view.tree.version),
             options: Arc::clone(&options),
             oldest: self.snapshots.summary().1,
             is_idle,
             is_at_leisure,
-            paid_bytes,
-            paid_whole: is_pausing && self.may_converge_for_scans(keyspace, &view.tree.version, now_ns),
             until_ns: now_ns,
         };
         if keyspace.wants_nothing(&asked) {
@@ -171,8 +141,6 @@ impl Store {
             heat: &heat,
             replaced: &replaced,
             migration: options.migration(),
-            paid_bytes: asked.paid_bytes,
-            paid_whole: asked.paid_whole,
             ..self.shape(&view.tree, &hidden).with_idle(is_idle)
         };
         let shape = match drops {
@@ -181,7 +149,7 @@ impl Store {
             Drops::Never => Shape { hidden: &[], expired_ms: 0, ..shape },
         };
         let mut of_strategy = self.strategy_options(&options);
-        if is_at_leisure || asked.paid_whole {
+        if is_at_leisure {
             of_strategy.idle_permille = 0;
         }
         let plan = options.strategy.plan(&shape, busy, &of_strategy);
@@ -200,17 +168,6 @@ impl Store {
             }
         }
         plan
-    }
-
-    /// Whether what lies above the last level may be merged into it although the database is not idle, in a
-    /// pause of the writers (SA5).
-    fn may_converge_for_scans(&self, keyspace: &KeyspaceState, version: &Version, now_ns: u64) -> bool {
-        if keyspace.view.has_sealed() {
-            return false;
-        }
-        let under_bytes = under_bytes(version);
-        let bytes = under_bytes.saturating_add(upper_bytes(version));
-        keyspace.scans.can_buy_all(under_bytes) && self.leisure.lock().is_ample_for(bytes, now_ns)
     }
 
     /// A tree as strategies see it while nobody is idle; `hidden` is [`Store::hidden_parts`].
@@ -268,8 +225,8 @@ impl Store {
         self.env.clock.monotonic_ns()
     }
 
-    /// Finds out whether writers pause and whether the database is idle, and if so, has the memtables flushed
-    /// that are worth it, and lets the log rest.
+    /// Finds out whether the database is idle, and if so, has the memtables flushed that are worth it, and
+    /// lets the log rest.
     pub(crate) fn note_activity(&self) -> Result<()> {
         let now_ns = self.monotonic_ns();
         let seqno = SeqNo::new(self.visible.load(Ordering::Acquire));
@@ -281,17 +238,8 @@ impl Store {
             now_ns.saturating_sub(last.since_ns)
         };
         let is_idle = silent_ns >= IDLE_AFTER.as_nanos() as u64;
-        let is_pausing = silent_ns >= PAUSE_AFTER.as_nanos() as u64;
         self.quiet.is_idle.store(is_idle, Ordering::Relaxed);
-        self.quiet.is_pausing.store(is_pausing, Ordering::Relaxed);
         self.age_for_promises()?;
-        if is_pausing {
-            self.flush_for_scans()?;
-        }
-        // Until the database is idle a next burst is waited for.
-        let awaits_pause =
-            !is_idle && self.all_keyspaces().iter().any(|keyspace| keyspace.scans.have_credit());
-        self.quiet.awaits_pause.store(awaits_pause, Ordering::Relaxed);
         if is_idle {
             for keyspace in self.all_keyspaces().iter() {
                 if keyspace.view.load().active.memtable.payload_bytes() >= IDLE_SEAL_BYTES {
@@ -301,17 +249,6 @@ impl Store {
             self.rest_if_still_at(seqno);
         }
         self.offer_if_quiet();
-        Ok(())
-    }
-
-    /// Flushes memtables that scans have paid for, because writers pause.
-    fn flush_for_scans(&self) -> Result<()> {
-        for keyspace in self.all_keyspaces().iter() {
-            let in_memory_bytes = keyspace.view.load().active.memtable.payload_bytes();
-            if keyspace.scans.pay_for_flush(in_memory_bytes) {
-                self.seal_if_filled(keyspace)?;
-            }
-        }
         Ok(())
     }
 }
@@ -332,8 +269,6 @@ impl KeyspaceState {
                 && last.oldest == asked.oldest
                 && last.is_idle == asked.is_idle
                 && last.is_at_leisure == asked.is_at_leisure
-                && last.paid_bytes == asked.paid_bytes
-                && last.paid_whole == asked.paid_whole
                 && asked.until_ns < last.until_ns
         })
     }

@@ -286,7 +286,7 @@ fn over_two_sources(keyspace: &Keyspace, data: &Data) -> Outcome {
 /// the hottest ones often: the scans of YCSB E, alone and after A; and with the updates in runs of their own
 /// and a memtable, as they lie once there were many.
 fn short_scans(database: &Database, data: &Data) -> Outcome {
-    // Scans pay for merges, and what is counted here has the runs that it was given.
+    // Nothing is merged: what is counted here has the runs that it was given.
     let keyspace = database.keyspace_with("short", KeyspaceOptions::default().strategy(Strategy::None))?;
     data.keys.iter().try_for_each(|key| keyspace.put(key, data.value))?;
     database.compact_all()?;

@@ -329,12 +329,12 @@ impl<'a> Columns<'a> {
 
     /// One step towards a single run, the densest window first; `None` when there is a single run, where too
     /// little lies above the last level to justify the rewrite, or on conflicts with running jobs.
-    pub(crate) fn converge(&self, reason: Reason) -> Option<CompactionPlan> {
+    pub(crate) fn converge(&self) -> Option<CompactionPlan> {
         if self.upper.is_empty() {
             return None;
         }
         if self.base.is_empty() {
-            return self.merge(self.everything(), Class::Idle, reason);
+            return self.merge(self.everything(), Class::Idle, Reason::Converge);
         }
         let loads = self.loads();
         let least = u128::from(self.cx.options.idle_permille);
@@ -342,7 +342,7 @@ impl<'a> Columns<'a> {
             u128::from(load.bytes) * 1000 >= u128::from(part.bytes) * least
         };
         let eligible = self.base.iter().zip(&loads).map(is_worth).collect();
-        self.merge_best(&loads, eligible, Class::Idle, reason)
+        self.merge_best(&loads, eligible, Class::Idle, Reason::Converge)
     }
 
     /// The window from `first` up to `last`, as long as it stays small and every partition satisfies

@@ -213,7 +213,7 @@ impl Fluid {
             return None;
         }
         if self.converges() {
-            return Columns::new(cx).converge(Reason::Converge);
+            return Columns::new(cx).converge();
         }
         let mut draft = self.level0(cx, 1)?;
         (draft.class, draft.reason) = (Class::Idle, Reason::Converge);

@@ -112,8 +112,7 @@ pub enum Strategy {
     /// staggered).
     ///
     /// Writes `1 + m + 2.6` with a fifth of garbage allowed (3.4), runs about 5, space 1.25; one run when
-    /// idle. What is scanned much has fewer runs and writes more: scans pay for merges of small runs. New
-    /// keys are no garbage: a fill leaves up to 600/1000 of them above the last level and writes
+    /// idle. New keys are no garbage: a fill leaves up to 600/1000 of them above the last level and writes
     /// `1 + m + 0.8`.
     #[default]
     Partitioned,

@@ -56,7 +56,7 @@ pub use plan::{
     Anchor, Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition,
 };
 pub use runs::RunsPerLevel;
-pub use shape::{Shape, base_bytes, base_run, under_bytes, upper_bytes, upper_runs};
+pub use shape::{Shape, base_bytes, base_run, upper_bytes, upper_runs};
 pub use space::Allowance;
 pub use validate::validate;
 pub use worst_case::WorstCase;

@@ -11,13 +11,9 @@
 //!    tier of flushes), or some window is very dense or has many runs over it, the column over the best
 //!    window is merged. Parts weigh what of them replaces something older, new keys a third of their bytes
 //!    ([`crate::weight`]); so do runs in rule 1, whose tiers have as many runs as ever.
-//! 3. *Scans*: fewer runs than a tier takes are merged once scans have paid for it, up to what may lie above
-//!    the last level. Like a tier they become one run of the next level, so each byte is merged at most once
-//!    a level for this, however much is scanned. Where they have paid for all of it and nobody writes, it is
-//!    merged into the last level, as in rule 5.
-//! 4. *Clean*: tombstones; what has expired or is hidden as a whole goes before everything else, because it
+//! 3. *Clean*: tombstones; what has expired or is hidden as a whole goes before everything else, because it
 //!    costs nothing.
-//! 5. *Idle*: columns, where what lies above is a share of the last level that is worth the rewriting.
+//! 4. *Idle*: columns, where what lies above is a share of the last level that is worth the rewriting.
 //!
 //! The number of levels follows by itself: rule 1 refuses a merge whose result would eat half the garbage
 //! budget, so those runs wait for rule 2. No state is kept beyond the shape.
@@ -38,8 +34,6 @@ use std::sync::Arc;
 const MAX_RUNS_OVER_WINDOW: u32 = 24;
 /// A window this many times denser than the budget is merged at once.
 const VERY_DENSE: u128 = 4;
-/// So many runs are merged if scans have paid for it: with one there is nothing to save.
-const LEAST_PAID_RUNS: usize = 2;
 /// The target for the bytes above the last level, in percent of the share in the options: by default 235 of
 /// 1000 of the last level, so that all tables stay below 1.25 of the live data.
 const MOST_GARBAGE_PERCENT: u64 = 124;
@@ -50,19 +44,13 @@ pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
         .or_else(|| clean::plan_promise(cx))
         .or_else(|| space::plan(cx))
         .or_else(|| plan_shape(cx))
-        .or_else(|| plan_paid(cx))
         .or_else(|| clean::plan(cx))
         .or_else(|| converge(cx))
-        .or_else(|| cx.shape.paid_whole.then(|| merge_paid(cx)).flatten())
 }
 
 /// One step towards a single run, if nobody writes.
 fn converge(cx: &Context<'_>) -> Option<CompactionPlan> {
-    match (cx.shape.idle, cx.shape.paid_whole) {
-        (true, _) => Columns::new(cx).converge(Reason::Converge),
-        (false, true) => Columns::new(cx).converge(Reason::Scans),
-        (false, false) => None,
-    }
+    if cx.shape.idle { Columns::new(cx).converge() } else { None }
 }
 
 /// The estimated bytes to merge until no rule fires; zero iff none fires.
@@ -85,34 +73,6 @@ pub(crate) fn plan_shape(cx: &Context<'_>) -> Option<CompactionPlan> {
         }
     }
     dense(cx, Class::Shape)
-}
-
-/// What scans have paid for, unless that is everything: then it is merged into the last level, and what
-/// cannot be is left for the end.
-fn plan_paid(cx: &Context<'_>) -> Option<CompactionPlan> {
-    if cx.shape.paid_whole { None } else { merge_paid(cx) }
-}
-
-/// The newest runs above the last level become one of the level below them, as many levels of them as have
-/// more runs than one.
-fn merge_paid(cx: &Context<'_>) -> Option<CompactionPlan> {
-    if cx.shape.paid_bytes == 0 {
-        return None;
-    }
-    let mut newest = Vec::new();
-    for level in tier_levels() {
-        newest.extend(cx.shape.runs(level).iter().map(|run| (level, run)));
-        if newest.len() < LEAST_PAID_RUNS {
-            continue;
-        }
-        let runs = oldest_within(cx, &newest, garbage_bytes(cx), false);
-        if runs.len() >= LEAST_PAID_RUNS {
-            let plan = merge_below(cx, level, runs, Class::Clean, Reason::Scans)?;
-            return Some(plan).filter(|plan| plan.est_in_bytes <= cx.shape.paid_bytes);
-        }
-        newest.clear();
-    }
-    None
 }
 
 /// Merges if level 0 is half-way to stopping the writers.

@@ -85,9 +85,9 @@ impl fmt::Display for Position {
 /// higher waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Convergence while the database is idle, or in a pause of the writers if scans have paid for it.
+    /// Convergence while the database is idle.
     Idle,
-    /// Getting rid of tombstones and expired entries, and merges of small runs that scans have paid for.
+    /// Getting rid of tombstones and expired entries.
     Clean,
     /// Maintaining the shape of the tree.
     Shape,
@@ -127,9 +127,6 @@ pub enum Reason {
     TooLarge,
     /// Enough runs for a tier.
     Tier,
-    /// Scans have paid for a tier of fewer runs, or for merging all into the last level: see
-    /// [`Shape::paid_bytes`](crate::Shape::paid_bytes) and [`Shape::paid_whole`](crate::Shape::paid_whole).
-    Scans,
     /// The densest window of the last level: the most garbage for the bytes rewritten.
     DenseWindow,
     /// Many tombstones above the last level.
@@ -165,7 +162,6 @@ impl fmt::Display for Reason {
             Reason::TooManyRuns => "the level has too many runs",
             Reason::TooLarge => "the level is too large",
             Reason::Tier => "enough runs for a tier",
-            Reason::Scans => "scans have paid for it",
             Reason::DenseWindow => "the densest window",
             Reason::Tombstones => "many tombstones",
             Reason::LastTombstones => "tombstones that nobody needs",
@@ -316,7 +312,7 @@ impl CompactionPlan {
     }
 
     /// Bytes read from above the last level.
-    pub fn bytes_from_above(&self) -> u64 {
+    fn bytes_from_above(&self) -> u64 {
         let from_above = self.parts().filter(|(input, _)| !input.level.is_last());
         from_above.fold(0, |sum, (_, part)| sum.saturating_add(part.bytes()))
     }

@@ -29,13 +29,6 @@ pub fn upper_bytes(version: &Version) -> u64 {
     parts.fold(0, |sum, part| sum.saturating_add(part.effective_bytes()))
 }
 
-/// Bytes of [`base_run`] overlapped by a run above it: what converging reads of it. O(parts * runs).
-pub fn under_bytes(version: &Version) -> u64 {
-    let Some(base) = base_run(version) else { return 0 };
-    let is_under = |part: &&Arc<PartMeta>| upper_runs(version).any(|(_, run)| run.overlaps(&part.range));
-    base.parts().iter().filter(is_under).fold(0, |sum, part| sum.saturating_add(part.effective_bytes()))
-}
-
 /// A tree and its circumstances, as a strategy sees them. Nothing else enters a decision: no clock, no
 /// randomness, no floats, so that equal shapes give equal plans everywhere.
 #[derive(Clone, Copy, Debug)]
@@ -61,11 +54,6 @@ pub struct Shape<'a> {
     pub migration: Option<Migration>,
     /// Whether the database is idle.
     pub idle: bool,
-    /// Bytes of merging that scans have paid for by seeking in more runs than there need be.
-    pub paid_bytes: u64,
-    /// Scans have paid for all that lies above the last level, and nobody writes at the moment: it may be
-    /// merged into the last level.
-    pub paid_whole: bool,
 }
 
 impl<'a> Shape<'a> {
@@ -81,8 +69,6 @@ impl<'a> Shape<'a> {
             replaced: &[],
             migration: None,
             idle: false,
-            paid_bytes: 0,
-            paid_whole: false,
         }
     }
 

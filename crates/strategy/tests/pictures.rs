@@ -6,8 +6,8 @@
 //! * `plan STRATEGY` draws the next plan. Options: `idle`, `migrating` and `paused` (after a change of
 //!   strategy), `memtable`, `table`, `max_job` (MiB), `k0`, `job_runs`, `hard`, `garbage` and `worth`
 //!   (1/1000), `hidden` (a range in which everything is deleted), `small` (MiB), `slices=no`, `snapshot` (a
-//!   sequence number), `now`, `delete_within`, `reserve` (seconds), `room` (promised, 1/1000), `jobs`, `paid`
-//!   (by scans, MiB), `plans=n` (so many, each added to the running jobs before the next is asked for).
+//!   sequence number), `now`, `delete_within`, `reserve` (seconds), `room` (promised, 1/1000), `jobs`,
+//!   `plans=n` (so many, each added to the running jobs before the next is asked for).
 //! * `drain STRATEGY` carries plans out, without dropping anything, until there is none; draws their number
 //!   and the first.
 //! * `misplaced STRATEGY` says how many MiB of old files are not in its form.
@@ -119,7 +119,6 @@ impl<'a> Words<'a> {
             expired_ms: now_ms,
             hidden,
             idle: self.plain.contains(&"idle"),
-            paid_bytes: self.number("paid").unwrap_or(0) * MIB,
             migration: self
                 .plain
                 .contains(&"migrating")

@@ -57,21 +57,6 @@ fn tree() -> Version {
     draw(&["L0: a-z:1 | a-m:1 n-z:1", "L1: a-z:1", "Z: a-f:1 g-m:1 n-z:1"])
 }
 
-/// Bytes of the last level that any run above overlaps, each counted once.
-#[test]
-fn what_lies_under_the_runs_above() {
-    let under = |upper: &[&str]| {
-        let lines = [upper, &["Z: a-f:1 g-m:2 n-z:4"]].concat();
-        let version = draw(&lines);
-        under_bytes(&version) * 7 / base_bytes(&version)
-    };
-    assert_eq!(under(&[]), 0);
-    assert_eq!(under(&["L0: h-h:1"]), 2);
-    assert_eq!(under(&["L0: h-h:1 | f-f:1", "L1: b-b:1 i-j:1"]), 3);
-    assert_eq!(under(&["L0: a-z:1 | f-p:1"]), 7);
-    assert_eq!(under_bytes(&draw(&["L0: a-z:1 | a-m:1"])), 0, "there is no last level");
-}
-
 #[test]
 fn a_legal_plan_is_legal() {
     let version = tree();

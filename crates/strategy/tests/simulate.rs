@@ -30,10 +30,6 @@ fn stress(seed: u64, steps: u32) -> u64 {
     let mut world = World::new(some_strategy(&random), some_options(&random));
     let threads = 1 + random.below(3) as usize;
     for step in 0..steps {
-        if step % 100 == 0 {
-            world.paid_bytes = [0, ENTRY_BYTES * 50, u64::MAX][random.below(3) as usize];
-            world.paid_whole = world.paid_bytes > 0 && random.below(2) == 0;
-        }
         world.write(some_key(&random, step, keys), random.below(5) == 0);
         if random.below(8) == 0 && world.running.len() < threads {
             let version = world.version();
@@ -108,32 +104,6 @@ fn manual(world: &mut World, random: &SeededRandom) {
 fn reads_stay_right_whatever_runs_side_by_side() {
     let installs: u64 = (0..300).map(|seed| stress(seed, 1500)).sum();
     assert!(installs > 20_000, "the worlds were busy: {installs}");
-}
-
-/// A tree that scans pay for as a whole becomes one run, as at rest; where they pay for less, its last level
-/// is left alone.
-#[test]
-fn scans_that_pay_for_everything_get_one_run() {
-    let options = StrategyOptions {
-        memtable_bytes: 60 * ENTRY_BYTES,
-        table_bytes: Some(30 * ENTRY_BYTES),
-        max_job_bytes: Some(150 * ENTRY_BYTES),
-        idle_permille: 0,
-        ..StrategyOptions::default()
-    };
-    for paid_whole in [false, true] {
-        let mut world = World::new(Strategy::Partitioned, options.clone());
-        (0..3000).for_each(|key| world.write(key, false));
-        world.drain(true);
-        assert_eq!(world.version().run_count(), 1);
-        (0..150).for_each(|step| world.write(step * 7, false));
-        (world.paid_bytes, world.paid_whole) = (u64::MAX, paid_whole);
-        let before = world.installs;
-        world.drain(false);
-        world.check();
-        assert_eq!(world.version().run_count(), if paid_whole { 1 } else { 2 });
-        assert!(world.installs > before);
-    }
 }
 
 /// Which trees become one run when idle, as the advice assumes.

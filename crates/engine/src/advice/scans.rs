@@ -6,9 +6,7 @@
 //! because then those blocks are all that it read.
 
 use crate::options::KeyspaceOptions;
-use crate::paid::ScanAccount;
 use crate::tree::Tree;
-use esker_strategy::{upper_bytes, upper_runs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -25,8 +23,6 @@ pub(crate) struct ScanCounts {
     short_entries: AtomicU64,
     long: AtomicU64,
     long_entries: AtomicU64,
-    /// What they have paid for.
-    account: ScanAccount,
 }
 
 /// [`ScanCounts`] at one moment.
@@ -49,38 +45,6 @@ impl ScanCounts {
         let in_block = (options.block_size_bytes as u64).saturating_mul(entries) / bytes.max(1);
         let short = in_block.max(1).saturating_mul(tree.runs.len().max(1) as u64);
         self.short_entries_less_one.store(short - 1, Relaxed);
-        let runs = upper_runs(&tree.version).count() as u64;
-        self.account.note_shape(self.all(), runs, upper_bytes(&tree.version));
-    }
-
-    /// What scans have put down for merges.
-    pub(crate) fn account(&self) -> &ScanAccount {
-        &self.account
-    }
-
-    /// Bytes of merging that scans have paid for.
-    pub(crate) fn paid_bytes(&self, is_pausing: bool) -> u64 {
-        self.account.paid_bytes(self.all(), is_pausing)
-    }
-
-    /// Whether they can pay for merging all into the last level, of which `under_bytes` are rewritten.
-    pub(crate) fn can_buy_all(&self, under_bytes: u64) -> bool {
-        self.account.can_buy_all(self.all(), under_bytes)
-    }
-
-    /// Whether they have paid for anything that is worth being waited for.
-    pub(crate) fn have_credit(&self) -> bool {
-        self.account.has_credit(self.all())
-    }
-
-    /// Whether they have paid for a flush of so much, which is spent then.
-    pub(crate) fn pay_for_flush(&self, bytes: u64) -> bool {
-        self.account.pay_for_flush(self.all(), bytes)
-    }
-
-    /// Scans that were counted.
-    fn all(&self) -> u64 {
-        self.short.load(Relaxed) + self.long.load(Relaxed)
     }
 
     pub(crate) fn seen(&self) -> Scans {
@@ -93,14 +57,12 @@ impl ScanCounts {
     }
 
     fn add(&self, scans: &Scans) {
-        for (counter, more) in [(&self.short, scans.short), (&self.long, scans.long)] {
-            if more > 0 {
-                self.account.counted(counter.fetch_add(more, Relaxed), more);
-            }
-        }
-        for (counter, more) in
-            [(&self.short_entries, scans.short_entries), (&self.long_entries, scans.long_entries)]
-        {
+        for (counter, more) in [
+            (&self.short, scans.short),
+            (&self.short_entries, scans.short_entries),
+            (&self.long, scans.long),
+            (&self.long_entries, scans.long_entries),
+        ] {
             if more > 0 {
                 counter.fetch_add(more, Relaxed);
             }

@@ -57,7 +57,7 @@ impl Store {
         self.files.set_reading(id, options.table_reading());
         let semantics = Semantics::new(&self.time, &options, &name.into());
         let parts = (Arc::new(Tree::new(id, Arc::default(), &self.files)), Vec::new(), semantics);
-        let shared = (&self.memory, &self.arenas, &self.scheduler);
+        let shared = (&self.memory, &self.arenas);
         let (keyspace, active) = new_keyspace(id, name.into(), options, parts, shared)?;
         self.make_durable(writing, &mut installed, &edit)?;
         writing.commit.lock().add_keyspace(active);

@@ -268,8 +268,7 @@ fn the_share_does_not_go_back_and_forth() {
     }
 }
 
-/// Quiet is a matter of time: jobs that end and scans that pay for merges have the lane look as often as they
-/// like.
+/// Quiet is a matter of time: jobs that end have the lane look as often as they like.
 #[test]
 fn looks_alone_do_not_make_it_quiet() {
     let mut world = World::small();

@@ -1,17 +1,13 @@
 //! What background work does without being asked by a write: on the simulated file system, step by step.
 
-use super::{IDLE_SEAL_BYTES, LOOK_INTERVAL, PAUSE_INTERVAL};
-use crate::jobs::JobFacts;
-use crate::paid::{LOOK_EVERY_SCANS, RUN_BYTES};
+use super::{IDLE_SEAL_BYTES, LOOK_INTERVAL};
 use crate::scheduler::Lane;
 use crate::{Database, KeyspaceOptions, Options, PerLevel};
 use esker_codec::Codec;
 use esker_env::fault::StrictFs;
-use esker_env::{Env, ManualClock, SeededRandom};
-use esker_strategy::{Busy, IDLE_ALLOWANCE_BYTES, Reason, upper_bytes};
+use esker_env::{Env, ManualClock};
 use esker_version::LevelIndex;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const KEYS: u64 = 4_000;
@@ -23,13 +19,8 @@ struct World {
 
 impl World {
     fn new() -> World {
-        World::seeded(1)
-    }
-
-    /// The seed decides in which order lanes work.
-    fn seeded(seed: u64) -> World {
         let clock = Arc::new(ManualClock::new(1_000_000));
-        let env = Env::simulated(Arc::new(StrictFs::new()), seed);
+        let env = Env::simulated(Arc::new(StrictFs::new()), 1);
         let env = Env { clock: Arc::<ManualClock>::clone(&clock), ..env };
         let keyspace = KeyspaceOptions::default().table_size(16 << 10).block_size(512);
         let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspace).env(env);
@@ -51,12 +42,8 @@ impl World {
 
     /// Leaves nothing of what an idle database may rewrite without its being worth it.
     fn spend_leisure(&self) {
-        self.spend_of_leisure(u64::MAX);
-    }
-
-    fn spend_of_leisure(&self, bytes: u64) {
         let store = self.db.store();
-        store.leisure.lock().spend(bytes, store.monotonic_ns());
+        store.leisure.lock().spend(u64::MAX, store.monotonic_ns());
     }
 
     fn pass(&self, time: Duration) {
@@ -135,309 +122,6 @@ fn an_idle_tree_converges_where_it_is_worth_it() {
     assert_eq!(runs(), 2);
     world.pass(Duration::from_secs(24 * 60 * 60));
     assert_eq!(runs(), 1, "the allowance of the next day");
-}
-
-/// A tree that is scanned, with a few small runs above its last level.
-struct Scanned {
-    world: World,
-}
-
-impl Scanned {
-    fn new() -> Scanned {
-        Scanned::seeded(1)
-    }
-
-    fn seeded(seed: u64) -> Scanned {
-        let world = World::seeded(seed);
-        world.fill();
-        Scanned { world }
-    }
-
-    fn runs(&self) -> usize {
-        self.world.db.default_keyspace().state().view.load().tree.runs.len()
-    }
-
-    fn upper_bytes(&self) -> u64 {
-        upper_bytes(&self.world.db.default_keyspace().state().view.load().tree.version)
-    }
-
-    /// So many scans, and what they ask for.
-    fn scan(&self, count: u64) {
-        for number in 0..count {
-            let mut cursor = self.world.db.default_keyspace().cursor().expect("a cursor");
-            cursor.seek(key(number % KEYS)).expect("a seek");
-            assert!(cursor.entry().is_some());
-        }
-        while self.world.db.step_background() {}
-    }
-
-    /// Bytes of all tables.
-    fn bytes(&self) -> u64 {
-        let view = self.world.db.default_keyspace().state().view.load();
-        view.tree.parts().map(|part| part.meta.bytes).sum()
-    }
-
-    /// A look that finds that nobody wrote since the last.
-    fn pause(&self) {
-        self.world.pass(PAUSE_INTERVAL);
-    }
-
-    /// A look that finds that somebody wrote.
-    fn write_one(&self) {
-        self.world.db.put(key(0), [8; 40]).expect("a put");
-        self.world.settle();
-    }
-
-    fn put_half(&self) {
-        (0..KEYS).step_by(2).for_each(|number| self.world.db.put(key(number), [8; 40]).expect("a put"));
-    }
-
-    fn flush(&self) {
-        self.put_half();
-        self.world.db.flush().expect("a flush");
-        self.world.settle();
-    }
-
-    fn check(&self) {
-        let keyspace = self.world.db.default_keyspace();
-        let entries = keyspace.iter().map(|entry| entry.expect("an entry").1.into_vec());
-        assert!(entries.enumerate().all(|(at, value)| value == [if at % 2 == 0 { 8 } else { 7 }; 40]));
-    }
-}
-
-/// Scans that meet several small runs pay until these are worth a merge, and not for another one then.
-#[test]
-fn scans_pay_for_a_merge_of_small_runs() {
-    let tree = Scanned::new();
-    (0..3).for_each(|_| tree.flush());
-    assert_eq!(tree.runs(), 4);
-    let (merged, upper) = (tree.world.compacted_bytes(), tree.upper_bytes());
-    let needed = upper / (2 * RUN_BYTES);
-    assert!(needed < LOOK_EVERY_SCANS, "one look is enough: {needed} scans");
-    tree.scan(needed / 2);
-    tree.world.settle();
-    assert_eq!(tree.runs(), 4, "half is not enough");
-    // Nobody asks the lane but the scans themselves.
-    tree.scan(LOOK_EVERY_SCANS);
-    assert_eq!(tree.runs(), 2);
-    let paid = tree.world.compacted_bytes();
-    assert!(paid > merged && paid - merged <= upper, "{} of {upper} bytes", paid - merged);
-    tree.scan(LOOK_EVERY_SCANS * 4);
-    tree.world.settle();
-    assert_eq!((tree.runs(), tree.world.compacted_bytes()), (2, paid), "one run is the end of it");
-    tree.check();
-}
-
-/// Scans that met nothing to merge have small runs merged that come later, half a tier of them, before
-/// anybody scans again; and where nobody scans, writes have nothing merged.
-#[test]
-fn scans_give_credit_for_merges_before_the_next() {
-    let tree = Scanned::new();
-    tree.scan(LOOK_EVERY_SCANS);
-    let merged = tree.world.compacted_bytes();
-    (0..3).for_each(|_| tree.flush());
-    assert_eq!((tree.runs(), tree.world.compacted_bytes()), (4, merged), "three runs wait for somebody");
-    tree.flush();
-    assert_eq!(tree.runs(), 2, "four do not");
-    let merged = tree.world.compacted_bytes() - merged;
-    assert!(merged > 0 && merged <= LOOK_EVERY_SCANS * RUN_BYTES, "{merged} bytes");
-    tree.check();
-    let tree = Scanned::new();
-    let merged = tree.world.compacted_bytes();
-    (0..4).for_each(|_| tree.flush());
-    assert_eq!((tree.runs(), tree.world.compacted_bytes()), (5, merged), "nobody has scanned");
-}
-
-/// When writers pause, the memtable is flushed and merged with the runs above the last level, if scans have
-/// paid for it all, and never else.
-#[test]
-fn credit_is_spent_in_a_pause_of_the_writers() {
-    for (seed, scans) in [(1, 0), (1, 4), (2, 4), (3, 4), (4, 4), (5, 4)] {
-        let scans = scans * LOOK_EVERY_SCANS;
-        let tree = Scanned::seeded(seed);
-        let write = || {
-            (0..8).for_each(|_| tree.put_half());
-            tree.world.settle();
-        };
-        let pass = |time| tree.world.pass(time);
-        let awaits_pause = || tree.world.db.store().quiet.awaits_pause.load(Ordering::Relaxed);
-        let entries = || tree.world.entries_in_memory();
-        // The last level is left alone.
-        tree.world.spend_of_leisure(IDLE_ALLOWANCE_BYTES / 2);
-        tree.scan(scans);
-        (0..2).for_each(|_| tree.flush());
-        write();
-        let (in_memory, upper, merged) = (entries(), tree.upper_bytes(), tree.world.compacted_bytes());
-        assert_eq!((tree.runs(), awaits_pause()), (3, scans > 0));
-        pass(PAUSE_INTERVAL / 2);
-        write();
-        pass(PAUSE_INTERVAL / 2);
-        assert!(entries() > in_memory && tree.runs() == 3, "a look is not a pause if somebody wrote");
-        let in_memory = entries();
-        pass(PAUSE_INTERVAL);
-        if scans == 0 {
-            assert_eq!((tree.runs(), entries()), (3, in_memory), "nobody has paid");
-            continue;
-        }
-        assert_eq!((tree.runs(), entries()), (2, 0), "all that was above the last level is one run");
-        let spent = tree.world.compacted_bytes() - merged;
-        let once = upper + upper / 2;
-        assert!(spent.abs_diff(once) < upper / 4, "{spent} bytes: two runs of {upper}, and a third");
-        tree.check();
-        // What is left of the credit does not flush as much again.
-        (0..3).for_each(|_| write());
-        let in_memory = entries();
-        pass(PAUSE_INTERVAL);
-        assert_eq!(entries(), in_memory);
-        // A next burst may be too small to tell the lane anything.
-        assert!(awaits_pause());
-        pass(LOOK_INTERVAL);
-        assert!(!awaits_pause(), "the database is idle");
-    }
-}
-
-/// SA5: in a pause the tree converges if scans have paid for what lies above the last level, window by window
-/// and until somebody writes.
-#[test]
-fn scans_pay_for_convergence_in_a_pause_of_the_writers() {
-    for seed in 1..=4 {
-        let tree = Scanned::seeded(seed);
-        let compacted = || tree.world.compacted_bytes();
-        (0..2).for_each(|_| tree.flush());
-        tree.pause();
-        assert_eq!(tree.runs(), 3, "nobody has scanned");
-        tree.scan(tree.upper_bytes() / RUN_BYTES / 8);
-        tree.pause();
-        assert_eq!(tree.runs(), 3, "that is not enough");
-        tree.write_one();
-        let (merged, upper) = (compacted(), tree.upper_bytes());
-        // The scans themselves have the runs above the last level merged, and no more.
-        tree.scan(4 * LOOK_EVERY_SCANS);
-        tree.world.settle();
-        assert_eq!(tree.runs(), 2, "writers do not pause");
-        assert_eq!(compacted() - merged, upper);
-        let (merged, bytes) = (compacted(), tree.bytes());
-        tree.pause();
-        assert_eq!((tree.runs(), tree.upper_bytes()), (1, 0), "all of it is");
-        assert!((compacted() - merged).abs_diff(bytes) < bytes / 8, "{bytes} bytes");
-        // What is paid for as a whole is merged once.
-        (0..2).for_each(|_| tree.flush());
-        let (merged, bytes) = (compacted(), tree.bytes());
-        tree.pause();
-        assert_eq!(tree.runs(), 1);
-        assert!((compacted() - merged).abs_diff(bytes) < bytes / 8, "{bytes} bytes");
-        tree.check();
-        // Three keys are not worth it, but paid for.
-        (0..3).for_each(|number| tree.world.db.put(key(2 * number), [8; 40]).expect("a put"));
-        tree.world.db.flush().expect("a flush");
-        tree.world.settle();
-        assert_eq!(tree.runs(), 2);
-        tree.pause();
-        assert_eq!(tree.runs(), 1);
-        tree.check();
-    }
-}
-
-/// What waits to be flushed for scans becomes a run before the last level is merged, which is read once then.
-#[test]
-fn a_pause_merges_the_last_level_once() {
-    for seed in 1..=8 {
-        let tree = Scanned::seeded(seed);
-        tree.scan(16 * LOOK_EVERY_SCANS);
-        tree.flush();
-        (0..8).for_each(|_| tree.put_half());
-        tree.world.settle();
-        let (merged, bytes) = (tree.world.compacted_bytes(), tree.bytes());
-        assert!(tree.world.entries_in_memory() > 0);
-        tree.pause();
-        assert_eq!((tree.runs(), tree.world.entries_in_memory()), (1, 0), "all is one run");
-        let spent = tree.world.compacted_bytes() - merged;
-        assert!(spent < bytes * 7 / 4, "{spent} of {bytes} bytes, and a memtable of half the last level's");
-        tree.check();
-    }
-}
-
-/// The account and the allowance pay for what was merged, each; what they do not suffice for does not begin.
-#[test]
-fn convergence_for_scans_is_paid_by_scans_and_by_half_of_the_allowance() {
-    for leisure_is_short in [false, true] {
-        let tree = Scanned::new();
-        tree.flush();
-        // So much for one and a half of them.
-        if leisure_is_short {
-            tree.world.spend_of_leisure(IDLE_ALLOWANCE_BYTES / 2 - tree.bytes() * 3 / 2);
-            tree.scan(4 * LOOK_EVERY_SCANS);
-        } else {
-            tree.scan(tree.upper_bytes() / RUN_BYTES * 3 / 2);
-        }
-        tree.pause();
-        assert_eq!(tree.runs(), 1);
-        tree.flush();
-        let merged = tree.world.compacted_bytes();
-        tree.pause();
-        assert_eq!((tree.runs(), tree.world.compacted_bytes()), (2, merged), "one was paid for");
-        tree.world.pass(LOOK_INTERVAL);
-        assert_eq!(tree.runs(), 1, "idle databases need neither");
-        tree.check();
-    }
-}
-
-/// Credit that is worth waiting for a pause does not pay for everything yet. Guards against asking for the
-/// one where the other is meant.
-#[test]
-fn credit_does_not_pay_for_more_than_it_is() {
-    let tree = Scanned::new();
-    tree.scan(LOOK_EVERY_SCANS);
-    let random = SeededRandom::new(7);
-    for number in 0..1000 {
-        let value: Vec<u8> = (0..4000).map(|_| random.below(256) as u8).collect();
-        tree.world.db.put(key(2 * number), value).expect("a put");
-    }
-    tree.world.db.flush().expect("a flush");
-    tree.world.settle();
-    assert!(tree.upper_bytes() > 3 << 20);
-    tree.pause();
-    assert_eq!(tree.runs(), 2, "two mebibytes are there, not four");
-    // Scans that come while nobody writes pay for the rest, and nobody asks the lane but they themselves.
-    tree.scan(5 * LOOK_EVERY_SCANS);
-    assert_eq!(tree.runs(), 1);
-}
-
-/// A job that is not begun, because another that may wait runs already, costs nobody anything.
-#[test]
-fn only_jobs_that_begin_are_paid_for() {
-    let tree = Scanned::new();
-    tree.scan(4 * LOOK_EVERY_SCANS);
-    tree.flush();
-    tree.world.spend_of_leisure(IDLE_ALLOWANCE_BYTES / 2 - tree.bytes() * 3 / 2);
-    tree.world.clock.advance(PAUSE_INTERVAL);
-    let store = tree.world.db.store();
-    store.note_activity().expect("a look");
-    let state = tree.world.db.default_keyspace().state();
-    let wanted = store.next_plan(state, &Busy::default()).expect("convergence");
-    let other = store.begin_job(state, JobFacts::of_plan(&wanted.plan), None).expect("the only job");
-    (0..10).for_each(|_| tree.world.settle());
-    assert_eq!(tree.runs(), 2);
-    drop(other);
-    tree.world.settle();
-    assert_eq!(tree.runs(), 1);
-}
-
-/// A job that was begun in a pause goes on when somebody writes, and no further one begins.
-#[test]
-fn a_write_ends_convergence_for_scans() {
-    let tree = Scanned::new();
-    tree.scan(4 * LOOK_EVERY_SCANS);
-    tree.flush();
-    tree.world.clock.advance(PAUSE_INTERVAL);
-    let store = tree.world.db.store();
-    let keyspace = tree.world.db.default_keyspace();
-    store.note_activity().expect("a look");
-    let wanted = || store.next_plan(keyspace.state(), &Busy::default()).map(|wanted| wanted.plan.reason);
-    assert_eq!(wanted(), Some(Reason::Scans));
-    keyspace.put(key(0), [8; 40]).expect("a put");
-    store.note_activity().expect("a look");
-    assert_eq!(wanted(), None);
 }
 
 #[test]

@@ -47,10 +47,6 @@ pub(crate) struct World {
     pub(crate) migration: Option<Migration>,
     /// Whether the strategy drops data: then a key may be missing, but an older version must never reappear.
     pub(crate) may_lose: bool,
-    /// What scans have paid for.
-    pub(crate) paid_bytes: u64,
-    /// Whether that is everything, and nobody writes.
-    pub(crate) paid_whole: bool,
     pub(crate) flushed_bytes: u64,
     pub(crate) written_bytes: u64,
     pub(crate) installs: u64,
@@ -84,8 +80,6 @@ impl World {
             seqno: 0,
             migration: None,
             may_lose: false,
-            paid_bytes: 0,
-            paid_whole: false,
             flushed_bytes: 0,
             written_bytes: 0,
             installs: 0,
@@ -99,8 +93,7 @@ impl World {
     pub(crate) fn shape<'v>(&self, version: &'v Version, idle: bool) -> Shape<'v> {
         let oldest_snapshot = self.snapshot.as_ref().map_or(SeqNo::MAX, |(seqno, _)| SeqNo::new(*seqno));
         let (now_ms, migration) = (moment_ms(self.seqno), self.migration);
-        let (paid_bytes, paid_whole) = (self.paid_bytes, self.paid_whole);
-        Shape { oldest_snapshot, now_ms, idle, migration, paid_bytes, paid_whole, ..Shape::new(version) }
+        Shape { oldest_snapshot, now_ms, idle, migration, ..Shape::new(version) }
     }
 
     /// Changes the strategy, as an engine does.
