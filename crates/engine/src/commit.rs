@@ -1,45 +1,46 @@
-//! The commit pipeline: how a batch becomes durable, ordered and visible.
+//! Commit pipeline: makes a batch ordered, visible and durable.
 //!
 //! # The design
 //! One lock, `commit`, orders everything. A batch is encoded and checksummed before the lock is taken: its
 //! bytes are the log record's payload and the source of the memtable's entries, never encoded again. Under
-//! the lock a write goes through four steps:
+//! the lock a write takes four steps:
 //!
-//! 1. *Room*: space in the log segment, else rotate; space in each memtable, else seal. If one cannot be had
-//!    the lock is let go, nothing is consumed, and the writer waits for the lane that makes room.
+//! 1. *Room*: space in the log segment, else rotate; space in each memtable, else seal. If there is none the
+//!    lock is released, nothing is consumed, and the writer waits for the worker that makes room.
 //! 2. *Order*: the batch takes the next sequence numbers. From here on nothing may fail (CP5): the log's
-//!    range is there, the arenas have room. (The `write(2)` path of the log can still fail here; it puts
-//!    everything back.)
+//!    range is reserved, the arenas have room. (The `write(2)` path of the log can still fail here; it
+//!    reverts everything.)
 //! 3. *Copy*: the record into the mapped log, the entries and the index into the memtables.
-//! 4. *Publish*: one release store of `visible`. The lock is let go.
+//! 4. *Publish*: one release store of `visible`. The lock is released.
 //!
 //! Measured on two cores this beats reservation under the lock with parallel insertion and ordered
-//! publication by 1.4 to 3.3 times: the shared lines of reservation and publication would travel between
+//! publication by 1.4 to 3.3 times: the shared cache lines of reservation and publication would move between
 //! cores at every put.
 //!
-//! # What another core wrote last
-//! Whoever takes the lock finds what it guards in the cache of the core that had it before. A line comes from
-//! there in 45 ns where the two share a last cache and in 200 where they do not (Zen 5 in a virtual machine,
-//! half of a round trip), and the lock was held while one came after the other: the log's cursor, the
-//! keyspace, the counters of its memtable, the last entry, to which the append hint led. Now they come in two
-//! rounds. As soon as a writer has the lock it asks for the state and the keyspace ([`CommitState::summon`]);
-//! the ways there are on lines that writers leave alone. With these in hand it asks for what it will write
-//! beyond, the log's end, the arena's end and the counters, before it looks for the key's place
-//! ([`CommitState::approach`]); room is told from the inserter's own numbers, and the hint knows its key's
-//! first bytes. Not before it has the lock: that would take the lines away from whoever holds it.
+//! # Prefetch of contended cache lines
+//! When a thread takes the lock, the guarded state is in the cache of the core that held it before. A line
+//! takes 45 ns from there if the two cores share a last-level cache and 200 ns if not (Zen 5 in a virtual
+//! machine, half of a round trip). Loaded on demand the lines arrive one after the other while the lock is
+//! held: the log's cursor, the keyspace, the counters of its memtable, the last entry via the append hint.
+//! Prefetches load them in two rounds. With the lock just taken, the writer prefetches the state and the
+//! keyspace ([`CommitState::summon`]); the pointers to them are on lines that writers do not modify. Then it
+//! prefetches the lines it will write beyond those, the log's end, the arena's end and the counters, before
+//! it searches for the key's position ([`CommitState::approach`]); the room check uses the inserter's own
+//! counters, and the hint stores its key's first bytes. A prefetch before taking the lock would steal the
+//! lines from the current holder.
 //!
 //! # Invariants
-//! * CP1: sequence numbers, log offsets and arena ranges are handed out in one order, under one lock.
+//! * CP1: sequence numbers, log offsets and arena ranges are assigned in one order, under one lock.
 //! * CP2: `visible` moves over complete records only: the store is the last step under the lock.
 //! * CP3: acknowledged implies visible, hence every earlier record is complete in the page cache; a process
-//!   killed at any instruction loses nothing it acknowledged.
+//!   killed at any instruction loses no acknowledged write.
 //! * CP4: a reader that loads `visible` with Acquire sees the memtable stores of everything at or below it.
 //! * CP5: between taking sequence numbers and publishing them nothing fails. A panic there would leave a
-//!   hole, so a guard turns it into poison.
-//! * RV2: a view with a new active memtable is published before any sequence number is handed out for it,
+//!   hole, so a guard poisons the database.
+//! * RV2: a view with a new active memtable is published before any sequence number is assigned for it,
 //!   because both happen under the lock in that order.
 //!
-//! Durability beyond the process is waited for after the lock is let go; see [`esker_wal::Log`].
+//! Durability beyond the process is awaited after the lock is released; see [`esker_wal::Log`].
 
 mod lock;
 
@@ -61,31 +62,31 @@ use esker_wal::{EntryIter, LogWriter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Entries handed to a memtable at once; it descends for sixteen of them in lockstep.
+/// Entries inserted into a memtable at once; it descends for sixteen of them in lockstep.
 const INSERT_CHUNK: usize = 64;
 
-/// What the commit lock guards.
+/// The state guarded by the commit lock.
 pub(crate) struct CommitState {
-    /// The next sequence number to hand out.
+    /// The next sequence number to assign.
     pub(crate) next_seqno: SeqNo,
     pub(crate) log: LogWriter,
-    /// By keyspace id; `None` for ids without a keyspace. Boxed, because ids are never used again: what a
-    /// dropped keyspace leaves behind is one word. On lines of its own, which all cores have at once: the way
-    /// to what is to be summoned.
+    /// By keyspace id; `None` for ids without a keyspace. Boxed, because ids are never reused: a dropped
+    /// keyspace leaves one word. Cache-line padded and rarely written, so that every core can hold it; it has
+    /// the pointers that `summon` prefetches.
     pub(crate) keyspaces: CachePadded<Vec<Option<Box<ActiveKeyspace>>>>,
     recent_drops: RecentDrops,
     /// Payload bytes in all active memtables.
     pub(crate) active_bytes: u64,
     pub(crate) closed: bool,
-    /// What the next writer has to do besides writing: ring for those who wait for a batch (CS1 in
-    /// [`crate::changes`]), pay for coming too early, look at the pressure.
+    /// Work of the next writer after its commit: notify threads that wait for a batch (CS1 in
+    /// [`crate::changes`]), wait off the throttle debt, update the pressure.
     pub(crate) duties: Duties,
-    /// Batches and operations since the database was opened. Counted here because the lock is held anyway.
+    /// Batches and operations since the open. Counted here because the lock is held anyway.
     pub(crate) batches: u64,
     pub(crate) entries: u64,
 }
 
-/// The writable side of a keyspace; on lines of its own, because writers change it all the time.
+/// The writable side of a keyspace; on cache lines of its own, because writers modify it constantly.
 #[repr(align(128))]
 pub(crate) struct ActiveKeyspace {
     pub(crate) keyspace: Arc<KeyspaceState>,
@@ -93,18 +94,18 @@ pub(crate) struct ActiveKeyspace {
     pub(crate) inserter: Inserter,
     /// Told of puts (GP3).
     pub(crate) gaps: Arc<Gaps>,
-    /// When the memtable is sealed: follows from the keyspace's options.
+    /// When the memtable is sealed; follows from the keyspace's options.
     pub(crate) limits: MemtableLimits,
-    /// How fast writers may be.
+    /// The admission rate of writers.
     pub(crate) pace: Pace,
     /// Payload bytes written to the active memtable.
     pub(crate) bytes: u64,
     pub(crate) entries: u64,
-    /// Key and value bytes since the database was opened.
+    /// Key and value bytes since the open.
     pub(crate) user_bytes: u64,
 }
 
-/// How long a writer is willing to wait for room.
+/// Whether a writer may stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
     /// Up to the configured stall limit.
@@ -115,15 +116,15 @@ pub(crate) enum Patience {
 
 /// Decides under the commit lock whether a batch may be written.
 pub(crate) trait Admission {
-    /// Whether the batch may go in now. No input or output, and not for long: every writer waits. `false`
-    /// asks for [`Admission::prepare`]; an error refuses the batch, of which nothing was written.
+    /// Whether the batch may be written now. It does no I/O and returns quickly, because every writer waits.
+    /// `false` requests [`Admission::prepare`]; an error refuses the batch, of which nothing was written.
     fn admit(&mut self, state: &CommitState) -> Result<bool>;
 
-    /// Does without the lock what takes longer, so that the next [`Admission::admit`] can decide.
+    /// Does slower work without the lock, so that the next [`Admission::admit`] can decide.
     fn prepare(&mut self, store: &Store) -> Result<()>;
 }
 
-/// Lets every batch in: a plain write asks nothing, and pays nothing for the question.
+/// Admits every batch: a plain write has no condition, and the check compiles to nothing.
 struct Always;
 
 impl Admission for Always {
@@ -152,7 +153,7 @@ impl CommitState {
         }
     }
 
-    /// Lets writers write to a keyspace.
+    /// Adds the writable side of a keyspace.
     pub(crate) fn add_keyspace(&mut self, active: ActiveKeyspace) {
         let at = active.keyspace.id.get() as usize;
         if self.keyspaces.len() <= at {
@@ -161,7 +162,7 @@ impl CommitState {
         self.keyspaces[at] = Some(Box::new(active));
     }
 
-    /// Takes the writable side of a keyspace away: from here on nobody writes to it or seals its memtable.
+    /// Removes the writable side of a keyspace: from here on no thread writes to it or seals its memtable.
     pub(crate) fn withdraw(&mut self, keyspace: &KeyspaceState) -> Result<Box<ActiveKeyspace>> {
         let slot = self.keyspaces.get_mut(keyspace.id.get() as usize).and_then(Option::take);
         let active = slot.ok_or_else(|| self.recent_drops.why_missing(keyspace.id))?;
@@ -170,7 +171,7 @@ impl CommitState {
         Ok(active)
     }
 
-    /// Takes [`CommitState::withdraw`] back.
+    /// Reverts [`CommitState::withdraw`].
     pub(crate) fn put_back(&mut self, active: Box<ActiveKeyspace>) {
         let id = active.keyspace.id;
         self.recent_drops.forget(id);
@@ -195,7 +196,7 @@ impl CommitState {
         }
     }
 
-    /// The last sequence number handed out, and the log position behind it.
+    /// The last assigned sequence number, and the log position behind it.
     pub(crate) fn end(&self) -> (SeqNo, esker_wal::LogPosition) {
         (SeqNo::new(self.next_seqno.get() - 1), self.log.position())
     }
@@ -212,7 +213,7 @@ impl Store {
         self.commit_if(batch, durability, patience, &mut Always)
     }
 
-    /// Writes a batch if `admission` lets it in; returns its last sequence number.
+    /// Writes a batch if `admission` admits it; returns its last sequence number.
     #[inline]
     pub(crate) fn commit_if<A: Admission>(
         &self,
@@ -222,7 +223,7 @@ impl Store {
         admission: &mut A,
     ) -> Result<SeqNo> {
         if batch.count == 0 {
-            // Nothing to write, but `Power` promises for everything before it as well.
+            // Nothing to write, but `Power` covers everything before it as well.
             let last = SeqNo::new(self.visible.load(Ordering::Acquire));
             if durability == Durability::Power {
                 self.writing()?.sync_up_to(last)?;
@@ -231,8 +232,8 @@ impl Store {
         }
         let payload_crc = checksum::crc32c(batch.payload);
         let writing = self.writing()?;
-        // Asked last before the order is fixed: what it says still holds when the batch becomes visible,
-        // because nobody else commits meanwhile.
+        // The last check before the order is fixed: its result still holds when the batch becomes visible,
+        // because no other thread commits meanwhile.
         let mut wait = Wait::at_most(self.stall_limit);
         let mut state = loop {
             let state = self.lock_with_room(writing, batch, patience, &mut wait)?;
@@ -244,7 +245,7 @@ impl Store {
         };
         let first = state.next_seqno;
         let last = SeqNo::new(first.get() + u64::from(batch.count) - 1);
-        // The memtable's memory arrives while the record is copied into the log.
+        // The memtable's memory is prefetched while the record is copied into the log.
         let approach = state.approach(batch);
         let log_id = state.log.append(first, batch.count, batch.payload, payload_crc)?.log_id;
         {
@@ -271,8 +272,7 @@ impl Store {
         self.writing()?.sync_up_to(last)
     }
 
-    /// Takes the commit lock once there is room for the batch. What is waited for it goes off what is left of
-    /// `wait`.
+    /// Takes the commit lock once there is room for the batch. Waiting time is subtracted from `wait`.
     #[inline]
     pub(crate) fn lock_with_room<'w>(
         &self,
@@ -282,8 +282,8 @@ impl Store {
         wait: &mut Wait,
     ) -> Result<CommitGuard<'w>> {
         let needs_private = !writing.log.fits_segment(batch.payload.len());
-        // A private segment is a file of its own: closing waits until nobody makes or removes one, and after
-        // it nobody begins to, because the directory may be another owner's by then.
+        // A private segment is a file of its own: closing waits while one is being created or deleted, and
+        // after closing none is, because another process may own the directory by then.
         let _activity = needs_private.then(|| self.activity.read_recursive());
         if needs_private {
             self.check_open()?;
@@ -292,15 +292,15 @@ impl Store {
         let mut has_waited = false;
         loop {
             if needs_private && private.is_none() {
-                // Made before the lock is taken: filling a large file under it would stop every writer. Made
-                // again if an earlier pass used one up and then had to wait for room elsewhere.
+                // Created before the lock is taken: filling a large file under it would block every writer.
+                // Created again if an earlier pass used one up and then had to wait for room elsewhere.
                 private = Some(writing.log.prepare_private(batch.payload.len())?);
             }
             let mut state = writing.commit.lock();
             prefetch_to_write(&*self.visible);
             state.summon(batch);
-            // Under the lock: whoever held it may have poisoned the database, and publishing anything after
-            // that would publish what it left half done (CP5).
+            // Under the lock: the previous holder may have poisoned the database, and publishing anything
+            // after that would publish its incomplete work (CP5).
             self.writing()?;
             if state.closed {
                 return Err(Error::Closed);
@@ -326,11 +326,11 @@ impl Store {
 }
 
 impl CommitState {
-    /// Asks for the lines that this write is about to change; see the head of this file.
+    /// Prefetches the cache lines that this write will modify; see the head of this file.
     #[inline(always)]
     fn summon(&self, batch: &EncodedBatch<'_>) {
         prefetch_to_write(&self.log);
-        // The other numbers lie beside these.
+        // The other counters share these lines.
         prefetch_to_write(&self.active_bytes);
         prefetch_to_write(&self.duties);
         if let [share] = batch.shares
@@ -340,7 +340,7 @@ impl CommitState {
         }
     }
 
-    /// Copies a batch into the memtables. Cannot fail: room was made before.
+    /// Copies a batch into the memtables. Infallible: room was made before.
     #[inline]
     fn insert(&mut self, batch: &EncodedBatch<'_>, approach: Option<Approach>, first: SeqNo, log_id: u64) {
         self.batches += 1;
@@ -365,8 +365,8 @@ impl CommitState {
         self.insert_many(batch.payload, first);
     }
 
-    /// Begins to insert a batch that is a single entry, and asks for the memory that it will be written to.
-    /// The entries of larger ones wait together.
+    /// Begins the insertion of a batch with a single entry, and prefetches the memory it will write. Larger
+    /// batches overlap their misses by descending in lockstep.
     #[inline]
     fn approach(&mut self, batch: &EncodedBatch<'_>) -> Option<Approach> {
         let ((_, key, _), [share]) = (batch.single?, batch.shares) else { return None };
@@ -387,7 +387,7 @@ impl CommitState {
             }
             of = entry.keyspace;
             if entry.kind_byte == ValueKind::RangeDelete as u8 {
-                // In its place among the entries: what follows it in the batch survives it.
+                // In its order among the entries: later operations of the batch survive it.
                 self.insert_chunk(of, &chunk[..filled]);
                 filled = 0;
                 let delete = RangeDelete::stored(entry.key, entry.value, first.plus(offset as u64));
@@ -414,7 +414,7 @@ impl CommitState {
 }
 
 impl ActiveKeyspace {
-    /// Tells whoever keeps gaps of an entry that is about to be inserted, unless it is a tombstone.
+    /// Invalidates tombstone spans for an entry about to be inserted, unless it is a tombstone.
     #[inline(always)]
     fn tell_gaps(&self, key: &[u8], kind_byte: u8, seqno: SeqNo) {
         if self.gaps.is_watching() && !is_tombstone(kind_byte) {
@@ -430,7 +430,7 @@ fn is_tombstone(kind_byte: u8) -> bool {
 impl Writing {
     /// Waits until everything up to `seqno` survives a power cut; concurrent callers share flushes.
     pub(crate) fn sync_up_to(&self, seqno: SeqNo) -> Result<()> {
-        // Poisoned: who waits for a batch may wait no longer (CS2).
+        // Poisoned: threads that wait for a batch must not wait any longer (CS2).
         self.log.sync_up_to(seqno, || self.commit.lock().end()).inspect_err(|_| self.bell.ring())
     }
 }

@@ -1,12 +1,12 @@
-//! Compaction: carrying out what the strategy plans.
+//! Compaction executor: carries out the strategy's plans.
 //!
-//! The strategy is a pure function from the tree's shape to a plan; this file asks it, marks the plan's
-//! inputs busy so that the next question does not get them again, does what the plan says, and installs the
-//! result. A merge takes what of its inputs the block cache has from there, and reads the rest past it, keeps
-//! what somebody can still see ([`crate::output`]), hands on what of them was in the cache
-//! ([`crate::heirs`]), and replaces inputs by outputs in one edit. A move or a drop is an edit alone. Beside
-//! the strategy, whether blob files hold too much garbage is asked; the answer is a merge that also empties
-//! some of them ([`crate::large`]). Compactions that somebody asked for are in [`manual`].
+//! The strategy is a pure function from the tree's shape to a plan. This file calls it, marks the plan's
+//! inputs busy so that the next call does not return them again, executes the plan, and installs the result.
+//! A merge reads cached blocks of its inputs from the block cache, and the rest past it, keeps versions that
+//! a reader may still see ([`crate::output`]), warms the cache for inputs that were cached
+//! ([`crate::heirs`]), and replaces inputs by outputs in one edit. A move or a drop is an edit alone. In
+//! addition to the strategy, blob garbage collection is planned; its plan is a merge that also rewrites some
+//! blob files ([`crate::large`]). Manual compactions are in [`manual`].
 
 mod manual;
 
@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A plan marked busy; the mark goes with it, whatever becomes of the job.
+/// A plan marked busy; the mark is removed on drop, whatever the job's outcome.
 struct Claim<'a> {
     keyspace: &'a KeyspaceState,
     scheduler: &'a Scheduler,
@@ -58,15 +58,15 @@ impl Drop for Claim<'_> {
     fn drop(&mut self) {
         self.keyspace.busy.lock().remove(self.job);
         self.keyspace.merging.end();
-        // Whoever found the inputs busy may look again, also if the job failed.
+        // A thread that found the inputs busy may check again, also if the job failed.
         self.scheduler.announce_progress();
     }
 }
 
 impl Store {
-    /// Carries out the most urgent plan of any keyspace, at least as urgent as `least`; `false` if no
-    /// strategy wants such a one. A keyspace whose job fails does not keep the others from theirs; its error
-    /// is told once nothing else could be done.
+    /// Executes the most urgent plan of any keyspace, at least as urgent as `least`; `false` if there is
+    /// none. A keyspace whose job fails does not prevent those of others; its error is returned once nothing
+    /// else could be done.
     pub(crate) fn compact_some(&self, least: Class) -> Result<bool> {
         if let Err(error) = self.note_activity() {
             tracing::warn!(%error, "memtables could not be sealed while the database is idle");
@@ -78,7 +78,7 @@ impl Store {
         if least == Class::Idle {
             self.adapt(&keyspaces);
         }
-        // Equally urgent keyspaces take turns: first comes who follows the one that was served last.
+        // Equally urgent keyspaces take turns, starting after the one served last.
         let last = self.last_compacted.load(Ordering::Relaxed);
         let turn = keyspaces.partition_point(|keyspace| keyspace.id.get() <= last);
         let in_turn = keyspaces[turn..].iter().chain(&keyspaces[..turn]);
@@ -100,7 +100,8 @@ impl Store {
             drop(claim);
             match tried {
                 Ok(()) => {
-                    // The install has told the lanes, but who looked then found the tables still taken (LN1).
+                    // The install has requested the pools, but their checks found the inputs still busy
+                    // (BG1).
                     self.scheduler.request(Lane::Compaction);
                     return Ok(true);
                 }
@@ -110,7 +111,7 @@ impl Store {
         failure.map_or(Ok(false), Err)
     }
 
-    /// Carries a plan out and notes how that ended, for whoever waits. Called off is not failed.
+    /// Executes a plan and records the outcome for waiting writers. A cancelled job is not a failed one.
     fn try_to_carry_out(&self, job: &Arc<Job>, wanted: &Wanted) -> Result<()> {
         let keyspace = job.keyspace();
         match self.carry_out(job, wanted) {
@@ -127,18 +128,17 @@ impl Store {
         }
     }
 
-    /// What the strategy of a keyspace wants next.
+    /// The next plan of a keyspace.
     fn wanted(&self, keyspace: &KeyspaceState) -> Option<Wanted> {
         self.next_plan(keyspace, &keyspace.busy.lock())
     }
 
-    /// Whether waiting for compaction can help a keyspace: something is running, or the strategy wants
-    /// something.
+    /// Whether waiting for compaction can help a keyspace: a job is running, or there is debt.
     pub(crate) fn can_compact(&self, keyspace: &KeyspaceState) -> bool {
         keyspace.merging.is_running() || self.known_debt(keyspace, &keyspace.view.load()) > 0
     }
 
-    /// What the strategy of a keyspace wants next, if it is urgent enough, marked busy.
+    /// The next plan of a keyspace, if it is urgent enough, marked busy.
     fn plan<'a>(&'a self, keyspace: &'a KeyspaceState, least: Class) -> Option<(Wanted, Claim<'a>)> {
         let mut busy = keyspace.busy.lock();
         let wanted = self.next_plan(keyspace, &busy).filter(|wanted| wanted.plan.class >= least)?;
@@ -153,7 +153,7 @@ impl Store {
         }
     }
 
-    /// Puts a job into the list of those that run.
+    /// Registers a running job.
     pub(crate) fn begin_job(
         &self,
         keyspace: &Arc<KeyspaceState>,
@@ -163,11 +163,11 @@ impl Store {
         self.jobs.begin(facts, mark, keyspace, self)
     }
 
-    /// What the lane does that is there for urgent work alone: an urgent job if all compaction threads are at
-    /// others; and where something is held up by a job of the lowest classes, that one is asked to make room.
+    /// The work of the urgent pool: runs an urgent job if all compaction threads are busy with others; and
+    /// preempts a job of the lowest classes that holds up more urgent work.
     pub(crate) fn relieve(&self) -> Result<bool> {
         let is_crowded = self.jobs.merging() >= self.compaction_threads;
-        // Whoever is free meanwhile is not to wait for this lane's next attempt.
+        // A thread that becomes free meanwhile must not wait for this pool's next attempt.
         let tell_the_free = |_: &Error| self.scheduler.request_alone(Lane::Compaction);
         if is_crowded && self.compact_some(Class::L0Urgent).inspect_err(tell_the_free)? {
             return Ok(true);
@@ -181,15 +181,15 @@ impl Store {
         Ok(false)
     }
 
-    /// Whether some strategy wants more than a job of the lowest classes and does not get it: for want of a
-    /// thread, or because the job holds what it takes.
+    /// Whether a job of the lowest classes holds up a more urgent plan, for lack of a thread or because it
+    /// occupies the plan's inputs.
     fn is_in_the_way(&self, patient: &Job, is_crowded: bool) -> bool {
         self.all_keyspaces().iter().any(|keyspace| {
             let busy = keyspace.busy.lock();
-            // Where writers wait nothing is too low, unless it is their own job.
+            // Where writers wait, no class is too low, except for the job itself.
             let is_own = Arc::ptr_eq(keyspace, patient.keyspace());
             let is_in_haste = !is_own && keyspace.merging.is_in_haste();
-            // What goes without being read waits for nobody, and is not worth what a job has done.
+            // Dropping a table needs no I/O, so it never preempts a running job.
             let wants_more = |busy: &Busy| {
                 let wanted = self.next_merge(keyspace, busy);
                 wanted.is_some_and(|wanted| wanted.plan.class > Class::Clean || is_in_haste)
@@ -206,7 +206,7 @@ impl Store {
         })
     }
 
-    /// Does what a plan says and installs it.
+    /// Executes a plan and installs it.
     pub(crate) fn carry_out(&self, job: &Arc<Job>, Wanted { plan, victims }: &Wanted) -> Result<()> {
         let keyspace = &**job.keyspace();
         tracing::debug!(keyspace = %keyspace.name(), %plan, "compaction begins");
@@ -231,7 +231,7 @@ impl Store {
         let mut tables = self.write_merge(job, (plan, victims), &options, filter)?;
         let mut frozen = None;
         if let Some(oldest) = tables.oldest_filtered {
-            // CF2: a snapshot that was taken since the sample sees what the filter was shown, and keeps
+            // CF2: a snapshot taken since the sample sees the data that the filter was shown, and keeps
             // seeing it.
             frozen = self.snapshots.freeze(oldest);
             if frozen.is_none() {
@@ -252,7 +252,7 @@ impl Store {
         installed
     }
 
-    /// Writes what a plan merges into new tables, in pieces side by side if that is worthwhile.
+    /// Writes the merge of a plan to new tables, in parallel subcompactions if worthwhile.
     fn write_merge(
         &self,
         job: &Arc<Job>,
@@ -264,15 +264,16 @@ impl Store {
         let writing = self.writing()?;
         // Sampled after the inputs were fixed (RV4): every version in them is at or below `visible`.
         let boundaries = self.snapshots.sample(&self.visible, &self.time);
-        // Of the tree the job keeps its inputs and what those point to (BF4), and of the rest what the
-        // manifest says of it, or all that other jobs replace while it runs would stay until its end.
+        // Of the tree the job keeps its inputs and the blob files they point to (BF4), and for the rest only
+        // the manifest's metadata; otherwise all files that other jobs replace meanwhile would stay until its
+        // end.
         let (version, values) = {
             let view = keyspace.view.load();
             let inputs = plan.parts().map(|(_, input)| &*input.part);
             (Arc::clone(&view.tree.version), view.tree.large.of_parts(inputs))
         };
         let pieces = pieces_of(self, keyspace, plan);
-        // What a dropped keyspace's files answer is no damage.
+        // Errors from a dropped keyspace's files are not corruption.
         keyspace.check_living()?;
         let pieces = pieces?;
         let filter = if plan.filter {
@@ -310,15 +311,15 @@ impl Store {
         join(Outputs::none(&writing.tables), written)
     }
 
-    /// Merges what of a plan lies in `range`.
+    /// Merges the part of a plan that lies in `range`.
     fn write_piece(&self, common: &Common<'_>, range: &KeyRange) -> Result<Outputs<'_>> {
         let Common { job, plan, options, boundaries, relocation, .. } = common;
         let (keyspace, writing) = (&**job.keyspace(), self.writing()?);
         let inputs: Vec<PlanInput> = plan.inputs.iter().map(|input| input.within(range)).collect();
         let mut older = OlderParts::outside(&common.version, &common.taken, None);
         let runs: Vec<Vec<TreePart>> = inputs.iter().map(|input| self.input_parts(keyspace, input)).collect();
-        // Asked after the files were found by their numbers: those of a living keyspace's tree are not being
-        // deleted, and from here on the parts hold them.
+        // Checked after the files were found by their numbers: those of a living keyspace's tree are not
+        // being deleted, and from here on the parts hold them.
         keyspace.check_living()?;
         let deletes = deletes::of_parts(&runs.concat(), boundaries, &older)?;
         let reading = InputReading {
@@ -364,13 +365,13 @@ impl Store {
         mut tables: Outputs<'_>,
     ) -> Result<()> {
         let writing = self.writing()?;
-        // Until the tree has them.
+        // Kept until the tree refers to the tables.
         let _inherited = self.open_heirs(keyspace, &mut tables);
         self.install(keyspace, &[], |version, _| {
             let new_run = writing.tables.take_run_id();
             let mut edit = VersionEdit::new();
             plan.remove_inputs(keyspace.id, &mut edit, || writing.tables.take_part_id());
-            // A new run goes in front of those that are there now, not of those that were at the beginning.
+            // A new run goes in front of the runs that exist now, not of those at the beginning.
             let place = plan.to.place(version, new_run);
             keyspace.replaced.lock().note(version, &tables.replaced);
             tables.add_to(&mut edit, keyspace.id, place).claim();
@@ -378,7 +379,7 @@ impl Store {
         })
     }
 
-    /// What a plan takes from one run: each part with the range that is consumed.
+    /// The inputs of a plan from one run: each part with the range that is consumed.
     fn input_parts(&self, keyspace: &KeyspaceState, input: &PlanInput) -> Vec<TreePart> {
         let parts = input.parts.iter().map(|consumed| {
             let file = self.files.file_of(keyspace.id, &consumed.part);
@@ -397,14 +398,14 @@ impl Store {
     }
 }
 
-/// What the pieces of a merge share.
+/// The shared state of the subcompactions of a merge.
 struct Common<'m> {
     job: &'m Arc<Job>,
     plan: &'m CompactionPlan,
     options: &'m KeyspaceOptions,
     version: Arc<Version>,
     boundaries: Boundaries,
-    /// The parts of which the plan leaves nothing among its keys: what stays of another may hold older
+    /// Parts that the plan consumes completely within its keys: the remainder of any other may hold older
     /// versions.
     taken: HashSet<PartId>,
     relocation: Relocation,
@@ -412,13 +413,13 @@ struct Common<'m> {
     compaction_filter: Option<Arc<dyn CompactionFilter>>,
 }
 
-/// The outputs of all pieces in order; the files of all are deleted if one has failed.
+/// The outputs of all subcompactions in order; all files are deleted if one has failed.
 fn join<'a>(mut all: Outputs<'a>, pieces: Vec<Result<Outputs<'a>>>) -> Result<Outputs<'a>> {
     let mut failure: Option<Error> = None;
     for piece in pieces {
         match piece {
             Ok(piece) => all.append(piece),
-            // What called the others off says more than that they were.
+            // The original failure says more than the cancellation of the others.
             Err(error) if failure.as_ref().is_none_or(|known| matches!(known, Error::Closed)) => {
                 failure = Some(error);
             }
@@ -435,8 +436,8 @@ fn oldest_creation(plan: &CompactionPlan) -> Option<u64> {
     created.min().filter(|_| plan.reason == Reason::SmallRuns)
 }
 
-/// Whether something in the inputs stands for deletes whose tombstones are gone, and may go on to: what they
-/// deleted lies outside, or a snapshot keeps it.
+/// Whether an input represents deletes whose tombstones are already dropped, and must continue to: the
+/// deleted data lies outside the inputs, or a snapshot keeps it.
 fn hides_deleted(plan: &CompactionPlan, boundaries: &Boundaries) -> bool {
     let parts = || plan.parts().map(|(_, input)| &input.part);
     let newest = parts().map(|part| part.max_seqno).max();

@@ -1,9 +1,9 @@
-//! Flush: sealed memtables of a keyspace become tables.
+//! Flush: writes the sealed memtables of a keyspace to tables.
 //!
 //! One flush of a keyspace at a time, of all memtables that are sealed when it starts, merged: versions that
-//! no reader can see are dropped on the way, so overwrites die here before they cost a compaction. Tables
-//! that were ingested stand among the sealed memtables, in the order of writes, and part them into groups,
-//! which are installed oldest first (IN4).
+//! no reader can see are dropped, so overwrites within memtables never reach a compaction. Ingested tables
+//! are queued among the sealed memtables, in the order of writes, and divide them into groups, which are
+//! installed oldest first (IN4).
 //!
 //! The steps of protocol 4.1: F0 take the memtables (all of them are behind `visible`, CP6: the seal happened
 //! under the commit lock, and so did every write before it), sample the boundaries. F1 write and sync the
@@ -35,7 +35,7 @@ use std::sync::atomic::Ordering;
 
 impl Store {
     /// Flushes the keyspace whose sealed memtables pin the oldest part of the log; `false` if there are none.
-    /// A keyspace whose flush fails does not keep the others from theirs.
+    /// A failed flush of one keyspace does not prevent those of others.
     pub(crate) fn flush_some(&self) -> Result<bool> {
         let oldest = |keyspace: &KeyspaceState| {
             let view = keyspace.view.load();
@@ -67,7 +67,7 @@ impl Store {
     fn try_flush_sealed(&self, keyspace: &Arc<KeyspaceState>) -> Result<()> {
         let writing = self.writing()?;
         let _one_at_a_time = keyspace.flushing.lock();
-        // Not the view: it would keep what compactions replace meanwhile from being deleted.
+        // Not the view: it would keep files that compactions replace meanwhile from being deleted.
         let sealed = keyspace.view.load().sealed.clone();
         let mut left = &sealed[..];
         while let Some((newer, group)) = oldest_group(left) {
@@ -82,7 +82,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes some sealed memtables, the oldest there are, newest first, to tables and installs those.
+    /// Writes some sealed memtables, the oldest there are, given newest first, to tables and installs those.
     fn flush_memtables(
         &self,
         writing: &Writing,
@@ -104,7 +104,7 @@ impl Store {
             let new_run = writing.tables.take_run_id();
             let mut edit = VersionEdit::new();
             if let Some(hull) = &hull {
-                // Chosen anew: what was legal when the flush began may have been overtaken by a compaction.
+                // Chosen anew: a compaction may have invalidated the placement chosen at the beginning.
                 let to = keyspace.options().strategy.flush_placement(version, hull, busy);
                 let place = to.place(version, new_run);
                 keyspace.replaced.lock().note(version, &tables.replaced);
@@ -116,7 +116,7 @@ impl Store {
         Ok(())
     }
 
-    /// Tells the write control how fast a flush was.
+    /// Reports the rate of a flush to the write control.
     fn note_flush(
         &self,
         keyspace: &KeyspaceState,
@@ -129,8 +129,7 @@ impl Store {
         keyspace.control.lock().note_flush(payload_bytes, table_bytes, times_ns);
     }
 
-    /// F3: what installing `memtables` would make durable must not be durable before older entries of other
-    /// keyspaces.
+    /// F3: the entries of `memtables` must not become durable before older entries of other keyspaces.
     fn order_behind_others(
         &self,
         writing: &Writing,
@@ -142,14 +141,14 @@ impl Store {
             writing.sync_up_to(sealed_at)?;
             self.seal_laggard(keyspace, memtables)?;
         } else if self.consumers.are_there() {
-            // HS6: what survives in tables must survive in the history, too.
+            // HS6: data that survives in tables must survive in the history, too.
             writing.sync_up_to(sealed_at)?;
         }
         Ok(())
     }
 
-    /// Installs tables that were ingested: their "flush" is an edit alone. What is older is in the tree by
-    /// now, so each table may go as deep as it overlaps nothing.
+    /// Installs ingested tables: their "flush" is an edit alone. All older data is in the tree by now, so
+    /// each table may go as deep as it overlaps nothing.
     fn install_ingested(
         &self,
         writing: &Writing,
@@ -175,10 +174,10 @@ impl Store {
         Ok(())
     }
 
-    /// Seals the keyspace whose unflushed entries are the oldest, if they are older than all of `flushed`.
-    /// One that lies idle with a few entries would otherwise make every flush of a busy one sync the log
-    /// first, which costs several times what flushing those few entries does. One at a time: of a thousand
-    /// keyspaces that get a write now and then, each flush takes one along.
+    /// Seals the keyspace whose unflushed entries are the oldest, if they are older than all of `flushed`. An
+    /// idle keyspace with a few entries would otherwise force every flush of a busy one to sync the log
+    /// first, which costs several times as much as flushing those few entries. One at a time: of a thousand
+    /// keyspaces with occasional writes, each flush takes one along.
     fn seal_laggard(&self, keyspace: &KeyspaceState, flushed: &[Arc<MemtableView>]) -> Result<()> {
         let Some(first_flushed) = flushed.iter().filter_map(|view| view.first_seqno()).min() else {
             return Ok(());
@@ -208,7 +207,7 @@ impl Store {
         hull: &KeyRange,
     ) -> Result<Outputs<'w>> {
         let boundaries = self.snapshots.sample(&self.visible, &self.time);
-        // Loaded here, not before: what was older than these memtables is in it now.
+        // Loaded here, not before: everything older than these memtables is in it now.
         let version = &Arc::clone(&keyspace.view.load().tree.version);
         // Layout and compression are chosen for the level the tables will most probably go to.
         let options = keyspace.options();
@@ -251,7 +250,7 @@ impl Store {
         Ok(tables)
     }
 
-    /// Seals and flushes keyspaces, and waits until what they held at the call is in tables.
+    /// Seals and flushes keyspaces, and waits until everything they held at the call is in tables.
     pub(crate) fn flush_keyspaces(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
         let _activity = self.activity.read_recursive();
         self.check_open()?;
@@ -260,7 +259,7 @@ impl Store {
             self.seal_if_filled(keyspace)?;
         }
         for keyspace in keyspaces {
-            // The lane may be at it already; whoever comes second finds nothing left.
+            // The flush worker may be doing it already; the second finds nothing left.
             self.flush_sealed(keyspace)?;
         }
         self.scheduler.request(Lane::Compaction);
@@ -279,7 +278,8 @@ impl Store {
                     return if is_empty { Ok(()) } else { self.seal(&mut state, keyspace.id, &nothing_next) };
                 }
             }
-            // Being dropped: whoever does holds the manifest until it is decided, and may yet fail.
+            // Being dropped: the dropping thread holds the manifest until the outcome is decided, and may
+            // still fail.
             drop(writing.manifest.lock());
             if keyspace.is_dropped() {
                 return Ok(());
@@ -291,8 +291,8 @@ impl Store {
 /// Sealed memtables, newest first.
 type Sealed = [Arc<MemtableView>];
 
-/// Splits the oldest off from sealed memtables, newest first: an ingest alone, or all memtables that are
-/// older than any.
+/// Splits the oldest group off from sealed memtables, given newest first: an ingest alone, or all memtables
+/// that are older than any ingest.
 fn oldest_group(sealed: &Sealed) -> Option<(&Sealed, &Sealed)> {
     let oldest = sealed.last()?;
     let ingest_before = || sealed.iter().rposition(|view| view.ingested.is_some());
@@ -303,7 +303,7 @@ fn oldest_group(sealed: &Sealed) -> Option<(&Sealed, &Sealed)> {
     Some(sealed.split_at(from))
 }
 
-/// Chooses a place for each of some ingested parts, which share no key: the deepest that it fits.
+/// Chooses a position for each of some ingested parts, which share no key: the deepest possible.
 fn place_ingested(
     options: &KeyspaceOptions,
     version: &Version,
@@ -312,7 +312,7 @@ fn place_ingested(
     parts: impl Iterator<Item = Arc<PartMeta>>,
     mut add: impl FnMut(Place, Arc<PartMeta>),
 ) {
-    // At most the front of level 0 and that of the last level begin runs, whatever the number of parts.
+    // Only the front of level 0 and that of the last level begin new runs, whatever the number of parts.
     let mut chosen: Vec<(Position, Place)> = Vec::new();
     for part in parts {
         let to = options.strategy.flush_placement(version, &part.range, busy);
@@ -326,7 +326,7 @@ fn place_ingested(
     }
 }
 
-/// Adds sealed memtables and ingested tables, newest first, to a state that nobody reads yet; see
+/// Adds sealed memtables and ingested tables, given newest first, to an unpublished state; see
 /// [`add_flushed`].
 pub(crate) fn add_sealed<'a>(
     factory: &'a TableFactory,
@@ -351,7 +351,7 @@ pub(crate) fn add_sealed<'a>(
     Ok(files)
 }
 
-/// Adds ingested tables, which share no key, to a state that nobody reads yet.
+/// Adds ingested tables, which share no key, to an unpublished state.
 pub(crate) fn add_ingested(
     factory: &TableFactory,
     state: &mut DatabaseState,
@@ -368,7 +368,7 @@ pub(crate) fn add_ingested(
     Ok(())
 }
 
-/// How memtables that go to `to` become tables.
+/// The output specification of a flush to `to`.
 fn flush_spec<'a>(
     keyspace: KeyspaceId,
     options: &'a KeyspaceOptions,
@@ -403,7 +403,7 @@ fn flush_spec<'a>(
     }
 }
 
-/// Merges memtables, newest first, which lie in `hull`, into tables that are to go above what `version` has.
+/// Merges memtables, given newest first, with keys in `hull`, into tables placed above those of `version`.
 fn merge_memtables<'w>(
     factory: &'w TableFactory,
     spec: &OutputSpec<'_>,
@@ -419,11 +419,11 @@ fn merge_memtables<'w>(
     write_tables(factory, spec, merge, boundaries, deletes, below)
 }
 
-/// Writes sealed memtables of a keyspace, newest first, to tables and adds those to a state that nobody reads
-/// yet: that of a database being opened or copied. No snapshot is older than such a state: the newest version
-/// of each key is all that anybody will see. The state's last sequence number must cover the memtables.
+/// Writes sealed memtables of a keyspace, given newest first, to tables and adds those to an unpublished
+/// state: that of a database being opened or copied. No snapshot is older than such a state, so only the
+/// newest version of each key is kept. The state's last sequence number must cover the memtables.
 ///
-/// The tables' files go again with the answer unless they are claimed.
+/// The tables' files are deleted when the result is dropped, unless they are claimed.
 pub(crate) fn add_flushed<'a>(
     factory: &'a TableFactory,
     state: &mut DatabaseState,
@@ -447,7 +447,7 @@ pub(crate) fn add_flushed<'a>(
     Ok(files)
 }
 
-/// The keys that some memtables hold together, range deletes included.
+/// The key range of some memtables, range tombstones included.
 fn hull_of(memtables: &[Arc<MemtableView>]) -> Option<KeyRange> {
     memtables.iter().filter_map(|view| hull_of_one(view)).reduce(|hull, other| hull.hull(&other))
 }

@@ -1,10 +1,10 @@
-//! How often tables are read, lately.
+//! Read heat: how often each table was read lately.
 //!
-//! One lookup in [`SAMPLE`](esker_filter::watch::SAMPLE) that finds its key, chosen by the key's hash as for [`esker_filter::watch`], and
-//! each cursor that is set to a key in a table, add to a counter of the file: one comparison for a lookup. A
-//! strategy that asks for it gets a figure for each part, which halves in about ten minutes when nobody reads
-//! the part any more. The figures live beside the keyspace and are brought up to date when that strategy
-//! plans; nobody else pays for them. After a reopening they begin anew.
+//! One in [`SAMPLE`](esker_filter::watch::SAMPLE) lookups that find their key, chosen by the key's hash as
+//! for [`esker_filter::watch`], and each cursor that is positioned in a table, increments a counter of the
+//! file: one comparison for a lookup. A strategy that uses heat gets a value for each part, which halves in
+//! about ten minutes without reads of the part. The values are stored with the keyspace and updated when that
+//! strategy plans; other strategies cost nothing. After a reopen they start from zero.
 
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
@@ -13,11 +13,11 @@ use esker_base::{FileNumber, PartId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// In each of these a file loses an eighth of its heat: half in ten minutes.
+/// After each period a file loses an eighth of its heat: half in ten minutes.
 const PERIOD: Duration = Duration::from_secs(120);
-/// After so many of them nothing is left that matters.
+/// After this many periods nothing significant is left.
 const MAX_PERIODS: u64 = 256;
-/// Heat of one read: fine enough that losing an eighth is felt.
+/// Heat of one read: fine enough that losing an eighth has an effect.
 const READ_HEAT: u64 = 64;
 
 /// The heat of a keyspace's files.
@@ -30,13 +30,13 @@ pub(crate) struct HeatBook {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct FileHeat {
-    /// Reads that have been counted in.
+    /// Reads already counted.
     seen: u64,
     heat: u64,
 }
 
 impl HeatBook {
-    /// The heat of each file of a tree; `reads` are those since the database was opened, by ascending file.
+    /// Updates the heat of each file of a tree; `reads` are those since the open, by ascending file.
     fn update(&mut self, now_ns: u64, reads: &BTreeMap<FileNumber, u64>) {
         let period_ns = PERIOD.as_nanos() as u64;
         let periods = now_ns.saturating_sub(self.period_ns) / period_ns;
@@ -55,8 +55,8 @@ impl HeatBook {
 }
 
 impl Store {
-    /// How often the parts of a tree were read lately, as [`esker_strategy::Shape::heat`] takes it. Parts of
-    /// one file have their shares of it.
+    /// The recent reads of each part of a tree, for [`esker_strategy::Shape::heat`]. Parts of one file share
+    /// its reads.
     pub(crate) fn heat(&self, keyspace: &KeyspaceState, tree: &Tree) -> Vec<(PartId, u64)> {
         let reads = tree.parts().map(|part| (part.file.number(), part.file.reads())).collect();
         let mut book = keyspace.heat.lock();
@@ -91,14 +91,14 @@ mod tests {
         let heat = |book: &HeatBook, file| book.files.get(&FileNumber(file)).map(|file| file.heat);
         book.update(minutes(1), &reads(&[(1, 1000), (2, 10)]));
         assert_eq!((heat(&book, 1), heat(&book, 2)), (Some(64_000), Some(640)));
-        // Nothing was read since: asking again changes nothing before a period is over.
+        // Without reads, updates change nothing before a period is over.
         book.update(minutes(1), &reads(&[(1, 1000), (2, 10)]));
         assert_eq!(heat(&book, 1), Some(64_000));
         book.update(minutes(11), &reads(&[(1, 1000), (2, 110)]));
         let left = heat(&book, 1).unwrap();
         assert!((30_000..34_000).contains(&left), "{left}");
         assert!(heat(&book, 2).unwrap() > 6_400, "what is read now counts in full");
-        // A file that is gone is forgotten, and a long pause leaves nothing.
+        // A deleted file is forgotten, and a long pause leaves nothing.
         book.update(minutes(1_000_000), &reads(&[(1, 1000)]));
         assert_eq!((heat(&book, 1), heat(&book, 2)), (Some(0), None));
     }

@@ -1,11 +1,11 @@
-//! Installing a change of the tree: durable first, then visible, then the old is let go (protocol 4.1, F4 to
-//! F6).
+//! Install: makes a change of the tree durable, then visible, then releases what it replaced (protocol 4.1,
+//! F4 to F6).
 //!
 //! One job's edit at a time, under the manifest's lock, one record, one sync. The state is cloned, the edit
-//! applied to the clone, the record written and synced, and only then the clone takes the original's place;
-//! so an edit that violates an invariant never reaches the disk (IN5), and memory never shows what is not
-//! durable (IN2). Before that the job has made the tables it names durable, bytes and directory entries
-//! (IN1); after it, files and log segments that the new state does not need are let go (IN3, WL7).
+//! applied to the clone, the record written and synced, and only then the clone replaces the original; so an
+//! edit that violates an invariant never reaches the disk (IN5), and memory never shows what is not durable
+//! (IN2). Before that the job has made the tables it names durable, bytes and directory entries (IN1); after
+//! it, files and log segments that the new state does not need are released (IN3, WL7).
 
 use crate::keyspace::KeyspaceState;
 use crate::scheduler::Lane;
@@ -21,14 +21,14 @@ use std::sync::atomic::Ordering;
 /// A file that an edit names.
 type DataFile = (FileKind, FileNumber);
 
-/// What the manifest's lock guards.
+/// The state guarded by the manifest's lock.
 #[derive(Debug)]
 pub(crate) struct Installed {
     pub(crate) manifest: Manifest,
     /// The sum of all durable edits.
     pub(crate) state: DatabaseState,
-    /// Tables of edits whose append may or may not have happened, until a manifest counts that certainly
-    /// lacks them.
+    /// Tables of edits whose append may or may not have happened, until a new manifest is current that
+    /// certainly lacks them.
     doubtful: Vec<DataFile>,
 }
 
@@ -39,12 +39,12 @@ impl Installed {
 }
 
 impl Store {
-    /// Makes an edit of `keyspace` durable and publishes the view that follows from it. `flushed` are the
-    /// memtables whose entries the edit's tables hold; they leave the view together with the tables' arrival.
+    /// Makes an edit of `keyspace` durable and publishes the resulting view. `flushed` are the memtables
+    /// whose entries the edit's tables hold; they leave the view together with the tables' arrival.
     ///
     /// `make_edit` gets the tree and the running jobs as they are at the install, and both stay so until the
-    /// new view is published: a place chosen from them is legal (4.3). Nobody plans meanwhile, because
-    /// planning takes the same lock.
+    /// new view is published: a placement chosen from them is legal (4.3). No planning happens meanwhile,
+    /// because it takes the same lock.
     pub(crate) fn install(
         &self,
         keyspace: &KeyspaceState,
@@ -53,8 +53,7 @@ impl Store {
     ) -> Result<()> {
         let writing = self.writing()?;
         let mut installed = writing.manifest.lock();
-        // A keyspace is dropped under this lock. Its tables that nobody has asked for yet go with
-        // `make_edit`.
+        // A keyspace is dropped under this lock. `make_edit` drops tables that were not claimed.
         keyspace.check_living()?;
         let busy = keyspace.busy.lock();
         let mut edit = make_edit(&keyspace.view.load().tree.version, &busy);
@@ -78,12 +77,12 @@ impl Store {
         released.map(|_| ())
     }
 
-    /// Appends an edit to the manifest, and with it changes the state.
+    /// Appends an edit to the manifest and applies it to the state.
     ///
     /// # Errors
-    /// The state is unchanged, and the manifest that counts does not have the edit: after an append whose
-    /// outcome is unknown it is replaced by one that certainly does not. The tables that the edit would have
-    /// added are deleted then; until it is replaced they stay, and so they do if it never is and the database
+    /// The state is unchanged, and the current manifest does not have the edit: after an append whose outcome
+    /// is unknown it is replaced by one that certainly does not. The tables that the edit would have added
+    /// are deleted then; until the replacement they stay, and also if it never succeeds and the database
     /// turns read-only.
     pub(crate) fn make_durable(
         &self,
@@ -105,14 +104,14 @@ impl Store {
                 writing.last_edit.store(number, Ordering::Release);
                 writing.log.note_manifest_edit(number);
                 if installed.manifest.needs_rollover() {
-                    // The edit is durable either way; if this fails it is tried again at the next edit.
+                    // The edit is durable either way; a failed rollover is repeated at the next edit.
                     self.roll_over(writing, installed);
                 }
                 Ok(applied)
             }
             Err(failure) => {
                 match &failure {
-                    // Not a byte of it was written: whatever becomes of the manifest, nothing refers to them.
+                    // Nothing was written: whatever happens to the manifest, nothing refers to the tables.
                     AppendError::NotWritten(_) => self.discard(outputs_of(edit), &installed.state),
                     AppendError::Unknown(_) => installed.doubtful.extend(outputs_of(edit)),
                 }
@@ -153,13 +152,13 @@ impl Store {
         self.scheduler.request(Lane::Log);
     }
 
-    /// Lets go of the files that a durable edit removed.
+    /// Releases the files that a durable edit removed.
     pub(crate) fn retire_files(&self, applied: &Applied) {
         applied.obsolete_files.iter().for_each(|&file| self.files.retire(file));
         applied.obsolete_blobs.iter().for_each(|&file| self.files.retire_large(file));
     }
 
-    /// Publishes the view with a new tree, derived from the one current now: a seal may have changed it since
+    /// Publishes a view with the new tree, derived from the current view: a seal may have changed it since
     /// the job began (F5).
     fn publish_tree(&self, keyspace: &KeyspaceState, version: Arc<Version>, flushed: &[Arc<MemtableView>]) {
         let publishing = keyspace.publishing.lock();
@@ -175,7 +174,7 @@ impl Store {
         keyspace.note_shape();
     }
 
-    /// Every edit raises the counters past what it refers to and carries the log's durable position, so that
+    /// Every edit raises the counters past what it refers to and stores the log's durable position, so that
     /// recovery can tell a torn tail from lost data.
     pub(crate) fn add_counters(&self, writing: &Writing, edit: &mut VersionEdit, min_log_id: LogId) {
         let durable = writing.log.durable_position();
@@ -188,16 +187,16 @@ impl Store {
             .push(EditOp::TimeFloor(self.time.last_ms()));
     }
 
-    /// The oldest log segment that some memtable still needs, once `flushed` are gone. An empty memtable
+    /// The oldest log segment that some memtable still needs, once `flushed` are released. An empty memtable
     /// needs none, so an idle keyspace pins nothing (2.5).
     pub(crate) fn min_log_id(&self, writing: &Writing, flushed: &[Arc<MemtableView>]) -> LogId {
-        // Under the commit lock no write can turn an empty memtable into one that needs the present segment.
+        // Under the commit lock no write can turn an empty memtable into one that needs the active segment.
         let state = writing.commit.lock();
         let current = state.log.position().log_id;
         let mut oldest = current;
         if self.consumers.are_there() {
-            // HS6: segments without a record that somebody made durable may not survive a power cut, and then
-            // recovery would know of no segment that tells where this life's history ends.
+            // HS6: segments without a durable record may not survive a power cut, and then recovery would
+            // know of no segment that shows where the history of this open ends.
             oldest = oldest.min(writing.log.durable_position().log_id);
         }
         for active in state.keyspaces.iter().flatten() {
@@ -225,8 +224,8 @@ fn is_among(memtables: &[Arc<MemtableView>], memtable: &Arc<MemtableView>) -> bo
     memtables.iter().any(|other| Arc::ptr_eq(other, memtable))
 }
 
-/// The files of the parts that an edit adds and that go if it fails. Ingested ones are no job's output: the
-/// log has them, and they wait for the next attempt.
+/// The files of the parts that an edit adds and that are deleted if it fails. Ingested files are no job's
+/// output: the log refers to them, and the install is repeated.
 fn outputs_of(edit: &VersionEdit) -> Vec<DataFile> {
     let added = edit.ops.iter().filter_map(|op| match op {
         EditOp::AddPart { part, .. } => {

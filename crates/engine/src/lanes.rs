@@ -1,4 +1,4 @@
-//! What the background lanes do, and waiting for them.
+//! The steps of the background workers, draining, and closing.
 
 use crate::scheduler::{Concern, LOOK_INTERVAL, Lane, Work};
 use crate::store::{Store, Writing};
@@ -8,7 +8,7 @@ use esker_version::{EditOp, VersionEdit};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// [`Store::drain`] looks again after this time if nothing told it to; progress wakes it earlier.
+/// [`Store::drain`] checks again after this time without any progress; progress wakes it earlier.
 const DRAIN_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 impl Work for Store {
@@ -40,10 +40,10 @@ impl Work for Store {
 }
 
 impl Store {
-    /// Keeps a log segment ahead of the writers; closes tables that nobody used for a while, and has the
-    /// cache give way to those that are open; deletes what nothing refers to any more.
+    /// One step of the log worker: prepares a log segment ahead of the writers, closes unused tables, shrinks
+    /// the cache for open ones, deletes unreferenced files.
     fn work_on_log(&self) -> Result<bool> {
-        // Deletions first: on a full disk they are what makes room for the segment.
+        // Deletions first: on a full disk they make room for the segment.
         self.files.delete_doomed();
         self.close_cold_tables();
         if self.files.has_untold_bytes() {
@@ -54,7 +54,7 @@ impl Store {
             if let Some(report) = old_segments
                 && let Err(error) = writing.log.delete_old(&report)
             {
-                // Harmless beyond the space: the next open tries again.
+                // Only space is lost; the next open tries again.
                 tracing::warn!(%error, "old log segments could not be removed");
             }
             if let Err(error) = writing.log.trim_history() {
@@ -62,7 +62,8 @@ impl Store {
             }
             let log = &self.writing()?.log;
             if log.needs_preparation() {
-                // Evicting comes after what a writer may be waiting for, and does not depend on it.
+                // Evicting comes after the segment that a writer may be waiting for, and is independent of
+                // it.
                 let prepared = log.prepare_next().inspect(|_| self.scheduler.announce_progress());
                 self.rebalance_memory();
                 prepared?;
@@ -81,8 +82,8 @@ impl Store {
         for keyspace in self.all_keyspaces().iter() {
             self.seal_if_filled(keyspace)?;
         }
-        // One lane after the other, each with a condition of its own: a wait is told the errors of its lane
-        // only, and would go on for ever over a failure of the other one.
+        // One pool after the other, each with a condition of its own: a wait gets the errors of its pool
+        // only, and would never end over a failure of the other one.
         self.scheduler.request(Lane::Flush);
         self.wait_until_drained(Lane::Flush, |store| {
             store.all_keyspaces().iter().all(|keyspace| !keyspace.view.has_sealed())
@@ -92,8 +93,8 @@ impl Store {
             store.all_keyspaces().iter().all(|keyspace| {
                 let has_debt = store.compaction_debt(keyspace, &keyspace.view.load()) > 0;
                 if has_debt {
-                    // The lane may have found everything blocked by a job that has ended since, or asked
-                    // before time made something worth dropping.
+                    // The last check may have found everything blocked by a job that has ended since, or was
+                    // before time made something droppable.
                     keyspace.forget_asked();
                     store.scheduler.request(Lane::Compaction);
                 }
@@ -103,7 +104,7 @@ impl Store {
     }
 
     fn wait_until_drained(&self, lane: Lane, done: impl Fn(&Store) -> bool) -> Result<()> {
-        // A database that has failed drains no more, and its lanes may have nobody left to say so.
+        // A failed database cannot drain, and its workers may have ended without reporting it.
         let done = || self.writing().is_err() || done(self);
         match self.scheduler.wait(self, (lane, Concern::Lane), DRAIN_LIMIT, done)? {
             true => self.writing().map(drop),
@@ -123,8 +124,8 @@ impl Store {
             writing.bell.ring();
         }
         self.scheduler.stop();
-        // Foreground flushes and compactions end before the directory is let go of: whoever opens it next
-        // must be alone.
+        // Foreground flushes and compactions end before the directory lock is released: the next owner must
+        // be alone.
         let _alone = self.activity.write();
         let result = match &self.writing {
             Some(writing) => {
@@ -155,7 +156,7 @@ impl Store {
         Ok(())
     }
 
-    /// Stores the time up to which entries were judged, if it has grown since the last edit (TM2).
+    /// Stores the time up to which entries were judged expired, if it has grown since the last edit (TM2).
     pub(crate) fn store_time(&self, writing: &Writing) -> Result<()> {
         let mut installed = writing.manifest.lock();
         let last_ms = self.time.last_ms();
@@ -168,7 +169,8 @@ impl Store {
     }
 }
 
-/// A panic in a lane leaves a job half done: nothing on disk is wrong, but nobody will finish it.
+/// Poisons the database if a worker panics: its job is half done; nothing on disk is wrong, but the job will
+/// not finish.
 struct PanicPoisons<'a>(&'a Store);
 
 impl Drop for PanicPoisons<'_> {

@@ -1,44 +1,43 @@
-//! The memtables' share of the budget, lent to the block cache while nothing fills it.
+//! Memory arbiter: lends the unused memory of memtables to the block cache and takes it back.
 //!
-//! A quarter of the budget is kept for memtables, and while only reads come it would lie idle: arenas keep
-//! what they touched for the next writes. So the share is *lent*. Memtables keep what they hold and some log
-//! segments more, an eighth at least, with which writers begin; idle arenas give their memory back; the cache
-//! may have the rest. Whoever comes to the end of a log segment *calls it back*, in passing: from then on the
-//! log lane has the cache evict what it has too much, and once that is done memtables may hold all of their
-//! share again. Meanwhile writers go on in what was kept.
+//! A quarter of the budget is reserved for memtables, and during a read-only phase it would be unused,
+//! because arenas keep touched pages for the next writes. So the memtables' share is *lent*. Memtables keep
+//! what they hold plus a few log segments, an eighth at least, with which writers begin; idle arenas return
+//! their memory to the system; the cache gets the rest. A writer that reaches the end of a log segment
+//! *recalls* the share: from then on the log worker evicts the excess from the cache, and then memtables may
+//! use their whole share again. Meanwhile writers continue within the kept part.
 //!
-//! It is lent from the opening on, when there is nothing yet to be evicted. Later it is *offered*: when the
-//! log rests ([`crate::rest`]), and when no log segment was filled for [`QUIET_TIME`], so that a few writes
-//! now and then do not keep it from readers. An offer costs nothing. It is taken up when the cache has no
-//! room for what it is given ([`esker_cache::BlockCache::await_need`]): where all blocks fit, arenas stay as
-//! they are, and the next writes need not touch fresh memory. Where writes come steadily the share stays with
-//! the memtables: to evict a quarter of the cache for each of them and load it again would be worse than not
-//! to lend at all.
+//! The share is lent from the open on, when there is nothing to evict. Later it is *offered*: when the log is
+//! shrunk ([`crate::rest`]), and when no log segment was filled for [`QUIET_TIME`], so that a few writes now
+//! and then do not withhold it from readers. An offer costs nothing. It is accepted when the cache is full
+//! ([`esker_cache::BlockCache::await_need`]): while all blocks fit, arenas stay as they are, and the next
+//! writes need not touch fresh memory. Under steady writes the share stays with the memtables: evicting a
+//! quarter of the cache for each of them and loading it again would be worse than not lending.
 //!
-//! # What holds
-//! * LN1. While the share is away, memtables hold no more payload than what was kept: the log goes on in
-//!   another segment only if all that they hold, and the segment, fit that. All they get goes through the
+//! # Invariants
+//! * LN1. While the share is lent, memtables hold no more payload than the kept part: the log rotates to
+//!   another segment only if everything they hold, and the segment, fit it. All their data passes through the
 //!   log.
-//! * LN2. The cache gives way first: its capacity is lowered, and what it has beyond it evicted, before
-//!   memtables may hold more.
-//! * LN3. What memtables hold, and all that their log segment may bring them, is kept, as it is under the
-//!   writers' lock: so LN1 holds from the first moment. If that is more than half of the share, nothing is
-//!   lent.
-//! * LN4. A writer evicts nothing and frees nothing. It waits for the log lane if it fills all that was kept
-//!   before the lane is done, which for a share of 64 MiB are 8 MiB of payload against 16,000 evictions.
-//! * LN5. One thread at a time moves shares, so that what was computed last is what counts.
-//! * LN6. No arena gives its memory back before the cache had no room for something since the share was last
-//!   offered, and what an idle arena has is not the cache's as long as it has it.
+//! * LN2. The cache shrinks first: its capacity is lowered, and the excess evicted, before memtables may hold
+//!   more.
+//! * LN3. The kept part covers what memtables hold and all that their log segment may bring, as measured
+//!   under the writers' lock: so LN1 holds from the first moment. If that is more than half of the share,
+//!   nothing is lent.
+//! * LN4. A writer evicts nothing and frees nothing. It waits for the log worker if it fills the kept part
+//!   before the worker is done, which for a share of 64 MiB are 8 MiB of payload against 16,000 evictions.
+//! * LN5. One thread at a time moves shares, so that the last computed value counts.
+//! * LN6. No arena returns its memory before the cache was full since the share was last offered, and the
+//!   memory of an idle arena does not count as the cache's while the arena has it.
 //!
 //! # Rejected
-//! * Lending after each flush, as much as is not in use: a mixed load would shrink and grow the cache with
-//!   each memtable.
-//! * Lending at each rest, whatever the cache has room for: writes that follow touch their arenas anew, and
-//!   readers had nothing of it.
-//! * Counting looks of the compaction lane for the quiet time: jobs that end request dozens of them a
-//!   second, and the share went back and forth with each log segment.
-//! * Calling back in steps, as writers need it: they would be nearer to waiting all the time, for a
-//!   difference of milliseconds.
+//! * Lending after each flush whatever is unused: a mixed load would shrink and grow the cache with each
+//!   memtable.
+//! * Lending whenever the log is shrunk, even while the cache has room: later writes touch their arenas anew,
+//!   and readers gain nothing.
+//! * Counting wake-ups of the compaction worker for the quiet time: ended jobs cause dozens of them a second,
+//!   and the share oscillated with each log segment.
+//! * Recalling in steps, as writers need it: they would be closer to waiting all the time, for a difference
+//!   of milliseconds.
 
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
@@ -47,26 +46,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// So long without a full log segment is quiet enough.
+/// The time without a full log segment after which the share is offered.
 pub(crate) const QUIET_TIME: Duration = Duration::from_secs(60);
 
-/// Who has the memtables' share.
+/// The state of the memtables' share.
 #[derive(Debug)]
 pub(crate) struct Lending {
-    /// The cache may have it. Set under the writers' lock, where it is also taken back.
+    /// The cache may use it. Set and cleared under the writers' lock.
     is_lent: AtomicBool,
     /// Payload that memtables may hold at present (LN1).
     granted_bytes: AtomicU64,
-    /// The cache may have it as soon as it needs it. Set and taken back as `is_lent` is.
+    /// The cache may use it as soon as it is full. Set and cleared as `is_lent` is.
     is_offered: AtomicBool,
-    /// When the log last went on in another segment, on the monotonic clock.
+    /// When the log last rotated, on the monotonic clock.
     quiet_since_ns: AtomicU64,
-    /// Held by who moves shares (LN5).
+    /// Held while shares are moved (LN5).
     moving: Mutex<()>,
 }
 
 impl Lending {
-    /// The share is lent; memtables may hold so much.
+    /// The initial state: the share is lent, and memtables may hold `kept_bytes`.
     pub(crate) fn new(kept_bytes: u64) -> Lending {
         Lending {
             is_lent: AtomicBool::new(true),
@@ -77,7 +76,7 @@ impl Lending {
         }
     }
 
-    /// Whether the cache may have the share.
+    /// Whether the cache may use the share.
     pub(crate) fn is_lent(&self) -> bool {
         self.is_lent.load(Ordering::Acquire)
     }
@@ -89,8 +88,8 @@ impl Lending {
 }
 
 impl Store {
-    /// Gives the block cache its share for the first time, and has it call the log lane when it needs what is
-    /// lent or offered.
+    /// Gives the block cache its share for the first time, and registers its cache-full notification with the
+    /// log worker.
     pub(crate) fn begin_lending(&self) {
         let (cache, scheduler) = (self.files.cache(), Arc::clone(&self.scheduler));
         cache.tell_of_need(move || scheduler.request(Lane::Log));
@@ -122,19 +121,19 @@ impl Store {
         }
     }
 
-    /// Has the cache say when it is full, and hear then that it may have what memtables do not need.
+    /// Offers the share: enables the cache-full notification, which then lends it.
     pub(crate) fn offer_share(&self, writing: &Writing) {
         let state = writing.commit.lock();
         let is_news = !self.lending.is_lent() && !self.lending.is_offered.load(Ordering::Acquire);
         if !state.closed && is_news {
-            // In this order: who is told finds the offer.
+            // In this order: the notification finds the offer.
             self.lending.is_offered.store(true, Ordering::Release);
             self.files.cache().await_need();
         }
     }
 
-    /// Lends what was offered, if the cache needs it, and what idle arenas have. A look of the log lane,
-    /// which the cache asks for.
+    /// Lends the offered share, with the memory of idle arenas, if the cache is full. Called by the log
+    /// worker after a cache-full notification.
     pub(crate) fn lend_if_needed(&self) {
         if !self.files.cache().needs_more() {
             return;
@@ -149,8 +148,8 @@ impl Store {
         }
     }
 
-    /// Lends of the memtables' share what they do not need, if that is much (LN3); whoever calls rebalances
-    /// the memory next. Otherwise the next look offers it again.
+    /// Lends the unused part of the memtables' share, if it is large enough (LN3); the caller then rebalances
+    /// the memory. Otherwise the share stays offered.
     fn lend(&self, writing: &Writing) {
         let _one_at_a_time = self.lending.moving.lock();
         let state = writing.commit.lock();
@@ -158,7 +157,7 @@ impl Store {
         let most_bytes = sealed_bytes + state.active_bytes + state.log.segment_bytes();
         let kept_bytes = self.memory.kept_bytes().max(most_bytes + self.memory.wal_segment_bytes);
         let is_offered = self.lending.is_offered.swap(false, Ordering::AcqRel);
-        // Somebody may be waiting for a share that is on its way.
+        // A writer may be waiting for a share that is being recalled.
         let is_settled = self.lending.granted_bytes() >= self.memory.memtables_bytes;
         if !state.closed && is_offered && is_settled && kept_bytes <= self.memory.memtables_bytes / 2 {
             self.lending.granted_bytes.store(kept_bytes, Ordering::Release);
@@ -166,8 +165,8 @@ impl Store {
         }
     }
 
-    /// Under the writers' lock, where the log segment is full: has the share come back. Whether memtables may
-    /// hold `more_bytes` already; if not, the log lane is to be waited for.
+    /// Called under the writers' lock when the log segment is full: recalls the share. Whether memtables may
+    /// hold `more_bytes` already; if not, the writer waits for the log worker.
     #[cold]
     pub(crate) fn call_share_back(&self, held_bytes: u64, more_bytes: u64) -> bool {
         self.lending.quiet_since_ns.store(self.monotonic_ns(), Ordering::Relaxed);
@@ -175,25 +174,25 @@ impl Store {
         if self.lending.is_lent.swap(false, Ordering::AcqRel) {
             self.scheduler.request(Lane::Log);
         }
-        // A share that is there is not asked: how much memtables may hold beyond it others decide.
+        // A share that is not lent imposes no limit here; other limits apply.
         self.lending.granted_bytes() >= self.memory.memtables_bytes
             || held_bytes + more_bytes <= self.lending.granted_bytes()
     }
 
-    /// Takes the share back from the cache, if it was called back.
+    /// Takes the share back from the cache, if it was recalled.
     pub(crate) fn fetch_share(&self) {
         if !self.lending.is_lent() && self.lending.granted_bytes() < self.memory.memtables_bytes {
             self.rebalance_memory();
         }
     }
 
-    /// Whether the log may go on in `more_bytes` for another reason than that it is full, without anybody's
-    /// giving way (LN1): who keeps a promise on deletes leaves segments in which hardly anything is.
+    /// Whether the log may rotate to a segment of `more_bytes` for another reason than a full one, without
+    /// recalling the share (LN1): a delete-persistence target leaves nearly empty segments behind.
     pub(crate) fn is_granted(&self, held_bytes: u64, more_bytes: u64) -> bool {
         held_bytes + more_bytes <= self.lending.granted_bytes()
     }
 
-    /// A look of the compaction lane: offers the share when it was quiet for long enough.
+    /// Offers the share after a quiet time. Called periodically by the compaction worker.
     pub(crate) fn offer_if_quiet(&self) {
         let since_ns = self.lending.quiet_since_ns.load(Ordering::Relaxed);
         let is_quiet = self.monotonic_ns().saturating_sub(since_ns) >= QUIET_TIME.as_nanos() as u64;

@@ -3,18 +3,18 @@
 //! # Map
 //! *Handles* ([`handle`]) are what users hold; behind them one [`store::Store`] has the state.
 //!
-//! | path | files, in the order a request goes through them |
+//! | path | files, in the order a request passes them |
 //! |---|---|
 //! | write | [`handle`] (encode) → [`commit`] (order, copy, publish) → [`room`] (rotate, seal, wait) |
 //! | read | [`handle`] (pin) → [`view`] → [`read`] → [`tree`] |
-//! | transaction | [`transaction`] (snapshot, changes, footprint) → [`commit`] (validate, then as a write) |
+//! | transaction | [`transaction`] (snapshot, changes, read set) → [`commit`] (validate, then as a write) |
 //! | flush | [`scheduler`] → [`lanes`] → [`flush`] → [`output`] → [`install`] |
 //! | compaction | [`scheduler`] → [`lanes`] → [`wanted`] → [`compact`] → [`output`] → [`install`] |
 //! | open | [`open`] → [`replay`] → [`install`] |
-//! | change stream | [`handle`] → [`changes`], beside the writers, from the log's files |
+//! | change stream | [`handle`] → [`changes`], concurrent with writers, from the log's files |
 //!
 //! The invariants (CP for commit, WL for the log, RV for read views, IN for installs, RC for recovery) are
-//! stated at the head of the file that keeps them; ARCHITECTURE.md lists them all.
+//! stated at the head of the file that maintains them; ARCHITECTURE.md lists them all.
 #![forbid(unsafe_code)]
 
 mod advice;

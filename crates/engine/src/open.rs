@@ -2,23 +2,23 @@
 //!
 //! | phase | what happens |
 //! |---|---|
-//! | 1 | the directory is made if it is missing, with durable names up to the root, and locked |
+//! | 1 | the directory is created if missing, with durable names up to the root, and locked |
 //! | 2 | the manifest is read |
-//! | 3 | every live table must be there with its recorded length; none is opened |
-//! | 4 | the log is read back into memtables, and those go into tables |
-//! | 5 | a manifest that says all of it is written and CURRENT renamed: the one commit point of an open |
-//! | 6 | a new log begins, what the new state does not know is deleted, the lanes start |
+//! | 3 | every live table must exist with its recorded length; none is opened |
+//! | 4 | the log is replayed into memtables, and those are written to tables |
+//! | 5 | a manifest with the result is written and CURRENT renamed: the one commit point of an open |
+//! | 6 | a new log begins, files unknown to the new state are deleted, the workers start |
 //!
 //! Until the commit point nothing that the previous state needs is changed (RC1), so an open that is
 //! interrupted anywhere starts over from the same input (RC2).
 //!
-//! Numbers never go back (RC3): file numbers rise past every name seen in the directory, log ids and sequence
-//! numbers past every valid record, discarded ones included.
+//! Numbers never decrease (RC3): file numbers rise past every name seen in the directory, log ids and
+//! sequence numbers past every valid record, discarded ones included.
 //!
-//! After a close that left everything in tables phase 5 has nothing to say, and the open goes on with the
+//! After a close that left everything in tables phase 5 is unnecessary, and the open continues with the
 //! manifest that it found ([`resuming`]).
 //!
-//! A read-only open takes a shared lock, keeps what it replays in private memory, and changes no file.
+//! A read-only open takes a shared lock, keeps replayed data in private memory, and changes no file.
 
 use crate::changes::{Bell, Consumers, history_for_reading, settle_history};
 use crate::commit::{ActiveKeyspace, CommitLock, CommitState};
@@ -66,16 +66,15 @@ use std::sync::{Arc, OnceLock};
 
 mod resuming;
 
-/// Makes a directory and those above it, and their names durable: what is in a directory survives a power cut
-/// only if the directory does.
+/// Creates a directory and its ancestors, and makes their names durable: the contents of a directory survive
+/// a power cut only if the directory does.
 ///
-/// Directories that are there may have been made by a process that was killed before it came to this, so
-/// their names are synced, too, as far as that is allowed: somebody else's directories may be closed to this
-/// process.
+/// Existing directories may have been created by a process that was killed before this point, so their names
+/// are synced, too, where permitted: other users' directories may be inaccessible to this process.
 pub(crate) fn make_directory(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     let ancestors = || dir.ancestors().filter(|ancestor| !ancestor.as_os_str().is_empty());
-    // Not every file system opens a directory like a file, but of one that is there none says that it was not
-    // found.
+    // Not every file system can open a directory like a file, but for an existing one none reports that it
+    // was not found.
     let is_missing = |dir: &Path| fs.open(dir, OpenMode::Read).is_err_and(|error| error.is_not_found());
     let made = ancestors().take_while(|ancestor| is_missing(ancestor)).count();
     fs.create_dir_all(dir)?;
@@ -90,7 +89,7 @@ pub(crate) fn make_directory(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What all phases of an open use.
+/// The inputs of all phases of an open.
 struct Opening {
     env: Env,
     dir: PathBuf,
@@ -122,7 +121,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Arc<Store>> {
 
 impl Opening {
     /// The lock of the directory; none for a read-only open of a directory without a lock file, such as a
-    /// copy on a medium that cannot be written to.
+    /// copy on a read-only medium.
     fn lock(&self) -> Result<Option<Box<dyn FileLock>>> {
         let fs = &self.env.fs;
         let missing = fs.file_len(&self.dir.join(CURRENT_NAME))?.is_none();
@@ -151,7 +150,7 @@ impl Opening {
     fn open_writable(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Store>> {
         let fs = &*self.env.fs;
         let tables_dir = paths::tables(&self.dir);
-        // Both names are durable by the commit point, which syncs the directory that they are in.
+        // Both names are durable by the commit point, which syncs their parent directory.
         fs.create_dir_all(&tables_dir)?;
         fs.create_dir_all(&paths::wal(&self.dir))?;
         let (mut state, last_edit, closed) = match esker_version::recover(fs, &self.dir)? {
@@ -207,7 +206,7 @@ impl Opening {
         self.assemble(assembly, Some((manifest, factory, log, writer, report)))
     }
 
-    /// Puts what was replayed into tables, and writes a manifest that says so.
+    /// Writes replayed data to tables, and a manifest with the result.
     fn begin_manifest(
         &self,
         replay: Replay<'_>,
@@ -226,8 +225,8 @@ impl Opening {
         Ok((state, manifest, history))
     }
 
-    /// The one commit point: a manifest that says all of `state` begins to count, and with it the tables that
-    /// were `written`. They are taken back only if it certainly does not.
+    /// The one commit point: a manifest with all of `state` becomes current, and with it the `written`
+    /// tables. They are deleted only if it certainly does not become current.
     fn commit(
         &self,
         factory: &TableFactory,
@@ -245,7 +244,7 @@ impl Opening {
         Ok(created?)
     }
 
-    /// No CURRENT: fine if there is nothing, or if a creation was interrupted; damage if there is data. A
+    /// No CURRENT: fine if there is nothing, or if a creation was interrupted; corruption if there is data. A
     /// creation writes CURRENT before the first table and the first log segment.
     fn check_nothing_to_lose(&self) -> Result<()> {
         for (dir, what) in [(paths::tables(&self.dir), "tables"), (paths::wal(&self.dir), "log segments")] {
@@ -283,8 +282,8 @@ impl Opening {
         Ok(true)
     }
 
-    /// A file number above every name in the directory, so that no number is used twice, not even after an
-    /// open that failed (RC3).
+    /// A file number above every name in the directory, so that no number is reused, not even after an open
+    /// that failed (RC3).
     fn above_all_names(&self, tables_dir: &Path) -> Result<FileNumber> {
         let (tables, others) = (self.env.fs.list(tables_dir)?, self.env.fs.list(&self.dir)?);
         let tables =
@@ -317,7 +316,7 @@ impl Opening {
         };
         let (env, scheduler) = (self.env.clone(), Arc::clone(&self.scheduler));
         let request_cleanup = RequestCleanup::new(move || scheduler.request(Lane::Log));
-        // One seeded thread does everything in such a world, and nothing may depend on when others answer.
+        // In stepped mode one seeded thread does everything, and nothing may depend on the timing of others.
         let is_stepped = matches!(env.background, Background::Stepped { .. });
         let way = if is_stepped { AsyncReads::Off } else { self.options.async_reads };
         let tables =
@@ -346,7 +345,7 @@ impl Opening {
         esker_wal::recover(&input, &mut |record| replay.apply(record))
     }
 
-    /// After the commit point: what the new state does not know goes (RC4: everything before succeeded).
+    /// After the commit point: deletes files unknown to the new state (RC4: everything before succeeded).
     fn delete_orphans(&self, state: &DatabaseState, manifest: FileNumber, tables_dir: &Path) -> Result<()> {
         let live = state.live_files();
         for entry in self.env.fs.list(tables_dir)? {
@@ -414,18 +413,18 @@ impl Opening {
     }
 }
 
-/// The parts of a store that differ between the two ways of opening.
+/// The parts of a store that differ between the two kinds of open.
 struct Assembly {
     state: DatabaseState,
     files: Arc<TableFiles>,
     lock: Option<Box<dyn FileLock>>,
     /// Sealed memtables of a read-only open.
     memtables: BTreeMap<KeyspaceId, Vec<Arc<MemtableView>>>,
-    /// What a read-only open shows of the log.
+    /// The log history of a read-only open.
     history: KeptHistory,
 }
 
-/// The greatest sequence number that is in tables, as far as the manifest says so.
+/// The greatest sequence number that is in tables, according to the manifest.
 fn flushed_seqno(state: &DatabaseState) -> SeqNo {
     state.keyspaces.values().map(|keyspace| keyspace.flushed_seqno).max().unwrap_or_default()
 }
@@ -460,12 +459,12 @@ impl Opening {
         })
     }
 
-    /// The options of every keyspace, checked before anything is read by them.
+    /// The options of every keyspace, checked before they are used.
     fn all_stored_options(&self, state: &DatabaseState) -> Result<BTreeMap<KeyspaceId, KeyspaceOptions>> {
         state.keyspaces.iter().map(|(id, stored)| Ok((*id, self.stored_options(stored)?))).collect()
     }
 
-    /// The stored options of a keyspace, with the function of a merge operator that is not built in.
+    /// The stored options of a keyspace, with a user-defined merge operator attached.
     fn stored_options(&self, stored: &esker_version::KeyspaceState) -> Result<KeyspaceOptions> {
         let options =
             KeyspaceOptions::decode(&stored.options).map_err(|error| error.in_keyspace(&stored.name))?;
@@ -552,7 +551,7 @@ impl Opening {
     }
 }
 
-/// Starts the threads of the lanes.
+/// Starts the worker threads.
 fn start_lanes(store: &Arc<Store>) -> Result<()> {
     let started = match &store.writing {
         Some(_) => store.scheduler.start(&store.env, store, store.compaction_threads),

@@ -1,4 +1,4 @@
-//! Where things lie in a database directory.
+//! The file names of a database directory.
 //!
 //! ```text
 //! LOCK            held by whoever has the database open

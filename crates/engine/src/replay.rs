@@ -1,9 +1,10 @@
-//! Replay: what the log holds beyond the tables goes into memtables, and from there into tables.
+//! Log replay: entries of the log that are not in tables are inserted into memtables, and those written to
+//! tables.
 //!
-//! A writable open never leans on the old log again (protocol 2.6): what recovery has read may exist only in
-//! the page cache, so everything replayed is flushed to tables, which the open's one commit point, the rename
-//! of CURRENT, makes part of the database. Until then nothing the previous state needs is changed (RC1). A
-//! read-only open keeps the replayed memtables in private memory instead.
+//! A writable open never depends on the old log again (protocol 2.6): what recovery has read may exist only
+//! in the page cache, so everything replayed is flushed to tables, which the open's one commit point, the
+//! rename of CURRENT, makes part of the database. Until then nothing the previous state needs is changed
+//! (RC1). A read-only open keeps the replayed memtables in private memory instead.
 
 use crate::flush::{add_flushed, add_ingested};
 use crate::ingest::part_of_logged;
@@ -27,20 +28,20 @@ pub(crate) struct Replay<'a> {
     pub(crate) factory: Option<&'a TableFactory>,
     pub(crate) memory: &'a MemoryPlan,
     pub(crate) arenas: &'a ArenaPool,
-    /// Ingested tables are opened to learn what is in them.
+    /// Ingested tables are opened to read their metadata.
     pub(crate) files: &'a Arc<TableFiles>,
-    /// What the manifest says, with the tables of this replay added.
+    /// The state of the manifest, with the tables of this replay added.
     pub(crate) state: DatabaseState,
     keyspaces: BTreeMap<KeyspaceId, Replayed>,
     /// Last sequence number applied or skipped.
     last_seqno: SeqNo,
     pub(crate) entries_applied: u64,
-    /// The tables of this replay. An open that fails takes them back, or every attempt would make a full disk
-    /// fuller.
+    /// The tables of this replay. A failed open deletes them; otherwise every attempt would fill the disk
+    /// further.
     written: Option<UnclaimedFiles<'a>>,
 }
 
-/// What was replayed into one keyspace.
+/// The replayed data of one keyspace.
 struct Replayed {
     options: KeyspaceOptions,
     flushed_seqno: SeqNo,
@@ -103,7 +104,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Ingested tables stand between what was written before them and what was written after (4.6).
+    /// Ingested tables stand between older and newer writes (4.6).
     fn apply_ingest(&mut self, record: &RecordView<'_>) -> Result<()> {
         let ingest = record.ingest()?;
         let (id, seqno) = (ingest.keyspace, record.header.first_seqno);
@@ -116,7 +117,7 @@ impl<'a> Replay<'a> {
         let Some(keyspace) = self.keyspaces.get_mut(&id).filter(|_| is_new) else { return Ok(()) };
         let mut parts = Vec::with_capacity(ingest.files.len());
         for file in &ingest.files {
-            // Nobody but a writable open numbers parts.
+            // Only a writable open numbers parts.
             let part = self.factory.map_or(self.state.next_part, TableFactory::take_part_id);
             parts.push(Arc::new(part_of_logged(self.files, id, file, part, seqno)?));
         }
@@ -136,7 +137,7 @@ impl<'a> Replay<'a> {
         add_ingested(factory, &mut self.state, id, &options, parts)
     }
 
-    /// A keyspace that was dropped is skipped; one that never was is damage.
+    /// A keyspace that was dropped is skipped; one that never existed is corruption.
     fn check_keyspace(&self, record: &RecordView<'_>, id: KeyspaceId) -> Result<()> {
         if id < self.state.next_keyspace {
             return Ok(());
@@ -153,7 +154,7 @@ impl<'a> Replay<'a> {
         self.make_room(entry)?;
         let keyspace = self.keyspaces.get_mut(&entry.keyspace).ok_or(Error::Closed)?;
         if let Some((view, inserter)) = &mut keyspace.filling {
-            // Replayed entries need no log segment: they are in tables before the old log goes.
+            // Replayed entries need no log segment: they are in tables before the old log is deleted.
             view.note_write(0, seqno.get());
             if entry.kind() == Some(ValueKind::RangeDelete) {
                 inserter.insert_range_delete(RangeDelete::stored(entry.key, entry.value, seqno));
@@ -165,7 +166,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Makes sure that the keyspace's filling memtable can take the entry.
+    /// Makes room for the entry in the keyspace's filling memtable.
     fn make_room(&mut self, entry: &Entry<'_>) -> Result<()> {
         let bytes = (entry.key.len() + entry.value.len()) as u64;
         let keyspace = self.keyspaces.get_mut(&entry.keyspace).ok_or(Error::Closed)?;
@@ -183,14 +184,14 @@ impl<'a> Replay<'a> {
         let kind = keyspace.options.memtable;
         let reserve = kind.reserve_bytes(limit).max(kind.needed_bytes(bytes, 1));
         let (memtable, inserter) = Memtable::create(kind, self.arenas, reserve)?;
-        // When an entry was written is not in the log: not before the last edit of the manifest that it
-        // survived.
+        // The log does not store write times: an entry is not older than the last edit of the manifest that
+        // it survived.
         let since_ms = self.state.time_floor_ms;
         keyspace.filling = Some((Arc::new(MemtableView::new(memtable, since_ms)), inserter));
         Ok(())
     }
 
-    /// Puts a full memtable aside, or into tables.
+    /// Keeps a full memtable, or writes it to tables.
     fn seal(&mut self, id: KeyspaceId) -> Result<()> {
         let last = self.last_seqno;
         let Some(keyspace) = self.keyspaces.get_mut(&id) else { return Ok(()) };
@@ -200,7 +201,7 @@ impl<'a> Replay<'a> {
             None => keyspace.sealed.insert(0, view),
             Some(factory) => {
                 let options = keyspace.options.clone();
-                // The tables hold entries that are newer than anything the manifest spoke of.
+                // The tables hold entries that are newer than anything in the manifest.
                 let mut edit = VersionEdit::new();
                 edit.push(EditOp::LastSeqno(self.state.last_seqno.max(last)));
                 self.state.apply(&edit)?;
@@ -218,7 +219,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Ends a writable replay: everything is in tables, and the state says so. Their files wait for a
+    /// Ends a writable replay: everything is in tables, and the state refers to them. Their files await a
     /// manifest that does.
     pub(crate) fn finish(
         mut self,
@@ -236,7 +237,7 @@ impl<'a> Replay<'a> {
         Ok((self.state, self.written))
     }
 
-    /// Ends a replay of nothing.
+    /// Ends a replay without records.
     pub(crate) fn into_unchanged(self) -> DatabaseState {
         debug_assert!(self.entries_applied == 0 && self.written.is_none());
         self.state

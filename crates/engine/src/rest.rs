@@ -1,31 +1,32 @@
-//! A database at rest keeps no log files that it has no use for.
+//! Idle WAL shrinking: an idle database keeps no log files that it does not need.
 //!
-//! Under load the log has segments ahead of the writers and keeps as many for reuse as memtables hold, 80 MiB
-//! by default: making a segment costs more than writing it. A database that nobody writes to would keep them
-//! on the disk for ever, and one of some kilobytes be as large as that. So the log rests
-//! ([`LogWriter::shrink`](esker_wal::LogWriter::shrink)) when the database is idle ([`crate::wanted`]), and after
-//! a compaction that was asked for, unless somebody wrote meanwhile: who asks for one wants the room.
+//! Under load the log has prepared segments and keeps as many for reuse as memtables hold, 80 MiB by default,
+//! because creating a segment costs more than writing it. An idle database would keep them on disk for ever,
+//! even one of a few kilobytes. So the log is shrunk ([`LogWriter::shrink`](esker_wal::LogWriter::shrink))
+//! when the database is idle ([`crate::wanted`]), and after a manual compaction, which is a request for
+//! space, unless there were writes meanwhile.
 //!
-//! Rejected: resting from the opening on. Who opens a database mostly writes at once, and a log that is woken
-//! and flushed at the same time fills its segments with zeros while the first writes wait for the device.
+//! Rejected: shrinking at open. Most databases are written to right after the open, and growing and flushing
+//! the log at the same time fills its segments with zeros while the first writes wait for the device.
 //!
-//! # What holds
-//! * RS1. The segment being written is left for a small one only if no memtable needs a record of any
-//!   segment, and the left one goes by an edit of the manifest, as all do (WL7). So nothing that recovery
-//!   reads is touched.
-//! * RS2. Nobody waits for a rest: files are made and deleted without the writers' lock, and whoever writes
-//!   first ends it in passing. Half a small segment later, at the earliest, the next one is needed, and asked
-//!   for since.
-//! * RS3. Resting again and again costs nothing: a segment that is small already is not left, so there is an
-//!   edit for each time that more than a small segment was written, at most.
-//! * RS4. It is nobody's failure: on a full disk there may be no small segment to be had, and what asked for
-//!   the rest was done. Then the files at hand are kept, since others could not be made.
-//! * RS5. With consumers of changes the segment is not left, because what it holds may be history (HS6).
-//! * RS6. A writer is not forgotten. One that finds the log full ends a rest, asks for a segment and waits
-//!   until something changes; a rest that began between that and the log lane's look would have the lane see
-//!   that no segment is wanted, and the writer wait for its whole limit. So there is no rest once something
-//!   was written, which is asked under the writers' lock, nor while a writer is known to wait; and one that
-//!   begins all the same, before the writer is counted, announces itself, so that the writer asks again.
+//! # Invariants
+//! * RS1. The active segment is replaced by a small one only if no memtable needs a record of any segment,
+//!   and the old one is released by an edit of the manifest, as all are (WL7). So nothing that recovery reads
+//!   is affected.
+//! * RS2. No writer waits for shrinking: files are created and deleted without the writers' lock, and the
+//!   first write grows the log in passing. The next segment is needed half a small segment later, at the
+//!   earliest, and has been requested since.
+//! * RS3. Repeated shrinking costs nothing: a small segment is not replaced, so there is at most one edit for
+//!   each time that more than a small segment was written.
+//! * RS4. A failure to shrink is not an error: on a full disk no small segment may be available, and the
+//!   operation that requested it has succeeded. Then the existing files are kept, since others could not be
+//!   created.
+//! * RS5. With consumers of changes the segment is not replaced, because it may contain history (HS6).
+//! * RS6. No writer is left waiting. A writer that finds the log full grows it, requests a segment and waits
+//!   for a change; shrinking between that and the log worker's check would make the worker see no request,
+//!   and the writer wait until its time limit. So shrinking does not begin once something was written,
+//!   checked under the writers' lock, nor while a writer is known to wait; shrinking that begins all the
+//!   same, before the writer is counted, announces a change, so that the writer repeats its request.
 
 use crate::commit::CommitState;
 use crate::scheduler::Lane;
@@ -33,8 +34,7 @@ use crate::store::{Store, Writing};
 use esker_base::{Result, SeqNo};
 
 impl Store {
-    /// Lets the log rest if nothing was written since this sequence number was the last, and nobody is about
-    /// to (RS4, RS6).
+    /// Shrinks the log if `last` is still the last sequence number, and no writer waits (RS4, RS6).
     pub(crate) fn rest_if_still_at(&self, last: SeqNo) {
         if let Err(error) = self.try_to_rest(last) {
             tracing::warn!(%error, "log files that are not needed could not be given up");
@@ -43,7 +43,7 @@ impl Store {
 
     fn try_to_rest(&self, last: SeqNo) -> Result<()> {
         let Some(writing) = &self.writing else { return Ok(()) };
-        // Closing waits until nobody makes or removes files.
+        // Closing waits while files are created or deleted.
         let _activity = self.activity.read_recursive();
         let leaves = {
             let state = writing.commit.lock();
@@ -62,7 +62,7 @@ impl Store {
             if let Some(small) = &mut small
                 && self.leaves_for_rest(writing, &state)
             {
-                // What is at rest already has a bound that belongs to the segment it leaves.
+                // An idle log has a bound that belongs to the old segment.
                 state.log.grow();
                 state.log.rotate_to_private(small, self.time.now_ms())?;
                 has_left = true;
@@ -87,7 +87,7 @@ impl Store {
         !state.closed && state.next_seqno == last.plus(1) && !self.counters.is_waited_for(Lane::Log)
     }
 
-    /// Whether the active segment should make way for a small one (RS1, RS3, RS5).
+    /// Whether the active segment should be replaced by a small one (RS1, RS3, RS5).
     fn leaves_for_rest(&self, writing: &Writing, state: &CommitState) -> bool {
         let mut keyspaces = state.keyspaces.iter().flatten();
         !state.closed

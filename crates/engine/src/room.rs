@@ -1,17 +1,17 @@
-//! Room for a write: rotating the log, sealing memtables, and deciding when writers wait.
+//! Room for a write: rotates the log, seals memtables, and decides when writers wait.
 //!
-//! All back-pressure sits here, before a write consumes anything. A writer waits
-//! * for the log lane, if no prepared segment is at hand, or if the memory for it is still lent to the block
-//!   cache ([`crate::lending`]);
-//! * for the flush lane, if sealed memtables hold all the memory that memtables may have, or if the log has
+//! All back pressure is applied here, before a write consumes anything. A writer waits
+//! * for the log worker, if no prepared segment is available, or if the memory for it is still lent to the
+//!   block cache ([`crate::lending`]);
+//! * for the flush worker, if sealed memtables hold all the memory that memtables may have, or if the log has
 //!   grown to twice its share while some are sealed;
-//! * for the compaction lane, if level 0 has as many runs as the keyspace allows, or garbage of blob files is
-//!   due to be collected. Only a seal waits for that: a write that still fits the active memtable goes
-//!   through, and so does a seal when nothing is left to compact.
+//! * for compaction, if level 0 has as many runs as the keyspace allows, or blob garbage collection is due.
+//!   Only sealing waits for that: a write that still fits the active memtable proceeds, and so does sealing
+//!   when there is nothing left to compact.
 //!
 //! A memtable is also sealed, however small, when it pins the oldest segment of a log that has grown past its
-//! share (one busy keyspace must not be hindered by an idle one), and when the active memtables of many
-//! keyspaces together reach half of what memtables may hold.
+//! share (an idle keyspace must not block a busy one), and when the active memtables of many keyspaces
+//! together reach half of the memtables' memory.
 
 use crate::batch::{EncodedBatch, Share};
 use crate::commit::{ActiveKeyspace, CommitState, Patience};
@@ -31,13 +31,13 @@ use std::time::Duration;
 
 /// The log may grow to this many times its share of the budget before a rotation waits for flushes.
 const LOG_CAP_FACTOR: u64 = 2;
-/// A batch may take this share of the memory budget at most: it is held in the log and in a memtable at once.
+/// The largest batch is one in so many of the memory budget: it is held in the log and in a memtable at once.
 const MAX_BATCH_BUDGET_DIVISOR: u64 = 2;
 
 /// [`Memtable::create`] or one of its siblings.
 type CreateMemtable = fn(MemtableKind, &ArenaPool, u64) -> Result<(Arc<Memtable>, Inserter)>;
 
-/// A memtable for a keyspace that may lie idle: it has room for nothing and holds next to nothing.
+/// A memtable for a keyspace that may stay idle: it has no room and holds almost no memory.
 pub(crate) fn stub_memtable(kind: MemtableKind, arenas: &ArenaPool) -> Result<(Arc<MemtableView>, Inserter)> {
     let (memtable, inserter) = Memtable::create_stub(kind, arenas)?;
     Ok((Arc::new(MemtableView::new(memtable, 0)), inserter))
@@ -72,14 +72,14 @@ pub(crate) enum Room {
 /// What a writer has to wait for.
 #[derive(Debug)]
 pub(crate) enum Obstacle {
-    /// A lane has to do something, for whomever it is.
+    /// Any work of a worker pool.
     Lane(Lane),
-    /// Tables of this keyspace have to be merged.
+    /// Compaction of this keyspace.
     Tables(Arc<KeyspaceState>),
 }
 
 impl Obstacle {
-    /// Who removes it.
+    /// The worker pool that does the work.
     pub(crate) fn lane(&self) -> Lane {
         match self {
             Obstacle::Lane(lane) => *lane,
@@ -90,9 +90,9 @@ impl Obstacle {
 
 /// The waits of one write.
 pub(crate) struct Wait {
-    /// How long it may go on.
+    /// The remaining time limit.
     left: Duration,
-    /// The keyspace whose tables it has waited for, and what had failed there before (WM1).
+    /// The keyspace whose compaction it has waited for, and the number of failures before (WM1).
     failures: Option<(KeyspaceId, u64)>,
 }
 
@@ -101,12 +101,12 @@ impl Wait {
         Wait { left: limit, failures: None }
     }
 
-    /// How long it may still go on.
+    /// The remaining time limit.
     pub(crate) fn left(&self) -> Duration {
         self.left
     }
 
-    /// How many plans of the keyspace had failed when the write began to wait for its tables.
+    /// How many plans of the keyspace had failed when the write began to wait for its compaction.
     fn failures_before(&mut self, keyspace: &KeyspaceState) -> u64 {
         match self.failures {
             Some((id, failures)) if id == keyspace.id => failures,
@@ -115,18 +115,19 @@ impl Wait {
     }
 }
 
-/// Why the log leaves its segment.
+/// Why the log rotates to another segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leaving {
     /// Writers need more room than is left.
     Full,
-    /// It is old; what is in it shall be gone, and perhaps nobody writes.
+    /// The segment is old: a delete-persistence target requires its data to be flushed, possibly without any
+    /// writer.
     Old,
 }
 
 impl Store {
-    /// Makes room for the batch, or says which lane to wait for. Consumes nothing (a seal or a rotation that
-    /// was already done is harmless).
+    /// Makes room for the batch, or returns what to wait for. Consumes nothing (a seal or a rotation that was
+    /// already done is harmless).
     #[inline]
     pub(crate) fn make_room(
         &self,
@@ -135,8 +136,7 @@ impl Store {
         batch: &EncodedBatch<'_>,
         private: &mut Option<PrivateSegment>,
     ) -> Result<Room> {
-        // The log first: rotating may seal memtables, and those that take their places must fit this batch
-        // too.
+        // The log first: rotating may seal memtables, and their replacements must fit this batch too.
         if !state.log.has_room(batch.payload.len()) {
             let room = self.make_log_room(writing, state, batch.payload.len(), private)?;
             if !matches!(room, Room::Ready) {
@@ -180,7 +180,7 @@ impl Store {
         Ok(Room::Ready)
     }
 
-    /// An empty memtable is a stub, or too small for an oversized batch: a larger one takes its place.
+    /// An empty memtable is a stub, or too small for an oversized batch: it is replaced by a larger one.
     fn enlarge_empty(
         &self,
         state: &mut CommitState,
@@ -195,13 +195,13 @@ impl Store {
         Ok(Room::Ready)
     }
 
-    /// Makes the active memtable of a keyspace a sealed one and puts an empty one in its place (1.6). RV2:
-    /// the view with the new one is published before any sequence number is handed out for it.
+    /// Seals the active memtable of a keyspace and replaces it by an empty one (1.6). RV2: the view with the
+    /// new one is published before any sequence number is assigned for it.
     pub(crate) fn seal(&self, state: &mut CommitState, id: KeyspaceId, next: &Share) -> Result<()> {
         let last = SeqNo::new(state.next_seqno.get() - 1);
         let keyspace = Arc::clone(&state.active(id)?.keyspace);
-        // Without a write to come the keyspace may lie idle from here on: the first write finds no room and
-        // asks again.
+        // Without a pending write the keyspace may stay idle: the first write finds no room and repeats the
+        // request.
         let (memtable, inserter) = match next.entries {
             0 => stub_memtable(keyspace.options().memtable, &self.arenas)?,
             _ => self.new_memtable(&keyspace, next, Memtable::create)?,
@@ -224,7 +224,7 @@ impl Store {
         Ok(())
     }
 
-    /// A memtable with room for the usual limit and for `next`, made by `create`.
+    /// A memtable with room for the usual limit and for `next`, created by `create`.
     fn new_memtable(
         &self,
         keyspace: &KeyspaceState,
@@ -239,7 +239,7 @@ impl Store {
         Ok((Arc::new(MemtableView::new(memtable, self.time.now_ms())), inserter))
     }
 
-    /// Ends the log's rest, which may be all it takes ([`crate::rest`]), or goes on in another segment.
+    /// Grows an idle log, which may be sufficient ([`crate::rest`]), or rotates to another segment.
     #[cold]
     fn make_log_room(
         &self,
@@ -274,7 +274,7 @@ impl Store {
         let is_over = sealed + state.active_bytes > self.memory.memtables_bytes
             || writing.log.live_bytes() > self.memory.wal_bytes * LOG_CAP_FACTOR;
         if sealed > 0 && is_over {
-            // Rotating may seal, and a seal here asks nobody: so the bounds are kept before it.
+            // Rotating may seal, and sealing here checks no limits, so they are checked before.
             return Ok(Room::Wait(Obstacle::Lane(Lane::Flush)));
         }
         let next_bytes = private.as_ref().map_or(self.memory.wal_segment_bytes, PrivateSegment::size_bytes);
@@ -321,7 +321,7 @@ impl Store {
     }
 
     /// Keeps the active memtables of many keyspaces within the memtables' share: past half of it the largest
-    /// is sealed, past the whole as many of the largest as it takes.
+    /// is sealed, past the whole as many of the largest as necessary.
     fn seal_for_budget(&self, state: &mut CommitState) -> Result<()> {
         if state.active_bytes <= self.memory.memtables_bytes / 2 {
             return Ok(());
@@ -339,10 +339,11 @@ impl Store {
         Ok(())
     }
 
-    /// Waits until what is in the way may be gone, at most as long as the write may wait at all.
+    /// Waits until the obstacle may be gone, at most for the remaining time of the write.
     ///
     /// # Errors
-    /// `WouldStall` if that was too long, or without patience; why what is waited for has failed.
+    /// `WouldStall` if the time limit is exceeded or waiting is not allowed; otherwise the failure of the
+    /// background work.
     #[cold]
     pub(crate) fn wait_for_room(
         &self,
@@ -356,10 +357,9 @@ impl Store {
         let own = match obstacle {
             Obstacle::Lane(_) => None,
             Obstacle::Tables(keyspace) => {
-                // What is wanted may be so only since time has passed, after the strategy was asked for the
-                // last time.
+                // Compaction may be due only because time has passed since the strategy was last called.
                 keyspace.forget_asked();
-                // Before the lane is told: what fails from here on is an answer.
+                // Before the request: later failures count for this writer.
                 Some((&keyspace.merging, wait.failures_before(keyspace)))
             }
         };
@@ -383,7 +383,7 @@ impl Store {
     }
 }
 
-/// Whether the active memtable takes what a batch has for its keyspace.
+/// Whether the active memtable has room for the batch's share of its keyspace.
 #[inline]
 fn fits(active: &ActiveKeyspace, share: &Share) -> bool {
     let limits = &active.limits;

@@ -1,34 +1,35 @@
-//! Background work: four lanes, typed, without sleeps.
+//! Background scheduler: four typed worker pools, without sleeps.
 //!
 //! # The design
-//! A *lane* is a kind of work with its own order: [`Lane::Log`] prepares segments and deletes files,
-//! [`Lane::Flush`] writes memtables to tables, [`Lane::Compaction`] merges tables, [`Lane::Urgent`] merges
-//! those of a level 0 that is about to stop the writers when all threads of the compaction lane are at
-//! something else, and takes them from jobs that can wait. Each lane has threads of its own, so that a long
-//! compaction never delays a flush and a long flush never delays the segment that writers wait for. Whoever
-//! makes work calls [`Scheduler::request`], which counts it; each of a lane's threads remembers up to which
-//! request it has looked, and notes that *before* it looks. So a request made while a thread works, or looks
-//! in vain, makes it look again, whatever the lane's other threads do, and none is lost (LN1).
+//! A *lane* is a worker pool: a kind of work with its own threads. [`Lane::Log`] prepares segments and
+//! deletes files, [`Lane::Flush`] writes memtables to tables, [`Lane::Compaction`] merges tables,
+//! [`Lane::Urgent`] merges when level 0 is about to stop the writers and all compaction threads are busy with
+//! other jobs, and preempts low-priority jobs. Each pool has threads of its own, so that a long compaction
+//! never delays a flush and a long flush never delays the segment that writers wait for. Code that creates
+//! work calls [`Scheduler::request`], which counts it; each thread remembers up to which request it has
+//! checked, and stores that *before* it checks. So a request made during a step, or during a check that finds
+//! no work, makes the thread check again, whatever the pool's other threads do, and no request is lost (BG1).
 //!
-//! A step that fails puts its error into the lane. The lane tries again after [`RETRY_WAIT`] or at the next
-//! request; meanwhile whoever waits for that lane is told the error instead of waiting for ever ([`Concern`]:
-//! whoever waits for the tables of one keyspace, that keyspace's alone). The first step that succeeds clears
-//! it. So a full disk degrades, and space returning heals it without a restart.
+//! A step that fails stores its error in the pool's state. The pool tries again after [`RETRY_WAIT`] or at
+//! the next request; meanwhile a caller that waits for that pool gets the error instead of waiting for ever
+//! ([`Concern`]: a caller that waits for the tables of one keyspace gets only that keyspace's errors). The
+//! first successful step clears it. So a full disk degrades service, and freed space heals it without a
+//! restart.
 //!
-//! Time makes work, too, and nobody says so. The compaction lane looks by itself; so does the urgent one,
-//! because nobody else looks at the clock while all threads of the other are at something long: memtables are
-//! sealed and the log is left in time, and jobs that can wait make room.
+//! Work also becomes due by time, without a request. The compaction pool therefore checks periodically, and
+//! so does the urgent pool, because all compaction threads may be in long jobs: memtables must be sealed and
+//! log segments left in time, and low-priority jobs preempted.
 //!
-//! In stepped mode there are no threads: [`Scheduler::step`] runs one piece of work of a requested lane,
-//! which one the seed decides. Writers step a little after each write, and where they would wait they step
-//! until what they wait for has come. One seed, one interleaving.
+//! In stepped mode there are no threads: [`Scheduler::step`] runs one step of a requested pool, chosen by the
+//! seed. Writers run some steps after each write, and where they would wait they step until the condition
+//! holds. One seed, one interleaving.
 //!
-//! # Who has the processors
-//! Where callers, a flush and a merge want two processors, the merge can wait longest: what it leaves lying
-//! for a while is merged later with more beside it, in fewer bytes. So threads of the compaction lane step
-//! back by [`MERGING_STEPS`], and the operating system's scheduler does the rest. Nothing can fall behind
-//! without bound: what merges sustain is measured, and writers are held back by it ([`crate::pressure`]); an
-//! urgent level 0 that finds all compaction threads busy has a thread that does not step back.
+//! # Processor priority
+//! Where callers, a flush and a merge compete for two processors, the merge can wait longest: delayed, it
+//! merges more data in fewer bytes. So compaction threads raise their niceness by [`MERGING_STEPS`], and the
+//! operating system's scheduler does the rest. Nothing falls behind without bound: the rate of merges is
+//! measured, and writers are throttled by it ([`crate::pressure`]); an urgent level 0 that finds all
+//! compaction threads busy has a thread with normal priority.
 //!
 //! Rejected: one pool with priorities. With two cores the pool has one or two threads, and a running
 //! compaction cannot be taken off its thread when a flush becomes urgent.
@@ -41,39 +42,39 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a lane whose last step failed waits before it tries again by itself.
+/// How long a pool whose last step failed waits before it tries again by itself.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
-/// The lanes that merge look for work by themselves after this time: entries expire, snapshots and writers
-/// go, and nobody says so. One look at a store in which nothing has changed takes some microseconds.
+/// The period of checks without a request: entries expire, snapshots and writers end, and no request follows.
+/// A check of an unchanged store takes some microseconds.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Longest wait between two looks at the time that is left.
+/// The longest wait between two checks of the remaining time.
 const WAIT_PIECE: Duration = Duration::from_millis(100);
 
-/// How far threads that merge step back, in steps of niceness. Against a thread that does not, five leave a
-/// quarter of a processor that both want, and a third of the share that a thread has beside many. With ten
-/// fills were faster still, but beside eight busy threads merges would have a tenth of their share.
+/// Niceness steps of threads that merge. Against a thread with normal priority, five leave a quarter of a
+/// contended processor, and a third of a thread's share beside many. With ten fills were faster still, but
+/// beside eight busy threads merges would have a tenth of their share.
 const MERGING_STEPS: u8 = 5;
 
-/// A kind of background work.
+/// A worker pool: a kind of background work with its own threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Segments are prepared, obsolete files deleted, cold tables closed.
+    /// Prepares segments, deletes obsolete files, closes cold tables.
     Log,
-    /// Memtables become tables.
+    /// Writes memtables to tables.
     Flush,
-    /// Tables are merged.
+    /// Merges tables.
     Compaction,
-    /// Tables are merged that cannot wait for a thread of the compaction lane. Requested together with that
-    /// lane, and never in stepped mode, where no job runs while another is chosen.
+    /// Merges tables that cannot wait for a compaction thread. Requested together with [`Lane::Compaction`],
+    /// and never in stepped mode, where no job runs while another is chosen.
     Urgent,
 }
 
 pub(crate) const LANES: [Lane; 4] = [Lane::Log, Lane::Flush, Lane::Compaction, Lane::Urgent];
 
 impl Lane {
-    /// Why a write waits for the lane.
+    /// Why a write waits for the pool.
     pub(crate) fn why_writers_wait(self) -> &'static str {
         match self {
             Lane::Log => "a log segment is being prepared",
@@ -83,23 +84,23 @@ impl Lane {
     }
 }
 
-/// What the lanes do; implemented by the database.
+/// The work of the pools; implemented by the database.
 pub(crate) trait Work: Send + Sync + 'static {
-    /// Does one piece of work of the lane; `false` if there is none.
+    /// Does one step of work; `false` if there is none.
     fn work(&self, lane: Lane) -> Result<bool>;
 
-    /// After which time a lane looks for work without being asked; `None` for never.
+    /// The period of checks without a request; `None` for never.
     fn look_interval(&self, lane: Lane) -> Option<Duration> {
         matches!(lane, Lane::Compaction | Lane::Urgent).then_some(LOOK_INTERVAL)
     }
 }
 
-/// Whose failures somebody who waits is told.
+/// Which failures end a wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Concern<'a> {
-    /// The last one of the lane.
+    /// The last failure of the pool.
     Lane,
-    /// What this says: it knows what of all that the lane does is waited for.
+    /// The error reported by this closure; only the caller knows which of the pool's jobs it waits for.
     Own(&'a dyn Fn() -> Option<Error>),
 }
 
@@ -107,18 +108,18 @@ pub(crate) enum Concern<'a> {
 struct LaneState {
     /// Requests so far.
     requests: u64,
-    /// Stepped mode: how many of these were looked for. A thread remembers that by itself.
+    /// Stepped mode: how many of these were checked. A thread stores that itself.
     taken: u64,
     running: usize,
     error: Option<Error>,
 }
 
-/// What a piece of work came to.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Something was done, so there may be more.
+    /// Work was done, so there may be more.
     Done,
-    /// There was nothing to do.
+    /// There was no work.
     Nothing,
     Failed,
 }
@@ -132,14 +133,14 @@ struct State {
 }
 
 impl LaneState {
-    /// Stepped mode: whether somebody asked since the lane looked last.
+    /// Stepped mode: whether a request came since the last check.
     fn is_requested(&self) -> bool {
         self.requests != self.taken
     }
 }
 
 impl State {
-    /// What failed of what somebody waits for.
+    /// The failure that concerns a waiter.
     fn failure(&self, lane: Lane, concern: Concern<'_>) -> Option<Error> {
         match concern {
             Concern::Lane => self.lanes[lane as usize].error.clone(),
@@ -152,16 +153,16 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     state: Mutex<State>,
-    /// Signalled by requests for the lane and by the stop. One each, or requests for one lane would put off
-    /// the look that another takes by itself.
+    /// Signalled by requests for the pool and by the stop. One each; otherwise requests for one pool would
+    /// delay the periodic check of another.
     requests: [Condvar; LANES.len()],
-    /// Signalled after every step and every published change: wakes whoever waits for progress.
+    /// Signalled after every step and every published change; wakes all waiters.
     progress: Condvar,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Grows with every step and every announced change: a waiter reads it while it still holds the lock
-    /// under which it found no room, and waits until it moves.
+    /// Incremented by every step and every announced change: a waiter reads it under the lock under which it
+    /// found no room, and waits until it changes.
     generation: AtomicU64,
-    /// As in the state, for jobs that look often.
+    /// As in the state, for jobs that check it often.
     stopping: AtomicBool,
     stepped: bool,
 }
@@ -183,7 +184,7 @@ impl Scheduler {
         }
     }
 
-    /// Starts the threads of all lanes; nothing in stepped mode.
+    /// Starts the threads of all pools; nothing in stepped mode.
     pub(crate) fn start<W: Work>(
         self: &Arc<Self>,
         env: &Env,
@@ -197,8 +198,7 @@ impl Scheduler {
         self.spawn(env, work, others.into_iter().chain(compactions))
     }
 
-    /// Starts the thread of the log lane alone, which also closes tables: what a database has that takes no
-    /// writes.
+    /// Starts only the log worker, which also closes tables: a read-only database has no other.
     pub(crate) fn start_log<W: Work>(self: &Arc<Self>, env: &Env, work: &Arc<W>) -> Result<()> {
         self.spawn(env, work, [(Lane::Log, "esker-log".to_owned())].into_iter())
     }
@@ -224,7 +224,7 @@ impl Scheduler {
         self.stepped
     }
 
-    /// Says that the lane may have work; the urgent one together with the compaction lane.
+    /// Requests work of a pool; the urgent pool together with the compaction pool.
     pub(crate) fn request(&self, lane: Lane) {
         self.request_alone(lane);
         if lane == Lane::Compaction && !self.stepped {
@@ -232,13 +232,13 @@ impl Scheduler {
         }
     }
 
-    /// Says that this lane may have work, and no other.
+    /// Requests work of this pool and no other.
     pub(crate) fn request_alone(&self, lane: Lane) {
         self.state.lock().lanes[lane as usize].requests += 1;
         self.requests[lane as usize].notify_all();
     }
 
-    /// Says that something others may wait for has changed.
+    /// Wakes waiters after a change they may wait for.
     pub(crate) fn announce_progress(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
         // Taking the lock orders this against a waiter between its check and its wait.
@@ -246,12 +246,12 @@ impl Scheduler {
         self.progress.notify_all();
     }
 
-    /// Changes so far.
+    /// The number of changes.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Waits until something has changed since the generation was `seen`; as [`Scheduler::wait`] otherwise.
+    /// Waits until the generation differs from `seen`; otherwise as [`Scheduler::wait`].
     pub(crate) fn wait_for_change<W: Work>(
         &self,
         work: &W,
@@ -265,8 +265,8 @@ impl Scheduler {
     /// Waits until `done`, at most `limit`; `false` if the time ran out.
     ///
     /// # Errors
-    /// The error of the last attempt of the lane at what is waited for, if that failed, because waiting may
-    /// then take for ever.
+    /// The error of the pool's last attempt at the awaited work, if that failed, because the wait might never
+    /// end.
     pub(crate) fn wait<W: Work>(
         &self,
         work: &W,
@@ -280,8 +280,8 @@ impl Scheduler {
         let mut left = limit;
         loop {
             let seen = self.generation();
-            // Not under the scheduler's lock: `done` looks at views, and dropping the last reference to an
-            // old one requests the log lane.
+            // Not under the scheduler's lock: `done` reads views, and dropping the last reference to an old
+            // one requests the log worker.
             if done() {
                 return Ok(true);
             }
@@ -293,7 +293,7 @@ impl Scheduler {
                 if let Some(error) = state.failure(lane, concern) {
                     return Err(error);
                 }
-                // The wait is cut into pieces so that the limit needs no clock.
+                // The wait is divided so that the limit needs no clock.
                 let piece = left.min(WAIT_PIECE);
                 if self.progress.wait_for(&mut state, piece).timed_out() {
                     left = left.saturating_sub(piece);
@@ -305,8 +305,8 @@ impl Scheduler {
         }
     }
 
-    /// Lets others go on for a time, or until something has changed or the database closes. Nothing in
-    /// stepped mode, where there are no others. For callers that hold no lock.
+    /// Pauses for a time, or until a change or the close. Does nothing in stepped mode, which has no other
+    /// threads. For callers that hold no lock.
     pub(crate) fn pause(&self, time: Duration) {
         if self.stepped {
             return;
@@ -317,17 +317,17 @@ impl Scheduler {
         }
     }
 
-    /// The last error of each lane that has not succeeded since.
+    /// The last error of each pool that has not succeeded since.
     pub(crate) fn errors(&self) -> Vec<Error> {
         self.state.lock().lanes.iter().filter_map(|lane| lane.error.clone()).collect()
     }
 
-    /// The last error of a lane, if it has not succeeded since.
+    /// The last error of a pool, if it has not succeeded since.
     pub(crate) fn error(&self, lane: Lane) -> Option<Error> {
         self.state.lock().lanes[lane as usize].error.clone()
     }
 
-    /// Lets running steps end, starts no more, and waits for the threads.
+    /// Stops: running steps end, no more start, and all threads are joined.
     pub(crate) fn stop(&self) {
         self.state.lock().stopping = true;
         self.stopping.store(true, Ordering::Release);
@@ -336,31 +336,31 @@ impl Scheduler {
         }
         self.progress.notify_all();
         for thread in self.threads.lock().drain(..) {
-            // A panic in a lane was already reported by the panic hook and has poisoned the database.
+            // A panic of a worker was already reported by the panic hook and has poisoned the database.
             let _ = thread.join();
         }
     }
 
-    /// Whether [`Scheduler::stop`] was called; long steps look at it between blocks of work.
+    /// Whether [`Scheduler::stop`] was called; long steps check it between blocks of work.
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Stepped mode: runs one piece of work of some requested lane. `false` if nothing was requested, or
-    /// after [`Scheduler::stop`].
+    /// Stepped mode: runs one step of a requested pool. `false` if nothing was requested, or after
+    /// [`Scheduler::stop`].
     pub(crate) fn step<W: Work>(&self, work: &W) -> bool {
         self.step_one(work).is_some()
     }
 
-    /// As [`Scheduler::step`]; tells whose piece it was.
+    /// As [`Scheduler::step`]; returns the pool.
     fn step_one<W: Work>(&self, work: &W) -> Option<Lane> {
         let lane = self.choose_lane()?;
         self.run_step(lane, work);
         Some(lane)
     }
 
-    /// Stepped mode: after a write, sometimes runs a piece of work, as a background thread would.
+    /// Stepped mode: after a write, sometimes runs a step, as a background thread would.
     pub(crate) fn step_sometimes<W: Work>(&self, work: &W) {
         if self.stepped && self.random().is_multiple_of(4) {
             self.step(work);
@@ -369,7 +369,7 @@ impl Scheduler {
 
     fn run_lane<W: Work>(&self, lane: Lane, work: &W) {
         if lane == Lane::Compaction {
-            // Where that is refused, merges have the share of everybody.
+            // If the system refuses that, merges run at normal priority.
             host::lower_thread_priority(MERGING_STEPS);
         }
         let (mut looked_for, mut last) = (0, Outcome::Nothing);
@@ -378,8 +378,8 @@ impl Scheduler {
         }
     }
 
-    /// Waits until there may be something to do: at once after a step that did something, else once more was
-    /// requested of the lane than was looked for, or it is time to look without that. `false` after the stop.
+    /// Waits until there may be work: at once after a step that did something, otherwise until a request
+    /// beyond `looked_for`, or until the period has passed. `false` after the stop.
     fn wait_for_request(
         &self,
         lane: Lane,
@@ -401,7 +401,7 @@ impl Scheduler {
         !state.stopping
     }
 
-    /// One piece of work; answers up to which request it looked, and what it came to.
+    /// One step; returns up to which request it checked, and its outcome.
     fn run_step<W: Work>(&self, lane: Lane, work: &W) -> (u64, Outcome) {
         let looked_for = {
             let lane = &mut self.state.lock().lanes[lane as usize];
@@ -413,12 +413,12 @@ impl Scheduler {
         let mut state = self.state.lock();
         let lane_state = &mut state.lanes[lane as usize];
         lane_state.running -= 1;
-        // A step that found nothing changes nothing: waking waiters for it would make them ask again, and
-        // again.
+        // A step without work changes nothing: waking waiters for it would make them repeat their request
+        // endlessly.
         let mut has_changed = true;
         let outcome = match result {
             Ok(true) => {
-                // In stepped mode nobody goes on by himself.
+                // In stepped mode no thread continues by itself.
                 lane_state.requests += u64::from(self.stepped);
                 lane_state.error = None;
                 Outcome::Done
@@ -451,7 +451,7 @@ impl Scheduler {
     ) -> Result<bool> {
         while !done() {
             let stepped = self.step_one(work);
-            // What the lane met before is no answer while it is still to try again.
+            // An earlier failure does not count while the next attempt is still pending.
             let has_tried = stepped.is_none_or(|stepped| stepped == lane);
             if has_tried && let Some(error) = self.state.lock().failure(lane, concern) {
                 return Err(error);

@@ -1,8 +1,7 @@
-//! What the entries of a keyspace mean beyond their bytes: by which time they expire, and what operands are
-//! folded by.
+//! Entry semantics of a keyspace beyond the bytes: the time by which entries expire, and the merge operator.
 //!
-//! It hangs on the view that a reader pins, so that the plain path carries nothing for it: who meets an entry
-//! that is not a plain put finds here what it needs.
+//! It is attached to the view that a reader pins, so that a plain read carries nothing for it: a reader that
+//! finds an entry other than a plain put takes it from here.
 
 use crate::gaps::Gaps;
 use crate::options::KeyspaceOptions;
@@ -10,14 +9,14 @@ use crate::time::Time;
 use esker_iter::Folding;
 use std::sync::{Arc, OnceLock};
 
-/// How entries of one keyspace are to be read.
+/// How entries of one keyspace are read.
 #[derive(Debug)]
 pub(crate) struct Semantics {
     pub(crate) time: Arc<Time>,
-    /// Where it has no values.
+    /// Cached spans of keys without values.
     pub(crate) gaps: Arc<Gaps>,
-    /// Set once, durably before, and for good: there may be operands of it from then on. So one word shared
-    /// by all views does, and a reader that finds an operand finds what to fold it by.
+    /// Set once, durably before any operand is written, and never changed. So one word shared by all views
+    /// suffices, and a reader that finds an operand finds its merge operator.
     folding: OnceLock<Arc<Folding>>,
 }
 
@@ -36,26 +35,26 @@ impl Semantics {
         }
     }
 
-    /// What operands are folded by; `None` in a keyspace that takes none.
+    /// The merge operator; `None` in a keyspace without one.
     #[inline]
     pub(crate) fn folding(&self) -> Option<&Arc<Folding>> {
         self.folding.get()
     }
 }
 
-/// The moment at which a read judges expiry times: fixed for snapshots and iterators, for other reads asked
-/// for at the first entry that needs it, which is after the view was loaded (TM3), and then kept.
+/// The time at which a read judges expiry: fixed for snapshots and iterators; other reads take it at the
+/// first entry that needs it, which is after the view was loaded (TM3), and then keep it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadTime {
-    /// `UNKNOWN` until it is asked for.
+    /// `UNKNOWN` until it is needed.
     ms: u64,
 }
 
-/// No entry is written with this time in mind: it is the first millisecond of 1970.
+/// No entry has this expiry time: it is the first millisecond of 1970.
 const UNKNOWN: u64 = 0;
 
 impl ReadTime {
-    /// The present, not asked for yet.
+    /// The present, not determined yet.
     pub(crate) const PRESENT: ReadTime = ReadTime { ms: UNKNOWN };
 
     /// This moment.
@@ -63,7 +62,7 @@ impl ReadTime {
         ReadTime { ms }
     }
 
-    /// The moment, in milliseconds since 1970; the same from the first call on.
+    /// The time, in milliseconds since 1970; the same from the first call on.
     #[inline]
     pub(crate) fn fix(&mut self, semantics: &Semantics) -> u64 {
         if self.ms == UNKNOWN {

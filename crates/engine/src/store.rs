@@ -1,10 +1,10 @@
-//! The state of an open database, shared by handles and background lanes.
+//! The state of an open database, shared by handles and background workers.
 //!
-//! Locks, outermost first: `closing` > `activity` > a keyspace's `flushing` > `manifest` > a keyspace's
-//! `control` > its `busy` > the moving of shares of memory > `commit` > the log's flush > `snapshots` > a
-//! keyspace's `publishing` > a keyspace's view > table files > a cache shard. From `commit` on nothing does
-//! input or output under any of them but `manifest`; the three exceptions are a store into the mapped log,
-//! which may fault, the `write(2)` path of the log, and a table file that is opened under its own lock.
+//! Lock order, outermost first: `closing` > `activity` > a keyspace's `flushing` > `manifest` > a keyspace's
+//! `control` > its `busy` > the lock of the memory arbiter > `commit` > the log's flush > `snapshots` > a
+//! keyspace's `publishing` > a keyspace's view > table files > a cache shard. From `commit` on there is no
+//! I/O under any of them but `manifest`, with three exceptions: a store into the mapped log, which may fault,
+//! the `write(2)` path of the log, and a table file that is opened under its own lock.
 
 use crate::Durability;
 use crate::changes::{Bell, Consumers};
@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Everything an open database has.
+/// The complete state of an open database.
 pub(crate) struct Store {
     pub(crate) env: Env,
     pub(crate) dir: PathBuf,
@@ -44,18 +44,18 @@ pub(crate) struct Store {
     pub(crate) stall_limit: Duration,
     pub(crate) flush_on_close: bool,
     pub(crate) default_options: KeyspaceOptions,
-    /// What the options of the database say of single keyspaces.
+    /// The options of single keyspaces among the options of the database.
     pub(crate) named: NamedKeyspaces,
 
-    /// Everything up to this sequence number is complete and may be read.
+    /// The visible sequence number: everything up to it is complete and may be read.
     pub(crate) visible: CachePadded<AtomicU64>,
     /// Payload bytes in sealed memtables.
     pub(crate) sealed_bytes: CachePadded<AtomicU64>,
-    /// Who has what memtables do not need.
+    /// The state of the memory arbiter.
     pub(crate) lending: Lending,
-    /// Memory of the budget that bulk loads sort in.
+    /// Memory of the budget used by the sort buffers of bulk loads.
     pub(crate) loading_bytes: AtomicU64,
-    /// What only a database open for writing has.
+    /// The writable part; `None` if the database was opened read-only.
     pub(crate) writing: Option<Writing>,
 
     pub(crate) keyspaces: RwLock<Registry>,
@@ -66,52 +66,52 @@ pub(crate) struct Store {
     pub(crate) arenas: ArenaPool,
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) consumers: Consumers,
-    /// What the log shows of the past, if the database takes no writes.
+    /// The log history on disk, for a database without writes.
     pub(crate) history: KeptHistory,
-    /// Most bytes of log that are kept for readers of changes.
+    /// The most bytes of log kept for readers of changes.
     pub(crate) history_limit_bytes: u64,
     pub(crate) counters: Counters,
-    /// Jobs that run.
+    /// The running jobs.
     pub(crate) jobs: Jobs,
-    /// Threads of the compaction lane.
+    /// The number of compaction threads.
     pub(crate) compaction_threads: usize,
-    /// Most pieces of a merge; if none, as [`crate::jobs`] sees fit.
+    /// The most subcompactions of a merge; if `None`, [`crate::jobs`] decides.
     pub(crate) max_subcompactions: Option<usize>,
-    /// Id of the keyspace whose compaction began last; equally urgent ones take turns.
+    /// The keyspace whose compaction began last; equally urgent ones take turns.
     pub(crate) last_compacted: AtomicU32,
-    /// Since when nothing was written, as the compaction lane saw it.
+    /// The time of the last write, as seen by the compaction worker.
     pub(crate) last_activity: Mutex<Activity>,
-    /// What follows from that.
+    /// Idle and pause flags derived from it.
     pub(crate) quiet: Quiet,
-    /// What may still be rewritten when idle without being worth it.
+    /// The remaining budget of idle compaction.
     pub(crate) leisure: Mutex<Leisure>,
-    /// For promises on deletes.
+    /// The ages of log segments, for delete-persistence targets.
     pub(crate) log_ages: Mutex<LogAges>,
 
     /// Set once, when writing is no longer safe.
     pub(crate) failure: OnceLock<Arc<str>>,
     pub(crate) closed: AtomicBool,
-    /// Read by foreground operations that touch files outside of a write; closing takes it for itself before
-    /// it lets go of the directory.
+    /// Read-locked by foreground operations that access files outside of a write; closing takes it
+    /// exclusively before it releases the directory lock.
     pub(crate) activity: RwLock<()>,
-    /// Held by whoever closes, so that a second closer returns only when the first is done.
+    /// Held while closing, so that a second call of close returns only when the first is done.
     pub(crate) closing: Mutex<()>,
     pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
-/// What only a database open for writing has.
+/// The part of the state that only a writable database has.
 pub(crate) struct Writing {
     /// The one lock of the write path; see [`crate::commit`].
     pub(crate) commit: CachePadded<CommitLock>,
     pub(crate) log: Arc<Log>,
-    /// Wakes those who wait for the next batch.
+    /// Wakes threads that wait for the next batch.
     pub(crate) bell: Bell,
     pub(crate) manifest: Mutex<Installed>,
-    /// Number of the last durable edit.
+    /// The number of the last durable edit.
     pub(crate) last_edit: AtomicU64,
     pub(crate) tables: TableFactory,
-    /// Segments of earlier lives, which nothing needs any more; deleted by the log lane, because that takes
-    /// milliseconds for each, which opening must not.
+    /// Segments of earlier opens that are no longer needed. The log worker deletes them, because each
+    /// deletion takes milliseconds, and opening must not wait for it.
     pub(crate) old_segments: Mutex<Option<RecoveryReport>>,
 }
 
@@ -127,12 +127,12 @@ impl Store {
         self.keyspaces.read().named(name).cloned()
     }
 
-    /// All living keyspaces, by id.
+    /// All keyspaces that are not dropped, by id.
     pub(crate) fn all_keyspaces(&self) -> Arc<[Arc<KeyspaceState>]> {
         self.keyspaces.read().all()
     }
 
-    /// The writable side, or an error if the database takes no writes.
+    /// The writable part, or an error if the database takes no writes.
     #[inline]
     pub(crate) fn writing(&self) -> Result<&Writing> {
         match &self.writing {
@@ -156,7 +156,7 @@ impl Store {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Stops all writing until the database is reopened: what is on disk may no longer be extended safely.
+    /// Stops all writing until the database is reopened: the files may no longer be extended safely.
     pub(crate) fn fail(&self, cause: impl Into<Arc<str>>) {
         let cause = cause.into();
         if self.failure.set(Arc::clone(&cause)).is_ok() {
@@ -168,7 +168,7 @@ impl Store {
         }
     }
 
-    /// Memory that memtables hold or keep for their next life.
+    /// Memory that memtables hold or keep for reuse.
     pub(crate) fn memtable_memory_bytes(&self) -> u64 {
         let keyspaces = self.all_keyspaces();
         let held = keyspaces.iter().map(|keyspace| {

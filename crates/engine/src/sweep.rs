@@ -1,7 +1,7 @@
-//! Closing tables that nobody used for a while: the step of the log lane that keeps the number of open tables
-//! near its limit.
+//! Table cache eviction: the step of the log worker that closes unused tables and keeps the number of open
+//! tables near its limit.
 //!
-//! What is closed decides [`crate::tree`]; here the trees are published that no longer refer to it.
+//! [`crate::tree`] chooses what is closed; this file publishes trees without references to closed tables.
 
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
@@ -22,8 +22,7 @@ impl Store {
         for of_one in cold.chunk_by(|left, right| left.keyspace() == right.keyspace()) {
             match keyspaces.iter().find(|keyspace| keyspace.id == of_one[0].keyspace()) {
                 Some(keyspace) => self.close_tables(keyspace, of_one),
-                // Dropped: no tree will ever be published again, and whoever has an old one keeps what is in
-                // it.
+                // Dropped: no tree is published again, and an old one keeps its tables open.
                 None => self.count_closed(&close_all(of_one)),
             }
         }

@@ -1,39 +1,39 @@
-//! The database's time: what expiry is judged by.
+//! Database time: the clock by which expiry is judged.
 //!
-//! The wall clock of a machine may be set back, and an entry that was once seen expired must not come back: a
-//! compaction may have dropped it already, so some replicas of one truth would have it and others not.
-//! Therefore the database has a time of its own, `max(last, wall clock)`, where `last` is the latest time
-//! that was given out in this life or in an earlier one.
+//! The wall clock of a machine may be set back, and an entry that was seen as expired must not reappear: a
+//! compaction may have dropped it already, so reads would disagree. Therefore the database has a time of its
+//! own, `max(last, wall clock)`, where `last` is the latest time that was returned since this or any earlier
+//! open.
 //!
 //! * TM1: time does not run backwards, whatever the clock does: `last` is one word, raised only when the
 //!   clock is ahead.
-//! * TM2: nor over a reopening. Every edit of the manifest carries `last` (the time floor), and so does the
-//!   header of every log segment; opening starts with the greatest of them. Closing stores what was given out
+//! * TM2: nor over a reopen. Every edit of the manifest carries `last` (the time floor), and so does the
+//!   header of every log segment; opening starts with the greatest of them. Closing stores the latest time
 //!   since the last edit. A process that dies may lose the floor of its last moments: then time stands at an
 //!   earlier one for at most as long as the clock was set back.
-//! * TM3: a job samples the time before it begins, a reader asks for it after it has its view (RV1). So
-//!   whoever sees what the job left reads at a time not before the job's, and misses nothing that the job
-//!   dropped as expired.
+//! * TM3: a job samples the time before it begins, a reader after it has its view (RV1). So a reader that
+//!   sees the job's output reads at a time not before the job's, and misses nothing that the job dropped as
+//!   expired.
 //! * TM4: a snapshot takes its time when it is registered, under the lock under which jobs sample. The oldest
-//!   snapshot has the earliest time of all, and no job treats as expired what a snapshot still sees.
+//!   snapshot has the earliest time of all, and no job treats an entry as expired that a snapshot still sees.
 //!
-//! No thread keeps a cached clock. A plain get asks for the time only when it meets an entry that expires.
+//! No thread keeps a cached clock. A plain get reads the time only when it finds an entry that expires.
 
 use esker_env::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Gives out the time.
+/// The database time.
 #[derive(Debug)]
 pub(crate) struct Time {
     clock: Arc<dyn Clock>,
-    /// The latest time that was given out, in milliseconds since 1970.
+    /// The latest returned time, in milliseconds since 1970.
     last_ms: AtomicU64,
 }
 
 impl Time {
-    /// Time that does not lie before `floor_ms`.
+    /// Time not before `floor_ms`.
     pub(crate) fn new(clock: Arc<dyn Clock>, floor_ms: u64) -> Time {
         Time { clock, last_ms: AtomicU64::new(floor_ms) }
     }
@@ -48,18 +48,18 @@ impl Time {
         self.last_ms.fetch_max(wall_ms, Ordering::AcqRel).max(wall_ms)
     }
 
-    /// The latest time that was given out.
+    /// The latest returned time.
     pub(crate) fn last_ms(&self) -> u64 {
         self.last_ms.load(Ordering::Acquire)
     }
 
-    /// Lets time go on from here at least.
+    /// Raises the time to at least this value.
     pub(crate) fn raise(&self, floor_ms: u64) {
         self.last_ms.fetch_max(floor_ms, Ordering::AcqRel);
     }
 
-    /// The moment at which something that lives so long from now on expires. Fractions of a millisecond are
-    /// rounded up, so that what is to live does; the end of time is 2^64 - 1 ms.
+    /// The expiry time of an entry that lives for `ttl` from now on. Fractions of a millisecond are rounded
+    /// up, so that it lives at least that long; the end of time is 2^64 - 1 ms.
     pub(crate) fn after(&self, ttl: Duration) -> u64 {
         let ttl_ms = ttl.as_nanos().div_ceil(1_000_000);
         self.now_ms().saturating_add(u64::try_from(ttl_ms).unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! What a read returns.
+//! The values that reads return.
 
 use esker_sst::PinnedValue;
 use std::fmt;

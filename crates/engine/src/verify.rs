@@ -1,4 +1,4 @@
-//! Verification: everything is read, everything that can be checked is checked, all damage is listed.
+//! Verification: reads all files, checks everything that can be checked, and lists all corruption.
 
 use crate::keyspace::KeyspaceState;
 use crate::large::files::LargeFile;
@@ -9,42 +9,42 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What [`crate::Database::verify`] found.
+/// The result of [`crate::Database::verify`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {
     /// Tables read.
     pub tables: u64,
-    /// Blocks whose checksums were checked.
+    /// Blocks whose checksums were verified.
     pub blocks: u64,
-    /// Entries whose order was checked.
+    /// Entries whose order was verified.
     pub entries: u64,
-    /// Range deletes whose order was checked.
+    /// Range tombstones whose order was verified.
     pub range_deletes: u64,
     /// Blob files read.
     pub blob_files: u64,
-    /// Large values in them whose checksums were checked, garbage included.
+    /// Large values in them whose checksums were verified, garbage included.
     pub blob_values: u64,
     /// Bytes of tables and blob files.
     pub bytes: u64,
-    /// All damage.
+    /// All corruption found.
     pub damage: Vec<Damage>,
 }
 
-/// One damaged place.
+/// One corrupt file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Damage {
-    /// The keyspace whose data it is.
+    /// The keyspace that the file belongs to.
     pub keyspace: String,
-    /// The damaged file.
+    /// The corrupt file.
     pub file: PathBuf,
     /// What is wrong with it.
     pub error: Error,
 }
 
 impl VerifyReport {
-    /// Whether no damage was found.
+    /// Whether no corruption was found.
     pub fn is_clean(&self) -> bool {
         self.damage.is_empty()
     }
@@ -87,8 +87,7 @@ fn verify_keyspace(keyspace: &KeyspaceState, report: &mut VerifyReport) {
     }
 }
 
-/// Reads all of a blob file. That a pointer leads to the record that was meant is checked when it is
-/// followed.
+/// Reads all of a blob file. That a pointer leads to the right record is checked when it is followed.
 fn verify_blob_file(blob: &Arc<LargeFile>, report: &mut VerifyReport) -> Result<()> {
     blob.check_presence()?;
     let scanned = blob.reader()?.scan(|_, _, _| Ok(()))?;
@@ -113,7 +112,7 @@ fn verify_table(part: &TreePart, report: &mut VerifyReport) -> Result<()> {
     report.entries += found.entries;
     report.range_deletes += properties.range_deletes;
     report.bytes += part.meta.file_bytes;
-    // Of an ingested table the file says zero.
+    // The file of an ingested table has sequence number zero.
     let seqnos = if meta.global_seqno.is_some() {
         (SeqNo::ZERO, SeqNo::ZERO)
     } else {
@@ -121,7 +120,7 @@ fn verify_table(part: &TreePart, report: &mut VerifyReport) -> Result<()> {
     };
     let told = (meta.entries, meta.range_deletes, seqnos.0, seqnos.1);
     let actual = (found.entries, properties.range_deletes, properties.min_seqno, properties.max_seqno);
-    // Tombstones are dropped by what the manifest says of sequence numbers, so that must be the truth.
+    // Tombstones are dropped by the manifest's sequence numbers, so those must be correct.
     if !meta.sliced && told != actual {
         let detail = format!(
             "the manifest says (entries, range deletes, first and last sequence number) {told:?}, the table {actual:?}"

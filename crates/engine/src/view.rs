@@ -1,15 +1,16 @@
-//! What a read pins: memtables and tree of one keyspace, together.
+//! SuperVersion: what a read pins, memtables and tree of one keyspace together.
 //!
-//! A [`SuperVersion`] is immutable but for what writers add to its active memtable. A keyspace publishes the
-//! current one in a [`ViewCell`]; every change (a seal, a flush, a compaction) publishes a new one.
+//! A [`SuperVersion`] is immutable except for entries that writers add to its active memtable. A keyspace
+//! publishes the current one in a [`ViewCell`]; every change (a seal, a flush, a compaction) publishes a new
+//! one.
 //!
-//! # Why a plain read is right
+//! # Why a plain read is correct
 //! A reader loads the view first and the visible sequence number second (RV1), never the reverse. Say the
 //! view comes from installs whose jobs sampled `visible` as V1 <= V2 <= ...; the load of the view orders the
 //! later load of `visible` after all of them, so each key's newest version at or below every Vi was kept
 //! (RV4), and nothing newer than Vi was merged. If the view is old and `visible` new, the reader sees the
 //! prefix up to the seal border of its memtable: a state that existed after the read began. In the other
-//! order a compaction could already have dropped the version that the older sequence number is entitled to.
+//! order a compaction could already have dropped the version that the older sequence number requires.
 
 use crate::semantics::Semantics;
 use crate::tree::{Tree, TreeRun};
@@ -20,21 +21,21 @@ use esker_memtable::Memtable;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A memtable and where it stands in the order of writes; or tables that were ingested, in the place of one.
+/// A memtable and its position in the order of writes; or ingested tables in the position of one.
 #[derive(Debug)]
 pub(crate) struct MemtableView {
     /// Empty if there are ingested tables.
     pub(crate) memtable: Arc<Memtable>,
     /// Tables that the manifest does not have yet; see [`crate::ingest`].
     pub(crate) ingested: Option<Arc<TreeRun>>,
-    /// No entry was written before, in milliseconds since 1970: a memtable is made when the first one comes.
+    /// No entry was written before, in milliseconds since 1970: a memtable is created by its first write.
     since_ms: u64,
     /// Oldest log id that holds an entry of this memtable; `u64::MAX` while it is empty.
     first_log_id: AtomicU64,
     /// Sequence number of the first entry; `u64::MAX` while it is empty.
     first_seqno: AtomicU64,
-    /// Last sequence number handed out before the seal; `u64::MAX` while the memtable is active. Sealing
-    /// falls on a border: every entry of an older memtable is older than every entry of a newer one.
+    /// Last sequence number assigned before the seal; `u64::MAX` while the memtable is active. A seal is a
+    /// border: every entry of an older memtable is older than every entry of a newer one.
     seal_seqno: AtomicU64,
     /// Payload bytes, known at the seal.
     bytes: AtomicU64,
@@ -53,7 +54,7 @@ impl MemtableView {
         }
     }
 
-    /// Ingested tables in the place of a sealed memtable; `stub` is an empty one.
+    /// Ingested tables in the position of a sealed memtable; `stub` is an empty one.
     pub(crate) fn of_ingested(
         stub: Arc<Memtable>,
         run: Arc<TreeRun>,
@@ -66,17 +67,17 @@ impl MemtableView {
         view
     }
 
-    /// Whether a reader finds nothing here.
+    /// Whether it has no entries.
     pub(crate) fn is_empty(&self) -> bool {
         self.memtable.is_empty() && self.ingested.is_none()
     }
 
-    /// A time that does not lie after the first write; `None` if the memtable is empty.
+    /// A time not after the first write; `None` if the memtable is empty.
     pub(crate) fn since_ms(&self) -> Option<u64> {
         self.first_log_id().map(|_| self.since_ms)
     }
 
-    /// Notes the first write; later ones change nothing. Called under the commit lock.
+    /// Records the first write; later ones change nothing. Called under the commit lock.
     #[inline]
     pub(crate) fn note_write(&self, log_id: u64, seqno: u64) {
         if self.first_log_id.load(Ordering::Relaxed) == u64::MAX {
@@ -126,7 +127,7 @@ pub(crate) struct SuperVersion {
 }
 
 impl SuperVersion {
-    /// Whether range deletes may hide anything in this view: for a reader that loaded its sequence number
+    /// Whether range tombstones may hide anything in this view, for a reader that loaded its sequence number
     /// before.
     #[inline]
     pub(crate) fn has_range_deletes(&self) -> bool {
@@ -135,7 +136,7 @@ impl SuperVersion {
             || self.sealed.iter().any(|view| view.memtable.has_range_deletes())
     }
 
-    /// Where the large values are to which entries of this view point.
+    /// The blob files that entries of this view point to.
     pub(crate) fn large(&self) -> Large {
         let large = &self.tree.large;
         if large.is_empty() { Large::Unexpected } else { Large::Fetched(Arc::clone(large) as _) }
@@ -148,7 +149,8 @@ impl SuperVersion {
     }
 }
 
-/// A view that was current when it was pinned, for one read; what lives longer [keeps](ReadGuard::kept) it.
+/// A view that was current when it was pinned, for one read; longer use requires a [`kept`](ReadGuard::kept)
+/// one.
 pub(crate) type PinnedView = ReadGuard<SuperVersion>;
 
 /// Publishes the current view of a keyspace.
@@ -176,7 +178,7 @@ impl ViewCell {
         !self.pin().sealed.is_empty()
     }
 
-    /// Publishes a view derived from the one current now: a seal may have changed it since a job began (F5).
+    /// Publishes a view derived from the current one: a seal may have changed it since a job began (F5).
     pub(crate) fn update(&self, derive: impl FnOnce(&SuperVersion) -> SuperVersion) {
         self.0.update(derive);
     }

@@ -1,17 +1,17 @@
-//! What the strategies want, asked as rarely as possible.
+//! Compaction picker: calls the strategies as rarely as possible and caches their negative answers.
 //!
-//! A strategy is a pure function, and what it answers depends on little: the tree, the jobs that run, the
-//! options, who still reads the past, the time, and whether the database is idle. After each install somebody
-//! asks the strategies of all keyspaces; with a thousand of them nearly all have nothing to say, again. So
-//! the answer "nothing" is kept beside the keyspace together with what it was made of ([`Asked`]), and holds
-//! until one of these changes, or for as long as the compaction lane waits before it looks by itself: then
-//! time may have changed it, or a snapshot that is not the oldest has gone.
+//! A strategy is a pure function of few inputs: the tree, the running jobs, the options, the oldest snapshot,
+//! the time, and whether the database is idle. After each install the strategies of all keyspaces are called;
+//! of a thousand keyspaces nearly all have no plan, again. So a negative answer is cached with the keyspace
+//! together with its inputs ([`Asked`]). It holds until one of them changes, at most for the period after
+//! which the compaction worker checks without a request: then time may have changed the answer, or a snapshot
+//! other than the oldest has been dropped.
 //!
 //! # Idle
-//! The database is idle when nothing was written between two looks that lie [`IDLE_AFTER`] apart. Then
-//! memtables that are worth a table are flushed, because tombstones in memory make seeks slow as long as
-//! nobody seals them, and the strategies may go on to converge, from an allowance ([`crate::leisure`]) where
-//! it is not worth the rewriting. The log rests ([`crate::rest`]). One write ends it: jobs that run go on, no
+//! The database is idle when nothing was written between two checks [`IDLE_AFTER`] apart. Then memtables that
+//! are worth a table are flushed, because tombstones in memory slow down seeks until they are flushed, and
+//! the strategies may converge the tree, from a byte budget ([`crate::leisure`]) where the rewrite does not
+//! pay off. The log is shrunk ([`crate::rest`]). One write ends the idle state: running jobs continue, no
 //! further one begins.
 
 use crate::keyspace::KeyspaceState;
@@ -34,17 +34,17 @@ use std::time::Duration;
 /// No table is cut below this because of the budget.
 const LEAST_TABLE_BYTES: u64 = 2 << 20;
 
-/// Nothing was written for at least so long.
+/// The idle state begins after this time without a write.
 const IDLE_AFTER: Duration = LOOK_INTERVAL;
 
-/// A memtable with less is left alone when the database is idle: its tombstones, some thousand at most, cost
-/// a seek less than a tenth of a millisecond, and a table for a few entries is not worth its file.
+/// A smaller memtable is not flushed when the database is idle: its tombstones, some thousand at most, cost a
+/// seek less than a tenth of a millisecond, and a table for a few entries is not worth its file.
 const IDLE_SEAL_BYTES: u64 = 64 << 10;
 
-/// What a keyspace wants next.
+/// A picked compaction.
 pub(crate) struct Wanted {
     pub(crate) plan: CompactionPlan,
-    /// Blob files to be emptied on the way.
+    /// Blob files whose values are rewritten by it.
     pub(crate) victims: BTreeSet<FileNumber>,
 }
 
@@ -54,28 +54,28 @@ impl From<CompactionPlan> for Wanted {
     }
 }
 
-/// What a strategy was asked about when it wanted nothing and nothing ran.
+/// The inputs of a call of the strategy that returned no plan while no job ran.
 #[derive(Debug)]
 pub(crate) struct Asked {
     version: Arc<Version>,
     options: Arc<KeyspaceOptions>,
     oldest: Option<Moment>,
     is_idle: bool,
-    /// Whether it may rewrite more than is worth it.
+    /// Whether the idle budget was available.
     is_at_leisure: bool,
     /// On the monotonic clock.
     until_ns: u64,
 }
 
-/// What a keyspace's strategy was asked about the last time, if it is to be remembered.
+/// The last call of a keyspace's strategy without a plan, if it is cached.
 #[derive(Debug, Default)]
 pub(crate) struct AskedBook {
     last: Option<Asked>,
-    /// Grows whenever that is forgotten, so that a question which was on its way is not remembered either.
+    /// Incremented whenever the cache is cleared, so that the result of a concurrent call is not stored.
     epoch: u64,
 }
 
-/// Whether what goes without being read is asked for.
+/// Whether plans that only drop whole tables are considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drops {
     First,
@@ -89,23 +89,23 @@ pub(crate) struct Activity {
     since_ns: u64,
 }
 
-/// What the last look found. A hint for whoever asks next: relaxed accesses suffice.
+/// The result of the last check. A hint: relaxed accesses suffice.
 #[derive(Debug, Default)]
 pub(crate) struct Quiet {
     is_idle: AtomicBool,
 }
 
 impl Store {
-    /// What the strategy of a keyspace wants while these jobs run. The caller holds the lock of `busy`, under
-    /// which the view is loaded: a job that ended has installed its result before it takes its mark back.
+    /// The next plan for a keyspace while these jobs run. The caller holds the lock of `busy`, under which
+    /// the view is loaded: a job that ended has installed its result before it removes its mark.
     ///
-    /// Collecting garbage of blob files comes before keeping the tree in form, because it merges what it
-    /// touches into the last level.
+    /// Blob garbage collection comes before maintaining the shape, because it merges its inputs into the last
+    /// level.
     pub(crate) fn next_plan(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<Wanted> {
         self.ask_strategy(keyspace, busy, Drops::First)
     }
 
-    /// The same, but for what goes without being read.
+    /// The same, without plans that only drop tables.
     pub(crate) fn next_merge(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<Wanted> {
         let wanted = self.ask_strategy(keyspace, busy, Drops::First)?;
         if wanted.plan.kind == PlanKind::Drop {
@@ -116,7 +116,7 @@ impl Store {
     }
 
     fn ask_strategy(&self, keyspace: &KeyspaceState, busy: &Busy, drops: Drops) -> Option<Wanted> {
-        // Before anything that the answer depends on is looked at.
+        // Before any input of the answer is read.
         let epoch = keyspace.asked.lock().epoch;
         let view = keyspace.view.load();
         let options = keyspace.options();
@@ -145,7 +145,7 @@ impl Store {
         };
         let shape = match drops {
             Drops::First => shape,
-            // Nothing is deleted or expired for everybody.
+            // As if nothing were deleted or expired for every reader.
             Drops::Never => Shape { hidden: &[], expired_ms: 0, ..shape },
         };
         let mut of_strategy = self.strategy_options(&options);
@@ -170,7 +170,7 @@ impl Store {
         plan
     }
 
-    /// A tree as strategies see it while nobody is idle; `hidden` is [`Store::hidden_parts`].
+    /// The shape of a tree while the database is not idle; `hidden` is [`Store::hidden_parts`].
     pub(crate) fn shape<'v>(&self, tree: &'v Tree, hidden: &'v [PartId]) -> Shape<'v> {
         let now_ms = self.time.now_ms();
         let oldest = self.snapshots.summary().1;
@@ -179,10 +179,10 @@ impl Store {
         Shape { oldest_snapshot, now_ms, expired_ms, hidden, ..Shape::new(&tree.version) }
     }
 
-    /// Parts in which everything is deleted for everybody, ascending.
+    /// Parts in which everything is deleted for every reader, ascending.
     pub(crate) fn hidden_parts(&self, tree: &Tree) -> Vec<PartId> {
-        // Parts whose range deletes cannot be read now are left for later: whoever has to read them tells the
-        // error.
+        // Parts whose range tombstones cannot be read now are left for later: a read that needs them reports
+        // the error.
         let hidden = tree.hidden().unwrap_or_default();
         if hidden.is_empty() {
             return Vec::new();
@@ -191,14 +191,14 @@ impl Store {
         hidden.iter().filter(|part| part.is_hidden_from_all(&boundaries)).map(|part| part.part).collect()
     }
 
-    /// Options of a keyspace as the strategy takes them.
+    /// The strategy's options for a keyspace.
     pub(crate) fn strategy_options(&self, options: &KeyspaceOptions) -> StrategyOptions {
         let jobs = u32::try_from(self.compaction_threads).unwrap_or(u32::MAX);
         StrategyOptions { jobs, ..strategy_options(options, self.memory.write_buffer_bytes) }
     }
 
-    /// [`Store::compaction_debt`] but for parts that could be dropped, to find which may take input. For
-    /// writers that look for room under the commit lock: dropping those would make no room in level 0 that a
+    /// [`Store::compaction_debt`] without parts that could be dropped, which would take I/O to determine. For
+    /// writers that make room under the commit lock: dropping those would make no room in level 0 that a
     /// merge does not.
     pub(crate) fn known_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
@@ -208,7 +208,7 @@ impl Store {
         options.strategy.debt(&shape, &self.strategy_options(&options))
     }
 
-    /// Bytes that the strategy would still like to move before the database is idle.
+    /// Bytes that the strategy would move before it has nothing more to do, without idle work.
     pub(crate) fn compaction_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
         let hidden = self.hidden_parts(&view.tree);
@@ -254,14 +254,14 @@ impl Store {
 }
 
 impl KeyspaceState {
-    /// Lets the strategy be asked again, whatever it said last.
+    /// Clears the cached answer of the strategy.
     pub(crate) fn forget_asked(&self) {
         let mut asked = self.asked.lock();
         asked.epoch += 1;
         asked.last = None;
     }
 
-    /// Whether the strategy was asked about the same and wanted nothing; `asked` is of this moment.
+    /// Whether the strategy was called with the same inputs and returned no plan.
     fn wants_nothing(&self, asked: &Asked) -> bool {
         self.asked.lock().last.as_ref().is_some_and(|last| {
             Arc::ptr_eq(&last.version, &asked.version)
@@ -274,8 +274,7 @@ impl KeyspaceState {
     }
 }
 
-/// The job that collects garbage of blob files, if one is due. A keyspace that merges nothing has none of it
-/// either.
+/// The blob garbage collection of a keyspace, if one is due. Strategies without merges have none.
 fn collection(
     options: &KeyspaceOptions,
     shape: &Shape<'_>,
@@ -289,9 +288,8 @@ fn collection(
     Some(Wanted { plan, victims })
 }
 
-/// Where a small table is cut, so that what a merge has of one in memory until its end fits what the budget
-/// has for merges: four write buffers, which are twice that, as a power of two, and 16 MiB if the budget is
-/// one for servers.
+/// The size of small tables, so that the memory a merge needs for one until its end fits its share of the
+/// budget: four write buffers, which are twice that, as a power of two, and 16 MiB for server-sized budgets.
 fn least_table_bytes(write_buffer_bytes: u64) -> u64 {
     let bytes = write_buffer_bytes
         .saturating_mul(4)
@@ -299,7 +297,7 @@ fn least_table_bytes(write_buffer_bytes: u64) -> u64 {
     1 << bytes.ilog2()
 }
 
-/// The options of a keyspace as strategies take them.
+/// The strategy's options for a keyspace.
 pub(crate) fn strategy_options(
     options: &KeyspaceOptions,
     default_write_buffer_bytes: u64,

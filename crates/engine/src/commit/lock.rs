@@ -1,9 +1,9 @@
-//! The commit lock: every writer waits for it, so whoever holds it must not do what may take long.
+//! The commit lock. Every writer waits for it, so its holder must not do slow work.
 //!
-//! One such thing hides behind reads of a memtable: kinds that keep entries as they came put them in order
-//! when somebody looks ([`esker_memtable::Tail`]). The guard forbids that to its thread, so that builds with
-//! debug assertions panic where it happens, in whatever test (OD6). In other builds it is the mutex and
-//! nothing else.
+//! One such operation hides behind reads of a memtable: kinds that append entries unsorted sort them at the
+//! next read ([`esker_memtable::Tail`]). The guard forbids that to its thread, so that builds with debug
+//! assertions panic where it happens, in whatever test (OD6). In other builds it is the mutex and nothing
+//! else.
 
 use super::CommitState;
 use esker_memtable::NoSorting;
@@ -24,7 +24,7 @@ impl CommitLock {
     }
 }
 
-/// Holds the commit lock.
+/// The guard of the commit lock.
 pub(crate) struct CommitGuard<'a> {
     state: MutexGuard<'a, CommitState>,
     _no_sorting: NoSorting,

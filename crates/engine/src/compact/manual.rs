@@ -1,4 +1,4 @@
-//! Compactions that somebody asked for: everything in a range of keys goes to the last level.
+//! Manual compaction: merges everything in a range of keys into the last level.
 
 use super::Claim;
 use crate::jobs::JobFacts;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A manual compaction waits this long at most for a job that is in its way; every install wakes it earlier.
+/// The longest wait of a manual compaction for a conflicting job; every install wakes it earlier.
 const CONFLICT_WAIT: Duration = Duration::from_secs(3600);
 
 /// The next step of a manual compaction, its inputs marked busy.
@@ -31,7 +31,7 @@ impl Store {
         let _activity = self.activity.read_recursive();
         self.flush_keyspaces(std::slice::from_ref(keyspace))?;
         let range = key_range_of(bounds);
-        // Taken after the flush: what is in tables now is old, what jobs write from here on is not.
+        // Taken after the flush: tables that exist now are old, output of later jobs is not.
         let mark = ManualMark {
             seqno: SeqNo::new(self.visible.load(Ordering::Acquire)),
             part: self.writing()?.tables.counters().1,
@@ -55,12 +55,12 @@ impl Store {
                         keyspace.merging.note_well();
                     }
                     drop(claim);
-                    // The lane may have found its tables busy, whatever became of them.
+                    // A worker may have found its inputs busy, whatever the job's outcome.
                     self.scheduler.request(Lane::Compaction);
                     carried_out?;
                 }
                 Manual::Blocked => {
-                    // Whatever becomes of the job in the way, its end is what is waited for.
+                    // The end of the conflicting job is awaited, whatever its outcome.
                     let concern = Concern::Own(&|| None);
                     self.scheduler.wait_for_change(self, (Lane::Compaction, concern), seen, CONFLICT_WAIT)?;
                 }
@@ -89,7 +89,7 @@ impl Store {
     }
 }
 
-/// The range as the planner takes it: it may be too wide by the one key of an excluded lower bound.
+/// The range for the planner: it may be too wide by the one key of an excluded lower bound.
 fn key_range_of(bounds: &Bounds) -> KeyRange {
     let start = match bounds.lower() {
         Bound::Included(key) | Bound::Excluded(key) => key.into(),

@@ -1,4 +1,4 @@
-//! What merges write, on the simulated file system, step by step.
+//! The output of merges, on the simulated file system, step by step.
 
 use crate::{Database, KeyspaceOptions, Options};
 use esker_base::SeqNo;
@@ -7,10 +7,10 @@ use esker_env::fault::StrictFs;
 use std::sync::Arc;
 
 const KEYS: u64 = 20_000;
-/// Has no factor in common with [`KEYS`], so its multiples reach every key, in an order far from theirs.
+/// Coprime to [`KEYS`], so its multiples reach every key, in a scattered order.
 const STRIDE: u64 = 7_919;
 
-/// A database of many small tables, whose jobs take so little that they cut tables.
+/// A database of many small tables, whose jobs are so small that they cut tables.
 fn database() -> Database {
     let keyspace =
         KeyspaceOptions::default().table_size(16 << 10).compaction_job_size(32 << 10).block_size(512);

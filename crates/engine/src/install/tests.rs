@@ -9,8 +9,8 @@ use std::path::Path;
 
 const DIR: &str = "/db";
 
-/// An edit may be refused before anything of it is written, because a job was planned against the rules
-/// (IN5). Guards that its outputs are deleted then, too; without it each attempt left its tables behind.
+/// An edit may be refused before anything is written, because its plan violated the rules (IN5). Its outputs
+/// are deleted then, too; otherwise each attempt would leave its tables behind.
 #[test]
 fn tables_of_an_edit_that_cannot_be_applied_are_deleted() {
     let fs = StrictFs::new();
@@ -41,8 +41,8 @@ fn tables_of_an_edit_that_cannot_be_applied_are_deleted() {
 }
 
 /// An install holds the running jobs of its keyspace while it takes the commit lock, so a writer that holds
-/// that lock and looks for room must not ask for the jobs by their lock. It did, once level 0 was full, and
-/// the two waited for each other for ever; here the one thread would wait for itself.
+/// that lock and makes room must not lock the jobs: with level 0 full the two would deadlock. Here a single
+/// thread would wait for itself.
 #[test]
 fn room_is_judged_while_an_install_holds_the_jobs() {
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);

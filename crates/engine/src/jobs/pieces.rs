@@ -1,26 +1,27 @@
-//! Sub-compactions: one merge in pieces, side by side.
+//! Subcompactions: one merge divided into key ranges that run in parallel.
 //!
 //! The keys of a merge are divided into ranges, and each range is merged like a job of its own: its inputs
-//! are the parts of the plan as far as they lie in the range, and it shares with the others the boundaries
-//! that were sampled, the tree that was looked at and the [`Job`](super::Job). The outputs, in order of the
-//! ranges, are installed by one edit, so readers never see a part of it.
+//! are the plan's parts within the range, and it shares with the others the sampled boundaries, the tree and
+//! the [`Job`](super::Job). The outputs, in order of the ranges, are installed by one edit, so readers never
+//! see a part of it.
 //!
 //! # Why the result is the same
-//! All versions of a user key lie in one range, and what becomes of an entry depends on its key's versions,
-//! on range deletes over the key, on the boundaries and on what lies outside of the plan's inputs, never on
-//! other keys. Range deletes are clipped to the range, like those of any sliced input. So pieces write the
-//! same entries as one job; only the borders of tables differ, because one ends at each border of a range.
+//! All versions of a user key lie in one range, and the fate of an entry depends on its key's versions, on
+//! range tombstones over the key, on the boundaries and on data outside of the plan's inputs, never on other
+//! keys. Range tombstones are clipped to the range, like those of any sliced input. So subcompactions write
+//! the same entries as one job; only the bounds of tables differ, because a table ends at each end of a
+//! range.
 //!
 //! # How many
-//! As many as the option says, or, if it leaves the choice, one more than there are idle compaction threads;
-//! but no piece smaller than two tables, and only one for jobs of the lowest classes (JB5). A piece takes
-//! buffers of about 2 MiB. A merge that begins while the keyspace's writers are held back by what merges are
-//! to take away has as many as there are processors, up to eight: those of writers who wait stand idle, and
-//! each piece brings nearer the end of the wait.
+//! As many as the option says, or, by default, one more than there are idle compaction threads; but none
+//! smaller than two tables, and only one for jobs of the lowest classes (JB5). A subcompaction takes buffers
+//! of about 2 MiB. A merge that begins while the keyspace's writers are throttled by pending merges has as
+//! many as there are processors, up to eight: the processors of blocked writers are idle, and each
+//! subcompaction shortens the wait.
 //!
 //! # Where
 //! At keys that divide the inputs' bytes evenly, found in the block indexes: starts of parts alone would not
-//! divide four runs of one table each. It takes a look at some keys of each index and no block.
+//! divide four runs of one table each. This reads some keys of each index and no block.
 
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
@@ -30,16 +31,16 @@ use esker_env::host;
 use esker_strategy::{Anchor, Class, CompactionPlan};
 use esker_version::{Key, KeyRange};
 
-/// Keys that are looked at for each piece, in each input table: ranges are as even as that allows.
+/// Keys sampled for each subcompaction in each input table; they determine how even the ranges are.
 const ANCHORS_PER_PIECE: usize = 8;
-/// Most keys that are looked at in one table.
+/// The most keys sampled in one table.
 const MAX_ANCHORS: usize = 128;
-/// So many threads at most merge because writers wait: their buffers are memory beyond the budget, 16 MiB.
+/// The most threads that merge because writers wait: their buffers are memory beyond the budget, 16 MiB.
 const MOST_RELIEVING_THREADS: usize = 8;
-/// A piece has at least so many tables' bytes of input.
+/// A subcompaction has at least this many tables' bytes of input.
 const MIN_TABLES_PER_PIECE: u64 = 2;
 
-/// How many pieces a merge may have.
+/// The most subcompactions a merge may have.
 fn most_pieces(store: &Store, keyspace: &KeyspaceState, plan: &CompactionPlan) -> usize {
     let worthwhile = plan.est_in_bytes / plan.cut.table_bytes.saturating_mul(MIN_TABLES_PER_PIECE).max(1);
     if plan.class <= Class::Clean || worthwhile < 2 {
@@ -51,19 +52,19 @@ fn most_pieces(store: &Store, keyspace: &KeyspaceState, plan: &CompactionPlan) -
             true => relieving_threads(of_lane, host::processors()),
             false => of_lane,
         };
-        // The job itself is one of those that merge.
+        // The job itself counts as merging.
         1 + threads.saturating_sub(store.jobs.merging())
     });
     allowed.min(usize::try_from(worthwhile).unwrap_or(usize::MAX)).max(1)
 }
 
-/// Threads that may merge at a time while writers wait for it: those of the lane, or as many as there are
+/// Threads that may merge at a time while writers wait for it: those of the pool, or as many as there are
 /// processors.
 fn relieving_threads(of_lane: usize, processors: usize) -> usize {
     of_lane.max(processors.min(MOST_RELIEVING_THREADS))
 }
 
-/// The ranges of keys in which a merge is done: one after the other they cover its hull.
+/// The key ranges of the subcompactions of a merge: consecutive ranges that cover its hull.
 pub(crate) fn pieces_of(
     store: &Store,
     keyspace: &KeyspaceState,

@@ -1,4 +1,4 @@
-//! Pieces write what one job writes, and jobs that are called off stop at once.
+//! Subcompactions write the same as a single job, and cancelled jobs stop at once.
 
 use super::{JobFacts, pieces_of};
 use crate::pressure::PressureCause;
@@ -42,7 +42,7 @@ fn stepped(pieces: usize, keyspace: KeyspaceOptions) -> Database {
 /// A version of a key.
 type Version = (Vec<u8>, Tag, Vec<u8>);
 
-/// All versions in the tables, and all range deletes, whatever tables they are in.
+/// All versions in the tables, and all range tombstones, from whatever tables.
 fn contents(db: &Database) -> (Vec<Version>, RangeDeletes) {
     let view = db.default_keyspace().state().view.load();
     let mut merge = Merge::new(Source::all_of(&view, ReadPurpose::Scan));
@@ -96,8 +96,7 @@ fn change(db: &Database, random: &SeededRandom) -> Vec<crate::Snapshot> {
     snapshots
 }
 
-/// Guards that nothing that is decided about an entry depends on other keys, and that range deletes are cut
-/// at the borders.
+/// No decision about an entry depends on other keys, and range tombstones are cut at the bounds.
 #[test]
 fn pieces_write_what_one_job_writes() {
     for seed in 0..6 {
@@ -121,7 +120,7 @@ fn pieces_write_what_one_job_writes() {
     }
 }
 
-/// What writers wait for gets the processors that they leave idle.
+/// A merge that writers wait for uses the processors that they leave idle.
 #[test]
 fn a_merge_that_writers_wait_for_has_more_pieces() {
     let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspace_options());
@@ -135,7 +134,7 @@ fn a_merge_that_writers_wait_for_has_more_pieces() {
         state.control.lock().set_state(cause);
         pieces_of(db.store(), state, &plan).unwrap().len()
     };
-    // One more than those that are free, because no job runs which would be one of them.
+    // One more than the idle ones, because no running job is among them.
     let processors = host::processors().min(8);
     assert_eq!([None, Some(PressureCause::Memory), Some(PressureCause::SharedMemory)].map(pieces), [2; 3]);
     let of_merges = [PressureCause::Level0, PressureCause::Space, PressureCause::Garbage];
@@ -167,7 +166,7 @@ fn ranges_of_pieces_cover_the_hull_evenly() {
     assert!(bytes.iter().all(|&bytes| bytes > mean / 2 && bytes < mean * 2), "{bytes:?}");
 }
 
-/// Counts what it is shown, and at some entry does something once.
+/// Counts its calls, and runs an action once at a given entry.
 struct Hook {
     shown: AtomicU64,
     at: u64,
@@ -195,7 +194,7 @@ impl CompactionFilter for Hook {
         {
             act();
         }
-        // What is dropped is work, too.
+        // Dropped entries are work, too.
         Decision::Remove
     }
 }
@@ -211,9 +210,9 @@ fn fill(db: &Database) {
     }
 }
 
-/// After the stop each piece looks at one window of each input, or writes so much, and no more (JB1): counted
-/// in entries, not in time. Here everything is dropped on the way, so that a job that looked only when it
-/// writes would go on to its end.
+/// After the stop each subcompaction reads at most one window of each input, or writes at most so much (JB1):
+/// counted in entries, not in time. Everything is dropped here, so that a job that checked only when it
+/// writes would run to its end.
 #[test]
 fn a_job_ends_soon_after_the_stop() {
     for pieces in [1, 3] {
@@ -227,8 +226,8 @@ fn a_job_ends_soon_after_the_stop() {
         hook.act.set(Box::new(move || store.scheduler.stop())).ok().unwrap();
         let told = db.compact_all();
         assert!(matches!(told, Err(Error::Closed)), "{told:?}");
-        // Each input goes on to the end of its window, which a table ends, too; pieces that have not begun do
-        // not.
+        // Each input continues to the end of its window, which a table ends, too; subcompactions that have
+        // not begun do not.
         let most = 6000 + 4 * 2 * TABLE_BYTES / VALUE_BYTES;
         assert!(hook.shown() < most, "{} entries were looked at", hook.shown());
         assert_eq!(db.default_keyspace().state().view.load().tree.parts().count(), tables);
@@ -236,7 +235,7 @@ fn a_job_ends_soon_after_the_stop() {
     }
 }
 
-/// A failing piece ends the others (JB3), whatever it fails of; and the error that is told is its own.
+/// A failing subcompaction ends the others (JB3), whatever the failure; and the returned error is its own.
 #[test]
 fn a_dropped_keyspace_ends_all_pieces() {
     let hook = Hook::new(100);
@@ -254,9 +253,9 @@ fn a_dropped_keyspace_ends_all_pieces() {
     assert!(hook.shown() < 20_000, "{} entries were looked at", hook.shown());
 }
 
-/// IN3 and BF4: a merge takes long beside others; if it held the tree that it began with, all that these
-/// replace would stay until its end, tables and blob files alike. Here another merge runs from its beginning
-/// to its end in the middle of one.
+/// IN3 and BF4: a merge takes long beside others; if it referenced the tree that it began with, all files
+/// that these replace would stay until its end, tables and blob files alike. Here another merge runs from
+/// begin to end in the middle of one.
 #[test]
 fn a_job_keeps_nothing_but_its_inputs() {
     let hook = Hook::new(10);
@@ -321,7 +320,7 @@ fn one_job_of_the_lowest_classes_runs_at_a_time() {
     assert!(begin(Class::Clean).is_some());
 }
 
-/// A job of the lowest classes makes room when something more urgent wants its thread, and not before.
+/// A job of the lowest classes yields when something more urgent needs its thread, and not before.
 #[test]
 fn jobs_that_can_wait_make_room() {
     let leveled = Strategy::Leveled { size_ratio: SizeRatio::from_permille(10_000).unwrap() };
@@ -342,14 +341,14 @@ fn jobs_that_can_wait_make_room() {
     assert!(keyspace.state().view.load().tree.runs.len() < 6);
 }
 
-/// Runs over one another, one of which has tables that a newer one deletes as a whole; nothing is merged
-/// before an option says so.
+/// Overlapping runs, one of which has tables that a newer one deletes completely; nothing is merged before an
+/// option says so.
 fn with_deleted_tables() -> Database {
     let leveled = Strategy::Leveled { size_ratio: SizeRatio::from_permille(10_000).unwrap() };
     let db = stepped(1, keyspace_options().strategy(leveled).level0_trigger_runs(100));
     for run in 0..7u64 {
         (0..400).for_each(|key| db.put(format!("run {run} {key:05}"), [7; 50]).unwrap());
-        // What all have, or they would lie beside each other in one run.
+        // Common keys; otherwise they would lie beside each other in one run.
         db.put("run 0", "first").and_then(|()| db.put("run 7", "last")).unwrap();
         if run == 6 {
             db.default_keyspace().delete_range("run 3 ".."run 4").unwrap();
@@ -366,8 +365,8 @@ fn make_urgent(db: &Database) {
     keyspace.set_options(|options| options.level0_trigger_runs(3).level0_stop_runs(4)).unwrap();
 }
 
-/// Parts that everybody sees deleted go by an edit. They neither wait for a thread, nor does what the
-/// strategy wants after them.
+/// Parts deleted for every reader are dropped by an edit. They do not wait for a thread, and do not delay the
+/// strategy's next plans.
 #[test]
 fn what_goes_without_being_read_is_in_nobodys_way() {
     let db = with_deleted_tables();
@@ -382,8 +381,8 @@ fn what_goes_without_being_read_is_in_nobodys_way() {
     assert!(!idle.has_yielded(), "nobody had to make room");
 }
 
-/// Nor do they hide it where a job that can wait holds all of them: what is seen without that job is not them
-/// alone.
+/// Nor do they hide other plans where a job of the lowest classes occupies all of them: without that job the
+/// next plan is not only about them.
 #[test]
 fn what_goes_without_being_read_hides_nothing_that_a_job_holds() {
     let db = with_deleted_tables();
@@ -397,7 +396,7 @@ fn what_goes_without_being_read_hides_nothing_that_a_job_holds() {
 }
 
 /// With threads and a clock that only the test moves: whatever the threads do, no more is read than the rate
-/// allows up to any moment. Guards that jobs are held where they read, and let go when they are called off.
+/// allows up to any moment. Jobs wait where they read, and stop waiting when they are cancelled.
 #[test]
 fn a_job_keeps_to_its_rate() {
     const RATE: u64 = 1 << 20;
@@ -422,10 +421,10 @@ fn a_job_keeps_to_its_rate() {
         std::thread::yield_now();
     }
     compacting.join().unwrap();
-    // What the clock did not allow was waited for: the four runs have more than twice what goes through in a
-    // second.
+    // The job waited where the clock did not advance: the four runs have more than twice the bytes allowed in
+    // a second.
     assert!(waited_ms >= 1000, "{waited_ms} ms");
-    // Whoever waits for its turn ends with the database.
+    // A job that waits for its rate ends with the database.
     db.set_background_rates(BackgroundRates { read_bytes_per_second: Some(64 << 10), ..rates }).unwrap();
     fill(&db);
     let other = db.clone();
@@ -439,7 +438,7 @@ fn a_job_keeps_to_its_rate() {
     waiting.join().unwrap();
 }
 
-/// Who waits for its turn by a limit that is lifted goes on: the clock stands still, so by the old limit it
+/// A job that waits for a limit continues when it is lifted: the clock stands still, so by the old limit it
 /// would wait for ever.
 #[test]
 fn jobs_go_on_at_once_when_limits_are_lifted() {
@@ -464,18 +463,17 @@ fn jobs_go_on_at_once_when_limits_are_lifted() {
     db.close().unwrap();
 }
 
-/// A read that fails ends the merge with an error, and what could not be read is not taken for the end of an
-/// input: of all reads of a merge each fails once, then the merge is done. Nothing of the inputs is in the
-/// cache, or a half of each.
+/// A failed read ends the merge with an error and is not taken for the end of an input: each read of a merge
+/// fails once, then the merge succeeds. None of the inputs is cached, or half of each.
 #[test]
 fn a_read_that_fails_ends_a_merge_and_loses_nothing() {
-    // A window brings along what lies between the blocks that it is read for, so there are as many reads.
+    // A window includes the blocks between those that it is read for, so there are as many reads.
     for failed in [failing_reads_of_a_merge(|_| false), failing_reads_of_a_merge(|key| key % 100 < 50)] {
         assert!(failed > 40, "{failed} reads");
     }
 }
 
-/// How many reads a merge does whose inputs' blocks are in the cache where a key is that is read.
+/// The number of reads of a merge whose inputs are cached at the keys selected by `is_read`.
 fn failing_reads_of_a_merge(is_read: impl Fn(u64) -> bool) -> usize {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
     let options = Options::default().memory_budget(64 << 20).max_subcompactions(Some(2));
@@ -493,7 +491,7 @@ fn failing_reads_of_a_merge(is_read: impl Fn(u64) -> bool) -> usize {
     let cache = store.files.cache();
     let (cache_bytes, mut failed) = (cache.capacity_bytes(), 0);
     for nth in 1.. {
-        // What readers bring into the cache a merge takes from there.
+        // A merge takes from the cache what readers loaded.
         cache.set_capacity_bytes(0);
         cache.set_capacity_bytes(cache_bytes);
         (0..600u64)
@@ -508,8 +506,7 @@ fn failing_reads_of_a_merge(is_read: impl Fn(u64) -> bool) -> usize {
         let live = db.default_keyspace().state().view.load().tree.parts().count();
         assert_eq!(store.env.fs.list(Path::new("/db/tables")).unwrap().len(), live, "after read {nth}");
         if faults.injected() == injected || merged.is_ok() {
-            // All inputs were read; at most the opening of what they became has failed, which readers do
-            // again (HO9).
+            // All inputs were read; at most opening the outputs has failed, which readers repeat (HO9).
             merged.unwrap();
             break;
         }
@@ -522,8 +519,8 @@ fn failing_reads_of_a_merge(is_read: impl Fn(u64) -> bool) -> usize {
     failed
 }
 
-/// What a plan says of moves and filters is what happens: many tables move in one edit and no byte is
-/// rewritten, and what is merged again at once gets no filter.
+/// A plan's moves and filter settings are followed: many tables move in one edit without rewriting a byte,
+/// and output that is merged again at once gets no filter.
 #[test]
 fn plans_are_carried_out_to_the_letter() {
     let db = stepped(1, keyspace_options().strategy(Strategy::None));
@@ -560,8 +557,8 @@ fn plans_are_carried_out_to_the_letter() {
     }
 }
 
-/// I2: a table that has reached its size goes on while the versions of its last key do, and ends behind them;
-/// whether a flush writes it or the pieces of a merge.
+/// I2: a table that has reached its size continues while the versions of its last key do, and ends behind
+/// them, in flushes and subcompactions.
 #[test]
 fn versions_of_one_key_lie_in_one_table() {
     let plain = PerLevel::all(Codec::None);

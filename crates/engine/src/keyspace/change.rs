@@ -1,22 +1,22 @@
-//! Keyspaces come, go, and change their names and options.
+//! Keyspace changes: creation, renaming, options, dropping.
 //!
-//! Each change is one edit of the manifest, made under its lock: durable first, then to be seen (IN2). No
-//! flush or compaction installs meanwhile, because installing takes the same lock.
+//! Each change is one edit of the manifest, made under its lock: durable first, then visible (IN2). No flush
+//! or compaction installs meanwhile, because installing takes the same lock.
 //!
 //! # Dropping (WL5)
-//! 1. Under the commit lock the keyspace's writable side is taken away: a batch that names it is refused as a
+//! 1. Under the commit lock the keyspace's writable side is removed: a batch that names it is refused as a
 //!    whole, before it has consumed anything, and no new memtable of it is sealed. If a later step fails it
-//!    is put back.
-//! 2. The log is made durable up to that point. Otherwise who copies a keyspace into another and drops the
-//!    first could lose both to a power cut: the drop would be durable, the copy not.
+//!    is restored.
+//! 2. The log is made durable up to that point. Otherwise a user who copies a keyspace into another and drops
+//!    the first could lose both to a power cut: the drop would be durable, the copy not.
 //! 3. The edit is made durable. It no longer counts the keyspace's memtables among what needs old segments of
-//!    the log; replay skips their records, because the id is one that was dropped.
+//!    the log; replay skips their records, because the id was dropped.
 //! 4. The keyspace is marked as dropped, then its view becomes an empty one. A call that finds the empty view
-//!    finds the mark too, and answers `NotFound`; so do later calls, also those at an older snapshot. Who
-//!    holds the old view (an open cursor or range) reads on, and memtables and tables stay until the last of
-//!    them is gone (IN3).
-//! 5. A flush or compaction that was under way notices the mark while it writes, or finds under the
-//!    manifest's lock that the keyspace is gone; it deletes what it wrote and reports nothing.
+//!    finds the mark too, and returns `NotFound`; so do later calls, also those at an older snapshot. A
+//!    reader with the old view (an open cursor or range) continues, and memtables and tables stay until the
+//!    last of those is dropped (IN3).
+//! 5. A running flush or compaction finds the mark while it writes, or finds under the manifest's lock that
+//!    the keyspace is gone; it deletes its output and reports nothing.
 
 use super::{KeyspaceState, dropped_error};
 use crate::commit::ActiveKeyspace;
@@ -42,7 +42,7 @@ impl Store {
         options.validate()?;
         options.check_supplied(name)?;
         check_name(name)?;
-        // It names files of another keyspace, if anything.
+        // A migration mark names files of another keyspace.
         let options = KeyspaceOptions { switch: None, ..options };
         let _activity = self.activity.read_recursive();
         self.check_open()?;
@@ -66,7 +66,7 @@ impl Store {
         Ok(keyspace)
     }
 
-    /// Gives a keyspace another name.
+    /// Renames a keyspace.
     pub(crate) fn rename_keyspace(&self, from: &str, to: &str) -> Result<()> {
         check_name(to)?;
         if from == DEFAULT_KEYSPACE {
@@ -83,8 +83,8 @@ impl Store {
         if self.find_keyspace(to).is_some() {
             return Err(Error::invalid(format!("there is a keyspace {to:?} already")));
         }
-        // As for a drop: who fills a keyspace and renames it into place must not find the name without the
-        // data.
+        // As for a drop: a user who fills a keyspace and renames it into place must not find the name without
+        // the data.
         self.sync()?;
         let to: Arc<str> = to.into();
         let mut edit = VersionEdit::new();
@@ -107,8 +107,8 @@ impl Store {
         self.change_options(keyspace, before, |writing| self.with_switch(writing, keyspace, before, after))
     }
 
-    /// Changes the options of a keyspace from `before` to those that `after` makes under the manifest's lock,
-    /// which are valid.
+    /// Changes the options of a keyspace from `before` to those that `after` returns under the manifest's
+    /// lock, which are valid.
     pub(super) fn change_options(
         &self,
         keyspace: &KeyspaceState,
@@ -139,7 +139,7 @@ impl Store {
         keyspace.note_shape();
         writing.commit.lock().active(keyspace.id)?.limits = limits;
         self.settle_log_reuse();
-        // Whoever waits for room may have it now, and another strategy may want something.
+        // There may be room now for waiting writers, and another strategy may have a plan.
         self.scheduler.request(Lane::Compaction);
         self.scheduler.announce_progress();
         Ok(true)
@@ -168,11 +168,10 @@ impl Store {
         self.files.set_reading(keyspace.id, esker_sst::TableReading::default());
         self.keyspaces.write().remove(&keyspace);
         withdrawn.forget();
-        // No seal adds to these any more, and a flush that is under way installs nothing, hence subtracts
-        // nothing.
+        // No seal adds to these any more, and a running flush installs nothing, hence subtracts nothing.
         let sealed: u64 = keyspace.view.load().sealed.iter().map(|memtable| memtable.bytes()).sum();
         self.sealed_bytes.fetch_sub(sealed, Ordering::Relaxed);
-        // Nor does anything else refer to tables that were ingested and are not in the manifest yet.
+        // Nothing else refers to ingested tables that are not in the manifest yet.
         let sealed = keyspace.view.load();
         let ingested = sealed.sealed.iter().filter_map(|memtable| memtable.ingested.as_ref());
         let waiting: Vec<_> =
@@ -191,7 +190,7 @@ impl Store {
         waiting.into_iter().for_each(|file| self.files.retire(file));
         self.files.forget_watch(keyspace.id);
         if let Err(error) = writing.log.release_below(min_log_id) {
-            // The keyspace is gone all the same; the next install tries again, and reports it.
+            // The keyspace is dropped all the same; the next install tries again, and reports it.
             tracing::warn!(%error, "log segments that the dropped keyspace needed could not be released");
         }
         self.rebalance_memory();
@@ -205,7 +204,7 @@ impl Store {
         found.ok_or_else(|| Error::NotFound(format!("there is no keyspace {name:?}").into()))
     }
 
-    /// A view of a keyspace that has nothing.
+    /// An empty view of a keyspace.
     fn empty_view(&self, keyspace: &KeyspaceState) -> Result<SuperVersion> {
         let (active, _) = stub_memtable(keyspace.options().memtable, &self.arenas)?;
         Ok(SuperVersion {
@@ -217,7 +216,7 @@ impl Store {
     }
 }
 
-/// The writable side of a keyspace that is being dropped; put back unless the drop succeeds.
+/// The writable side of a keyspace that is being dropped; restored unless the drop succeeds.
 struct Withdrawn<'a> {
     writing: &'a Writing,
     active: Option<Box<ActiveKeyspace>>,
@@ -243,11 +242,11 @@ impl Drop for Withdrawn<'_> {
     }
 }
 
-/// How many dropped keyspaces the commit lock remembers by name, so that a batch that was built before the
-/// drop is refused by name; older ones are refused by number.
+/// The number of dropped keyspaces the commit lock remembers by name, so that a batch built before the drop
+/// is refused by name; older ones are refused by number.
 const REMEMBERED_DROPS: usize = 256;
 
-/// Names of keyspaces dropped lately, newest last.
+/// Names of recently dropped keyspaces, newest last.
 #[derive(Debug, Default)]
 pub(crate) struct RecentDrops(std::collections::VecDeque<(KeyspaceId, Arc<str>)>);
 
@@ -263,7 +262,7 @@ impl RecentDrops {
         self.0.retain(|(other, _)| *other != id);
     }
 
-    /// Why there is nothing to write to.
+    /// The error for a missing writable side.
     pub(crate) fn why_missing(&self, id: KeyspaceId) -> Error {
         match self.0.iter().rfind(|(other, _)| *other == id) {
             Some((_, name)) => dropped_error(name),

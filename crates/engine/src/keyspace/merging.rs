@@ -1,15 +1,13 @@
-//! How the merges of one keyspace fare, for those who wait for them.
+//! Compaction state of one keyspace, for writers that wait for it.
 //!
-//! A lane merges the tables of all keyspaces, and what it met in one of them is nothing to the writers of
-//! another: so whether something runs, whether it failed the last time, and whether somebody waits is kept
-//! beside the keyspace.
+//! The compaction pool serves all keyspaces, and a failure in one is irrelevant to the writers of another: so
+//! whether a job runs, whether the last one failed, and whether a writer waits is stored with the keyspace.
 //!
-//! # What holds
-//! * WM1. Who waits is told of what has failed in the keyspace since the wait began, whatever else runs, and
-//!   nothing older: what failed before is still to be tried again. So failures are numbered
-//!   ([`Merging::failures`]).
-//! * WM2. While a writer waits for a keyspace's merges none of them is held to a rate ([`crate::jobs::Job`]),
-//!   whatever class it began with: the wait is for just that job, and nobody knew when it began.
+//! # Invariants
+//! * WM1. A waiting writer gets failures in its keyspace since the wait began, whatever else runs, and none
+//!   before: what failed before is still to be tried again. So failures are numbered ([`Merging::failures`]).
+//! * WM2. While a writer waits for a keyspace's merges, none of them is rate-limited ([`crate::jobs::Job`]),
+//!   whatever its class: the wait is for that job, which was not known when it began.
 
 use crate::metrics::Waiting;
 use esker_base::Error;
@@ -18,40 +16,40 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug, Default)]
 pub(crate) struct Merging {
-    /// Plans that are being carried out, for writers that look for room: they hold the commit lock, which an
-    /// install takes while it holds `busy`.
+    /// Plans that are being executed, for writers that make room: they hold the commit lock, which an install
+    /// takes while it holds `busy`.
     running: AtomicU64,
-    /// Writers that wait. A hint, which orders nothing.
+    /// Waiting writers. A hint; it orders nothing.
     waiting: AtomicU64,
     failed: Mutex<Failed>,
 }
 
 #[derive(Debug, Default)]
 struct Failed {
-    /// How often.
+    /// The number of failures.
     times: u64,
-    /// Why, the last time; `None` once something was merged since, or nothing was left to be.
+    /// The last failure; `None` after a later success, or when there is nothing left to do.
     last: Option<Error>,
 }
 
 impl Merging {
-    /// A plan begins to be carried out.
+    /// The execution of a plan begins.
     pub(crate) fn begin(&self) {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It is not carried out any more.
+    /// The execution of a plan has ended.
     pub(crate) fn end(&self) {
-        // Release: whoever finds no job finds what the job has published.
+        // Release: a thread that finds no job finds what the job has published.
         self.running.fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether a plan is being carried out. Takes no lock: writers ask under the commit lock.
+    /// Whether a plan is being executed. Takes no lock, because writers call it under the commit lock.
     pub(crate) fn is_running(&self) -> bool {
         self.running.load(Ordering::Acquire) > 0
     }
 
-    /// Says that a writer waits, for as long as it keeps the answer.
+    /// Counts a waiting writer until the result is dropped.
     pub(crate) fn hurry(&self) -> Waiting<'_> {
         Waiting::counted_by(&self.waiting)
     }
@@ -62,30 +60,30 @@ impl Merging {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// A plan failed.
+    /// Records a failed plan.
     pub(crate) fn note_failure(&self, error: Error) {
         let mut failed = self.failed.lock();
         failed.times += 1;
         failed.last = Some(error);
     }
 
-    /// A plan was carried out, or there is none left.
+    /// Records a success, or that there is no plan left.
     pub(crate) fn note_well(&self) {
         self.failed.lock().last = None;
     }
 
-    /// How many plans have failed.
+    /// The number of failed plans.
     pub(crate) fn failures(&self) -> u64 {
         self.failed.lock().times
     }
 
-    /// Why the last one failed, if it came after so many.
+    /// The last failure, if there are more than `failures`.
     pub(crate) fn failure_after(&self, failures: u64) -> Option<Error> {
         let failed = self.failed.lock();
         failed.last.clone().filter(|_| failed.times > failures)
     }
 
-    /// Why the last one failed, if nothing was well since.
+    /// The last failure, if there was no success since.
     pub(crate) fn last_failure(&self) -> Option<Error> {
         self.failure_after(0)
     }

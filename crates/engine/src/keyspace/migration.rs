@@ -1,11 +1,11 @@
-//! A change of strategy, from its beginning to its end.
+//! Migration of a keyspace to another strategy, from begin to end.
 //!
 //! Changing the strategy, or its size ratio, is a change of options like any other: one edit of the manifest.
-//! If the tree is not in the new strategy's form, the same edit notes where old files end ([`Switch`]); from
-//! then on the planner brings them into form without haste ([`esker_strategy::migration`]), and writers are
-//! not held back by runs that were there before. When nothing old is out of form, another edit takes the note
-//! away. So a migration goes on after a crash or a reopening, can be paused, which is noted likewise, and
-//! taken back by changing the strategy again, at any moment.
+//! If the tree is not in the new strategy's form, the same edit records where old files end ([`Switch`]);
+//! from then on the planner migrates them in the background ([`esker_strategy::migration`]), and writers are
+//! not throttled by runs that were there before. When nothing old is out of form, another edit removes the
+//! record. So a migration continues after a crash or a reopen, can be paused, which is stored likewise, and
+//! reverted by changing the strategy again, at any moment.
 
 use super::KeyspaceState;
 use crate::options::KeyspaceOptions;
@@ -17,12 +17,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// What is stored of a change of strategy that has not been worked through.
+/// The stored state of an unfinished change of strategy.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Switch {
     /// The strategy before.
     pub(crate) from: Strategy,
-    /// Files below this were written before the change.
+    /// Files with a smaller number were written before the change.
     pub(crate) first_new: FileNumber,
     /// Bytes that were out of form at the change.
     pub(crate) bytes: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    /// As strategies take it.
+    /// The form that strategies take.
     pub(crate) fn migration(&self) -> Migration {
         Migration { first_new: self.first_new, is_paused: self.is_paused }
     }
@@ -57,14 +57,14 @@ impl FromStr for Switch {
     }
 }
 
-/// A keyspace on its way from one strategy's form to another's; see [`crate::Keyspace::migration`].
+/// The progress of a keyspace's migration; see [`crate::Keyspace::migration`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigrationInfo {
     /// The strategy before.
     pub from: Strategy,
-    /// The strategy at present.
+    /// The present strategy.
     pub to: Strategy,
-    /// Bytes of tables that were not in the new strategy's form when it was chosen.
+    /// Bytes of tables that were not in the new strategy's form at the change.
     pub bytes_at_switch: u64,
     /// How many of these are left.
     pub bytes_left: u64,
@@ -73,7 +73,7 @@ pub struct MigrationInfo {
 }
 
 impl MigrationInfo {
-    /// How much is done, from 0 to 100.
+    /// The progress from 0 to 100.
     pub fn percent_done(&self) -> u64 {
         let done = self.bytes_at_switch.saturating_sub(self.bytes_left);
         (u128::from(done) * 100 / u128::from(self.bytes_at_switch.max(1))) as u64
@@ -81,8 +81,8 @@ impl MigrationInfo {
 }
 
 impl Store {
-    /// The options that follow from `after`, which somebody wants in the place of `before`: a change of
-    /// strategy is noted, and the note is nothing that is chosen. The caller holds the manifest's lock.
+    /// The options to store for a requested change from `before` to `after`: a change of strategy is
+    /// recorded, and users cannot set the record. The caller holds the manifest's lock.
     pub(super) fn with_switch(
         &self,
         writing: &Writing,
@@ -101,7 +101,7 @@ impl Store {
         KeyspaceOptions { switch, ..after }
     }
 
-    /// Bytes that would be out of form if these options took the place of those.
+    /// Bytes that would be out of form after a change of options.
     pub(crate) fn bytes_to_migrate(
         &self,
         keyspace: &KeyspaceState,
@@ -129,18 +129,18 @@ impl Store {
         let options = keyspace.options();
         let switch = options.switch.as_ref()?;
         let bytes_left = self.misplaced_bytes(&keyspace.view.load().tree, &options);
-        // Without any it has come to its end, which will be noted at the next look.
+        // With none left it has ended, which the next check records.
         (bytes_left > 0).then(|| MigrationInfo {
             from: switch.from,
             to: options.strategy,
-            // Runs of level 0 may come to be out of form by those that join them.
+            // Runs of level 0 may become out of form through later ones.
             bytes_at_switch: switch.bytes.max(bytes_left),
             bytes_left,
             is_paused: switch.is_paused,
         })
     }
 
-    /// Pauses the migration of a keyspace or lets it go on; nothing if there is none.
+    /// Pauses or resumes the migration of a keyspace; nothing if there is none.
     pub(crate) fn pause_migration(&self, keyspace: &KeyspaceState, is_paused: bool) -> Result<()> {
         loop {
             let before = keyspace.options();
@@ -157,15 +157,14 @@ impl Store {
         }
     }
 
-    /// Notes that migrations have come to their end. Asked by the compaction lane, which has done the last
-    /// step.
+    /// Records the end of finished migrations. Called by the compaction worker, which has done the last step.
     pub(crate) fn end_migrations(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
         for keyspace in keyspaces {
             let before = keyspace.options();
             if before.switch.is_none() || self.misplaced_bytes(&keyspace.view.load().tree, &before) > 0 {
                 continue;
             }
-            // If somebody else changes options at this moment, the next look does it.
+            // If the options are changed concurrently, the next check does it.
             if self.change_options(keyspace, &before, |_| before.without_switch())? {
                 let (name, strategy) = (keyspace.name(), before.strategy);
                 tracing::info!(keyspace = %name, %strategy, "the tree has the form of its new strategy");

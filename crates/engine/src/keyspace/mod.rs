@@ -1,14 +1,14 @@
 //! A keyspace inside the engine: its name, options, current view and running jobs.
 //!
 //! [`registry`] finds keyspaces by name, [`change`] creates, renames and drops them and changes their
-//! options, [`migration`] knows of changes of strategy that are being worked through, [`merging`] of how
-//! merges fare that somebody waits for.
+//! options, [`migration`] handles unfinished changes of strategy, [`merging`] has the state of compactions
+//! for waiting writers.
 //!
-//! # What changes, and who may look
-//! A keyspace's identity is its id, which never changes and is never used again (WL5). Name and options are
-//! values that are replaced whole, under the manifest's lock and after the edit that says so is durable;
-//! whoever needs them takes the present one and keeps it for the length of a job. The put path reads neither:
-//! what it needs of the options lies in [`crate::commit::ActiveKeyspace`], under the commit lock.
+//! # Synchronisation
+//! A keyspace's identity is its id, which never changes and is never reused (WL5). Name and options are
+//! values that are replaced as a whole, under the manifest's lock and after the edit is durable; a job takes
+//! the present value and keeps it until its end. The put path reads neither: the options it needs are in
+//! [`crate::commit::ActiveKeyspace`], under the commit lock.
 
 mod change;
 mod merging;
@@ -52,49 +52,49 @@ pub(crate) struct KeyspaceState {
     /// Replaced when they are changed online.
     options: Mutex<Arc<KeyspaceOptions>>,
     pub(crate) view: ViewCell,
-    /// The same that every view refers to.
+    /// Shared with every view.
     pub(crate) semantics: Arc<Semantics>,
-    /// Held while a tree is built and published (OT5): by installs, by the sweep of open tables, and by a
-    /// drop. No input or output happens under it.
+    /// Held while a tree is built and published (OT5): by installs, by table cache eviction, and by a drop.
+    /// No I/O happens under it.
     pub(crate) publishing: Mutex<()>,
     /// Held by the flush of this keyspace: flushes install oldest first (IN4) because there is one at a time.
     pub(crate) flushing: Mutex<()>,
-    /// Plans that are being carried out.
+    /// Plans that are being executed.
     pub(crate) busy: Mutex<Busy>,
-    /// What the strategy wanted nothing of, the last time.
+    /// The cached last call of the strategy without a plan.
     pub(crate) asked: Mutex<AskedBook>,
-    /// How the plans fare that are carried out.
+    /// The state of its compactions.
     pub(crate) merging: Merging,
-    /// Runs in level 0, kept beside the view so that a writer sees them without loading it.
+    /// Runs in level 0, stored beside the view so that a writer reads them without loading it.
     level0_runs: AtomicU64,
-    /// Whether garbage of blob files is due to be collected: kept likewise.
+    /// Whether blob garbage collection is due; stored likewise.
     is_large_over: AtomicBool,
-    /// The default TTL of the options, in milliseconds, 0 for none: kept beside them so that a put sees it
+    /// The default TTL of the options, in milliseconds, 0 for none: stored beside them so that a put reads it
     /// without a lock.
     default_ttl_ms: AtomicU64,
     /// Set when the keyspace was dropped, durably, and before its view becomes an empty one: a reader that
-    /// finds the empty view also finds this, and answers an error instead of "no such key".
+    /// finds the empty view also finds this, and returns an error instead of "no such key".
     dropped: AtomicBool,
-    /// What flushes and compactions moved.
+    /// Bytes that flushes and compactions moved.
     pub(crate) traffic: Traffic,
-    /// What its cursors counted.
+    /// Counters of its cursors.
     pub(crate) scans: Arc<ScanCounts>,
-    /// Whether what is flushed is read is told by it.
+    /// Measures whether flushed data is read.
     pub(crate) reads_at_flush: ReadsAtFlush,
-    /// How it follows its workload, if it does.
+    /// The state of its automatic tuning.
     pub(crate) adapting: Adapting,
-    /// How often its tables are read, if its strategy goes by that.
+    /// The read heat of its tables, if its strategy uses it.
     pub(crate) heat: Mutex<HeatBook>,
-    /// How much of its tables replaces something, if its strategy goes by that.
+    /// The overwrite ratios of its tables, if its strategy uses them.
     pub(crate) replaced: Mutex<ReplacedBook>,
-    /// How jobs compress.
+    /// The compression downgrade of its jobs.
     pub(crate) easing: Easing,
-    /// What holds writers back; taken before `busy` and `commit`.
+    /// The write control; taken before `busy` and `commit`.
     pub(crate) control: Mutex<Control>,
-    /// Bytes a second that writers are admitted with, 0 for no limit: what the last look at the pressure
-    /// said.
+    /// The admission rate of writers in bytes a second, 0 for no limit, as of the last update of the
+    /// pressure.
     pub(crate) admitted_bytes_per_second: AtomicU64,
-    /// How the filters do, and what follows for new ones.
+    /// Statistics of its filters, and the tuning of new ones.
     pub(crate) filters: FilterTuner,
 }
 
@@ -135,12 +135,12 @@ impl KeyspaceState {
         state
     }
 
-    /// Its name at present.
+    /// Its present name.
     pub(crate) fn name(&self) -> Arc<str> {
         Arc::clone(&self.name.lock())
     }
 
-    /// Its options at present. A job takes them once and keeps to them.
+    /// Its present options. A job takes them once and keeps them.
     pub(crate) fn options(&self) -> Arc<KeyspaceOptions> {
         Arc::clone(&self.options.lock())
     }
@@ -153,7 +153,7 @@ impl KeyspaceState {
         self.semantics.follow(&present, &self.name());
     }
 
-    /// Attaches a filter. Nothing of it is stored.
+    /// Attaches a compaction filter. Nothing of it is stored.
     pub(crate) fn attach_filter(&self, filter: &OwnFilter) {
         let mut present = self.options.lock();
         let mut options = KeyspaceOptions::clone(&present);
@@ -161,10 +161,10 @@ impl KeyspaceState {
         *present = Arc::new(options);
     }
 
-    /// What operands are folded by.
+    /// The merge operator.
     ///
     /// # Errors
-    /// `InvalidArgument` if the keyspace takes none.
+    /// `InvalidArgument` if the keyspace has none.
     #[inline]
     pub(crate) fn folding(&self) -> esker_base::Result<&Arc<Folding>> {
         self.semantics.folding().ok_or_else(|| self.without_operator())
@@ -178,17 +178,17 @@ impl KeyspaceState {
         ))
     }
 
-    /// How long a put lives that does not say so itself; `None` for good.
+    /// The time to live of a put without its own; `None` for no expiry.
     #[inline]
     pub(crate) fn default_ttl(&self) -> Option<Duration> {
         let ms = self.default_ttl_ms.load(Ordering::Relaxed);
         (ms != 0).then(|| Duration::from_millis(ms))
     }
 
-    /// Recomputes what is kept beside the view; called after each published change of the tree.
+    /// Recomputes the values stored beside the view; called after each published change of the tree.
     pub(crate) fn note_shape(&self) {
         let (tree, migration) = (Arc::clone(&self.view.load().tree), self.options().migration());
-        // Runs that a change of strategy has found here must not make writers wait: they were in form before.
+        // Runs from before a change of strategy must not make writers wait: they were in form then.
         let counts = |run: &TreeRun| {
             run.level == LevelIndex::FLUSH
                 && migration
@@ -199,15 +199,15 @@ impl KeyspaceState {
         let account = BlobAccount::of(&tree.version);
         let options = self.options();
         self.scans.note_shape(&tree, &options);
-        // Where nothing is merged nothing is collected either, and nobody has to wait for it.
+        // Without merges there is no garbage collection either, and no writer waits for it.
         let is_over =
             options.strategy.merges() && account.is_over(due_permille(options.blob_space_amp_permille));
         self.is_large_over.store(is_over, Ordering::Relaxed);
     }
 
-    /// Whether writers must wait for compaction before they seal one more memtable: level 0 is full, or
-    /// garbage of blob files is due to be collected: who writes faster than it is collected is held to that
-    /// pace, or the target for room would be none.
+    /// Whether writers must wait for compaction before they seal one more memtable: level 0 is full, or blob
+    /// garbage collection is due. Without the latter, writers faster than garbage collection would exceed the
+    /// space target.
     pub(crate) fn must_compact_first(&self) -> bool {
         self.is_large_over.load(Ordering::Relaxed) || self.is_level0_full()
     }
@@ -216,18 +216,18 @@ impl KeyspaceState {
         self.level0_runs.load(Ordering::Relaxed) >= u64::from(self.options().level0_limits().1)
     }
 
-    /// First sequence number that is only in memtables; `None` if all are empty.
+    /// The first sequence number that is only in memtables; `None` if all are empty.
     pub(crate) fn first_unflushed(&self) -> Option<SeqNo> {
         self.view.load().memtables().filter_map(|memtable| memtable.first_seqno()).min()
     }
 
-    /// Whether the keyspace was dropped. Readers ask after they have loaded the view.
+    /// Whether the keyspace was dropped. Readers check it after they have loaded the view.
     #[inline]
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// What a handle of a dropped keyspace answers.
+    /// The error of a handle of a dropped keyspace.
     #[cold]
     pub(crate) fn dropped_error(&self) -> Error {
         dropped_error(&self.name())
@@ -240,7 +240,7 @@ impl KeyspaceState {
     }
 }
 
-/// What calls on a keyspace of this name answer once it is dropped.
+/// The error of calls on a dropped keyspace with this name.
 pub(crate) fn dropped_error(name: &str) -> Error {
     Error::NotFound(format!("keyspace {name:?} was dropped").into())
 }

@@ -1,9 +1,8 @@
-//! The living keyspaces: in the order of their ids for whoever looks at all of them, by name for whoever
-//! wants one.
+//! The registry of living keyspaces, ordered by id and indexed by name.
 //!
-//! Background work looks at all keyspaces several times for each flush, so taking the list must not cost a
-//! count for each of a thousand: the list is one shared slice, replaced when a keyspace comes or goes, which
-//! is rare.
+//! Background work iterates over all keyspaces several times for each flush, so taking the list must not cost
+//! a reference count for each of a thousand: the list is one shared slice, replaced when a keyspace is added
+//! or removed, which is rare.
 
 use super::KeyspaceState;
 use std::collections::HashMap;
@@ -17,7 +16,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// A registry of these keyspaces, which come in the order of their ids.
+    /// A registry of these keyspaces, given in the order of their ids.
     pub(crate) fn new(keyspaces: Vec<Arc<KeyspaceState>>) -> Registry {
         let by_name = keyspaces.iter().map(|keyspace| (keyspace.name(), Arc::clone(keyspace))).collect();
         Registry { by_id: keyspaces.into(), by_name }
@@ -39,13 +38,13 @@ impl Registry {
         self.by_name.insert(keyspace.name(), Arc::clone(keyspace));
     }
 
-    /// Takes a keyspace out.
+    /// Removes a keyspace.
     pub(super) fn remove(&mut self, keyspace: &KeyspaceState) {
         self.by_id = self.by_id.iter().filter(|other| other.id != keyspace.id).cloned().collect();
         self.by_name.remove(&*keyspace.name());
     }
 
-    /// Gives a keyspace another name: here and in its state at once, so that no two have the same.
+    /// Renames a keyspace here and in its state at once, so that no two have the same name.
     pub(super) fn rename(&mut self, keyspace: &KeyspaceState, to: &Arc<str>) {
         if let Some(state) = self.by_name.remove(&*keyspace.name()) {
             *state.name.lock() = Arc::clone(to);

@@ -1,6 +1,5 @@
-//! Closing beside calls that are on their way. What another thread does is held at a gate in the middle of a
-//! call of the file system; whether closing waits for it shows in the lock that it waits for, so no test
-//! needs luck or time.
+//! Closing during concurrent calls. The other thread is blocked at a gate inside a call of the file system;
+//! the lock it waits for shows whether closing waits, so the tests depend on neither luck nor time.
 
 use crate::{Backups, Database, Durability, KeyspaceOptions, Options};
 use esker_base::{Error, Result};
@@ -34,7 +33,7 @@ impl World {
         options.flush_on_close(flush_on_close).keyspace_options(keyspace).env(self.env()).open(DIR)
     }
 
-    /// Runs something on a thread of its own; its result comes through the channel.
+    /// Runs a closure on a thread of its own; its result comes through the channel.
     fn start<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -44,7 +43,7 @@ impl World {
         (thread.expect("a thread"), receiver)
     }
 
-    /// Holds the next such call until something is sent, or the test has failed.
+    /// Blocks the next such call until a message is sent, or the test has failed.
     fn hold(&self, operation: Operation, path: &str) -> (Receiver<()>, Sender<()>) {
         let (arrived, arrives) = channel();
         let (open, opened) = channel::<()>();
@@ -61,7 +60,7 @@ impl World {
     }
 }
 
-/// Everything that a handle can be asked for answers that the database is closed.
+/// Every method of a handle reports that the database is closed.
 fn assert_all_closed(db: &Database) {
     let keyspace = db.default_keyspace();
     let answers = [
@@ -102,7 +101,7 @@ fn backups(db: &Database, dir: &str) -> Backups {
     Backups::with_env(dir, db.store().env.clone())
 }
 
-/// What a call in the foreground does to files, and where it is held.
+/// A foreground call that changes files, and where it is blocked.
 type Held = (&'static str, fn(&Database) -> Result<()>, Operation, &'static str);
 
 const HELD: [Held; 10] = [
@@ -123,8 +122,8 @@ const HELD: [Held; 10] = [
     ("a backup", |db| db.backup(&backups(db, "/backups")).map(|_| ()), Operation::Create, "/backups"),
 ];
 
-/// Guards that closing waits for foreground calls that touch files: without it the directory was let go of
-/// while they still wrote there, and whoever opened it next was not alone.
+/// Closing waits for foreground calls that access files; otherwise the directory lock would be released while
+/// they still write there, and the next owner would not be alone.
 #[test]
 fn closing_waits_for_calls_that_are_at_files() {
     for (name, call, operation, path) in HELD {
@@ -144,7 +143,7 @@ fn closing_waits_for_calls_that_are_at_files() {
         arrives.recv().unwrap();
         let closing = db.clone();
         let (closer, closed) = world.start(move || closing.close());
-        // Closing has come to where it waits, or has gone past.
+        // Closing has reached its wait, or has passed it.
         let store = Arc::clone(db.store());
         while !store.activity.is_locked_exclusive() && !closer.is_finished() {
             std::thread::yield_now();
@@ -164,7 +163,7 @@ fn closing_waits_for_calls_that_are_at_files() {
             "after {name} the lock was not let go of last"
         );
         assert_all_closed(&db);
-        // At once, while the old handles are still there.
+        // At once, while the old handles still exist.
         let again = world.open(true).unwrap();
         assert_eq!(again.get(b"key").unwrap().as_deref(), Some(b"newer".as_slice()), "after {name}");
         assert!(again.verify().unwrap().is_clean());
@@ -172,8 +171,8 @@ fn closing_waits_for_calls_that_are_at_files() {
     }
 }
 
-/// Guards that a second closer returns when the first is done and not before: without it, whoever closed a
-/// database that somebody else was just closing could not open it again.
+/// A second close returns when the first is done and not before; otherwise its caller could not reopen the
+/// database.
 #[test]
 fn whoever_closes_second_returns_to_a_directory_that_is_free() {
     let world = World::new();
@@ -186,8 +185,7 @@ fn whoever_closes_second_returns_to_a_directory_that_is_free() {
     let (second, opening) =
         (db.clone(), World { strict: world.strict.clone(), faults: world.faults.clone() });
     let (other_closer, reopened) = world.start(move || second.close().and_then(|()| opening.open(true)));
-    // A closer that does not wait returns, and fails to open, during these turns; nothing is expected of one
-    // that does.
+    // A close that does not wait returns during these turns, and a reopen fails; one that waits passes.
     for _ in 0..10_000 {
         std::thread::yield_now();
     }
@@ -201,7 +199,7 @@ fn whoever_closes_second_returns_to_a_directory_that_is_free() {
     assert_all_closed(&db);
 }
 
-/// Nothing of a database happens after it let go of its lock, also not when its last handles go.
+/// Nothing of a database happens after it released its lock, not even when its last handles are dropped.
 #[test]
 fn the_lock_is_let_go_of_last() {
     for flush_on_close in [true, false] {
@@ -224,8 +222,8 @@ fn the_lock_is_let_go_of_last() {
     }
 }
 
-/// Guards that whoever waits for the lanes is told when one of them is gone for good: nobody is left there to
-/// do so.
+/// A caller that waits for workers gets an error when one of them has panicked: no thread is left to do the
+/// work.
 #[test]
 fn draining_ends_with_a_lane_that_panics() {
     let world = World::new();
@@ -236,8 +234,7 @@ fn draining_ends_with_a_lane_that_panics() {
     world.faults.interrupt(Operation::Create, "tables/", || panic!("a panic that the test makes"));
     let draining = db.clone();
     let (drainer, drained) = world.start(move || draining.drain());
-    // Much longer than it takes, so that one that would wait for a day is an error of the test and not its
-    // end.
+    // Far more than it takes; a hang fails the test instead of blocking it.
     let told = drained.recv_timeout(std::time::Duration::from_secs(60)).expect("an answer");
     assert!(matches!(told, Err(Error::ReadOnly { .. })), "{told:?}");
     drainer.join().expect("no panic there");

@@ -1,4 +1,4 @@
-//! Who has the memory at which moment: on the simulated file system, step by step.
+//! Which component has the memory at which moment: on the simulated file system, step by step.
 
 use super::QUIET_TIME;
 use crate::scheduler::{LOOK_INTERVAL, Lane, Work};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const BUDGET: u64 = 64 << 20;
 
-/// Looks that the lane makes by itself in a quiet time.
+/// Periodic wake-ups of the worker in a quiet time.
 const QUIET_LOOKS: u32 = (QUIET_TIME.as_secs() / LOOK_INTERVAL.as_secs()) as u32;
 
 /// A budget that a few megabytes of values fill.
@@ -29,7 +29,7 @@ impl World {
         World::with(Options::default().memory_budget(BUDGET))
     }
 
-    /// Of a budget that the values of a few hundred log segments exceed.
+    /// With a budget that the values of a few hundred log segments exceed.
     fn small() -> World {
         World::with(Options::default().memory_budget(SMALL_BUDGET))
     }
@@ -44,7 +44,7 @@ impl World {
         world
     }
 
-    /// Has the cache bring in all there is, until it is full if there is enough.
+    /// Reads all keys into the cache, until it is full if there is enough data.
     fn read_all(&self) {
         for number in 1..=self.next {
             assert!(self.db.get(number.to_be_bytes()).expect("a get").is_some());
@@ -52,7 +52,7 @@ impl World {
         self.settle();
     }
 
-    /// Gets of what is there already.
+    /// Gets of cached keys.
     fn read_some(&self) {
         (1..=100u32).for_each(|number| _ = self.db.get(number.to_be_bytes()).expect("a get"));
         self.settle();
@@ -77,7 +77,7 @@ impl World {
         goes_on
     }
 
-    /// Some looks of the compaction lane.
+    /// Some wake-ups of the compaction worker.
     fn look(&self, times: u32) {
         for _ in 0..times {
             self.clock.advance(LOOK_INTERVAL);
@@ -107,7 +107,7 @@ impl World {
         active_bytes + store.sealed_bytes.load(Ordering::Relaxed)
     }
 
-    /// What the cache may have if memtables keep so much.
+    /// The cache's share if memtables keep `memtables_bytes`.
     fn cache_beside(&self, memtables_bytes: u64) -> u64 {
         let store = self.db.store();
         let log_bytes = store.writing().expect("it takes writes").log.mapped_bytes();
@@ -142,7 +142,7 @@ fn readers_have_what_writers_do_not_need() {
     assert_eq!(world.db.store().lending.granted_bytes(), whole);
     assert!(world.cache_capacity() <= world.cache_beside(whole));
     assert!(world.db.metrics().memory.memtable_bytes > kept);
-    // At rest: a compaction that was asked for, or nothing written between two looks.
+    // Idle after a manual compaction, or after two checks without writes between.
     for round in 0..2 {
         match round {
             0 => world.db.compact_all().expect("a compaction"),
@@ -152,12 +152,12 @@ fn readers_have_what_writers_do_not_need() {
         assert!(!world.is_lent(), "round {round}: nobody needs it yet");
         world.read_all();
         assert!(world.is_lent(), "round {round}");
-        // Tables that were opened since, and log files, are told in passing.
+        // Newly opened tables and log files are accounted for at the next rebalance.
         world.db.store().rebalance_memory();
         let granted = world.db.store().lending.granted_bytes();
         assert!((kept..=whole / 2).contains(&granted), "{granted} of {whole}");
         assert_eq!(world.idle_arena_bytes(), 0, "arenas have given their memory back");
-        // Entries of a few bytes take more than they are counted for.
+        // Small entries take more memory than their payload.
         let held = world.db.metrics().memory.memtable_bytes;
         assert_eq!(world.cache_capacity(), world.cache_beside(granted.max(held)));
         world.fill(20);
@@ -166,7 +166,7 @@ fn readers_have_what_writers_do_not_need() {
     }
 }
 
-/// LN6: where the cache has room to spare the next writes find their arenas as they left them.
+/// LN6: while the cache has free space, the next writes find their arenas as they left them.
 #[test]
 fn arenas_keep_their_memory_as_long_as_the_cache_has_room() {
     let mut world = World::new();
@@ -184,7 +184,7 @@ fn arenas_keep_their_memory_as_long_as_the_cache_has_room() {
         "{memory:?}"
     );
 
-    // And where it was lent already, since the opening, before there was anything in arenas.
+    // Also where it has been lent since the open, before arenas held anything.
     let mut world = World::new();
     world.put(1000);
     world.db.flush().expect("a flush");
@@ -194,7 +194,7 @@ fn arenas_keep_their_memory_as_long_as_the_cache_has_room() {
     assert!(world.is_lent() && idle > 0 && world.idle_arena_bytes() == idle);
 }
 
-/// An offer that writers overtook is none: the share is theirs until they rest again.
+/// An offer ends when writers resume: the share is theirs until the next idle time.
 #[test]
 fn an_offer_ends_with_the_next_log_segment() {
     let mut world = World::small();
@@ -209,7 +209,7 @@ fn an_offer_ends_with_the_next_log_segment() {
     assert!(world.is_lent());
 }
 
-/// Who leaves a segment because it is old writes nothing.
+/// Leaving a segment because of its age writes nothing.
 #[test]
 fn a_promise_on_deletes_does_not_call_the_share_back() {
     const WITHIN: Duration = Duration::from_secs(800);
@@ -228,7 +228,7 @@ fn a_promise_on_deletes_does_not_call_the_share_back() {
     assert!(log_id(&world) > first, "segments were left");
 }
 
-/// What memtables need at once comes at once, in few pieces or one: as far as the budget goes.
+/// A large demand of memtables is met at once, in one batch or in several, within the budget.
 #[test]
 fn a_large_batch_gets_its_memory_first() {
     for bytes in [1 << 20, 9 << 20, 20 << 20] {
@@ -239,7 +239,7 @@ fn a_large_batch_gets_its_memory_first() {
     }
 }
 
-/// Writes now and then do not keep the share from readers; those that fill segment after segment do.
+/// A few writes now and then do not withhold the share from readers; filling segment after segment does.
 #[test]
 fn the_share_does_not_go_back_and_forth() {
     let mut world = World::small();
@@ -268,7 +268,7 @@ fn the_share_does_not_go_back_and_forth() {
     }
 }
 
-/// Quiet is a matter of time: jobs that end have the lane look as often as they like.
+/// The quiet time is measured in time: ended jobs wake the worker any number of times.
 #[test]
 fn looks_alone_do_not_make_it_quiet() {
     let mut world = World::small();
@@ -282,7 +282,7 @@ fn looks_alone_do_not_make_it_quiet() {
     }
 }
 
-/// Whoever called the share back may be waiting for it, and nobody else tells the lane.
+/// A writer that recalled the share may be waiting for it, and nothing else wakes the worker.
 #[test]
 fn a_share_that_was_called_back_comes() {
     let world = World::new();
@@ -294,7 +294,7 @@ fn a_share_that_was_called_back_comes() {
     world.settle();
     assert_eq!(store.lending.granted_bytes(), store.memory.memtables_bytes);
 
-    // Also where the log has all the segments that it needs.
+    // Also when the log has all the segments that it needs.
     offer_and_lend(store, writing);
     store.rebalance_memory();
     assert!(world.is_lent() && !writing.log.needs_preparation());
@@ -305,7 +305,7 @@ fn a_share_that_was_called_back_comes() {
     assert!(store.scheduler.generation() > before, "who waits is told");
 }
 
-/// LN3: what memtables hold would be missing if they were to be filled next.
+/// LN3: the memory of half-filled memtables would be missing when they fill up.
 #[test]
 fn half_filled_memtables_lend_nothing() {
     let keyspaces = KeyspaceOptions::default().write_buffer_size(3 << 20);
@@ -333,7 +333,7 @@ fn offer_and_lend(store: &Store, writing: &Writing) {
     store.lend(writing);
 }
 
-/// A database that takes no writes has no use for the share.
+/// A read-only database gives the whole share to the cache.
 #[test]
 fn who_only_reads_has_all() {
     let fs: Arc<StrictFs> = Arc::new(StrictFs::new());

@@ -1,21 +1,21 @@
-//! Opening again what was closed in order, without writing anything that somebody has to wait for.
+//! Reopening after an orderly close without waiting for a device flush.
 //!
-//! An open begins a new manifest, because it cannot trust the end of the old one, and says in it where the
-//! new log begins. That is four flushes of the device, one after the other. After a close that ended with
-//! everything in tables, all of it was said already: the last edit of the close names the next segment of the
-//! log as the first that is needed, and the manifest ends with the word that all of it is durable
-//! ([`esker_version::Manifest::close`]). So the open goes on where that life ended.
+//! An open begins a new manifest, because it cannot trust the end of the old one, and records in it where the
+//! new log begins. That is four flushes of the device, one after the other. After a close with everything in
+//! tables, all of it is recorded already: the last edit of the close names the next segment of the log as the
+//! first that is needed, and the manifest ends with a record that all of it is durable
+//! ([`esker_version::Manifest::close`]). So the open continues with that manifest.
 //!
-//! # What holds (RC6)
+//! # The condition (RC6)
 //! The directory is as the manifest says, and nothing is entered into the state that the manifest does not
-//! have. So there is no commit point: an open that is interrupted has changed nothing, and the next one sees
-//! what this one saw, or the log that this one began. In particular
-//! * no segment has the id at which the new log begins, or a later one: ids are not used twice (RC3);
-//! * no file has a number that the manifest does not count: what an interrupted life left is told apart from
-//!   what comes (RC3);
-//! * nobody is behind in the history of the log, which an open settles in a manifest (HS6).
+//! have. So there is no commit point: an interrupted open has changed nothing, and the next one finds what
+//! this one found, or the log that this one began. In particular
+//! * no segment has the id at which the new log begins, or a later one: ids are not reused (RC3);
+//! * no file has a number that the manifest does not count: leftovers of an interrupted process are
+//!   distinguished from new files (RC3);
+//! * no consumer is behind in the history of the log, which an open settles in a manifest (HS6).
 //!
-//! Else the open takes the long way, and loses nothing but time.
+//! Otherwise the open takes the slower path, and loses nothing but time.
 
 use super::Opening;
 use crate::store::{Store, Writing};
@@ -23,18 +23,18 @@ use esker_base::{LogId, Result};
 use esker_version::{Closed, DatabaseState, Manifest, VersionEdit};
 use esker_wal::{LogPosition, RecoveryReport};
 
-/// What an open knows when it has to decide.
+/// The inputs of the decision.
 pub(super) struct Found<'a> {
     pub(super) closed: Option<Closed>,
     pub(super) last_edit: u64,
-    /// Whether the state is what the manifest says, to the last field.
+    /// Whether the state equals the manifest in every field.
     pub(super) is_unchanged: bool,
     pub(super) state: &'a DatabaseState,
     pub(super) report: &'a RecoveryReport,
 }
 
 impl Opening {
-    /// The manifest that was closed, to go on with, if the state is what it says; else `None`.
+    /// The closed manifest to continue with, if the state equals it; else `None`.
     pub(super) fn resume(&self, found: &Found<'_>) -> Result<Option<Manifest>> {
         let Found { closed: Some(closed), last_edit, is_unchanged: true, state, report } = found else {
             return Ok(None);
@@ -52,8 +52,8 @@ impl Opening {
 }
 
 impl Store {
-    /// The last edit of a life, and the word that the manifest is whole. Only a life whose entries are all in
-    /// tables and that keeps no history can be gone on with; of others the time is stored.
+    /// The last edit of a process, and the record that the manifest is complete. Only if all entries are in
+    /// tables and no history is kept can it be continued; otherwise only the time is stored.
     pub(crate) fn close_manifest(&self, writing: &Writing) -> Result<()> {
         let Some(next) = self.next_life_begins_at(writing) else { return self.store_time(writing) };
         let mut installed = writing.manifest.lock();
@@ -66,7 +66,7 @@ impl Store {
         Ok(())
     }
 
-    /// Where the log goes on if nothing in it is needed any more.
+    /// The position where the log continues if nothing in it is needed any more.
     fn next_life_begins_at(&self, writing: &Writing) -> Option<LogId> {
         let state = writing.commit.lock();
         let mut keyspaces = state.keyspaces.iter().flatten();

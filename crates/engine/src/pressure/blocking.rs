@@ -1,8 +1,8 @@
-//! Which job a keyspace's writers wait for, and when it ends.
+//! Blocking work: which job a keyspace's writers wait for, and when it ends.
 //!
-//! It is found among the jobs that run, at the moment of the question: a job that works on the queue itself,
-//! or else what keeps such a one from beginning: a job of the same keyspace that has the tables, or one of
-//! another that has the thread.
+//! It is chosen among the running jobs at the moment of the query: a job that drains the queue itself, or
+//! else one that prevents such a job from beginning: a job of the same keyspace that occupies the tables, or
+//! one of another that occupies the thread.
 
 use super::{Pressure, PressureCause};
 use crate::jobs::{JobFacts, JobMetrics};
@@ -22,26 +22,26 @@ pub struct BlockingWork {
     /// The job that has to end before there is room; `None` if none runs, because it failed or is about to
     /// begin.
     pub job: Option<JobMetrics>,
-    /// When the job ends, from now, if it goes on as it did; before it has done anything, if it goes on as
-    /// those before it did. `None` if nothing was measured yet.
+    /// When the job ends, from now, at its present rate, or before any progress at the rate of previous jobs.
+    /// `None` if nothing was measured yet.
     pub ends_in: Option<Duration>,
-    /// Why the work failed the last time, if it did and was not done since.
+    /// The last failure of the work, if it did not succeed since.
     pub error: Option<String>,
 }
 
-/// How near a job is to the queue, the nearest last.
+/// How directly a job affects the queue, the most direct last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Nearness {
-    /// It has the thread.
+    /// It occupies the thread.
     HasThread,
-    /// It has tables of the keyspace.
+    /// It occupies tables of the keyspace.
     HasTables,
-    /// It empties the queue.
+    /// It drains the queue.
     EmptiesIt,
 }
 
 impl Nearness {
-    /// How near a job is to what `cause` tells of `keyspace`; `None` if it is in nobody's way.
+    /// How directly a job affects the queue of `cause` in `keyspace`; `None` if not at all.
     fn of(cause: PressureCause, keyspace: KeyspaceId, id: KeyspaceId, facts: &JobFacts) -> Option<Nearness> {
         let is_flush = facts.class == Class::Flush;
         let of_lane = match cause {
@@ -63,7 +63,7 @@ impl Nearness {
 }
 
 impl Store {
-    /// What the writers of a keyspace wait for that `worst` holds back.
+    /// The work that the writers of a keyspace throttled by `worst` wait for.
     pub(super) fn blocking_work(
         &self,
         keyspace: &KeyspaceState,
@@ -87,7 +87,7 @@ impl Store {
     }
 }
 
-/// When a job ends, by its own speed or else by what others sustained, in bytes a second.
+/// When a job ends, by its own rate or else by the rate of previous ones, in bytes a second.
 fn ends_in(job: &JobMetrics, sustained: Option<u64>) -> Option<Duration> {
     if let Some(ms) = job.remaining_ms().filter(|_| job.running_ms > 0) {
         return Some(Duration::from_millis(ms));

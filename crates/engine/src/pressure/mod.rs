@@ -1,35 +1,33 @@
-//! Write control: holding writers back a little, early, instead of stopping them long, late.
+//! Write control: slows writers a little, early, instead of stopping them long, late.
 //!
-//! # What happens
+//! # The mechanism
 //! Two queues lie between writers and the tree: sealed memtables before the flush, and runs of level 0 before
-//! compaction. Each has a hard limit, at which [`crate::room`] makes writers wait. A third, garbage that
-//! newer data leaves behind ([`GarbageQueue`]), has none: it costs room, and slows writers to half of what
-//! merges sustain at most. Between a soft limit and that one lies *pressure*, and under pressure writers are
-//! admitted at a rate ([the law](esker_strategy::write_control::admitted_bytes_per_second)) that follows from
-//! it and from what background work sustains ([`Capacity`], measured). A write that came too early is done
-//! first and pays afterwards: it waits, outside of all locks, until it would have been on time ([`pace`]). So
-//! the queues settle half-way, a writer waits a millisecond at a time, and a stop comes only when the device
-//! gets sixteen times slower than it was.
+//! compaction. Each has a hard limit, at which [`crate::room`] makes writers wait. A third, garbage from
+//! overwrites ([`GarbageQueue`]), has none: it only costs space, and slows writers to half of the merge rate
+//! at most. Between a soft limit and that one lies *pressure*, and under pressure writers are admitted at a
+//! rate ([the admission rate](esker_strategy::write_control::admitted_bytes_per_second)) that follows from it
+//! and from the sustained rate of background work ([`Capacity`], measured). A write that comes too early is
+//! done first and delayed afterwards: it waits, outside of all locks, until it would have been on time
+//! ([`pace`]). So the queues settle half-way, a writer waits a millisecond at a time, and a stop occurs only
+//! when the device gets sixteen times slower than it was.
 //!
 //! # Invariants
 //! * PC1: a writer without pressure reads one byte under the commit lock that it reads anyway, and no clock.
-//! * PC2: nobody sleeps under a lock, nor longer than [`LONGEST_SLEEP`] at once; whoever sleeps for the pace
-//!   stops when the pressure has gone, when the database closes, and when the stall limit is over, in which
-//!   what it waited for room counts.
-//! * PC3: pressure is read off the present shape, not counted by events: what a job changes is seen at the
-//!   next look, and nothing can be forgotten. Looks are at installs, after seals, and by writers under
-//!   pressure every [`ADAPT_INTERVAL`].
-//! * PC4: a keyspace's pressure holds back its own writers only; memory, which all share, holds back those
-//!   who write.
+//! * PC2: no thread sleeps under a lock, nor longer than [`LONGEST_SLEEP`] at once; a sleep for the pace ends
+//!   when the pressure is gone, when the database closes, and when the stall limit is over, which includes
+//!   the time spent waiting for room.
+//! * PC3: pressure is computed from the present shape, not counted by events: the effect of a job is seen at
+//!   the next update, and nothing can be forgotten. Updates happen at installs, after seals, and by writers
+//!   under pressure every [`ADAPT_INTERVAL`].
+//! * PC4: a keyspace's pressure slows its own writers only; pressure of the shared memory slows all writers.
 //! * PC5: where compaction has nothing to do, runs of level 0 and garbage are no pressure: waiting would not
-//!   make them fewer. Nor is data that replaces nothing, however much comes of it: merges would not make it
-//!   less.
+//!   reduce them. Nor is data that overwrites nothing, however much arrives: merges would not reduce it.
 //!
 //! # Rejected
 //! Sleeping before the write, as RocksDB does: the thread at the head of its queue sleeps for all, and a
 //! small write waits for a large one's debt. Delaying by the number of runs alone: with large memtables the
-//! step from one run to the next is seconds wide. In stepped mode nobody is held back: there is nobody to
-//! wait for.
+//! step from one run to the next is seconds wide. In stepped mode no writer is slowed: there is no other
+//! thread to wait for.
 
 mod blocking;
 mod pace;
@@ -56,29 +54,30 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long a writer under pressure goes on by the last look. A sixteenth of a memtable at 100 MB/s; a look
+/// How long a writer under pressure uses the last update. A sixteenth of a memtable at 100 MB/s; an update
 /// takes a microsecond.
 pub(crate) const ADAPT_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A writer that owes more sleeps several times, and looks in between whether it still has to.
+/// A longer delay consists of several sleeps, with a check between them.
 pub(crate) const LONGEST_SLEEP: Duration = Duration::from_millis(10);
 
-/// Changes of state that are kept to be told.
+/// The number of recorded state changes.
 const MAX_CHANGES: usize = 64;
 
-/// All keyspaces' memtables together, likewise: the active ones may hold half of the memory by themselves.
+/// The soft limit of all keyspaces' memtables together: the active ones may hold half of the memory by
+/// themselves.
 const SOFT_SHARED_EIGHTHS: u64 = 5;
 
-/// What the next writer has to do besides writing, one bit each; see PC1.
+/// Post-commit work of the next writer, one bit each; see PC1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Duties(u8);
 
 impl Duties {
-    /// Somebody waits for the next batch.
+    /// A thread waits for the next batch.
     pub(crate) const RING: Duties = Duties(1);
-    /// Some keyspace's writers are held back.
+    /// Writers of some keyspace are throttled.
     pub(crate) const PACE: Duties = Duties(2);
-    /// A memtable was sealed: the pressure is to be looked at.
+    /// A memtable was sealed: the pressure is to be updated.
     pub(crate) const LOOK: Duties = Duties(4);
 
     #[inline(always)]
@@ -94,7 +93,7 @@ impl Duties {
         self.0 = if is_set { self.0 | duty.0 } else { self.0 & !duty.0 };
     }
 
-    /// Takes a duty over; whether there was one.
+    /// Clears a flag; whether it was set.
     pub(crate) fn take(&mut self, duty: Duties) -> bool {
         let had = self.has(duty);
         self.set(duty, false);
@@ -102,17 +101,17 @@ impl Duties {
     }
 }
 
-/// What a writer that is done with its batch still has to do, without the lock.
+/// The work of a writer after its commit, without the lock.
 #[derive(Debug)]
 pub(crate) struct Dues {
     ring: bool,
-    /// Keyspaces whose pressure is to be looked at.
+    /// Keyspaces whose pressure is to be updated.
     looks: Vec<Arc<KeyspaceState>>,
-    /// The keyspace whose pace asks for the longest wait, and for how long.
+    /// The keyspace with the longest delay, and the delay.
     owed: Option<(Arc<KeyspaceState>, Duration)>,
 }
 
-/// A keyspace's write control: what was measured, what follows, and what changed lately.
+/// A keyspace's write control: measurements, state, and recent changes.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     pub(crate) capacity: Capacity,
@@ -134,7 +133,7 @@ struct Queues {
 }
 
 impl Store {
-    /// Under the commit lock, after a batch: charges it to the pace of its keyspaces.
+    /// Called under the commit lock, after a batch: charges it to the pace of its keyspaces.
     #[cold]
     pub(crate) fn take_dues(&self, state: &mut CommitState, batch: &EncodedBatch<'_>) -> Dues {
         let ring = state.duties.take(Duties::RING);
@@ -156,8 +155,8 @@ impl Store {
         dues
     }
 
-    /// Without a lock, after a batch: rings, looks at the pressure, and waits for as long as the batch came
-    /// too early, `patience` at most.
+    /// Called without a lock, after a batch: notifies waiting threads, updates the pressure, and waits for
+    /// the throttle debt of the batch, `patience` at most.
     #[cold]
     pub(crate) fn pay_dues(&self, writing: &Writing, dues: &Dues, patience: Duration) {
         if dues.ring {
@@ -175,7 +174,7 @@ impl Store {
     fn wait_for_pace(&self, keyspace: &KeyspaceState, owed: Duration, patience: Duration) {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let (mut left_ns, mut now_ns) = (nanoseconds(owed), self.env.clock.monotonic_ns());
-        // What is owed grows where the rate falls meanwhile; the patience does not.
+        // The debt grows where the rate falls meanwhile; the time limit does not.
         let until_ns = now_ns.saturating_add(nanoseconds(patience));
         while left_ns > 0 && now_ns < until_ns && !self.scheduler.is_stopping() {
             let before = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
@@ -201,8 +200,8 @@ impl Store {
         }
     }
 
-    /// Reads the pressure off the present shape and lets the keyspace's writers go at what follows. The
-    /// caller holds none of the locks from `busy` on.
+    /// Computes the pressure from the present shape and sets the keyspace's admission rate. The caller holds
+    /// none of the locks from `busy` on.
     pub(crate) fn look_at_pressure(&self, keyspace: &KeyspaceState) {
         if let Some(writing) = self.writing.as_ref().filter(|_| !self.scheduler.is_stepped()) {
             self.adapt_pace(writing, keyspace);
@@ -253,9 +252,9 @@ impl Store {
         }
     }
 
-    /// How full the fullest queue before background work is, as at a seal: from 1000 on the writer that seals
+    /// The fill of the fullest queue before background work, as at a seal: from 1000 on the writer that seals
     /// has to wait. Unlike pressure it begins with an empty queue, counts the active memtables as full, and
-    /// takes no lock of writers: what a job asks that begins.
+    /// takes no lock of writers; used by a job at its begin.
     pub(crate) fn fullest_queue_permille(&self, keyspace: &KeyspaceState) -> u32 {
         let view = keyspace.view.load();
         let in_memory = self.sealed_bytes.load(Ordering::Relaxed) + self.memory.write_buffer_bytes;
@@ -309,8 +308,8 @@ impl Store {
         Pressure::new(PressureCause::Level0, runs, soft.into(), hard.into())
     }
 
-    /// Promised room. The last tenth of what is alive, or half of the room if that is less, is where writers
-    /// are slowed.
+    /// The space target. Writers are slowed in the last tenth of the live bytes below the limit, or half of
+    /// the room if that is less.
     fn space_pressure(&self, keyspace: &KeyspaceState) -> Pressure {
         let free = Pressure::none(PressureCause::Space);
         let promised = keyspace.options().max_space_amp_permille;
@@ -324,12 +323,12 @@ impl Store {
         Pressure::new(PressureCause::Space, used, soft, hard)
     }
 
-    /// What newer data replaces and merges have not yet dropped, where the strategy has a budget for it. A
-    /// tree on its way from one strategy to another is in neither's form, and is not hurried.
+    /// Overwritten data that merges have not dropped yet, where the strategy has a budget for it. A tree in a
+    /// migration is in neither strategy's form, and has no such pressure.
     fn garbage_pressure(&self, keyspace: &KeyspaceState, capacity: &Capacity) -> Pressure {
         let free = Pressure::none(PressureCause::Garbage);
         let options = keyspace.options();
-        // Before the walk over all parts: most strategies have no budget that it could be held against.
+        // Before the walk over all parts: most strategies have no garbage budget.
         if !GarbageQueue::is_for(&options.strategy) || options.migration().is_some() {
             return free;
         }
@@ -354,7 +353,7 @@ impl Store {
         }
     }
 
-    /// What a write that must not wait is told if it would be too early.
+    /// The error of a non-blocking write that would be delayed.
     #[cold]
     pub(crate) fn refuse_early(
         &self,
@@ -382,7 +381,7 @@ impl Store {
 }
 
 impl KeyspaceState {
-    /// Whether its writers are held back by what merges are to take away.
+    /// Whether its writers are throttled by a queue that merges drain.
     pub(crate) fn waits_for_merges(&self) -> bool {
         let cause = self.control.lock().state;
         matches!(cause, Some(PressureCause::Level0 | PressureCause::Space | PressureCause::Garbage))
@@ -390,7 +389,7 @@ impl KeyspaceState {
 }
 
 impl Control {
-    /// A flush of so many payload bytes, written as so many table bytes, began and ended.
+    /// Records a flush of `payload_bytes` of user data, written as `table_bytes`.
     pub(crate) fn note_flush(
         &mut self,
         payload_bytes: u64,
@@ -411,7 +410,7 @@ impl Control {
         self.state = state;
     }
 
-    /// Remembers what is to be told when the state changes.
+    /// Records a change of state.
     fn note(&mut self, queues: &Queues, rate: Option<u64>, now_ms: u64) {
         let all = [queues.garbage, queues.space, queues.memory, queues.level0];
         let worst = all.into_iter().max_by_key(|pressure| pressure.permille).unwrap_or(queues.level0);

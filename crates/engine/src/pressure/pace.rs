@@ -1,13 +1,13 @@
-//! The pace of one keyspace's writers: what a write owes after it is done.
+//! The pace of one keyspace's writers: the delay of a write after it is done.
 //!
 //! A schedule, not a bucket: `free_at` is the moment at which everything written so far would have been
-//! written at the admitted rate. A write moves it on by its own bytes; who finds it more than [`LEAST_OWED`]
-//! ahead waits out the difference. It lies under the commit lock, so it needs no atomics, and an unlimited
-//! writer does not come near it.
+//! written at the admitted rate. A write advances it by its own bytes; a writer that finds it more than
+//! [`LEAST_OWED`] ahead waits for the difference. It is guarded by the commit lock, so it needs no atomics,
+//! and an unlimited writer does not touch it.
 
 use std::time::Duration;
 
-/// Less is not waited for: a sleep takes a scheduler's tick or two whatever is asked.
+/// A shorter delay is skipped: a sleep takes at least a scheduler's tick or two.
 const LEAST_OWED: Duration = Duration::from_millis(1);
 
 /// See the file's head.
@@ -23,7 +23,7 @@ impl Pace {
         self.bytes_per_second != 0
     }
 
-    /// Another rate from `now` on; what is owed stays so many bytes.
+    /// Sets the rate from `now` on; the debt stays the same in bytes.
     pub(crate) fn set_rate(&mut self, bytes_per_second: Option<u64>, now_ns: u64) {
         let backlog_ns = self.free_at_ns.saturating_sub(now_ns);
         let before = self.bytes_per_second;
@@ -35,7 +35,7 @@ impl Pace {
         self.free_at_ns = now_ns.saturating_add(backlog_ns);
     }
 
-    /// A write of so many bytes was done; how long the writer has to wait for the next to be on time.
+    /// Charges a write; returns the delay until the next would be on time.
     pub(crate) fn charge(&mut self, bytes: u64, now_ns: u64) -> Duration {
         if self.bytes_per_second == 0 {
             return Duration::ZERO;
@@ -46,7 +46,7 @@ impl Pace {
         self.owed(now_ns)
     }
 
-    /// How long a writer has to wait now; zero if that is too little to wait for.
+    /// The present delay; zero if it is too short to wait for.
     pub(crate) fn owed(&self, now_ns: u64) -> Duration {
         if self.bytes_per_second == 0 {
             return Duration::ZERO;
@@ -56,7 +56,7 @@ impl Pace {
     }
 }
 
-/// How long what takes `ns` at a rate takes at another.
+/// Converts a duration at one rate to the duration at another.
 pub(crate) fn rescaled_ns(ns: u64, before: u64, after: u64) -> u64 {
     u64::try_from(u128::from(ns) * u128::from(before) / u128::from(after.max(1))).unwrap_or(u64::MAX)
 }
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(pace.charge(999, 0), Duration::ZERO);
         assert_eq!(pace.charge(1, 0), Duration::from_millis(1));
         assert_eq!(pace.charge(4_000, 0), Duration::from_millis(5));
-        // Who waited owes no more; who did not write for long has saved nothing.
+        // After the wait there is no debt; idle time is not saved up.
         assert_eq!(pace.owed(5 * MS), Duration::ZERO);
         assert_eq!(pace.charge(3_000, 500 * MS), Duration::from_millis(3));
         pace.set_rate(None, 500 * MS);

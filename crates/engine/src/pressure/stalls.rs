@@ -1,4 +1,4 @@
-//! What is told about writers that are held back.
+//! Reports about throttled and stalled writers.
 
 use super::blocking::BlockingWork;
 use crate::keyspace::KeyspaceState;
@@ -26,27 +26,27 @@ pub struct Stalls {
 pub struct KeyspaceStall {
     /// Its name.
     pub name: String,
-    /// How writes fare.
+    /// Whether writes are throttled.
     pub state: WriteState,
-    /// The queues before flush and compaction, the one that is nearer to its limit first.
+    /// The queues before flush and compaction, the one closer to its limit first.
     pub pressures: Vec<Pressure>,
-    /// What its writes wait for; `None` while nothing holds them back.
+    /// The work its writes wait for; `None` while they are not throttled.
     pub blocking: Option<BlockingWork>,
-    /// What flushes sustain, in bytes of keys and values a second; `None` before the first.
+    /// The sustained rate of flushes, in bytes of keys and values a second; `None` before the first.
     pub flush_bytes_per_second: Option<u64>,
-    /// What compactions sustain, in bytes of flushed tables a second; `None` before the first.
+    /// The sustained rate of compactions, in bytes of flushed tables a second; `None` before the first.
     pub compaction_bytes_per_second: Option<u64>,
-    /// The last changes between free and held back, oldest first, at most 64.
+    /// The last changes of the state, oldest first, at most 64.
     pub changes: Vec<StallChange>,
 }
 
-/// How a keyspace's writes fare.
+/// The state of a keyspace's writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WriteState {
-    /// Nothing holds them back.
+    /// Not throttled.
     Free,
-    /// They are admitted at a rate.
+    /// Admitted at a rate.
     Slowed {
         /// Bytes of keys and values a second.
         bytes_per_second: u64,
@@ -55,23 +55,23 @@ pub enum WriteState {
     Stopped,
 }
 
-/// A queue that holds writers back when it grows.
+/// A queue that slows writers when it grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pressure {
-    /// Which.
+    /// Which queue.
     pub cause: PressureCause,
-    /// How much is in it: bytes, or runs.
+    /// Its content: bytes, or runs.
     pub amount: u64,
-    /// From where on writers are slowed.
+    /// The amount from which on writers are slowed.
     pub soft: u64,
-    /// Where they stop.
+    /// The amount at which writers stop.
     pub hard: u64,
-    /// Where between the two it is, in 1/1000; 0 if compaction could do nothing about it.
+    /// The position between the two, in 1/1000; 0 if compaction could not reduce it.
     pub permille: u32,
 }
 
-/// What a queue consists of.
+/// The kind of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PressureCause {
@@ -81,10 +81,10 @@ pub enum PressureCause {
     SharedMemory,
     /// Runs of level 0, before compaction.
     Level0,
-    /// Bytes of tables and what jobs write, where room was promised.
+    /// Bytes of tables and unfinished outputs, under a space target.
     Space,
-    /// Bytes above the last level and in memtables that replace older ones, where merges are to keep them
-    /// within a budget.
+    /// Bytes above the last level and in memtables that overwrite older ones, where merges keep them within a
+    /// budget.
     Garbage,
 }
 
@@ -92,19 +92,19 @@ pub enum PressureCause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitingWrites {
-    /// How many.
+    /// The number of writes.
     pub writes: u64,
-    /// What for.
+    /// The work they wait for.
     pub cause: &'static str,
 }
 
-/// A change between free and held back, or of what holds writers back.
+/// A change of the state or of the limiting queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StallChange {
     /// When, in milliseconds since 1970.
     pub at_ms: u64,
-    /// The queue nearest to its limit.
+    /// The queue closest to its limit.
     pub pressure: Pressure,
     /// The rate from then on; `None` for no limit.
     pub admitted_bytes_per_second: Option<u64>,
@@ -126,7 +126,7 @@ impl Pressure {
 }
 
 impl Store {
-    /// Why writes take longer now.
+    /// The report of the present moment.
     pub(crate) fn stalls(&self) -> Stalls {
         Stalls {
             keyspaces: self.all_keyspaces().iter().map(|keyspace| self.stall_of(keyspace)).collect(),

@@ -1,5 +1,5 @@
-//! Write control beside background work that is held at a gate. The clock stands still unless a test moves
-//! it, so a writer that is held back stays so until the pressure goes: no test needs luck or time.
+//! Write control while background work is blocked at a gate. The clock stands still unless a test moves it,
+//! so a throttled writer stays so until the pressure goes: no test depends on luck or time.
 
 use super::*;
 use crate::jobs::JobFacts;
@@ -17,7 +17,7 @@ use std::sync::mpsc::{Sender, channel};
 
 const BUFFER_BYTES: u64 = 64 << 10;
 
-/// A database on threads, with memtables of 64 KiB, of which it may have four.
+/// A database with threads, and memtables of 64 KiB, four at most.
 fn open(faults: &FaultFs) -> Database {
     let env = Env { background: Background::Threads, ..Env::simulated(Arc::new(faults.clone()), 1) };
     let keyspace = KeyspaceOptions::default().write_buffer_size(BUFFER_BYTES);
@@ -25,7 +25,7 @@ fn open(faults: &FaultFs) -> Database {
     options.env(env).open("/db").unwrap()
 }
 
-/// Holds the next table that is begun until something is sent, or the test has failed.
+/// Blocks the next table that is begun until a message is sent, or the test has failed.
 fn hold_flush(faults: &FaultFs) -> Sender<()> {
     let (open, opened) = channel::<()>();
     faults.interrupt(Operation::Create, "tables/", move || {
@@ -34,7 +34,7 @@ fn hold_flush(faults: &FaultFs) -> Sender<()> {
     open
 }
 
-/// Puts so many bytes, in values of a kibibyte.
+/// Puts this many bytes, in values of a KiB.
 fn put(keyspace: &Keyspace, bytes: u64) {
     for at in 0..bytes >> 10 {
         keyspace.put(at.to_be_bytes(), [7; 1016]).unwrap();
@@ -72,15 +72,14 @@ fn pressure_comes_with_sealed_memtables_and_goes_with_them() {
     db.close().unwrap();
 }
 
-/// The job that a stall names is the flush that is held; its end is told as soon as anything is known of the
-/// speed of flushes.
+/// The job in the report is the blocked flush; its end is reported as soon as the rate of flushes is known.
 #[test]
 fn a_stall_names_the_flush_that_is_waited_for() {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
     let db = open(&faults);
     assert_eq!(only(&db).blocking, None, "nothing is held back");
     let gate = hold_flush(&faults);
-    // The first is sealed when there is no room in it for the next write.
+    // The first is sealed when it has no room for the next write.
     put(db.default_keyspace(), 3 * BUFFER_BYTES / 2);
     let store = db.store();
     while store.jobs.progress(0).is_empty() {
@@ -104,8 +103,8 @@ fn a_stall_names_the_flush_that_is_waited_for() {
     db.close().unwrap();
 }
 
-/// IN3: a flush takes long beside compactions; if it held the tree that it began with, all that these replace
-/// would stay until its end, and most of the room that they free.
+/// IN3: a flush takes long beside compactions; if it referenced the tree that it began with, all files that
+/// these replace would stay until its end.
 #[test]
 fn a_flush_keeps_no_table_that_was_replaced() {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
@@ -135,8 +134,8 @@ fn a_flush_keeps_no_table_that_was_replaced() {
     db.close().unwrap();
 }
 
-/// Of the jobs that run the one is named that empties the queue; else one that has the keyspace's tables;
-/// else one that has the thread.
+/// Of the running jobs the one is reported that drains the queue; else one that occupies the keyspace's
+/// tables; else one that occupies the thread.
 #[test]
 fn the_job_that_is_named_is_the_nearest_to_the_queue() {
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);
@@ -185,8 +184,8 @@ fn the_job_that_is_named_is_the_nearest_to_the_queue() {
     db.close().unwrap();
 }
 
-/// PC2 and PC4: who is held back holds nothing that others need, pays after its write, and goes on when the
-/// pressure has gone.
+/// PC2 and PC4: a throttled writer holds nothing that others need, is delayed after its write, and continues
+/// when the pressure is gone.
 #[test]
 fn a_writer_that_is_held_back_hinders_nobody() {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
@@ -196,7 +195,7 @@ fn a_writer_that_is_held_back_hinders_nobody() {
     put(db.default_keyspace(), 2 * BUFFER_BYTES);
     let store = db.store();
     let state = store.find_keyspace("default").unwrap();
-    // As if flushes took a second for a kibibyte: from now on every write owes more than the test lasts.
+    // As if flushes took a second for a KiB: from now on every delay is longer than the test.
     state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
     store.look_at_pressure(&state);
     let (sent, done) = channel();
@@ -227,7 +226,7 @@ fn a_writer_that_is_held_back_hinders_nobody() {
     db.close().unwrap();
 }
 
-/// A clock that goes on by a millisecond whenever somebody looks at it.
+/// A clock that advances by a millisecond whenever it is read.
 #[derive(Debug, Default)]
 struct Ticking(AtomicU64);
 
@@ -241,8 +240,8 @@ impl Clock for Ticking {
     }
 }
 
-/// PC2: what is owed grows when the rate falls while a writer waits; how long it waits at most does not, and
-/// what it waited for room has gone off it.
+/// PC2: the delay grows when the rate falls while a writer waits; its time limit does not, and includes the
+/// time spent waiting for room.
 #[test]
 fn nobody_waits_for_the_pace_beyond_the_stall_limit() {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
@@ -257,7 +256,7 @@ fn nobody_waits_for_the_pace_beyond_the_stall_limit() {
     put(db.default_keyspace(), 2 * BUFFER_BYTES);
     let (store, state) = (db.store(), db.store().find_keyspace("default").unwrap());
     for patience in [limit, limit / 4] {
-        // Admitted at a rate by which 20 ms are owed, and at a hundredth of it from the next look on.
+        // Admitted at a rate that delays by 20 ms, and at a hundredth of it from the next update on.
         state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
         state.admitted_bytes_per_second.store(100, Ordering::Relaxed);
         state.control.lock().rate = Some(100);
@@ -271,7 +270,7 @@ fn nobody_waits_for_the_pace_beyond_the_stall_limit() {
     db.close().unwrap();
 }
 
-/// A database that is closed lets go of those whom it holds back.
+/// Closing a database releases its throttled writers.
 #[test]
 fn closing_releases_a_writer_that_is_held_back() {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
@@ -349,8 +348,8 @@ fn limits_of_level_0_lie_above_what_the_strategy_leaves_there() {
     assert_eq!(low.level0_limits(), (19, 20));
 }
 
-/// What newer data replaces is pressure beyond its budget, as long as merges cannot follow; what it adds is
-/// none, however much comes.
+/// Overwritten data is pressure beyond its budget, as long as merges cannot follow; new data is none, however
+/// much arrives.
 #[test]
 fn garbage_is_pressure_and_growth_is_not() {
     const KEYS: u64 = 6000;
@@ -359,7 +358,7 @@ fn garbage_is_pressure_and_growth_is_not() {
     let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace);
     let db = options.env(env).open("/db").unwrap();
     let (store, state) = (db.store(), db.default_keyspace().state());
-    // A prime walks through all keys in an order that is not theirs.
+    // A prime stride visits all keys in a scattered order.
     let pass = |first: u64, round: u8| {
         let mut seen = Vec::new();
         for at in 0..KEYS {
@@ -376,7 +375,7 @@ fn garbage_is_pressure_and_growth_is_not() {
     db.compact_all().unwrap();
     assert!(most(&pass(0, 1)) < Some(500), "merges keep up, and writers are held back below their pace");
     db.drain().unwrap();
-    // As if a job had all of the last level: nothing can be merged into it.
+    // As if a job occupied all of the last level: nothing can be merged into it.
     let whole = manual_plan(&db);
     let mark = state.busy.lock().add(&whole);
     let seen = pass(0, 2);
@@ -390,7 +389,7 @@ fn garbage_is_pressure_and_growth_is_not() {
     db.close().unwrap();
 }
 
-/// A merge of all that there is.
+/// A merge of everything.
 fn manual_plan(db: &Database) -> CompactionPlan {
     let state = db.default_keyspace().state();
     let (store, view, options) = (db.store(), state.view.load(), state.options());

@@ -1,5 +1,4 @@
-//! Which files of the log there are, and that nothing of it is lost: on the simulated file system, step by
-//! step.
+//! The log's files after shrinking, and that no data is lost: on the simulated file system, step by step.
 
 use crate::scheduler::{LOOK_INTERVAL, Lane};
 use crate::{Database, KeyspaceOptions, Options};
@@ -41,7 +40,7 @@ impl World {
         while self.db.step_background() {}
     }
 
-    /// Two looks between which nothing is written.
+    /// Two checks between which nothing is written.
     fn idle(&self) {
         for _ in 0..2 {
             self.clock.advance(LOOK_INTERVAL);
@@ -64,7 +63,7 @@ impl World {
         files.iter().filter_map(|file| bytes(&file.name)).collect()
     }
 
-    /// What somebody finds who opens the database after this process was killed.
+    /// Checks the value found after this process is killed and the database reopened.
     fn expect_after_kill(&self, number: u32, round: u8) {
         let env = Env::simulated(Arc::new(self.fs.crash(Crash::Process)), 2);
         let db = Options::default().env(env).open("/db").expect("a database");
@@ -91,7 +90,7 @@ fn a_database_at_rest_has_one_small_log_file() {
     world.idle();
     assert_eq!(world.log_bytes(), [SMALL], "idle");
     world.expect_after_kill(7, 3);
-    // RS3: nothing is left for the sake of rest once it is small.
+    // RS3: a small segment is not replaced again.
     let edits = world.db.metrics().log.segments_prepared;
     world.idle();
     assert_eq!(world.db.metrics().log.segments_prepared, edits);
@@ -100,7 +99,7 @@ fn a_database_at_rest_has_one_small_log_file() {
     world.expect_after_kill(7, 5);
 }
 
-/// RS1: a record that only the log has keeps its segment, whatever else is let go.
+/// RS1: a record that exists only in the log keeps its segment.
 #[test]
 fn what_memtables_need_stays() {
     let world = World::new();
@@ -115,7 +114,7 @@ fn what_memtables_need_stays() {
     world.expect_after_kill(7, 9);
 }
 
-/// RS4: what was asked for was done.
+/// RS4: the compaction itself succeeds.
 #[test]
 fn no_compaction_fails_for_the_sake_of_rest() {
     let world = World::new();
@@ -129,8 +128,8 @@ fn no_compaction_fails_for_the_sake_of_rest() {
     assert_eq!(world.log_bytes(), [SMALL]);
 }
 
-/// RS6: a rest that comes while a writer waits for a segment, of which the log lane has not seen yet that it
-/// is wanted, leaves nobody waiting. The lane is held where it deletes a table, before it looks at the log.
+/// RS6: shrinking while a writer waits for a segment, before the log worker has seen its request, does not
+/// leave the writer waiting. The worker is blocked where it deletes a table, before it checks the log.
 #[test]
 fn a_rest_does_not_forget_a_writer_that_waits() {
     let faults = FaultFs::over_strict(StrictFs::new());
@@ -145,8 +144,8 @@ fn a_rest_does_not_forget_a_writer_that_waits() {
         (0..10_000u32).for_each(|number| db.put(number.to_be_bytes(), [1; 40]).expect("room in the log"));
     };
     for _ in 0..2 {
-        // Enough for another segment, so that the memtables' share has been called back, which the writer
-        // below shall not be told of.
+        // Enough for another segment, so that the memtables' share has been recalled, which the writer below
+        // must not be notified of.
         fill(&db);
         db.default_keyspace().flush().expect("a flush");
     }

@@ -2,7 +2,7 @@ use super::*;
 use std::collections::VecDeque;
 use std::sync::mpsc;
 
-/// Answers what it was told to, and `false` from then on; counts how often it was asked.
+/// Returns the given answers, and `false` from then on; counts the calls.
 #[derive(Default)]
 struct Told {
     answers: Mutex<VecDeque<Result<bool>>>,
@@ -34,9 +34,8 @@ fn full() -> Error {
     Error::Full("the disk is full".into())
 }
 
-/// Whoever finds no room requests a lane, waits for a change, and looks again. Guards that a step which found
-/// nothing to do is no change: waking the waiter for it, who would request the lane again, kept both busy for
-/// ever.
+/// A writer without room requests a pool, waits for a change, and checks again. A step without work must not
+/// count as a change: waking the waiter, which would request the pool again, would keep both busy for ever.
 #[test]
 fn a_waiter_and_a_lane_without_work_do_not_keep_each_other_busy() {
     for useful_steps in 0..4 {
@@ -52,7 +51,7 @@ fn a_waiter_and_a_lane_without_work_do_not_keep_each_other_busy() {
                 Err(error) => break error,
             }
         };
-        // With threads it would sleep now until somebody else changes something.
+        // With threads it would sleep now until another thread changes something.
         assert!(matches!(told, Error::Internal(_)), "{told}");
         assert_eq!((looks, work.asked()), (useful_steps + 1, useful_steps + 1));
     }
@@ -65,7 +64,7 @@ fn a_step_that_found_nothing_changes_nothing_but_heals_the_lane() {
     assert!(scheduler.step(&work));
     assert_eq!(scheduler.errors().len(), 1);
     assert!(!scheduler.step(&work), "a lane that failed was asked again at once");
-    // The news that the lane is well again is a change, the next step is none.
+    // The pool's recovery is a change, the next step is none.
     for (changes, errors) in [(1, 0), (0, 0)] {
         let seen = scheduler.generation();
         scheduler.request(Lane::Log);
@@ -74,7 +73,7 @@ fn a_step_that_found_nothing_changes_nothing_but_heals_the_lane() {
     }
 }
 
-/// Looks for more work of the same lane in the middle of a piece of it, as a second thread does.
+/// Runs another step of the same pool inside a step, as a second thread does.
 struct Nested {
     scheduler: Arc<Scheduler>,
     inner: Told,
@@ -91,8 +90,8 @@ impl Work for Nested {
     }
 }
 
-/// Of two threads of a lane one may find nothing because the other is at it. Guards that this says nothing
-/// about the lane.
+/// Of two threads of a pool one may find no work because the other is doing it. That says nothing about the
+/// pool's errors.
 #[test]
 fn a_thread_that_finds_nothing_beside_a_busy_one_says_nothing() {
     let scheduler = Arc::new(stepped());
@@ -116,7 +115,7 @@ fn nothing_is_done_after_the_stop() {
     assert_eq!(work.asked(), 0);
 }
 
-/// Remembers the niceness of the threads that asked, by lane.
+/// Records the niceness of the calling threads by pool.
 #[cfg(target_os = "linux")]
 #[derive(Default)]
 struct Niceness(Mutex<[Option<i32>; LANES.len()]>);
@@ -129,8 +128,8 @@ impl Work for Niceness {
     }
 }
 
-/// Merges step back behind callers, and nobody else does: neither flushes, which writers wait for, nor the
-/// thread for urgent merges.
+/// Only merges run at lower priority: neither flushes, which writers wait for, nor the thread for urgent
+/// merges do.
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_of_the_compaction_lane_alone_step_back() {
@@ -151,7 +150,7 @@ fn threads_of_the_compaction_lane_alone_step_back() {
     }
 }
 
-/// Does what it is told by the test, one answer for each question; the others wait until there is one.
+/// Returns what the test sends, one answer for each call; calls block until there is one.
 struct Asked {
     lane: Lane,
     questions: Mutex<mpsc::Sender<mpsc::Sender<bool>>>,
@@ -179,15 +178,15 @@ impl Work for Asked {
     }
 }
 
-/// Of two threads of a lane one looks in vain, and before it has said so something is requested that the
-/// other one takes: there may be more of it, for which the first has to look again.
+/// Of two threads of a pool one checks without result, and before it has recorded that, a request is made
+/// that the other takes: there may be more, so the first must check again.
 #[test]
 fn a_request_is_for_all_threads_of_a_lane() {
     let (work, asked) = Asked::new(Lane::Compaction, None);
     let scheduler = Arc::new(Scheduler::new(Background::Threads));
     scheduler.start(&Env::real(), &work, 2).unwrap();
     let question = || asked.recv_timeout(Duration::from_secs(20)).expect("a thread that looks");
-    // Both look, and one of them is done.
+    // Both check, and one of them returns.
     scheduler.request(Lane::Compaction);
     let (in_vain, other) = (question(), question());
     other.send(false).unwrap();
@@ -202,7 +201,7 @@ fn a_request_is_for_all_threads_of_a_lane() {
     scheduler.stop();
 }
 
-/// Time makes work without a request, also while all threads of the compaction lane are at something.
+/// Work becomes due by time without a request, also while all compaction threads are busy.
 #[test]
 fn the_urgent_lane_looks_by_itself() {
     let (work, asked) = Asked::new(Lane::Urgent, Some(Duration::from_millis(1)));

@@ -1,4 +1,4 @@
-//! Writers that wait for merges, beside what else the lane does.
+//! Writers that wait for merges, with other work in the compaction pool.
 
 use crate::scheduler::Lane;
 use crate::{BackgroundRates, CompactionFilter, Database, Decision, Keyspace, KeyspaceOptions, Options};
@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Runs of level 0 with which writers wait.
+/// Runs of level 0 at which writers wait.
 const STOP_RUNS: u32 = 4;
 
 /// Merges two runs at once; each write after the first needs a memtable of its own.
@@ -20,14 +20,14 @@ fn keyspace_options() -> KeyspaceOptions {
     leveled.level0_trigger_runs(2).level0_stop_runs(STOP_RUNS).write_buffer_entries(1)
 }
 
-/// One thread merges.
+/// One compaction thread.
 fn open(options: Options, faults: &FaultFs) -> Database {
     let env = Env { fs: Arc::new(faults.clone()), ..Env::real() };
     let options = options.memory_budget(64 << 20).mapped_log(false).compaction_threads(1);
     options.env(env).open("/db").expect("a database")
 }
 
-/// The first goes to the last level, and the others, which are over it, to level 0.
+/// The first goes to the last level, and the others, which overlap it, to level 0.
 fn add_run(keyspace: &Keyspace) {
     keyspace.put("key", [7; 100]).expect("a put");
     keyspace.flush().expect("a flush");
@@ -38,7 +38,7 @@ fn level0_runs(keyspace: &Keyspace) -> usize {
     tree.runs.iter().filter(|run| run.level == esker_version::LevelIndex::FLUSH).count()
 }
 
-/// A thread that writes twice, of which the second write finds level 0 full.
+/// A thread that writes twice; the second write finds level 0 full.
 struct Writer {
     thread: JoinHandle<()>,
     told: Receiver<Result<()>>,
@@ -71,7 +71,7 @@ fn wait_until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Holds whoever merges until it is opened.
+/// Blocks merges until it is opened.
 #[derive(Default)]
 struct Gate(Mutex<(bool, bool)>, Condvar);
 
@@ -99,7 +99,7 @@ impl CompactionFilter for Gate {
     }
 }
 
-/// WM1: what the lane met in one keyspace is no answer to who writes to another, for which something runs.
+/// WM1: a failure in one keyspace is not returned to a writer of another, for which a job runs.
 #[test]
 fn what_fails_in_one_keyspace_is_not_told_to_writers_of_another() {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
@@ -132,7 +132,7 @@ fn what_fails_in_one_keyspace_is_not_told_to_writers_of_another() {
     gate.open();
     let written = writer.told();
     assert!(!was_told && written.is_ok(), "room, once the tables are merged: {written:?}");
-    // Who writes to the broken one is told once that has failed again, whatever else is well.
+    // The writer of the broken keyspace gets the error once that has failed again, whatever else succeeds.
     wait_until(|| broken.state().merging.last_failure().is_some());
     while level0_runs(&broken) < STOP_RUNS as usize {
         add_run(&broken);
@@ -152,8 +152,8 @@ fn what_fails_in_one_keyspace_is_not_told_to_writers_of_another() {
     db.close().expect("the end");
 }
 
-/// WM2: a job that can wait is held to a rate, until a writer waits for it. By the rate it would take twice
-/// as long as the writer waits at most.
+/// WM2: a job of low priority is rate-limited until a writer waits for it. At the rate it would take twice as
+/// long as the writer's time limit.
 #[test]
 fn a_job_that_writers_wait_for_is_not_held_to_a_rate() {
     const RATE: u64 = 64 << 10;
@@ -165,7 +165,7 @@ fn a_job_that_writers_wait_for_is_not_held_to_a_rate() {
     let keyspace = keyspace_options().compression(crate::PerLevel::all(plain)).table_size(64 << 10);
     let db = open(options.keyspace_options(keyspace), &faults);
     let keyspace = db.default_keyspace();
-    // A batch may be more than a memtable takes else.
+    // A batch may exceed the usual memtable size.
     for _ in 0..3 {
         let mut batch = db.batch();
         ["b", "c"].iter().for_each(|key| batch.put(keyspace, key, vec![7; VALUE_BYTES]));
