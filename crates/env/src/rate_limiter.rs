@@ -1,35 +1,34 @@
-//! How many bytes a second background work may read and write.
+//! Rate limits of background reads and writes.
 //!
 //! # Why
-//! A merge that runs as fast as it can keeps the device's queue full, and every read of the foreground waits
-//! behind it. Held to a rate, it leaves gaps. Flushes and urgent jobs are not held, because writers wait for
-//! them, nor is any job of a keyspace for as long as its writers do; what they take is charged all the same,
-//! so that others leave them room.
+//! A merge at full speed keeps the device's queue full, and every foreground read waits behind it. With a
+//! rate limit it leaves gaps. Flushes and urgent jobs are exempt, because writers wait for them, and so is
+//! any job of a keyspace while its writers wait; their bytes are charged all the same, so that others leave
+//! them room.
 //!
-//! # The law
-//! One token bucket for each direction ([`Bucket`]): a job is charged for what it is about to read, or has
-//! written, and then waits until the bucket is out of debt. What was not used can be made up for within
-//! [`BURST_NS`]. Charges of jobs that are not held put the bucket into debt for [`MAX_DEBT_NS`] at most, so
-//! that nobody waits longer for their sake.
+//! # The algorithm
+//! One token bucket for each direction ([`Bucket`]): a job is charged for the bytes it is about to read, or
+//! has written, and then waits until the bucket is out of debt. Unused rate can be made up for within
+//! [`BURST_NS`]. Charges of exempt jobs put the bucket into debt for [`MAX_DEBT_NS`] at most, which bounds
+//! the wait of others.
 //!
-//! With *auto-tuning* the limits are ceilings, and the rates follow what the foreground meets ([`Tuner`]):
-//! additive increase, multiplicative decrease, as congestion control does it (Chiu and Jain, 1989), because
-//! that converges to a fair share whatever the device is. Each [`TUNE_NS`], by the mean time of the small
-//! reads of table files that the foreground made meanwhile:
+//! With *auto-tuning* the limits are ceilings, and the rates follow the latency of foreground reads
+//! ([`Tuner`]): additive increase, multiplicative decrease, as in congestion control (Chiu and Jain, 1989),
+//! because that converges to a fair share whatever the device is. Each [`TUNE_NS`], by the mean time of the
+//! small foreground reads of table files in that period:
 //!
-//! * slower than [`SLOW_TIMES`] times the best mean of late: the rate becomes 3/4 of itself;
-//! * otherwise, and if it read nothing: it grows by 1/32 of the ceiling;
+//! * slower than [`SLOW_TIMES`] times the recent best mean: the rate becomes 3/4 of itself;
+//! * otherwise, and without reads: it grows by 1/32 of the ceiling;
 //! * never below 1/16 of the ceiling, nor above it.
 //!
-//! The best mean of late grows by 1/4096 each time, so that a device that became slower for good is not taken
-//! for a busy one: it doubles in five minutes, which a mean taken while nothing ran undoes.
+//! The recent best mean grows by 1/4096 each time, so that a device that became slower permanently is not
+//! taken for a busy one: it doubles in five minutes, which one mean without background work undoes.
 //!
-//! Reads that go through the file system's calls count, which is what a read in the foreground waits for;
-//! blocks of the cache and of mapped files do not. Where nothing is limited, nothing is charged, measured or
-//! locked.
+//! Only reads through system calls count, which is what a foreground read waits for; cached blocks and mapped
+//! files do not. Without limits, nothing is charged, measured or locked.
 //!
-//! Rejected: measuring puts and gets themselves: two clock readings cost more than a cached get, and what
-//! limits on bytes can mend is the wait for the device alone.
+//! Rejected: measuring puts and gets themselves: two clock readings cost more than a cached get, and limits
+//! on bytes only affect the wait for the device.
 
 use esker_base::{Error, Result};
 use parking_lot::Mutex;
@@ -37,34 +36,34 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Unused rate that can be made up for.
 const BURST_NS: u64 = 100_000_000;
-/// Longest debt that jobs make which are not held.
+/// The longest debt that exempt jobs cause.
 const MAX_DEBT_NS: u64 = 1_000_000_000;
 /// How often the rates are adapted.
 const TUNE_NS: u64 = 100_000_000;
-/// Reads of the foreground may take so many times what they took at best.
+/// Foreground reads may take this many times their best mean.
 const SLOW_TIMES: u64 = 4;
-/// The least rate, as a part of the ceiling.
+/// The least rate: one in so many of the ceiling.
 const FLOOR_PART: u64 = 16;
-/// What the rate grows by, as a part of the ceiling.
+/// The increase of the rate: one in so many of the ceiling.
 const STEP_PART: u64 = 32;
-/// Least limit that can be chosen: slower than a floppy disk is a mistake, and one window of a table would
+/// The least limit that can be set: slower than a floppy disk is a mistake, and one window of a table would
 /// hold a job for seconds.
 pub const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
 
-/// How many bytes a second background work may read and write.
+/// Rate limits of background work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackgroundRates {
-    /// Bytes of tables read a second, blocks that lie in the cache included; unlimited if `None`.
+    /// Bytes of tables read a second, cached blocks included; unlimited if `None`.
     pub read_bytes_per_second: Option<u64>,
     /// Bytes of tables written a second; unlimited if `None`.
     pub write_bytes_per_second: Option<u64>,
-    /// Whether these are ceilings below which the rates follow what reads of the foreground take. What is
-    /// unlimited has no ceiling and stays so.
+    /// Whether these are ceilings below which the rates follow the latency of foreground reads. An unlimited
+    /// rate has no ceiling and stays unlimited.
     pub auto_tuned: bool,
 }
 
 impl BackgroundRates {
-    /// An error if the values make no sense.
+    /// An error if the values are invalid.
     pub fn validate(&self) -> Result<()> {
         for (name, rate) in [
             ("background_read_bytes_per_second", self.read_bytes_per_second),
@@ -84,7 +83,7 @@ impl BackgroundRates {
     }
 }
 
-/// What is charged.
+/// The direction that is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From files.
@@ -93,15 +92,15 @@ pub enum Direction {
     Write,
 }
 
-/// A token bucket that stands for time: it is empty until [`Bucket::free_at_ns`].
+/// A token bucket as a point in time: it is empty until [`Bucket::free_at_ns`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     free_at_ns: u64,
 }
 
 impl Bucket {
-    /// Charges for `bytes`; answers how long to wait until the debt is paid. What is not held makes no more
-    /// than [`MAX_DEBT_NS`] of debt.
+    /// Charges for `bytes`; returns how long to wait until the debt is paid. Exempt jobs cause at most
+    /// [`MAX_DEBT_NS`] of debt.
     fn charge(&mut self, bytes: u64, bytes_per_second: u64, now_ns: u64, is_held: bool) -> u64 {
         let costs_ns = (u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_second.max(1))) as u64;
         let from_ns = self.free_at_ns.max(now_ns.saturating_sub(BURST_NS));
@@ -114,11 +113,11 @@ impl Bucket {
     }
 }
 
-/// The law of auto-tuning; rates are in 1/1024 of their ceilings.
+/// The auto-tuning; rates are in 1/1024 of their ceilings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tuner {
     part: u64,
-    /// The best mean of late, in 1/256 nanoseconds; 0 before the first.
+    /// The recent best mean, in 1/256 nanoseconds; 0 before the first.
     best: u64,
 }
 
@@ -132,7 +131,7 @@ impl Default for Tuner {
 }
 
 impl Tuner {
-    /// What follows from the mean time of the foreground's reads; `None` if there were none.
+    /// The next state, by the mean time of foreground reads; `None` if there were none.
     fn after(self, mean_ns: Option<u64>) -> Tuner {
         let aged = self.best + self.best / 4096;
         let mean = mean_ns.map(|mean_ns| mean_ns.saturating_mul(256).max(1));
@@ -156,21 +155,21 @@ struct State {
     tuned_at_ns: u64,
 }
 
-/// The limits of a database, and who has used how much of them.
+/// The limits of a database and their use.
 #[derive(Debug, Default)]
 pub struct RateLimiter {
     state: Mutex<State>,
     is_limited: AtomicBool,
     is_tuned: AtomicBool,
-    /// How often the limits were changed: whoever waits by older ones need not.
+    /// The number of changes: a job that waits by older limits checks again.
     changes: AtomicU64,
-    /// Reads of the foreground since the rates were adapted, and the time that they took together.
+    /// Foreground reads since the last adaptation, and their total time.
     reads: AtomicU64,
     reads_ns: AtomicU64,
 }
 
 impl RateLimiter {
-    /// Changes the limits, from now on.
+    /// Sets the limits, from now on.
     pub fn set(&self, rates: BackgroundRates) {
         let mut state = self.state.lock();
         *state = State { rates, ..State::default() };
@@ -179,7 +178,7 @@ impl RateLimiter {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// How often the limits were changed.
+    /// The number of changes of the limits.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
@@ -189,19 +188,19 @@ impl RateLimiter {
         self.state.lock().rates
     }
 
-    /// Whether reads of the foreground are to be measured.
+    /// Whether foreground reads are measured.
     #[inline]
     pub fn is_tuned(&self) -> bool {
         self.is_tuned.load(Ordering::Relaxed)
     }
 
-    /// Notes how long a read of the foreground took.
+    /// Records the duration of a foreground read.
     pub fn note_read(&self, took_ns: u64) {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.reads_ns.fetch_add(took_ns, Ordering::Relaxed);
     }
 
-    /// Charges a job; answers until when it has to wait if it is held.
+    /// Charges a job; returns until when it has to wait if the limit applies to it.
     pub fn charge(
         &self,
         direction: Direction,
@@ -240,8 +239,8 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Whatever the pieces, no more than the rate and one burst goes through before any moment, and not less
-    /// either.
+    /// For any division into charges, no more than the rate and one burst passes before any moment, and not
+    /// less either.
     #[test]
     fn the_bucket_keeps_the_rate() {
         for piece in [1u64, 1000, 65_536, 3_000_000] {
@@ -272,21 +271,21 @@ mod tests {
             bucket.charge(1 << 30, 1 << 20, 10 * SECOND, false);
         }
         assert_eq!(bucket.charge(0, 1 << 20, 10 * SECOND, true), MAX_DEBT_NS);
-        // Debt that a held job made before is not forgiven.
+        // Debt that a limited job made before remains.
         bucket.charge(5 << 20, 1 << 20, 10 * SECOND, true);
         bucket.charge(1, 1 << 20, 10 * SECOND, false);
         assert_eq!(bucket.charge(0, 1 << 20, 10 * SECOND, true), MAX_DEBT_NS + 5 * SECOND);
     }
 
     /// A device whose reads take longer the more of it background work uses: the rate settles where reads are
-    /// no slower than the law allows.
+    /// no slower than allowed.
     #[test]
     fn the_tuner_finds_what_the_foreground_bears() {
         for capacity in [100u64, 300, 700, 5000] {
             let mut tuner = Tuner::default();
             // An open queue: 100 us alone, and without bound towards the capacity.
             let mean_ns = |part: u64| 100_000 * capacity / capacity.saturating_sub(part).max(1);
-            // Learns what is best while nothing runs.
+            // Learns the best mean without background work.
             tuner = tuner.after(Some(mean_ns(0)));
             let mut parts = Vec::new();
             for _ in 0..400 {
@@ -294,7 +293,7 @@ mod tests {
                 parts.push(tuner.part);
             }
             let settled = &parts[100..];
-            // What was best grows a little meanwhile.
+            // The best mean grows a little meanwhile.
             let bearable = (capacity * 4 / 5).clamp(WHOLE / FLOOR_PART, WHOLE);
             let mean = settled.iter().sum::<u64>() / settled.len() as u64;
             assert!(mean * 2 >= bearable, "{mean} of {bearable}");
@@ -312,7 +311,7 @@ mod tests {
         assert_eq!(tuner.part, WHOLE);
     }
 
-    /// A device that is slower for good is the measure after a while.
+    /// A device that is slower permanently becomes the new reference.
     #[test]
     fn what_was_best_long_ago_does_not_count_for_ever() {
         let mut tuner = Tuner::default().after(Some(1000));

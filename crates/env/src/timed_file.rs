@@ -1,14 +1,15 @@
-//! Table files whose small reads are measured, for limits that follow what the foreground meets
+//! Table files that measure small reads, for rate limits that follow foreground latency
 //! ([`crate::rate_limiter`]).
 
 use crate::{Clock, Descriptor, File, FileOver, RateLimiter};
 use esker_base::Result;
 use std::sync::Arc;
 
-/// Longer reads are those of compactions and of scans that read ahead, which nobody waits for block by block.
+/// Longer reads are those of compactions and of scans that read ahead, which no caller waits for block by
+/// block.
 const LONGEST_FOREGROUND_BYTES: usize = 64 << 10;
 
-/// A table file. Costs one load for each read where nothing is measured.
+/// A table file. Costs one load for each read while nothing is measured.
 #[derive(Debug)]
 pub struct TimedFile {
     file: Arc<dyn File>,

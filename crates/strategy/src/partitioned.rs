@@ -1,22 +1,22 @@
-//! The default: staggered partitioned lazy leveling.
+//! Partitioned lazy leveling, the default: tiers above a last level that is merged window by window.
 //!
-//! Above the last level runs are tiered; the last level is one run, and merges into it take one column at a
-//! time, always the densest. Merging whole levels pays `1/u` to keep the garbage below a share `u` and needs
-//! a second copy of the level while it runs; always merging the densest window spreads the windows over all
-//! densities from 0 to `2g`, so the average garbage is `g`, the cost is `1/(2g)`, and the transient space is
-//! one window per job.
+//! The last level is one run, and merges into it take one column at a time, always the densest. Merging whole
+//! levels costs `1/u` to keep the garbage below a share `u` and needs a second copy of the level while it
+//! runs; merging the densest window spreads the windows over all densities from 0 to `2g`, so the average
+//! garbage is `g`, the cost is `1/(2g)`, and the transient space is one window per job.
 //!
-//! 1. *Tier*: enough runs of a level that are small against the last become one run of the next level.
-//! 2. *Dense*: as soon as what lies above the last level weighs more than `g` of its bytes (and more than a
-//!    tier of flushes), or some window is very dense or has many runs over it, the column over the best
-//!    window is merged. Parts weigh what of them replaces something older, new keys a third of their bytes
-//!    ([`crate::weight`]); so do runs in rule 1, whose tiers have as many runs as ever.
-//! 3. *Clean*: tombstones; what has expired or is hidden as a whole goes before everything else, because it
-//!    costs nothing.
-//! 4. *Idle*: columns, where what lies above is a share of the last level that is worth the rewriting.
+//! 1. *Tier*: enough runs of a level that are small against the last are merged into one run of the next
+//!    level.
+//! 2. *Dense*: when the garbage estimate above the last level exceeds `g` of its bytes (and a tier of
+//!    flushes), or some window is very dense or has many runs over it, the column over the best window is
+//!    merged. Parts count with their overwrite ratio, new keys with a third of their bytes
+//!    ([`crate::weight`]); so do runs in rule 1, whose tiers have an unchanged number of runs.
+//! 3. *Clean*: tombstones. Parts that have expired or are hidden as a whole are dropped before everything
+//!    else, because that costs no I/O.
+//! 4. *Idle*: columns with enough data above a share of the last level to justify the rewrite.
 //!
-//! The number of levels follows by itself: rule 1 refuses a merge whose result would eat half the garbage
-//! budget, so those runs wait for rule 2. No state is kept beyond the shape.
+//! The number of levels needs no rule: rule 1 refuses a merge whose result would use half the garbage budget,
+//! so those runs wait for rule 2. No state is kept beyond the shape.
 
 use crate::clean;
 use crate::column::{Columns, Load};
@@ -48,7 +48,7 @@ pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
         .or_else(|| converge(cx))
 }
 
-/// One step towards a single run, if nobody writes.
+/// One step towards a single run, while the database is idle.
 fn converge(cx: &Context<'_>) -> Option<CompactionPlan> {
     if cx.shape.idle { Columns::new(cx).converge() } else { None }
 }

@@ -1,4 +1,4 @@
-//! Pictures of trees and the plans that are expected for them: `tests/testdata/*.txt`.
+//! Planning tests: trees drawn as text and the expected plans, in `tests/testdata/*.txt`.
 //!
 //! A case is a command, a picture, a line `----` and the expected answer; blank lines end it, lines that
 //! start with `#` are comments before it. Commands take options as `name=value`:
@@ -6,9 +6,9 @@
 //! * `plan STRATEGY` draws the next plan. Options: `idle`, `migrating` and `paused` (after a change of
 //!   strategy), `memtable`, `table`, `max_job` (MiB), `k0`, `job_runs`, `hard`, `garbage` and `worth`
 //!   (1/1000), `hidden` (a range in which everything is deleted), `small` (MiB), `slices=no`, `snapshot` (a
-//!   sequence number), `now`, `delete_within`, `reserve` (seconds), `room` (promised, 1/1000), `jobs`,
-//!   `plans=n` (so many, each added to the running jobs before the next is asked for).
-//! * `drain STRATEGY` carries plans out, without dropping anything, until there is none; draws their number
+//!   sequence number), `now`, `delete_within`, `reserve` (seconds), `room` (space target, 1/1000), `jobs`,
+//!   `plans=n` (this many, each added to the running jobs before the next).
+//! * `drain STRATEGY` executes plans, without dropping anything, until there is none; draws their number
 //!   and the first.
 //! * `misplaced STRATEGY` says how many MiB of old files are not in its form.
 //! * `place RANGE` draws where a flush goes.

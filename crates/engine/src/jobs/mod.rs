@@ -1,35 +1,35 @@
-//! Background jobs while they run: what each is, how far it has come, and whether it is to go on.
+//! Running background jobs: what each is, its progress, and cancellation.
 //!
-//! # Looks
-//! A flush or merge shares one [`Job`] with all of its threads and *looks* at it between blocks of work:
-//! before each window that is read of an input, or block of it that lies in the cache, after each
-//! [`OUTPUT_BYTES_PER_LOOK`] that were written, and between pieces of what belongs to a whole table: shards
-//! of a filter, keys of a locator, pages of an index, blocks that waited for a dictionary, mebibytes of all
-//! that when it is written. A look that finds a reason to end answers an error, which ends the job like any
-//! other error: its outputs are deleted, its inputs stay, and nothing was changed. So calling off is neither
-//! a state of its own nor a way through the code that only tests take.
+//! # Checkpoints
+//! A flush or merge shares one [`Job`] with all of its threads and calls [`Job::look`] between blocks of
+//! work: before each window read of an input, or cached block of it, after each [`OUTPUT_BYTES_PER_LOOK`]
+//! written, and between pieces of the parts that belong to a whole table: shards of a filter, keys of a
+//! locator, pages of an index, blocks that waited for a dictionary, each MiB of all that when it is written.
+//! A check that finds a reason to end returns an error, which ends the job like any other error: its outputs
+//! are deleted, its inputs stay, and nothing was changed. So cancellation is neither a state of its own nor a
+//! code path that only tests take.
 //!
-//! A job that is held to a rate ([`RateLimiter`]) waits at its looks.
+//! A job with a rate limit ([`RateLimiter`]) waits at its checks.
 //!
-//! Two things go on without a look: training a dictionary (about 20 ms of processor time, once a table, and
-//! only with that codec), and the sync of a file, for which little is left, because files go to the device
-//! while they are written.
+//! Two operations proceed without a check: training a dictionary (about 20 ms of processor time, once a
+//! table, and only with that codec), and the sync of a file, which has little left to write, because files go
+//! to the device while they are written.
 //!
-//! Reasons to end are: the database closes; the keyspace was dropped; another piece of the same job failed;
-//! something more urgent waits for the thread of a job of the lowest classes ([`Job::yield_now`]).
+//! Reasons to end are: the database closes; the keyspace was dropped; another subcompaction of the same job
+//! failed; something more urgent waits for the thread of a job of the lowest classes ([`Job::yield_now`]).
 //!
 //! # Invariants
-//! * JB1: between two looks a job reads at most one window of each input, or writes at most
+//! * JB1: between two checks a job reads at most one window of each input, or writes at most
 //!   [`OUTPUT_BYTES_PER_LOOK`], whatever it drops on the way: dropped entries have been read. At the 5 MB/s
 //!   of the slowest codec that is 13 ms of work.
-//! * JB2: a job that is called off changes nothing but counters.
-//! * JB3: the pieces of a job end before it does; when one fails, the others are called off.
+//! * JB2: a cancelled job changes nothing but counters.
+//! * JB3: the subcompactions of a job end before it does; when one fails, the others are cancelled.
 //! * JB4: a job is in the list of running ones from before it reads its first byte until its result is
-//!   installed or given up.
-//! * JB5: of the classes Clean and Idle one job at most runs, so that threads are left for what is urgent.
+//!   installed or abandoned.
+//! * JB5: of the classes Clean and Idle at most one job runs, so that threads are left for urgent work.
 //!
-//! Rejected: a flag for each reason, asked for in each loop: one was always forgotten where entries are
-//! dropped. Ending threads from outside: nobody would know what they hold.
+//! Rejected: a flag for each reason, checked in each loop: one was always forgotten where entries are
+//! dropped. Terminating threads from outside: their resources would be unknown.
 
 mod pieces;
 
@@ -48,32 +48,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Bytes of keys and values that a job writes between two looks.
+/// Bytes of keys and values that a job writes between two checks.
 pub(crate) const OUTPUT_BYTES_PER_LOOK: u64 = 64 << 10;
 
-/// Longest time that a job waits for its turn before it looks again whether it is to go on.
+/// The longest pause of a rate-limited job before it checks again whether to continue.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// What a job is, as it was begun.
+/// The description of a job, fixed at its begin.
 #[derive(Clone, Debug)]
 pub(crate) struct JobFacts {
     pub(crate) class: Class,
-    /// Why a strategy wanted it; none for a flush.
+    /// Why a strategy planned it; `None` for a flush.
     pub(crate) reason: Option<Reason>,
-    /// Where its inputs come from, newest level first; nothing for a flush.
+    /// The levels of its inputs, newest first; empty for a flush.
     pub(crate) from: Vec<LevelIndex>,
-    /// Where its output goes.
+    /// The level of its output.
     pub(crate) level: LevelIndex,
     /// The keys that it merges.
     pub(crate) hull: Option<KeyRange>,
-    /// Bytes that it takes.
+    /// Bytes of its inputs.
     pub(crate) total_bytes: u64,
-    /// Whether it ends when the database closes. Nothing is lost with it but its own work.
+    /// Whether it is cancelled when the database closes. Only its own work is lost then.
     pub(crate) is_cancellable: bool,
 }
 
 impl JobFacts {
-    /// What a plan's job is.
+    /// The description of a plan's job.
     pub(crate) fn of_plan(plan: &CompactionPlan) -> JobFacts {
         let mut from: Vec<_> = plan.inputs.iter().map(|input| input.level).collect();
         from.dedup();
@@ -88,13 +88,13 @@ impl JobFacts {
         }
     }
 
-    /// Whether it is of the classes that get out of the way.
+    /// Whether the job can be preempted.
     pub(crate) fn is_patient(&self) -> bool {
         self.class <= Class::Clean
     }
 }
 
-/// A job that runs.
+/// A running job.
 pub(crate) struct Job {
     number: u64,
     facts: JobFacts,
@@ -107,12 +107,12 @@ pub(crate) struct Job {
     began_ns: u64,
     read_bytes: AtomicU64,
     written_bytes: AtomicU64,
-    /// Keys and values of what was written.
+    /// Bytes of keys and values written.
     payload_bytes: AtomicU64,
     pieces: AtomicUsize,
-    /// A piece of it failed.
+    /// A subcompaction has failed.
     has_failed: AtomicBool,
-    /// Something more urgent waits.
+    /// Preemption was requested.
     yields: AtomicBool,
 }
 
@@ -136,10 +136,10 @@ impl Job {
         &self.keyspace
     }
 
-    /// An error if the job is to end: to be asked between blocks of work (JB1).
+    /// An error if the job is to end; called between blocks of work (JB1).
     ///
     /// # Errors
-    /// [`Error::Closed`] if it was called off, `NotFound` if the keyspace was dropped.
+    /// [`Error::Closed`] if it was cancelled, `NotFound` if the keyspace was dropped.
     pub(crate) fn look(&self) -> Result<()> {
         self.keyspace.check_living()?;
         let is_called_off = self.facts.is_cancellable
@@ -149,8 +149,7 @@ impl Job {
         if is_called_off { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Notes that so many bytes of tables were written, with so many bytes of keys and values in them, and
-    /// waits if that was too fast.
+    /// Records bytes of tables written, and bytes of keys and values in them, and waits for the rate limit.
     ///
     /// # Errors
     /// As [`Job::look`].
@@ -168,13 +167,14 @@ impl Job {
         }
     }
 
-    /// Whether it is held to a rate: not if it was begun for writers, nor as long as some wait for it (WM2).
+    /// Whether the rate limit applies: not if the job was begun for writers, nor while writers wait for it
+    /// (WM2).
     fn is_held(&self) -> bool {
         self.facts.class < Class::L0Urgent && !self.keyspace.merging.is_in_haste()
     }
 
-    /// Waits for a moment that follows from limits which were changed so often, or until they are changed
-    /// again or it is not to be held any more.
+    /// Waits until a time derived from the limits in their state `changes`, or until they change again or no
+    /// longer apply.
     #[cold]
     fn wait_until(&self, until_ns: u64, changes: u64) -> Result<()> {
         loop {
@@ -189,22 +189,22 @@ impl Job {
         }
     }
 
-    /// Notes that it is done in so many pieces.
+    /// Records the number of subcompactions.
     pub(crate) fn note_pieces(&self, pieces: usize) {
         self.pieces.store(pieces, Ordering::Relaxed);
     }
 
-    /// Calls off the other pieces, because one has failed (JB3).
+    /// Cancels the other subcompactions, because one has failed (JB3).
     pub(crate) fn fail(&self) {
         self.has_failed.store(true, Ordering::Relaxed);
     }
 
-    /// Asks it to make room for something more urgent.
+    /// Requests preemption by something more urgent.
     pub(crate) fn yield_now(&self) {
         self.yields.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked to make room.
+    /// Whether preemption was requested.
     pub(crate) fn has_yielded(&self) -> bool {
         self.yields.load(Ordering::Relaxed)
     }
@@ -241,14 +241,14 @@ impl JobControl for Job {
     }
 }
 
-/// The jobs that run.
+/// The running jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     begun: AtomicU64,
     running: Mutex<Vec<Arc<Job>>>,
 }
 
-/// A job in the list; taken from it when this is dropped.
+/// A job in the list; removed on drop.
 pub(crate) struct RunningJob<'a> {
     jobs: &'a Jobs,
     job: Arc<Job>,
@@ -269,7 +269,7 @@ impl Drop for RunningJob<'_> {
 }
 
 impl Jobs {
-    /// Begins a job; `None` if it is of the lowest classes and another such one runs (JB5).
+    /// Begins a job; `None` if it is of the lowest classes and another such job runs (JB5).
     pub(crate) fn begin(
         &self,
         facts: JobFacts,
@@ -306,21 +306,21 @@ impl Jobs {
         self.running.lock().iter().any(|job| job.facts.is_patient())
     }
 
-    /// Threads that merge tables at present, of pieces and of callers that asked for a compaction included.
+    /// Threads that merge tables at present, including subcompactions and manual compactions.
     pub(crate) fn merging(&self) -> usize {
         let running = self.running.lock();
         let merges = running.iter().filter(|job| job.facts.class < Class::Free);
         merges.map(|job| job.pieces.load(Ordering::Relaxed)).sum()
     }
 
-    /// The job of the lowest classes that runs and was not yet asked to make room.
+    /// The running job of the lowest classes, if its preemption was not requested yet.
     pub(crate) fn patient(&self) -> Option<Arc<Job>> {
         let running = self.running.lock();
         running.iter().find(|job| job.facts.is_patient() && !job.has_yielded()).cloned()
     }
 
-    /// How far the job has come for which `rank` answers the most, of several the oldest; jobs that it
-    /// answers nothing for are passed over.
+    /// The progress of the job with the greatest `rank`, on a tie the oldest; jobs with rank `None` are
+    /// skipped.
     pub(crate) fn most<R: Ord>(
         &self,
         now_ns: u64,
@@ -328,52 +328,52 @@ impl Jobs {
     ) -> Option<JobMetrics> {
         let running = self.running.lock();
         let ranked = running.iter().filter_map(|job| Some((rank(job.keyspace.id, &job.facts)?, job)));
-        // Of equals `max_by_key` takes the last, which is the oldest this way round.
+        // Of equals `max_by` takes the last, which is the oldest in reverse order.
         let most = ranked.rev().max_by(|one, other| one.0.cmp(&other.0));
         most.map(|(_, job)| job.progress(now_ns))
     }
 
-    /// How far each has come, oldest first.
+    /// The progress of each job, oldest first.
     pub(crate) fn progress(&self, now_ns: u64) -> Vec<JobMetrics> {
         self.running.lock().iter().map(|job| job.progress(now_ns)).collect()
     }
 }
 
-/// A flush or merge that runs in the background, and how far it has come.
+/// A running flush or merge and its progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobMetrics {
-    /// Its number: the first since the database was opened has 1.
+    /// Its number: the first since the open has 1.
     pub number: u64,
     /// The keyspace.
     pub keyspace: String,
-    /// How urgent it is: `flush`, `free` (parts that go without being read), `level 0 urgent`, `promise`,
+    /// Its priority class: `flush`, `free` (parts that are dropped unread), `level 0 urgent`, `promise`,
     /// `shape`, `clean` or `idle`.
     pub class: String,
-    /// Why the strategy wanted it; `None` for a flush.
+    /// Why the strategy planned it; `None` for a flush.
     pub reason: Option<String>,
-    /// The levels that its inputs are in, newest first; none for a flush.
+    /// The levels of its inputs, newest first; empty for a flush.
     pub from: Vec<String>,
-    /// The level that its output goes to.
+    /// The level of its output.
     pub level: String,
     /// The range of keys that it merges; `None` for a flush.
     pub keys: Option<String>,
-    /// Bytes that it takes: of tables, or the payload of memtables.
+    /// Bytes of its inputs: of tables, or the payload of memtables.
     pub total_bytes: u64,
-    /// Bytes of tables that it has read, as they are in the file, where blocks lay in the cache as well.
+    /// Bytes of tables that it has read, by size in the file, cached blocks included.
     pub read_bytes: u64,
     /// Bytes of tables that it has written.
     pub written_bytes: u64,
     /// Bytes of keys and values that it has written.
     pub payload_bytes: u64,
-    /// Pieces that it is done in, side by side.
+    /// The number of parallel subcompactions.
     pub pieces: usize,
     /// How long it has been running, in milliseconds.
     pub running_ms: u64,
 }
 
 impl JobMetrics {
-    /// Bytes of those it takes that are done: read by a merge, written by a flush, of keys and values.
+    /// Bytes done of its inputs: bytes read by a merge, bytes of keys and values written by a flush.
     pub fn done_bytes(&self) -> u64 {
         let done = if self.reason.is_some() { self.read_bytes } else { self.payload_bytes };
         done.min(self.total_bytes)
@@ -384,7 +384,7 @@ impl JobMetrics {
         (u128::from(self.done_bytes()) * 1000 / u128::from(self.running_ms.max(1))) as u64
     }
 
-    /// When it ends if it goes on as it did, in milliseconds from now; `None` before anything is done.
+    /// The estimated remaining time in milliseconds, at the same rate; `None` before anything is done.
     pub fn remaining_ms(&self) -> Option<u64> {
         let (done, left) = (self.done_bytes(), self.total_bytes.saturating_sub(self.done_bytes()));
         (done > 0).then(|| (u128::from(left) * u128::from(self.running_ms) / u128::from(done)) as u64)

@@ -1,4 +1,4 @@
-//! Draws trees from text.
+//! Trees drawn as text.
 //!
 //! A picture has one line for each level, runs newest first and separated by `|`, parts separated by blanks:
 //!
@@ -11,8 +11,8 @@
 //! `a-f:64` is a part from key `a` to key `f` of 64 MiB; `3*` repeats a run; `split(n,size)` is n parts of
 //! `size` MiB over the keys `aa` to `zz`; `Z` is the last level. Attributes follow after `;`: `t` share of
 //! tombstones, `seq=5..9` sequence numbers (else older runs get smaller ones), `pinned` a sequence number,
-//! `deleted`, `expires` and `created` times in seconds, `heat` how often it was read, `replaces` how
-//! much of it replaces something in 1/1000, `id` an identity (else parts are numbered in
+//! `deleted`, `expires` and `created` times in seconds, `heat` how often it was read, `replaces` its
+//! overwrite ratio in 1/1000, `id` an identity (else parts are numbered in
 //! reading order), `new` that it was written after a change of strategy.
 
 use esker_base::{FileNumber, PartId, RunId, SeqNo, TableUid};
@@ -39,7 +39,7 @@ struct Drawn {
     is_new: bool,
 }
 
-/// Where files begin that came after a change of strategy.
+/// The first file written after a change of strategy.
 pub(crate) const FIRST_NEW: FileNumber = FileNumber(100_000);
 
 impl Picture {
@@ -78,7 +78,7 @@ impl Picture {
         heat
     }
 
-    /// How much of parts replaces something, as shapes take it.
+    /// The overwrite ratios of parts, as shapes take them.
     pub(crate) fn replaced(&self) -> Vec<(PartId, u32)> {
         let known = self.parts.iter().filter_map(|(_, drawn)| Some((drawn.part.id, drawn.replaced?)));
         let mut replaced: Vec<(PartId, u32)> = known.collect();
