@@ -47,11 +47,11 @@ mod lock;
 pub(crate) use lock::{CommitGuard, CommitLock};
 
 use crate::batch::EncodedBatch;
-use crate::gaps::Gaps;
 use crate::keyspace::{KeyspaceState, RecentDrops};
 use crate::pressure::{Duties, Pace};
 use crate::room::{MemtableLimits, Room, Wait};
 use crate::store::{Store, Writing};
+use crate::tombstone_span_cache::Gaps;
 use crate::{Durability, view::MemtableView};
 use esker_base::sync::CachePadded;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind, checksum};

@@ -3,28 +3,28 @@
 //! The strategy is a pure function from the tree's shape to a plan. This file calls it, marks the plan's
 //! inputs busy so that the next call does not return them again, executes the plan, and installs the result.
 //! A merge reads cached blocks of its inputs from the block cache, and the rest past it, keeps versions that
-//! a reader may still see ([`crate::output`]), warms the cache for inputs that were cached
-//! ([`crate::heirs`]), and replaces inputs by outputs in one edit. A move or a drop is an edit alone. In
+//! a reader may still see ([`crate::table_sink`]), warms the cache for inputs that were cached
+//! ([`crate::cache_warming`]), and replaces inputs by outputs in one edit. A move or a drop is an edit alone. In
 //! addition to the strategy, blob garbage collection is planned; its plan is a merge that also rewrites some
 //! blob files ([`crate::large`]). Manual compactions are in [`manual`].
 
 mod manual;
 
-use crate::deletes;
+use crate::cache_warming::Heirs;
+use crate::elision::OlderParts;
 use crate::filters::{TableFilter, keys_taken};
-use crate::heirs::Heirs;
 use crate::jobs::{Job, JobFacts, RunningJob, pieces_of};
 use crate::keyspace::KeyspaceState;
 use crate::large::Relocation;
-use crate::older::OlderParts;
 use crate::options::KeyspaceOptions;
-use crate::output::{OutputSpec, write_tables};
-use crate::outputs::Outputs;
+use crate::pending_outputs::Outputs;
+use crate::picker::Wanted;
+use crate::range_del::aggregate;
 use crate::read::run_cursor::RunCursor;
 use crate::scheduler::{Lane, Scheduler};
 use crate::store::Store;
+use crate::table_sink::{OutputSpec, write_tables};
 use crate::tree::{TreePart, TreeRun};
-use crate::wanted::Wanted;
 use esker_base::{Error, FileNumber, PartId, Result, SeqNo};
 use esker_iter::{Boundaries, CompactionFilter, LargeValues, Merge};
 use esker_sst::{InputReading, InputResidency, JobControl};
@@ -321,13 +321,13 @@ impl Store {
         // Checked after the files were found by their numbers: those of a living keyspace's tree are not
         // being deleted, and from here on the parts hold them.
         keyspace.check_living()?;
-        let deletes = deletes::of_parts(&runs.concat(), boundaries, &older)?;
+        let deletes = aggregate::of_parts(&runs.concat(), boundaries, &older)?;
         let reading = InputReading {
             control: Arc::clone(job) as Arc<dyn JobControl>,
             residency: Arc::new(InputResidency::default()),
         };
         let sources = inputs.iter().zip(runs).map(|(input, mut parts)| {
-            parts.retain(|part| !deletes::hide_all_of(&deletes, part, boundaries));
+            parts.retain(|part| !aggregate::hide_all_of(&deletes, part, boundaries));
             let run = Arc::new(TreeRun::new(input.level, parts.into()));
             RunCursor::for_job(run, reading.clone())
         });

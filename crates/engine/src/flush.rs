@@ -11,20 +11,20 @@
 //! install.
 
 use crate::amplification::traffic::Flushed;
-use crate::deletes;
+use crate::elision::OlderParts;
 use crate::filters::{FilterTuner, TableFilter};
 use crate::jobs::JobFacts;
 use crate::keyspace::KeyspaceState;
-use crate::older::OlderParts;
 use crate::options::KeyspaceOptions;
-use crate::output::{OutputSpec, TableFactory, write_tables};
-use crate::outputs::{Outputs, UnclaimedFiles};
+use crate::pending_outputs::{Outputs, UnclaimedFiles};
+use crate::picker::strategy_options;
+use crate::range_del::aggregate;
 use crate::read::source::Source;
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
+use crate::table_sink::{OutputSpec, TableFactory, write_tables};
 use crate::tree::TreeRun;
 use crate::view::MemtableView;
-use crate::wanted::strategy_options;
 use esker_base::{KeyspaceId, Result, SeqNo};
 use esker_filter::FilterWatch;
 use esker_iter::{Boundaries, Merge};
@@ -414,7 +414,7 @@ fn merge_memtables<'w>(
 ) -> Result<Outputs<'w>> {
     let merge = Merge::new(memtables.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
     let mut older = OlderParts::all_of(version, hull);
-    let deletes = deletes::of_memtables(memtables, &boundaries, &older);
+    let deletes = aggregate::of_memtables(memtables, &boundaries, &older);
     let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
     write_tables(factory, spec, merge, boundaries, deletes, below)
 }
@@ -456,6 +456,6 @@ fn hull_of_one(view: &MemtableView) -> Option<KeyRange> {
     let memtable = &view.memtable;
     let entries = memtable.first_key().zip(memtable.last_key());
     let entries = entries.map(|(first, last)| KeyRange::inclusive(first, last));
-    let deletes = memtable.range_deletes().iter().filter_map(|set| set.hull()).map(deletes::key_range);
+    let deletes = memtable.range_deletes().iter().filter_map(|set| set.hull()).map(aggregate::key_range);
     entries.into_iter().chain(deletes).reduce(|hull, other| hull.hull(&other))
 }

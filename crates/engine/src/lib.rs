@@ -8,8 +8,8 @@
 //! | write | [`handle`] (encode) → [`commit`] (order, copy, publish) → [`room`] (rotate, seal, wait) |
 //! | read | [`handle`] (pin) → [`view`] → [`read`] → [`tree`] |
 //! | transaction | [`transaction`] (snapshot, changes, read set) → [`commit`] (validate, then as a write) |
-//! | flush | [`scheduler`] → [`lanes`] → [`flush`] → [`output`] → [`install`] |
-//! | compaction | [`scheduler`] → [`lanes`] → [`wanted`] → [`compact`] → [`output`] → [`install`] |
+//! | flush | [`scheduler`] → [`workers`] → [`flush`] → [`table_sink`] → [`install`] |
+//! | compaction | [`scheduler`] → [`workers`] → [`picker`] → [`compact`] → [`table_sink`] → [`install`] |
 //! | open | [`open`] → [`replay`] → [`install`] |
 //! | change stream | [`handle`] → [`changes`], concurrent with writers, from the log's files |
 //!
@@ -20,55 +20,54 @@
 mod advice;
 mod amplification;
 mod batch;
+mod cache_warming;
 mod changes;
 mod commit;
 mod compact;
+mod compression_downgrade;
 mod copy;
-mod deletes;
 mod durability;
-mod easing;
+mod elision;
 mod filters;
 mod flush;
-mod gaps;
 mod handle;
-mod heat;
-mod heirs;
-mod holders;
+mod idle_budget;
+mod idle_wal;
 mod ingest;
 mod install;
 mod jobs;
 mod keyspace;
-mod lanes;
 mod large;
-mod leisure;
-mod lending;
+mod memory_arbiter;
 mod metrics;
-mod older;
 mod open;
+mod open_readers;
 mod options;
-mod output;
-mod outputs;
+mod overwrite_ratio;
 mod paths;
-mod pending_deletes;
+mod pending_outputs;
+mod picker;
 mod pressure;
-mod promises;
+mod range_del;
 mod read;
-mod replaced;
+mod read_heat;
 mod replay;
-mod rest;
 mod room;
 mod scheduler;
 mod semantics;
 mod snapshot;
 mod store;
-mod sweep;
+mod table_eviction;
+mod table_sink;
+mod targets;
 mod time;
+mod tombstone_span_cache;
 mod transaction;
 mod tree;
 mod value;
 mod verify;
 mod view;
-mod wanted;
+mod workers;
 
 pub use advice::{AdaptationInfo, AdviceRequest, KeyspaceAdvice, ModelCheck, ModelTerm};
 pub use amplification::{
@@ -85,7 +84,6 @@ pub use esker_env::BackgroundRates;
 pub use esker_iter::operator::{Merge, MergeError, MergeOperator, set};
 pub use esker_iter::{CompactionFilter, Decision};
 pub use handle::{DEFAULT_KEYSPACE, Database, Keyspace, Snapshot, Ttl, View};
-pub use holders::{Holder, HolderKind};
 pub use ingest::{
     BulkLoadProgress, BulkLoadReport, BulkLoader, IngestMode, IngestOptions, IngestReport, TableWriter,
     WrittenTable,
@@ -96,18 +94,19 @@ pub use metrics::{
     BlobFileInfo, FilterInfo, FilterTuningInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics,
     MemoryMetrics, Metrics, OpenTablesMetrics, RunInfo, TableInfo,
 };
+pub use open_readers::{Holder, HolderKind};
 pub use options::{
     Cs265, KeyspaceOptions, OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel, Preset,
 };
 pub use pressure::{
     BlockingWork, KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState,
 };
-pub use promises::{DeletePromise, DeleteShortfall, KeyspacePromises, PromiseState, SpacePromise};
 pub use read::KeyRange;
 pub use read::cursor::Cursor;
 pub use read::keys::Keys;
 pub use read::layer::Layer;
 pub use read::range::Range;
+pub use targets::{DeletePromise, DeleteShortfall, KeyspacePromises, PromiseState, SpacePromise};
 pub use transaction::{
     CompareAndSet, Isolation, Savepoint, Transaction, TransactionOptions, TransactionRange,
 };

@@ -16,24 +16,24 @@
 //! sequence numbers past every valid record, discarded ones included.
 //!
 //! After a close that left everything in tables phase 5 is unnecessary, and the open continues with the
-//! manifest that it found ([`resuming`]).
+//! manifest that it found ([`clean_reopen`]).
 //!
 //! A read-only open takes a shared lock, keeps replayed data in private memory, and changes no file.
 
 use crate::changes::{Bell, Consumers, history_for_reading, settle_history};
 use crate::commit::{ActiveKeyspace, CommitLock, CommitState};
 use crate::handle::DEFAULT_KEYSPACE;
-use crate::holders::Holders;
+use crate::idle_budget::Leisure;
 use crate::install::Installed;
 use crate::jobs::Jobs;
 use crate::keyspace::{KeyspaceState, Registry};
-use crate::leisure::Leisure;
-use crate::lending::Lending;
+use crate::memory_arbiter::Lending;
 use crate::metrics::Counters;
+use crate::open_readers::Holders;
 use crate::options::{KeyspaceOptions, MemoryPlan, Options, default_open_tables};
-use crate::output::TableFactory;
-use crate::outputs::UnclaimedFiles;
 use crate::paths;
+use crate::pending_outputs::UnclaimedFiles;
+use crate::picker::Quiet;
 use crate::pressure::Pace;
 use crate::replay::Replay;
 use crate::room::{MemtableLimits, stub_memtable};
@@ -41,10 +41,10 @@ use crate::scheduler::{Lane, Scheduler};
 use crate::semantics::Semantics;
 use crate::snapshot::Snapshots;
 use crate::store::{Store, Writing};
+use crate::table_sink::TableFactory;
 use crate::time::Time;
 use crate::tree::{OpenAmount, RequestCleanup, TableFiles, Tree};
 use crate::view::{MemtableView, SuperVersion, ViewCell};
-use crate::wanted::Quiet;
 use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, KeyspaceId, LogId, Result, SeqNo};
 use esker_env::fs::parent_dir;
@@ -64,7 +64,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-mod resuming;
+mod clean_reopen;
 
 /// Creates a directory and its ancestors, and makes their names durable: the contents of a directory survive
 /// a power cut only if the directory does.
@@ -180,7 +180,7 @@ impl Opening {
         let mut report = self.read_log(&mut replay, last_edit, durable)?;
         self.phase("log replayed");
         let found =
-            resuming::Found { closed, last_edit, is_unchanged, state: &replay.state, report: &report };
+            clean_reopen::Found { closed, last_edit, is_unchanged, state: &replay.state, report: &report };
         let resumed = self.resume(&found)?;
         self.time.raise(report.latest_wall_ms);
         let replayed = replay.entries_applied;

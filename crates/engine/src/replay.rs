@@ -9,9 +9,9 @@
 use crate::flush::{add_flushed, add_ingested};
 use crate::ingest::part_of_logged;
 use crate::options::{KeyspaceOptions, MemoryPlan};
-use crate::output::TableFactory;
-use crate::outputs::UnclaimedFiles;
+use crate::pending_outputs::UnclaimedFiles;
 use crate::room::stub_memtable;
+use crate::table_sink::TableFactory;
 use crate::tree::{TableFiles, TreePart, TreeRun};
 use crate::view::MemtableView;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind};

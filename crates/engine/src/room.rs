@@ -2,7 +2,7 @@
 //!
 //! All back pressure is applied here, before a write consumes anything. A writer waits
 //! * for the log worker, if no prepared segment is available, or if the memory for it is still lent to the
-//!   block cache ([`crate::lending`]);
+//!   block cache ([`crate::memory_arbiter`]);
 //! * for the flush worker, if sealed memtables hold all the memory that memtables may have, or if the log has
 //!   grown to twice its share while some are sealed;
 //! * for compaction, if level 0 has as many runs as the keyspace allows, or blob garbage collection is due.
@@ -239,7 +239,7 @@ impl Store {
         Ok((Arc::new(MemtableView::new(memtable, self.time.now_ms())), inserter))
     }
 
-    /// Grows an idle log, which may be sufficient ([`crate::rest`]), or rotates to another segment.
+    /// Grows an idle log, which may be sufficient ([`crate::idle_wal`]), or rotates to another segment.
     #[cold]
     fn make_log_room(
         &self,

@@ -3,9 +3,9 @@
 //! It is attached to the view that a reader pins, so that a plain read carries nothing for it: a reader that
 //! finds an entry other than a plain put takes it from here.
 
-use crate::gaps::Gaps;
 use crate::options::KeyspaceOptions;
 use crate::time::Time;
+use crate::tombstone_span_cache::Gaps;
 use esker_iter::Folding;
 use std::sync::{Arc, OnceLock};
 

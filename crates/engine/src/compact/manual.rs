@@ -3,9 +3,9 @@
 use super::Claim;
 use crate::jobs::JobFacts;
 use crate::keyspace::KeyspaceState;
+use crate::picker::Wanted;
 use crate::scheduler::{Concern, Lane};
 use crate::store::Store;
-use crate::wanted::Wanted;
 use esker_base::{Result, SeqNo};
 use esker_iter::Bounds;
 use esker_strategy::{Class, CompactionPlan, ManualMark, ManualStep};

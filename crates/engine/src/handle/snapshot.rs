@@ -1,7 +1,7 @@
 //! Snapshots: one moment of the whole database, kept.
 
 use super::keyspace::Keyspace;
-use crate::holders::{HolderKind, Holding};
+use crate::open_readers::{HolderKind, Holding};
 use crate::read::Pinned;
 use crate::read::{cursor::Cursor, keys::Keys, layer::Layer, range::Range};
 use crate::semantics::ReadTime;

@@ -1,6 +1,6 @@
 //! What a keyspace has to know of a table that somebody else wrote: its properties as a part's metadata.
 
-use crate::output::note_expiring;
+use crate::table_sink::note_expiring;
 use crate::tree::{Access, TableFiles};
 use esker_base::{KeyspaceId, PartId, Result, SeqNo};
 use esker_sst::TableProperties;

@@ -31,9 +31,9 @@
 //! Rejected: a flag for each reason, checked in each loop: one was always forgotten where entries are
 //! dropped. Terminating threads from outside: their resources would be unknown.
 
-mod pieces;
+mod subcompactions;
 
-pub(crate) use pieces::pieces_of;
+pub(crate) use subcompactions::pieces_of;
 
 use crate::keyspace::KeyspaceState;
 use crate::scheduler::Scheduler;

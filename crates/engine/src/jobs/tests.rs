@@ -1,11 +1,11 @@
 //! Subcompactions write the same as a single job, and cancelled jobs stop at once.
 
 use super::{JobFacts, pieces_of};
+use crate::picker::Wanted;
 use crate::pressure::PressureCause;
 use crate::read::source::Source;
 use crate::scheduler::Lane;
 use crate::tree::Access;
-use crate::wanted::Wanted;
 use crate::{CompactionFilter, Database, Decision, KeyspaceOptions, MergeOperator, Options, PerLevel};
 use esker_base::{Error, Tag};
 use esker_codec::Codec;

@@ -1,7 +1,7 @@
 //! A keyspace inside the engine: its name, options, current view and running jobs.
 //!
 //! [`registry`] finds keyspaces by name, [`change`] creates, renames and drops them and changes their
-//! options, [`migration`] handles unfinished changes of strategy, [`merging`] has the state of compactions
+//! options, [`migration`] handles unfinished changes of strategy, [`compaction_outcome`] has the state of compactions
 //! for waiting writers.
 //!
 //! # Synchronisation
@@ -11,29 +11,29 @@
 //! [`crate::commit::ActiveKeyspace`], under the commit lock.
 
 mod change;
-mod merging;
+mod compaction_outcome;
 mod migration;
 mod registry;
 
 pub(crate) use change::RecentDrops;
-use merging::Merging;
+use compaction_outcome::Merging;
 pub use migration::MigrationInfo;
 pub(crate) use migration::Switch;
 pub(crate) use registry::Registry;
 
 use crate::advice::{Adapting, ScanCounts};
 use crate::amplification::traffic::Traffic;
-use crate::easing::Easing;
+use crate::cache_warming::ReadsAtFlush;
+use crate::compression_downgrade::Easing;
 use crate::filters::FilterTuner;
-use crate::heat::HeatBook;
-use crate::heirs::ReadsAtFlush;
 use crate::options::{KeyspaceOptions, OwnFilter};
+use crate::overwrite_ratio::ReplacedBook;
+use crate::picker::AskedBook;
 use crate::pressure::Control;
-use crate::replaced::ReplacedBook;
+use crate::read_heat::HeatBook;
 use crate::semantics::Semantics;
 use crate::tree::TreeRun;
 use crate::view::ViewCell;
-use crate::wanted::AskedBook;
 use esker_base::{Error, KeyspaceId, SeqNo};
 use esker_iter::Folding;
 use esker_strategy::{BlobAccount, Busy, due_permille};

@@ -2,9 +2,9 @@
 
 use crate::large::LargeMap;
 use crate::large::files::decode;
-use crate::output::{OutputSpec, TableFactory};
-use crate::outputs::UnclaimedFiles;
 use crate::paths;
+use crate::pending_outputs::UnclaimedFiles;
+use crate::table_sink::{OutputSpec, TableFactory};
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
 use esker_base::{FileNumber, Result, TableUid, Tag, ValueKind};
 use esker_blob::{BlobHeader, BlobOptions, BlobPointer, BlobWriter};

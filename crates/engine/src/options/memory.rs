@@ -5,7 +5,7 @@
 //! and two segments ahead; merge buffers are fixed; indexes and filters take what the open tables need, and
 //! tables are closed when that is more than three quarters of what is left; the block cache gets the rest and
 //! is resized whenever the rest changes. While memtables need little of their share it is lent to the cache
-//! as well ([`crate::lending`]).
+//! as well ([`crate::memory_arbiter`]).
 
 use super::Options;
 

@@ -1,9 +1,9 @@
 //! The user's cursor: borrowed entries, both directions, one consistent moment.
 
 use crate::advice::ScanTally;
-use crate::holders::Holding;
+use crate::open_readers::Holding;
 use crate::read::Pinned;
-use crate::read::covers;
+use crate::read::range_tombstones;
 use crate::read::run_cursor::RunCursor;
 use crate::read::source::Source;
 use crate::tree::TreeRun;
@@ -171,7 +171,7 @@ impl Cursor {
 pub(crate) fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visible<Merge<Source>> {
     let Pinned { view, seqno, .. } = pinned;
     let seqno = *seqno;
-    if let Some(cover) = covers::cover_of(view, seqno) {
+    if let Some(cover) = range_tombstones::cover_of(view, seqno) {
         return visible_under(cover, view, seqno, reader, bounds);
     }
     let sources = Source::all_of(view, ReadPurpose::Scan);

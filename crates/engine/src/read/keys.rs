@@ -2,7 +2,7 @@
 
 use crate::Value;
 use crate::advice::ScanTally;
-use crate::holders::Holding;
+use crate::open_readers::Holding;
 use crate::read::Pinned;
 use crate::read::range::Range;
 use esker_base::Result;

@@ -1,8 +1,8 @@
 //! What one level of a keyspace holds on its own: for showing a tree, not for answering questions about the
 //! data.
 
-use super::covers::cover_of_layer;
 use super::cursor::Cursor;
+use super::range_tombstones::cover_of_layer;
 use super::source::Source;
 use crate::read::Pinned;
 use crate::view::SuperVersion;

@@ -1,21 +1,21 @@
 //! The read path: one key ([`point`]), many keys ([`multi`]), what their entries mean ([`resolve`],
-//! [`versions`]), ranges ([`cursor`], [`range`]), and what range deletes hide ([`covers`]). [`layer`] looks
-//! at one level alone, and [`expectation`] knows where keys were found lately.
+//! [`versions`]), ranges ([`cursor`], [`range`]), and what range deletes hide ([`range_tombstones`]). [`layer`] looks
+//! at one level alone, and [`last_run_predictor`] knows where keys were found lately.
 //!
 //! Every read pins a view, then loads the sequence number it reads at (RV1; see [`crate::view`]), and asks
 //! the sources newest first: active memtable, sealed memtables, runs in reading order. The key is hashed
 //! once.
 
-pub(crate) mod covers;
 pub(crate) mod cursor;
-mod expectation;
 mod key_range;
 pub(crate) mod keys;
+mod last_run_predictor;
 pub(crate) mod layer;
 pub(crate) mod multi;
 mod pinned;
 pub(crate) mod point;
 pub(crate) mod range;
+pub(crate) mod range_tombstones;
 pub(crate) mod resolve;
 pub(crate) mod run_cursor;
 pub(crate) mod source;

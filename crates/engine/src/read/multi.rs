@@ -4,7 +4,7 @@
 use crate::Value;
 use crate::amplification::reads::LOOKUP_READS;
 use crate::read::Pinned;
-use crate::read::covers::cover_at;
+use crate::read::range_tombstones::cover_at;
 use crate::read::resolve::{Resolved, resolve};
 use crate::semantics::ReadTime;
 use crate::tree::{Access, TreePart, TreeRun};

@@ -3,8 +3,8 @@
 use crate::Value;
 use crate::amplification::reads::Witness;
 use crate::read::Pinned;
-use crate::read::covers::cover_at;
-use crate::read::expectation;
+use crate::read::last_run_predictor;
+use crate::read::range_tombstones::cover_at;
 use crate::read::resolve::{Resolved, resolve};
 use crate::tree::{Access, TreePart, TreeRun};
 use esker_base::{Result, SeqNo, Tag, checksum};
@@ -88,7 +88,7 @@ fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witn
     // and the lines of the block are asked for while those of the filters are under way. What a filter
     // refuses after all was fetched in vain.
     let oldest = runs.len().wrapping_sub(1);
-    let likely = if expectation::is_high() { candidates.get(oldest).copied().flatten() } else { None };
+    let likely = if last_run_predictor::is_high() { candidates.get(oldest).copied().flatten() } else { None };
     let table = likely.and_then(|part| part.file.opened());
     let prepared = table.and_then(|table| table.begin_lookup(key, seqno));
     for (at, part) in candidates.iter().enumerate().take(runs.len()) {
@@ -96,11 +96,11 @@ fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witn
         let Some(asked) = wanted.asked(part, witness, at) else { continue };
         let prepared = if at == oldest { prepared.as_ref() } else { None };
         if let Some(found) = wanted.in_part(part, asked, witness, at, prepared)? {
-            expectation::note(at == oldest);
+            last_run_predictor::note(at == oldest);
             return Ok(found);
         }
     }
-    expectation::note(false);
+    last_run_predictor::note(false);
     for (at, run) in runs.iter().enumerate().skip(PREFETCHED_RUNS) {
         if let Some(found) = wanted.in_run(run, witness, at)? {
             return Ok(found);

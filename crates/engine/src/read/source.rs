@@ -1,6 +1,6 @@
 //! One source of a merge: a memtable or a run, dispatched without a virtual call.
 
-use super::covers::{SealedCursor, covered};
+use super::range_tombstones::{SealedCursor, covered};
 use super::run_cursor::RunCursor;
 use crate::tree::TreeRun;
 use crate::view::{MemtableView, SuperVersion};

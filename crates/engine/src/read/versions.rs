@@ -1,7 +1,7 @@
 //! All that is known of one key: its versions, newest first, from every source. The slow way to a value, for
 //! the entries that do not tell it by themselves, and for questions that are not about the value.
 
-use crate::read::covers::cover_at;
+use crate::read::range_tombstones::cover_at;
 use crate::read::run_cursor::RunCursor;
 use crate::tree::{Access, TreeRun};
 use crate::view::SuperVersion;

@@ -1,15 +1,15 @@
 //! The transaction.
 
-use super::footprint::Footprint;
 use super::options::{Isolation, TransactionOptions};
 use super::range::TransactionRange;
+use super::read_set::Footprint;
 use super::reads::Reads;
 use super::validate::Validation;
 use super::writes::{Pending, Writes};
 use crate::batch::WriteBatch;
 use crate::commit::Patience;
 use crate::handle::Handle;
-use crate::holders::HolderKind;
+use crate::open_readers::HolderKind;
 use crate::read::range::Range;
 use crate::store::Store;
 use crate::{KeyRange, Keyspace, Snapshot, Value};

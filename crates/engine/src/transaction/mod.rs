@@ -31,14 +31,14 @@
 //! remembers committed ones.
 //!
 //! Files, in reading order: [`options`]; [`handle`] the transaction; [`writes`], [`reads`] what it holds;
-//! [`range`] its scans; [`footprint`] what a commit depends on; [`validate`] the question at the commit;
+//! [`range`] its scans; [`read_set`] what a commit depends on; [`validate`] the question at the commit;
 //! [`retry`] trying again; [`one_key`] the smallest transactions.
 
-mod footprint;
 mod handle;
 mod one_key;
 mod options;
 mod range;
+mod read_set;
 mod reads;
 mod retry;
 mod validate;

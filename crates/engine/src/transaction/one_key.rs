@@ -4,7 +4,7 @@
 //! somebody was faster it begins again, and then somebody else's change has been made: whatever happens,
 //! somebody gets on.
 
-use super::footprint::Footprint;
+use super::read_set::Footprint;
 use super::retry::pause;
 use super::validate::Validation;
 use crate::batch::WriteBatch;

@@ -58,7 +58,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::footprint::Footprint;
+use super::read_set::Footprint;
 use crate::commit::{Admission, CommitState};
 use crate::read::run_cursor::RunCursor;
 use crate::room::MAX_SEALED;

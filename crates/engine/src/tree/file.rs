@@ -13,7 +13,7 @@
 //! To close a table is to take it from the identity and, if the cell has it too, to publish a tree that
 //! refers to the same file by a fresh `TableFile`, whose cell is empty ([`FileIdentity::close`],
 //! [`super::Tree::renewed`]). Readers of older views keep what they have until they let go; whoever comes
-//! later opens it again. Which table is closed, and when, is decided in [`super::clock`].
+//! later opens it again. Which table is closed, and when, is decided in [`super::table_cache`].
 //!
 //! Range deletes are borrowed for longer than a lookup, by cursors that seek over what is deleted. They have
 //! a cell of their own, which is filled whatever is open: they are few bytes, and go with the `TableFile`.
@@ -40,8 +40,8 @@
 //!   lookup.
 //! * Lookups that clone the table's `Arc`: two writes to a shared line for each table asked.
 
-use super::clock::Place;
 use super::files::TableFiles;
+use super::table_cache::Place;
 use esker_base::{Error, FileNumber, KeyspaceId, Result};
 use esker_env::TimedFile;
 use esker_iter::RangeDeletes;
@@ -77,7 +77,7 @@ pub(crate) struct FileIdentity {
     obsolete: AtomicBool,
     /// As [`TableFile::used`], by those who did not find the cell filled.
     used: AtomicBool,
-    /// Reads since the database was opened, by sample: see [`crate::heat`]. They order nothing, so relaxed
+    /// Reads since the database was opened, by sample: see [`crate::read_heat`]. They order nothing, so relaxed
     /// ordering suffices.
     reads: AtomicU64,
     open: Mutex<OpenState>,

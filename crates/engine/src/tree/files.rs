@@ -9,8 +9,8 @@
 //! the cache, sooner or later (BS5) and unlinks it. No directory is synced: a name that reappears after a
 //! crash is an orphan, removed at the next open.
 
-use super::clock::{Clock, OpenAmount, Room};
 use super::file::{FileIdentity, TableFile};
+use super::table_cache::{Clock, OpenAmount, Room};
 use crate::amplification::reads::ReadWatch;
 use crate::large::LargeFiles;
 use crate::paths;

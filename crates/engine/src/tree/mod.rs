@@ -1,15 +1,15 @@
 //! What a reader needs of a version: its runs in reading order, each part with its table file.
 
-mod clock;
 mod fences;
 mod file;
 mod files;
 mod hidden_parts;
+mod table_cache;
 
-pub(crate) use clock::OpenAmount;
 pub(crate) use file::{Access, Closed, FileIdentity, TableFile};
 pub(crate) use files::{RequestCleanup, TableFiles};
 pub(crate) use hidden_parts::{HiddenPart, clipped, hidden_by};
+pub(crate) use table_cache::OpenAmount;
 
 use crate::amplification::reads::ReadWatch;
 use crate::large::LargeMap;

@@ -17,7 +17,7 @@
 //!   like other blocks that nobody asks for.
 
 use crate::keyspace::KeyspaceState;
-use crate::outputs::Outputs;
+use crate::pending_outputs::Outputs;
 use crate::scheduler::Lane;
 use crate::store::Store;
 use crate::tree::{Access, TableFile, TableFiles};
@@ -62,7 +62,7 @@ impl Store {
     }
 
     /// Opens the tables that have blocks in the cache, which are durable and about to be installed, and all
-    /// of them where their filters will be asked what they replace (RP5 in [`crate::replaced`]). Their files
+    /// of them where their filters will be asked what they replace (RP5 in [`crate::overwrite_ratio`]). Their files
     /// are to be held until they are.
     pub(crate) fn open_heirs(
         &self,

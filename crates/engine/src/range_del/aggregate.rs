@@ -9,7 +9,7 @@
 //! covers it, is newer than everything in it, and nobody reads between. The range delete is in an installed
 //! table, as all inputs of a compaction are: a power cut cannot lose it and keep its effect.
 
-use crate::older::OlderParts;
+use crate::elision::OlderParts;
 use crate::tree::{Access, TreePart, clipped, hidden_by};
 use crate::view::MemtableView;
 use esker_base::Result;

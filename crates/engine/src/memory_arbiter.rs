@@ -8,7 +8,7 @@
 //! use their whole share again. Meanwhile writers continue within the kept part.
 //!
 //! The share is lent from the open on, when there is nothing to evict. Later it is *offered*: when the log is
-//! shrunk ([`crate::rest`]), and when no log segment was filled for [`QUIET_TIME`], so that a few writes now
+//! shrunk ([`crate::idle_wal`]), and when no log segment was filled for [`QUIET_TIME`], so that a few writes now
 //! and then do not withhold it from readers. An offer costs nothing. It is accepted when the cache is full
 //! ([`esker_cache::BlockCache::await_need`]): while all blocks fit, arenas stay as they are, and the next
 //! writes need not touch fresh memory. Under steady writes the share stays with the memtables: evicting a

@@ -2,7 +2,7 @@
 //! which are deleted unless somebody takes them.
 
 use crate::amplification::traffic::Moved;
-use crate::output::TableFactory;
+use crate::table_sink::TableFactory;
 use esker_base::{FileNumber, KeyspaceId, SeqNo};
 use esker_sst::WarmedTable;
 use esker_version::{BlobFileMeta, PartMeta, Place, VersionEdit};

@@ -3,7 +3,7 @@
 //! Under load the log has prepared segments and keeps as many for reuse as memtables hold, 80 MiB by default,
 //! because creating a segment costs more than writing it. An idle database would keep them on disk for ever,
 //! even one of a few kilobytes. So the log is shrunk ([`LogWriter::shrink`](esker_wal::LogWriter::shrink))
-//! when the database is idle ([`crate::wanted`]), and after a manual compaction, which is a request for
+//! when the database is idle ([`crate::picker`]), and after a manual compaction, which is a request for
 //! space, unless there were writes meanwhile.
 //!
 //! Rejected: shrinking at open. Most databases are written to right after the open, and growing and flushing

@@ -4,18 +4,18 @@
 //! see, and the rest goes into table writers, cut where the plan says. Nothing is allocated per entry. Range
 //! deletes come beside the entries and are cut at the borders of the tables ([`PendingDeletes`]).
 
-use crate::deletes::key_range;
-use crate::easing::eased;
+use crate::cache_warming::Heirs;
+use crate::compression_downgrade::eased;
 use crate::filters::TableFilter;
-use crate::heirs::Heirs;
 use crate::jobs::{Job, OUTPUT_BYTES_PER_LOOK};
 use crate::large::separate::References;
 use crate::large::{Relocation, Separator};
 use crate::options::KeyspaceOptions;
-use crate::outputs::{Outputs, UnclaimedFiles};
+use crate::overwrite_ratio::{Older, Sampler};
 use crate::paths;
-use crate::pending_deletes::PendingDeletes;
-use crate::replaced::{Older, Sampler};
+use crate::pending_outputs::{Outputs, UnclaimedFiles};
+use crate::range_del::aggregate::key_range;
+use crate::range_del::cut::PendingDeletes;
 use esker_base::{FileNumber, KeyspaceId, PartId, Result, RunId, SeqNo, TableUid, Tag};
 use esker_env::{Env, OpenMode};
 use esker_iter::{
@@ -55,7 +55,7 @@ pub(crate) struct OutputSpec<'a> {
     /// When the data was written, if the tables are not to count as being as young as their files.
     pub(crate) created_ms: Option<u64>,
     /// When the oldest delete of the inputs was made, in milliseconds since 1970 (DW3 in
-    /// [`crate::promises`]).
+    /// [`crate::targets`]).
     pub(crate) oldest_delete_ms: Option<u64>,
     /// Whether nothing older than the inputs lies outside, over their keys.
     pub(crate) is_bottom: bool,
