@@ -1,20 +1,19 @@
-//! Merges that hand on what of their inputs is in the cache, and flushes of what is read.
+//! Cache warming by jobs: merges insert the blocks that replace cached ones, flushes those of read keyspaces.
 //!
-//! The blocks that take the place of those that are resident go into the cache when they are written, as
-//! [`esker_sst::CacheWarmer`] says. Here is how the tables come to them: their file is known, with the home that
-//! they were given, before the tree has it, and it is opened and its slots filled by the merge, so that the
-//! first lookup after the install finds everything as it was before.
+//! The blocks that replace resident ones are inserted into the cache when they are written, see
+//! [`esker_sst::CacheWarmer`]. This file prepares their tables: the file, with the identity that it was
+//! given, is registered before the tree has it, and the merge opens it and fills its slots, so that the first
+//! lookup after the install is a cache hit as before.
 //!
-//! Memtables are read without the cache, and the blocks of their tables would be read from the file by
-//! whoever comes first. So a flush hands over what it writes, too, if the keyspace is read as often as makes
-//! that likely ([`Store::flush_heirs`]), and as far as there is room; a keyspace that is only written to is
-//! not.
+//! Memtables are read without the cache, and the first reads of their tables' blocks would be misses. So a
+//! flush inserts its blocks, too, if the keyspace is read often enough ([`Store::flush_heirs`]), and as far
+//! as there is room; not for a keyspace that is only written to.
 //!
-//! * HO9. What fails here costs time: the merge or flush goes on, and readers open what they need, as
-//!   without.
-//! * HO10. A job that fails leaves nothing: its homes go with its outputs, and the log lane, which is asked
-//!   for when that is worth it, removes what lies under their numbers. Until then it is charged, and goes
-//!   like other blocks that nobody asks for.
+//! * HO9. A failure here only costs time: the merge or flush continues, and readers open what they need, as
+//!   without warming.
+//! * HO10. A failed job leaves nothing: its identities are dropped with its outputs, and the log worker,
+//!   which is requested when it is worth it, removes the blocks under their numbers. Until then they are
+//!   charged, and evicted like other unused blocks.
 
 use crate::keyspace::KeyspaceState;
 use crate::pending_outputs::Outputs;
@@ -27,31 +26,30 @@ use esker_sst::{CacheWarmer, InputResidency};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the writers of a merge's tables need to hand blocks on.
+/// The inputs of cache warming for a merge's table writers.
 pub(crate) struct Heirs<'a> {
     pub(crate) files: &'a TableFiles,
     pub(crate) warmth: Arc<InputResidency>,
 }
 
 impl Heirs<'_> {
-    /// Hands on the blocks of one table.
+    /// The cache warmer of one table.
     pub(crate) fn heir(&self, keyspace: KeyspaceId) -> CacheWarmer {
         let heir = CacheWarmer::new(&self.files.tables, Some(self.files.watch_of(keyspace)), &self.warmth);
         if self.files.are_mapped() { heir.for_mapped() } else { heir }
     }
 }
 
-/// Reads of a keyspace that had been counted when it was flushed last.
+/// Reads of a keyspace counted up to its last flush.
 #[derive(Debug, Default)]
 pub(crate) struct ReadsAtFlush(AtomicU64);
 
-/// A flush hands over what it writes if there was a read for so many writes since the last flush: a block has
-/// some dozens of them, and to read it costs ten times what it costs to hand it over.
+/// A flush warms the cache if there was a read for this many writes since the last flush: a block has some
+/// dozens of entries, and reading it costs ten times as much as inserting it.
 const WRITES_PER_READ: u64 = 4;
 
 impl Store {
-    /// What a flush of so many writes needs to hand blocks on, if readers will want them. Asked once for each
-    /// flush.
+    /// The cache warming of a flush of `writes` writes, if reads are likely. Called once for each flush.
     pub(crate) fn flush_heirs(&self, keyspace: &KeyspaceState, writes: u64) -> Option<Heirs<'_>> {
         let scans = keyspace.scans.seen();
         let lookups = self.files.read_watch_of(keyspace.id).seen_lookups().present * SAMPLE;
@@ -89,7 +87,7 @@ impl Store {
         files.into_iter().map(open).collect()
     }
 
-    /// Has removed what a job that failed has left in the cache, if it is worth it.
+    /// Schedules removal of cache entries left by a failed job, if it is worth it.
     pub(crate) fn forget_heirs(&self) {
         if self.files.cache().is_worth_removing() {
             self.scheduler.request(Lane::Log);

@@ -1,31 +1,31 @@
-//! Lighter compression while writers are about to wait.
+//! Compression downgrade: jobs use a faster codec while writers are about to wait.
 //!
-//! A strong codec costs a flush or a merge most of its time: Zstandard at a middle level ten times what LZ4
-//! takes. Where writes come faster than that, they end up waiting for it. So a keyspace has two modes, *as
-//! chosen* and *eased* (CS265 has three that processor, device and memory move): eased, jobs use the fast
-//! codec of the family that was asked for. What they write is compressed as chosen when a merge takes it
-//! down, after the rush. [`KeyspaceOptions::ease_compression`] turns it off.
+//! With a strong codec compression dominates a flush or a merge: Zstandard at a middle level takes ten times
+//! as long as LZ4. If writes arrive faster, they wait for it. So a keyspace has two modes, *as configured*
+//! and *eased* (CS265 has three, driven by processor, device and memory load): eased jobs use the fast codec
+//! of the configured family. Their output is compressed as configured when a later merge takes it down.
+//! [`KeyspaceOptions::ease_compression`] turns this off.
 //!
-//! # What pressure is
-//! The share of what writers may use up before they wait ([`crate::room`]), the greatest of three: memory of
-//! memtables, sealed memtables of the keyspace in the queue of the flush lane, and runs in level 0 in that of
-//! the compaction lane. Neither the processor's nor the device's load is measured: a database has no claim to
-//! either, and where they are short the queues are what it does to writers; where they are busy and no queue
-//! grows there is no need for anything.
+//! # Pressure
+//! The share of the resources that writers may use up before they wait ([`crate::room`]), the greatest of
+//! three: memory of memtables, sealed memtables of the keyspace in the flush queue, and runs in level 0.
+//! Neither the processor's nor the device's load is measured: the database has no exclusive claim to either,
+//! and where they are short the queues show their effect on writers; where they are busy and no queue grows,
+//! nothing needs to change.
 //!
-//! # What holds
-//! * EC1. At [`EASES_AT_PERMILLE`] (CS265: 0.8) the next job is eased, and jobs go on being so until one
-//!   finds less than
-//!   [`RELIEVED_BELOW_PERMILLE`]: around one threshold alone tables would come in turns.
-//! * EC2. A job takes the mode when it begins and keeps to it, so that it can be said of a table how it was
-//!   compressed; its properties do.
-//! * EC3. The last level is merged as chosen: nothing comes after that would make up for it. A flush that
-//!   goes straight there is eased all the same, because writers wait for just that flush.
+//! # Invariants
+//! * EC1. At [`EASES_AT_PERMILLE`] (CS265: 0.8) the next job is eased, and so are later jobs until one finds
+//!   less than
+//!   [`RELIEVED_BELOW_PERMILLE`]: with a single threshold tables would alternate.
+//! * EC2. A job takes the mode when it begins and keeps it, so that a table's properties can state how it was
+//!   compressed.
+//! * EC3. Merges into the last level use the configured codec: nothing later would recompress their output. A
+//!   flush that goes straight there is eased all the same, because writers wait for that flush.
 //!
 //! # Rejected
-//! * A third mode that compresses harder than asked while nothing is to be done: that is what the last
-//!   level's own codec is for.
-//! * Changing the codec within a table: what was queued when it began is nearly all that it will write.
+//! * A third mode that compresses harder than configured while idle: that is the purpose of the last level's
+//!   own codec.
+//! * Changing the codec within a table: the data queued at its begin is nearly all that it will contain.
 
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
@@ -35,11 +35,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Pressure from which on jobs are eased.
 const EASES_AT_PERMILLE: u64 = 800;
-/// Pressure below which they are no more: two of three sealed memtables in the queue are above it, one is
-/// below.
+/// Pressure below which they are no longer eased: two of three sealed memtables in the queue are above it,
+/// one is below.
 const RELIEVED_BELOW_PERMILLE: u64 = 600;
 
-/// The mode of a keyspace. Only jobs look at it; it orders nothing.
+/// The mode of a keyspace. Only jobs read it; it orders nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Easing {
     is_eased: AtomicBool,
@@ -71,8 +71,7 @@ impl Store {
     }
 }
 
-/// The fast codec of the family of `codec`: what reads the one reads the other, and what is for integers
-/// stays so.
+/// The fast codec of the family of `codec`: readable wherever `codec` is; integer codecs stay unchanged.
 pub(crate) fn eased(codec: Codec) -> Codec {
     match codec {
         Codec::Lz4Hc { .. } | Codec::Zstd { .. } | Codec::ZstdDictionary { .. } | Codec::Lzma { .. } => {

@@ -1,4 +1,4 @@
-//! What an acknowledged write survives.
+//! Durability levels of acknowledged writes.
 
 /// What an acknowledged write survives. Chosen per write; the default is [`Durability::Process`].
 ///
@@ -7,12 +7,12 @@
 /// | the process is killed | kept | kept | kept |
 /// | power is cut | a prefix is kept, up to the last flush or sync at least | the same | kept |
 ///
-/// Whatever the level, a batch survives whole or not at all, and what survives is a prefix of the order in
-/// which writes were acknowledged: there is no hole (RC5).
+/// At every level, a batch survives whole or not at all, and the surviving writes are a prefix of the order
+/// in which writes were acknowledged: there is no hole (RC5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// No promise beyond the last flush. Treated like [`Durability::Process`], because copying into the
-    /// mapped log costs less than telling the two apart would save.
+    /// No guarantee beyond the last flush. Treated like [`Durability::Process`], because copying into the
+    /// mapped log costs less than distinguishing the two would save.
     None,
     /// The write is in the page cache before the call returns, so it survives the death of the process.
     #[default]

@@ -1,10 +1,10 @@
-//! Whether anything outside of a job may hold an older version of a key (4.4): then a tombstone is still
-//! needed, and a sequence number may not become zero.
+//! Tombstone elision: whether data outside of a job may hold an older version of a key (4.4). If so, a
+//! tombstone is still needed, and a sequence number may not become zero.
 //!
-//! A job that writes the last level asks about every key, so the answer must cost next to nothing. The parts
-//! to look at are chosen once, when the job begins, and walked beside the job's own keys, which ascend: a
-//! question costs two comparisons of numbers for each run that keeps parts, and nothing where the job takes
-//! all there is.
+//! A job that writes the last level checks every key, so a check must cost almost nothing. The candidate
+//! parts are chosen once, when the job begins, and walked in parallel with the job's own keys, which ascend:
+//! a check costs two integer comparisons for each run that keeps parts, and nothing where the job takes
+//! everything.
 //!
 //! The version at the job's beginning suffices: tables made later hold a key with newer versions only, or
 //! with versions that were counted here.
@@ -15,7 +15,7 @@ use esker_version::{KeyRange, PartMeta, Version};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The parts of a version that a job leaves where they are, as far as they overlap its keys.
+/// The parts of a version outside of the job that overlap its keys.
 #[derive(Debug)]
 pub(crate) struct OlderParts {
     runs: Vec<RunParts>,
@@ -23,9 +23,9 @@ pub(crate) struct OlderParts {
 
 /// Parts of one run in key order; those before `at` end before every key still to come.
 ///
-/// OP1. Of the part at `at`, `start` and `end` are the [leading bytes](leading) of its ends, the greatest
-/// number where it has no end; behind the last part all keys come before the start of none. Where those of a
-/// key are less or greater, so is the key; equal ones say nothing, and whole keys are compared.
+/// OP1. `start` and `end` are the [leading bytes](leading) of the ends of the part at `at`, the greatest
+/// number where it has no end; behind the last part they compare as above every key. Where the leading bytes
+/// of a key are less or greater, so is the key; on equality whole keys are compared.
 #[derive(Debug)]
 struct RunParts {
     parts: Vec<Arc<PartMeta>>,
@@ -35,7 +35,7 @@ struct RunParts {
 }
 
 impl OlderParts {
-    /// What stays of `version` where a job takes `inputs`, which lie in `hull` (everywhere if there is none).
+    /// The parts of `version` that are not `inputs` of the job, within `hull` (everywhere without one).
     pub(crate) fn outside(
         version: &Version,
         inputs: &HashSet<PartId>,
@@ -49,7 +49,7 @@ impl OlderParts {
         OlderParts { runs: runs.map(RunParts::new).collect() }
     }
 
-    /// What stays where the job takes memtables only.
+    /// The same for a job with memtables as inputs only.
     pub(crate) fn all_of(version: &Version, hull: &KeyRange) -> OlderParts {
         OlderParts::outside(version, &HashSet::new(), Some(hull))
     }
@@ -64,14 +64,14 @@ impl OlderParts {
         })
     }
 
-    /// Whether one of the parts may hold a version of `key` older than `seqno`. Keys must be asked in
+    /// Whether one of the parts may hold a version of `key` older than `seqno`. Keys must be passed in
     /// ascending order.
     #[inline]
     pub(crate) fn may_hold(&mut self, key: &[u8], seqno: SeqNo) -> bool {
         !self.runs.is_empty() && self.any_may_hold(key, seqno)
     }
 
-    /// Out of line, so that it takes nothing from the loop around it where a job takes all there is.
+    /// Out of line, so that it does not burden the caller's loop where a job takes everything.
     #[inline(never)]
     fn any_may_hold(&mut self, key: &[u8], seqno: SeqNo) -> bool {
         let leading = leading(key);
@@ -86,7 +86,7 @@ impl RunParts {
         run
     }
 
-    /// Goes on to the part at this place.
+    /// Advances to the part at this index.
     fn enter(&mut self, at: usize) {
         self.at = at;
         let range = self.parts.get(at).map(|part| &part.range);
@@ -104,7 +104,7 @@ impl RunParts {
         part.min_seqno < seqno && (leading > self.start || *part.range.start <= *key)
     }
 
-    /// Goes on to the first part that does not end before `key`; whether there is one.
+    /// Advances to the first part that does not end before `key`; whether there is one.
     #[inline(never)]
     fn find(&mut self, key: &[u8]) -> bool {
         while let Some(part) = self.parts.get(self.at) {
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(held(&[1, 2], None, 10), "abcdefghijklmnopqrstuvwxyz");
     }
 
-    /// OP1: keys that begin with the same sixteen bytes as ends of parts, shorter and longer ones, and the
+    /// OP1: keys that share the first sixteen bytes with ends of parts, shorter and longer ones, and the
     /// greatest.
     #[test]
     fn numbers_tell_what_whole_keys_tell() {

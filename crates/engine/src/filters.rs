@@ -1,9 +1,9 @@
-//! Which filter a new table gets: the kind from the options, the bits from the tree it will be in, or from
-//! what lookups of its level met.
+//! Filter selection for new tables: the kind follows from the options, the bits from the target tree or from
+//! the lookups observed in its level.
 //!
-//! The choice is made once for each job and lies in its tables from then on. A tree changes while a job runs,
-//! and tables live on while it grows; so the sum of all filters follows the budget of [`FilterAllocation`]
-//! with the delay of a merge, and nothing that is read depends on it.
+//! The choice is made once for each job and is stored in its tables. A tree changes while a job runs, and
+//! tables persist while it grows; so the sum of all filters follows the budget of [`FilterAllocation`] with
+//! the delay of a merge, and no read depends on it.
 
 use crate::options::KeyspaceOptions;
 use esker_base::PartId;
@@ -17,7 +17,7 @@ use esker_version::{LevelIndex, Version};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// The filter of a table that is to be written.
+/// The filter of a table to be written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableFilter {
     pub(crate) policy: FilterPolicy,
@@ -29,12 +29,13 @@ impl TableFilter {
     /// No filter.
     pub(crate) const NONE: TableFilter = TableFilter { policy: FilterPolicy::None, bits: None };
 
-    /// What the options say without a look at any tree.
+    /// The filter by the options, independent of any tree.
     pub(crate) fn standing_alone(options: &KeyspaceOptions) -> TableFilter {
         TableFilter { policy: options.filter, bits: options.filter_allocation.fixed_bits() }
     }
 
-    /// For a job that writes `keys` keys to a place in this tree and takes some of what is there.
+    /// The filter for a job that writes `keys` keys to a position in this tree and consumes some of its
+    /// parts.
     pub(crate) fn in_tree(
         options: &KeyspaceOptions,
         version: &Version,
@@ -71,7 +72,7 @@ pub(crate) fn keys_of(input: &InputPart) -> u64 {
     }
 }
 
-/// Keys that a plan takes, at most: what it drops is not known before.
+/// Upper bound of the keys of a plan's output: how many are dropped is not known before.
 pub(crate) fn keys_taken(plan: &CompactionPlan) -> u64 {
     plan.parts().map(|(_, input)| keys_of(input)).sum()
 }
@@ -104,7 +105,7 @@ fn tree_after(version: &Version, plan: Option<&CompactionPlan>, to: Position, ke
     tree
 }
 
-/// The bits of a keyspace's new filters that follow from what was seen of present ones.
+/// The tuning of a keyspace's new filters by the observed results of present ones.
 #[derive(Debug, Default)]
 pub(crate) struct FilterTuner {
     levels: Mutex<BTreeMap<LevelIndex, LevelTuning>>,
@@ -120,7 +121,7 @@ impl FilterTuner {
         tuned
     }
 
-    /// Target and choice of a level, if its bits follow from what is seen.
+    /// Target and choice of a level, if its bits are tuned.
     pub(crate) fn present(
         &self,
         options: &KeyspaceOptions,
@@ -137,7 +138,7 @@ impl FilterTuner {
     }
 }
 
-/// The target of a level: levels count that hold data.
+/// The target of a level, counting levels with data.
 fn target_of(targets: LevelTargets, version: &Version, level: LevelIndex) -> f64 {
     let above = version.levels().iter().filter(|other| other.index < level && !other.runs().is_empty());
     targets.of_level(above.count()).rate()

@@ -1,25 +1,24 @@
-//! How much an idle database may rewrite for the sake of few bytes.
+//! Idle compaction budget: how many bytes an idle database may rewrite although little is gained.
 //!
-//! One run is the best there is for readers, so an idle tree converges to it. Where little lies above the
-//! last level this rewrites much for little: a store of 10 GiB that gets a megabyte between two pauses would
-//! be written anew in each of them. What is a tenth of the last level or more is always worth it
-//! (`StrategyOptions::idle_permille`). Less is merged from an allowance: it lets a store of 10 GiB converge
-//! whole after its first pause, and costs [`IDLE_ALLOWANCE_BYTES`](ALLOWANCE_BYTES) a day at most, whatever
-//! the pauses are like. All merges of an idle database draw on it, also those that are worth it and need none
-//! to begin: nobody looks again at which is which. An allowance is less to reason about than a rule by what
-//! has been merged how often, and it bounds the very thing that is to be bounded: what is written to the
-//! disk.
+//! One run is optimal for readers, so an idle tree converges to it. Where little lies above the last level
+//! this rewrites much for little: a store of 10 GiB that gets a megabyte between two idle periods would be
+//! rewritten in each of them. A tenth of the last level or more always justifies it
+//! (`StrategyOptions::idle_permille`). Less is merged from a budget: it lets a store of 10 GiB converge
+//! completely in its first idle period, and costs at most [`IDLE_ALLOWANCE_BYTES`](ALLOWANCE_BYTES) a day,
+//! whatever the periods are. All merges of an idle database are charged to it, including those that need no
+//! budget to begin; they are not distinguished later. A budget is simpler than a rule by merge history, and
+//! it bounds the relevant quantity directly: bytes written to the disk.
 
 use esker_strategy::IDLE_ALLOWANCE_BYTES as ALLOWANCE_BYTES;
 use std::time::Duration;
 
-/// As long as it takes until all of the allowance is there again: less than 0.2 MB/s.
+/// The time until the whole budget is refilled: less than 0.2 MB/s.
 const REFILLED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// It comes back in pieces of a job's size, so that looks which come often do not lose the time between them.
+/// The refill happens in steps of a job's size, so that frequent checks do not lose the time between them.
 const LEAST_REFILL_BYTES: u64 = 64 << 20;
 
-/// What is left of the allowance.
+/// The remaining budget.
 #[derive(Debug)]
 pub(crate) struct Leisure {
     left_bytes: u64,
@@ -28,20 +27,19 @@ pub(crate) struct Leisure {
 }
 
 impl Leisure {
-    /// All of it.
+    /// The whole budget.
     pub(crate) fn new(now_ns: u64) -> Leisure {
         Leisure { left_bytes: ALLOWANCE_BYTES, refilled_ns: now_ns }
     }
 
-    /// Whether a merge may begin that is not worth its rewriting.
+    /// Whether a merge may begin that does not pay off otherwise.
     pub(crate) fn is_left(&mut self, now_ns: u64) -> bool {
         self.refill(now_ns);
         self.left_bytes > 0
     }
 
-    /// A merge begins that reads so much. The last one of an idle database may take more than is left: it is
-    /// one window of the last level. One that fails or is called off has read and written, so nothing is
-    /// given back.
+    /// Charges a merge that reads `bytes`. The last one of an idle period may exceed the remainder: it is one
+    /// window of the last level. A failed or cancelled one has read and written, so nothing is returned.
     pub(crate) fn spend(&mut self, bytes: u64, now_ns: u64) {
         self.refill(now_ns);
         self.left_bytes = self.left_bytes.saturating_sub(bytes);
@@ -74,7 +72,7 @@ mod tests {
         leisure.spend(100, 5);
         assert!(!leisure.is_left(5));
         assert!(!leisure.is_left(DAY_NS / 1000));
-        // Many looks bring no more and no less than one.
+        // Many checks refill as much as one.
         (0..=1000).for_each(|look| _ = leisure.is_left(5 + DAY_NS / 2000 * look));
         leisure.spend(ALLOWANCE_BYTES / 2 - ALLOWANCE_BYTES / 100, 5 + DAY_NS / 2);
         assert!(leisure.is_left(5 + DAY_NS / 2));

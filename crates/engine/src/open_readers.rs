@@ -1,17 +1,18 @@
-//! Who keeps the past alive: snapshots, transactions, cursors and ranges, with their age and what they pin.
+//! Open readers: snapshots, transactions, cursors and ranges that keep old data, with their age and what they
+//! pin.
 //!
-//! A forgotten snapshot makes every scan slower and every compaction drop less, and nothing fails; so the
-//! holders are listed, and one that grows old is warned about once.
+//! A forgotten snapshot makes every scan slower and every compaction drop less, and nothing fails; so open
+//! readers are listed, and each one that grows old is reported once in the log.
 //!
-//! # What it costs
-//! A get is no holder and pays nothing. A cursor, range, snapshot or transaction takes a slot when it is made
-//! and gives it back when it is dropped: each time one short lock, at first also a look at the clock and a
-//! weak reference to the view. The slots are used again, so nothing is allocated but for the most holders
-//! there ever were at once.
+//! # Cost
+//! A get is not registered and costs nothing. A cursor, range, snapshot or transaction takes a slot when it
+//! is created and returns it when it is dropped: each time one short lock, at creation also a clock reading
+//! and a weak reference to the view. Slots are reused, so memory is allocated only for the greatest number of
+//! simultaneous readers.
 //!
-//! # Who looks
-//! The log lane, after its other work: it runs after every flush and compaction, and only they make a holder
-//! expensive. Nothing wakes up for this alone.
+//! # When the age is checked
+//! By the log worker, after its other work: it runs after every flush and compaction, and only they make an
+//! old reader expensive. No thread wakes up for this alone.
 
 use crate::keyspace::KeyspaceState;
 use crate::read::Pinned;
@@ -26,7 +27,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// What holds a moment of the database.
+/// The kind of an open reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HolderKind {
@@ -57,36 +58,36 @@ impl fmt::Display for HolderKind {
     }
 }
 
-/// Something that holds a moment of the database, see [`crate::Database::holders`].
+/// An open reader of the database's past, see [`crate::Database::holders`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// What it is.
+    /// Its kind.
     pub kind: HolderKind,
     /// The name of a consumer; `None` for all others.
     pub name: Option<String>,
-    /// The keyspace of a cursor or range; `None` for what holds the whole database, and if the keyspace is
-    /// gone.
+    /// The keyspace of a cursor or range; `None` for readers of the whole database, and if the keyspace was
+    /// dropped.
     pub keyspace: Option<String>,
-    /// How long it has been there; a consumer since the database was opened.
+    /// Its age; of a consumer since the database was opened.
     pub age: Duration,
-    /// The sequence number it reads at; of a stream or consumer, up to which it has everything.
+    /// The sequence number it reads at; of a stream or consumer, up to which it has read everything.
     pub seqno: SeqNo,
     /// Operations written since that sequence number. A snapshot or transaction keeps compactions from
-    /// dropping what these superseded: at most so many entries.
+    /// dropping the entries that these overwrote: at most this many.
     pub newer_operations: u64,
-    /// Bytes of memtables that its view keeps in memory although they have been flushed. Several holders of
-    /// one view tell the same bytes; 0 for snapshots and transactions, which have no view.
+    /// Bytes of memtables that its view keeps in memory although they have been flushed. Several readers of
+    /// one view report the same bytes; 0 for snapshots and transactions, which have no view.
     pub memtable_bytes: u64,
     /// Bytes of tables that its view keeps on disk although compactions have replaced them; counted like
-    /// `memtable_bytes`. Of a table of which the view needs a slice, the slice's share.
+    /// `memtable_bytes`. If the view needs a slice of a table, the slice's share.
     pub table_bytes: u64,
-    /// Bytes of log that are kept for a stream or a consumer beyond what recovery needs. Several tell the
-    /// same bytes.
+    /// Bytes of log kept for a stream or a consumer beyond what recovery needs. Several report the same
+    /// bytes.
     pub log_bytes: u64,
 }
 
-/// The holders of a database.
+/// The open readers of a database.
 #[derive(Debug)]
 pub(crate) struct Holders {
     clock: Arc<dyn Clock>,
@@ -106,11 +107,11 @@ struct Held {
     seqno: SeqNo,
     since_ns: u64,
     has_warned: bool,
-    /// What a cursor or range reads. Weak: the list must not keep alive what it tells of.
+    /// The view of a cursor or range. Weak: the list must not keep it alive.
     view: Option<(KeyspaceId, Weak<SuperVersion>)>,
 }
 
-/// A place among the holders, given back when it is dropped.
+/// A slot in the list, returned on drop.
 #[derive(Debug)]
 pub(crate) struct Holding {
     holders: Arc<Holders>,
@@ -118,7 +119,7 @@ pub(crate) struct Holding {
 }
 
 impl Holding {
-    /// A place for a copy of the holder.
+    /// A slot for a copy of the reader.
     pub(crate) fn again(&self) -> Holding {
         self.holders.hold_again(self.slot)
     }
@@ -137,19 +138,19 @@ impl Holders {
         Arc::new(Holders { clock, warn_age, slots: Mutex::default() })
     }
 
-    /// One more place like that of `slot`, held from now on.
+    /// One more slot like `slot`, held from now on.
     fn hold_again(self: &Arc<Self>, slot: usize) -> Holding {
         let since_ns = self.clock.monotonic_ns();
         let held = self.slots.lock().held[slot].clone();
         self.add(Held { since_ns, has_warned: false, ..held.expect("the slot is held by who asks") })
     }
 
-    /// A holder of the whole database.
+    /// A reader of the whole database.
     pub(crate) fn hold(self: &Arc<Self>, kind: HolderKind, seqno: SeqNo) -> Holding {
         self.add(Held { kind, seqno, since_ns: self.clock.monotonic_ns(), has_warned: false, view: None })
     }
 
-    /// A holder of a view.
+    /// A reader of a view.
     pub(crate) fn hold_view(
         self: &Arc<Self>,
         kind: HolderKind,
@@ -178,7 +179,7 @@ impl Holders {
         Duration::from_nanos(self.clock.monotonic_ns().saturating_sub(held.since_ns))
     }
 
-    /// Those there are, oldest first.
+    /// All slots in use, oldest first.
     fn list(&self) -> Vec<Held> {
         let mut all: Vec<Held> = self.slots.lock().held.iter().flatten().cloned().collect();
         all.sort_by_key(|held| held.since_ns);
@@ -197,7 +198,7 @@ impl Holders {
         .collect()
     }
 
-    /// Warns once of each holder that has grown old.
+    /// Logs a warning once for each reader that has grown old.
     pub(crate) fn warn_of_old(&self) {
         for held in self.take_old() {
             let (kind, seqno, age_s) = (held.kind, held.seqno, self.age_of(&held).as_secs());
@@ -211,7 +212,7 @@ impl Holders {
 }
 
 impl Store {
-    /// The holders with what they pin, oldest first.
+    /// The open readers and what they pin, oldest first.
     pub(crate) fn list_holders(&self) -> Vec<Holder> {
         let visible = self.visible.load(Ordering::Acquire);
         let keyspaces = self.all_keyspaces();
@@ -257,7 +258,7 @@ impl Store {
     }
 }
 
-/// Bytes of the memtables and of the tables that a view has and the keyspace's present one has not.
+/// Bytes of the memtables and tables that a view has and the keyspace's present view does not.
 fn pinned_bytes(view: &SuperVersion, keyspace: Option<&KeyspaceState>) -> (u64, u64) {
     let current = keyspace.map(|keyspace| keyspace.view.load());
     let is_current = |memtable| {

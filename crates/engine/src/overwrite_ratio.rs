@@ -1,41 +1,40 @@
-//! How much of a table replaces something older, so that new keys may lie above the last level for longer
-//! ([`esker_strategy::Shape::replaced`]).
+//! Overwrite ratio: estimates how much of a table overwrites older data, so that new keys may stay above the
+//! last level for longer ([`esker_strategy::Shape::replaced`]).
 //!
-//! # What is asked
-//! While a job of a strategy that wants to know writes tables above the last level, of every so many bytes
-//! the entry that is written there is looked for in the older runs: in their filters, as far as these are in
-//! memory. What one may hold is taken to be replaced, and so is all that is no plain put. So entries are
-//! chosen in proportion to their bytes. The answer for a table is in 1/1000 of its bytes.
+//! # Sampling
+//! While a job writes tables above the last level, for a strategy that uses the ratio, one entry per N bytes
+//! written is probed in the older runs: in their filters, as far as these are in memory. An entry that one
+//! may hold counts as overwriting, and so does every entry other than a plain put. So entries are chosen in
+//! proportion to their bytes. The result for a table is in 1/1000 of its bytes.
 //!
-//! A flush is asked against all tables that there are: what is older than its memtables was flushed before
-//! them, and what they replace in each other is dropped on the way. A merge is asked anew, against what is
-//! older than its output: what it replaced in its own inputs is gone, and where the tables that it makes lie
-//! over other keys, they have shares of their own.
+//! A flush probes all existing tables: everything older than its memtables was flushed before them, and
+//! overwrites among them are dropped on the way. A merge probes anew, against tables older than its output:
+//! what it overwrote in its own inputs is gone, and where its output tables cover different keys, they have
+//! ratios of their own.
 //!
 //! # Invariants
-//! * RP1. A share is not too small, but for what a sample may be off: a filter lets pass what it has, one
-//!   that is not in memory counts as if it did, one entry more than were found is taken to replace something,
-//!   and a slice is taken to hold all of what its file replaces.
-//! * RP2. A share stays right for as long as its table is above the last level: newer runs change nothing,
-//!   and what is older only moves down, because a column is taken from its oldest run on.
-//! * RP3. In a merge, an entry about which no filter in memory can say anything counts as its inputs did, by
-//!   the mean of their shares. Over keys that are spread evenly that is not too small either: of entries that
-//!   are dropped each was replaced by a later one, which counts.
-//! * RP4. What nobody has looked at is taken to replace all that it may: tables of before the database was
-//!   opened, ingested ones, those with deletes, with several versions of a key, or with values in blob files,
-//!   whose bytes are elsewhere.
-//! * RP5. Of older tables nothing is read for it. The tables of such a strategy are opened once they are
-//!   written, while the system has their bytes in memory; beyond the limit of open tables they are closed
-//!   again before anybody asks, so that all counts as replacing. Where filters are in the cache, only what
-//!   readers have brought there can be asked.
+//! * RP1. A ratio is not too small, except for sampling error: a filter passes every key it has, one that is
+//!   not in memory counts as if it passed, one entry more than found counts as overwriting, and a slice is
+//!   assumed to hold all overwrites of its file.
+//! * RP2. A ratio stays valid for as long as its table is above the last level: newer runs change nothing,
+//!   and older data only moves down, because a column is taken from its oldest run on.
+//! * RP3. In a merge, an entry that no filter in memory can decide counts as its inputs did, by the mean of
+//!   their ratios. For uniform keys that is not too small either: a dropped entry was overwritten by a later
+//!   one, which counts.
+//! * RP4. Tables that were not sampled count in full: tables from before the open, ingested ones, those with
+//!   deletes, with several versions of a key, or with values in blob files, whose bytes are elsewhere.
+//! * RP5. No older table is read for this. The tables of such a strategy are opened once they are written,
+//!   while their bytes are in the page cache; beyond the limit of open tables they are closed again before
+//!   they are probed, so that everything counts as overwriting. With filters in the cache, only those loaded
+//!   by readers can be probed.
 //!
 //! # Rejected
-//! * What merges into the last level found to be replaced, which is known anyway ([`crate::amplification`]):
-//!   it tells of what came minutes ago, and writers who begin to overwrite what they have filled would leave
-//!   three times the garbage before it shows.
-//! * The shares of the inputs alone, handed on by merges: half of a flush's keys may be new and in one range,
-//!   the other half overwritten in another. Then the new ones may be merged on, and what is left counts half
-//!   of what it should.
+//! * The ratio found by merges into the last level, which is known anyway ([`crate::amplification`]): it
+//!   describes data that arrived minutes ago, and a writer that begins to overwrite a filled store would
+//!   leave three times the garbage before it shows.
+//! * Only passing on the ratios of the inputs in merges: half of a flush's keys may be new and in one range,
+//!   the other half overwritten in another. Then the new ones may be merged on, and the rest counts half of
+//!   what it should.
 
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
@@ -46,31 +45,31 @@ use esker_strategy::{CompactionPlan, Position};
 use esker_version::{LevelIndex, PartFlags, PartMeta, Version};
 use std::collections::BTreeMap;
 
-/// All of it.
+/// The whole.
 const WHOLE_PERMILLE: u32 = 1000;
 
-/// So many entries of a job are looked for, about.
+/// The approximate number of entries sampled in a job.
 const SAMPLES: u64 = 384;
-/// And one of so many bytes at least and at most: a small flush has fewer, and each table of a large merge
-/// some dozens.
+/// The least and the greatest sampling interval in bytes: a small flush has fewer samples, and each table of
+/// a large merge some dozens.
 const STEP_BYTES: (u64, u64) = (1 << 10, 256 << 10);
 
-/// The shares of a keyspace's files, as far as they are known. Those of a job are noted when it installs its
-/// tables, under the lock of `busy`, so whoever plans knows them.
+/// The known overwrite ratios of a keyspace's files. Those of a job are recorded when it installs its tables,
+/// under the lock of `busy`, so that the planner has them.
 #[derive(Debug, Default)]
 pub(crate) struct ReplacedBook {
     files: BTreeMap<FileNumber, u32>,
 }
 
 impl ReplacedBook {
-    /// Notes the shares of files that are about to join a version, and forgets what is gone.
+    /// Records the ratios of files that are about to join a version, and forgets removed files.
     pub(crate) fn note(&mut self, version: &Version, shares: &[(FileNumber, u32)]) {
         let kept = version.parts().filter_map(|(_, _, part)| self.files.remove_entry(&part.file));
         self.files = kept.collect();
         self.files.extend(shares.iter().copied());
     }
 
-    /// The share of so many bytes of a part. Those that its file replaces may all be among them.
+    /// The ratio of this many bytes of a part. All overwrites of its file may be among them.
     fn share(&self, part: &PartMeta, bytes: u64) -> u32 {
         let Some(&permille) = self.files.get(&part.file) else { return WHOLE_PERMILLE };
         let replaced = u128::from(permille) * u128::from(part.file_bytes);
@@ -78,7 +77,7 @@ impl ReplacedBook {
         u32::try_from(share).unwrap_or(WHOLE_PERMILLE).min(WHOLE_PERMILLE)
     }
 
-    /// The mean share of what a plan takes.
+    /// The mean ratio of a plan's inputs.
     fn of_inputs(&self, plan: &CompactionPlan) -> u32 {
         let inputs = plan.parts().map(|(_, input)| (input.bytes(), self.share(&input.part, input.bytes())));
         let (bytes, replaced) = inputs.fold((0u128, 0u128), |(all, replaced), (bytes, share)| {
@@ -88,22 +87,22 @@ impl ReplacedBook {
     }
 }
 
-/// Whom a job asks about what it writes.
+/// The older tables that a job probes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Older<'a> {
     keyspace: &'a KeyspaceState,
     /// The uppermost level in which everything is older.
     from: LevelIndex,
-    /// How much an entry counts about which nobody can say anything, in 1/1000.
+    /// How much an undecided entry counts, in 1/1000.
     unknown_permille: u32,
 }
 
 impl Older<'_> {
-    /// How likely it is that something older has this key, in 1/1000.
+    /// The probability in 1/1000 that an older table has this key.
     fn permille(&self, key: &[u8], hash: u64) -> u32 {
         let view = self.keyspace.view.load();
         let mut is_known = true;
-        // What is replaced is in the oldest run, as a rule, which has most.
+        // Overwritten keys are mostly in the oldest run, which is the largest.
         for run in view.tree.runs.iter().rev().take_while(|run| run.level >= self.from) {
             let Some(part) = run.part_for(key) else { continue };
             match part.file.opened().and_then(|table| table.may_contain_by_memory(hash)) {
@@ -116,32 +115,32 @@ impl Older<'_> {
     }
 }
 
-/// Looks for some of the entries that a job writes.
+/// Samples the entries that a job writes.
 #[derive(Debug)]
 pub(crate) struct Sampler<'a> {
     older: Option<Older<'a>>,
     step_bytes: u64,
-    /// Where the next one is looked for, in bytes of keys and values from the job's beginning.
+    /// The position of the next sample, in bytes of keys and values from the job's beginning.
     pub(crate) next_bytes: u64,
-    /// Of the present table: what was looked for, and the sum of what was found.
+    /// Samples of the present table, and the sum of their probabilities.
     looked_for: u64,
     found_permille: u64,
 }
 
 impl<'a> Sampler<'a> {
-    /// For a job of so many bytes. It looks for nothing if nobody is to be asked.
+    /// For a job of `job_bytes`. It samples nothing without older tables.
     pub(crate) fn new(older: Option<Older<'a>>, job_bytes: u64) -> Sampler<'a> {
         let step_bytes = (job_bytes / SAMPLES).clamp(STEP_BYTES.0, STEP_BYTES.1);
         let next_bytes = if older.is_some() { step_bytes / 2 } else { u64::MAX };
         Sampler { older, step_bytes, next_bytes, looked_for: 0, found_permille: 0 }
     }
 
-    /// Looks for an entry with which the job has come to so many bytes. One that is larger than a step counts
-    /// as often as it has steps.
+    /// Samples the entry that ends at `end_bytes` of the job. An entry larger than a step counts as often as
+    /// it has steps.
     pub(crate) fn look(&mut self, key: &[u8], tag: Tag, end_bytes: u64) {
         let Some(older) = self.older.filter(|_| end_bytes >= self.next_bytes) else { return };
         let hash = key_hash(key);
-        // Not evenly, lest it falls in with an order in the keys.
+        // With jitter, to avoid resonance with an order in the keys.
         let step_bytes = self.step_bytes / 2 + hash % self.step_bytes;
         let times = 1 + (end_bytes - self.next_bytes) / step_bytes;
         self.next_bytes += times * step_bytes;
@@ -150,8 +149,8 @@ impl<'a> Sampler<'a> {
         self.found_permille += times * u64::from(permille);
     }
 
-    /// The share of a table that has ended; what follows belongs to the next. `None` if nobody was to be
-    /// asked.
+    /// The ratio of a table that has ended; the next samples belong to the next table. `None` without older
+    /// tables.
     pub(crate) fn end_table(&mut self, part: &PartMeta) -> Option<(FileNumber, u32)> {
         self.older?;
         let (looked_for, found) =
@@ -161,35 +160,35 @@ impl<'a> Sampler<'a> {
         if !are_plain {
             return None;
         }
-        // One more than was found, as if it had been looked for, too.
+        // One more than was found, as if it had been sampled, too.
         let share = (found + u64::from(WHOLE_PERMILLE)).div_ceil(looked_for + 1);
         Some((part.file, u32::try_from(share).unwrap_or(WHOLE_PERMILLE).min(WHOLE_PERMILLE)))
     }
 }
 
 impl Store {
-    /// Whom a flush asks, if the strategy wants to know.
+    /// The tables that a flush probes, if the strategy uses the ratio.
     pub(crate) fn older_than_flush<'a>(&self, keyspace: &'a KeyspaceState) -> Option<Older<'a>> {
         let older = Older { keyspace, from: LevelIndex::FLUSH, unknown_permille: WHOLE_PERMILLE };
         keyspace.options().strategy.uses_replaced().then_some(older)
     }
 
-    /// Whom a merge asks, if the strategy wants to know. What is merged into the last level or into a run is
-    /// not counted.
+    /// The tables that a merge probes, if the strategy uses the ratio. Output into the last level or into a
+    /// run has none.
     pub(crate) fn older_than_output<'a>(
         &self,
         keyspace: &'a KeyspaceState,
         plan: &CompactionPlan,
     ) -> Option<Older<'a>> {
         let Position::Front(from) = plan.to else { return None };
-        // Then what lies in the levels from this one on is older: inputs are the oldest of the levels above.
+        // Then everything in the levels from this one on is older: inputs are the oldest of the levels above.
         let are_above = plan.inputs.iter().all(|input| input.level < from);
         let wants = keyspace.options().strategy.uses_replaced() && are_above && !from.is_last();
         wants.then(|| Older { keyspace, from, unknown_permille: keyspace.replaced.lock().of_inputs(plan) })
     }
 
-    /// How much of the parts of a tree replaces something, as [`esker_strategy::Shape::replaced`] takes it;
-    /// nothing if the strategy does not ask.
+    /// The overwrite ratios of the parts of a tree, for [`esker_strategy::Shape::replaced`]; empty if the
+    /// strategy does not use them.
     pub(crate) fn replaced(&self, keyspace: &KeyspaceState, tree: &Tree) -> Vec<(PartId, u32)> {
         if !keyspace.options().strategy.uses_replaced() {
             return Vec::new();

@@ -1,5 +1,4 @@
-//! What a job has written before anything refers to it: the tables, what is known of them, and their files,
-//! which are deleted unless somebody takes them.
+//! Pending outputs: tables and files of a job that nothing refers to yet; unclaimed files are deleted.
 
 use crate::amplification::traffic::Moved;
 use crate::table_sink::TableFactory;
@@ -9,7 +8,7 @@ use esker_version::{BlobFileMeta, PartMeta, Place, VersionEdit};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Table and blob files that nothing refers to yet; dropped, they are deleted.
+/// Table and blob files that nothing refers to yet; deleted on drop.
 pub(crate) struct UnclaimedFiles<'a> {
     factory: &'a TableFactory,
     files: Vec<PathBuf>,
@@ -20,7 +19,7 @@ impl<'a> UnclaimedFiles<'a> {
         UnclaimedFiles { factory, files: Vec::new() }
     }
 
-    /// One more.
+    /// Adds a file.
     pub(crate) fn add(&mut self, file: PathBuf) {
         self.files.push(file);
     }
@@ -30,7 +29,7 @@ impl<'a> UnclaimedFiles<'a> {
         self.files.append(&mut other.files);
     }
 
-    /// Something refers to the files from now on, or may.
+    /// Keeps the files, because something refers to them from now on, or may.
     pub(crate) fn claim(mut self) {
         self.files.clear();
     }
@@ -39,27 +38,27 @@ impl<'a> UnclaimedFiles<'a> {
 impl Drop for UnclaimedFiles<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Nobody knows how far the job came: perhaps to where a manifest refers to them.
+            // During a panic it is unknown how far the job came: a manifest may refer to them.
             return;
         }
         for path in &self.files {
-            // What stays behind is an orphan, removed at the next open.
+            // A file left behind is an orphan, removed at the next open.
             let _ = self.factory.env.fs.remove_file(path);
         }
     }
 }
 
-/// The tables of a job, and the blob files of their large values, that nothing refers to yet: whichever way
-/// the job ends, they are deleted unless it takes them.
+/// The tables of a job, and the blob files of their large values, that nothing refers to yet: whatever the
+/// outcome of the job, they are deleted unless it claims them.
 pub(crate) struct Outputs<'a> {
     pub(crate) parts: Vec<PartMeta>,
     pub(crate) blobs: Vec<BlobFileMeta>,
     pub(crate) files: UnclaimedFiles<'a>,
-    /// What tables have in the cache already.
+    /// The blocks of tables that are in the cache already.
     pub(crate) inheritances: Vec<(FileNumber, WarmedTable)>,
-    /// How much of tables replaces something, in 1/1000, if it was asked and is known.
+    /// Overwrite ratios of tables, in 1/1000, if they were sampled.
     pub(crate) replaced: Vec<(FileNumber, u32)>,
-    /// The smallest sequence number of what a filter changed or removed.
+    /// The smallest sequence number that a filter changed or removed.
     pub(crate) oldest_filtered: Option<SeqNo>,
 }
 
@@ -97,12 +96,12 @@ impl<'a> Outputs<'a> {
         self.parts.iter().map(|part| part.entries).sum()
     }
 
-    /// What the job that read so much in tables and took so long moved.
+    /// The traffic of a job that read `read_bytes` of tables.
     pub(crate) fn moved(&self, read_bytes: u64, took_ns: u64) -> Moved {
         Moved { read_bytes, written_bytes: self.bytes(), blob_bytes: self.blob_bytes(), took_ns }
     }
 
-    /// Takes over the outputs of the piece that follows.
+    /// Takes over the outputs of the following subcompaction.
     pub(crate) fn append(&mut self, next: Outputs<'_>) {
         self.parts.extend(next.parts);
         self.blobs.extend(next.blobs);
@@ -112,15 +111,15 @@ impl<'a> Outputs<'a> {
         self.oldest_filtered = self.oldest_filtered.into_iter().chain(next.oldest_filtered).min();
     }
 
-    /// Takes what tables have in the cache, with what they are.
+    /// Takes the cached blocks of tables, with their parts.
     pub(crate) fn take_inheritances(&mut self) -> Vec<(&PartMeta, WarmedTable)> {
         let inheritances = std::mem::take(&mut self.inheritances);
         let part_of = |number| self.parts.iter().find(|part| part.file == number);
         inheritances.into_iter().filter_map(|(number, own)| Some((part_of(number)?, own))).collect()
     }
 
-    /// Says in an edit that the tables join `place`, and that there are blob files (BF2). The files stay with
-    /// whoever is to decide when something refers to them.
+    /// Adds the tables to an edit, as parts of the run at `place`, and the blob files (BF2). The caller
+    /// claims the files when something refers to them.
     pub(crate) fn add_to(
         self,
         edit: &mut VersionEdit,

@@ -1,19 +1,19 @@
-//! Which sequence numbers somebody may still read.
+//! Registered snapshots: which sequence numbers a reader may still read.
 //!
 //! A snapshot is a registered sequence number. Registering takes `visible` under the same mutex under which a
 //! flush or compaction samples the list, hence (RV5) a snapshot registered after a sample is at least as new
-//! as the sample's own `visible`, and the sample can treat that number as one more snapshot: whatever an
-//! unregistered reader can see is protected by it. Versions are dropped only within a stripe between two
-//! neighbouring boundaries (RV4).
+//! as the sample's own `visible`, and the sample can treat that number as one more snapshot: it protects
+//! whatever an unregistered reader can see. Versions are dropped only within a stripe between two adjacent
+//! boundaries (RV4).
 //!
 //! # Filters
-//! A compaction filter changes what the present shows, so a snapshot must not see it before and after:
+//! A compaction filter changes the visible data, so a snapshot must not see the data before and after:
 //!
-//! * CF1: a filter is shown only versions that are newer than every snapshot of the job's sample.
-//! * CF2: a snapshot that was taken since then sees those versions. When the job is about to install, it
-//!   looks once more ([`Snapshots::freeze`]); if such a snapshot is there, it writes its tables again without
-//!   the filter. If none is, new ones wait until the view without the versions is published, which takes one
-//!   sync of the manifest. Installs take no snapshots.
+//! * CF1: a filter gets only versions that are newer than every snapshot of the job's sample.
+//! * CF2: a snapshot taken since then sees those versions. Before the install the job checks again
+//!   ([`Snapshots::freeze`]); if there is such a snapshot, it writes its tables again without the filter. If
+//!   there is none, new ones wait until the view without the versions is published, which takes one sync of
+//!   the manifest. Installs take no snapshots.
 
 use crate::time::Time;
 use esker_base::SeqNo;
@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The registered snapshots of a database.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
-    /// How many snapshots stand at each moment, oldest first. A new one is the newest (TM4), so it comes to
-    /// the end, and short transactions take and give back the last place without an allocation.
+    /// The number of snapshots at each moment, oldest first. A new one is the newest (TM4), so it is
+    /// appended, and short transactions take and release the last entry without an allocation.
     registered: Mutex<Registered>,
     thawed: Condvar,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Snapshots {
 #[derive(Debug, Default)]
 struct Registered {
     moments: Vec<(Moment, usize)>,
-    /// How many jobs hold new snapshots back.
+    /// The number of jobs that block new snapshots.
     freezes: u32,
 }
 
@@ -63,8 +63,8 @@ impl Snapshots {
         moment
     }
 
-    /// Holds new snapshots back until the answer is dropped; `None`, and nothing is held back, if a snapshot
-    /// is there that may see the version `oldest` or a newer one.
+    /// Blocks new snapshots until the result is dropped; `None`, without blocking, if there is a snapshot
+    /// that may see the version `oldest` or a newer one.
     pub(crate) fn freeze(&self, oldest: SeqNo) -> Option<Freeze<'_>> {
         let mut registered = self.registered.lock();
         if registered.moments.last().is_some_and(|(newest, _)| newest.seqno >= oldest) {
@@ -74,14 +74,14 @@ impl Snapshots {
         Some(Freeze(self))
     }
 
-    /// Registers one more holder of a snapshot that is still registered.
+    /// Registers one more reference to a snapshot that is still registered.
     pub(crate) fn register_again(&self, moment: Moment) {
         let mut registered = self.registered.lock();
         let at = registered.moments.binary_search_by_key(&moment, |(moment, _)| *moment);
         registered.moments[at.expect("its holder asks")].1 += 1;
     }
 
-    /// Takes one holder back.
+    /// Releases one reference.
     pub(crate) fn release(&self, moment: Moment) {
         let mut registered = self.registered.lock();
         if let Ok(at) = registered.moments.binary_search_by_key(&moment, |(moment, _)| *moment) {
@@ -113,7 +113,7 @@ impl Snapshots {
     }
 }
 
-/// Holds new snapshots back.
+/// Blocks new snapshots.
 pub(crate) struct Freeze<'a>(&'a Snapshots);
 
 impl Drop for Freeze<'_> {
@@ -185,7 +185,7 @@ mod tests {
         let frozen = snapshots.freeze(SeqNo::new(6)).expect("nobody sees it");
         std::thread::scope(|scope| {
             let late = scope.spawn(|| snapshots.register(&visible, &time));
-            // Whatever is visible when the freeze ends is what the late one sees.
+            // The blocked one sees whatever is visible when the freeze ends.
             visible.store(9, Ordering::Release);
             drop(frozen);
             let late = late.join().expect("no panic");

@@ -1,8 +1,8 @@
-//! Writing tables from a merge: what flush and compaction share.
+//! Table sink: writes the output of a merge to tables, for flush and compaction.
 //!
-//! One pass: the merge gives entries in internal order, [`Retained`] decides which of them anybody can still
-//! see, and the rest goes into table writers, cut where the plan says. Nothing is allocated per entry. Range
-//! deletes come beside the entries and are cut at the borders of the tables ([`PendingDeletes`]).
+//! One pass: the merge yields entries in internal order, [`Retained`] decides which of them a reader may
+//! still see, and those go into table writers, split where the plan says. Nothing is allocated per entry.
+//! Range tombstones arrive separately and are cut at the bounds of the tables ([`PendingDeletes`]).
 
 use crate::cache_warming::Heirs;
 use crate::compression_downgrade::eased;
@@ -28,51 +28,51 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What to write.
+/// What to write, and how.
 pub(crate) struct OutputSpec<'a> {
     pub(crate) keyspace: KeyspaceId,
     pub(crate) options: &'a KeyspaceOptions,
-    /// Where the tables go: layout and compression are chosen by it.
+    /// The target level: it determines layout and compression.
     pub(crate) level: LevelIndex,
     /// Whether to compress lightly, because writers are about to wait.
     pub(crate) is_eased: bool,
     pub(crate) cut: Cut,
-    /// Bytes that go in, by estimate: a table is not ended shortly before the end.
+    /// Bytes of input, by estimate: a table is not ended shortly before the end.
     pub(crate) input_bytes: u64,
     pub(crate) filter: TableFilter,
-    /// The job, if it is one of an open database, which may be called off.
+    /// The job, if it is one of an open database, which may be cancelled.
     pub(crate) job: Option<&'a Arc<Job>>,
-    /// What operands are folded by.
+    /// The merge operator.
     pub(crate) folding: Option<Arc<Folding>>,
-    /// Somebody's filter, in compactions.
+    /// The user's compaction filter.
     pub(crate) compaction_filter: Option<Arc<dyn CompactionFilter>>,
-    /// Where the inputs' large values are read, for the filter.
+    /// Reads the inputs' large values, for the filter.
     pub(crate) large: Option<Arc<dyn LargeValues>>,
-    /// Whether the job collects garbage of blob files: then it must not make more.
+    /// Whether the job is a blob garbage collection: then it must not make more garbage.
     pub(crate) collects: bool,
-    /// Whether sequence numbers that nobody can tell from zero may become zero.
+    /// Whether sequence numbers that no reader distinguishes from zero may become zero.
     pub(crate) zero_seqnos: bool,
-    /// When the data was written, if the tables are not to count as being as young as their files.
+    /// When the data was written, if the tables must not count as being as young as their files.
     pub(crate) created_ms: Option<u64>,
     /// When the oldest delete of the inputs was made, in milliseconds since 1970 (DW3 in
     /// [`crate::targets`]).
     pub(crate) oldest_delete_ms: Option<u64>,
-    /// Whether nothing older than the inputs lies outside, over their keys.
+    /// Whether nothing older than the inputs, with their keys, lies outside.
     pub(crate) is_bottom: bool,
-    /// Whether some input hides older data that was deleted, by a tombstone that is gone, and that data may
+    /// Whether an input hides older, deleted data by a tombstone that is already dropped, and that data may
     /// stay.
     pub(crate) hides_deleted: bool,
-    /// The blob files whose values are to be written anew, if there are any.
+    /// The blob files whose values are rewritten, if any.
     pub(crate) relocation: Option<&'a Relocation>,
-    /// Who puts blocks into the cache: in merges what takes the place of cached ones, in flushes what is
-    /// read.
+    /// Puts blocks into the cache: in merges those that replace cached ones, in flushes those of read
+    /// keyspaces.
     pub(crate) heirs: Option<Heirs<'a>>,
-    /// Whom to ask how much of the tables replaces something.
+    /// Source for the overwrite estimate.
     pub(crate) older: Option<Older<'a>>,
 }
 
-/// Makes table files: where they go, how they are numbered. Exists before the database is open, because
-/// recovery flushes what it replays.
+/// Creates table files: their directory and numbers. Exists before the database is open, because recovery
+/// flushes what it replays.
 #[derive(Debug)]
 pub(crate) struct TableFactory {
     pub(crate) env: Env,
@@ -93,8 +93,8 @@ impl TableFactory {
         TableFactory { env, dir, db_uuid, next_file, next_part }
     }
 
-    /// A number for a new file. Taken from memory; every edit raises the stored counter past what it refers
-    /// to, and recovery raises it past every name it sees (RC3).
+    /// A number for a new file. Taken from memory; every edit raises the stored counter past the numbers it
+    /// refers to, and recovery raises it past every name it finds (RC3).
     pub(crate) fn take_file_number(&self) -> FileNumber {
         FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
     }
@@ -104,7 +104,7 @@ impl TableFactory {
         PartId(self.next_part.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// An id for a new run; runs are numbered by the counter of the parts.
+    /// An id for a new run; runs share the counter of the parts.
     pub(crate) fn take_run_id(&self) -> RunId {
         RunId(self.next_part.fetch_add(1, Ordering::Relaxed))
     }
@@ -115,8 +115,8 @@ impl TableFactory {
     }
 }
 
-/// Writes what `merge` gives, and the range deletes of the inputs, less what nobody can see, into new tables;
-/// durable when it returns, their names included.
+/// Writes the entries of `merge` and the range tombstones of the inputs, except what no reader sees, to new
+/// tables; durable when it returns, their names included.
 pub(crate) fn write_tables<'a, C: Cursor>(
     factory: &'a TableFactory,
     spec: &OutputSpec<'_>,
@@ -169,12 +169,12 @@ struct Output<'a, 's> {
     large: Separator<'a, 's>,
     sampler: Sampler<'s>,
     tables: Outputs<'a>,
-    /// Keys and values so far, and when something is to be seen to next: the job, or the size of the table.
+    /// Keys and values so far, and the position of the next check of the job or of the table size.
     written_bytes: u64,
     stop_at_bytes: u64,
     look_at_bytes: u64,
     ask_at_bytes: u64,
-    /// Bytes of files that the job knows of.
+    /// Bytes of files reported to the job.
     told_bytes: u64,
     told_payload_bytes: u64,
 }
@@ -187,8 +187,8 @@ struct OpenTable {
 }
 
 impl Sink for Output<'_, '_> {
-    /// Writes an entry; `begins_key` says whether it is the first of its key, because all versions of a key
-    /// go into one table (I2).
+    /// Writes an entry; `begins_key` is true for the first of its key, because all versions of a key go into
+    /// one table (I2).
     #[inline(always)]
     fn write(&mut self, (key, tag, value): (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
         let end_bytes = self.written_bytes + (key.len() + value.len()) as u64;
@@ -229,8 +229,7 @@ impl<'a, 's> Output<'a, 's> {
         }
     }
 
-    /// Sees to what is due before an entry: a look at the job, the end of the table, and whether something
-    /// older has the key.
+    /// Performs the checks due before an entry: of the job, the end of the table, and the overwrite sample.
     #[cold]
     #[inline(never)]
     fn see_to(&mut self, key: &[u8], tag: Tag, end_bytes: u64) -> Result<()> {
@@ -249,7 +248,7 @@ impl<'a, 's> Output<'a, 's> {
         Ok(())
     }
 
-    /// Tells the job how far it has come; an error if it is to end (JB1).
+    /// Reports progress to the job; an error if it is to end (JB1).
     fn look(&mut self) -> Result<()> {
         self.look_at_bytes = self.written_bytes + OUTPUT_BYTES_PER_LOOK;
         let new_payload_bytes = self.written_bytes.saturating_sub(self.told_payload_bytes);
@@ -265,7 +264,7 @@ impl<'a, 's> Output<'a, 's> {
 
     /// Ends the open table; the next one begins with the key `border`.
     fn finish_table(&mut self, border: Option<&[u8]>) -> Result<()> {
-        // What follows, filter and sync, takes longest.
+        // The next steps, filter and sync, take longest.
         self.look()?;
         if let Some(mut open) = self.writer.take() {
             open.writer.set_range_deletes(self.deletes.take_before(border));
@@ -341,7 +340,7 @@ fn finish(
     Ok((part, inheritance))
 }
 
-/// A table that was written, as a part.
+/// The part of a written table.
 pub(crate) fn part_of(
     summary: &TableSummary,
     id: PartId,
@@ -367,19 +366,19 @@ pub(crate) fn part_of(
     part
 }
 
-/// Fills in what a part tells of its entries that expire. Its entries have been counted.
+/// Sets the expiry metadata of a part, whose entries have been counted.
 pub(crate) fn note_expiring(part: &mut PartMeta, expiring: Expiring) {
     let Expiring { entries, earliest_ms, latest_ms } = expiring;
     if entries > 0 {
         part.expiring = entries;
         part.min_expiry_ms = Some(earliest_ms);
         part.latest_expiry_ms = Some(latest_ms);
-        // Only where nothing stays can the whole part go at once.
+        // Only if every entry expires can the whole part be dropped at once.
         part.max_expiry_ms = (entries == part.entries).then_some(latest_ms);
     }
 }
 
-/// The keys of a table: entries and range deletes.
+/// The keys of a table: entries and range tombstones.
 fn range_of(summary: &TableSummary) -> KeyRange {
     let entries = (summary.entries > 0)
         .then(|| KeyRange::inclusive(summary.smallest.as_slice(), summary.largest.as_slice()));

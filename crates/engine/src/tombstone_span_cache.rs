@@ -1,57 +1,57 @@
-//! Where a keyspace has no values: gaps that readers have walked over, kept true by writers.
+//! Tombstone span cache: spans of keys without values that readers have walked over, invalidated by writers.
 //!
 //! # Why
 //! Tombstones stay until a compaction removes them, and in memory until a flush. A queue deletes at its head
-//! and is read from there, so each look for the head would walk over all deletes since the last flush: a
-//! hundred thousand, a millisecond. With the gap remembered it walks over those since the last look.
+//! and is read from there, so each read of the head would walk over all deletes since the last flush: a
+//! hundred thousand, a millisecond. With the span cached it walks over those since the last read.
 //!
-//! # What a gap says
-//! A gap is about the contents of the keyspace, not about memtables or tables, so no flush or compaction
-//! changes it.
+//! # The contents of a span
+//! A span describes the contents of the keyspace, not memtables or tables, so no flush or compaction changes
+//! it.
 //!
-//! * GP2: *no key of a kept gap has a value for a reader at the gap's sequence number or a later one.* A
+//! * GP2: *no key of a kept span has a value for a reader at the span's sequence number or a later one.* A
 //!   reader saw that at its own number (GP1), and nothing has been put there since:
-//! * GP3: *every put after [`Watch::since`] has been told to the watch before it can be seen.* Writers do it
-//!   under the commit lock, before they publish. A put into a gap cuts it.
-//! * GP4: *a gap is kept only if its reader reads at [`Watch::since`] or later, and no put since then lies in
-//!   it.* Such puts are remembered by the smallest and the greatest of their keys. So a put either came
-//!   before the gap was noted, and then it is not in it, or it comes after, and then it cuts it. Both happen
-//!   under one lock.
+//! * GP3: *every put after [`Watch::since`] has been reported to the watch before it is visible.* Writers do
+//!   it under the commit lock, before they publish. A put into a span cuts it.
+//! * GP4: *a span is kept only if its reader reads at [`Watch::since`] or later, and no put since then lies
+//!   in it.* Such puts are recorded by the smallest and the greatest of their keys. So a put either came
+//!   before the span was recorded, and then it is not in it, or it comes after, and then it cuts it. Both
+//!   happen under one lock.
 //!
-//! A reader loads `visible` before it asks (RV1), so whatever put it is entitled to see has been told before.
+//! A reader loads `visible` before its query (RV1), so every put it must see has been reported before.
 //!
-//! # What it costs
-//! A writer looks at one word as long as nobody watches: nobody does until a reader had to walk over
-//! [`esker_iter::gaps`]' least number of keys, and again when no gap has helped for [`PATIENCE`] puts. While
-//! somebody watches, a put takes a short lock.
+//! # Cost
+//! A writer reads one word while watching is off: it is off until a reader had to walk over
+//! [`esker_iter::gaps`]' least number of keys, and again when no span has helped for [`PATIENCE`] puts. While
+//! it is on, a put takes a short lock.
 //!
-//! Only forward readers ask: queues are read from their heads. Rejected: gaps in each memtable, which would
-//! end with every seal; sealing a memtable when many of its tombstones are met, which makes a table of every
-//! few thousand deletes.
+//! Only forward readers use spans: queues are read from their heads. Rejected: spans in each memtable, which
+//! would end with every seal; sealing a memtable with many tombstones, which makes a table of every few
+//! thousand deletes.
 
 use esker_base::SeqNo;
 use esker_iter::Gap;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Gaps that are kept at once: as many queues of one keyspace stay fast.
+/// The number of spans kept: this many queues of one keyspace stay fast.
 const MAX_GAPS: usize = 4;
 
-/// After so many puts without a reader that a gap has helped, nobody is watched for any more.
+/// After this many puts without a reader that a span has helped, watching ends.
 const PATIENCE: u32 = 1 << 16;
 
-/// Nobody watches.
+/// Watching is off.
 const OFF: u8 = 0;
-/// A reader would like to note gaps: the next writer begins, or begins anew, to watch.
+/// A reader requests watching: the next writer begins it, or begins it anew.
 const WANTED: u8 = 1;
-/// Writers tell of their puts.
+/// Writers report their puts.
 const ON: u8 = 2;
 
-/// The gaps of one keyspace.
+/// The tombstone spans of one keyspace.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
-    /// One of the constants above. Left [`OFF`] only to [`WANTED`], by readers; the rest happens under the
-    /// lock.
+    /// One of the constants above. Changed from [`OFF`] only to [`WANTED`], by readers; other changes happen
+    /// under the lock.
     state: AtomicU8,
     watch: Mutex<Watch>,
 }
@@ -61,24 +61,24 @@ type Span = (Box<[u8]>, Box<[u8]>);
 
 #[derive(Debug, Default)]
 struct Watch {
-    /// Puts with greater sequence numbers have been told.
+    /// Puts with greater sequence numbers have been reported.
     since: SeqNo,
     /// The smallest and the greatest key put since then.
     put: Option<Span>,
-    /// Which help readers lately, last.
+    /// Most recently useful last.
     kept: Vec<(Gap, SeqNo)>,
     puts_without_use: u32,
 }
 
 impl Gaps {
-    /// Whether puts must be told. Asked under the commit lock.
+    /// Whether puts must be reported. Called under the commit lock.
     #[inline]
     pub(crate) fn is_watching(&self) -> bool {
         self.state.load(Ordering::Relaxed) != OFF
     }
 
-    /// Tells of a put that gets a sequence number greater than `before`. Under the commit lock, before it is
-    /// published.
+    /// Reports a put that gets a sequence number greater than `before`. Called under the commit lock, before
+    /// it is published.
     #[cold]
     pub(crate) fn tell_put(&self, key: &[u8], before: SeqNo) {
         let mut watch = self.watch.lock();
@@ -93,11 +93,10 @@ impl Gaps {
         }
     }
 
-    /// Tells of entries that are too many to be told one by one, as [`Gaps::tell_put`]: tables that are
-    /// ingested.
+    /// Reports entries that are too many for [`Gaps::tell_put`]: ingested tables.
     pub(crate) fn tell_ingest(&self) {
-        // Who notes a gap from here on is heard once a put has begun to watch anew, and if its reader sees
-        // that far.
+        // A span recorded from here on is kept once a put has begun to watch anew, and if its reader's
+        // sequence number is recent enough.
         self.forget_all(&mut self.watch.lock());
     }
 
@@ -147,7 +146,7 @@ impl Watch {
         });
     }
 
-    /// Keeps a gap if it is true from here on (GP4), joined with those that it meets.
+    /// Keeps a span if it is valid from here on (GP4), joined with those that it overlaps.
     fn keep(&mut self, start: &[u8], end: Option<&[u8]>, seqno: SeqNo) -> bool {
         let is_put_into = self
             .put

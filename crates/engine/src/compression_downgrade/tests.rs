@@ -34,10 +34,10 @@ fn open(options: KeyspaceOptions) -> Database {
     Options::default().memory_budget(64 << 20).keyspace_options(options).env(env).open("/db").unwrap()
 }
 
-/// Seals so many memtables, flushes them together, and answers how the newest table was to be compressed.
+/// Seals this many memtables, flushes them together, and returns the configured codec of the newest table.
 fn flush(db: &Database, memtables: usize) -> String {
     let (store, keyspace) = (db.store(), Arc::clone(db.default_keyspace().state()));
-    // A put may do a piece of the background's work, which flushes what is there.
+    // A put may run a background step, which flushes sealed memtables.
     while keyspace.view.load().sealed.len() < memtables {
         db.put(b"key", [5; 100]).unwrap();
         store.seal_if_filled(&keyspace).unwrap();
@@ -48,7 +48,7 @@ fn flush(db: &Database, memtables: usize) -> String {
     table.properties().codec.clone()
 }
 
-/// EC1 and EC2: three memtables in the queue are as many as there may be, one is none too many.
+/// EC1 and EC2: three queued memtables are the maximum, one is well below.
 #[test]
 fn flushes_are_eased_while_memtables_queue_up() {
     let none = KeyspaceOptions::default().strategy("none".parse().unwrap());
@@ -65,7 +65,7 @@ fn flushes_are_eased_while_memtables_queue_up() {
 /// level.
 #[test]
 fn merges_into_the_last_level_are_not_eased() {
-    // Merged when they are a hundred, which they are not allowed to become.
+    // Merged at a hundred runs, a number that is never reached.
     let options = KeyspaceOptions::default().strategy("leveled:10".parse().unwrap()).level0_trigger_runs(100);
     let db = open(options.level0_stop_runs(5));
     let codecs = [1; 6].map(|memtables| flush(&db, memtables));

@@ -1,8 +1,8 @@
-//! Blob files in use: found by number, read by pointers, deleted when no tree names them any more.
+//! Blob files in use: found by number, read by pointers, deleted when no tree refers to them any more.
 //!
-//! Trees of successive versions share a [`LargeFile`] for as long as they name its file (BF4). It is opened
-//! at the first read; so that descriptors stay bounded, only so many are open at a time, and the one that was
-//! opened first is closed first. A reader in the middle of a read keeps what it reads open.
+//! Trees of successive versions share a [`LargeFile`] for as long as they refer to its file (BF4). It is
+//! opened at the first read; to bound descriptors, a limited number is open at a time, and the one that was
+//! opened first is closed first. A reader in the middle of a read keeps its file open.
 
 use crate::paths;
 use crate::tree::TableFiles;
@@ -17,21 +17,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Fewest blob files that may be open at a time.
+/// The least limit of open blob files.
 const MIN_OPEN_FILES: usize = 8;
-/// Of the tables that may be open, this share of blob files may be open beside them. Half of the process's
-/// descriptors are for tables, a quarter of that for their headroom: an eighth for blob files leaves a
-/// quarter.
+/// One blob file may be open for so many tables. Half of the process's descriptors are for tables, a quarter
+/// of that for their headroom: an eighth for blob files leaves a quarter.
 const OPEN_TABLES_PER_FILE: usize = 4;
 
-/// A blob file that some tree names.
+/// A blob file that some tree refers to.
 #[derive(Debug)]
 pub(crate) struct LargeFile {
     files: Arc<TableFiles>,
     meta: BlobFileMeta,
     keyspace: KeyspaceId,
     path: PathBuf,
-    /// To be deleted once no tree names it.
+    /// To be deleted once no tree refers to it.
     obsolete: AtomicBool,
     open: Mutex<Option<Arc<BlobReader>>>,
 }
@@ -65,8 +64,7 @@ impl LargeFile {
         drop(open);
     }
 
-    /// An error unless the file exists with its recorded length: what opening a database checks without
-    /// reading it.
+    /// An error unless the file exists with its recorded length: the check at open, without reading it.
     pub(crate) fn check_presence(&self) -> Result<()> {
         let detail = match self.files.env.fs.file_len(&self.path)? {
             Some(len) if len == self.meta.file_bytes => return Ok(()),
@@ -97,7 +95,7 @@ pub(crate) struct LargeFiles {
 }
 
 impl LargeFiles {
-    /// None yet, beside so many tables.
+    /// No files yet, with a limit derived from that of tables.
     pub(crate) fn beside(max_open_tables: usize) -> LargeFiles {
         let max_open = (max_open_tables / OPEN_TABLES_PER_FILE).max(MIN_OPEN_FILES);
         LargeFiles { known: Mutex::default(), open: Mutex::default(), max_open }
@@ -113,7 +111,7 @@ impl LargeFiles {
         }
     }
 
-    /// Takes a file out of those that trees to come can find.
+    /// Removes a file from the map that new trees use.
     fn forget(&self, number: FileNumber) -> Option<Arc<LargeFile>> {
         self.known.lock().remove(&number).and_then(|known| known.upgrade())
     }
@@ -137,8 +135,8 @@ impl TableFiles {
         })
     }
 
-    /// Marks a blob file for deletion once the last tree lets go of it. Only after the edit that removed it
-    /// is durable (BF4).
+    /// Marks a blob file for deletion once the last tree releases it. Only after the edit that removed it is
+    /// durable (BF4).
     pub(crate) fn retire_large(&self, number: FileNumber) {
         match self.large.forget(number) {
             Some(file) => file.obsolete.store(true, Ordering::Release),
@@ -154,15 +152,15 @@ pub(crate) struct LargeMap {
 }
 
 impl LargeMap {
-    /// Those of these that some part points to. A job that has no more than these keeps no blob file that
-    /// others empty while it runs.
+    /// Those of these that some part points to. A job that keeps only these does not delay the deletion of
+    /// files that other jobs rewrite.
     pub(crate) fn of_parts<'p>(&self, parts: impl Iterator<Item = &'p PartMeta>) -> LargeMap {
         let pointed_to = parts.flat_map(|part| part.blobs.iter());
         let named = pointed_to.filter_map(|blob| Some((blob.file, Arc::clone(self.files.get(&blob.file)?))));
         LargeMap { files: named.collect() }
     }
 
-    /// Those of a version.
+    /// The blob files of a version.
     pub(crate) fn new(keyspace: KeyspaceId, version: &Version, files: &Arc<TableFiles>) -> LargeMap {
         let named =
             |blob: &esker_version::LiveBlob| (blob.meta.number, files.large_file(keyspace, &blob.meta));
@@ -189,11 +187,11 @@ impl LargeValues for LargeMap {
     }
 }
 
-/// The pointer that an entry has in place of its value.
+/// Decodes the pointer that an entry has in place of its value.
 pub(crate) fn decode(key: &[u8], pointer: &[u8]) -> Result<BlobPointer> {
     BlobPointer::decode(pointer).ok_or_else(|| {
         let key = key.escape_ascii();
-        // Checksums guard the bytes of a table, so no writer of ours left them.
+        // Checksums protect the bytes of a table, so this is a defect of the writer.
         Error::internal(format!("key {key} has a malformed pointer in place of its value"))
     })
 }

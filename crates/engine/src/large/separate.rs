@@ -1,4 +1,4 @@
-//! Which values of a job's output go to blob files, and which come back.
+//! Large value separation: which values of a job's output go to blob files, and which come back.
 
 use crate::large::LargeMap;
 use crate::large::files::decode;
@@ -14,11 +14,11 @@ use esker_version::{BlobFileMeta, BlobReference};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The blob files that a job is to empty, and where their values are read.
+/// The blob files that a job rewrites, and how their values are read.
 #[derive(Debug)]
 pub(crate) struct Relocation {
     pub(crate) victims: BTreeSet<FileNumber>,
-    /// Those that the job's inputs point to; it keeps the files for as long as the job runs.
+    /// The blob files that the job's inputs point to; kept for as long as the job runs.
     pub(crate) values: Arc<LargeMap>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Separator<'a, 's> {
     threshold: usize,
     open: Option<OpenFile>,
     files: Vec<BlobFileMeta>,
-    /// The value of the entry that is written next, if it is another than the input's.
+    /// The value of the next entry, if it differs from the input's.
     value: Vec<u8>,
     fetched: Vec<u8>,
 }
@@ -45,7 +45,7 @@ struct OpenFile {
 pub(crate) struct Placed<'v> {
     pub(crate) tag: Tag,
     pub(crate) value: &'v [u8],
-    /// Where its value points to, if it does.
+    /// The pointer to its value, if it is in a blob file.
     pub(crate) pointer: Option<BlobPointer>,
 }
 
@@ -63,7 +63,7 @@ impl<'a, 's> Separator<'a, 's> {
         }
     }
 
-    /// How the entry is to be written.
+    /// How the entry is written.
     #[inline]
     pub(crate) fn place<'v>(
         &'v mut self,
@@ -111,7 +111,7 @@ impl<'a, 's> Separator<'a, 's> {
         self.value.clear();
         self.value.extend_from_slice(expiry);
         if whole.len() < self.threshold {
-            // Separated under another threshold than today's.
+            // Separated under another threshold than the present one.
             self.value.extend_from_slice(whole);
             let tag = Tag::from_parts(tag.seqno(), tag.kind_byte() & !FLAG_BLOB);
             return Ok(Placed { tag, value: &self.value, pointer: None });
@@ -144,7 +144,7 @@ impl<'a, 's> Separator<'a, 's> {
         Ok(())
     }
 
-    /// Ends the last file; answers all of them. They are durable, their names are not.
+    /// Ends the last file; returns all of them. They are durable, their names are not.
     pub(crate) fn finish(mut self) -> Result<Vec<BlobFileMeta>> {
         self.finish_file()?;
         Ok(self.files)
@@ -166,12 +166,12 @@ fn begin(
     let path = paths::blob(&factory.dir, number);
     let file = factory.env.fs.open(&path, OpenMode::CreateNew)?;
     unclaimed.add(path);
-    // Values rest where they are written, whatever the level of the table that points to them.
+    // Values stay in their file, whatever the level of the table that points to them.
     let codec = spec.options.compression.last();
     Ok(OpenFile { writer: BlobWriter::new(file, BlobOptions { number, header, codec }), number, header })
 }
 
-/// What the entries of one table point to.
+/// The blob references of one table.
 #[derive(Debug, Default)]
 pub(crate) struct References(BTreeMap<FileNumber, (u64, u64)>);
 

@@ -1,4 +1,4 @@
-//! Shares of what really is flushed and merged, step by step, and what follows for the room that is taken.
+//! Overwrite ratios of real flushes and merges, step by step, and their effect on space.
 
 use super::{ReplacedBook, Sampler};
 use crate::scheduler::Lane;
@@ -36,7 +36,7 @@ impl World {
         World { fs, options, db }
     }
 
-    /// Closed and opened again: no table is open.
+    /// Closed and reopened: no table is open.
     fn reopened(self) -> World {
         let World { fs, options, db } = self;
         db.close().expect("a clean close");
@@ -116,7 +116,7 @@ fn old(number: u64) -> String {
     key(4 * number)
 }
 
-/// One right behind it that is not there.
+/// A key right behind it that does not exist.
 fn new(number: u64) -> String {
     key(4 * number + 1)
 }
@@ -126,7 +126,7 @@ fn other(number: u64) -> String {
     key(4 * number + 2)
 }
 
-/// A table, and its share if that is known.
+/// A table and its ratio, if known.
 #[derive(Debug)]
 struct Seen {
     smallest: String,
@@ -134,15 +134,15 @@ struct Seen {
     share: Option<u32>,
 }
 
-/// The share of some tables together: one that is cut after two entries says little by itself. `None` if that
-/// of one is unknown, or there is none.
+/// The ratio of some tables together: one that is cut after two entries says little by itself. `None` if one
+/// is unknown, or there is none.
 fn mean(tables: &[Seen]) -> Option<u64> {
     let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
     let shares = tables.iter().map(|table| Some(table.bytes * u64::from(table.share?)));
     shares.sum::<Option<u64>>()?.checked_div(bytes)
 }
 
-/// Whether the share of some tables lies in a range.
+/// Whether the ratio of some tables lies in a range.
 fn is_about(tables: &[Seen], range: Range<u64>) -> bool {
     mean(tables).is_some_and(|mean| range.contains(&mean))
 }
@@ -166,8 +166,8 @@ fn flushes_know_new_keys_from_overwritten_ones() {
     assert!(is_about(&shares, 350..650), "half of them: {shares:?}");
 }
 
-/// By its bytes, and however entries of different sizes follow each other: a large new value behind each
-/// small one that is overwritten, and the other way round.
+/// By bytes, and however entries of different sizes follow each other: a large new value behind each small
+/// overwritten one, and the other way round.
 #[test]
 fn shares_are_of_bytes() {
     for (of_new, of_old, expected) in [(400, 4, 0..350), (4, 400, 800..1001)] {
@@ -198,13 +198,13 @@ fn deletes_and_what_is_no_plain_put_count_as_replacing() {
     drop(snapshot);
 }
 
-/// Of a merge above the last level each table has its own share.
+/// In a merge above the last level each table has its own ratio.
 #[test]
 fn merges_hand_shares_on() {
     let world = World::filled(KeyspaceOptions::default());
     let half = KEYS / 2;
     for at in 0..8 {
-        // Overwritten ones and new ones, in ranges of their own.
+        // Overwritten and new keys, in ranges of their own.
         (at..half).step_by(8).for_each(|number| world.put(old, number..number + 1));
         (half + at..KEYS).step_by(8).for_each(|number| world.put(new, number..number + 1));
         let shares = world.flush();
@@ -220,7 +220,7 @@ fn merges_hand_shares_on() {
     assert!(is_about(&overwritten[..border - 1], 900..1001) && border > 3, "{overwritten:?}");
 }
 
-/// Where no filter can say anything, tables have the shares of what they were merged from.
+/// Where no filter can decide, tables have the ratio of their inputs.
 #[test]
 fn without_filters_shares_are_those_of_the_inputs() {
     let world = World::filled(KeyspaceOptions::default().filter(FilterPolicy::None));
@@ -245,15 +245,14 @@ fn after_a_reopening_nobody_knows() {
     assert!(!upper.is_empty() && upper.iter().all(|table| table.share.is_none()), "{upper:?}");
 }
 
-/// RP5: of tables that are closed, and of those whose filters are not in memory, nothing is read, whatever is
-/// to be known of them.
+/// RP5: closed tables, and those whose filters are not in memory, are not read for the ratio.
 #[test]
 fn nothing_older_is_read_to_know_what_is_replaced() {
     for is_open in [false, true] {
         let world = World::with(KeyspaceOptions::default(), |options| options.cache_filters(is_open));
         let world = world.fill().reopened();
         if is_open {
-            // A scan opens tables and asks no filter.
+            // A scan opens tables and probes no filter.
             assert_eq!(world.db.default_keyspace().iter().count() as u64, KEYS);
         }
         let older = world.files();
@@ -272,7 +271,7 @@ fn nothing_older_is_read_to_know_what_is_replaced() {
     }
 }
 
-/// A slice may hold all that its file replaces.
+/// A slice may hold all overwrites of its file.
 #[test]
 fn slices_count_as_much_as_they_may_hold() {
     let mut book = ReplacedBook::default();
@@ -292,14 +291,14 @@ fn who_asks_nobody_looks_for_nothing() {
     assert_eq!(sampler.next_bytes, u64::MAX);
 }
 
-/// A store that was filled has much more above its last level than may be garbage, and yet takes no more room
-/// than ever when it is overwritten then.
+/// A filled store has much more above its last level than the garbage budget, and still takes no more space
+/// than usual when it is overwritten then.
 #[test]
 fn overwrites_after_a_fill_leave_no_more_garbage_than_ever() {
     let keyspace = KeyspaceOptions::default().write_buffer_size(64 << 10).compaction_job_size(256 << 10);
     let world = World::new(keyspace);
     let keys = 60_000u64;
-    // In an order without order: the factor has no divisor in common with the number of keys.
+    // A scattered order: the factor is coprime to the number of keys.
     let nth = |at: u64| key(at * 7_919 % keys);
     let mut most_above = 0.0f64;
     for at in 0..keys {

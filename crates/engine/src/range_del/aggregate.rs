@@ -1,13 +1,14 @@
-//! The range deletes of a flush or compaction: gathered from its inputs, and what they spare it.
+//! Range tombstone aggregation: collects the range tombstones of a job's inputs, and skips inputs they hide.
 //!
-//! All range deletes of a table are in memory once it is open, so a job knows those of all its inputs before
-//! it reads the first entry. Those of a sliced part count as far as the slice reaches. A part that the range
-//! deletes of another one hide as a whole is found from the tree alone, and dropped without a merge
+//! All range tombstones of a table are in memory once it is open, so a job knows those of all its inputs
+//! before it reads the first entry. Those of a sliced part are clipped to the slice. A part that the range
+//! tombstones of another one hide completely is found from the tree alone, and dropped without a merge
 //! ([`Tree::hidden`](crate::tree::Tree::hidden)).
 //!
-//! An input whose every entry is hidden is not read at all (4.4, "whole table"): a range delete of the inputs
-//! covers it, is newer than everything in it, and nobody reads between. The range delete is in an installed
-//! table, as all inputs of a compaction are: a power cut cannot lose it and keep its effect.
+//! An input whose every entry is hidden is not read at all (4.4, "whole table"): a range tombstone of the
+//! inputs covers it, is newer than everything in it, and no reader's snapshot lies between. The range
+//! tombstone is in an installed table, as all inputs of a compaction are: a power cut cannot lose it and keep
+//! its effect.
 
 use crate::elision::OlderParts;
 use crate::tree::{Access, TreePart, clipped, hidden_by};
@@ -17,7 +18,7 @@ use esker_iter::{Boundaries, DeletedHull, InputDeletes, RangeDelete, RangeDelete
 use esker_version::{KeyEnd, KeyRange};
 use std::sync::Arc;
 
-/// The range deletes of memtables.
+/// The range tombstones of memtables.
 pub(crate) fn of_memtables(
     memtables: &[Arc<MemtableView>],
     boundaries: &Boundaries,
@@ -27,7 +28,7 @@ pub(crate) fn of_memtables(
     of_deletes(sets.flat_map(|set| set.deletes()), boundaries, older)
 }
 
-/// The range deletes of parts, each with its range as what is consumed of it.
+/// The range tombstones of parts, each clipped to the consumed range.
 pub(crate) fn of_parts(
     parts: &[TreePart],
     boundaries: &Boundaries,
@@ -50,12 +51,12 @@ fn of_deletes<'a>(
     InputDeletes::new(deletes, boundaries, |low, high, seqno| older.may_hold_any(low, high, seqno))
 }
 
-/// Whether `deletes` hide everything in a part from everybody.
+/// Whether `deletes` hide everything in a part from every reader.
 pub(crate) fn hide_all_of(deletes: &InputDeletes, part: &TreePart, boundaries: &Boundaries) -> bool {
     hidden_by(deletes.all(), &part.meta).is_some_and(|hidden| hidden.is_hidden_from_all(boundaries))
 }
 
-/// The keys that range deletes cover, as parts say it.
+/// The keys that range tombstones cover, as a key range.
 pub(crate) fn key_range(hull: DeletedHull) -> KeyRange {
     KeyRange { start: hull.start, end: hull.end.map_or(KeyEnd::Unbounded, KeyEnd::Excluded) }
 }

@@ -1,13 +1,13 @@
-//! The range deletes that a job writes, cut at the borders of its tables.
+//! Range tombstone cutting: a job's range tombstones are cut at the bounds of its output tables.
 //!
-//! Tables of a run share no key, and a table's range deletes belong to its range (IN5). So each table takes
-//! what lies before the first key of the next one; the last takes the rest. A table may end up with range
-//! deletes alone.
+//! Tables of a run share no key, and a table's range tombstones belong to its range (IN5). So each table
+//! takes those before the first key of the next one; the last takes the rest. A table may have range
+//! tombstones alone.
 
 use esker_iter::{Fragment, RangeDeletes};
 use std::sync::Arc;
 
-/// Range deletes that no table has taken yet.
+/// Range tombstones that no table has taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct PendingDeletes {
     all: Vec<Fragment>,
@@ -26,7 +26,7 @@ impl PendingDeletes {
         self.taken == self.all.len()
     }
 
-    /// Takes what lies before `border`, everything if there is none. Borders ascend.
+    /// Takes everything before `border`, or all without one. Borders ascend.
     pub(crate) fn take_before(&mut self, border: Option<&[u8]>) -> RangeDeletes {
         let mut taken = Vec::new();
         while let Some(fragment) = self.all.get(self.taken) {
@@ -47,7 +47,7 @@ impl PendingDeletes {
             }
             break;
         }
-        // Pieces of disjoint fragments in their order.
+        // Slices of disjoint fragments in their order.
         RangeDeletes::from_fragments(taken).unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! Gaps as such, and reads through them against what the keys themselves say.
+//! Tombstone spans on their own, and reads through them compared with point lookups.
 
 use super::{Gaps, PATIENCE};
 use crate::{Database, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
@@ -19,7 +19,7 @@ fn gap(start: &str, end: &str) -> Option<Gap> {
     Some(Gap { start: start.as_bytes().into(), end })
 }
 
-/// Gaps that writers watch for since sequence number 10, after a put of "p".
+/// Spans watched since sequence number 10, after a put of "p".
 fn watched() -> Gaps {
     let gaps = Gaps::default();
     assert!(!gaps.is_watching());
@@ -50,7 +50,7 @@ fn what_was_put_meanwhile_is_in_no_gap() {
     let gaps = watched();
     gaps.note(b"o", Some(b"z"), seqno(10));
     assert_eq!(gaps.around(b"o", seqno(20)), None);
-    // Watching began anew, and what is put from here on does not lie in it.
+    // Watching began anew, and later puts are not in it.
     gaps.tell_put(b"a", seqno(11));
     gaps.note(b"o", Some(b"z"), seqno(11));
     assert_eq!(gaps.around(b"o", seqno(20)), gap("o", "z"));
@@ -96,7 +96,7 @@ fn open(seed: u64) -> Database {
     Options::default().memory_budget(16 << 20).keyspace_options(options).env(env).open("/db").expect("opens")
 }
 
-/// The first number from `from` on whose key has a value: asked key by key, for which there are no gaps.
+/// The first number from `from` on whose key has a value, by point lookups, which use no spans.
 fn first_by_gets(keyspace: &Keyspace, snapshot: &Snapshot, from: u64) -> Option<u64> {
     let numbers: Vec<u64> = (from..KEYS).collect();
     numbers.chunks(128).find_map(|numbers| {
@@ -160,8 +160,8 @@ fn seeks_find_what_gets_find() {
     }
 }
 
-/// A queue whose head one thread takes while another one puts, anywhere before and behind; what readers find
-/// at a moment is what gets find at it.
+/// A queue: one thread deletes at its head while another puts anywhere before and behind; seeks at a snapshot
+/// find what gets find.
 #[test]
 fn seeks_find_what_gets_find_beside_a_writer() {
     let dir = std::env::temp_dir().join(format!("esker-gaps-{}", std::process::id()));
@@ -195,8 +195,8 @@ fn seeks_find_what_gets_find_beside_a_writer() {
     std::fs::remove_dir_all(dir).expect("removes");
 }
 
-/// Two snapshots of one sequence number, between which something expired that a newer delete hides from both
-/// ways of looking: the later one must not tell the earlier one that nothing is there.
+/// Two snapshots of one sequence number, between which an entry expired that a newer delete hides from both
+/// kinds of reads: the later one must not record a span that is wrong for the earlier one.
 #[test]
 fn a_gap_does_not_hide_what_an_earlier_snapshot_still_sees() {
     let clock = Arc::new(ManualClock::new(1_000_000));
@@ -209,7 +209,7 @@ fn a_gap_does_not_hide_what_an_earlier_snapshot_still_sees() {
     }
     db.default_keyspace().put_with_expiry("session", b"token", 1_000_000 + 5_000).expect("works");
     db.put("tail", b"y").expect("works");
-    // Asks for a watch; the next put begins it.
+    // Requests watching; the next put begins it.
     assert_eq!(&*db.default_keyspace().iter().next().expect("works").expect("works").0, b"session");
     db.put("zzz", b"y").expect("works");
     let before = db.snapshot();

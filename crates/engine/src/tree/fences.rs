@@ -1,24 +1,24 @@
-//! Where the parts of a run begin and end, as numbers.
+//! Fences: the bounds of a run's parts as integers.
 //!
-//! Which part may hold a key is asked by every lookup and seek, of every run. The keys at which parts begin
-//! and end lie wherever the allocator put them, behind two pointers each, so they are looked at only if
-//! numbers do not decide.
+//! Every lookup and seek searches every run for the part that may hold a key. The keys at which parts begin
+//! and end are at arbitrary addresses, behind two pointers each, so they are compared only if the integers do
+//! not decide.
 //!
 //! # Invariants
 //! * FE1. Parts begin and end with keys that begin with `prefix`; their numbers are made of the eight bytes
-//!   behind it. A key that does not begin so lies before or behind all of them, and its number is the least
-//!   or the greatest there is.
-//! * FE2. If the number of one key is less than that of another, so is the key. Equal numbers say nothing:
-//!   then whole keys are compared.
+//!   behind it. A key without this prefix lies before or behind all of them, and its number is the least or
+//!   the greatest there is.
+//! * FE2. If the number of one key is less than that of another, so is the key. On equal numbers whole keys
+//!   are compared.
 //!
-//! Without the prefix keys such as `user0000001234`, whose first eight bytes are all the same, would be
+//! Without the prefix, keys such as `user0000001234`, whose first eight bytes are all the same, would be
 //! compared with every part before their own.
 
 use super::TreePart;
 use esker_base::key::{common_prefix_len, head};
 use esker_version::KeyRange;
 
-/// What lies in a range of keys.
+/// An item with a range of keys.
 pub(super) trait Ranged {
     fn range(&self) -> &KeyRange;
 }
@@ -29,23 +29,23 @@ impl Ranged for TreePart {
     }
 }
 
-/// What the numbers of a run's parts are made of, and they themselves.
+/// The numbers of a run's parts, and the prefix they are derived with.
 #[derive(Clone, Debug)]
 pub(super) struct Fences {
     prefix: Box<[u8]>,
-    /// Of each part's first key.
+    /// The number of each part's first key.
     starts: Box<[u64]>,
-    /// Of each part's end; where there is none, the greatest number.
+    /// The number of each part's end; without one, the greatest number.
     ends: Box<[u64]>,
 }
 
 impl Fences {
-    /// Of disjoint parts in key order.
+    /// The fences of disjoint parts in key order.
     pub(super) fn of(parts: &[impl Ranged]) -> Fences {
         let first = parts.first().map_or(&[][..], |part| &part.range().start);
         let last = parts.last().map(Ranged::range);
         let last = last.map_or(&[][..], |range| range.end.key().unwrap_or(&range.start));
-        // The keys in between have in common what the first and the last have.
+        // The keys in between share the common prefix of the first and the last.
         let skip = common_prefix_len(first, last);
         let end = |part: &KeyRange| part.end.key().map_or(u64::MAX, |end| head(end, skip));
         Fences {
@@ -75,7 +75,7 @@ impl Fences {
         if self.ends.get(at) == Some(&number) { self.first_of_equals(parts, key, at) } else { at }
     }
 
-    /// The same among those whose number at the end is the key's, from the first of these on.
+    /// The same among parts whose end number equals the key's, from this one on.
     #[cold]
     #[inline(never)]
     fn first_of_equals(&self, parts: &[impl Ranged], key: &[u8], from: usize) -> usize {
@@ -84,7 +84,7 @@ impl Fences {
         from + parts[from..from + equals].partition_point(|part| !part.range().end.covers(key))
     }
 
-    /// The one part that can hold `key`: the key is not outside of its range.
+    /// The only part that can hold `key`: the key is not outside of its range.
     #[inline(always)]
     pub(super) fn part_for<'p, P: Ranged>(&self, parts: &'p [P], key: &[u8]) -> Option<&'p P> {
         let number = self.number_of(key);
@@ -107,8 +107,8 @@ mod tests {
         }
     }
 
-    /// Few letters and lengths around eight bytes, so that keys have long beginnings in common, equal
-    /// numbers, and each other as beginnings.
+    /// Few letters and lengths around eight bytes, so that keys have long common prefixes, equal numbers, and
+    /// each other as prefixes.
     fn some_key(random: &SeededRandom, prefix: &[u8]) -> Vec<u8> {
         let len = random.below(12) as usize;
         let letters = [0u8, b'a', 0xff];

@@ -52,20 +52,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// A table file as trees refer to it: its identity, and the cell of the fast way.
+/// A table file as trees refer to it: its identity, and the cell of the fast path.
 #[derive(Debug)]
 pub(crate) struct TableFile {
     table: OnceLock<Arc<Table>>,
-    /// Of the table, if it has any and they were asked for.
+    /// The table's range tombstones, if it has any and they were requested.
     range_deletes: OnceLock<Arc<RangeDeletes>>,
-    /// A lookup or seek was here since the sweep last looked.
+    /// Whether a lookup or seek used it since the hand last passed.
     used: AtomicBool,
-    /// Another one has taken its place in the current tree.
+    /// Whether another one has replaced it in the current tree.
     superseded: AtomicBool,
     identity: Arc<FileIdentity>,
 }
 
-/// What is one about a file, however often it is closed and opened.
+/// The identity of a file across closing and opening.
 #[derive(Debug)]
 pub(crate) struct FileIdentity {
     files: Arc<TableFiles>,
@@ -75,44 +75,42 @@ pub(crate) struct FileIdentity {
     expected: ExpectedTable,
     /// To be deleted once nothing refers to it.
     obsolete: AtomicBool,
-    /// As [`TableFile::used`], by those who did not find the cell filled.
+    /// As [`TableFile::used`], by readers that did not find the cell filled.
     used: AtomicBool,
     /// Reads since the database was opened, by sample: see [`crate::read_heat`]. They order nothing, so relaxed
     /// ordering suffices.
     reads: AtomicU64,
     open: Mutex<OpenState>,
     place: Place,
-    /// The one that trees to come refer to. Locked after `open`.
+    /// The one that new trees refer to. Locked after `open`.
     current: Mutex<Weak<TableFile>>,
 }
 
 #[derive(Debug, Default)]
 struct OpenState {
-    /// Made at the first opening, or by the merge that wrote the table.
+    /// Created at the first opening, or by the merge that wrote the table.
     identity: Option<Arc<TableIdentity>>,
     /// The one table (OT1).
     table: Weak<Table>,
     kept: Option<Arc<Table>>,
 }
 
-/// Why a table is wanted that is not in its cell.
+/// How a table that is not in its cell will be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Something in it is looked for, and may well be again.
+    /// A lookup or seek, likely to be repeated.
     Use,
-    /// A scan comes by, which says nothing about its being wanted again.
+    /// A passing scan, which does not predict further use.
     Pass,
-    /// It is read from one end to the other and then not wanted: a compaction's input, a table that is
-    /// verified.
+    /// Read once from end to end: a compaction's input, a table that is verified.
     Once,
 }
 
-/// What a closed table leaves to be dropped outside of all locks.
+/// The remains of a closed table, to be dropped outside of all locks.
 #[derive(Debug)]
 pub(crate) struct Closed {
     _kept: Arc<Table>,
-    /// Keeps the file that shall be in the next tree until that is built. `None` if the tree can stay as it
-    /// is.
+    /// Keeps the file for the next tree until that is built. `None` if the tree can stay as it is.
     pub(crate) fresh: Option<Arc<TableFile>>,
 }
 
@@ -127,31 +125,31 @@ impl TableFile {
     #[inline]
     pub(crate) fn opened_for_use(&self) -> Option<&Arc<Table>> {
         let table = self.table.get()?;
-        // Stored only if it changes, so that a hot file's line is not written to.
+        // Stored only if it changes, so that a hot file's cache line is not written to.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
         Some(table)
     }
 
-    /// Notes that something in it was looked for: so many reads for each one that is noted.
+    /// Counts sampled reads.
     #[cold]
     pub(crate) fn note_reads(&self, reads: u64) {
         self.identity.reads.fetch_add(reads, Ordering::Relaxed);
     }
 
-    /// Reads since the database was opened, by sample.
+    /// Sampled reads since the open.
     pub(crate) fn reads(&self) -> u64 {
         self.identity.reads.load(Ordering::Relaxed)
     }
 
-    /// The table, wherever it is to be had from, with a count.
+    /// The table from whatever owner, with a reference count.
     pub(crate) fn table(&self, access: Access) -> Result<Arc<Table>> {
         let in_cell = if access == Access::Use { self.opened_for_use() } else { self.opened() };
         in_cell.map_or_else(|| self.open(access), |table| Ok(Arc::clone(table)))
     }
 
-    /// The table's range deletes, to borrow from as long as a view refers to the file.
+    /// The table's range tombstones, to borrow from as long as a view refers to the file.
     #[inline]
     pub(crate) fn range_deletes(&self) -> Result<&Arc<RangeDeletes>> {
         match self.range_deletes.get() {
@@ -166,12 +164,12 @@ impl TableFile {
         Ok(self.range_deletes.get_or_init(|| Arc::clone(table.range_deletes())))
     }
 
-    /// Whether views hold something of the table by this file.
+    /// Whether views hold parts of the table by this file.
     fn is_filled(&self) -> bool {
         self.table.get().is_some() || self.range_deletes.get().is_some()
     }
 
-    /// The table, opened if need be, when the cell does not have it.
+    /// The table, opened if necessary, when the cell does not have it.
     #[cold]
     pub(crate) fn open(&self, access: Access) -> Result<Arc<Table>> {
         let identity = &self.identity;
@@ -184,8 +182,8 @@ impl TableFile {
         if access != Access::Once {
             let room = files.room();
             if open.kept.is_none() {
-                // Not noted as used: once is not again. What was opened for one lookup is the first to go,
-                // lest it pushes out what is in use.
+                // Not marked as used: once is not again. A table opened for one lookup is evicted first,
+                // otherwise it would displace tables in use.
                 if room.may_keep {
                     open.kept = Some(Arc::clone(&table));
                     files.clock.enter(identity);
@@ -194,7 +192,7 @@ impl TableFile {
                 identity.used.store(true, Ordering::Relaxed);
             }
             if room.may_fill && self.is_current() {
-                // Whoever was faster put the same table there (OT1).
+                // A concurrent thread put the same table there (OT1).
                 let _ = self.table.set(Arc::clone(&table));
             }
         }
@@ -209,7 +207,7 @@ impl TableFile {
         !self.is_superseded() && !self.identity.obsolete.load(Ordering::Relaxed)
     }
 
-    /// Whether trees to come refer to the file by another one.
+    /// Whether new trees refer to the file by another one.
     pub(crate) fn is_superseded(&self) -> bool {
         self.superseded.load(Ordering::Relaxed)
     }
@@ -226,8 +224,7 @@ impl TableFile {
         self.identity.number
     }
 
-    /// An error unless the file exists with its recorded length: what opening a database checks without
-    /// reading it.
+    /// An error unless the file exists with its recorded length: the check at open, without reading it.
     pub(crate) fn check_presence(&self) -> Result<()> {
         let identity = &*self.identity;
         match identity.files.env.fs.file_len(&identity.path)? {
@@ -266,7 +263,7 @@ impl FileIdentity {
         })
     }
 
-    /// What a tree that is being built shall refer to the file by.
+    /// The `TableFile` for a tree that is being built.
     pub(crate) fn current(self: &Arc<Self>) -> Arc<TableFile> {
         let mut current = self.current.lock();
         current.upgrade().unwrap_or_else(|| {
@@ -276,7 +273,8 @@ impl FileIdentity {
         })
     }
 
-    /// Takes over the home that the table was given while it was written, if it has not been opened before.
+    /// Takes over the identity that the table was given while it was written, unless it has been opened
+    /// before.
     pub(crate) fn inherit(&self, identity: &Arc<TableIdentity>) {
         self.open.lock().identity.get_or_insert_with(|| Arc::clone(identity));
     }
@@ -300,16 +298,15 @@ impl FileIdentity {
         Ok(table)
     }
 
-    /// Closes the table, for those who come later. `None` if it is not kept open. The caller holds the
-    /// keyspace's `publishing` and, if there is a fresh file, publishes a tree with it before letting go
-    /// (OT5).
+    /// Closes the table for later readers. `None` if it is not kept open. The caller holds the keyspace's
+    /// `publishing` and, if there is a fresh file, publishes a tree with it before releasing that (OT5).
     pub(crate) fn close(self: &Arc<Self>) -> Option<Closed> {
         let mut open = self.open.lock();
         let kept = open.kept.take()?;
         self.files.clock.leave(self);
         let mut current = self.current.lock();
         let is_filled = current.upgrade().filter(|file| file.is_filled());
-        // What only old views refer to is closed with them.
+        // A table that only old views refer to is closed with them.
         let in_tree = is_filled.filter(|_| !self.obsolete.load(Ordering::Relaxed));
         let fresh = in_tree.map(|old| {
             old.superseded.store(true, Ordering::Relaxed);
@@ -325,7 +322,7 @@ impl FileIdentity {
         self.file_bytes
     }
 
-    /// Whether anybody looked for something in it since this was last called.
+    /// Whether it was used since the last call.
     pub(crate) fn take_use(&self) -> bool {
         let current = self.current.lock().upgrade();
         let by_cell = current.is_some_and(|file| take(&file.used));
@@ -337,7 +334,7 @@ impl FileIdentity {
         self.open.lock().kept.as_ref().map(|table| table.memory_bytes() as u64)
     }
 
-    /// From now on it is deleted when nothing refers to it any more.
+    /// Deletes it when nothing refers to it any more.
     pub(crate) fn retire(&self) {
         self.obsolete.store(true, Ordering::Release);
     }
@@ -351,7 +348,7 @@ impl FileIdentity {
     }
 }
 
-/// Takes a flag back; written to only if it was set.
+/// Clears a flag; writes only if it was set.
 fn take(flag: &AtomicBool) -> bool {
     flag.load(Ordering::Relaxed) && flag.swap(false, Ordering::Relaxed)
 }
@@ -371,7 +368,7 @@ impl TableFile {
 impl Drop for FileIdentity {
     fn drop(&mut self) {
         self.files.clock.leave(self);
-        // Closed before it is handed over, and its blocks no longer wanted.
+        // Closed before it is deleted, and its blocks are no longer needed.
         let open = std::mem::take(self.open.get_mut());
         let has_blocks = open.identity.is_some();
         drop(open);

@@ -5,9 +5,9 @@
 //! must not cost a read per table (R3).
 //!
 //! Deletion (IN3): an install marks the files that no part of the new version refers to, after its edit is
-//! durable; the drop of the last reference then hands the file to the log lane, which removes its blocks from
-//! the cache, sooner or later (BS5) and unlinks it. No directory is synced: a name that reappears after a
-//! crash is an orphan, removed at the next open.
+//! durable; the drop of the last reference then hands the file to the log worker, which removes its blocks
+//! from the cache, sooner or later (BS5) and unlinks it. No directory is synced: a name that reappears after
+//! a crash is an orphan, removed at the next open.
 
 use super::file::{FileIdentity, TableFile};
 use super::table_cache::{Clock, OpenAmount, Room};
@@ -25,8 +25,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// What open tables may take or give back before the block cache hears of it: a thirty-second of what they
-/// may take at all.
+/// The change in memory of open tables before the block cache is adjusted: one in so many of their limit.
 const UNTOLD_DIVISOR: u64 = 32;
 
 /// All table files in use, and those waiting to be deleted.
@@ -34,20 +33,20 @@ const UNTOLD_DIVISOR: u64 = 32;
 pub(crate) struct TableFiles {
     pub(crate) env: Env,
     pub(crate) dir: PathBuf,
-    /// What is open, whoever holds it.
+    /// All open tables, whatever their owner.
     pub(crate) tables: Arc<OpenTables>,
     /// How their files are read.
     pub(super) reads: ReadMode,
-    /// What may be closed.
+    /// The evictable ones.
     pub(super) clock: Clock,
-    /// Bytes of open tables that the block cache has given way to.
+    /// Bytes of open tables that the block cache is adjusted for.
     told_bytes: AtomicU64,
     known: Mutex<HashMap<FileNumber, Weak<FileIdentity>, foldhash::fast::FixedState>>,
-    /// Who counts what the filters of a keyspace's tables answer, and what its lookups ask.
+    /// Statistics of a keyspace's filters and lookups.
     watches: Mutex<HashMap<KeyspaceId, Watches, foldhash::fast::FixedState>>,
     /// How tables of a keyspace are read, where that is not the default.
     readings: Mutex<HashMap<KeyspaceId, TableReading, foldhash::fast::FixedState>>,
-    /// How fast background work may read and write them.
+    /// The rate limits of background reads and writes.
     pub(crate) rates: Arc<RateLimiter>,
     /// Blob files in use.
     pub(crate) large: LargeFiles,
@@ -74,7 +73,7 @@ impl std::fmt::Debug for RequestCleanup {
     }
 }
 
-/// What is counted of one keyspace's lookups.
+/// The statistics of one keyspace's lookups.
 #[derive(Debug, Default)]
 struct Watches {
     filters: Option<Arc<FilterWatch>>,
@@ -107,7 +106,7 @@ impl TableFiles {
         })
     }
 
-    /// The file that holds `part`, as the tree to come refers to it.
+    /// The file that holds `part`, as the next tree refers to it.
     pub(crate) fn file_of(self: &Arc<Self>, keyspace: KeyspaceId, part: &PartMeta) -> Arc<TableFile> {
         let identity = {
             let mut known = self.known.lock();
@@ -121,22 +120,22 @@ impl TableFiles {
         identity.current()
     }
 
-    /// What counts the answers of the filters of a keyspace's tables.
+    /// The statistics of the filters of a keyspace's tables.
     pub(crate) fn watch_of(&self, keyspace: KeyspaceId) -> Arc<FilterWatch> {
         Arc::clone(self.watches.lock().entry(keyspace).or_default().filters.get_or_insert_default())
     }
 
-    /// What follows lookups of a keyspace.
+    /// The statistics of lookups of a keyspace.
     pub(crate) fn read_watch_of(&self, keyspace: KeyspaceId) -> Arc<ReadWatch> {
         Arc::clone(&self.watches.lock().entry(keyspace).or_default().reads)
     }
 
-    /// The keyspace is no more.
+    /// Drops the statistics of a dropped keyspace.
     pub(crate) fn forget_watch(&self, keyspace: KeyspaceId) {
         self.watches.lock().remove(&keyspace);
     }
 
-    /// Says how tables of a keyspace are read: those that are opened from now on.
+    /// Sets how tables of a keyspace are read that are opened from now on.
     pub(crate) fn set_reading(&self, keyspace: KeyspaceId, reading: TableReading) {
         let mut readings = self.readings.lock();
         if reading == TableReading::default() {
@@ -151,7 +150,7 @@ impl TableFiles {
         self.readings.lock().get(&keyspace).copied().unwrap_or_default()
     }
 
-    /// Marks a file for deletion once the last reader lets go of it. Only after the edit that removed it is
+    /// Marks a file for deletion once the last reader releases it. Only after the edit that removed it is
     /// durable.
     pub(crate) fn retire(&self, number: FileNumber) {
         let known = self.known.lock().remove(&number);
@@ -173,18 +172,17 @@ impl TableFiles {
         held.filter(|file| file.keyspace() == keyspace).map(|file| file.file_bytes()).sum()
     }
 
-    /// Has a file deleted that nothing refers to any more.
+    /// Schedules the deletion of a file that nothing refers to any more.
     pub(crate) fn doom(&self, path: PathBuf) {
         self.doomed.lock().push(path);
     }
 
-    /// Whether files wait to be deleted, or so many blocks of files that are gone to be removed from the
-    /// cache that it is worth it.
+    /// Whether files are to be deleted, or enough blocks of deleted files to be removed from the cache.
     pub(crate) fn has_doomed(&self) -> bool {
         !self.doomed.lock().is_empty() || self.cache().is_worth_removing()
     }
 
-    /// Deletes what nothing refers to any more.
+    /// Deletes the files that nothing refers to any more.
     pub(crate) fn delete_doomed(&self) {
         let doomed = std::mem::take(&mut *self.doomed.lock());
         if self.cache().is_worth_removing() {
@@ -194,7 +192,7 @@ impl TableFiles {
             if let Err(error) = self.env.fs.remove_file(&path)
                 && !error.is_not_found()
             {
-                // Harmless beyond the space: the next open removes it as an orphan.
+                // Only space is lost: the next open removes it as an orphan.
                 tracing::warn!(path = %path.display(), %error, "an obsolete file could not be removed");
             }
         }
@@ -210,21 +208,21 @@ impl TableFiles {
         self.clock.room(self.open_amount())
     }
 
-    /// A file was opened, and is among those that may be closed if it is to stay open.
+    /// Counts an opened file, which may be evictable.
     pub(super) fn note_opening(&self) {
         if self.clock.note_opening(self.open_amount()) || self.has_untold_bytes() {
             self.request_cleanup();
         }
     }
 
-    /// Whether open tables take much more, or less, than the cache has been told. Installs tell it in
-    /// passing; lookups, which open tables without any install, have the log lane do so.
+    /// Whether the memory of open tables has changed much since the cache was adjusted. Installs adjust it in
+    /// passing; lookups, which open tables without any install, request the log worker.
     pub(crate) fn has_untold_bytes(&self) -> bool {
         let told = self.told_bytes.load(Ordering::Relaxed);
         self.open_amount().bytes.abs_diff(told) > self.limit().bytes / UNTOLD_DIVISOR
     }
 
-    /// Bytes of open tables, which the caller tells the cache.
+    /// Bytes of open tables; the caller adjusts the cache.
     pub(crate) fn tell_bytes(&self) -> u64 {
         let bytes = self.open_amount().bytes;
         self.told_bytes.store(bytes, Ordering::Relaxed);
@@ -236,17 +234,17 @@ impl TableFiles {
         self.reads == ReadMode::Mapped
     }
 
-    /// The tables to be closed now, if it is time for that.
+    /// The tables to be closed now, if eviction is due.
     pub(crate) fn choose_cold(&self) -> Vec<Arc<FileIdentity>> {
         self.clock.choose_cold(self.open_amount())
     }
 
-    /// What is open, whoever holds it.
+    /// All open tables, whatever their owner.
     pub(crate) fn open_amount(&self) -> OpenAmount {
         OpenAmount { tables: self.tables.count(), bytes: self.tables.memory_bytes() }
     }
 
-    /// What shall be open at most.
+    /// The limit of open tables.
     pub(crate) fn limit(&self) -> OpenAmount {
         self.clock.limit()
     }

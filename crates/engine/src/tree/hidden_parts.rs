@@ -5,24 +5,24 @@ use esker_base::{PartId, Result, SeqNo};
 use esker_iter::{Boundaries, RangeDeletes};
 use esker_version::{KeyEnd, PartMeta};
 
-/// A part in which range deletes hide every entry from whoever sees them.
+/// A part whose every entry range tombstones hide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HiddenPart {
     pub(crate) part: PartId,
-    /// No entry of it is older.
+    /// The oldest entry is not older than this.
     oldest: SeqNo,
-    /// Who sees this sees every range delete that is needed.
+    /// A reader at this sequence number sees every range tombstone needed.
     newest: SeqNo,
 }
 
 impl HiddenPart {
-    /// Whether nobody reads between its entries and the range deletes.
+    /// Whether no reader's snapshot lies between its entries and the range tombstones.
     pub(crate) fn is_hidden_from_all(&self, boundaries: &Boundaries) -> bool {
         boundaries.are_in_same_stripe(self.oldest, self.newest)
     }
 }
 
-/// The part as one that `deletes` hide; `None` if they do not.
+/// The part, if `deletes` hide it; else `None`.
 pub(crate) fn hidden_by(deletes: &RangeDeletes, part: &PartMeta) -> Option<HiddenPart> {
     let (mut at, end) = (&*part.range.start, &part.range.end);
     let mut hidden = HiddenPart { part: part.id, oldest: part.min_seqno, newest: SeqNo::ZERO };
@@ -42,11 +42,11 @@ pub(crate) fn hidden_by(deletes: &RangeDeletes, part: &PartMeta) -> Option<Hidde
     }
 }
 
-/// The parts of a tree that the range deletes of one other part hide, each once. Parts that it takes the
-/// range deletes of several to hide wait for the merge in which these meet.
+/// The parts of a tree that the range tombstones of one other part hide, each once. Parts hidden only by the
+/// range tombstones of several parts together wait for the merge of these.
 ///
-/// Dropping one changes no answer, and loses nothing in a power cut: the range delete lies in an installed
-/// table, as the part does, and no job drops it while an older part stays outside of the job.
+/// Dropping one changes no result, and loses nothing in a power cut: the range tombstone is in an installed
+/// table, as the part is, and no job drops it while an older part stays outside of the job.
 pub(super) fn hidden_parts(tree: &Tree) -> Result<Vec<HiddenPart>> {
     let mut hidden = Vec::new();
     for deleting in tree.runs.iter().flat_map(|run| run.deleting.iter().map(|&at| &run.parts[at])) {

@@ -1,4 +1,4 @@
-//! What a reader needs of a version: its runs in reading order, each part with its table file.
+//! The tree of a view: a version's runs in reading order, each part with its table file.
 
 mod fences;
 mod file;
@@ -18,22 +18,22 @@ use esker_version::{LevelIndex, PartFlags, PartMeta, Version};
 use fences::Fences;
 use std::sync::{Arc, OnceLock};
 
-/// A version together with the files of its parts, in the order in which a reader asks them.
+/// A version together with the files of its parts, in the order in which a reader searches them.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) version: Arc<Version>,
     /// Newest first: level 0's newest run to the last level's oldest.
     pub(crate) runs: Vec<Arc<TreeRun>>,
-    /// No table has anything newer. A transaction asks this under the commit lock, where walking the parts
+    /// No table has anything newer. Transactions read this under the commit lock, where walking the parts
     /// would take too long.
     pub(crate) max_seqno: SeqNo,
-    /// Whether some part holds range deletes.
+    /// Whether some part holds range tombstones.
     pub(crate) has_range_deletes: bool,
     /// See [`Tree::hidden`].
     hidden: OnceLock<Box<[HiddenPart]>>,
     /// The blob files that the parts point to.
     pub(crate) large: Arc<LargeMap>,
-    /// What is seen of the lookups of its keyspace.
+    /// The statistics of the keyspace's lookups.
     pub(crate) watch: Arc<ReadWatch>,
 }
 
@@ -42,19 +42,19 @@ pub(crate) struct Tree {
 pub(crate) struct TreeRun {
     pub(crate) level: LevelIndex,
     pub(crate) parts: Arc<[TreePart]>,
-    /// Indexes of the parts that hold range deletes.
+    /// Indexes of the parts that hold range tombstones.
     pub(crate) deleting: Box<[usize]>,
     fences: Fences,
     facts: RunFacts,
 }
 
-/// What is true of all entries of a run, so that a reader need not ask each. Known beforehand, because a
-/// reader of ten entries would spend more time on asking a thousand parts.
+/// Facts about all entries of a run, so that a reader need not check each part. Precomputed, because a reader
+/// of ten entries would spend more time on checking a thousand parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunFacts {
-    /// One version of each key, all puts, and none newer than this; `None` if it is not so.
+    /// If every key has one version, all puts, the newest sequence number; otherwise `None`.
     pub(crate) single_version_up_to: Option<SeqNo>,
-    /// None expires.
+    /// No entry expires.
     pub(crate) all_stay: bool,
 }
 
@@ -90,13 +90,12 @@ impl Tree {
         let max_seqno = parts.map(|part| part.meta.max_seqno).max().unwrap_or(SeqNo::ZERO);
         let has_range_deletes = runs.iter().any(|run: &Arc<TreeRun>| run.has_range_deletes());
         let large = Arc::new(LargeMap::new(keyspace, &version, files));
-        // Lookups of a tree without tables are nobody's concern, nor are those of a keyspace that was
-        // dropped.
+        // No read statistics for an empty tree or a dropped keyspace.
         let watch = if runs.is_empty() { Arc::default() } else { files.read_watch_of(keyspace) };
         Tree { version, runs, max_seqno, has_range_deletes, hidden: OnceLock::new(), large, watch }
     }
 
-    /// This tree with the files that are current, and with what is not changed shared.
+    /// This tree with the current files; unchanged runs are shared.
     pub(crate) fn renewed(&self) -> Tree {
         let renewed = |run: &Arc<TreeRun>| {
             if run.parts.iter().all(|part| !part.file.is_superseded()) {
@@ -125,10 +124,10 @@ impl Tree {
         Tree { version, runs, max_seqno, has_range_deletes, hidden: hidden.clone(), large, watch }
     }
 
-    /// The parts that range deletes hide as a whole; found when they are first asked for.
+    /// The parts that range tombstones hide completely; determined at the first call.
     ///
     /// # Errors
-    /// Those of opening the tables with range deletes; the next call tries again.
+    /// Those of opening the tables with range tombstones; the next call tries again.
     pub(crate) fn hidden(&self) -> Result<&[HiddenPart]> {
         if !self.has_range_deletes {
             return Ok(&[]);
@@ -152,13 +151,13 @@ impl TreeRun {
         TreeRun { level, fences: Fences::of(&parts), parts, deleting, facts }
     }
 
-    /// What is true of all its entries.
+    /// Facts about all its entries.
     #[inline]
     pub(crate) fn facts(&self) -> RunFacts {
         self.facts
     }
 
-    /// Whether some part holds range deletes.
+    /// Whether some part holds range tombstones.
     #[inline]
     pub(crate) fn has_range_deletes(&self) -> bool {
         !self.deleting.is_empty()
@@ -170,7 +169,7 @@ impl TreeRun {
         self.fences.lower_bound(&self.parts, key)
     }
 
-    /// The one part that can hold `key`. It contains the key, also if it is a slice of its table.
+    /// The only part that can hold `key`. It contains the key, also if it is a slice of its table.
     #[inline(always)]
     pub(crate) fn part_for(&self, key: &[u8]) -> Option<&TreePart> {
         let part = self.fences.part_for(&self.parts, key);

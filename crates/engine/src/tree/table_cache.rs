@@ -1,36 +1,36 @@
-//! Which open tables are closed, and when.
+//! Table cache: which open tables are closed, and when.
 //!
 //! # Targets
-//! Two things bound what is open: a number of tables, because each has a descriptor, and bytes of metadata, a
-//! share of the memory budget. Both are *targets*: a table that is needed is opened whatever the numbers say,
-//! and the sweep, a step of the log lane, restores them. By the number of tables that are open:
+//! Two quantities bound the open tables: their number, because each has a descriptor, and bytes of metadata,
+//! a share of the memory budget. Both are *targets*: a table that is needed is opened whatever the numbers
+//! say, and eviction, a step of the log worker, restores them. By the number of open tables:
 //!
 //! | open | a table that is opened |
 //! |---|---|
 //! | up to the limit | stays open and is reached without a lock: its cell is filled |
 //! | up to a quarter more, the headroom | stays open and is reached under its identity's lock, until there is room |
-//! | beyond | is lent to its reader and closed after it, unless hardly any other stays open that could be closed |
+//! | beyond | is lent to its reader and closed after it, unless hardly any evictable table stays open |
 //!
-//! So, whatever readers do and however late the sweep comes, never more than limit and headroom stay open.
-//! Beside them is only what readers hold at this moment: one table for each run that a cursor or a compaction
-//! walks through, one for each lookup that is being answered. Metadata has no such second bound: memory may
+//! So, whatever readers do and however late eviction runs, never more than limit and headroom stay open. In
+//! addition there is only what readers hold at this moment: one table for each run that a cursor or a
+//! compaction iterates over, one for each lookup in progress. Metadata has no such second bound: memory may
 //! be exceeded for a moment, descriptors not.
 //!
-//! # The sweep
-//! CLOCK (Corbató 1968) over the tables that identities keep: a table that was used since the hand came by is
-//! passed over once, another one is closed. Tables enter behind the hand, so that each has a whole round to
-//! be used again. The sweep goes on until an eighth below the target, so that it is worth the trees it
-//! publishes. It is asked for by whoever opens a file while a target is exceeded, once a sixteenth of what is
-//! open was opened since the last sweep.
+//! # Eviction
+//! CLOCK (Corbató 1968) over the tables that identities keep: a table used since the hand passed is skipped
+//! once, another one is closed. Tables enter behind the hand, so that each has a whole round to be used
+//! again. Eviction continues to an eighth below the target, so that it is worth the trees it publishes. It is
+//! requested when a file is opened while a target is exceeded, once a sixteenth of the open tables was opened
+//! since the last eviction.
 //!
-//! What old views hold open counts, but closing it gives nothing back. So that a cursor that somebody forgot
-//! does not make the sweep close everything else, an eighth of the target is left to those who read now,
-//! among whose tables the hand goes on.
+//! Tables held open by old views count, but closing them frees nothing. So that a forgotten cursor does not
+//! make eviction close everything else, an eighth of the target is reserved for current readers, within which
+//! the hand proceeds.
 //!
 //! # Rejected
 //! * Least recently used: an exact order is a lock and a list on every lookup.
-//! * A hand that walks in the order of file numbers: a scan that walks the same way is eaten up from behind,
-//!   and what it met before stays.
+//! * A hand that proceeds in the order of file numbers: a scan in the same direction loses its tables from
+//!   behind, and earlier ones stay.
 //! * Closing in the thread that opens: it would publish trees, with locks of installs, from inside of a
 //!   lookup.
 
@@ -40,33 +40,35 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// How far below a target the sweep goes: an eighth of it.
+/// How far below a target eviction proceeds: one in so many of it.
 const SLACK_DIVISOR: u64 = 8;
-/// What may stay open beyond the limit until the sweep comes: a quarter of it. With the default limit, less
-/// than half of the process's descriptors, that leaves three eighths of them and more to everything else.
+/// How many tables may stay open beyond the limit until eviction runs: one in so many of it. With the default
+/// limit, less than half of the process's descriptors, that leaves three eighths of them and more to
+/// everything else.
 const HEADROOM_DIVISOR: usize = 4;
-/// The share of a target that tables may have that can be closed, whatever else is open: an eighth, half of
-/// the headroom.
+/// The share of a target reserved for evictable tables, whatever else is open: an eighth, half of the
+/// headroom.
 const FLOOR_DIVISOR: u64 = 8;
-/// A sweep is worthwhile when this share of the open tables was opened since the last one.
+/// Eviction is worthwhile when this share of the open tables was opened since the last one.
 const TURNOVER_DIVISOR: u64 = 16;
-/// So many tables are never closed for their metadata: a lookup asks about as many runs, and reading their
-/// indexes anew for each would cost more than all blocks.
+/// This many tables are never closed because of their metadata: a lookup searches about as many runs, and
+/// reading their indexes anew for each would cost more than all blocks.
 const FEWEST_FOR_METADATA: usize = 8;
 
-/// A number of open tables and the bytes of their indexes and filters: a limit, what is open, what is closed.
+/// A number of open tables and the bytes of their indexes and filters: a limit, an amount open, an amount
+/// closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OpenAmount {
     pub(crate) tables: usize,
     pub(crate) bytes: u64,
 }
 
-/// What a table that was just asked for may do.
+/// Whether a requested table may stay open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Room {
-    /// Stay in its cell.
+    /// In its cell.
     pub(super) may_fill: bool,
-    /// Stay open.
+    /// At all.
     pub(super) may_keep: bool,
 }
 
@@ -76,20 +78,20 @@ pub(crate) struct Clock {
     limit: OpenAmount,
     /// Files opened so far.
     openings: AtomicU64,
-    /// How many they were at the last sweep.
+    /// Their number at the last eviction.
     swept_openings: AtomicU64,
     ring: Mutex<Ring>,
 }
 
-/// The tables that are kept open by their places: the hand stands before the first, whoever enters or is
-/// passed over goes behind the last.
+/// The kept tables by position: the hand stands before the first; a new or skipped table goes behind the
+/// last.
 #[derive(Debug, Default)]
 struct Ring {
     last_place: u64,
     kept: BTreeMap<u64, Weak<FileIdentity>>,
 }
 
-/// The place of a file in the ring, 0 if it has none. Changed with the ring's lock held only.
+/// The position of a file in the ring, 0 if it has none. Changed only under the ring's lock.
 #[derive(Debug, Default)]
 pub(super) struct Place(AtomicU64);
 
@@ -125,11 +127,11 @@ impl Clock {
         self.openings.load(Ordering::Relaxed)
     }
 
-    /// What a table that was just asked for, and is counted in `open`, may do.
+    /// Whether a requested table, which is counted in `open`, may stay open.
     pub(super) fn room(&self, open: OpenAmount) -> Room {
         let headroom = self.limit.tables / HEADROOM_DIVISOR;
         Room {
-            // What is not closed for its metadata may as well be in its cell.
+            // A table that is not closed because of its metadata may as well be in its cell.
             may_fill: open.tables <= self.limit.tables
                 && (open.bytes <= self.limit.bytes || open.tables <= FEWEST_FOR_METADATA),
             may_keep: open.tables <= self.limit.tables + headroom
@@ -137,17 +139,17 @@ impl Clock {
         }
     }
 
-    /// A table is kept open from now on. Called with the lock of its openings held.
+    /// Adds a table that is kept open from now on. Called with the lock of its openings held.
     pub(super) fn enter(&self, file: &Arc<FileIdentity>) {
         self.ring.lock().enter(file.place(), Arc::downgrade(file));
     }
 
-    /// A table is not kept open any more.
+    /// Removes a table.
     pub(super) fn leave(&self, file: &FileIdentity) {
         self.ring.lock().leave(file.place());
     }
 
-    /// The hand passes a table over.
+    /// Moves a table behind the hand.
     fn pass_over(&self, file: &FileIdentity) {
         let mut ring = self.ring.lock();
         if let Some(kept) = ring.leave(file.place()) {
@@ -155,7 +157,7 @@ impl Clock {
         }
     }
 
-    /// A file was opened; whether it is time for a sweep.
+    /// Counts an opened file; whether eviction is due.
     pub(super) fn note_opening(&self, open: OpenAmount) -> bool {
         self.openings.fetch_add(1, Ordering::Relaxed);
         self.is_due(open)
@@ -167,7 +169,7 @@ impl Clock {
         exceeds && opened * TURNOVER_DIVISOR >= open.tables as u64
     }
 
-    /// The tables to be closed, if it is time for a sweep.
+    /// The tables to be closed, if eviction is due.
     pub(super) fn choose_cold(&self, open: OpenAmount) -> Vec<Arc<FileIdentity>> {
         if !self.is_due(open) {
             return Vec::new();
@@ -178,7 +180,7 @@ impl Clock {
         let goal = Goal::new(self.limit, open, OpenAmount { tables: candidates.len(), bytes });
         let mut cold = Vec::new();
         let mut closed = OpenAmount::default();
-        // In the first round whatever was used is passed over, in the second what was used since.
+        // The first round skips tables used since the last pass, the second those used since the first.
         for _ in 0..2 {
             let mut passed_over = Vec::new();
             for (file, bytes) in std::mem::take(&mut candidates) {
@@ -199,29 +201,29 @@ impl Clock {
         cold
     }
 
-    /// All that are kept open, from the hand on, with their bytes.
+    /// All kept tables, from the hand on, with their bytes.
     fn candidates(&self) -> Vec<(Arc<FileIdentity>, u64)> {
         let files: Vec<_> = self.ring.lock().kept.values().filter_map(Weak::upgrade).collect();
-        // What is kept cannot be in the course of being opened, so its lock is not held for long.
+        // A kept table is not being opened, so its lock is free soon.
         files.into_iter().filter_map(|file| file.kept_bytes().map(|bytes| (file, bytes))).collect()
     }
 }
 
-/// What a sweep has to close.
+/// The goal of an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Goal {
-    /// At least so many tables, and at least so many bytes.
+    /// At least this many tables, and at least this many bytes.
     least: OpenAmount,
-    /// So many tables may be closed for the sake of the bytes.
+    /// The most tables closed because of the bytes.
     most_for_bytes: usize,
 }
 
 impl Goal {
-    /// With so much open, of which `kept` could be closed.
+    /// The goal with `open` tables, of which `kept` are evictable.
     fn new(limit: OpenAmount, open: OpenAmount, kept: OpenAmount) -> Goal {
         let least = |limit: u64, open: u64, kept: u64| {
             let excess = if open > limit { open - (limit - limit / SLACK_DIVISOR) } else { 0 };
-            // Never nothing: what is opened next takes the place of something.
+            // At least one: the next opened table replaces it.
             excess.min(kept.saturating_sub(limit / FLOOR_DIVISOR).max(1))
         };
         let tables = least(limit.tables as u64, open.tables as u64, kept.tables as u64) as usize;
@@ -246,7 +248,7 @@ mod tests {
 
     const LIMIT: OpenAmount = OpenAmount { tables: 80, bytes: 8_000 };
 
-    /// The least that is closed when so much is open and so much of it could be closed.
+    /// The least amount closed for these amounts.
     fn least(open: OpenAmount, kept: OpenAmount) -> OpenAmount {
         Goal::new(LIMIT, open, kept).least
     }
@@ -256,7 +258,7 @@ mod tests {
         assert_eq!(least(amount(80, 8_000), amount(80, 8_000)), amount(0, 0));
         assert_eq!(least(amount(81, 4_000), amount(81, 4_000)), amount(11, 0));
         assert_eq!(least(amount(40, 9_000), amount(40, 9_000)), amount(0, 2_000));
-        // What cannot be closed is made up for, but not at the price of everything.
+        // Unevictable tables are compensated for, but not at the price of everything.
         assert_eq!(least(amount(100, 1), amount(60, 1)), amount(30, 0));
         assert_eq!(least(amount(100, 1), amount(25, 1)), amount(15, 0));
         assert_eq!(least(amount(100, 1), amount(9, 1)), amount(1, 0));

@@ -1,12 +1,12 @@
-//! What becomes of files, and of their blocks in the cache, that no tree refers to any more.
+//! Unreferenced files and their blocks in the cache.
 
 use crate::{KeyspaceOptions, Options};
 use esker_env::Env;
 use esker_env::fault::StrictFs;
 use std::sync::Arc;
 
-/// Blocks of tables that were merged away may wait in the cache until it is worth a walk, and no longer: they
-/// never have much more than a sixteenth of it, although the whole contents are replaced again and again.
+/// Blocks of tables that were merged away stay in the cache until removing them is worth a pass: they never
+/// exceed a sixteenth of it by much, although the whole contents are replaced again and again.
 #[test]
 fn what_is_gone_leaves_the_cache_before_it_is_much() {
     let keyspace = KeyspaceOptions::default().strategy("none".parse().expect("a strategy"));
