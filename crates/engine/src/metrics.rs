@@ -1,4 +1,4 @@
-//! What the database tells about itself.
+//! Metrics: counters, sizes and states of a database.
 
 use crate::amplification::Amplification;
 use crate::jobs::JobMetrics;
@@ -13,24 +13,23 @@ use esker_version::LevelIndex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of rare events since the database was opened; what every write counts is kept under the commit
-/// lock.
+/// Counters of rare events since the open; counters of every write are guarded by the commit lock.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) stalls: AtomicU64,
     pub(crate) stall_ns: AtomicU64,
     pub(crate) delays: AtomicU64,
     pub(crate) delay_ns: AtomicU64,
-    /// Writes that wait for a lane now.
+    /// Writes that wait for a worker pool now.
     waiting: [AtomicU64; LANES.len()],
     pub(crate) tables_closed: AtomicU64,
 }
 
-/// A write that waits, counted as long as this lives.
+/// Counts a waiting write until it is dropped.
 pub(crate) struct Waiting<'a>(&'a AtomicU64);
 
 impl<'a> Waiting<'a> {
-    /// One more of those that this counter counts.
+    /// Increments this counter until the result is dropped.
     pub(crate) fn counted_by(waiting: &'a AtomicU64) -> Waiting<'a> {
         waiting.fetch_add(1, Ordering::Relaxed);
         Waiting(waiting)
@@ -49,7 +48,7 @@ impl Counters {
         Waiting::counted_by(&self.waiting[lane as usize])
     }
 
-    /// Whether a write waits for the lane; one that has just found that it must may not be counted yet.
+    /// Whether a write waits for the pool; one that has just found that it must may not be counted yet.
     pub(crate) fn is_waited_for(&self, lane: Lane) -> bool {
         self.waiting[lane as usize].load(Ordering::Relaxed) > 0
     }
@@ -64,15 +63,14 @@ impl Counters {
     }
 }
 
-/// Counters, sizes and states of a database at one moment. Byte counts are since opening unless said
+/// Counters, sizes and states of a database at one moment. Byte counts are since the open unless stated
 /// otherwise.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Metrics {
     /// Last visible sequence number.
     pub visible_seqno: u64,
-    /// Last sequence number known to survive a power cut; 0 in a database that was opened for reading alone,
-    /// which does not know it.
+    /// Last sequence number known to survive a power cut; 0 in a read-only database, which does not know it.
     pub durable_seqno: u64,
     /// Batches written.
     pub batches: u64,
@@ -80,15 +78,15 @@ pub struct Metrics {
     pub entries: u64,
     /// Key and value bytes written by users.
     pub user_bytes: u64,
-    /// Writes that had to wait for room, or were refused for it.
+    /// Writes that waited for room, or were refused for lack of it.
     pub stalls: u64,
     /// Milliseconds that writes waited for room, summed over threads.
     pub stall_ms: u64,
-    /// Writes that were held back after they were done, because background work fell behind.
+    /// Writes that were delayed after they were done, because background work fell behind.
     pub delays: u64,
-    /// Milliseconds that they were held back, summed over threads.
+    /// Milliseconds of these delays, summed over threads.
     pub delay_ms: u64,
-    /// The memory budget and what is used of it.
+    /// The memory budget and its use.
     pub memory: MemoryMetrics,
     /// The log.
     pub log: LogMetrics,
@@ -104,29 +102,29 @@ pub struct Metrics {
     pub keyspaces: Vec<KeyspaceMetrics>,
     /// Flushes and merges that run, oldest first.
     pub jobs: Vec<JobMetrics>,
-    /// Errors of background work that have not been healed yet; reads and, while memory lasts, writes go on.
+    /// Errors of background work without a later success; reads and, while memory lasts, writes continue.
     pub background_errors: Vec<Error>,
     /// Why the database takes no writes, if it does not.
     pub read_only_cause: Option<String>,
 }
 
-/// The memory budget and what is used of it, in bytes.
+/// The memory budget and its use, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryMetrics {
     /// The budget.
     pub budget_bytes: u64,
-    /// Payload at which a memtable is sealed, in keyspaces that do not say otherwise.
+    /// Payload at which a memtable is sealed, in keyspaces without their own setting.
     pub write_buffer_bytes: u64,
     /// Arenas of memtables: in use or kept for reuse.
     pub memtable_bytes: u64,
     /// Blocks in the cache.
     pub cache_bytes: u64,
-    /// What the cache may hold at present.
+    /// The present capacity of the cache.
     pub cache_capacity_bytes: u64,
     /// Indexes and filters of open tables.
     pub table_metadata_bytes: u64,
-    /// Log segments kept mapped; pages of files, not anonymous memory.
+    /// Mapped log segments; pages of files, not anonymous memory.
     pub log_mapped_bytes: u64,
 }
 
@@ -137,22 +135,22 @@ impl MemoryMetrics {
     }
 }
 
-/// Tables that are open: each has a descriptor, and its index and filter in memory. The limits are targets:
-/// what is needed is opened, and what was not used for a while is closed behind it.
+/// Open tables: each has a descriptor, and its index and filter in memory. The limits are targets: a table
+/// that is needed is opened, and unused ones are closed afterwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenTablesMetrics {
     /// Tables.
     pub tables: usize,
-    /// What `Options::max_open_tables` says, or what follows from the process's limit on files.
+    /// The value of `Options::max_open_tables`, or the one derived from the process's limit on files.
     pub max_tables: usize,
     /// Bytes of their indexes and filters.
     pub metadata_bytes: u64,
-    /// The share of the memory budget that they may take.
+    /// Their limit as a share of the memory budget.
     pub max_metadata_bytes: u64,
     /// Files opened.
     pub opened: u64,
-    /// Tables closed for the sake of the limits.
+    /// Tables closed because of the limits.
     pub closed: u64,
 }
 
@@ -164,13 +162,13 @@ pub struct LogMetrics {
     pub live_bytes: u64,
     /// Bytes of segments that recovery does not need, kept for readers of changes.
     pub history_bytes: u64,
-    /// How many such bytes are kept at most.
+    /// The limit of these bytes.
     pub history_limit_bytes: u64,
     /// Flushes to the device.
     pub flushes: u64,
-    /// Segments made.
+    /// Segments created.
     pub segments_prepared: u64,
-    /// Segments used again.
+    /// Segments reused.
     pub segments_recycled: u64,
 }
 
@@ -186,7 +184,7 @@ pub struct KeyspaceMetrics {
     pub memtable_entries: u64,
     /// Memtables that wait to be flushed.
     pub sealed_memtables: usize,
-    /// Runs of tables: what a lookup may have to ask.
+    /// Runs of tables: the most that a lookup searches.
     pub runs: usize,
     /// Tables.
     pub tables: usize,
@@ -196,25 +194,24 @@ pub struct KeyspaceMetrics {
     pub table_entries: u64,
     /// Tombstones in tables.
     pub tombstones: u64,
-    /// Range deletes in memtables and tables; one that overlaps others counts several times.
+    /// Range tombstones in memtables and tables; one that overlaps others counts several times.
     pub range_deletes: u64,
-    /// Bytes that the strategy would still like to move.
+    /// Compaction debt: bytes that the strategy would still move.
     pub compaction_debt_bytes: u64,
     /// Flushes done.
     pub flushes: u64,
     /// Bytes of tables written by flushes.
     pub flushed_bytes: u64,
-    /// Blob files: where large values lie.
+    /// Blob files, which hold large values.
     pub blob_files: usize,
-    /// Their bytes; what tables point to, and garbage.
+    /// Their bytes: live values and garbage.
     pub blob_bytes: u64,
-    /// Bytes of them that no table points to. Overwritten values that no compaction has met yet are not
+    /// Bytes of them that no table points to. Overwritten values that no compaction has merged yet are not
     /// counted.
     pub blob_garbage_bytes: u64,
     /// Bytes of blob files written by flushes.
     pub blob_flushed_bytes: u64,
-    /// Bytes of blob files written by compactions: values that live on while the file they were in goes,
-    /// mostly.
+    /// Bytes of blob files written by compactions: mostly live values relocated from files that are deleted.
     pub blob_relocated_bytes: u64,
     /// Compactions done, trivial moves not counted.
     pub compactions: u64,
@@ -224,7 +221,7 @@ pub struct KeyspaceMetrics {
     pub compacted_in_bytes: u64,
     /// Bytes of tables written by compactions.
     pub compacted_out_bytes: u64,
-    /// What it writes, reads and stores for each byte and lookup of its users.
+    /// The amplification.
     pub amplification: Amplification,
 }
 
@@ -242,9 +239,9 @@ pub struct KeyspaceLevels {
     pub levels: Vec<LevelInfo>,
     /// Blob files, oldest first.
     pub blob_files: Vec<BlobFileInfo>,
-    /// How far the tree has come on its way to the form of a new strategy; `None` if it has its form.
+    /// The migration to the form of a new strategy; `None` if there is none.
     pub migration: Option<MigrationInfo>,
-    /// What it writes, reads and stores for each byte and lookup of its users.
+    /// The amplification.
     pub amplification: Amplification,
 }
 
@@ -270,35 +267,36 @@ pub struct LevelInfo {
     pub number: u8,
     /// Its runs, newest first.
     pub runs: Vec<RunInfo>,
-    /// How the filters of tables that were made for this level did since the database was opened.
+    /// Statistics of the filters of tables made for this level since the open.
     pub filters: FilterInfo,
 }
 
-/// How the filters of a level do. Counted are lookups of keys that a table does not hold, one in 64 of them.
+/// Statistics of the filters of a level. Lookups of keys that a table does not hold are counted, one in 64 of
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct FilterInfo {
-    /// How often a filter was asked for such a key.
+    /// Probes with such keys.
     pub probes: u64,
-    /// How often it could not say so, and a block was searched in vain.
+    /// Probes that passed nevertheless, so that a block was searched in vain.
     pub false_positives: u64,
-    /// How many of these were to be expected.
+    /// The expected number of these.
     pub expected_false_positives: f64,
-    /// What is aimed at, with [`FilterAllocation::Dynamic`](esker_filter::FilterAllocation::Dynamic).
+    /// The target with [`FilterAllocation::Dynamic`](esker_filter::FilterAllocation::Dynamic).
     pub tuning: Option<FilterTuningInfo>,
 }
 
-/// Target and choice of a level whose filters follow from what is seen.
+/// Target and choice of a level with tuned filters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FilterTuningInfo {
-    /// The rate of false positives that is wanted.
+    /// The target rate of false positives.
     pub target_rate: f64,
     /// Bits a key of new tables.
     pub bits_per_key: f64,
-    /// The rate that is to be expected of them.
+    /// Their expected rate.
     pub expected_rate: f64,
-    /// Whether the bounds on bits let the target be reached.
+    /// Whether the bounds of the bits allow the target.
     pub is_in_reach: bool,
 }
 
@@ -322,16 +320,16 @@ pub struct TableInfo {
     pub entries: u64,
     /// Tombstones.
     pub tombstones: u64,
-    /// Range deletes; one that overlaps others counts several times.
+    /// Range tombstones; one that overlaps others counts several times.
     pub range_deletes: u64,
     /// First key.
     pub smallest: Vec<u8>,
-    /// Last key, or the border that its range deletes reach to; empty if they have no end.
+    /// Last key, or the border where its range tombstones end; empty if they have no end.
     pub largest: Vec<u8>,
 }
 
 impl LevelInfo {
-    /// How people call it: `L0`, `L1`, ..., `Llast`.
+    /// The usual label: `L0`, `L1`, ..., `Llast`.
     pub fn label(&self) -> String {
         level_label(self.number)
     }

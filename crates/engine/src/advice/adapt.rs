@@ -1,16 +1,16 @@
-//! Keyspaces that follow advice by themselves.
+//! Automatic tuning: keyspaces that follow advice by themselves.
 //!
 //! A keyspace with the option `adaptive_compaction` is observed in windows of that length. The compaction
-//! lane looks whether one has ended whenever it looks for work, which it does every ten seconds at least;
-//! then it takes the operations of the window, asks [`esker_model::advice::decide`], and if that says so
-//! changes strategy and filters like anybody else may. What was measured since opening does not correct the
-//! formulas here: it was measured under several strategies.
+//! worker checks at each of its steps, at least every ten seconds, whether a window has ended. Then it takes
+//! the operations of the window and calls [`esker_model::advice::decide`]; on a positive decision it changes
+//! strategy and filters by the same path as a user. Measurements since the open do not correct the formulas
+//! here, because they span several strategies.
 //!
-//! * AD4: nothing is decided while the tree migrates, and a window in which somebody changed the design says
-//!   nothing.
-//! * AD5: who changes options at the same moment comes first.
+//! * AD4: nothing is decided during a migration, and a window in which the design was changed otherwise does
+//!   not count.
+//! * AD5: a concurrent change of options by a user takes precedence.
 //!
-//! Nothing of it is stored but the option and the strategy: after an opening observation begins anew.
+//! Only the option and the strategy are stored: after an open, observation begins anew.
 
 use super::AdviceRequest;
 use crate::keyspace::KeyspaceState;
@@ -24,45 +24,45 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a keyspace that adapts remembers. Its lock is taken before all others of the store, and no lane waits
-/// for it.
+/// The tuning state of a keyspace. Its lock is taken before all others of the store, and no worker waits for
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Adapting(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// When the window began, what had been asked for until then, and with which design.
+    /// When the window began, the operations counted until then, and the design at that time.
     window: Option<(u64, Operations, Design)>,
     history: History,
     last: Option<Decision>,
     changes: u64,
 }
 
-/// How a keyspace adapts; see [`crate::Keyspace::adaptation`].
+/// The tuning state of a keyspace; see [`crate::Keyspace::adaptation`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AdaptationInfo {
-    /// How long it is observed before each decision.
+    /// The length of an observation window.
     pub window: Duration,
-    /// Windows in a row in which a change was worth it.
+    /// Consecutive windows in which a change was worth it.
     pub agreeing_windows: u32,
-    /// How many there have to be.
+    /// The number of consecutive windows required.
     pub needed_windows: u32,
-    /// How long after the last change there will be no other.
+    /// The rest of the pause after the last change.
     pub rest: Duration,
     /// Changes since the database was opened.
     pub changes: u64,
-    /// What the last window led to, as a sentence; `None` before the first has ended.
+    /// The outcome of the last window, as a sentence; `None` before the first has ended.
     pub last: Option<String>,
 }
 
 impl Store {
-    /// Ends the windows that are over, and changes what is to be changed.
+    /// Evaluates windows that have ended, and applies changes.
     pub(crate) fn adapt(&self, keyspaces: &[Arc<KeyspaceState>]) {
         for keyspace in keyspaces {
             let options = keyspace.options();
             let Some(window_ms) = options.adaptive_window_ms() else { continue };
-            // Another thread of the lane is at it.
+            // Another worker thread is evaluating it.
             let Some(mut state) = keyspace.adapting.0.try_lock() else { continue };
             if let Err(error) = self.end_window(keyspace, &options, window_ms, &mut state) {
                 let name = keyspace.name();
@@ -118,14 +118,14 @@ impl Store {
         Ok(())
     }
 
-    /// What a window asked for, as a question; `None` if there is no data to speak of.
+    /// The operations of a window, as a question for the model; `None` if there is not enough data.
     fn question_of_window(&self, keyspace: &Arc<KeyspaceState>, seen: Operations) -> Option<Question> {
         let (question, _) = self.question_for(keyspace, &AdviceRequest::default(), seen, &seen).ok()?;
         let known = Calibration { cache_skew: question.known.cache_skew, ..Calibration::default() };
         Some(Question { known, ..question })
     }
 
-    /// How a keyspace adapts, if it does.
+    /// The tuning state of a keyspace, if it has the option.
     pub(super) fn adaptation(&self, keyspace: &KeyspaceState) -> Option<AdaptationInfo> {
         let window_ms = keyspace.options().adaptive_window_ms()?;
         let rules = AdaptiveRules::for_window(window_ms);

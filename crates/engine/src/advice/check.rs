@@ -1,12 +1,12 @@
-//! The formulas beside what was measured.
+//! Predictions compared with measurements.
 
 use crate::amplification::Amplification;
 use esker_model::advice::{Calibration, Operations, Prediction};
 use std::fmt;
 
-/// Fewer flushes than this have not shown what a byte costs on its way down.
+/// With fewer flushes the write amplification is not yet visible.
 const LEAST_FLUSHES: u64 = 8;
-/// Fewer followed lookups say nothing about blocks that one in a hundred reads.
+/// Fewer sampled lookups say nothing about blocks that one in a hundred reads.
 const LEAST_LOOKUPS: u64 = 100;
 
 /// A figure that is predicted and measured.
@@ -15,11 +15,11 @@ const LEAST_LOOKUPS: u64 = 100;
 pub enum ModelTerm {
     /// Bytes written to tables over bytes of keys and values.
     WriteAmplification,
-    /// Blocks that a lookup searches in vain, for the mixture of present and absent keys that was seen.
+    /// False-positive block reads of a lookup, for the observed mixture of present and absent keys.
     BlocksInVain,
     /// Runs at present.
     Runs,
-    /// Bytes of tables and blob files over those of what is alive.
+    /// Bytes of tables and blob files over live bytes.
     SpaceAmplification,
 }
 
@@ -34,25 +34,25 @@ impl fmt::Display for ModelTerm {
     }
 }
 
-/// What the formulas say of the present design, and what was measured on this database since it was opened.
+/// The formulas' prediction for the present design, and the measurement since the open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelCheck {
-    /// Which figure.
+    /// The figure.
     pub term: ModelTerm,
-    /// By formula, in the steady state of even overwrites.
+    /// By formula, in the steady state of uniform overwrites.
     pub predicted: f64,
-    /// As measured; `None` if too little was seen to tell.
+    /// As measured; `None` with too little data.
     pub measured: Option<f64>,
 }
 
 impl ModelCheck {
-    /// By how much the formula is off, as a share of what was measured; 0.1 if it says a tenth too much.
+    /// The relative error of the prediction: 0.1 if it is a tenth too high.
     pub fn error(&self) -> Option<f64> {
         self.measured.filter(|measured| *measured > 0.0).map(|measured| self.predicted / measured - 1.0)
     }
 }
 
-/// Holds the uncorrected prediction of the present design against what was measured.
+/// Compares the uncorrected prediction of the present design with measurements.
 pub(super) fn checks(
     predicted: &Prediction,
     seen: &Amplification,
@@ -63,15 +63,14 @@ pub(super) fn checks(
     let lookups = &seen.reads;
     let figures = &predicted.figures;
     let of_tables = lookups.found_in_tables as f64;
-    // Lookups that memtables answer ask no table.
+    // Lookups found in memtables search no table.
     let absent =
         lookups.lookups.saturating_sub(lookups.found_in_tables).saturating_sub(lookups.found_in_memtables);
     let followed = lookups.lookups.max(1) as f64;
     let in_vain = (absent as f64 * figures.absent_blocks
         + of_tables * (figures.present_blocks - 1.0).max(0.0))
         / followed;
-    // What was loaded, or rests, has a form that the formulas do not speak of: they are about trees that are
-    // written to.
+    // The formulas describe trees under writes; a tree that was only loaded, or is idle, has another form.
     let is_written = flushes >= LEAST_FLUSHES && operations.writes() > 0.0;
     vec![
         ModelCheck {
@@ -97,7 +96,7 @@ pub(super) fn checks(
     ]
 }
 
-/// What corrects the formulas; `cache_skew` is found elsewhere.
+/// The correction of the formulas; `cache_skew` is determined elsewhere.
 pub(super) fn calibration(checks: &[ModelCheck], cache_skew: f64) -> Calibration {
     let factor = |term: ModelTerm| {
         let check = checks.iter().find(|check| check.term == term);

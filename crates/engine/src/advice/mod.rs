@@ -1,13 +1,13 @@
-//! Advice on the design of a keyspace, from what is seen of it.
+//! Advice on the design of a keyspace, from observed operations.
 //!
-//! The counters that a live database keeps anyway say what it is used for: lookups that are followed (one in
-//! 64, [`crate::amplification`]), what flushes wrote, and what cursors counted ([`scans`]). Together with the
-//! metadata of the tables that is a [`Usage`], and [`esker_model::advice`] finds the cheapest design for it.
-//! The formulas are first held against what was measured here ([`ModelCheck`]); what they are off by corrects
-//! them. Taking advice is a change of options like any other, so the tree migrates step by step
+//! The counters that a live database keeps anyway show how it is used: sampled lookups (one in 64,
+//! [`crate::amplification`]), bytes written by flushes, and the counts of cursors ([`scans`]). Together with
+//! the metadata of the tables that is a [`Usage`], and [`esker_model::advice`] finds the cheapest design for
+//! it. The formulas are first compared with measurements ([`ModelCheck`]) and corrected by their error.
+//! Taking advice is a change of options like any other, so the tree migrates step by step
 //! ([`crate::keyspace`]).
 //!
-//! Nothing of this is stored: a database that was just opened knows its tables, and of its use nothing.
+//! Nothing of this is stored: after an open the tables are known, the operations are not.
 
 mod adapt;
 mod check;
@@ -25,34 +25,34 @@ use esker_base::{Error, Result};
 use esker_filter::FilterKind;
 use esker_model::advice::{Advice, Design, Operations, Prices, Usage, advise};
 
-/// What advice is to go by. The default: what was seen since the database was opened, and the usual prices.
+/// The input of advice. By default the operations since the open, and the usual prices.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AdviceRequest {
-    /// The operations that it is to suit, in the place of those that were seen.
+    /// The operations to optimise for, instead of the observed ones.
     pub operations: Option<Operations>,
-    /// The memory that it may divide, in bytes, in the place of the keyspace's share of the budget.
+    /// The memory to divide, in bytes, instead of the keyspace's share of the budget.
     pub memory_bytes: Option<u64>,
-    /// What blocks and bytes are worth.
+    /// Prices of blocks and bytes.
     pub prices: Prices,
 }
 
 impl AdviceRequest {
-    /// Advice for these operations, whatever was seen.
+    /// Sets the operations, instead of the observed ones.
     #[must_use]
     pub fn operations(mut self, operations: Operations) -> AdviceRequest {
         self.operations = Some(operations);
         self
     }
 
-    /// Advice on so much memory.
+    /// Sets the memory.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> AdviceRequest {
         self.memory_bytes = Some(bytes);
         self
     }
 
-    /// Advice at these prices.
+    /// Sets the prices.
     #[must_use]
     pub fn prices(mut self, prices: Prices) -> AdviceRequest {
         self.prices = prices;
@@ -64,29 +64,29 @@ impl AdviceRequest {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KeyspaceAdvice {
-    /// What was asked: what the keyspace holds and what it is used for.
+    /// The input: contents and operations of the keyspace.
     pub usage: Usage,
-    /// Whether the operations are those that were seen.
+    /// Whether the operations were observed.
     pub is_observed: bool,
-    /// The formulas beside what was measured on this database.
+    /// Predictions compared with measurements on this database.
     pub checks: Vec<ModelCheck>,
-    /// What is proposed.
+    /// The proposal.
     pub advice: Advice,
 }
 
 impl Keyspace {
-    /// How often each operation was asked for since the database was opened. Lookups are estimated from one
-    /// in 64, by the key's hash; deletes from the share that flushes met. Lookups are not counted while there
-    /// are no tables.
+    /// The number of operations of each kind since the database was opened. Lookups are estimated from one in
+    /// 64, by the key's hash; deletes from their share in flushes. Lookups are not counted while there are no
+    /// tables.
     ///
     /// O(memtables).
     pub fn operations(&self) -> Operations {
         self.store().operations(self.state())
     }
 
-    /// Which strategy, size ratio and division of memory would cost least for what the keyspace is used for,
-    /// what the present ones cost beside it, and how far the formulas are off on this very database. Changes
-    /// nothing; see [`Keyspace::take_advice`].
+    /// The cheapest strategy, size ratio and division of memory for the keyspace's operations, the cost of
+    /// the present ones in comparison, and the error of the formulas on this database. Changes nothing; see
+    /// [`Keyspace::take_advice`].
     ///
     /// O(tables), and some dozen milliseconds.
     ///
@@ -103,8 +103,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` if nothing was seen and nothing is stated, if there is no data, or if no design
-    /// keeps the promised room; it says which. `Closed`; `NotFound` if the keyspace was dropped.
+    /// `InvalidArgument` if no operations were observed or given, if there is no data, or if no design meets
+    /// the space target; the message says which. `Closed`; `NotFound` if the keyspace was dropped.
     pub fn advise(&self, request: &AdviceRequest) -> Result<KeyspaceAdvice> {
         let store = self.store();
         store.check_open()?;
@@ -119,8 +119,7 @@ impl Keyspace {
         })
     }
 
-    /// How the keyspace follows advice by itself, if it has the option `adaptive_compaction`; `None` if it
-    /// does not.
+    /// The state of automatic tuning, if the keyspace has the option `adaptive_compaction`; otherwise `None`.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -160,8 +159,8 @@ impl KeyspaceOptions {
         self.strategy(design.strategy).write_buffer_size(design.write_buffer_bytes as u64).filter(filter)
     }
 
-    /// The design of a keyspace with these options, where memtables have so many bytes if the options do not
-    /// say it.
+    /// The design of a keyspace with these options; `default_write_buffer_bytes` applies if the options set
+    /// no write buffer.
     pub fn design(&self, default_write_buffer_bytes: u64) -> Design {
         Design {
             strategy: self.strategy,

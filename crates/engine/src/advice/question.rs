@@ -1,4 +1,4 @@
-//! From counters and tables to a question for the model.
+//! Converts counters and table metadata to a question for the model.
 
 use super::AdviceRequest;
 use super::check::{ModelCheck, calibration, checks};
@@ -15,11 +15,11 @@ use std::sync::Arc;
 /// Profiles that are compared with the proposal.
 const PROFILES: [&str; 4] = ["write-heavy", "read-heavy", "mixed", "range-heavy"];
 
-/// A write buffer may be this share of what all memtables may hold: beyond it they are sealed for the sake of
-/// the budget before they are full.
+/// A write buffer may be one in so many of the memtables' memory: larger ones are sealed because of the
+/// budget before they are full.
 const WRITE_BUFFER_DIVISOR: u64 = 2;
 
-/// What a keyspace holds.
+/// The contents of a keyspace.
 #[derive(Clone, Copy)]
 struct Content {
     entries: f64,
@@ -28,7 +28,7 @@ struct Content {
 }
 
 impl Store {
-    /// How often each operation was asked for since the database was opened.
+    /// The number of operations of each kind since the open.
     pub(crate) fn operations(&self, keyspace: &KeyspaceState) -> Operations {
         let view = keyspace.view.load();
         let reads = self.files.read_watch_of(keyspace.id).seen_lookups();
@@ -50,7 +50,7 @@ impl Store {
         }
     }
 
-    /// The question that a request comes to, and how the formulas do on the keyspace.
+    /// The question for a request, and the checks of the formulas on the keyspace.
     pub(super) fn question(
         &self,
         keyspace: &Arc<KeyspaceState>,
@@ -93,7 +93,7 @@ impl Store {
         Ok((question, checks))
     }
 
-    /// What a keyspace is used for, with its share of the memory.
+    /// The usage of a keyspace, with its share of the memory.
     fn usage(
         &self,
         keyspace: &KeyspaceState,
@@ -124,7 +124,7 @@ impl Store {
         }
     }
 
-    /// The share of the memory that one keyspace is counted with: that of its tables in all tables.
+    /// The share of the memory attributed to one keyspace: that of its tables in all tables.
     fn share_of(&self, keyspace: &KeyspaceState) -> f64 {
         let bytes = |keyspace: &KeyspaceState| keyspace.view.load().tree.version.bytes() as f64;
         let all: f64 = self.all_keyspaces().iter().map(|keyspace| bytes(keyspace)).sum();
@@ -132,8 +132,7 @@ impl Store {
         if own > 0.0 && all > 0.0 { (own / all).clamp(0.01, 1.0) } else { 1.0 }
     }
 
-    /// How unevenly blocks are asked for, from what the cache answers with what it holds; 1 if too little was
-    /// asked.
+    /// The skew of block accesses, from the cache's hit rate and contents; 1 with too few lookups.
     fn cache_skew(&self) -> f64 {
         const LEAST_LOOKUPS: u64 = 1000;
         let cache = self.files.cache();
@@ -148,7 +147,7 @@ impl Store {
     }
 }
 
-/// What a view holds; `None` if nothing.
+/// The contents of a view; `None` if it is empty.
 fn content(view: &SuperVersion, told: &Amplification) -> Option<Content> {
     let (mut entries, mut raw_bytes, mut key_bytes, mut keys) = (0.0, 0.0, 0.0, 0.0);
     for part in view.tree.parts() {
@@ -172,7 +171,7 @@ fn content(view: &SuperVersion, told: &Amplification) -> Option<Content> {
         (entries, raw_bytes) = (in_memtables, memtable_bytes);
     }
     let entry_bytes = raw_bytes / entries;
-    // Tables know their borders; without tables an eighth is a guess that matters to deletes only.
+    // Key sizes come from table bounds; without tables an eighth is an estimate that matters to deletes only.
     let key_bytes = if keys > 0.0 { key_bytes / keys } else { entry_bytes / 8.0 };
     (entries > 0.0 && raw_bytes > 0.0).then(|| Content {
         entries: (entries * alive).max(1.0),
@@ -181,7 +180,7 @@ fn content(view: &SuperVersion, told: &Amplification) -> Option<Content> {
     })
 }
 
-/// The profiles as designs. What they say of blocks and codecs is no part of it.
+/// The profiles as designs, without their settings for blocks and codecs.
 fn profiles(options: &KeyspaceOptions, write_buffer_bytes: u64) -> Vec<(String, Design)> {
     let of = |name: &&str| {
         let preset = Preset::find(name).ok()?;

@@ -1,23 +1,22 @@
-//! How many scans there were and how long they were.
+//! Scan statistics: the number of scans and their lengths.
 //!
-//! A cursor counts for itself what it returns, one addition for each entry, and tells the keyspace when it
-//! goes, or after some dozen scans if it lives long: a seek begins another scan. So scans that run side by
-//! side share no cache line. A scan is short if it returned no more entries than a block of each run holds,
-//! because then those blocks are all that it read.
+//! A cursor counts the entries it returns, one addition each, and reports to the keyspace when it is dropped,
+//! or after some dozen scans: a seek begins another scan. So concurrent scans share no cache line. A scan is
+//! short if it returned no more entries than a block of each run holds, because then it read only those
+//! blocks.
 
 use crate::options::KeyspaceOptions;
 use crate::tree::Tree;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A cursor that is used for seek after seek tells its keyspace of them after so many.
+/// A cursor that is used for many seeks reports to its keyspace after this many.
 const TOLD_TOGETHER: u64 = 64;
 
-/// The scans of one keyspace since the database was opened. They carry no other data: relaxed additions
-/// suffice.
+/// The scans of one keyspace since the open. They carry no other data: relaxed additions suffice.
 #[derive(Debug, Default)]
 pub(crate) struct ScanCounts {
-    /// Entries that a short scan returns at most, less one.
+    /// The most entries of a short scan, less one.
     short_entries_less_one: AtomicU64,
     short: AtomicU64,
     short_entries: AtomicU64,
@@ -35,7 +34,7 @@ pub(crate) struct Scans {
 }
 
 impl ScanCounts {
-    /// The tree has changed: so many entries are a block of each run now.
+    /// Updates the length of short scans after a change of the tree.
     pub(crate) fn note_shape(&self, tree: &Tree, options: &KeyspaceOptions) {
         let (mut bytes, mut entries) = (0, 0);
         for part in tree.parts() {
@@ -70,14 +69,14 @@ impl ScanCounts {
     }
 }
 
-/// What one cursor counts. Without a keyspace to tell, nothing.
+/// The counts of one cursor. Counts nothing without a keyspace.
 #[derive(Debug, Default)]
 pub(crate) struct ScanTally {
     counts: Option<Arc<ScanCounts>>,
     has_begun: bool,
-    /// Of the scan that is under way.
+    /// Of the current scan.
     entries: u64,
-    /// Of those before, which nobody was told of.
+    /// Of previous scans not reported yet.
     ended: Scans,
 }
 
@@ -86,7 +85,7 @@ impl ScanTally {
         ScanTally { counts: Some(Arc::clone(counts)), ..ScanTally::default() }
     }
 
-    /// Another scan begins.
+    /// Begins another scan.
     #[inline]
     pub(crate) fn begin(&mut self) {
         if self.has_begun {
@@ -95,14 +94,14 @@ impl ScanTally {
         self.has_begun = true;
     }
 
-    /// A range was asked for its next entry, and whether there was one.
+    /// Counts a result of a range's next entry.
     #[inline]
     pub(crate) fn returned(&mut self, is_entry: bool) {
         self.has_begun = true;
         self.entries += u64::from(is_entry);
     }
 
-    /// A cursor moves on.
+    /// Counts a step of a cursor.
     #[inline]
     pub(crate) fn count(&mut self) {
         self.entries += 1;

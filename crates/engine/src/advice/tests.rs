@@ -1,4 +1,4 @@
-//! Advice on a small database, stepped, on a file system in memory.
+//! Advice on a small database, stepped, on an in-memory file system.
 
 use super::*;
 use crate::{Database, Options};
@@ -30,12 +30,12 @@ fn put(db: &Database, numbers: impl Iterator<Item = u64>) {
     }
 }
 
-/// Draws out of `count` keys, as many times as there are.
+/// Random draws out of `count` keys, `times` for each key.
 fn scattered(count: u64, times: u64) -> impl Iterator<Item = u64> {
     (0..count * times).map(move |at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % count)
 }
 
-/// How many lookups are taken for one of this key: 64 or none.
+/// The number of lookups that a lookup of this key counts as: 64 or none.
 fn counted(key: &[u8]) -> f64 {
     if is_sampled(key_hash(key)) { SAMPLE as f64 } else { 0.0 }
 }
@@ -55,7 +55,7 @@ fn operations_are_counted_by_kind() {
     assert!((900.0..1100.0).contains(&flushed.deletes), "{flushed:?}");
     db.compact_all().unwrap();
 
-    // Lookups in tables, one by one and together; absent ones lie between present ones.
+    // Lookups in tables, one by one and grouped; absent keys lie between present ones.
     let (mut wide, mut present, mut absent) = (Vec::new(), 0.0, 0.0);
     for number in 1000..2000u64 {
         let beside = [&key(number)[..], b"x"].concat();
@@ -106,7 +106,7 @@ fn advice_follows_what_is_seen_and_is_checked_against_it() {
     let present = told.advice.present.unwrap();
     assert_eq!(present.design.strategy.to_string(), "leveled:4");
     assert_eq!(present.design.write_buffer_bytes, 16384.0);
-    // Writing alone: the proposal writes less, and the profile for it does, too.
+    // Writes only: the proposal writes less, and so does the matching profile.
     assert!(told.advice.is_worth_it(), "{}", told.advice.reason);
     assert!(told.advice.best.figures.write_amplification < present.figures.write_amplification);
     assert_eq!(told.advice.named.len(), 4);
@@ -114,12 +114,12 @@ fn advice_follows_what_is_seen_and_is_checked_against_it() {
     let check = |term| told.checks.iter().find(|check: &&ModelCheck| check.term == term).copied().unwrap();
     let writes = check(ModelTerm::WriteAmplification);
     assert!(writes.error().unwrap().abs() < 0.35, "{writes:?}");
-    // What the formula is off by, the prediction is corrected by.
+    // The error of the formula corrects the prediction.
     assert!((present.figures.write_amplification / writes.measured.unwrap() - 1.0).abs() < 1e-6);
     assert_eq!(check(ModelTerm::BlocksInVain).measured, None, "nobody looked anything up");
     assert!(check(ModelTerm::Runs).measured.is_some());
 
-    // Stated operations count in the place of the seen ones.
+    // Given operations replace the observed ones.
     let scans = Operations { short_scans: 9.0, short_scan_entries: 90.0, puts: 1.0, ..Operations::default() };
     let scanning = keyspace.advise(&AdviceRequest::default().operations(scans)).unwrap();
     assert!(!scanning.is_observed);
@@ -129,7 +129,7 @@ fn advice_follows_what_is_seen_and_is_checked_against_it() {
     db.close().unwrap();
 }
 
-/// A tree of one run, as a load leaves it, says nothing about formulas for trees that are written to.
+/// A tree of one run, as after a load, says nothing about formulas for trees under writes.
 #[test]
 fn what_was_only_loaded_is_not_held_against_the_formulas() {
     let db = open("leveled:4");

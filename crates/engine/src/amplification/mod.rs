@@ -1,17 +1,17 @@
-//! Amplification, measured while the database works: what is written, read and stored for each byte and each
-//! lookup of a user.
+//! Measured amplification: bytes written, tables read and bytes stored for each byte and each lookup of a
+//! user.
 //!
 //! * **Write**: bytes of tables and blob files that flushes, ingests and compactions wrote, by cause and by
-//!   level ([`traffic`]), over the bytes that users brought. The log is not in it; it writes each byte once,
-//!   with some more for its frames.
-//! * **Read**: one lookup in 64 is followed on its way through memtables and runs ([`reads`]). Beside what
-//!   was seen stands what the filters of the present tables let one expect, and the worst case by the formula
-//!   of the strategy.
-//! * **Space**: bytes of tables and blob files over an estimate of what would be left of them after a full
-//!   compaction ([`space`]).
+//!   level ([`traffic`]), over user bytes. The log is not included; it writes each byte once, plus record
+//!   headers.
+//! * **Read**: one lookup in 64 is traced through memtables and runs ([`reads`]). The observed values are
+//!   reported beside the rates expected of the present filters, and the worst case by the formula of the
+//!   strategy.
+//! * **Space**: bytes of tables and blob files over an estimate of their size after a full compaction
+//!   ([`space`]).
 //!
-//! Everything is counted since the database was opened, without what opening itself wrote, and costs the put
-//! path nothing, a lookup one comparison, and a background job some additions under a lock of its own.
+//! Everything is counted since the open, without the writes of the open itself, and costs the put path
+//! nothing, a lookup one comparison, and a background job some additions under a lock of its own.
 
 pub(crate) mod reads;
 mod space;
@@ -26,7 +26,7 @@ use crate::store::Store;
 use crate::view::SuperVersion;
 use esker_version::{Level, LevelIndex};
 
-/// What a keyspace writes, reads and stores for each byte and each lookup of its users.
+/// The amplification of a keyspace.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Amplification {
@@ -34,17 +34,17 @@ pub struct Amplification {
     pub put_bytes: u64,
     /// Bytes of keys and values in tables that users ingested or loaded in bulk.
     pub ingested_bytes: u64,
-    /// What was written and read in the background, by cause; most written first.
+    /// Bytes written and read in the background, by cause; most written first.
     pub causes: Vec<CauseInfo>,
-    /// Levels that hold tables or that something was written to, newest data first.
+    /// Levels with tables or with writes, newest data first.
     pub levels: Vec<LevelAmplification>,
-    /// What lookups ask.
+    /// The read amplification.
     pub reads: ReadAmplification,
-    /// What room is taken.
+    /// The space amplification.
     pub space: SpaceAmplification,
 }
 
-/// What one level has of it.
+/// The amplification of one level.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LevelAmplification {
@@ -58,19 +58,19 @@ pub struct LevelAmplification {
     pub table_bytes: u64,
     /// Its runs.
     pub runs: usize,
-    /// Tables of this level that a lookup of an absent key is expected to search in vain, by the filters that
-    /// they have.
+    /// Tables of this level that a lookup of an absent key is expected to search because of false positives,
+    /// by their filters.
     pub expected_in_vain: f64,
     /// Runs of this level in which sampled lookups found a table that spans their key.
     pub asked: u64,
-    /// Tables of it that they searched, because the filter let them or there is none.
+    /// Tables of it that they searched, because the filter passed or there is none.
     pub searched: u64,
-    /// Searches that found the key, be it deleted.
+    /// Searches that found the key, or its tombstone.
     pub found: u64,
 }
 
 impl Amplification {
-    /// What users brought: the denominator of write amplification.
+    /// User bytes: the denominator of write amplification.
     pub fn user_bytes(&self) -> u64 {
         self.put_bytes + self.ingested_bytes
     }
@@ -80,27 +80,27 @@ impl Amplification {
         self.causes.iter().map(|cause| cause.written_bytes + cause.blob_bytes).sum()
     }
 
-    /// Write amplification without the log: bytes written over bytes that users brought; `None` if they
-    /// brought nothing. What lies in memtables counts as brought, so it is too small until they are flushed.
+    /// Write amplification without the log: bytes written over user bytes; `None` without user bytes. Data in
+    /// memtables counts as user bytes, so the value is too small until it is flushed.
     pub fn write(&self) -> Option<f64> {
         self.over_user_bytes(self.written_bytes())
     }
 
-    /// So many bytes over those that users brought.
+    /// `bytes` over user bytes.
     pub fn over_user_bytes(&self, bytes: u64) -> Option<f64> {
         (self.user_bytes() > 0).then(|| bytes as f64 / self.user_bytes() as f64)
     }
 }
 
 impl LevelAmplification {
-    /// How people call it: `L0`, `L1`, ..., `Llast`.
+    /// The usual label: `L0`, `L1`, ..., `Llast`.
     pub fn label(&self) -> String {
         crate::metrics::level_label(self.number)
     }
 }
 
 impl Store {
-    /// The amplification of a keyspace whose users put so many bytes.
+    /// The amplification of a keyspace with `put_bytes` of user writes.
     pub(crate) fn amplification(
         &self,
         keyspace: &KeyspaceState,

@@ -1,9 +1,9 @@
-//! What lookups ask, seen and expected.
+//! Lookup tracing: what lookups search, observed and expected.
 //!
-//! One lookup in [`SAMPLE`](esker_filter::watch::SAMPLE), by the key's hash, goes a way through the code of
-//! its own on which every step is counted ([`Witness`]); the others go the same way compiled without
-//! counting, so that a lookup pays for it with one comparison of the hash. Counters are shared and carry no
-//! other data: relaxed additions suffice, and sums read while lookups are under way may be off by those.
+//! One lookup in [`SAMPLE`](esker_filter::watch::SAMPLE), by the key's hash, runs through a separate instance
+//! of the code in which every step is counted ([`Witness`]); all others run the instance compiled without
+//! counting, so that the cost of a lookup is one comparison of the hash. Counters are shared and carry no
+//! other data: relaxed additions suffice, and sums read during lookups may be off by those.
 
 use crate::tree::{Tree, TreePart, TreeRun};
 use esker_filter::FilterPolicy;
@@ -13,58 +13,58 @@ use esker_version::LevelIndex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// Reads that a sampled lookup stands for.
+/// The number of reads that a sampled lookup represents.
 pub(crate) const LOOKUP_READS: u64 = SAMPLE;
 
-/// Levels that are told apart.
+/// The number of levels.
 const LEVELS: usize = LevelIndex::LAST.get() as usize + 1;
 
-/// What lookups of single keys ask.
+/// The work of point lookups.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ReadAmplification {
     /// Memtables at present.
     pub memtables: usize,
-    /// Runs of tables at present: what a lookup has to ask besides, at most one table of each.
+    /// Present runs of tables: a lookup searches at most one table of each.
     pub runs: usize,
-    /// The worst case by the formulas of the strategy, the memtable included; none if it bounds nothing.
+    /// The worst case by the formulas of the strategy, the memtable included; empty if it has no bound.
     pub worst_case: Vec<WorstCase>,
-    /// Tables that a lookup of an absent key is expected to search in vain, by the filters of the present
-    /// tables, if it lies within the keys of every run.
+    /// Tables that a lookup of an absent key is expected to search because of false positives of the present
+    /// filters, if it lies within the keys of every run.
     pub expected_absent: f64,
-    /// Tables that a lookup of a key in tables is expected to search: the one that has it and those above it
-    /// in vain, if all keys are equally likely.
+    /// Tables that a lookup of a present key is expected to search: the one that has it and false positives
+    /// above it, if all keys are equally likely.
     pub expected_present: f64,
-    /// Lookups that were followed, one in 64.
+    /// Traced lookups, one in 64.
     pub lookups: u64,
-    /// Memtables that they asked.
+    /// Memtables that they searched.
     pub memtables_asked: u64,
-    /// Runs in which a table spans their key: that table's filter was asked.
+    /// Runs in which a table spans their key: that table's filter was probed.
     pub tables_asked: u64,
-    /// Tables that they searched: a block each, from a cache or from the file.
+    /// Tables that they searched: a block each, from the cache or from the file.
     pub tables_searched: u64,
-    /// Lookups that tables answered, be it that the key is deleted.
+    /// Lookups decided by tables, including deleted keys.
     pub found_in_tables: u64,
-    /// Lookups that memtables answered, be it that the key is deleted.
+    /// Lookups decided by memtables, including deleted keys.
     pub found_in_memtables: u64,
 }
 
 impl ReadAmplification {
-    /// Tables searched by a lookup that was followed; `None` if none was.
+    /// Tables searched per traced lookup; `None` without any.
     pub fn searched(&self) -> Option<f64> {
         (self.lookups > 0).then(|| self.tables_searched as f64 / self.lookups as f64)
     }
 
-    /// Tables searched in vain by a lookup that was followed; `None` if none was.
+    /// False-positive table searches per traced lookup; `None` without any.
     pub fn in_vain(&self) -> Option<f64> {
         let in_vain = self.tables_searched.saturating_sub(self.found_in_tables);
         (self.lookups > 0).then(|| in_vain as f64 / self.lookups as f64)
     }
 }
 
-/// Who is told what a lookup does.
+/// Receives the steps of a lookup.
 pub(crate) trait Witness {
-    /// A memtable is asked.
+    /// A memtable is searched.
     #[inline(always)]
     fn memtable(&mut self) {}
 
@@ -72,7 +72,7 @@ pub(crate) trait Witness {
     #[inline(always)]
     fn memtable_finds(&mut self) {}
 
-    /// The run at this place of the tree has a table that spans the key.
+    /// The run at this index of the tree has a table that spans the key.
     #[inline(always)]
     fn asks(&mut self, _run: usize) {}
 
@@ -85,10 +85,10 @@ pub(crate) trait Witness {
     fn finds(&mut self, _run: usize, _part: &TreePart) {}
 }
 
-/// Nobody is told.
+/// No tracing.
 impl Witness for () {}
 
-/// The lookups of one keyspace that were followed. Takes a few bytes until the first of them.
+/// The traced lookups of one keyspace. Takes a few bytes until the first of them.
 #[derive(Debug, Default)]
 pub(crate) struct ReadWatch(OnceLock<Box<Counts>>);
 
@@ -97,8 +97,7 @@ struct Counts {
     lookups: AtomicU64,
     memtables: AtomicU64,
     found_in_memtables: AtomicU64,
-    /// Lookups of many keys at once, which nobody follows: those that found something, and those that did
-    /// not.
+    /// Grouped lookups, which are not traced: those that found a value, and those that did not.
     grouped_present: AtomicU64,
     grouped_absent: AtomicU64,
     levels: [LevelCounts; LEVELS],
@@ -111,7 +110,7 @@ struct LevelCounts {
     found: AtomicU64,
 }
 
-/// What was seen of one level.
+/// The counts of one level.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LevelSeen {
     pub(crate) asked: u64,
@@ -119,7 +118,7 @@ pub(crate) struct LevelSeen {
     pub(crate) found: u64,
 }
 
-/// Sampled lookups by what they found.
+/// Sampled lookups by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LookupsSeen {
     pub(crate) present: u64,
@@ -139,21 +138,21 @@ impl Default for Counts {
     }
 }
 
-/// Follows one lookup through the runs of a tree.
+/// Traces one lookup through the runs of a tree.
 pub(crate) struct Follower<'a> {
     counts: &'a Counts,
     runs: &'a [Arc<TreeRun>],
 }
 
 impl ReadWatch {
-    /// For one more lookup.
+    /// A tracer for one more lookup.
     pub(crate) fn follow<'a>(&'a self, runs: &'a [Arc<TreeRun>]) -> Follower<'a> {
         let counts = self.0.get_or_init(Box::default);
         counts.lookups.fetch_add(1, Relaxed);
         Follower { counts, runs }
     }
 
-    /// For some sampled keys of a lookup of many.
+    /// Counts some sampled keys of a grouped lookup.
     #[cold]
     pub(crate) fn note_group(&self, present: u64, absent: u64) {
         let counts = self.0.get_or_init(Box::default);
@@ -161,8 +160,7 @@ impl ReadWatch {
         counts.grouped_absent.fetch_add(absent, Relaxed);
     }
 
-    /// How many of the sampled lookups found something. Deleted keys count as found: somewhere the search
-    /// ended.
+    /// The outcomes of sampled lookups. Deleted keys count as found: the search ended there.
     pub(crate) fn seen_lookups(&self) -> LookupsSeen {
         let Some(counts) = self.0.get() else { return LookupsSeen::default() };
         let in_tables: u64 = counts.levels.iter().map(|level| level.found.load(Relaxed)).sum();
@@ -182,7 +180,7 @@ impl ReadWatch {
         })
     }
 
-    /// What was seen, and what is expected; the rest is left to whoever knows the tree.
+    /// The observed and expected values; the caller fills in what depends on the tree.
     pub(crate) fn seen(&self, rates: &Rates) -> ReadAmplification {
         let expected = ReadAmplification {
             expected_absent: rates.absent(),
@@ -233,7 +231,7 @@ impl Witness for Follower<'_> {
     }
 
     fn finds(&mut self, run: usize, part: &TreePart) {
-        // What is sampled here tells the strategies how hot a table is, too.
+        // Sampled lookups also determine the read heat of a table.
         part.file.note_reads(LOOKUP_READS);
         if let Some(level) = self.level(run) {
             level.found.fetch_add(1, Relaxed);
@@ -241,20 +239,20 @@ impl Witness for Follower<'_> {
     }
 }
 
-/// The false-positive rates that the filters of a tree's tables promise.
+/// The false-positive rates of the filters of a tree's tables.
 #[derive(Debug)]
 pub(crate) struct Rates {
     /// Of each run, newest first: its level, its entries, and the rate for a key within its range.
     runs: Vec<(LevelIndex, f64, f64)>,
 }
 
-/// Zero of nothing: the library's sum of no numbers is -0, and is shown so.
+/// Positive zero for an empty sum: the standard library returns -0, which would be displayed.
 fn sum<'a>(runs: impl Iterator<Item = &'a (LevelIndex, f64, f64)>) -> f64 {
     runs.fold(0.0, |sum, (_, _, rate)| sum + rate)
 }
 
 impl Rates {
-    /// Of the tables of a tree. One that is not open is taken to have the filter that the options say.
+    /// The rates of a tree's tables. A table that is not open is assumed to have the filter of the options.
     pub(crate) fn of(tree: &Tree, policy: FilterPolicy) -> Rates {
         let mut of_options = None;
         let mut rate_of = |part: &TreePart| match part.file.opened() {
@@ -280,7 +278,7 @@ impl Rates {
         sum(self.runs.iter())
     }
 
-    /// The mean over entries of one search, and one in vain for each newer run whose filter errs.
+    /// The mean over entries of one search, and one more for each false positive in a newer run.
     fn present(&self) -> f64 {
         let (mut above, mut searches, mut all) = (0.0, 0.0, 0.0);
         for (_, entries, rate) in &self.runs {

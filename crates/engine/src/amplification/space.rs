@@ -1,20 +1,20 @@
-//! How much room a tree takes for what is alive in it.
+//! Space amplification: bytes of a tree over its live bytes.
 //!
-//! What is alive is not known without a full compaction, so it is estimated. Let the base be the oldest run.
-//! Of its entries all are alive but tombstones. Of the `n` entries above it, `t` of which are tombstones, a
-//! share `r` takes the place of older ones, as it did in the merges onto the oldest data since the database
-//! was opened. So alive are `base + (n - t)(1 - r) - t` entries, at the base's bytes for each. Blob files
-//! know their garbage but for values whose overwriting no compaction has met.
+//! Live bytes are not known without a full compaction, so they are estimated. Let the base be the oldest run.
+//! All its entries are alive except tombstones. Of the `n` entries above it, `t` of which are tombstones, a
+//! share `r` overwrites older ones, as measured in merges onto the oldest data since the open. So
+//! `base + (n - t)(1 - r) - t` entries are alive, at the base's bytes for each. Blob files know their
+//! garbage, except values whose overwriting entry no compaction has merged.
 //!
-//! Before the first such merge nobody knows `r`: between all of it being new, as while a database is filled,
-//! and all of it being overwritten lie worlds. Then `r` is taken to be 1, which says what is alive at least,
-//! and no ratio is told, but its bound.
+//! Before the first such merge `r` is unknown and may be anything: 0 while a database is filled, 1 if
+//! everything is overwritten. Then `r` is taken as 1, which gives a lower bound of the live bytes, and only
+//! an upper bound of the ratio is reported.
 //!
-//! Files that are being written, or that wait for their last reader, are in neither number.
+//! Files that are being written, or that wait for their last reader, are not included.
 
 use esker_version::{PartMeta, Version};
 
-/// What room a keyspace takes.
+/// The space of a keyspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SpaceAmplification {
@@ -22,31 +22,30 @@ pub struct SpaceAmplification {
     pub table_bytes: u64,
     /// Bytes of blob files.
     pub blob_bytes: u64,
-    /// Bytes that would be left of both after a full compaction, by estimate: the oldest run without its
-    /// tombstones, and of what lies above it the share that replaces nothing. If that share is unknown, what
-    /// is left at least.
+    /// The estimated bytes of both after a full compaction: the oldest run without its tombstones, and the
+    /// share of the data above it that overwrites nothing. If that share is unknown, a lower bound.
     pub live_bytes: u64,
-    /// The share of entries above the oldest run that is taken to replace older ones: as seen in merges onto
-    /// the oldest data, the latest counting most.
+    /// The share of entries above the oldest run that overwrite older ones: as measured in merges onto the
+    /// oldest data, the latest weighted most.
     pub replaced_share: f64,
-    /// Whether merges have shown [`SpaceAmplification::replaced_share`], or nothing lies above the oldest
-    /// run; else it is 1, which is cautious.
+    /// Whether merges have measured [`SpaceAmplification::replaced_share`], or nothing lies above the oldest
+    /// run; otherwise it is 1, which is conservative.
     pub is_measured: bool,
 }
 
 impl SpaceAmplification {
-    /// Bytes taken over bytes alive; `None` if nothing is alive, and as long as no merge has shown what is.
+    /// Bytes stored over live bytes; `None` if nothing is alive, and before a merge has measured it.
     pub fn ratio(&self) -> Option<f64> {
         self.at_most().filter(|_| self.is_measured)
     }
 
-    /// Bytes taken over those that are alive for certain; `None` if there are none.
+    /// Upper bound of bytes stored over live bytes; `None` if nothing is certainly alive.
     pub fn at_most(&self) -> Option<f64> {
         (self.live_bytes > 0).then(|| (self.table_bytes + self.blob_bytes) as f64 / self.live_bytes as f64)
     }
 }
 
-/// The room that a version takes, given what share of newer entries merges saw to replace older ones.
+/// The space of a version, given the measured share of newer entries that overwrite older ones.
 pub(super) fn estimate(version: &Version, replaced: Option<f64>) -> SpaceAmplification {
     let table_bytes = version.parts().map(|(_, _, part)| part.bytes).sum();
     let blobs = version.blob_files();

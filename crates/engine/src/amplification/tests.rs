@@ -1,4 +1,4 @@
-//! What is told holds against the sizes of tables and against a count of the lookups.
+//! The report agrees with the sizes of tables and with a count of the lookups.
 
 use super::{Amplification, Cause, CauseInfo};
 use crate::{Database, KeyspaceOptions, Options, PerLevel};
@@ -23,7 +23,7 @@ fn key(number: u64) -> String {
     format!("key {number:08}")
 }
 
-/// Puts these keys, flushes them, and tells how many bytes they were.
+/// Puts these keys, flushes them, and returns their bytes.
 fn flush(db: &Database, numbers: impl Iterator<Item = u64>) -> u64 {
     let mut bytes = 0;
     for number in numbers {
@@ -92,12 +92,12 @@ fn space_is_told_as_a_full_compaction_finds_it() {
     let (exact, compacted) = (told(&db).space, table_bytes(&db));
     assert_eq!((exact.ratio(), exact.live_bytes), (Some(1.0), compacted));
     assert!(exact.is_measured && exact.replaced_share == 1.0, "all of the second flush replaced something");
-    // Sequence numbers of zero take less room.
+    // Sequence numbers of zero take less space.
     let apart = guessed.abs_diff(compacted) as f64 / compacted as f64;
     assert!(apart < 0.03, "guessed {guessed}, found {compacted}");
 
-    // Half of the next replaces, half is new, twice: the second is judged by what the merge of the first
-    // showed.
+    // Half of the next overwrites, half is new, twice: the second is estimated by the result of the first
+    // merge.
     let half_new = |from: u64| (0..KEYS / 4).chain(from..from + KEYS / 4);
     flush(&db, half_new(KEYS));
     db.compact_all().expect("a compaction");

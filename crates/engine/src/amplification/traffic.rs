@@ -1,8 +1,7 @@
-//! Bytes that background work moves, by cause and by level.
+//! Background traffic: bytes that jobs read and write, by cause and by level.
 //!
-//! A job writes its line into the book once, when its tables are written; whether they are installed is
-//! another matter: the device has been busy with them either way. So the book needs no atomics, and its lock
-//! is taken a few times a second.
+//! A job is recorded once, when its tables are written, whether or not they are installed: the device has
+//! done the work either way. So no atomics are needed, and the lock is taken a few times a second.
 
 use crate::filters::keys_of;
 use esker_strategy::{CompactionPlan, PlanInput, Reason};
@@ -11,24 +10,24 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Of what was known about the share of entries that a merge replaces, so much is left when another merge of
-/// the same size is noted: a change of the workload shows after a handful of merges.
+/// The weight of older measurements of the overwriting share after another merge of the same size: a change
+/// of the workload shows after a handful of merges.
 const MEMORY: f64 = 0.75;
 
-/// Why bytes were written.
+/// The cause of background writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// A memtable became tables.
+    /// A flush of memtables.
     Flush,
-    /// Tables were brought from outside, or loaded in bulk.
+    /// An ingest or a bulk load.
     Ingest,
-    /// A compaction, and why it was planned.
+    /// A compaction, with its reason.
     Compaction(Reason),
 }
 
 impl Cause {
-    /// In one word, for programs: `flush`, `ingest`, else the reason, such as `dense-window`.
+    /// The name for programs: `flush`, `ingest`, else the reason, such as `dense-window`.
     pub fn name(&self) -> String {
         match self {
             Cause::Flush => "flush".to_owned(),
@@ -60,7 +59,7 @@ fn kebab(camel: &str) -> String {
     out
 }
 
-/// What jobs of one cause did.
+/// The traffic of jobs with one cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CauseInfo {
@@ -68,19 +67,19 @@ pub struct CauseInfo {
     pub cause: Cause,
     /// Jobs.
     pub jobs: u64,
-    /// Bytes of tables that they read; of slices of tables, an estimate.
+    /// Bytes of tables that they read; an estimate for slices.
     pub read_bytes: u64,
     /// Bytes of tables that they wrote.
     pub written_bytes: u64,
     /// Bytes of blob files that they wrote.
     pub blob_bytes: u64,
-    /// How long they took, summed up, in milliseconds.
+    /// Their total duration in milliseconds.
     pub busy_ms: u64,
-    /// Most bytes that one of them read and wrote, tables and blob files together.
+    /// The most bytes one of them read and wrote, tables and blob files together.
     pub largest_job_bytes: u64,
 }
 
-/// What a job moved.
+/// The traffic of a job.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moved {
     pub(crate) read_bytes: u64,
@@ -103,7 +102,7 @@ impl CauseInfo {
     }
 }
 
-/// What flushes found in memtables and left of it.
+/// Entries before and after flushes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flushed {
     /// Entries of the memtables: one for each operation.
@@ -121,11 +120,11 @@ pub(crate) struct LevelTraffic {
     pub(crate) read_bytes: u64,
 }
 
-/// What background work did for one keyspace since the database was opened.
+/// The background traffic of one keyspace since the open.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic(Mutex<Book>);
 
-/// [`Traffic`] as it is read.
+/// A copy of the counters of [`Traffic`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Book {
     causes: Vec<(CauseInfo, u64)>,
@@ -133,19 +132,19 @@ pub(crate) struct Book {
     ingested_bytes: u64,
     moves: u64,
     flushed: Flushed,
-    /// Entries that came to the oldest data of their keys in late merges, and those of them that replaced or
-    /// removed one there.
+    /// Entries that recent merges brought onto the oldest data of their keys, and those of them that
+    /// overwrote or removed one there.
     arrived: f64,
     replaced: f64,
 }
 
 impl Traffic {
-    /// [`Book::replaced`] without the rest of the book.
+    /// [`Book::replaced`] without copying the rest.
     pub(crate) fn replaced(&self) -> Option<f64> {
         self.0.lock().replaced()
     }
 
-    /// The book at this moment.
+    /// The present counters.
     pub(crate) fn book(&self) -> Book {
         self.0.lock().clone()
     }
@@ -159,7 +158,7 @@ impl Traffic {
         book.levels.entry(level).or_default().written_bytes += moved.written_bytes;
     }
 
-    /// Tables with so many bytes of keys and values were ingested.
+    /// Records ingested tables with `raw_bytes` of keys and values.
     pub(crate) fn note_ingest(&self, raw_bytes: u64, tables: impl Iterator<Item = (LevelIndex, u64)>) {
         let mut book = self.0.lock();
         let mut moved = Moved::default();
@@ -171,7 +170,7 @@ impl Traffic {
         book.note(Cause::Ingest, moved);
     }
 
-    /// A plan's inputs, of so many entries, became tables with so many.
+    /// Records the merge of a plan, with the entries of its inputs and outputs.
     pub(crate) fn note_merge(
         &self,
         plan: &CompactionPlan,
@@ -190,7 +189,7 @@ impl Traffic {
         }
     }
 
-    /// A plan was carried out without a byte being written.
+    /// Records a plan executed without writing.
     pub(crate) fn note_move(&self) {
         self.0.lock().moves += 1;
     }
@@ -214,8 +213,8 @@ impl Book {
         info.busy_ms = *busy_ns / 1_000_000;
     }
 
-    /// A merge onto the oldest data there is. Its oldest run stays, what comes from newer ones adds to it or
-    /// takes the place of something.
+    /// Records a merge onto the oldest data. Its oldest run stays; entries of newer ones add to it or
+    /// overwrite.
     fn note_replaced(&mut self, plan: &CompactionPlan, entries_in: u64, entries_out: u64) {
         let oldest = plan.inputs.iter().map(PlanInput::position).max();
         let of_oldest = |input: &&PlanInput| Some(input.position()) == oldest;
@@ -227,8 +226,8 @@ impl Book {
         self.replaced = self.replaced * MEMORY + replaced as f64;
     }
 
-    /// The share of entries above the oldest data that replace something; `None` if no merge has shown it
-    /// yet.
+    /// The share of entries above the oldest data that overwrite something; `None` before a merge has
+    /// measured it.
     pub(crate) fn replaced(&self) -> Option<f64> {
         (self.arrived > 0.0).then(|| self.replaced / self.arrived)
     }
@@ -250,7 +249,7 @@ impl Book {
         self.flushed.operations
     }
 
-    /// The share of deletes in what flushes wrote.
+    /// The share of deletes in the output of flushes.
     pub(crate) fn flushed_tombstones_share(&self) -> f64 {
         self.flushed.tombstones as f64 / self.flushed.entries.max(1) as f64
     }
@@ -260,13 +259,13 @@ impl Book {
         self.moves
     }
 
-    /// What flushes did.
+    /// The traffic of flushes.
     pub(crate) fn flushes(&self) -> CauseInfo {
         let flush = self.causes.iter().find(|(info, _)| info.cause == Cause::Flush);
         flush.map_or_else(|| CauseInfo::new(Cause::Flush), |(info, _)| *info)
     }
 
-    /// What all compactions did together; the cause is that of one of them.
+    /// The total traffic of compactions; the cause is that of one of them.
     pub(crate) fn compactions(&self) -> CauseInfo {
         let of_compactions = self
             .causes

@@ -1,4 +1,4 @@
-//! What a stream gives out.
+//! The batches of a change stream.
 
 use crate::store::Store;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, ValueKind, expiry, kind};
@@ -14,13 +14,13 @@ pub struct ChangeBatch {
     first_seqno: SeqNo,
     last_seqno: SeqNo,
     contents: Contents,
-    /// Names of its keyspaces; none for those that are gone.
+    /// Names of its keyspaces; `None` for dropped ones.
     names: BTreeMap<KeyspaceId, Option<Arc<str>>>,
 }
 
 #[derive(Clone, Debug)]
 enum Contents {
-    /// Entries as the log has them; checked.
+    /// Entries as in the log, validated.
     Entries(Vec<u8>),
     Ingest(Ingest),
 }
@@ -28,9 +28,9 @@ enum Contents {
 /// The keyspace of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChangedKeyspace<'a> {
-    /// Its number, which is never used for another one.
+    /// Its id, which is never reused.
     pub id: KeyspaceId,
-    /// Its name when the batch was given out; `None` if it has been dropped by then.
+    /// Its name when the batch was returned; `None` if it was dropped before.
     pub name: Option<&'a str>,
 }
 
@@ -38,56 +38,56 @@ pub struct ChangedKeyspace<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change<'a> {
-    /// A key got a value.
+    /// A put.
     Put {
-        /// Where.
+        /// The keyspace.
         keyspace: ChangedKeyspace<'a>,
         /// The key.
         key: &'a [u8],
         /// The value.
         value: &'a [u8],
-        /// The first moment without the value, in milliseconds since 1970; `None` if it stays for good.
+        /// When the value expires, in milliseconds since 1970; `None` if it does not.
         expiry_ms: Option<u64>,
     },
-    /// A key was removed.
+    /// A delete.
     Delete {
-        /// Where.
+        /// The keyspace.
         keyspace: ChangedKeyspace<'a>,
         /// The key.
         key: &'a [u8],
     },
-    /// A key was removed that had been put at most once since its last removal.
+    /// A single delete: the key was put at most once since its last removal.
     SingleDelete {
-        /// Where.
+        /// The keyspace.
         keyspace: ChangedKeyspace<'a>,
         /// The key.
         key: &'a [u8],
     },
-    /// All keys of a range were removed.
+    /// A range delete.
     DeleteRange {
-        /// Where.
+        /// The keyspace.
         keyspace: ChangedKeyspace<'a>,
         /// The first key of the range.
         start: &'a [u8],
         /// The first key behind it; `None` if it has no end.
         end: Option<&'a [u8]>,
     },
-    /// An operand was merged into a key's value by the keyspace's operator.
+    /// A merge of an operand by the keyspace's merge operator.
     Merge {
-        /// Where.
+        /// The keyspace.
         keyspace: ChangedKeyspace<'a>,
         /// The key.
         key: &'a [u8],
         /// The operand.
         operand: &'a [u8],
-        /// The first moment without the operand, in milliseconds since 1970; `None` if it stays for good.
+        /// When the operand expires, in milliseconds since 1970; `None` if it does not.
         expiry_ms: Option<u64>,
     },
-    /// Table files joined a keyspace. What is in them is not in the stream: read it from the keyspace.
+    /// Table files were ingested. Their contents are not in the stream: read them from the keyspace.
     Ingest {
-        /// Where.
+        /// The keyspace.
         keyspace: ChangedKeyspace<'a>,
-        /// How many files.
+        /// The number of files.
         tables: usize,
         /// Bytes of the files.
         bytes: u64,
@@ -95,7 +95,7 @@ pub enum Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// Where it happened.
+    /// The keyspace of the change.
     pub fn keyspace(&self) -> ChangedKeyspace<'a> {
         match self {
             Change::Put { keyspace, .. }
@@ -109,7 +109,7 @@ impl<'a> Change<'a> {
 }
 
 impl ChangeBatch {
-    /// Checks a record of the log and looks up the names of its keyspaces.
+    /// Validates a record of the log and resolves the names of its keyspaces.
     pub(super) fn new(store: &Store, record: HistoryRecord) -> Result<ChangeBatch> {
         let HistoryRecord { position, path, kind, first_seqno, last_seqno, payload } = record;
         let damaged = |detail: String| Error::corruption(&*path, position.offset, detail);
@@ -147,12 +147,12 @@ impl ChangeBatch {
         self.first_seqno
     }
 
-    /// The sequence number of its last change: whoever has done with the batch goes on after this one.
+    /// The sequence number of its last change: the position to continue after.
     pub fn last_seqno(&self) -> SeqNo {
         self.last_seqno
     }
 
-    /// How many changes it has; at least one.
+    /// The number of changes; at least one.
     #[expect(clippy::len_without_is_empty, reason = "no batch is empty")]
     pub fn len(&self) -> usize {
         usize::try_from(self.last_seqno.get() + 1 - self.first_seqno.get()).unwrap_or(usize::MAX)
@@ -202,7 +202,7 @@ impl<'a> Iterator for ChangeIter<'a> {
             let keyspace = self.batch.keyspace(ingest.keyspace);
             return Some(Change::Ingest { keyspace, tables: ingest.files.len(), bytes });
         }
-        // The batch was checked when it was read.
+        // The batch was validated when it was read.
         let entry = self.entries.next()?.ok()?;
         change_of(self.batch.keyspace(entry.keyspace), &entry)
     }

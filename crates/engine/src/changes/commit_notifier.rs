@@ -1,12 +1,11 @@
-//! Waking those who wait for a batch (CS1).
+//! Commit notifier: wakes threads that wait for the next batch (CS1).
 
 use crate::pressure::Duties;
 use crate::store::Writing;
 use parking_lot::{Condvar, Mutex};
 use std::time::Duration;
 
-/// What is rung when something was published that somebody waits for, and when waiting makes no sense any
-/// more.
+/// Notified when a batch was published that a thread waits for, and when waiting has become useless.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     rings: Mutex<u64>,
@@ -19,12 +18,12 @@ impl Bell {
         self.rung.notify_all();
     }
 
-    /// How often it was rung.
+    /// The number of notifications.
     pub(super) fn rings(&self) -> u64 {
         *self.rings.lock()
     }
 
-    /// Waits until it has been rung more often than it had, at most `limit`; `false` if that time is over.
+    /// Waits until the number of notifications exceeds `had`, at most `limit`; `false` on timeout.
     pub(super) fn wait(&self, had: u64, limit: Duration) -> bool {
         let mut rings = self.rings.lock();
         *rings != had || !self.rung.wait_for(&mut rings, limit).timed_out()
@@ -32,8 +31,8 @@ impl Bell {
 }
 
 impl Writing {
-    /// Asks the next writer to ring, unless something after `seqno` is there already; `false` then, and if
-    /// the database is closed.
+    /// Requests a notification by the next writer, unless something after `seqno` is visible already; `false`
+    /// then, and if the database is closed.
     pub(super) fn listen(&self, seqno: u64) -> bool {
         let mut state = self.commit.lock();
         let is_up_to_date = state.next_seqno.get() <= seqno + 1 && !state.closed;

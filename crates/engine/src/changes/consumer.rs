@@ -1,8 +1,8 @@
-//! Consumers: positions with a name, for which the log is kept.
+//! Consumers: named positions in the change stream, for which the log is kept.
 //!
-//! Where a consumer stands is in the manifest, and in memory as a hold on the log's history. Durable first:
-//! the edit that moves a consumer comes before its hold moves, and before the edit what it has is on the
-//! device (TS1). Creating, moving and dropping happen under the manifest's lock.
+//! The position of a consumer is in the manifest, and in memory as a hold on the log's history. Durable
+//! first: the edit that moves a consumer comes before its hold moves, and before the edit everything it has
+//! read is on the device (TS1). Creating, moving and dropping happen under the manifest's lock.
 
 use super::Changes;
 use crate::handle::Handle;
@@ -21,19 +21,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct Consumers {
     named: Mutex<BTreeMap<Arc<str>, Standing>>,
-    /// How many there are, those that are being created included: what a flush asks (HS6).
+    /// Their number, including those being created: checked by flushes (HS6).
     count: AtomicUsize,
 }
 
 #[derive(Clone, Debug)]
 struct Standing {
     acknowledged: SeqNo,
-    /// `None` if what it wants next is gone, and on a database open for reading only.
+    /// `None` if the history it needs is gone, and in a read-only database.
     hold: Option<Arc<Hold>>,
 }
 
 impl Consumers {
-    /// The consumers that the manifest names; `hold` registers each with the log.
+    /// The consumers in the manifest; `hold` registers each with the log.
     pub(crate) fn new(
         stored: &BTreeMap<Arc<str>, SeqNo>,
         hold: impl Fn(&Arc<str>, SeqNo) -> Option<Arc<Hold>>,
@@ -56,26 +56,25 @@ impl Consumers {
     }
 }
 
-/// What a consumer looks like from outside.
+/// The state of a consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConsumerInfo {
     /// Its name.
     pub name: String,
-    /// It has everything up to here, and the log is kept behind it.
+    /// It has read everything up to here, and the log is kept behind it.
     pub acknowledged: SeqNo,
-    /// Sequence numbers given out since.
+    /// Sequence numbers assigned since.
     pub newer_operations: u64,
-    /// Bytes of log that are kept for it beyond what recovery needs; several consumers may tell the same
-    /// bytes.
+    /// Bytes of log kept for it beyond what recovery needs; several consumers may report the same bytes.
     pub kept_bytes: u64,
-    /// Whether it fell behind by more than [`crate::Options::change_history_limit`]: what it wants next is
+    /// Whether it fell behind by more than [`crate::Options::change_history_limit`]: the history it needs is
     /// gone, and nothing is kept for it.
     pub is_cut_off: bool,
 }
 
-/// A named position in the change stream, for which the log is kept, also while nobody has it open and over
-/// reopenings; see [`crate::Database::create_consumer`].
+/// A named position in the change stream, for which the log is kept, also while it is not open and across
+/// reopens; see [`crate::Database::create_consumer`].
 ///
 /// ```no_run
 /// # fn main() -> esker_base::Result<()> {
@@ -107,7 +106,7 @@ impl Consumer {
         &self.name
     }
 
-    /// It has everything up to here.
+    /// The sequence number up to which it has read everything.
     ///
     /// # Errors
     /// [`Error::NotFound`] if it was dropped.
@@ -115,8 +114,8 @@ impl Consumer {
         Ok(self.handle.store.consumers.standing(&self.name)?.acknowledged)
     }
 
-    /// The changes after what it has acknowledged. Each call begins there anew: what was given out and not
-    /// acknowledged comes again.
+    /// The changes after the acknowledged ones. Each call begins there anew: batches that were returned and
+    /// not acknowledged are returned again.
     ///
     /// # Errors
     /// [`Error::HistoryGone`] if it fell behind by more than the limit; [`Error::NotFound`] if it was
@@ -127,13 +126,13 @@ impl Consumer {
         Changes::new(store, standing.acknowledged, Some(Arc::clone(&self.name)))
     }
 
-    /// Says that everything up to `seqno` is done with, and lets go of the log up to there. Durable when it
-    /// returns, and so is the log up to `seqno`. It costs a flush of the manifest: once for many batches is
-    /// enough. A smaller number than before changes nothing. A consumer that fell behind goes on with a
-    /// number from which the log is whole.
+    /// Acknowledges everything up to `seqno`, and releases the log up to there. Durable when it returns, and
+    /// so is the log up to `seqno`. It costs a flush of the manifest: once for many batches is enough. A
+    /// smaller number than before changes nothing. A consumer that was cut off continues after acknowledging
+    /// a number from which the log is complete.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a number that was not given out yet; [`Error::NotFound`] if it was
+    /// [`Error::InvalidArgument`] for a number that was not assigned yet; [`Error::NotFound`] if it was
     /// dropped; [`Error::ReadOnly`], [`Error::Full`], [`Error::Io`], [`Error::Closed`].
     pub fn acknowledge(&self, seqno: SeqNo) -> Result<()> {
         self.handle.store.acknowledge(&self.name, seqno)
@@ -156,8 +155,7 @@ impl Store {
             return Err(Error::invalid(format!("there is a consumer {name:?} already")));
         }
         let name: Arc<str> = name.into();
-        // From here on each flush makes the log durable first; what earlier ones may have left undone is made
-        // up for below.
+        // From here on each flush makes the log durable first; earlier ones are covered below.
         let _counted = Counted::new(&self.consumers.count);
         let visible = SeqNo::new(self.visible.load(Ordering::Acquire));
         let after = after.unwrap_or(visible);
@@ -205,7 +203,7 @@ impl Store {
                 "sequence number {seqno} cannot be acknowledged, the last one is {visible}"
             )));
         }
-        // A position past what a power cut leaves would skip what comes after it.
+        // A position past the records that survive a power cut would skip later ones.
         writing.sync_up_to(seqno)?;
         let mut installed = writing.manifest.lock();
         let standing = self.consumers.standing(name)?;

@@ -1,9 +1,9 @@
-//! What becomes of the log's history when a database is opened (HS6).
+//! Recovery of the log's history when a database is opened (HS6).
 //!
-//! A writable open puts everything that the log holds into tables and begins a new log; the old segments have
-//! served recovery. If there are consumers behind them they are made durable, because recovery may have read
-//! them from the page cache alone, and the manifest that commits the open names the end of the life that has
-//! ended. Everything behind that end never happened; so whatever a later open finds there, it is not read.
+//! A writable open writes everything in the log to tables and begins a new log; the old segments have served
+//! recovery. If there are consumers behind them they are made durable, because recovery may have read them
+//! from the page cache alone, and the manifest that commits the open records the end of the previous run.
+//! Records behind that end do not count: if a later open finds some there, they are not read.
 
 use esker_base::{LogId, Result, SeqNo};
 use esker_env::fs::parent_dir;
@@ -12,8 +12,8 @@ use esker_version::{DatabaseState, LogLife};
 use esker_wal::{KeptHistory, RecoveryReport};
 
 /// Decides what is kept of the old log, before the open's commit point, and enters it into `state`. `flushed`
-/// is the greatest sequence number that was in tables before the log was read. What is kept is not among the
-/// `removable` files any more.
+/// is the greatest sequence number that was in tables before the log was read. Kept segments are removed from
+/// the `removable` files.
 pub(crate) fn settle_history(
     fs: &dyn FileSystem,
     state: &mut DatabaseState,
@@ -33,10 +33,10 @@ pub(crate) fn settle_history(
         fs.open(&segment.path, OpenMode::ReadWrite)?.sync_data()?;
         dir = Some(parent_dir(&segment.path));
     }
-    // A life that was never flushed may not have made the name of its first segment durable (WL4).
+    // A run without any flush may not have made the name of its first segment durable (WL4).
     dir.map_or(Ok(()), |dir| fs.sync_dir(&dir))?;
-    // Whoever had everything that survived has everything before the next write, whatever numbers that one
-    // gets.
+    // A consumer that has read everything that survived has read everything before the next write, whatever
+    // its number.
     for seqno in state.consumers.values_mut().filter(|seqno| **seqno >= end.max(flushed)) {
         *seqno = state.last_seqno;
     }
@@ -46,8 +46,8 @@ pub(crate) fn settle_history(
     Ok(history)
 }
 
-/// A segment whose header is damaged may be what a consumer wanted: it is not deleted, so that somebody can
-/// look at it, and the consumers that are cut off beside it are told of.
+/// A segment with a damaged header may be the one a consumer needs: it is kept for inspection, and the
+/// affected consumers are logged.
 fn keep_damaged(state: &DatabaseState, report: &mut RecoveryReport, history: &KeptHistory) {
     let cut_off = state.consumers.iter().filter(|(_, seqno)| **seqno < history.gone_upto);
     let cut_off: Vec<&str> = cut_off.map(|(name, _)| &**name).collect();
@@ -61,7 +61,7 @@ fn keep_damaged(state: &DatabaseState, report: &mut RecoveryReport, history: &Ke
     report.removable.retain(|(_, path)| !report.damaged.contains(path));
 }
 
-/// What a database that is open for reading only can show of the history: the files do not change.
+/// The history that a read-only database can show: the files do not change.
 pub(crate) fn history_for_reading(
     state: &DatabaseState,
     report: &RecoveryReport,
@@ -72,7 +72,7 @@ pub(crate) fn history_for_reading(
     let end = report.last_read.map_or(flushed, |(_, last)| last);
     let mut history = link(report, &lives, end, flushed);
     history.needed_from = min_log_id;
-    // Older segments without a consumer were released, and may be half used again.
+    // Older segments without a consumer were released, and may be half overwritten.
     let before = |first: SeqNo| SeqNo::new(first.get().saturating_sub(1));
     let needed = report.segments.get(&min_log_id).map_or(end, |segment| before(segment.first_seqno));
     let behind = state.consumers.values().copied().filter(|seqno| *seqno >= history.gone_upto);
@@ -80,7 +80,7 @@ pub(crate) fn history_for_reading(
     history
 }
 
-/// The lives of the log with their last segments and last sequence numbers, that which has just ended
+/// The runs of the log with their last segments and last sequence numbers, the one that has just ended
 /// included.
 fn lives_of(state: &DatabaseState, report: &RecoveryReport) -> Vec<(LogId, SeqNo)> {
     let mut lives: Vec<_> = state.log_lives.iter().map(|life| (life.last_log_id, life.last_seqno)).collect();
@@ -97,8 +97,8 @@ fn lives_of(state: &DatabaseState, report: &RecoveryReport) -> Vec<(LogId, SeqNo
     lives
 }
 
-/// The segments of these lives, unless tables hold something that the log does not: then there is a hole, and
-/// nothing before it is of use.
+/// The segments of these runs, unless tables hold entries that the log does not: then there is a hole, and
+/// nothing before it is usable.
 fn link(report: &RecoveryReport, lives: &[(LogId, SeqNo)], end: SeqNo, flushed: SeqNo) -> KeptHistory {
     if end < flushed {
         return KeptHistory::none(flushed);

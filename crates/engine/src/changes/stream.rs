@@ -1,4 +1,4 @@
-//! Reading changes.
+//! Reading the change stream.
 
 use super::ChangeBatch;
 use crate::Durability;
@@ -9,22 +9,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long a stream that found nothing waits before it asks to be woken.
+/// How long a stream without a new batch waits before it requests a notification.
 pub(super) const LINGER: Duration = Duration::from_millis(1);
 
 /// The longest single wait; longer ones are made of several.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
-/// Committed batches, in order, as they come; see [`crate::Database::changes_since`].
+/// Committed batches, in order, as they are written; see [`crate::Database::changes_since`].
 ///
 /// As an iterator it waits for the next batch. It ends with [`Error::Closed`] when the database is closed,
-/// and with [`Error::HistoryGone`] when what it wants next is not there any more; without an error only on a
-/// database that is open for reading, where nothing will come.
+/// and with [`Error::HistoryGone`] when the history it needs is gone; without an error only in a read-only
+/// database, at the end.
 #[derive(Debug)]
 pub struct Changes {
     store: Arc<Store>,
     reader: HistoryReader,
-    /// `None` on a database open for reading only, where no segment is used again.
+    /// `None` in a read-only database, where no segment is reused.
     hold: Option<Arc<Hold>>,
     consumer: Option<Arc<str>>,
     durability: Durability,
@@ -57,19 +57,18 @@ impl Changes {
         Ok(Changes { store, reader, hold, consumer, durability: Durability::Power, has_failed: false })
     }
 
-    /// What a batch survives when it is given out. At [`Durability::Power`], the default, it is on the
-    /// device: the stream flushes the log where nobody else has. At [`Durability::Process`] (and
-    /// [`Durability::None`], which is the same) a batch is given out as soon as it can be read; a power cut
-    /// may undo it, and its sequence numbers may then be used again for others. So what leaves the machine
-    /// should wait for `Power`.
+    /// Sets what a batch survives when it is returned. At [`Durability::Power`], the default, it is on the
+    /// device: the stream flushes the log where no other thread has. At [`Durability::Process`] (and
+    /// [`Durability::None`], which is the same) a batch is returned as soon as it can be read; a power cut
+    /// may undo it, and its sequence numbers may then be reused for other batches. So data that leaves the
+    /// machine should wait for `Power`.
     #[must_use]
     pub fn with_durability(mut self, durability: Durability) -> Changes {
         self.durability = durability;
         self
     }
 
-    /// The sequence number up to which everything was given out. A stream that is made with it goes on behind
-    /// this one.
+    /// The sequence number up to which everything was returned. A stream created with it continues there.
     pub fn seqno(&self) -> SeqNo {
         self.reader.position()
     }
@@ -77,13 +76,13 @@ impl Changes {
     /// The next batch, if there is one: waits for no write, though perhaps for a flush of the log.
     ///
     /// # Errors
-    /// [`Error::HistoryGone`] if the stream was so slow that the log it wants next was let go of;
+    /// [`Error::HistoryGone`] if the stream was so slow that the log it needs was released;
     /// [`Error::Closed`]; [`Error::ReadOnly`] if the log cannot be flushed; [`Error::Corruption`] and
     /// [`Error::Io`] from the log's files.
     pub fn try_next(&mut self) -> Result<Option<ChangeBatch>> {
         self.store.check_open()?;
         let store = Arc::clone(&self.store);
-        // Closing waits for this one, and after it nobody touches the directory.
+        // Closing waits for this read, and after closing no thread accesses the directory.
         let _activity = store.activity.read_recursive();
         store.check_open()?;
         let step = loop {
@@ -92,7 +91,7 @@ impl Changes {
             if let Some(hold) = &self.hold {
                 hold.advance(self.reader.position());
             }
-            // Numbers that an earlier life gave out and lost were passed; what is behind them may have to be
+            // Numbers that an earlier run assigned and lost were passed; records behind them may have to be
             // made durable.
             let has_moved =
                 self.seqno() > before && self.seqno().get() < store.visible.load(Ordering::Acquire);
@@ -109,17 +108,17 @@ impl Changes {
         }
     }
 
-    /// The next batch; waits until there is one, but not longer than `limit`. `None` if that time is over,
-    /// and on a database open for reading only if there are no more.
+    /// The next batch; waits until there is one, at most `limit`. `None` on timeout, and at the end of a
+    /// read-only database.
     ///
     /// # Errors
     /// As [`Changes::try_next`]; [`Error::ReadOnly`] if the database takes no writes any more and everything
-    /// was given out.
+    /// was returned.
     pub fn next_timeout(&mut self, limit: Duration) -> Result<Option<ChangeBatch>> {
         let mut left = limit;
         let mut has_lingered = false;
         loop {
-            // Before the look: what is published after it rings more often than this.
+            // Before the read: a later publication notifies more often than this.
             let rings = self.store.writing.as_ref().map(|writing| writing.bell.rings());
             if let Some(batch) = self.try_next()? {
                 return Ok(Some(batch));
@@ -141,7 +140,7 @@ impl Changes {
         }
     }
 
-    /// Up to where batches may be given out.
+    /// Up to where batches may be returned.
     fn limit(&self) -> Result<SeqNo> {
         let visible = SeqNo::new(self.store.visible.load(Ordering::Acquire));
         let Some(writing) = &self.store.writing else { return Ok(visible) };
@@ -151,7 +150,7 @@ impl Changes {
         if writing.log.durable_seqno() <= self.seqno() {
             self.store.writing()?.sync_up_to(visible)?;
         }
-        // Both are borders of batches, so the smaller one is.
+        // Both are bounds of batches, so the smaller one is.
         Ok(writing.log.durable_seqno().min(visible))
     }
 }
@@ -173,7 +172,7 @@ impl Iterator for Changes {
 impl Drop for Changes {
     fn drop(&mut self) {
         if self.hold.take().is_some() {
-            // What only this one wanted is deleted there.
+            // Segments kept only for this stream are deleted there.
             self.store.scheduler.request(crate::scheduler::Lane::Log);
         }
     }

@@ -1,28 +1,28 @@
-//! Whether the next lookup will find its key in the oldest run.
+//! Last-run predictor: whether the next lookup will find its key in the oldest run.
 //!
-//! Asked by lookups that could begin there before the filters have answered, which is worth as much to those
-//! that find the key as it costs those that do not. So it goes by the majority of late: a number that grows
-//! by one with each lookup that found its key there, and falls by one with each that passed all filters by
-//! and did not. It is the thread's own, because one that threads share would be written to by all of them;
-//! whatever it says, lookups answer the same.
+//! Lookups that may begin there before the filters have been probed use it; the gain for lookups that find
+//! the key equals the cost for those that do not. So it follows the recent majority: a saturating counter is
+//! incremented by each lookup that found its key there, and decremented by each that reached it and did not.
+//! The counter is thread-local, because a shared one would be written to by all threads; it does not affect
+//! results.
 
 use std::cell::Cell;
 
-/// Where the number ends: so many lookups of the other kind turn the expectation, from one end to the middle
-/// twice as many.
+/// The maximum of the counter: this many lookups of the other kind reverse the prediction from one end; half
+/// as many from the middle.
 const MOST: u8 = 15;
 
 thread_local! {
     static FOUND: Cell<u8> = const { Cell::new(MOST) };
 }
 
-/// Whether most of the thread's last lookups that came as far found their key in the oldest run.
+/// Whether most of the thread's recent lookups that reached the oldest run found their key there.
 #[inline]
 pub(super) fn is_high() -> bool {
     FOUND.get() > MOST / 2
 }
 
-/// How a lookup ended that the memtables did not answer.
+/// Records the outcome of a lookup that the memtables did not decide.
 #[inline]
 pub(super) fn note(was_in_oldest: bool) {
     let found = FOUND.get();
@@ -37,9 +37,9 @@ mod tests {
     use esker_env::fault::StrictFs;
     use std::sync::Arc;
 
-    /// A lookup that began in the oldest run is to end in each run with that run's version: all of them have
-    /// every key that a newer one has, so an approach to the oldest that answered for another would answer
-    /// something older.
+    /// A lookup begun in the oldest run returns the newest version in whatever run: all runs have every key
+    /// that a newer one has, so using the prepared lookup of the oldest run for another would return an older
+    /// version.
     #[test]
     fn what_began_in_the_oldest_run_answers_for_no_other() {
         let env = Env::simulated(Arc::new(StrictFs::new()), 7);
@@ -53,8 +53,8 @@ mod tests {
             db.default_keyspace().flush().unwrap();
         }
         assert_eq!(db.metrics().keyspaces[0].runs, steps.len());
-        // Twice: the first round opens the tables. Two keys of the oldest run alone before each keep up the
-        // expectation.
+        // Twice: the first round opens the tables. Two keys found only in the oldest run before each keep the
+        // counter high.
         let is_found = |key: u64, step: u64| {
             assert_eq!(db.get(key.to_be_bytes()).unwrap().as_deref(), Some(&step.to_be_bytes()[..]), "{key}");
         };

@@ -1,5 +1,4 @@
-//! What one level of a keyspace holds on its own: for showing a tree, not for answering questions about the
-//! data.
+//! Layers: the contents of a single level, to display a tree, not to answer queries.
 
 use super::cursor::Cursor;
 use super::range_tombstones::cover_of_layer;
@@ -11,8 +10,7 @@ use esker_iter::Reader;
 use esker_version::LevelIndex;
 use std::sync::Arc;
 
-/// One level of a keyspace, or its memtables together, at one moment. Holds memtables and table files in
-/// place.
+/// One level of a keyspace, or its memtables together, at one moment. It pins memtables and table files.
 #[derive(Clone, Debug)]
 pub struct Layer {
     view: Arc<SuperVersion>,
@@ -24,7 +22,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// The layers of a view that hold anything, from memory downwards.
+    /// The non-empty layers of a view, from memory downwards.
     pub(crate) fn all_of(mut pinned: Pinned) -> Vec<Layer> {
         let reader = pinned.reader();
         let (view, seqno) = (&pinned.view, pinned.seqno);
@@ -40,14 +38,13 @@ impl Layer {
         memory.into_iter().chain(levels.into_iter().map(|level| layer(depth(level), Some(level)))).collect()
     }
 
-    /// How deep it lies: memory 0, level 0 1, level 1 2 and so on; the last level, which has no number of its
-    /// own, one deeper than the deepest level above it that holds anything.
+    /// Its depth: memory 0, level 0 1, level 1 2 and so on; the last level, which has no number of its own,
+    /// one deeper than the deepest non-empty level above it.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// A cursor over the pairs that this layer holds, whether or not a layer above it has newer ones or
-    /// deletes them.
+    /// A cursor over the pairs of this layer, whether or not a layer above it has newer ones or deletes them.
     pub fn cursor(&self) -> Cursor {
         let sources = Source::of_layer(&self.view, self.level);
         let cover = cover_of_layer(&self.view, self.level, self.seqno);

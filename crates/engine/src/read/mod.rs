@@ -1,10 +1,10 @@
-//! The read path: one key ([`point`]), many keys ([`multi`]), what their entries mean ([`resolve`],
-//! [`versions`]), ranges ([`cursor`], [`range`]), and what range deletes hide ([`range_tombstones`]). [`layer`] looks
-//! at one level alone, and [`last_run_predictor`] knows where keys were found lately.
+//! The read path: one key ([`point`]), many keys ([`multi`]), entries other than plain puts ([`resolve`],
+//! [`versions`]), ranges ([`cursor`], [`range`]), and visible range tombstones ([`range_tombstones`]).
+//! [`layer`] reads one level alone, and [`last_run_predictor`] predicts where keys are found.
 //!
-//! Every read pins a view, then loads the sequence number it reads at (RV1; see [`crate::view`]), and asks
-//! the sources newest first: active memtable, sealed memtables, runs in reading order. The key is hashed
-//! once.
+//! Every read pins a view, then loads the sequence number it reads at (RV1; see [`crate::view`]), and
+//! searches the sources newest first: active memtable, sealed memtables, runs in reading order. The key is
+//! hashed once.
 
 pub(crate) mod cursor;
 mod key_range;

@@ -1,5 +1,5 @@
-//! Many keys at once: the same sources in the same order, but all keys go through one before any goes to the
-//! next, so that their cache misses overlap.
+//! Multi-get: the same sources in the same order, but all keys pass one source before the next, so that their
+//! cache misses overlap.
 
 use crate::Value;
 use crate::amplification::reads::LOOKUP_READS;
@@ -13,7 +13,7 @@ use esker_filter::watch::is_sampled;
 use esker_memtable::Memtable;
 use esker_sst::{Lookup, MAX_LOOKUPS, TableHit};
 
-/// What a reader of that moment sees of each key, in the order of the keys.
+/// The value of each key for a reader at this moment, in the order of the keys.
 pub(crate) fn multi_get<K: AsRef<[u8]>>(pinned: &Pinned, keys: &[K]) -> Result<Vec<Option<Value>>> {
     let mut time = pinned.time;
     let mut values = Vec::new();
@@ -83,7 +83,7 @@ impl<'k> Group<'k> {
         Ok(())
     }
 
-    /// Counts what was found and what not among those keys that lookups of one key would be followed for.
+    /// Counts the outcomes of keys that would be sampled in point lookups.
     fn count_sampled(&self) {
         let sampled = (0..self.len).filter(|&at| is_sampled(self.hashes[at]));
         let sampled = sampled.fold(0u32, |mask, at| mask | 1 << at);
@@ -157,7 +157,7 @@ impl<'k> Group<'k> {
 }
 
 impl Group<'_> {
-    /// What the newest visible version of the key at this place means.
+    /// The result of the newest visible version of the key at this index.
     #[inline]
     fn told(&self, time: &mut ReadTime, at: usize, tag: Tag, value: &[u8]) -> Result<Resolved> {
         if tag.seqno() < self.covers[at] {
@@ -174,8 +174,8 @@ impl Group<'_> {
         self.pinned.fetch(self.keys[at], pointer)
     }
 
-    /// Looks for one key alone in a part whose table is not open or only lent, so that not more than one is
-    /// lent at a time.
+    /// Searches one key alone in a part whose table is not open or only borrowed, so that at most one is
+    /// borrowed at a time.
     #[cold]
     fn ask_closed(
         &mut self,
@@ -193,7 +193,7 @@ impl Group<'_> {
         self.decide(time, at, hit, values)
     }
 
-    /// Notes what was found in a table for the key at this place.
+    /// Records the result found in a table for the key at this index.
     #[inline]
     fn decide(
         &mut self,

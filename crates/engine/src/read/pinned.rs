@@ -1,4 +1,4 @@
-//! A moment of a keyspace, pinned: what every read goes through.
+//! A pinned moment of a keyspace: the input of every read.
 
 use crate::Value;
 use crate::read::multi;
@@ -14,12 +14,12 @@ use esker_iter::{Bounds, Large, LargeValues, Reader};
 pub(crate) struct Pinned {
     pub(crate) view: PinnedView,
     pub(crate) seqno: SeqNo,
-    /// The moment at which it is judged what has expired.
+    /// The time at which expiry is judged.
     pub(crate) time: ReadTime,
 }
 
 impl Pinned {
-    /// The same moment for something that outlives a read: see [`PinnedView`].
+    /// The same moment for longer use than one read: see [`PinnedView`].
     pub(crate) fn kept(self) -> Pinned {
         Pinned { view: self.view.kept(), ..self }
     }
@@ -46,7 +46,7 @@ impl Pinned {
         })
     }
 
-    /// The value of `key` that a pointer in this view leads to.
+    /// Reads the value of `key` that a pointer in this view refers to.
     #[cold]
     pub(crate) fn fetch(&self, key: &[u8], pointer: &[u8]) -> Result<Value> {
         let mut value = Vec::new();
@@ -63,17 +63,17 @@ impl Pinned {
         multi::multi_get(self, keys)
     }
 
-    /// What the iterators of this moment are. Asking again gives the same only once the time is fixed.
+    /// The semantics for iterators of this moment. A second call gives the same only once the time is fixed.
     pub(crate) fn reader(&mut self) -> Reader {
         self.reader_with(self.view.large())
     }
 
-    /// What the iterators of this moment are where nothing expires: the time is not asked for.
+    /// The semantics for iterators where nothing expires: the time is not read.
     pub(crate) fn reader_of_what_stays(&self) -> Reader {
         Reader::default().folding(self.view.semantics.folding().cloned()).with_large(self.view.large())
     }
 
-    /// What iterators over keys alone are.
+    /// The semantics for iterators over keys alone.
     pub(crate) fn reader_of_keys(&mut self) -> Reader {
         self.reader_with(Large::Skipped)
     }

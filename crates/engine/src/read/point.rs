@@ -1,4 +1,4 @@
-//! One key.
+//! Point lookup: finds the newest visible version of one key.
 
 use crate::Value;
 use crate::amplification::reads::Witness;
@@ -11,26 +11,25 @@ use esker_base::{Result, SeqNo, Tag, checksum};
 use esker_filter::watch::is_sampled;
 use esker_sst::{PinnedValue, PreparedLookup, Table};
 
-/// Runs whose filters are prefetched together before the first source is asked. More runs than this are asked
+/// Runs whose filters are prefetched together before the first source is searched. Further runs are searched
 /// one after the other: a lookup through that many is slow for other reasons.
 const PREFETCHED_RUNS: usize = 16;
 
-/// What a lookup found.
+/// The result of a lookup.
 pub(crate) enum Found<'v> {
     /// In a memtable of the view.
     Borrowed(&'v [u8]),
-    /// In a block, which is kept in memory.
+    /// In a block, which is pinned in memory.
     Pinned(PinnedValue),
-    /// Made of operands.
+    /// The result of merge operands.
     Folded(Vec<u8>),
-    /// In a blob file, to which this points. Not fetched yet: who asks whether a key is there does not need
-    /// it.
+    /// A pointer to a blob file. Not read yet, because an existence check does not need it.
     Large(Value),
     /// The key has no value.
     Absent,
 }
 
-/// What a reader of that moment sees of `key`.
+/// The value of `key` for a reader at this moment.
 #[inline]
 pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
     let hash = checksum::key_hash(key);
@@ -40,7 +39,7 @@ pub(crate) fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
     search(pinned, key, hash, &mut ())
 }
 
-/// The same, and every step is counted.
+/// The same, with every step traced.
 #[cold]
 #[inline(never)]
 fn followed<'v>(pinned: &'v Pinned, key: &[u8], hash: u64) -> Result<Found<'v>> {
@@ -52,8 +51,8 @@ fn followed<'v>(pinned: &'v Pinned, key: &[u8], hash: u64) -> Result<Found<'v>> 
 fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witness) -> Result<Found<'v>> {
     let (view, seqno) = (&*pinned.view, pinned.seqno);
     let wanted = Wanted { pinned, key, hash, cover: cover_at(view, key, seqno)? };
-    // All cache lines that the filters will need are requested first, so that their misses overlap each other
-    // and the memtables' search.
+    // All cache lines that the filters need are prefetched first, so that their misses overlap each other and
+    // the memtables' search.
     let mut candidates: [Option<&TreePart>; PREFETCHED_RUNS] = [None; PREFETCHED_RUNS];
     let runs = &view.tree.runs;
     for (slot, run) in candidates.iter_mut().zip(runs) {
@@ -84,9 +83,9 @@ fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witn
             });
         }
     }
-    // The oldest run holds most of the keys. Where lookups found theirs in it lately, its index is searched
-    // and the lines of the block are asked for while those of the filters are under way. What a filter
-    // refuses after all was fetched in vain.
+    // The oldest run holds most of the keys. Where recent lookups found theirs in it, its index is searched
+    // and the lines of the block are prefetched while those of the filters are in flight. If the filter
+    // rejects the key, that prefetch was wasted.
     let oldest = runs.len().wrapping_sub(1);
     let likely = if last_run_predictor::is_high() { candidates.get(oldest).copied().flatten() } else { None };
     let table = likely.and_then(|part| part.file.opened());
@@ -109,12 +108,12 @@ fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witn
     Ok(Found::Absent)
 }
 
-/// How far a lookup is with a part whose filter did not say no.
+/// The state of a part whose filter did not reject the key.
 #[derive(Clone, Copy)]
 enum Asked<'t> {
-    /// The filter lets the key pass.
+    /// The filter passed the key.
     Passed(&'t Table),
-    /// The table is not open, or not to be had without a lock, so nobody was asked.
+    /// The table is not open, or only available under a lock, so its filter was not probed.
     Closed,
 }
 
@@ -128,13 +127,13 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Whether the newest visible version of the key is its value, as it lies there: nearly always.
+    /// Whether the newest visible version of the key is a plain value in place: nearly always.
     #[inline]
     fn is_plain(&self, tag: Tag) -> bool {
         tag.is_plain_put() && tag.seqno() >= self.cover
     }
 
-    /// What the newest visible version of the key means, if it is not plain.
+    /// The result of the newest visible version of the key, if it is not plain.
     #[inline(never)]
     fn told(&self, tag: Tag, value: &[u8]) -> Result<Resolved> {
         if tag.seqno() < self.cover {
@@ -143,15 +142,15 @@ impl Wanted<'_> {
         resolve(&self.pinned.view, &mut { self.pinned.time }, (tag, self.key, value))
     }
 
-    /// What the run at this place tells about the key; `None` if it holds no visible version.
+    /// The result of the run at this index; `None` if it holds no visible version.
     fn in_run(&self, run: &TreeRun, witness: &mut impl Witness, at: usize) -> Result<Option<Found<'static>>> {
         let Some(part) = run.part_for(self.key) else { return Ok(None) };
         let Some(asked) = self.asked(part, witness, at) else { return Ok(None) };
         self.in_part(part, asked, witness, at, None)
     }
 
-    /// Asks the filter of a part; `None` if it says that the key is not there. Apart from the search, so that
-    /// lookups of absent keys are few instructions in one piece.
+    /// Probes the filter of a part; `None` if it rejects the key. Separate from the search, so that lookups
+    /// of absent keys are few contiguous instructions.
     #[inline(always)]
     fn asked<'t>(&self, part: &'t TreePart, witness: &mut impl Witness, run: usize) -> Option<Asked<'t>> {
         let Some(table) = part.file.opened_for_use() else { return Some(Asked::Closed) };
@@ -159,8 +158,8 @@ impl Wanted<'_> {
         table.may_contain(self.hash).then_some(Asked::Passed(table))
     }
 
-    /// What a part of the run at this place tells about the key; `None` if it holds no visible version.
-    /// `prepared`, if given, is the lookup of the key in this part's table.
+    /// The result of a part of the run at this index; `None` if it holds no visible version. `prepared`, if
+    /// given, is the lookup of the key in this part's table.
     #[inline(never)]
     fn in_part(
         &self,
@@ -176,7 +175,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// [`Wanted::in_part`], if the table is not open or not to be had without a lock.
+    /// [`Wanted::in_part`], if the table is not open or only available under a lock.
     #[cold]
     #[inline(never)]
     fn in_closed(

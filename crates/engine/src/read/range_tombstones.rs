@@ -1,9 +1,9 @@
-//! What range deletes hide from a reader of a view.
+//! Visible range tombstones: what they hide from a reader of a view.
 //!
-//! A view says by a few loads whether it has range deletes at all ([`SuperVersion::has_range_deletes`]); if
-//! not, nothing of this file runs. If it has, a point read asks for the newest one over its key once
-//! ([`cover_at`]), and a cursor gets a [`Cover`] of the same sources ([`cover_of`]), under which its sources
-//! seek over what is hidden ([`covered`]).
+//! A few loads tell whether a view has range tombstones at all ([`SuperVersion::has_range_deletes`]); without
+//! any, nothing of this file runs. Otherwise a point read determines the newest one over its key once
+//! ([`cover_at`]), and a cursor gets a [`Cover`] of the same sources ([`cover_of`]), with which its sources
+//! seek over hidden ranges ([`covered`]).
 
 use super::run_cursor::RunCursor;
 use super::source::{CoveredSource, Source};
@@ -15,7 +15,7 @@ use esker_memtable::MemtableCursor;
 use esker_version::{KeyEnd, LevelIndex};
 use std::sync::Arc;
 
-/// The newest range delete over `key` in the whole view that a reader at `seqno` sees; [`SeqNo::ZERO`] if
+/// The newest range tombstone over `key` in the whole view that is visible at `seqno`; [`SeqNo::ZERO`] if
 /// there is none.
 #[inline]
 pub(crate) fn cover_at(view: &SuperVersion, key: &[u8], seqno: SeqNo) -> Result<SeqNo> {
@@ -32,7 +32,7 @@ fn cover_among(view: &SuperVersion, key: &[u8], seqno: SeqNo) -> Result<SeqNo> {
     Ok(newest)
 }
 
-/// The range deletes of a view as a reader at `seqno` meets them; `None` if there are none.
+/// The range tombstones of a view that are visible at `seqno`; `None` if there are none.
 pub(crate) fn cover_of(view: &SuperVersion, seqno: SeqNo) -> Option<Cover> {
     view.has_range_deletes().then(|| {
         let memtables = view.memtables().flat_map(deletes_of_memtable);
@@ -57,7 +57,7 @@ fn deletes_of_run(run: &Arc<TreeRun>) -> Box<dyn CoverSource> {
     Box::new(RunDeletes(Arc::clone(run)))
 }
 
-/// The range deletes of a run's tables.
+/// The range tombstones of a run's tables.
 struct RunDeletes(Arc<TreeRun>);
 
 impl CoverSource for RunDeletes {
@@ -67,12 +67,12 @@ impl CoverSource for RunDeletes {
 }
 
 impl TreeRun {
-    /// The stretch around `key`; tables are opened when their range deletes are asked for first.
+    /// The stretch around `key`; tables are opened when their range tombstones are first used.
     fn stretch(&self, key: &[u8], seqno: SeqNo) -> Result<Stretch<'_>> {
         let at = self.deleting.partition_point(|&at| !self.parts[at].meta.range.end.covers(key));
         let part = |at: usize| self.deleting.get(at).map(|&at| &self.parts[at]);
         let next_start = |at| part(at).map(|next| next.meta.smallest());
-        // Parts are disjoint, and what a part's range deletes cover lies in its range.
+        // Parts are disjoint, and a part's range tombstones lie in its range.
         let before = at.checked_sub(1).and_then(part).and_then(|before| before.meta.range.end.key());
         let Some(around) = part(at).filter(|part| part.meta.smallest() <= key) else {
             let low = before.map(|key| &**key);
@@ -80,8 +80,8 @@ impl TreeRun {
         };
         let mut stretch = (**around.file.range_deletes()?).stretch(key, seqno);
         stretch.low = stretch.low.max(Some(around.meta.smallest()));
-        // A slice ends before a border, unless it goes up to the end of its file, where range deletes end as
-        // well.
+        // A slice ends before a border, unless it extends to the end of its file, where range tombstones end
+        // as well.
         let high = match &around.meta.range.end {
             KeyEnd::Excluded(border) => Some(&**border),
             _ => next_start(at + 1),
@@ -94,7 +94,7 @@ impl TreeRun {
     }
 }
 
-/// A source that seeks over what `cover` hides.
+/// A source that seeks over ranges hidden by `cover`.
 pub(crate) fn covered(source: Source, view: Option<&MemtableView>, cover: &Cover) -> Source {
     match source {
         Source::Memtable(cursor) => {
@@ -148,7 +148,7 @@ impl Aged for SealedCursor {
     fn skip_forward(&mut self, border: Option<&[u8]>) -> Result<()> {
         match border {
             Some(border) => self.cursor.seek(border, SeqNo::MAX),
-            // Nothing lies before the empty key: the cursor is invalid then.
+            // Nothing lies before the empty key: the cursor becomes invalid.
             None => self.cursor.seek_before(&[]),
         }
     }

@@ -1,4 +1,4 @@
-//! What an entry tells that is not a plain put: the cold half of every lookup.
+//! Entries other than plain puts: the cold half of every lookup.
 
 use crate::read::versions::visit_versions;
 use crate::semantics::ReadTime;
@@ -8,19 +8,20 @@ use esker_base::{Result, SeqNo, Tag};
 use esker_iter::{Fold, Meaning, meaning, split_expiry, without_operator};
 use std::ops::ControlFlow;
 
-/// What a reader sees of a key.
+/// The value of a key for a reader.
 pub(crate) enum Resolved {
-    /// Nothing.
+    /// No value.
     Absent,
-    /// The value of the entry that was asked about, from this byte on.
+    /// The value of the given entry, from this byte on.
     Value { from: usize },
-    /// What the entry and older ones come to.
+    /// The result of the entry's and older operands.
     Folded(Vec<u8>),
-    /// What the value of the entry that was asked about points to, from this byte on.
+    /// The pointer in the given entry's value, from this byte on.
     Large { from: usize },
 }
 
-/// What the newest visible version of `key`, which is this one, means to a reader of `view` at `time`.
+/// The result of the newest visible version of `key`, which is the given one, for a reader of `view` at
+/// `time`.
 #[inline(never)]
 pub(crate) fn resolve(
     view: &SuperVersion,
@@ -54,7 +55,8 @@ pub(crate) fn resolve(
     })
 }
 
-/// What the versions of a key from this one on come to, and when the last of them ends, if all do.
+/// Resolves the merge operands of a key from this version on; also returns when the last of them expires, if
+/// all do.
 fn fold(
     view: &SuperVersion,
     time: &mut ReadTime,
@@ -70,18 +72,18 @@ fn fold(
     Ok((fold.finish(folding, key)?, fold.end_ms()))
 }
 
-/// When a key ends.
+/// When a key's value ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// It has no value now.
     Past,
-    /// It stays.
+    /// It does not expire.
     Never,
     /// At this time, in milliseconds since 1970.
     At(u64),
 }
 
-/// When the value that a reader at `seqno` and `time` sees of `key` ends.
+/// When the value of `key` that is visible at `seqno` and `time` ends.
 pub(crate) fn end_of(view: &SuperVersion, time: &mut ReadTime, key: &[u8], seqno: SeqNo) -> Result<End> {
     let mut end = End::Past;
     let mut operand = None;

@@ -1,6 +1,6 @@
-//! A cursor over one run: its parts one after the other, opened when they are reached.
+//! Run cursor: iterates over the parts of one run, opening each when it is reached.
 //!
-//! A part may be a slice of its file (virtual tables): the cursor shows only what lies inside the slice.
+//! A part may be a slice of its file (virtual tables): the cursor shows only entries inside the slice.
 
 use crate::tree::{Access, TreePart, TreeRun};
 use esker_base::key::head;
@@ -12,19 +12,18 @@ use std::sync::Arc;
 
 /// A position in a run.
 pub(crate) struct RunCursor {
-    /// Before the run, so that its table is let go of before the table's file is.
+    /// Before the run, so that its table is released before the table's file is.
     cursor: TableCursor,
     run: Arc<TreeRun>,
     purpose: ReadPurpose,
-    /// The part the cursor stands in; meaningless while `cursor` is not attached.
+    /// The index of the current part; meaningless while `cursor` is not attached.
     at: usize,
-    /// The part in which the seek starts that was prepared and is still to be made.
+    /// The part in which a prepared, unfinished seek starts.
     prepared: Option<usize>,
     valid: bool,
-    /// Whether the open part is a slice of its file; kept here so that a step looks at no other memory for
-    /// it.
+    /// Whether the open part is a slice of its file; kept here so that a step reads no other memory for it.
     sliced: bool,
-    /// Whether it tells how entries of the open part stand to a bound.
+    /// Whether it reports how entries of the open part compare to a bound.
     tells: bool,
     /// The head of the end of the open part's slice: a key with a lesser head lies before the end.
     end_head: u64,
@@ -56,29 +55,29 @@ impl RunCursor {
         RunCursor { cursor, reading: Some(reading), ..RunCursor::new(run, ReadPurpose::Compaction) }
     }
 
-    /// The part that the cursor stands in. There must be a current entry.
+    /// The current part. There must be a current entry.
     pub(super) fn current_part(&self) -> &TreePart {
         &self.run.parts[self.at]
     }
 
-    /// Moves to the first entry behind the part that the cursor stands in.
+    /// Moves to the first entry behind the current part.
     pub(super) fn leave_forward(&mut self) -> Result<()> {
         self.first_from(self.at + 1)
     }
 
-    /// Moves to the last entry before the part that the cursor stands in.
+    /// Moves to the last entry before the current part.
     pub(super) fn leave_backward(&mut self) -> Result<()> {
         self.last_before(self.at)
     }
 
-    /// Makes part `at` the open one, because a key was looked for there.
+    /// Opens part `at` for a seek.
     #[inline(always)]
     fn open(&mut self, at: usize) -> Result<&mut TableCursor> {
         self.open_for(at, Access::Use)
     }
 
-    /// Makes part `at` the open one. No more than one table is held at a time, and none is left open that a
-    /// compaction reads: it will not come by again.
+    /// Opens part `at`. No more than one table is held at a time, and a table that a compaction reads is
+    /// closed: it is not read again.
     #[inline(always)]
     fn open_for(&mut self, at: usize, access: Access) -> Result<&mut TableCursor> {
         if self.at != at || !self.cursor.is_attached() {
@@ -124,7 +123,7 @@ impl RunCursor {
         Ok(())
     }
 
-    /// The part in which a seek to `key` starts. Mostly the seek was prepared, and the part is known.
+    /// The part in which a seek to `key` starts, mostly known from the preparation of the seek.
     #[inline]
     fn start(&mut self, key: &[u8]) -> usize {
         let Some(at) = self.prepared.take() else { return self.run.lower_bound(key) };
@@ -137,7 +136,7 @@ impl RunCursor {
         &self.cursor
     }
 
-    /// Whether the open cursor stands on an entry inside the part's slice.
+    /// Whether the open cursor is at an entry inside the part's slice.
     #[inline]
     fn is_inside(&self) -> bool {
         let cursor = self.table_cursor();
@@ -147,7 +146,7 @@ impl RunCursor {
         !self.sliced || self.current_part().meta.contains(cursor.key())
     }
 
-    /// Ends a step that led out of a block, or in a slice.
+    /// Ends a step that left a block, or in a slice.
     #[inline(never)]
     fn finish_step(&mut self) -> Result<()> {
         self.valid = false;
@@ -182,7 +181,7 @@ impl RunCursor {
         self.next()
     }
 
-    /// Moves to the first entry of part `at` or, if that shows none, of the parts after it.
+    /// Moves to the first visible entry from part `at` on.
     fn first_from(&mut self, mut at: usize) -> Result<()> {
         self.valid = false;
         while at < self.run.parts.len() {
@@ -202,7 +201,7 @@ impl RunCursor {
         Ok(())
     }
 
-    /// Moves to the last entry of the parts before part `end`.
+    /// Moves to the last visible entry of the parts before part `end`.
     fn last_before(&mut self, end: usize) -> Result<()> {
         self.valid = false;
         for at in (0..end).rev() {
@@ -211,7 +210,7 @@ impl RunCursor {
             match (meta.sliced, &meta.range.end) {
                 (true, KeyEnd::Excluded(border)) => cursor.seek_before(border)?,
                 (true, KeyEnd::Included(last)) => {
-                    // The entries of the last key itself lie inside: stand on the oldest of them.
+                    // The entries of the last key itself lie inside: move to the oldest of them.
                     cursor.seek(last, SeqNo::ZERO)?;
                     step_back_to(cursor, last)?;
                 }
@@ -276,7 +275,7 @@ impl Cursor for RunCursor {
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         self.valid = false;
         let at = self.start(key);
-        // Where the part has lesser keys; it need not be opened to learn that it has none.
+        // Only if the part has lesser keys; it need not be opened to learn that it has none.
         if self.run.parts.get(at).is_none_or(|part| key <= part.meta.smallest()) {
             return self.last_before(at);
         }
@@ -291,8 +290,8 @@ impl Cursor for RunCursor {
     #[inline(always)]
     fn next(&mut self) -> Result<()> {
         debug_assert!(self.valid);
-        // What is not sliced shows every entry, and a step forwards does not leave a slice at its start:
-        // within a block one number tells nearly always.
+        // A whole table shows every entry, and a step forwards does not leave a slice at its start: within a
+        // block one comparison of integers nearly always decides.
         let cursor = &mut self.cursor;
         if cursor.step() && (!self.sliced || cursor.head(0) < self.end_head) {
             return Ok(());
@@ -322,8 +321,8 @@ impl Cursor for RunCursor {
         self.finish_step_back()
     }
 
-    /// Within a block, where the run has one version of each key. What is sliced is walked over with a look
-    /// at each key.
+    /// Within a block, where the run has one version of each key. A slice is iterated with a check of each
+    /// key.
     #[inline(always)]
     fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
         if !self.tells {

@@ -1,4 +1,4 @@
-//! One source of a merge: a memtable or a run, dispatched without a virtual call.
+//! Merge source: a memtable or a run, dispatched without a virtual call.
 
 use super::range_tombstones::{SealedCursor, covered};
 use super::run_cursor::RunCursor;
@@ -11,19 +11,19 @@ use esker_sst::ReadPurpose;
 use esker_version::LevelIndex;
 use std::sync::Arc;
 
-/// A cursor over one source of a keyspace. Cursors over runs lie in places of their own: they are large, and
-/// a merge of one or two sources, as most are, is made for a few entries each time.
-// With a tag of its own: one that hides in a field takes four instructions more to ask, and each step asks
+/// A cursor over one source of a keyspace. Run cursors are boxed: they are large, and a merge of one or two
+/// sources, the usual case, is created for a few entries each time.
+// With an explicit tag: one in a field's niche takes four more instructions to read, and each step reads it
 // several times.
 #[repr(u8)]
 pub(crate) enum Source {
     Memtable(MemtableCursor),
     Run(Box<RunCursor>),
-    /// Anything that is read under range deletes.
+    /// A source read under range tombstones.
     Covered(Box<CoveredSource>),
 }
 
-/// What is read under range deletes: apart, so that the steps of all other readers stay short.
+/// Sources under range tombstones: separate, so that the steps of all other readers stay short.
 #[expect(
     clippy::large_enum_variant,
     reason = "it lies in a place of its own, one for each source of a reader"
@@ -35,7 +35,7 @@ pub(crate) enum CoveredSource {
 }
 
 impl Source {
-    /// Cursors over everything a view holds, newest source first. Empty memtables are left out.
+    /// Cursors over all sources of a view, newest first. Empty memtables are left out.
     pub(crate) fn all_of(view: &SuperVersion, purpose: ReadPurpose) -> Vec<Source> {
         let mut sources = Vec::with_capacity(1 + view.sealed.len() + view.tree.runs.len());
         for view in view.memtables().filter(|view| !view.is_empty()) {
@@ -50,11 +50,11 @@ impl Source {
     /// A cursor over a run.
     #[inline]
     fn of_run(run: &Arc<TreeRun>, purpose: ReadPurpose) -> Source {
-        // Made in its place, not moved there.
+        // Constructed in place, not moved.
         Source::Run(Box::write(Box::new_uninit(), RunCursor::new(Arc::clone(run), purpose)))
     }
 
-    /// As [`Source::all_of`], for a reader under range deletes: what `cover` hides as a whole is sought over.
+    /// As [`Source::all_of`], for a reader under range tombstones: ranges hidden by `cover` are seeked over.
     pub(crate) fn all_under(view: &SuperVersion, cover: &Cover, purpose: ReadPurpose) -> Vec<Source> {
         let memtables = view.memtables().filter(|view| !view.is_empty());
         let memtables = memtables.map(|view| covered(Source::of_memtable(view, purpose), Some(view), cover));
@@ -63,7 +63,7 @@ impl Source {
         memtables.chain(runs.map(|run| covered(run, None, cover))).collect()
     }
 
-    /// A cursor over a memtable, or over the tables in its place.
+    /// A cursor over a memtable, or over the ingested tables in its position.
     fn of_memtable(view: &MemtableView, purpose: ReadPurpose) -> Source {
         match &view.ingested {
             None => Source::Memtable(view.memtable.cursor()),

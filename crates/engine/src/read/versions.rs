@@ -1,5 +1,5 @@
-//! All that is known of one key: its versions, newest first, from every source. The slow way to a value, for
-//! the entries that do not tell it by themselves, and for questions that are not about the value.
+//! All versions of one key, newest first, from every source: the slow path, for entries whose value depends
+//! on older ones, and for queries about versions.
 
 use crate::read::range_tombstones::cover_at;
 use crate::read::run_cursor::RunCursor;
@@ -11,8 +11,8 @@ use esker_sst::ReadPurpose;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Shows the versions of `key` at or below `seqno` to `visit` until it has seen enough. Sources that cannot
-/// hold the key are not opened.
+/// Passes the versions of `key` at or below `seqno` to `visit` until it breaks. Sources that cannot hold the
+/// key are not opened.
 pub(crate) fn visit_versions(
     view: &SuperVersion,
     key: &[u8],
@@ -50,7 +50,7 @@ fn visit_run(
     visit: &mut impl FnMut(Tag, &[u8]) -> Result<ControlFlow<()>>,
 ) -> Result<ControlFlow<()>> {
     let Some(part) = run.part_for(key) else { return Ok(ControlFlow::Continue(())) };
-    // Kept until the cursor has been there, so that it finds the table open.
+    // Kept until the cursor is done, so that it finds the table open.
     let table = part.file.table(Access::Use)?;
     if !table.may_contain(hash) {
         return Ok(ControlFlow::Continue(()));

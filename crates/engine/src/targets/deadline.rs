@@ -1,10 +1,9 @@
-//! Whether deletes can be gone in time: what merges have to rewrite, and how fast they may.
+//! Feasibility of delete-persistence targets: the bytes that merges must rewrite in time, and their rate.
 //!
-//! Deletes may lie under any key. Then every table has to be rewritten between the delete and the deadline.
-//! An eighth of that time passes before memtables are sealed (DW1), and merges begin an eighth before its end
-//! (DW3): even where each began as soon as it could, three quarters of the time is what they have. The rates
-//! that the database is held to bound what they do in it, and so does what compactions were measured to go
-//! through.
+//! Deletes may affect any key. Then every table has to be rewritten between the delete and the deadline. An
+//! eighth of that time passes before memtables are sealed (DW1), and merges begin an eighth before its end
+//! (DW3): even if each begins as early as possible, they have three quarters of the time. Their rate is
+//! bounded by the configured rate limits, and by the measured rate of compactions.
 
 use super::{SEAL_DIVISOR, USABLE_PERCENT};
 use crate::keyspace::KeyspaceState;
@@ -14,24 +13,24 @@ use esker_env::BackgroundRates;
 use std::fmt;
 use std::time::Duration;
 
-/// A promise on deletes that cannot be kept where they lie all over the keys. Printed as the reason.
+/// Why a delete-persistence target cannot be met for deletes in all tables. Printed as the reason.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DeleteShortfall {
-    /// Bytes of tables, which have to be rewritten in time.
+    /// Bytes of tables to rewrite in time.
     pub table_bytes: u64,
-    /// The time that there is for it.
+    /// The time available.
     pub time: Duration,
     /// Bytes that compactions can rewrite a second.
     pub bytes_per_second: f64,
-    /// What that follows from.
+    /// The origin of that limit.
     pub limited_by: &'static str,
-    /// The least that can be promised of these tables at this rate.
+    /// The shortest feasible target for these tables at this rate.
     pub least: Duration,
 }
 
 impl DeleteShortfall {
-    /// What is missing for so many bytes of tables; `None` if nothing is, or nothing is known of the rate.
+    /// The shortfall for this many bytes of tables; `None` if there is none, or the rate is unknown.
     fn of(
         table_bytes: u64,
         within: Duration,
@@ -72,7 +71,7 @@ impl fmt::Display for DeleteShortfall {
 }
 
 impl Store {
-    /// Why deletes cannot be gone from a keyspace within this time, if so.
+    /// Why deletes in a keyspace cannot be gone within this time; `None` if they can.
     pub(crate) fn delete_shortfall(
         &self,
         keyspace: &KeyspaceState,
@@ -84,7 +83,7 @@ impl Store {
         DeleteShortfall::of(table_bytes, within, self.files.rates.get(), measured)
     }
 
-    /// An error with the numbers if a promise on deletes cannot be kept.
+    /// An error with the numbers if a delete-persistence target cannot be met.
     pub(crate) fn check_deadline(&self, keyspace: &KeyspaceState, within: Option<Duration>) -> Result<()> {
         let Some(within) = within else { return Ok(()) };
         let Some(shortfall) = self.delete_shortfall(keyspace, within) else { return Ok(()) };
@@ -95,7 +94,7 @@ impl Store {
         )))
     }
 
-    /// Warns of promises on deletes that cannot be kept: when a database is opened, and when its rates
+    /// Logs warnings about delete-persistence targets that cannot be met: at open, and when the rate limits
     /// change.
     pub(crate) fn warn_of_deadlines(&self) {
         for keyspace in self.all_keyspaces().iter() {

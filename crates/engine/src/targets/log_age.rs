@@ -1,5 +1,5 @@
-//! DW1, DW2 and DW6: memtables, log segments and the manifest do not grow old where somebody promised that
-//! deletes vanish.
+//! DW1, DW2 and DW6: bounds the age of memtables, log segments and the manifest under a delete-persistence
+//! target.
 
 use super::{MANIFEST_DIVISOR, SEAL_DIVISOR};
 use crate::handle::DEFAULT_KEYSPACE;
@@ -12,27 +12,26 @@ use esker_version::VersionEdit;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Since when log segments are there, as the compaction lane saw it. What is in a segment was written after
-/// that.
+/// When log segments were first seen by the compaction worker. Their contents were written after that.
 #[derive(Debug, Default)]
 pub(crate) struct LogAges {
     since_ms: BTreeMap<LogId, u64>,
-    /// The segment that was begun for a promise, and the last sequence number before it: as long as nothing
-    /// was written since, it is empty, and there is nothing to leave behind.
+    /// The segment that was begun because of a target, and the last sequence number before it: it is empty as
+    /// long as nothing was written since, and need not be left.
     begun: Option<(LogId, SeqNo)>,
-    /// The manifest, and since when it is the present one.
+    /// The present manifest, and since when.
     manifest: Option<(FileNumber, u64)>,
 }
 
 impl LogAges {
-    /// Since when a segment is there; it is looked at now.
+    /// Since when a segment exists; registers it if it is new.
     fn since_ms(&mut self, id: LogId, now_ms: u64) -> u64 {
         *self.since_ms.entry(id).or_insert(now_ms)
     }
 }
 
 impl Store {
-    /// Seals what has been in memory, and leaves log segments that have been there, for long enough.
+    /// Seals memtables and leaves log segments that are old enough.
     pub(crate) fn age_for_promises(&self) -> Result<()> {
         let keyspaces = self.all_keyspaces();
         let within = keyspaces.iter().filter_map(|keyspace| keyspace.options().delete_within_ms()).min();
@@ -57,8 +56,8 @@ impl Store {
         Ok(())
     }
 
-    /// Begins a manifest without the borders of tables that are gone, which are keys, if the present one has
-    /// been written to for long enough.
+    /// Begins a new manifest, without the bounds of deleted tables, which are keys, if the present one has
+    /// been in use long enough.
     fn leave_old_manifest(&self, writing: &Writing, within_ms: u64) {
         let mut installed = writing.manifest.lock();
         let (number, now_ms) = (installed.manifest.number(), self.time.now_ms());
@@ -81,14 +80,14 @@ impl Store {
         if age_ms >= within_ms / SEAL_DIVISOR { self.seal_if_filled(keyspace) } else { Ok(()) }
     }
 
-    /// Seals every memtable that needs the segment, and begins another if it is the one being written;
-    /// `false` if there is nothing in it, or no room for it now.
+    /// Seals every memtable that needs the segment, and begins another if it is the active one; `false` if it
+    /// is empty, or there is no room for it now.
     fn leave_segment(&self, writing: &Writing, segment: LogId, ages: &mut LogAges) -> Result<bool> {
         let (last, position) = writing.commit.lock().end();
         if ages.begun == Some((segment, last)) {
             return Ok(false);
         }
-        // A log at rest has no segment to go on in; and what comes is as likely little as much.
+        // An idle log has no next segment prepared; and a small one may be enough.
         let mut small = if position.log_id == segment { Some(writing.log.prepare_small()?) } else { None };
         let mut state = writing.commit.lock();
         let (last, position) = state.end();
@@ -115,7 +114,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Releases segments that nothing needs: an edit that says so, with nothing else in it (WL7).
+    /// Releases unneeded segments by an edit without other changes (WL7).
     pub(crate) fn release_log(&self) -> Result<()> {
         let Some(keyspace) = self.find_keyspace(DEFAULT_KEYSPACE) else { return Ok(()) };
         self.install(&keyspace, &[], |_, _| VersionEdit::new())?;

@@ -1,36 +1,36 @@
-//! Promises of a keyspace: how much room its tables take, and how soon what was deleted is gone.
+//! Targets of a keyspace: space amplification, and the time until deleted data is gone (delete persistence).
 //!
-//! # Room (`max_space_amp`)
-//! Tables, what running jobs write, what readers still hold of replaced tables, and blob files stay below a
-//! multiple of the live data. The planner merges in time for it and in small jobs
-//! ([`esker_strategy::Allowance`]); when the room is nearly used up writers are slowed as by any other
-//! pressure ([`crate::pressure`]). What is alive is estimated from below, so a promise is called missed too
-//! early rather than too late.
+//! # Space (`max_space_amp`)
+//! Tables, the output of running jobs, replaced tables that readers still hold, and blob files stay below a
+//! multiple of the live data. The planner merges early enough for it and in small jobs
+//! ([`esker_strategy::Allowance`]); close to the limit writers are slowed as by any other pressure
+//! ([`crate::pressure`]). Live data is estimated from below, so a target is reported as missed too early
+//! rather than too late.
 //!
 //! # Deletes (`delete_within`)
-//! What was deleted or has expired is in no file of the database any more within that time: not the
-//! tombstone, not what it hides, not the log. Six places hold it, one after the other:
-//! * DW1: the active memtable: it is sealed an eighth of the time after its first entry, whatever it holds.
+//! Deleted or expired data is in no file of the database after that time: not the tombstone, not the data it
+//! hides, not the log (D_th in Lethe). Six places hold it, one after the other:
+//! * DW1: the active memtable: it is sealed an eighth of the time after its first entry, whatever its size.
 //! * DW2: log segments: after an eighth of the time the oldest is left, all memtables of any keyspace that
-//!   need it are sealed, and it is deleted with the last of them; none is kept to be written again.
-//! * DW3: tables above the last level: each knows when the oldest delete in it was made; merges keep the
-//!   oldest of their inputs; an eighth of the time before the deadline the column goes to the last level,
-//!   before anything else but an urgent level 0. Where something newer takes a tombstone's place while older
-//!   tables still hold what it deleted, the newer table stands for it and knows the time. Where a merge takes
-//!   a slice of a table, the file stays, with what was deleted in it, as long as another slice does: so the
-//!   other slices know the time as well, and are written anew in their places.
+//!   need it are sealed, and it is deleted with the last of them; none is kept for reuse.
+//! * DW3: tables above the last level: each records when the oldest delete in it was made; merges keep the
+//!   oldest of their inputs; an eighth of the time before the deadline the column is merged into the last
+//!   level, before anything else but an urgent level 0. Where a newer entry replaces a tombstone while older
+//!   tables still hold the deleted data, the newer table represents the tombstone and records its time. Where
+//!   a merge takes a slice of a table, the file stays, with the deleted data in it, as long as another slice
+//!   does: so the other slices record the time as well, and are rewritten in place.
 //! * DW4: tables of the last level with entries that expire: rewritten when the first of them is due.
-//! * DW5: replaced tables, until their last reader lets go: a snapshot, cursor or range that is older than
-//!   the delete keeps it, and then the promise is missed on that account; [`DeletePromise`] says so.
-//! * DW6: the manifest, which has the first and last keys of tables, also of those that are gone: a new one
-//!   is begun a sixteenth of the time after the first edit of the present one.
+//! * DW5: replaced tables, until their last reader is dropped: a snapshot, cursor or range that is older than
+//!   the delete keeps it, and then the target is missed for that reason; [`DeletePromise`] reports it.
+//! * DW6: the manifest, which has the first and last keys of tables, also of deleted ones: a new one is begun
+//!   a sixteenth of the time after the first edit of the present one.
 //!
-//! What cannot be kept where deletes lie all over the keys is refused, and told of when it becomes so:
+//! A target that cannot be met for deletes in all tables is refused, and reported when it becomes infeasible:
 //! [`DeleteShortfall`].
 //!
-//! A backup, a checkpoint, and log that is kept for readers of changes are copies that somebody asked for;
-//! nothing is promised for them. Deleted files are given back to the file system, which does not overwrite
-//! them. While the database is closed nobody works.
+//! Backups, checkpoints, and log that is kept for readers of changes are copies made on request; no target
+//! covers them. Deleted files are returned to the file system, which does not overwrite them. While the
+//! database is closed nothing is dropped.
 
 mod deadline;
 mod log_age;
@@ -46,26 +46,26 @@ use crate::store::Store;
 use esker_base::{Error, Result};
 use esker_strategy::{Allowance, BlobAccount, base_bytes};
 
-/// DW1 and DW2: the share of the promised time after which memtables are sealed and log segments left.
+/// DW1 and DW2: the share of the time after which memtables are sealed and log segments left: one in so many.
 const SEAL_DIVISOR: u64 = 8;
 
-/// DW6: the share of the promised time after which the manifest is begun anew.
+/// DW6: the share of the time after which the manifest is begun anew: one in so many.
 const MANIFEST_DIVISOR: u64 = 16;
 
-/// The share of what compactions were measured to write that a promise may take, in percent: flushes and
-/// bursts need the rest.
+/// The share of the measured compaction rate that a target may use, in percent: flushes and bursts need the
+/// rest.
 const USABLE_PERCENT: f64 = 70.0;
 
-/// Who uses how much room.
+/// The space used by each component.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     pub(crate) live_bytes: u64,
-    /// Whether merges into the oldest run have shown what is alive; before the first it may be all that there
-    /// is.
+    /// Whether merges into the oldest run have measured the live data; before the first, everything may be
+    /// alive.
     pub(crate) is_measured: bool,
     pub(crate) table_bytes: u64,
     pub(crate) blob_bytes: u64,
-    /// What running jobs may write.
+    /// The most that running jobs may write.
     pub(crate) running_bytes: u64,
     /// Replaced tables that readers hold.
     pub(crate) held_bytes: u64,
@@ -78,7 +78,7 @@ impl Room {
 }
 
 impl Store {
-    /// Who uses how much room; `None` if nothing is promised.
+    /// The space used by each component; `None` without a target.
     pub(crate) fn room_of(&self, keyspace: &KeyspaceState) -> Option<Room> {
         let options = keyspace.options();
         options.max_space_amp_permille?;
@@ -98,7 +98,7 @@ impl Store {
         })
     }
 
-    /// DW2: no segment is kept for reuse as long as some keyspace promises that deletes vanish.
+    /// DW2: no segment is kept for reuse as long as some keyspace has a delete-persistence target.
     pub(crate) fn settle_log_reuse(&self) {
         if let Some(writing) = &self.writing {
             let is_promised =
@@ -109,8 +109,7 @@ impl Store {
         }
     }
 
-    /// Whether a promise on room can be kept at the rate at which a keyspace is written to, if both are
-    /// known.
+    /// Checks whether a space target can be met at the keyspace's measured write rate, if both are known.
     ///
     /// # Errors
     /// `InvalidArgument` with the numbers if not.

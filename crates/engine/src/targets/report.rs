@@ -1,4 +1,4 @@
-//! What is told about promises.
+//! Reports about targets.
 
 use super::{DeleteShortfall, Room};
 use crate::keyspace::KeyspaceState;
@@ -7,69 +7,69 @@ use esker_strategy::oldest_gone_ms;
 use std::fmt;
 use std::time::Duration;
 
-/// The promises of a keyspace, and whether they are kept. Printed as sentences.
+/// The targets of a keyspace, and whether they are met. Printed as sentences.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KeyspacePromises {
     /// Name of the keyspace.
     pub name: String,
-    /// How much room its tables take, if `max_space_amp` is set.
+    /// The space target, if `max_space_amp` is set.
     pub space: Option<SpacePromise>,
-    /// How soon deleted data is gone, if `delete_within` is set.
+    /// The delete-persistence target, if `delete_within` is set.
     pub deletes: Option<DeletePromise>,
 }
 
-/// Whether a promise is kept.
+/// Whether a target is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PromiseState {
-    /// It is.
+    /// It is met.
     Kept,
-    /// It is, and something has to be done soon to keep it.
+    /// It is met, but close to the limit.
     AtRisk,
-    /// It is not.
+    /// It is not met.
     Missed,
-    /// More room is taken than is known to be alive, but no merge onto the oldest data since the database was
-    /// opened has shown what is.
+    /// More space is used than is certainly alive, but no merge onto the oldest data since the open has
+    /// measured what is.
     Unknown,
 }
 
-/// How much room tables and blob files take, in bytes. What is alive is estimated from below: the oldest run
-/// of the last level, and at least four memtables.
+/// The space of tables and blob files, in bytes. Live data is estimated from below: the oldest run of the
+/// last level, and at least four memtables.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SpacePromise {
-    /// How many times the room of what is alive was promised.
+    /// The target as a multiple of the live bytes.
     pub promised: f64,
-    /// What is alive.
+    /// Live bytes.
     pub live_bytes: u64,
     /// Tables of the present tree.
     pub table_bytes: u64,
     /// Blob files.
     pub blob_bytes: u64,
-    /// What running compactions may write before their inputs go.
+    /// The most that running compactions may write before their inputs are deleted.
     pub running_bytes: u64,
-    /// Tables that were replaced, and that snapshots, cursors or ranges still read.
+    /// Replaced tables that snapshots, cursors or ranges still read.
     pub held_bytes: u64,
-    /// Whether it is kept.
+    /// Whether the target is met.
     pub state: PromiseState,
 }
 
-/// How old the oldest deleted or expired data in tables and memtables is.
+/// The age of the oldest deleted or expired data in tables and memtables.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DeletePromise {
-    /// Within which time it was promised to be gone.
+    /// The target time.
     pub within: Duration,
     /// Its age; `None` if there is none.
     pub oldest: Option<Duration>,
     /// First and last key of the table that holds it; `None` if it is in a memtable.
     pub range: Option<(Vec<u8>, Vec<u8>)>,
-    /// Age of the oldest snapshot, if that is what keeps it.
+    /// The age of the oldest snapshot, if that keeps it.
     pub held_by_snapshot: Option<Duration>,
-    /// Whether it is kept.
+    /// Whether the target is met.
     pub state: PromiseState,
-    /// Why it will not be kept where deletes lie all over the keys, if so.
+    /// Why it cannot be met for deletes in all tables; `None` if it can.
     pub shortfall: Option<DeleteShortfall>,
 }
 
@@ -95,7 +95,7 @@ impl SpacePromise {
         }
     }
 
-    /// How many times the room of what is alive is taken now.
+    /// The present space as a multiple of the live bytes.
     pub fn taken(&self) -> f64 {
         let used = self.table_bytes + self.blob_bytes + self.running_bytes + self.held_bytes;
         used as f64 / self.live_bytes.max(1) as f64
@@ -103,7 +103,7 @@ impl SpacePromise {
 }
 
 impl Store {
-    /// The promises of all keyspaces that make any.
+    /// The targets of all keyspaces that have any.
     pub(crate) fn promises(&self) -> Vec<KeyspacePromises> {
         let keyspaces = self.all_keyspaces();
         let of = keyspaces.iter().map(|keyspace| self.promises_of(keyspace));
@@ -123,7 +123,7 @@ impl Store {
         let shape = self.shape(&view.tree, &[]);
         let of_writes = view.memtables().filter(|memtable| memtable.ingested.is_none());
         let in_memory = of_writes.filter_map(|memtable| memtable.since_ms()).map(|ms| (ms, None));
-        // Tables that were ingested and wait for their place stand among the memtables.
+        // Ingested tables that are not installed yet stand among the memtables.
         let waiting = view.memtables().filter_map(|memtable| memtable.ingested.as_ref());
         let waiting = waiting.flat_map(|run| run.parts.iter().map(|part| &part.meta));
         let in_tables = shape.version.parts().map(|(_, _, part)| part).chain(waiting).filter_map(|part| {

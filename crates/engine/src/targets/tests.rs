@@ -1,4 +1,4 @@
-//! Promises beside a clock that the tests move, on a strict file system, stepped.
+//! Targets with a clock that the tests move, on a strict file system, stepped.
 
 use super::*;
 use crate::{BackgroundRates, Database, KeyspaceOptions, Options};
@@ -27,12 +27,12 @@ impl World {
         World { db: options.clone().open("/db").unwrap(), fs, clock, options }
     }
 
-    /// Lets time pass, and the lanes look as often as they do by themselves.
+    /// Advances the time, with the workers' periodic checks.
     fn pass(&self, time: Duration) {
         self.pass_beside(time, || ());
     }
 
-    /// The same, while something else is done before each look.
+    /// The same, with another action before each check.
     fn pass_beside(&self, time: Duration, other: impl Fn()) {
         let step = Duration::from_secs(10);
         for _ in 0..time.as_secs() / step.as_secs() {
@@ -70,7 +70,7 @@ impl World {
 
 const SECRET: &[u8] = b"the-secret-value";
 
-/// Raw tables, so that the test can look for what was deleted.
+/// Uncompressed tables, so that the test can search for deleted data.
 fn raw(options: KeyspaceOptions) -> KeyspaceOptions {
     options.compression(crate::PerLevel::all(esker_codec::Codec::None))
 }
@@ -103,8 +103,8 @@ fn what_was_deleted_is_in_no_file_after_the_promised_time() {
     }
 }
 
-/// What was deleted is not less deleted because the key was written again, in the same memtable or later:
-/// then no tombstone is left to say that it is there.
+/// Deleted data must be gone even if the key was written again, in the same memtable or later: then no
+/// tombstone is left as evidence.
 #[test]
 fn what_was_deleted_and_written_anew_is_gone_as_well() {
     for (strategy, flushes) in [("partitioned", 0), ("partitioned", 1), ("leveled:10", 1), ("tiered:4", 0)] {
@@ -126,8 +126,8 @@ fn what_was_deleted_and_written_anew_is_gone_as_well() {
     }
 }
 
-/// The same where a snapshot kept it: once the snapshot is gone the value goes, though the merge that met its
-/// tombstone is long over.
+/// The same with a snapshot: once the snapshot is dropped the value goes, although the merge that dropped its
+/// tombstone has ended long before.
 #[test]
 fn what_a_snapshot_kept_of_a_key_written_anew_goes_after_it() {
     let world = World::new(|options| raw(options).delete_within(WITHIN));
@@ -149,15 +149,15 @@ fn what_a_snapshot_kept_of_a_key_written_anew_goes_after_it() {
     world.db.close().unwrap();
 }
 
-/// A merge takes a slice of a table with what was deleted in it; the file has it until the other slices leave
-/// it.
+/// A merge takes a slice of a table with deleted data in it; the file has the data until the other slices are
+/// rewritten.
 #[test]
 fn slices_leave_a_file_in_which_something_was_deleted() {
     let world = World::new(|options| raw(options).compaction_job_size(16 << 10).delete_within(WITHIN));
     fill(&world.db);
     world.db.compact_all().unwrap();
     let other = world.db.keyspace_with("other", KeyspaceOptions::default()).unwrap();
-    // A table over all keys, and a narrow one above it that deletes something of it.
+    // A table over all keys, and a narrow one above it that deletes some of them.
     (0..100u64).for_each(|at| world.db.put((at * 20).to_be_bytes(), [9; 16]).unwrap());
     world.db.put(500u64.to_be_bytes(), SECRET).unwrap();
     world.db.flush().unwrap();
@@ -176,7 +176,7 @@ fn slices_leave_a_file_in_which_something_was_deleted() {
     world.db.close().unwrap();
 }
 
-/// DW6: keys stand in the manifest where tables begin and end.
+/// DW6: the manifest contains the first and last keys of tables.
 #[test]
 fn a_deleted_key_is_not_in_the_manifest_either() {
     let world = World::new(|options| raw(options).delete_within(WITHIN));
@@ -195,8 +195,8 @@ fn a_deleted_key_is_not_in_the_manifest_either() {
     world.db.close().unwrap();
 }
 
-/// Tables that wait for their place among the memtables are no memtables: they have no time before which
-/// nothing was written.
+/// Ingested tables queued among the memtables are no memtables: no time is known before which nothing was
+/// written.
 #[test]
 fn ingested_tables_that_wait_miss_no_promise() {
     let world = World::new(|options| raw(options).delete_within(WITHIN));
@@ -209,7 +209,7 @@ fn ingested_tables_that_wait_miss_no_promise() {
     world.db.close().unwrap();
 }
 
-/// Whoever opens a database, or lowers its rates, is told what cannot be kept from then on.
+/// Opening a database, or lowering its rate limits, logs targets that cannot be met from then on.
 #[test]
 fn promises_that_became_impossible_are_warned_of() {
     let world = World::new(|options| raw(options).delete_within(Duration::from_secs(120)));
@@ -231,7 +231,7 @@ fn promises_that_became_impossible_are_warned_of() {
     assert!(is_warning(&reopened(world.options.background_rates(slow))));
 }
 
-/// What is warned of while something is done on this thread.
+/// The warnings logged by an action on this thread.
 fn warnings(act: impl FnOnce()) -> Vec<String> {
     let told = Told::default();
     let lines = Arc::clone(&told.0);
@@ -239,7 +239,7 @@ fn warnings(act: impl FnOnce()) -> Vec<String> {
     lines.lock().clone()
 }
 
-/// Keeps warnings, each as its fields.
+/// Records warnings, each as its fields.
 #[derive(Default)]
 struct Told(Arc<Mutex<Vec<String>>>);
 
@@ -275,7 +275,7 @@ impl tracing::field::Visit for Fields {
     }
 }
 
-/// Without the promise it stays: the test above could fail.
+/// Without the target it stays: the test above could fail.
 #[test]
 fn without_a_promise_it_stays() {
     let world = World::new(raw);
@@ -344,8 +344,8 @@ fn a_promise_on_room_holds_for_every_strategy() {
     }
 }
 
-/// While a database is filled, what lies above the oldest data may all be alive: nothing is called missed
-/// before a merge has shown it.
+/// While a database is filled, everything above the oldest data may be alive: no target is reported as missed
+/// before a merge has measured it.
 #[test]
 fn a_young_database_has_missed_nothing() {
     let state = |table_bytes: u64, is_measured: bool| {
@@ -382,7 +382,7 @@ fn what_cannot_be_promised_is_refused() {
     assert!(refused(KeyspaceOptions::default().delete_within(Duration::from_secs(5))).contains("2"));
 }
 
-/// What was measured decides: 100 MB/s of writes and 200 MB/s of compactions leave no room for 20 bytes for
+/// Measurements decide: 100 MB/s of writes and 200 MB/s of compactions leave no capacity for 20 bytes for
 /// each.
 #[test]
 fn what_measurements_rule_out_is_refused_with_the_numbers() {
@@ -404,8 +404,8 @@ fn what_measurements_rule_out_is_refused_with_the_numbers() {
     world.db.close().unwrap();
 }
 
-/// The same for deletes: the tables cannot be rewritten in time. Told where options are set, and later where
-/// the rate has become too low.
+/// The same for deletes: the tables cannot be rewritten in time. Reported where options are set, and later
+/// when the rate has become too low.
 #[test]
 fn a_deadline_that_measurements_rule_out_is_refused_with_the_numbers() {
     let world = World::new(raw);
@@ -415,7 +415,7 @@ fn a_deadline_that_measurements_rule_out_is_refused_with_the_numbers() {
     let keyspace = world.db.default_keyspace();
     let measure = |bytes_per_second| {
         for _ in 0..100 {
-            // What is deleted is read and not written: that makes nothing slower.
+            // Deleted data is read and not written: that does not reduce the rate.
             let (mut control, second) = (state.control.lock(), Duration::from_secs(1));
             control.capacity.note_compaction(0, 0, second);
             control.capacity.note_merged(bytes_per_second, second);
@@ -440,7 +440,7 @@ fn a_deadline_that_measurements_rule_out_is_refused_with_the_numbers() {
     world.db.close().unwrap();
 }
 
-/// A merge must not make deletes younger: the clock of a delete starts once.
+/// A merge must not make deletes younger: the time of a delete starts once.
 #[test]
 fn merges_keep_the_time_of_the_oldest_delete() {
     let world = World::new(|options| options.strategy("tiered:4".parse().unwrap()));

@@ -1,4 +1,4 @@
-//! A keyspace whose workload turns, beside a clock that the test moves, stepped.
+//! A keyspace with a changing workload, with a clock that the test moves, stepped.
 
 use super::*;
 use crate::scheduler::Lane;
@@ -29,7 +29,7 @@ impl World {
         let world = World { db: options.env(env).open("/db").unwrap(), clock, drawn: 0 };
         (0..KEYS).for_each(|number| world.put(number));
         world.db.drain().unwrap();
-        // The first window begins when the lane looks.
+        // The first window begins at the worker's check.
         world.look();
         world
     }
@@ -48,14 +48,14 @@ impl World {
         while self.db.step_background() {}
     }
 
-    /// A window of so many puts and short scans, to its end.
+    /// A window with this many puts and short scans, to its end.
     fn window(&mut self, puts: u64, scans: u64) -> AdaptationInfo {
         self.pass_window(puts, scans);
         self.look();
         self.db.default_keyspace().adaptation().unwrap()
     }
 
-    /// A window that nobody has looked at yet.
+    /// A window without a check at its end.
     fn pass_window(&mut self, puts: u64, scans: u64) {
         for _ in 0..puts {
             let number = self.draw();
@@ -69,7 +69,7 @@ impl World {
         self.clock.advance(WINDOW);
     }
 
-    /// Windows of this kind until the strategy changes; how many.
+    /// Windows of this kind until the strategy changes; returns their number.
     fn until_change(&mut self, puts: u64, scans: u64) -> u64 {
         let before = self.strategy();
         for window in 1..40 {
@@ -90,7 +90,7 @@ impl World {
         self.db.default_keyspace().options().design(0)
     }
 
-    /// Bytes written for a byte, and runs, that the formulas say of the present design.
+    /// The predicted write amplification and runs of the present design.
     fn predicted(&self) -> (f64, f64) {
         let keyspace = self.db.default_keyspace();
         let operations = Operations { puts: 1.0, ..Operations::default() };
@@ -149,7 +149,7 @@ fn what_does_not_last_or_is_not_asked_for_changes_nothing() {
     assert_eq!(off.strategy(), "leveled:4");
     off.db.close().unwrap();
 
-    // Two windows of three, over and over; and windows in which hardly anything happens.
+    // Repeatedly two of three windows; and windows with almost no operations.
     let mut world = World::new("leveled:4", Some(WINDOW));
     let best_for_scans = {
         world.until_change(20, 4000);
@@ -166,7 +166,7 @@ fn what_does_not_last_or_is_not_asked_for_changes_nothing() {
     world.db.close().unwrap();
 }
 
-/// AD4: somebody else's choice is observed from its beginning.
+/// AD4: after a change by the user, observation begins anew.
 #[test]
 fn a_change_by_hand_starts_the_observation_anew() {
     let mut world = World::new("leveled:4", Some(WINDOW));
@@ -178,13 +178,13 @@ fn a_change_by_hand_starts_the_observation_anew() {
     assert_eq!(world.window(4000, 0).agreeing_windows, 0);
     assert_eq!(world.strategy(), "leveled:5");
     assert!(world.until_change(4000, 0) >= 3);
-    // What was chosen is what is stored, and the write buffer is not the keyspace's to choose.
+    // The change is stored, and the write buffer is unaffected by the tuning.
     assert_eq!(world.design().write_buffer_bytes, 16384.0);
     world.db.close().unwrap();
 }
 
-/// AD5: a change by hand after the lane has read the options, and before it replaces them. Nothing of it is
-/// undone, and neither is counted as the lane's; where it left the design as it was, the next window goes on.
+/// AD5: a user's change after the worker has read the options, and before it replaces them. The change is not
+/// undone, and not counted as the worker's; if it kept the design, the next window continues.
 #[test]
 fn a_change_by_hand_at_the_same_moment_comes_first() {
     for (by_hand, strategy) in [(None, "leveled:4"), (Some("leveled:5"), "leveled:5")] {
