@@ -1,4 +1,4 @@
-//! What appending costs: `cargo run --release -p esker-wal --example append_bench -- DIRECTORY`.
+//! Cost of appends: `cargo run --release -p esker-wal --example append_bench -- DIRECTORY`.
 //!
 //! Prints nanoseconds per record for payloads of several sizes, each over several rounds of a recycled log,
 //! with and without the checksum of the payload and the encoding of the batch, through maps and through
@@ -80,7 +80,7 @@ fn measure(env: &Env, dir: &std::path::Path, mapped: bool, value_len: usize) -> 
     Ok((best(0, &mut round)?, best(1, &mut round)?, best(2, &mut round)?))
 }
 
-/// As an engine that flushes at once: everything before the active segment is released.
+/// Like an engine that flushes at once: everything before the active segment is released.
 fn rotate(log: &Log, writer: &mut LogWriter) -> Result<()> {
     if writer.rotate(0)? == Rotation::NoneReady {
         log.prepare_next()?;

@@ -1,16 +1,16 @@
-//! The bytes of a batch: what the user writes at once, what one log record carries, what fills the memtables.
+//! Batch encoding: the bytes of a write batch, which are the payload of its log record and fill the
+//! memtables.
 //!
-//! A batch is encoded once, by [`BatchEncoder`], outside of every lock. The same bytes are the payload of its
-//! log record and are walked by [`EntryIter`] to fill the memtables, in the life that wrote them and in
-//! recovery.
+//! [`BatchEncoder`] encodes a batch once, outside of every lock. [`EntryIter`] walks the same bytes to fill
+//! the memtables, after the commit and in recovery.
 //!
 //! ```text
 //! entry = kind u8 | keyspace varint u32 | key length varint | [value length varint] | key | [value]
 //! ```
 //!
-//! The value and its length are there only for kinds that have one. With [`FLAG_EXPIRY`] the first eight
-//! bytes of the value are the expiry time, so that whoever stores the entry handles key and value as two
-//! slices and nothing else. Entry `i` of a record has sequence number `first + i`.
+//! The value and its length are present only for kinds that have one. With [`FLAG_EXPIRY`] the first eight
+//! bytes of the value are the expiry time, so a store handles an entry as two slices, key and value. Entry
+//! `i` of a record has sequence number `first + i`.
 
 use esker_base::coding::{Reader, put_varint};
 use esker_base::expiry::EXPIRY_LEN;
@@ -24,7 +24,7 @@ const MAX_HEAD_LEN: usize = 14;
 
 /// Builds the payload of a batch record.
 ///
-/// A call that fails adds nothing. Cleared encoders keep their memory, so a reused one allocates nothing.
+/// A call that fails adds nothing. `clear` keeps the memory, so a reused encoder does not allocate.
 #[derive(Clone, Debug, Default)]
 pub struct BatchEncoder {
     bytes: Vec<u8>,
@@ -37,7 +37,7 @@ impl BatchEncoder {
         BatchEncoder { bytes: Vec::new(), count: 0 }
     }
 
-    /// An empty batch with room for `bytes` bytes of payload.
+    /// An empty batch with capacity for `bytes` bytes of payload.
     pub fn with_capacity(bytes: usize) -> BatchEncoder {
         BatchEncoder { bytes: Vec::with_capacity(bytes), count: 0 }
     }
@@ -51,7 +51,7 @@ impl BatchEncoder {
         self.add(ValueKind::Put as u8, keyspace, key, &[], value)
     }
 
-    /// Adds a put that stops being visible at `expiry_ms`, in milliseconds since 1970.
+    /// Adds a put that expires at `expiry_ms`, in milliseconds since 1970.
     ///
     /// # Errors
     /// As [`BatchEncoder::put`].
@@ -82,7 +82,7 @@ impl BatchEncoder {
         self.add(ValueKind::SingleDelete as u8, keyspace, key, &[], &[])
     }
 
-    /// Adds a delete of all keys from `start` up to, and not including, `end`; of all from `start` on if
+    /// Adds a delete of all keys from `start` up to, and not including, `end`; of all keys from `start` on if
     /// `end` is empty.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl BatchEncoder {
         self.add(ValueKind::Merge as u8, keyspace, key, &[], operand)
     }
 
-    /// Adds an operand that stops counting at `expiry_ms`, in milliseconds since 1970.
+    /// Adds an operand that expires at `expiry_ms`, in milliseconds since 1970.
     ///
     /// # Errors
     /// As [`BatchEncoder::put`].
@@ -115,10 +115,10 @@ impl BatchEncoder {
         self.add(ValueKind::Merge as u8 | FLAG_EXPIRY, keyspace, key, &expiry_ms.to_le_bytes(), operand)
     }
 
-    /// Adds what [`EntryIter`] gave, flags included.
+    /// Adds an entry that [`EntryIter`] returned, flags included.
     ///
     /// # Errors
-    /// As [`BatchEncoder::put`]; also if the kind byte is none that [`EntryIter`] would accept.
+    /// As [`BatchEncoder::put`]; also if [`EntryIter`] would reject the kind byte.
     pub fn entry(&mut self, entry: &Entry<'_>) -> Result<()> {
         if let Some(problem) = kind_problem(entry.kind_byte, entry.value.len()) {
             return Err(Error::invalid(format!("kind byte {:#04x}: {problem}", entry.kind_byte)));
@@ -128,14 +128,14 @@ impl BatchEncoder {
         self.add(entry.kind_byte, entry.keyspace, entry.key, expiry, value)
     }
 
-    /// Adds all entries of another batch behind this one's.
+    /// Appends all entries of another batch.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the two together exceed the limit of a batch.
     pub fn append(&mut self, other: &BatchEncoder) -> Result<()> {
         check_record(self.bytes.len() + other.bytes.len())?;
         self.bytes.extend_from_slice(&other.bytes);
-        // Entries take three bytes at least, so the limit of a record keeps the sum far below u32::MAX.
+        // An entry takes at least three bytes, so the limit of a record keeps the sum far below u32::MAX.
         self.count += other.count;
         Ok(())
     }
@@ -146,7 +146,7 @@ impl BatchEncoder {
         &self.bytes
     }
 
-    /// Operations in the batch, which is the number of sequence numbers it will consume.
+    /// Operations in the batch, which is the number of sequence numbers it consumes.
     #[inline]
     pub fn count(&self) -> u32 {
         self.count
@@ -252,24 +252,24 @@ fn check_record(len: usize) -> Result<()> {
 pub struct Entry<'a> {
     /// The [`ValueKind`] with its flag bits.
     pub kind_byte: u8,
-    /// Where the key lives.
+    /// The keyspace of the key.
     pub keyspace: KeyspaceId,
     /// The key; the start of the range for [`ValueKind::RangeDelete`].
     pub key: &'a [u8],
-    /// The value, empty for kinds without one; the end of the range for [`ValueKind::RangeDelete`], empty for
-    /// none. With [`FLAG_EXPIRY`] its first eight bytes are the expiry time.
+    /// The value, empty for kinds without one. For [`ValueKind::RangeDelete`] the end of the range, empty if
+    /// it has none. With [`FLAG_EXPIRY`] its first eight bytes are the expiry time.
     pub value: &'a [u8],
 }
 
 impl Entry<'_> {
-    /// The kind without its flags. Entries that [`EntryIter`] gave always have one.
+    /// The kind without its flags. Entries that [`EntryIter`] returns always have one.
     #[inline]
     pub fn kind(&self) -> Option<ValueKind> {
         ValueKind::from_byte(self.kind_byte)
     }
 }
 
-/// Where and why the bytes of a payload are not what an encoder writes.
+/// Where and why a payload is not a valid batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchDamage {
     /// Offset in the payload of the entry that cannot be read.
@@ -304,7 +304,7 @@ impl<'a> EntryIter<'a> {
         self.total - self.rest.len()
     }
 
-    /// Everything that the fast case of [`Iterator::next`] does not cover.
+    /// The general case of [`Iterator::next`], kept out of line.
     #[inline(never)]
     fn next_general(&mut self) -> Result<Entry<'a>, BatchDamage> {
         let mut reader = Reader::new(self.rest);
@@ -327,7 +327,7 @@ impl<'a> Iterator for EntryIter<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        // A plain put whose three lengths take one byte each is nearly everything that is ever written.
+        // Fast path: a plain put whose three lengths take one byte each, which is the usual entry.
         if let [kind, keyspace, key_len, value_len, tail @ ..] = self.rest
             && *kind == ValueKind::Put as u8
             && (*keyspace | *key_len | *value_len) < 0x80
@@ -366,7 +366,7 @@ fn read_entry<'a>(reader: &mut Reader<'a>) -> Result<Entry<'a>, &'static str> {
     Ok(Entry { kind_byte, keyspace: KeyspaceId(keyspace), key, value })
 }
 
-/// What is wrong with a kind byte beside a value of this length.
+/// Why a kind byte is invalid for a value of this length.
 fn kind_problem(kind_byte: u8, value_len: usize) -> Option<&'static str> {
     let Some(kind) = ValueKind::from_byte(kind_byte) else {
         return Some("its kind is not known to this version");
@@ -385,7 +385,7 @@ fn kind_problem(kind_byte: u8, value_len: usize) -> Option<&'static str> {
     cut.then_some("it expires, but its value is too short for the time")
 }
 
-/// Walks a Carry payload: entries of older records, each behind its own sequence number (u64).
+/// Walks the payload of a Carry record: entries of older records, each after its own sequence number (u64).
 #[derive(Clone, Debug)]
 pub struct CarryIter<'a> {
     entries: EntryIter<'a>,
@@ -427,9 +427,9 @@ impl<'a> Iterator for CarryIter<'a> {
 /// A table file that an Ingest record adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IngestedFile {
-    /// Its number.
+    /// The file's number.
     pub number: FileNumber,
-    /// Its length in bytes.
+    /// The file's length in bytes.
     pub size_bytes: u64,
     /// The identity written inside it.
     pub uid: TableUid,
@@ -439,7 +439,7 @@ pub struct IngestedFile {
 /// `keyspace varint | files varint | (number varint, size varint, uid u64)*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ingest {
-    /// The keyspace that takes the files.
+    /// The keyspace that the files join.
     pub keyspace: KeyspaceId,
     /// The files, in the order of their keys.
     pub files: Vec<IngestedFile>,
@@ -457,10 +457,10 @@ impl Ingest {
         }
     }
 
-    /// Reads the payload of an Ingest record.
+    /// Decodes the payload of an Ingest record.
     ///
     /// # Errors
-    /// The offset and kind of the first thing that does not fit, bytes left over included.
+    /// The offset and kind of the first mismatch, trailing bytes included.
     pub fn decode(payload: &[u8]) -> Result<Ingest, BatchDamage> {
         let mut reader = Reader::new(payload);
         let ingest = Ingest::read(&mut reader);
@@ -488,8 +488,7 @@ impl Ingest {
     }
 }
 
-/// The entries that a payload claims to hold, counted without keeping them; used where only the count
-/// matters.
+/// Counts the entries of a payload without keeping them.
 ///
 /// # Errors
 /// As [`EntryIter`].

@@ -1,4 +1,4 @@
-//! Which segment files there are and what each one says that it is.
+//! Segment catalog: lists the segment files of a directory and reads their headers.
 
 use crate::history::SegmentSummary;
 use crate::scan::Window;
@@ -26,15 +26,15 @@ impl HeaderCopies {
         Ok(HeaderCopies(HEADER_OFFSETS.map(copy)))
     }
 
-    /// The copy that counts: the valid one with the greater log id, because after recycling the other one may
-    /// still show the earlier life.
+    /// The copy in force: the valid one with the greater log id, because after recycling the other one may
+    /// still describe the earlier life.
     pub fn valid(&self) -> Option<&SegmentHeader> {
         // `max_by_key` takes the last of equals; equal ids mean equal headers.
         self.0.iter().filter_map(|copy| copy.as_ref().ok()).max_by_key(|header| header.log_id)
     }
 
-    /// Whether both copies were written and both are damaged. One damaged copy beside zeros is how a process
-    /// leaves a new file that dies while it stores the first one.
+    /// Whether both copies were written and both are damaged. One damaged copy beside zeros is what a crash
+    /// leaves while the first copy of a new file is stored.
     fn damaged(&self) -> bool {
         self.0.iter().all(|copy| {
             matches!(
@@ -44,7 +44,8 @@ impl HeaderCopies {
         })
     }
 
-    /// What no version that this one knows writes on purpose.
+    /// A fault that is neither damage nor an unwritten header: a newer format, or fields that no version
+    /// writes.
     fn unusable_fault(&self) -> Option<&SegmentHeaderFault> {
         self.0.iter().filter_map(|copy| copy.as_ref().err()).find(|fault| {
             matches!(fault, SegmentHeaderFault::Unsupported { .. } | SegmentHeaderFault::Impossible(_))
@@ -52,7 +53,7 @@ impl HeaderCopies {
     }
 }
 
-/// A segment that the log may need.
+/// A segment that recovery may need.
 #[derive(Clone, Debug)]
 pub(crate) struct CatalogedSegment {
     pub(crate) file: Arc<dyn File>,
@@ -66,11 +67,12 @@ pub(crate) struct Catalog {
     pub(crate) live: BTreeMap<LogId, CatalogedSegment>,
     /// Every segment file of this database, live or not.
     pub(crate) files: Vec<(u32, PathBuf)>,
-    /// Those with a valid header, by log id: of two that say the same, which only released ones do, either.
+    /// Segments with a valid header, by log id. Of two with the same id, which only released ones have,
+    /// either.
     pub(crate) segments: BTreeMap<LogId, SegmentSummary>,
     /// Segment files of another database.
     pub(crate) foreign: Vec<PathBuf>,
-    /// Segment files that had a header and have none that is valid.
+    /// Segment files whose header copies were written and are both damaged.
     pub(crate) damaged: Vec<PathBuf>,
     /// The greatest id in any valid header.
     pub(crate) greatest_log_id: LogId,
@@ -141,7 +143,7 @@ impl Catalog {
             prev_end: header.prev_end,
         };
         self.segments.insert(header.log_id, summary);
-        // A copy made by a recovery that did not get to its commit replaces nothing.
+        // A copy made by a recovery that did not commit replaces nothing.
         let uncommitted = header.replaces_upto != LogId(0) && header.replaces_upto >= min_log_id;
         if header.log_id >= min_log_id && !uncommitted {
             let segment = CatalogedSegment { file, header: header.clone() };

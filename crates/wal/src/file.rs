@@ -1,18 +1,19 @@
-//! One segment as an open file: preparing it, storing into it.
+//! One segment as an open file: preparing it and storing into it.
 //!
-//! Preparation does everything that can fail or is slow, so that nothing of it is left for the writers (WL4):
-//! real extents are allocated, because a store to a hole of a full file system kills the process; zeros are
-//! written once, because a store into an allocated but unwritten extent would make the file system change the
-//! extent at the next flush; data and directory entry are synced; the file is mapped. Of a log that is not
-//! being flushed neither is done: the next flush syncs what it needs, names included, and until then nothing
-//! in the segment was promised to outlive a power cut. So whoever opens the database or fills its log faster
-//! than segments come waits for no device.
+//! Preparation does everything that can fail or is slow, so that appends do neither (WL4). It allocates
+//! extents, because a store into a hole of a full file system kills the process. It writes zeros once,
+//! because a store into an allocated but unwritten extent would make the file system convert the extent at
+//! the next flush. It syncs data and directory entry, and maps the file. For a log that is not being flushed
+//! it neither writes zeros nor syncs: the next flush syncs what it needs, directory entries included, and
+//! until then nothing in the segment must survive a power cut. So opening a database, or filling its log
+//! faster than segments are prepared, waits for no device.
 //!
-//! Zeros are written in pieces of at most 64 KiB. The page cache keeps what one write brings in as one folio
+//! Zeros are written in pieces of at most 64 KiB. The page cache keeps the bytes of one write as one folio
 //! and tracks dirtiness per folio: after fills of 1 MiB a flush of one record writes 1 MiB.
 //!
-//! Each segment has two open file descriptions: one that prepares (and stores, where there is no mapping),
-//! and one for the flush sync_file alone, opened before the first record, for the reason given in [`crate::sync`].
+//! Each segment has two open file descriptions: one for preparing (and for storing, where there is no
+//! mapping), and one only for group sync, opened before the first record, for the reason given in
+//! [`crate::sync`].
 
 use crate::segment::slot_file_name;
 use esker_base::Result;
@@ -20,11 +21,11 @@ use esker_env::{File, FileSystem, Mapping, OpenMode};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Largest piece in which zeros are written.
+/// Largest write of zeros.
 const FILL_BYTES: usize = 64 << 10;
 
-/// Records up to this size are put together before they are written by the path without a mapping, so that
-/// they take one call.
+/// Records up to this size are assembled into one buffer before a positioned write, so that they take one
+/// call.
 const GATHER_BYTES: usize = 64 << 10;
 
 /// A prepared segment.
@@ -33,7 +34,7 @@ pub(crate) struct SegmentFile {
     pub(crate) slot: u32,
     pub(crate) path: PathBuf,
     pub(crate) size_bytes: u64,
-    /// The description that the flush sync_file syncs.
+    /// The description that group sync calls `fdatasync` on.
     pub(crate) sync_file: Arc<dyn File>,
     /// Random; belongs to the next life of this file.
     pub(crate) salt: u64,
@@ -46,7 +47,7 @@ enum Store {
     Written(WriteStore),
 }
 
-/// Stores by positioned writes; the gathering buffer keeps its memory.
+/// Stores by positioned writes; the assembly buffer is reused.
 #[derive(Debug)]
 struct WriteStore {
     file: Arc<dyn File>,
@@ -54,7 +55,7 @@ struct WriteStore {
 }
 
 impl SegmentFile {
-    /// Makes a new file and takes it all the way to being usable. On failure nothing of it is left behind.
+    /// Creates a new file and prepares it. On failure the file is removed.
     pub(crate) fn prepare(
         fs: &dyn FileSystem,
         dir: &Path,
@@ -81,8 +82,8 @@ impl SegmentFile {
             }
             Err(error) => {
                 drop(file);
-                // The error that matters is the first one. A file that cannot be removed is found and removed
-                // by the next open: no header in it is valid.
+                // Returns the first error. If the removal fails, the next open removes the file: no header in
+                // it is valid.
                 let _ = fs.remove_file(&path);
                 Err(error)
             }
@@ -94,14 +95,14 @@ impl SegmentFile {
         matches!(self.store, Store::Mapped(_))
     }
 
-    /// Takes the page faults of the records to come; see [`Mapping::populate`].
+    /// Pre-faults the pages; see [`Mapping::populate`].
     pub(crate) fn populate(&self) {
         if let Store::Mapped(mapping) = &self.store {
             mapping.populate();
         }
     }
 
-    /// Asks for the memory of a record that is about to be stored.
+    /// Prefetches the cache lines of a record that is about to be stored.
     #[inline(always)]
     pub(crate) fn prefetch(&self, offset: u64) {
         if let Store::Mapped(mapping) = &self.store {
@@ -109,7 +110,7 @@ impl SegmentFile {
         }
     }
 
-    /// Stores bytes that are no record.
+    /// Stores bytes other than a record.
     ///
     /// # Errors
     /// Only without a mapping.
@@ -123,11 +124,10 @@ impl SegmentFile {
         }
     }
 
-    /// Stores a record: the payload first, so that a header is never found before what it describes.
+    /// Stores a record: the payload first, so that a reader never finds a header without its payload.
     ///
     /// # Errors
-    /// Only without a mapping. What stands at `offset` afterwards is unknown, but no valid record behind it
-    /// is.
+    /// Only without a mapping. The bytes at `offset` are then undefined, but no valid record is behind it.
     #[inline]
     pub(crate) fn write_record(&mut self, offset: u64, header: &[u8], payload: &[u8]) -> Result<()> {
         match &mut self.store {
@@ -143,7 +143,8 @@ impl SegmentFile {
 }
 
 impl Store {
-    /// Maps the file if it may be; a refusal (too many maps, no address space) means positioned writes.
+    /// Maps the file if allowed; falls back to positioned writes if the map is refused (too many maps, no
+    /// address space).
     fn choose(file: Arc<dyn File>, size_bytes: u64, map: bool) -> Store {
         if map
             && let Ok(len) = usize::try_from(size_bytes)
@@ -168,18 +169,18 @@ impl WriteStore {
     }
 }
 
-/// How a new segment's bytes come to be zero.
+/// How a new segment is filled with zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// They are written. Later flushes then change no metadata: for a log that is flushed all the time.
+    /// By writing them. Later flushes then change no metadata: for a log that is flushed often.
     Written,
-    /// Allocated extents read as zeros. The first flush of each page converts its extent. Where extents
-    /// cannot be allocated ahead, the zeros are written. Neither size nor name are durable before the next
-    /// flush of the log, which has to see to both.
+    /// By allocating extents, which read as zeros; the first flush of each page converts its extent. Where
+    /// extents cannot be allocated ahead, the zeros are written. Neither size nor directory entry is durable
+    /// before the next flush of the log, which syncs both.
     Allocated,
 }
 
-/// Allocates and fills; tells whether the file system allocated extents ahead.
+/// Allocates and fills; returns whether the file system allocated extents ahead.
 fn fill(file: &dyn File, size_bytes: u64, fill: Fill) -> Result<bool> {
     let allocated = file.allocate(0, size_bytes, false)?;
     if allocated && fill == Fill::Allocated {

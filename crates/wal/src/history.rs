@@ -1,48 +1,47 @@
-//! History: what the log still holds for those who read changes, beyond what recovery needs.
+//! Log history: segments retained for change-stream readers beyond what recovery needs.
 //!
-//! Recovery needs the log from the manifest's oldest id on. Whoever reads the log as a stream of changes may
-//! stand further back: because it reads slowly, or because it was not there for a while and left its name. So
-//! a segment that recovery needs no more is *released* ([`crate::Log::release_below`]) to one of two fates:
-//! used again, or *kept* here.
+//! Recovery needs the log from the manifest's oldest id on. A reader of the change stream may be further
+//! behind: because it reads slowly, or because a named consumer was not connected for a while. So a segment
+//! that recovery no longer needs is *released* ([`crate::Log::release_below`]) and then either recycled or
+//! *kept* here.
 //!
 //! # Words
-//! A *hold* ([`Hold`]) is somebody's position: all changes up to a sequence number are done with, everything
-//! after it is still wanted. It is made by a running stream, and for each named consumer while the database
-//! is open. The *floor* is the smallest position of all holds. The history is *gone* up to a sequence number:
-//! batches up to there cannot be had.
+//! A *hold* ([`Hold`]; PostgreSQL calls it a replication slot) is a reader's position: all changes up to a
+//! sequence number are consumed, everything after it must be retained. A running stream has one, and each
+//! named consumer while the database is open. The *floor* is the smallest position of all holds. The history
+//! is *gone* up to a sequence number: batches up to there are no longer available.
 //!
 //! # Invariants
 //!
-//! * **HS1** A segment with a batch behind the floor is not written to again: released, it is kept, unmapped,
-//!   under its name. A kept segment never becomes a Ready one; it is deleted when it is not wanted any more.
-//!   So nobody reads a segment that somebody writes anew. Decided under the pool's lock, under which holds
+//! * **HS1** A segment with a batch after the floor is not recycled: on release it is kept, unmapped, under
+//!   its name. A kept segment never becomes a Ready one; it is deleted when no hold needs it. So no reader
+//!   reads a segment that is being overwritten. The decision is made under the pool's lock, under which holds
 //!   are registered, too; positions move without a lock, and only forward.
-//! * **HS2** What is available is a suffix of the history without holes: the oldest segment goes first, and
-//!   the border moves with it, under one lock. A position before the border gets "gone", never the batches
-//!   after the hole.
-//! * **HS3** Kept segments take at most `history_limit_bytes`. Past it the oldest go, and holds that wanted
-//!   them are *cut off*: they pin nothing any more, because a reader that has lost a part has no use for the
-//!   rest.
-//! * **HS4** A reader gives out a record only if the bytes were read after the limit that covers it was
-//!   known: a place in the log can hold a whole record that was never published, where a write failed and the
-//!   next one took its place.
-//! * **HS5** A record is believed only with the checksum that binds it to this life of its segment, and only
-//!   if its number follows the one before. What should be there and is not is damage, and never the end of
-//!   the stream.
-//! * **HS6** Over a reopening: an earlier life's segments count up to the last sequence number that its
-//!   recovery accepted, which the manifest tells; what stands behind that never happened. The engine makes
-//!   them durable before the open's commit point, and in a life that has consumers it makes the log durable
-//!   before a table counts as flushed. So what survived a crash in tables is also in the history.
+//! * **HS2** The available history is a suffix without holes: the oldest segment goes first, and the
+//!   gone-up-to number moves with it, under one lock. A position before that number gets "gone", never the
+//!   batches after a hole.
+//! * **HS3** Kept segments take at most `history_limit_bytes`. Past the limit the oldest are deleted, and
+//!   holds that needed them are *cut off*: they retain nothing any more, because a reader that has lost a
+//!   part cannot use the rest.
+//! * **HS4** A reader returns a record only if its bytes were read after the limit that covers it was known:
+//!   an offset can hold a whole record that was never published, where a write failed and the next one took
+//!   its place.
+//! * **HS5** A record is accepted only with the checksum that binds it to this life of its segment, and only
+//!   if its number follows the one before. A missing record is damage, never the end of the stream.
+//! * **HS6** Across a reopen: an earlier life's segments count up to the last sequence number that its
+//!   recovery accepted, which the manifest stores; records behind that are void. The engine makes the
+//!   segments durable before the open's commit point, and with consumers it makes the log durable before a
+//!   table counts as flushed. So a write that survived a crash in a table is also in the history.
 //!
 //! # Design
-//! A stream finds its place by sequence number, not by following end records: whenever the bytes at its
-//! cursor are no record, it asks which segment holds the next number. That one question covers the end of a
-//! segment, the border between two lives, a segment that was recycled behind a reader that has read all of
-//! it, and history that is gone.
+//! A stream finds its segment by sequence number instead of following end records: whenever the bytes at its
+//! cursor are not a record, it looks up the segment that holds the next number. That one lookup covers the
+//! end of a segment, the border between two lives, a segment that was recycled after the reader had read all
+//! of it, and history that is gone.
 //!
-//! Rejected: copying the log into files of its own for consumers (writes everything twice); hard links
-//! (segments are recycled in place); renaming what is kept (a rename is not durable until its directory is,
-//! which would be one more state to recover from).
+//! Rejected: copying the log into separate files for consumers (writes everything twice); hard links
+//! (segments are recycled in place); renaming kept segments (a rename is not durable until its directory is,
+//! one more state to recover from).
 
 mod reader;
 
@@ -57,12 +56,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// A segment that is kept.
+/// A segment that is kept for change-stream readers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistorySegment {
-    /// Its slot.
+    /// The slot number.
     pub slot: u32,
-    /// Its file.
+    /// The segment file.
     pub path: PathBuf,
     /// Which part of the log it holds.
     pub log_id: LogId,
@@ -70,44 +69,44 @@ pub struct HistorySegment {
     pub size_bytes: u64,
     /// No batch in it has a smaller sequence number.
     pub first_seqno: SeqNo,
-    /// No batch in it that happened has a greater one.
+    /// No accepted batch in it has a greater sequence number.
     pub last_seqno: SeqNo,
 }
 
-/// The header of a segment file, as far as the history needs it.
+/// The fields of a segment header that the history needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentSummary {
-    /// Its slot.
+    /// The slot number.
     pub slot: u32,
-    /// Its file.
+    /// The segment file.
     pub path: PathBuf,
     /// Bytes of the file.
     pub size_bytes: u64,
     /// The next sequence number when it was begun.
     pub first_seqno: SeqNo,
-    /// The place of the end record that leads to it; zero for the first segment of a life.
+    /// Position of the end record that leads to it; zero for the first segment of a life.
     pub prev_end: LogPosition,
 }
 
-/// What an open finds of the history.
+/// The history that an open finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptHistory {
     /// Oldest first, without a hole.
     pub segments: Vec<HistorySegment>,
-    /// Batches up to here cannot be had.
+    /// Batches up to here are no longer available.
     pub gone_upto: SeqNo,
-    /// Recovery needs the segments from this one on, history or not.
+    /// Recovery needs the segments from this one on, whatever the history needs.
     pub needed_from: LogId,
 }
 
 impl KeptHistory {
-    /// Nothing is kept; batches up to `gone_upto` cannot be had.
+    /// No history; batches up to `gone_upto` are not available.
     pub fn none(gone_upto: SeqNo) -> KeptHistory {
         KeptHistory { gone_upto, ..KeptHistory::default() }
     }
 
-    /// Links what a recovery found to the lives of the log, each with its last segment and its last sequence
-    /// number, oldest first: from the newest back to the first that is missing.
+    /// Links the segments that a recovery found to the lives of the log, each given by its last segment and
+    /// its last sequence number, oldest first: from the newest back to the first missing segment.
     pub fn link(report: &RecoveryReport, lives: &[(LogId, SeqNo)]) -> KeptHistory {
         let mut segments = Vec::new();
         let mut last_seqno = lives.last().map_or(SeqNo::ZERO, |(_, last)| *last);
@@ -129,7 +128,7 @@ impl KeptHistory {
         KeptHistory { segments, gone_upto: last_seqno, ..KeptHistory::default() }
     }
 
-    /// Gives up the segments that hold nothing after `floor`.
+    /// Drops the segments that hold nothing after `floor`.
     pub fn drop_segments_through(&mut self, floor: SeqNo) {
         let dropped = self.segments.iter().take_while(|segment| segment.last_seqno <= floor).count();
         for segment in self.segments.drain(..dropped) {
@@ -137,14 +136,14 @@ impl KeptHistory {
         }
     }
 
-    /// The lives that the segments belong to, of these, oldest first.
+    /// The lives in `among` that the segments belong to, oldest first.
     pub fn lives(&self, among: &[(LogId, SeqNo)]) -> Vec<(LogId, SeqNo)> {
         let first = self.segments.first().map(|segment| segment.log_id);
         let is_kept = |life: &&(LogId, SeqNo)| first.is_some_and(|first| life.0 >= first);
         among.iter().filter(is_kept).copied().collect()
     }
 
-    /// Bytes of the segments with something after `seqno` that recovery does not need.
+    /// Bytes of the segments with a batch after `seqno` that recovery does not need.
     pub fn kept_bytes_after(&self, seqno: SeqNo) -> u64 {
         let beyond = self.segments.iter().filter(|segment| segment.log_id < self.needed_from);
         beyond.filter(|segment| segment.last_seqno > seqno).map(|segment| segment.size_bytes).sum()
@@ -162,7 +161,7 @@ impl KeptHistory {
     }
 }
 
-/// Somebody's position in the history; see the head of this file. Let go of by dropping it.
+/// A reader's position in the history; see the head of this file. Dropping it ends the hold.
 #[derive(Debug)]
 pub struct Hold {
     name: Option<Arc<str>>,
@@ -177,52 +176,52 @@ impl Hold {
         Hold { name, since_ns, position, is_cut_off }
     }
 
-    /// Everything up to `seqno` is done with. Positions never fall.
+    /// Marks everything up to `seqno` as consumed. Positions never fall.
     pub fn advance(&self, seqno: SeqNo) {
         self.position.fetch_max(seqno.get(), Ordering::Release);
     }
 
-    /// Up to where everything is done with.
+    /// The position: everything up to it is consumed.
     pub fn position(&self) -> SeqNo {
         SeqNo::new(self.position.load(Ordering::Acquire))
     }
 
-    /// Whether what it must_keep next is gone.
+    /// Whether the batch after the position is gone.
     pub fn is_cut_off(&self) -> bool {
         self.is_cut_off.load(Ordering::Acquire)
     }
 }
 
-/// What a hold looks like from outside.
+/// A snapshot of a hold's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldInfo {
     /// The name of the consumer; `None` for a running stream.
     pub name: Option<Arc<str>>,
-    /// Up to where it is done.
+    /// Everything up to it is consumed.
     pub position: SeqNo,
-    /// What the clock showed when it was made.
+    /// Clock reading when the hold was created.
     pub since_ns: u64,
-    /// Whether what it must_keep next is gone.
+    /// Whether the batch after the position is gone.
     pub is_cut_off: bool,
-    /// Bytes of kept segments that it must_keep; several holds may tell the same.
+    /// Bytes of kept segments that it needs; several holds may count the same segments.
     pub kept_bytes: u64,
 }
 
-/// Where a batch stands.
+/// Result of looking up a batch.
 #[derive(Clone, Debug)]
 pub enum Located {
     /// In this segment.
     In(FoundSegment),
-    /// Batches up to `oldest` cannot be had; those after it can.
+    /// Batches up to `oldest` are gone; later ones are available.
     Gone {
-        /// The smallest position from which the history is whole.
+        /// The smallest position from which the history is complete.
         oldest: SeqNo,
     },
-    /// There is no such batch yet.
+    /// No such batch exists yet.
     Nowhere,
 }
 
-/// A segment to be read.
+/// A segment to read.
 #[derive(Clone, Debug)]
 pub struct FoundSegment {
     log_id: LogId,
@@ -231,7 +230,7 @@ pub struct FoundSegment {
 
 #[derive(Clone, Debug)]
 enum SegmentSource {
-    /// A segment of the present life, by a description that is open anyway.
+    /// A segment of the present life, by a description that is open already.
     Open(Arc<dyn File>),
     Path(PathBuf),
 }
@@ -265,7 +264,7 @@ impl History {
         History { kept: segments.into(), gone_upto, holds: Vec::new(), limit_bytes }
     }
 
-    /// Registers a hold, if the history is whole from there on.
+    /// Registers a hold if the history is complete from its position on.
     pub(crate) fn register(&mut self, hold: &Arc<Hold>) -> Result<(), SeqNo> {
         if hold.position() < self.gone_upto {
             return Err(self.gone_upto);
@@ -282,11 +281,11 @@ impl History {
         holds.filter(|hold| !hold.is_cut_off()).map(|hold| hold.position()).min()
     }
 
-    /// Whether a segment that recovery needs no more is wanted (HS1). If not, its batches are gone.
+    /// Whether a released segment must be kept (HS1). If not, its batches are gone.
     pub(crate) fn must_keep(&mut self, last_seqno: SeqNo) -> bool {
         let must_keep = self.limit_bytes > 0 && self.floor().is_some_and(|floor| floor < last_seqno);
         if !must_keep {
-            // Segments are released oldest first; what is kept before this one is wanted by nobody either.
+            // Segments are released oldest first, so kept segments before this one are not needed either.
             self.gone_upto = self.gone_upto.max(last_seqno);
             self.cut_off();
         }
@@ -297,7 +296,7 @@ impl History {
         self.kept.push_back(segment);
     }
 
-    /// Takes out what is not wanted any more, and the oldest of what takes more than the limit (HS2, HS3).
+    /// Removes segments that no hold needs, then the oldest ones over the limit (HS2, HS3).
     pub(crate) fn trim(&mut self) -> Vec<HistorySegment> {
         let mut bytes = self.kept_bytes();
         let mut surplus = Vec::new();

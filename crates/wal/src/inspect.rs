@@ -1,7 +1,7 @@
-//! One segment file, as it is: for people who want to see the log.
+//! Segment inspection: dumps one segment file for debugging.
 //!
-//! Nothing is judged and nothing is needed but the file: both copies of the header, every record up to the
-//! first place without a valid one, and why that place has none.
+//! It needs only the file and judges nothing: both copies of the header, every record up to the first offset
+//! without a valid one, and why that offset has none.
 
 use crate::catalog::HeaderCopies;
 use crate::record::{LogPosition, RecordHeader, RecordKind, decode_segment_end};
@@ -15,7 +15,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct SegmentInspector {
     copies: HeaderCopies,
-    /// `None` if no copy of the header is valid: without salt and id no record can be told.
+    /// `None` if no copy of the header is valid: records cannot be recognised without salt and id.
     reader: Option<SegmentReader>,
     offset: u64,
     stop: Option<InspectionEnd>,
@@ -24,13 +24,13 @@ pub struct SegmentInspector {
 /// A record, or at least the header of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InspectedRecord {
-    /// Where it starts.
+    /// Offset of its first byte.
     pub offset: u64,
     /// Bytes up to the next record.
     pub record_len: u64,
     /// Bytes of its payload.
     pub payload_len: u32,
-    /// What it holds.
+    /// The kind of its payload.
     pub kind: RecordKind,
     /// Its first sequence number.
     pub first_seqno: SeqNo,
@@ -38,20 +38,20 @@ pub struct InspectedRecord {
     pub count: u32,
     /// Records before it that may have been incomplete.
     pub in_flight: u16,
-    /// The durable position that it tells.
+    /// The durable position that it carries.
     pub mark: Option<LogPosition>,
-    /// Whether the payload is whole and fits its checksum; the header's fits always.
+    /// Whether the payload is whole and matches its checksum; the header's always matches.
     pub payload_valid: bool,
     /// The segment that an end record names.
     pub next_log_id: Option<LogId>,
 }
 
-/// Where and why a walk ended.
+/// Where and why an inspection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InspectionEnd {
-    /// The place that has no valid record.
+    /// The offset without a valid record.
     pub offset: u64,
-    /// Why; `None` behind an end record.
+    /// Why; `None` after an end record.
     pub reason: Option<StopReason>,
 }
 
@@ -59,8 +59,8 @@ impl SegmentInspector {
     /// Opens the file and reads its header.
     ///
     /// # Errors
-    /// [`esker_base::Error::Io`]. A file without a valid header opens; [`SegmentInspector::copies`] says what
-    /// is wrong with each copy.
+    /// [`esker_base::Error::Io`]. A file without a valid header opens; [`SegmentInspector::copies`] tells
+    /// what is wrong with each copy.
     pub fn open(fs: &dyn FileSystem, path: &Path) -> Result<SegmentInspector> {
         let mut window = Window::new(fs.open(path, OpenMode::Read)?)?;
         let copies = HeaderCopies::read(&mut window)?;
@@ -74,13 +74,13 @@ impl SegmentInspector {
         &self.copies
     }
 
-    /// The copy that counts.
+    /// The copy in force.
     pub fn header(&self) -> Option<&SegmentHeader> {
         self.copies.valid()
     }
 
-    /// The next record; `None` at the end, for which [`SegmentInspector::stop`] gives the reason. A record
-    /// whose payload is damaged is given, too, as the last one.
+    /// The next record; `None` at the end, for which [`SegmentInspector::stop`] returns the reason. A record
+    /// whose payload is damaged is returned, too, as the last one.
     ///
     /// # Errors
     /// [`esker_base::Error::Io`]; [`esker_base::Error::Unsupported`] for a record kind that this version does
@@ -109,7 +109,7 @@ impl SegmentInspector {
         Ok(Some(record))
     }
 
-    /// Where and why the walk ended; `None` while it has not, and for a file without a valid header.
+    /// Where and why the inspection ended; `None` while it has not, and for a file without a valid header.
     pub fn stop(&self) -> Option<InspectionEnd> {
         self.stop
     }

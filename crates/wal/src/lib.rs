@@ -1,26 +1,26 @@
-//! The write-ahead log: what makes a write survive before it is in a table.
+//! Write-ahead log: makes a write durable before a flush has put it into a table.
 //!
-//! One log serves all keyspaces of a database. It is a chain of *segments*, files of a fixed size that are
-//! prepared before they are needed and used again when they are not; a segment holds *records*, one for each
-//! batch. Storing a record is a copy into the page cache: a process that dies loses nothing that was
-//! acknowledged, and who must survive a power cut shares a flush with the others.
+//! One log serves all keyspaces of a database. It is a chain of *segments*: files of a fixed size that are
+//! prepared ahead and recycled. A segment holds *records*, one for each batch. Appending a record copies it
+//! into the page cache, so a process crash loses no acknowledged write. Writers that must survive a power cut
+//! share an `fdatasync` (group commit).
 //!
 //! ```text
-//!   engine, under its writers' lock:   LogWriter::has_room, rotate, append      (writer.rs)
-//!   any thread that needs Power:       Log::sync_up_to                          (log.rs, sync.rs)
-//!   background job:                    Log::prepare_next, release_below         (log.rs, file.rs)
-//!   open:                              recover, Log::create, Log::delete_old    (recover.rs, catalog.rs, scan.rs)
-//!   readers of changes:                Log::hold, HistoryReader                 (history.rs)
+//!   engine, under its writers' lock:  LogWriter::has_room, rotate, append    (writer.rs)
+//!   any thread that needs Power:      Log::sync_up_to                        (log.rs, sync.rs)
+//!   background job:                   Log::prepare_next, release_below       (log.rs, file.rs)
+//!   open:                             recover, Log::create, Log::delete_old  (recover.rs, scan.rs)
+//!   change-stream readers:            Log::hold, HistoryReader               (history.rs)
 //! ```
 //!
 //! # Invariants
 //!
-//! * **WL1** A segment's life is identified by log id and salt, both part of every record's checksum; nothing
+//! * **WL1** A segment's life is identified by log id and salt, both part of every record's checksum. Nothing
 //!   is appended to a segment that recovery has read.
-//! * **WL2** Order of records is order of offsets is order of sequence numbers.
-//! * **WL3** Recovery gives out whole records, and none after the first place without a valid one.
+//! * **WL2** Records, offsets and sequence numbers ascend in the same order.
+//! * **WL3** Recovery returns whole records, and none after the first offset without a valid one.
 //! * **WL4** A segment is Ready only when its extents, its size and its directory entry are durable, so
-//!   neither rotation nor stores can meet a full disk.
+//!   neither rotation nor an append can fail on a full disk.
 //! * **WL5, WL6** are kept by the engine: keyspace ids are durable before their first use; before a table's
 //!   contents count as flushed the log is durable up to there ([`Log::sync_up_to`]).
 //! * **WL7** A segment is released after a durable manifest says that it is not needed
@@ -33,19 +33,19 @@
 //! | module | holds |
 //! |---|---|
 //! | [`batch`] | the entries of a batch: encoder and iterator |
-//! | [`record`] | record headers, places in the log |
+//! | [`record`] | record headers, positions in the log |
 //! | [`segment`] | segment headers, file names |
 //! | [`writer`] | appending, rotation, marks |
-//! | [`mod@log`] | the life cycle of segments; what all threads share |
-//! | [`history`] | segments kept for readers of changes, and reading them |
-//! | `file` | one prepared segment: mapped, or written |
-//! | `sync` | the shared flush, poison |
+//! | [`mod@log`] | the life cycle of segments; the state that threads share |
+//! | [`history`] | segments retained for change-stream readers, and reading them |
+//! | `file` | one prepared segment: memory-mapped, or written |
+//! | `sync` | group commit and the poisoned state |
 //! | `scan`, `catalog` | reading records out of a file; which file is which segment |
-//! | [`mod@recover`] | what the end of a log means |
-//! | [`inspect`] | one segment file for people to look at |
+//! | [`mod@recover`] | recovery: where a log ends, and whether that end is damage |
+//! | [`inspect`] | a dump of one segment file |
 //!
-//! The bytes are documented in `docs/format/wal.md`. No code here is unsafe: the store into mapped memory is
-//! [`esker_env::Mapping`]'s.
+//! The bytes are documented in `docs/format/wal.md`. No code here is unsafe: stores into mapped memory go
+//! through [`esker_env::Mapping`].
 
 #![forbid(unsafe_code)]
 

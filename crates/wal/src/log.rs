@@ -1,4 +1,4 @@
-//! The life cycle of segments, and what all threads share of the log.
+//! The life cycle of log segments, and the state of the log that threads share.
 //!
 //! ```text
 //! Absent -> Allocated | Zeroed and synced -> Ready -> Active -> Closed -> Released -> Ready | Deleted
@@ -6,26 +6,26 @@
 //! ```
 //!
 //! A background job calls [`Log::prepare_next`] to keep one Ready segment ahead of the writer, so that a
-//! rotation is a handful of stores. When there is none, the writer lets go of its lock and waits in
-//! [`Log::wait_ready`]; if preparing failed, it gets that error (a full disk is [`Error::Full`], met by
-//! nobody who holds a record).
+//! rotation is a handful of stores. If there is none, the writer releases its lock and waits in
+//! [`Log::wait_ready`]. If preparing failed, the wait returns that error: a full disk ([`Error::Full`]) is
+//! reported before a record exists.
 //!
 //! A segment that a durable manifest no longer needs (WL7) is *released*: it becomes Ready again as it is,
-//! mapped, its pages still in memory, with a new salt for its next life. Nothing is renamed, rewritten or
-//! synced until the next rotation stores a new header. At most `kept_segments` wait like that, the rest is
-//! deleted. Segments are reused within one life of the database only: those found at open are read and
-//! deleted, never written (WL1, WL4). What somebody wants to read as changes is not reused but kept; see
-//! [`crate::history`].
+//! mapped, with its pages in memory, and a new salt for its next life. Nothing is renamed, rewritten or
+//! synced until the next rotation stores a new header. At most `kept_segments` stay for reuse, the rest is
+//! deleted. Segments are recycled within one open of the database only: those found at open are read and
+//! deleted, never written (WL1, WL4). Segments that a change-stream reader needs are retained instead of
+//! recycled; see [`crate::history`].
 //!
-//! **Rest.** A log that nobody writes to needs no segments ahead of the writer and none for reuse.
-//! [`LogWriter::shrink`] lets it have none, and [`Log::delete_surplus`] removes them; then no preparation is
-//! wanted. The writer finds out without a test of its own: at rest it is told that half of the room that is
-//! left in its segment is all there is, and whoever runs out of that goes the way of a rotation, where
-//! [`LogWriter::grow`] gives back the other half and asks for segments again. So a few records now and then
-//! make no files, and many find the next segment under way before the present one is full.
+//! **Idle shrinking.** An idle log needs no segments ahead of the writer and none for reuse. After
+//! [`LogWriter::shrink`] no segment is prepared, and [`Log::delete_surplus`] deletes the Ready ones. The
+//! write path has no extra test for this state: a shrunk log halves the writer's limit in the active segment,
+//! and a writer that reaches that limit takes the path of a rotation, where [`LogWriter::grow`] restores the
+//! limit and requests segments again. So a few occasional records create no files, and under load the next
+//! segment is being prepared before the active one is full.
 //!
-//! **Locks.** The writers' lock of the engine comes first, then the pool's, then the sync_file's. None of the two
-//! here is held over a system call.
+//! **Lock order.** The writers' lock of the engine, then the pool's lock, then the lock of the group sync.
+//! Neither of the latter two is held over a system call.
 
 use crate::file::{Fill, SegmentFile};
 use crate::history::{History, HistorySegment, KeptHistory};
@@ -46,34 +46,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 mod retention;
 
-/// Room that is always kept at the end of a segment: an end record with a mark takes 56 bytes.
+/// Bytes that are always free at the end of a segment: an end record with a mark takes 56 bytes.
 pub(crate) const END_ROOM: u64 = 64;
 /// Smallest segment: header page and one page of records.
 const MIN_SEGMENT_BYTES: u64 = 8 << 10;
 /// Largest segment that is not a private one.
 const MAX_SEGMENT_BYTES: u64 = 1 << 30;
-/// Sizes of segments are multiples of this.
+/// Segment sizes are multiples of this.
 const PAGE: u64 = 4096;
-/// The first segment of a life is no larger, because whoever opens the database waits for it. Where extents
-/// cannot be allocated it is filled with zeros, and 16 MiB of them take some 40 ms. The next ones are
-/// prepared in the background. A log that rests has none larger.
+/// Limit for the first segment of a life and for the segments of a shrunk log. Opening a database waits for
+/// the first segment: where extents cannot be allocated it is filled with zeros, and 16 MiB of them take some
+/// 40 ms. Later segments are prepared in the background.
 pub(crate) const SMALL_SEGMENT_BYTES: u64 = 256 << 10;
-/// How many prepared segments there may be ahead of the writer: one thread fills 16 MiB in 30 ms, which is
-/// about what the preparation of the next takes when the device is busy. Who prepares is asked with each
-/// rotation and makes one each time, so there is mostly one, and a second only where more was asked.
+/// Most prepared segments ahead of the writer. One thread fills 16 MiB in 30 ms, about what preparing the
+/// next takes when the device is busy. Each rotation requests one preparation, so there is mostly one Ready
+/// segment; the second covers bursts.
 const READY_AHEAD: usize = 2;
 
-/// What can be chosen about the log.
+/// Options of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOptions {
     /// Bytes of a segment file: a multiple of 4096 from 8 KiB to 1 GiB.
     pub segment_bytes: u64,
-    /// Whether segments are written through memory maps where the file system is known to allow it; else, and
-    /// everywhere else, by positioned writes of the same bytes.
+    /// Whether segments are written through memory maps where the file system is known to allow it. Otherwise
+    /// the same bytes are written by positioned writes.
     pub mapped: bool,
     /// Most released segments that are kept for reuse.
     pub kept_segments: usize,
-    /// Most bytes of released segments that are kept for readers of changes.
+    /// Most bytes of released segments that are retained for change-stream readers.
     pub history_limit_bytes: u64,
 }
 
@@ -96,41 +96,41 @@ impl LogOptions {
     }
 }
 
-/// Where a new life of the log starts.
+/// Where a new life of the log starts: one open of the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogStart {
     /// The database that the log belongs to.
     pub db_uuid: [u8; 16],
     /// The id of the first segment: greater than every id seen so far (RC3).
     pub log_id: LogId,
-    /// The last sequence number given out so far, discarded ones included (RC3).
+    /// The last sequence number assigned so far, discarded ones included (RC3).
     pub last_seqno: SeqNo,
     /// The last durable edit of the manifest.
     pub manifest_edit: u64,
     /// Wall clock, in milliseconds since 1970.
     pub wall_ms: u64,
-    /// What is kept of earlier lives.
+    /// Retained segments of earlier lives.
     pub history: KeptHistory,
 }
 
-/// What the log has done since it was opened.
+/// Counters of the log since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounters {
-    /// Flushes that reached the disk.
+    /// Successful flushes (`fdatasync` rounds).
     pub flushes: u64,
     /// Files synced by those flushes.
     pub files_synced: u64,
-    /// Segments made anew.
+    /// Segments newly created.
     pub prepared: u64,
     /// Preparations that failed.
     pub preparations_failed: u64,
-    /// Segments used again.
+    /// Segments recycled.
     pub recycled: u64,
     /// Segments deleted.
     pub deleted: u64,
 }
 
-/// The shared part of the log. What only the holder of the writers' lock may touch is in [`LogWriter`].
+/// The shared part of the log. State guarded by the engine's writers' lock is in [`LogWriter`].
 #[derive(Debug)]
 pub struct Log {
     fs: Arc<dyn FileSystem>,
@@ -145,7 +145,7 @@ pub struct Log {
     pub(crate) group_sync: GroupSync,
     manifest_edit: AtomicU64,
     counters: Mutex<LogCounters>,
-    /// Flushes that had been done when the last segment was prepared.
+    /// Number of flushes at the time of the last preparation.
     raises_at_preparation: AtomicU64,
 }
 
@@ -157,14 +157,15 @@ struct Pool {
     /// Slot numbers that have a file.
     slots: BTreeSet<u32>,
     preparing: bool,
-    /// Whether the log has no use for Ready segments; see [`LogWriter::shrink`].
+    /// Whether no Ready segments are needed; see [`LogWriter::shrink`].
     is_shrunk: bool,
     /// See [`Log::set_recycling`].
     recycles: bool,
-    /// Segments that were made without making their names durable, and how many of them are by now.
+    /// Segments created without syncing their directory entries, and how many of those entries are durable by
+    /// now.
     names_made: u64,
     names_durable: u64,
-    /// Why the last preparation failed.
+    /// Error of the last preparation, if it failed.
     failure: Option<Error>,
     closed: bool,
     history: History,
@@ -177,7 +178,7 @@ struct LiveSegment {
     first_seqno: SeqNo,
     size_bytes: u64,
     sync_file: Arc<dyn File>,
-    /// The file itself once it is closed; while it is active the writer has it.
+    /// The file once it is closed; the writer owns it while it is active.
     closed: Option<SegmentFile>,
     /// Whether a flush that began after it was closed has succeeded.
     synced: bool,
@@ -191,10 +192,10 @@ impl Pool {
 }
 
 impl Log {
-    /// Begins a new life of the log in `dir`, which is made if missing: the first segment is prepared and
-    /// active. A directory that is there must have a durable name.
+    /// Begins a new life of the log in `dir`, which is created if missing; the first segment is prepared and
+    /// active. An existing directory must have a durable name.
     ///
-    /// Files that stand there already are left alone until [`Log::delete_old`].
+    /// Files that exist already stay until [`Log::delete_old`].
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for options out of range, [`Error::Full`] and [`Error::Io`] from the file
@@ -231,8 +232,8 @@ impl Log {
                 history,
             }),
             segment_ready: Condvar::new(),
-            // Nothing of this life is durable yet, not even the first header; what earlier lives wrote is in
-            // tables by the time that somebody asks.
+            // Nothing of this life is durable yet, not even the first header. The records of earlier lives
+            // are in tables before the first call to `sync_up_to`.
             group_sync: GroupSync::new(
                 start.last_seqno.get(),
                 LogPosition::new(start.log_id, 0),
@@ -259,18 +260,18 @@ impl Log {
         DATA_START + record_len(payload_len, true) + END_ROOM <= self.options.segment_bytes
     }
 
-    /// Whether the writer would find no Ready segment, or soon will not: time for [`Log::prepare_next`].
+    /// Whether a rotation finds no Ready segment now or soon: time for [`Log::prepare_next`].
     pub fn needs_preparation(&self) -> bool {
         let pool = self.pool.lock();
         pool.needs_segment()
     }
 
-    /// Makes one more segment Ready unless enough are; `true` if it did. May take as long as writing and
+    /// Prepares one more segment unless enough are Ready; `true` if it did. May take as long as writing and
     /// syncing a segment. Of several concurrent callers one works, the others return at once.
     ///
     /// # Errors
-    /// [`Error::Full`] or [`Error::Io`]; also told to those who wait for a segment. Worth another try when
-    /// space was freed or time has passed.
+    /// [`Error::Full`] or [`Error::Io`]; also returned by [`Log::wait_ready`]. Worth a retry when space was
+    /// freed or time has passed.
     pub fn prepare_next(&self) -> Result<bool> {
         {
             let mut pool = self.pool.lock();
@@ -279,10 +280,10 @@ impl Log {
             }
             pool.preparing = true;
         }
-        // Populated pages are dirty, and the flush of one record would write the whole segment (1.5);
-        // flushing a page of an extent that was never written costs a change of metadata. So a log that is
-        // being flushed gets written zeros and no populated pages, and one that is not gets neither the
-        // writes nor the page faults, and waits for no device.
+        // Populated pages are dirty, and the flush of one record would write the whole segment (1.5).
+        // Flushing a page of an extent that was never written changes metadata. So the segments of a log that
+        // is being flushed are filled with zeros and not populated; other segments need neither the writes
+        // nor the page faults, and their preparation waits for no device.
         let durable_raises = self.group_sync.durable_raises();
         let is_flushed = self.raises_at_preparation.swap(durable_raises, Ordering::Relaxed) != durable_raises;
         let prepared = if is_flushed {
@@ -308,11 +309,11 @@ impl Log {
         outcome
     }
 
-    /// Whether segments that are not needed any more are written to again. If not, those that wait for it are
-    /// deleted, so that no record outlives the last need for it.
+    /// Whether released segments are recycled. If not, Ready ones are deleted, so that no record outlives the
+    /// last need for it.
     ///
     /// # Errors
-    /// [`Error::Io`] for the first that could not be deleted; the next open will.
+    /// [`Error::Io`] for the first that could not be deleted; the next open deletes it.
     pub fn set_recycling(&self, recycles: bool) -> Result<()> {
         let waiting = {
             let mut pool = self.pool.lock();
@@ -323,11 +324,10 @@ impl Log {
         self.delete_all(waiting)
     }
 
-    /// Waits until a Ready segment exists. To be called without the writers' lock, before anything was
-    /// consumed.
+    /// Waits until a Ready segment exists. Call it without the writers' lock, before anything was consumed.
     ///
     /// # Errors
-    /// Why the last attempt to prepare one failed; [`Error::ReadOnly`] if the log is poisoned meanwhile,
+    /// The error of the last preparation; [`Error::ReadOnly`] if the log is poisoned meanwhile,
     /// [`Error::Closed`] after [`Log::close`].
     pub fn wait_ready(&self) -> Result<()> {
         let mut pool = self.pool.lock();
@@ -350,16 +350,16 @@ impl Log {
         }
     }
 
-    /// Whether a rotation would find a segment right now.
+    /// Whether a rotation would find a Ready segment right now.
     pub fn has_ready(&self) -> bool {
         !self.pool.lock().ready.is_empty()
     }
 
-    /// Prepares a segment for one record that is larger than ordinary segments. To be called before the
-    /// writers' lock is taken; an unused one deletes itself when dropped.
+    /// Prepares a segment for one record that is larger than ordinary segments. Call it before the writers'
+    /// lock is taken; an unused one deletes itself when dropped.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] past the limit of a record, [`Error::Full`] or [`Error::Io`]; nothing is
+    /// [`Error::InvalidArgument`] past the limit of a record, [`Error::Full`] or [`Error::Io`]; no file is
     /// left behind.
     pub fn prepare_private(self: &Arc<Log>, payload_len: usize) -> Result<PrivateSegment> {
         if payload_len > MAX_RECORD_LEN {
@@ -371,38 +371,37 @@ impl Log {
         Ok(PrivateSegment { log: self.clone(), segment: Some(segment) })
     }
 
-    /// Prepares a segment for a log that is about to rest, to be gone on in by
-    /// [`LogWriter::rotate_to_private`]. To be called before the writers' lock is taken; an unused one
-    /// deletes itself when dropped.
+    /// Prepares a small segment for a log that is about to shrink; [`LogWriter::rotate_to_private`] continues
+    /// in it. Call it before the writers' lock is taken; an unused one deletes itself when dropped.
     ///
     /// # Errors
-    /// [`Error::Full`] or [`Error::Io`]; nothing is left behind.
+    /// [`Error::Full`] or [`Error::Io`]; no file is left behind.
     pub fn prepare_small(self: &Arc<Log>) -> Result<PrivateSegment> {
         let segment = self.prepare(self.small_segment_bytes(), Fill::Allocated)?;
         Ok(PrivateSegment { log: self.clone(), segment: Some(segment) })
     }
 
-    /// Bytes of the smallest segments: the first one, and those of a log that rests.
+    /// Bytes of the smallest segments: the first one, and those of a shrunk log.
     pub fn small_segment_bytes(&self) -> u64 {
         self.options.segment_bytes.min(SMALL_SEGMENT_BYTES)
     }
 
-    /// Deletes the segments that a is_shrunk log has no use for; gives their number. Does nothing if it has
-    /// been woken meanwhile.
+    /// Deletes the Ready segments of a shrunk log; returns their number. Does nothing if the log has grown
+    /// meanwhile.
     ///
     /// # Errors
-    /// [`Error::Io`] for the first that could not be deleted; the next open will.
+    /// [`Error::Io`] for the first that could not be deleted; the next open deletes it.
     pub fn delete_surplus(&self) -> Result<usize> {
         let surplus = {
             let mut pool = self.pool.lock();
-            // After the close the directory may be somebody else's.
+            // After the close another process may own the directory.
             if pool.is_shrunk && !pool.closed { std::mem::take(&mut pool.ready) } else { Vec::new() }
         };
         let count = surplus.len();
         self.delete_all(surplus).map(|()| count)
     }
 
-    /// Deletes segments. Each is tried, whatever became of those before.
+    /// Deletes segments. One that fails does not keep the others.
     fn delete_all(&self, segments: Vec<SegmentFile>) -> Result<()> {
         let mut outcome = Ok(());
         for segment in segments {
@@ -412,12 +411,12 @@ impl Log {
         outcome
     }
 
-    /// Whether the log rests now; gives whether it did so before.
+    /// Sets whether the log is shrunk; returns the previous state.
     pub(crate) fn set_shrunk(&self, is_shrunk: bool) -> bool {
         std::mem::replace(&mut self.pool.lock().is_shrunk, is_shrunk)
     }
 
-    /// Makes a new file Ready, whichever its size.
+    /// Creates and prepares a new file of this size.
     fn prepare(&self, size_bytes: u64, fill: Fill) -> Result<SegmentFile> {
         let slot = {
             let mut pool = self.pool.lock();
@@ -441,14 +440,14 @@ impl Log {
         prepared
     }
 
-    /// Lets go of all closed segments with an id below `min_log_id`. To be called after a *durable* manifest
-    /// says so (WL7). Gives the number of segments released.
+    /// Releases all closed segments with an id below `min_log_id`. Call it after a *durable* manifest says so
+    /// (WL7). Returns the number of segments released.
     ///
     /// # Errors
     /// [`Error::Io`] if a surplus file could not be removed; all segments are released nevertheless.
     pub fn release_below(&self, min_log_id: LogId) -> Result<usize> {
         let mut closed = Vec::new();
-        // Dropped without the lock: that unmaps them.
+        // Dropped without the lock, because that unmaps them.
         let mut kept = Vec::new();
         let surplus_history = {
             let mut pool = self.pool.lock();
@@ -464,7 +463,7 @@ impl Log {
         };
         let released = closed.len() + kept.len();
         drop(kept);
-        // Each life of a file has a salt of its own; see [`crate::record`].
+        // Each life of a file has its own salt; see [`crate::record`].
         for segment in &mut closed {
             segment.salt = self.random.next_u64();
         }
@@ -474,7 +473,7 @@ impl Log {
         outcome.and(self.delete_history(surplus_history)).map(|()| released)
     }
 
-    /// Makes segments Ready again as far as they are wanted; gives back the others.
+    /// Makes segments Ready again as far as they are needed; returns the others.
     fn keep(&self, mut released: Vec<SegmentFile>) -> Vec<SegmentFile> {
         let count = released.len();
         let mut pool = self.pool.lock();
@@ -501,10 +500,10 @@ impl Log {
     }
 
     /// Removes the segments of earlier lives that a recovery listed, once its result is committed (RC1).
-    /// Gives the number of files removed.
+    /// Returns the number of files removed.
     ///
     /// # Errors
-    /// [`Error::Io`] for the first file that could not be removed; the next open will find it again.
+    /// [`Error::Io`] for the first file that could not be removed; the next open finds it again.
     pub fn delete_old(&self, report: &RecoveryReport) -> Result<usize> {
         let mut outcome = Ok(0);
         for (slot, path) in &report.removable {
@@ -521,7 +520,7 @@ impl Log {
 
     /// Returns once everything up to `seqno` survives a power cut; see [`crate::sync`].
     ///
-    /// `capture` takes the writers' lock for a moment and gives the last sequence number handed out together
+    /// `capture` takes the writers' lock for a moment and returns the last sequence number assigned together
     /// with [`LogWriter::position`]; every record up to there must be complete.
     ///
     /// # Errors
@@ -559,7 +558,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes the names of all segments durable that were made before (WL4).
+    /// Makes the directory entries of all segments created so far durable (WL4).
     fn sync_names(&self) -> Result<()> {
         let made = {
             let pool = self.pool.lock();
@@ -574,30 +573,30 @@ impl Log {
         Ok(())
     }
 
-    /// Everything up to here survives a power cut.
+    /// The durable sequence number: everything up to it survives a power cut.
     #[inline]
     pub fn durable_seqno(&self) -> SeqNo {
         SeqNo::new(self.group_sync.durable_seqno())
     }
 
-    /// Everything before this place survives a power cut; for the manifest's edits.
+    /// The durable position, which manifest edits record: everything before it survives a power cut.
     pub fn durable_position(&self) -> LogPosition {
         self.group_sync.durable_position()
     }
 
-    /// Whether the log takes no more writes. One load; see [`Log::poisoned`] for the cause.
+    /// Whether the log is poisoned and accepts no more writes. One load; see [`Log::poisoned`] for the cause.
     #[inline]
     pub fn is_poisoned(&self) -> bool {
         self.group_sync.is_poisoned()
     }
 
-    /// Why the log takes no more writes, if so.
+    /// Why the log is poisoned, if it is.
     pub fn poisoned(&self) -> Option<Arc<str>> {
         self.group_sync.cause()
     }
 
-    /// Poisons the log for a reason that it cannot see itself, such as a panic under the writers' lock. The
-    /// first cause stays.
+    /// Poisons the log for a reason outside of it, such as a panic under the writers' lock. The first cause
+    /// stays.
     pub fn poison(&self, cause: impl Into<Arc<str>>) {
         self.group_sync.poison(cause.into());
         self.wake_waiters();
@@ -610,8 +609,8 @@ impl Log {
         self.segment_ready.notify_all();
     }
 
-    /// Tells the log the number of a manifest edit that has become durable; segments begun from now on name
-    /// it, so that a manifest that lost it is noticed.
+    /// Records the number of a manifest edit that has become durable. Segments begun from now on store it, so
+    /// that recovery notices a manifest that lost the edit.
     pub fn note_manifest_edit(&self, edit: u64) {
         self.manifest_edit.fetch_max(edit, Ordering::Relaxed);
     }
@@ -620,8 +619,7 @@ impl Log {
         self.manifest_edit.load(Ordering::Relaxed)
     }
 
-    /// Bytes of segment files that are mapped: live ones, and those prepared or kept for reuse. 0 without
-    /// maps.
+    /// Bytes of segment files that are mapped: live, Ready and retained for reuse. 0 without maps.
     pub fn mapped_bytes(&self) -> u64 {
         if !self.map {
             return 0;
@@ -641,12 +639,12 @@ impl Log {
         self.pool.lock().live.front().map(|live| live.log_id)
     }
 
-    /// What happened so far.
+    /// A copy of the counters.
     pub fn counters(&self) -> LogCounters {
         *self.counters.lock()
     }
 
-    /// Somebody who waits for a segment and has just tested the poison sleeps by the time this has the lock.
+    /// The lock makes sure that a waiter that has just tested the poison sleeps before it is notified.
     fn wake_waiters(&self) {
         drop(self.pool.lock());
         self.segment_ready.notify_all();
@@ -657,13 +655,13 @@ impl Log {
         self.pool.lock().ready.pop()
     }
 
-    /// Gives a segment back whose first use failed.
+    /// Returns a segment to the Ready ones after a failed rotation.
     pub(crate) fn give_back(&self, segment: SegmentFile) {
         self.pool.lock().ready.push(segment);
         self.segment_ready.notify_all();
     }
 
-    /// Enters a new active segment; `closed` is the one before it.
+    /// Registers a new active segment; `closed` is the one before it.
     pub(crate) fn activated(
         &self,
         log_id: LogId,
@@ -687,7 +685,7 @@ impl Log {
     }
 }
 
-/// What is in a directory, which is made if it is missing.
+/// Lists a directory, which is created if it is missing.
 fn list_or_make(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<DirEntry>> {
     match fs.list(dir) {
         Err(error) if error.is_not_found() => {
@@ -701,7 +699,7 @@ fn list_or_make(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<DirEntry>> {
 
 impl Pool {
     fn pop_closed_below(&mut self, min_log_id: LogId) -> Option<(SegmentFile, HistorySegment)> {
-        // The active segment is never closed, so one that is has a follower.
+        // The active segment is not closed, so a closed segment has a follower.
         let follower_first = self.live.get(1)?.first_seqno;
         let oldest = self.live.front_mut()?;
         if oldest.log_id >= min_log_id {
@@ -752,7 +750,7 @@ impl PrivateSegment {
 impl Drop for PrivateSegment {
     fn drop(&mut self) {
         if let Some(segment) = self.segment.take() {
-            // The next open finds a file that stays and removes it: its header names no part of the log.
+            // The next open removes a file that stays: its header identifies no segment.
             let _ = self.log.delete(segment);
         }
     }

@@ -1,4 +1,4 @@
-//! Records: the frames of the log, to the byte.
+//! Record format of the log, to the byte.
 //!
 //! ```text
 //!  0 header_crc u32    crc32c over (salt, log id, offset: 24 bytes, not stored) || bytes 4..32 || mark
@@ -11,10 +11,10 @@
 //! 32 [mark: log id u64, offset u64]   payload   padding to a multiple of 8 (undefined bytes)
 //! ```
 //!
-//! The checksum of the header covers where the record stands: the salt of the segment's present life, its id
+//! The checksum of the header covers the record's location: the salt of the segment's present life, its id
 //! and the offset. Bytes of an earlier life of a recycled segment, a record at a wrong offset, another
-//! database's segment and an image of the log that a user stored as a value all fail it. It also makes `len`
-//! trustworthy before the payload is looked at.
+//! database's segment, and an image of the log that a user stored as a value all fail it. It also makes `len`
+//! trustworthy before the payload is read.
 
 use esker_base::checksum::{crc32c, crc32c_append};
 use esker_base::coding::Reader;
@@ -30,20 +30,20 @@ pub const RECORD_ALIGN: u64 = 8;
 /// Header flag: a mark follows the header.
 const FLAG_HAS_MARK: u8 = 1;
 
-/// A place in the log. Order of places is order of writing.
+/// A position in the log, ordered as records are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogPosition {
     /// The segment.
     pub log_id: LogId,
-    /// The byte in it.
+    /// The byte offset in it.
     pub offset: u64,
 }
 
 impl LogPosition {
-    /// Before everything.
+    /// Before every record.
     pub const ZERO: LogPosition = LogPosition { log_id: LogId(0), offset: 0 };
 
-    /// The place at byte `offset` of segment `log_id`.
+    /// Byte `offset` of segment `log_id`.
     #[inline]
     pub const fn new(log_id: LogId, offset: u64) -> LogPosition {
         LogPosition { log_id, offset }
@@ -62,13 +62,13 @@ impl fmt::Display for LogPosition {
 pub enum RecordKind {
     /// Entries that become visible together; see [`crate::batch`].
     Batch = 1,
-    /// Nothing but its mark.
+    /// Only a mark.
     Mark = 2,
-    /// The log goes on in the segment that the payload names (log id u64).
+    /// The log continues in the segment that the payload names (log id u64).
     SegmentEnd = 3,
-    /// Entries of older records with their own sequence numbers, so that the older segments can go.
+    /// Entries of older records with their own sequence numbers, so that the older segments can be deleted.
     Carry = 4,
-    /// Table files that join a keyspace at this place in the order.
+    /// Table files that join a keyspace at this point of the order.
     Ingest = 5,
 }
 
@@ -99,11 +99,11 @@ impl fmt::Display for RecordKind {
     }
 }
 
-/// What binds a record to one life of one segment (WL1): its id and the salt drawn for that life.
+/// Binds a record to one life of one segment (WL1): its id and the salt drawn for that life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentIdentity {
     log_id: LogId,
-    /// Checksum of salt and id, the part of every header checksum that stays the same.
+    /// Checksum of salt and id, the constant part of every header checksum.
     seed: u32,
 }
 
@@ -123,22 +123,22 @@ impl SegmentIdentity {
     }
 }
 
-/// The header of a record, checksum and low half of the id apart.
+/// The header of a record, without checksum and low half of the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHeader {
     /// crc32c of the payload.
     pub payload_crc: u32,
     /// Bytes of the payload.
     pub payload_len: u32,
-    /// Sequence number of the first entry; for a record that consumes none, the next one to be given out.
+    /// Sequence number of the first entry; for a record that consumes none, the next one to be assigned.
     pub first_seqno: SeqNo,
     /// Sequence numbers consumed.
     pub count: u32,
-    /// What the payload is.
+    /// The kind of the payload.
     pub kind: RecordKind,
-    /// Records before this one that may have been incomplete when its place was reserved.
+    /// Records before this one that may have been incomplete when its offset was reserved.
     pub in_flight: u16,
-    /// Everything before this place was durable when the record was written.
+    /// Everything before this position was durable when the record was written.
     pub mark: Option<LogPosition>,
 }
 
@@ -147,9 +147,9 @@ pub struct RecordHeader {
 pub enum HeaderFault {
     /// Fewer bytes than a header has.
     Short,
-    /// The low half of the id is another segment's: usually space that was never written in this life.
+    /// The low half of the id is another segment's: usually bytes that were not written in this life.
     ForeignLogId {
-        /// What stands there.
+        /// The stored half.
         found: u32,
     },
     /// The checksum does not match.
@@ -159,7 +159,7 @@ pub enum HeaderFault {
         /// Computed from the bytes.
         computed: u32,
     },
-    /// Written so on purpose, by a version that knows more than this one.
+    /// The checksum matches, but a newer version wrote it.
     Unknown {
         /// The kind byte.
         kind: u8,
@@ -196,9 +196,9 @@ pub struct EncodedHeader {
     end: usize,
 }
 
-/// The offset that the checksum covers stands in front of the bytes it covers, so that one run computes it;
-/// afterwards the checksum takes the place of the offset's second half. Aligned, because the checksum runs
-/// over whole words.
+/// The offset that the checksum covers precedes the other bytes it covers, so that one run computes it;
+/// afterwards the checksum overwrites the second half of the offset. Aligned, because the checksum runs over
+/// whole words.
 #[derive(Clone, Debug)]
 #[repr(align(8))]
 struct AlignedScratch([u8; SCRATCH_LEN]);
@@ -259,10 +259,10 @@ impl RecordHeader {
         EncodedHeader { words, end }
     }
 
-    /// Reads the header of a record at `offset` of the segment; `bytes` starts there.
+    /// Decodes the header of a record at `offset` of the segment; `bytes` starts there.
     ///
     /// # Errors
-    /// What speaks against a record of this segment's present life at this place.
+    /// Why the bytes are not a record of this segment's present life at this offset.
     pub fn decode(
         bytes: &[u8],
         identity: &SegmentIdentity,
@@ -286,7 +286,7 @@ impl RecordHeader {
     }
 }
 
-/// The stored fields, before anything is believed.
+/// The stored fields before validation.
 struct Fields {
     header_crc: u32,
     payload_crc: u32,
@@ -349,7 +349,7 @@ pub fn record_len(payload_len: usize, has_mark: bool) -> u64 {
     ((RECORD_HEADER_LEN + mark + payload_len) as u64).next_multiple_of(RECORD_ALIGN)
 }
 
-/// The id that a [`RecordKind::SegmentEnd`] names, if its payload is one.
+/// The id that a [`RecordKind::SegmentEnd`] names, if its payload is valid.
 pub fn decode_segment_end(payload: &[u8]) -> Option<LogId> {
     Some(LogId(u64::from_le_bytes(payload.try_into().ok()?)))
 }

@@ -1,41 +1,44 @@
-//! Recovery: reading back what earlier lives of the database wrote, up to where it can be believed.
+//! Log recovery: replays the records of earlier lives of the database up to the end of the log, and decides
+//! whether that end is a crash or damage.
 //!
-//! **What is promised.** The records given out are a prefix of the order of writing, each one whole (WL3),
-//! and the prefix holds everything that was acknowledged at its level of durability. Where that cannot be,
-//! the open fails with the file and the offset: a database that lost acknowledged data says so.
+//! **Guarantee.** The records returned are a prefix of the order of writing, each one whole (WL3), and the
+//! prefix holds everything that was acknowledged at its level of durability. Otherwise the open fails with
+//! the file and the offset.
 //!
-//! **How it goes.** Scanning starts at the segment that the manifest names and follows the end records. The
-//! first place without a valid record is the *stop*, at h. Every log has one, for nothing marks the end of a
-//! log that was cut off in the middle of its life. What the stop means is decided by what lies behind it and
-//! by what is known to have been durable. So the rest of the segment and all later segments are searched for
-//! valid records: n of them, and D is the greatest of the marks in any valid record and of the manifest's
-//! durable positions.
+//! **Procedure.** Scanning starts at the segment that the manifest names and follows the end records. The
+//! first offset without a valid record is the *stop*, at h. Every log has one, because a crash writes no end
+//! marker. The verdict depends on the bytes behind the stop and on what is known to have been durable. So the
+//! rest of the segment and all later segments are searched for valid records: n of them, and D is the
+//! greatest of the marks in any valid record and of the manifest's durable positions.
 //!
 //! | finding, the first that applies | verdict |
 //! |---|---|
 //! | D > (segment, h) | corruption: data known durable is gone |
-//! | a segment is missing and a file has a header that is damaged at both places | corruption: neither a kill nor a power cut damages two sectors |
-//! | same boot as now, and behind the stop a record that had fewer incomplete records before it than are between | corruption: h was complete, and no power was lost since |
-//! | same boot, an end record names a segment that no header claims | corruption: headers are stored first |
-//! | same boot, no such record | a process died while it wrote h: cut, h was not acknowledged |
-//! | other or unknown boot | a power cut took an arbitrary subset of unsynced pages: cut, n as a warning |
+//! | a segment is missing, and a file has both header copies damaged (1) | corruption |
+//! | same boot, and a record behind the stop counted fewer in flight than are between (2) | corruption |
+//! | same boot, and an end record names a segment without a header (3) | corruption |
+//! | same boot, no such record | a process crash while h was written: cut, h was not acknowledged |
+//! | other or unknown boot | a power cut took any subset of unsynced pages: cut, n as a warning |
 //!
-//! A segment begun after an edit of the manifest that the manifest does not have is corruption as well. In
-//! this version nothing is ever in flight (see [`crate::writer`]), so within one boot *any* valid record
-//! behind the stop convicts it; the general rule is the format's and costs nothing. [`WalRecovery::PowerCut`]
-//! leaves of the table only its first and last row.
+//! (1) Neither a crash nor a power cut damages two sectors. (2) So h was complete, and no power was lost
+//! since. (3) Headers are stored before end records.
 //!
-//! What stays undetected: damage to the very last records that were never synced, with nothing valid after
-//! them. It looks like a torn tail and is one, as far as anybody can tell.
+//! A segment begun after a manifest edit that the manifest does not have is corruption as well. In this
+//! version no record is ever in flight (see [`crate::writer`]), so within one boot *any* valid record behind
+//! the stop proves damage; the general rule is the format's and costs nothing. [`WalRecovery::PowerCut`]
+//! keeps only the first and the last row of the table.
 //!
-//! **WL1.** A cut is never made by truncating or overwriting: bytes that recovery has read may exist only in
-//! the page cache, and a failed flush may have marked them clean. So nothing is ever appended to a segment
-//! that was read; the caller puts what was replayed into tables, begins a new log, commits that, and deletes
-//! the old files ([`crate::Log::delete_old`]). Until then nothing here writes (RC1), and the same files give
-//! the same result however often recovery is interrupted (RC2).
+//! Undetected: damage to the very last records if they were never synced and nothing valid follows. It cannot
+//! be told from a torn tail.
 //!
-//! **RC3.** Ids and sequence numbers do not go back, not even past what is cut: the report counts them all.
-//! CP7 and the marks give D its meaning: a mark is written only after the flush that it tells of succeeded.
+//! **WL1.** A cut never truncates or overwrites: bytes that recovery has read may exist only in the page
+//! cache, and a failed flush may have marked them clean. So nothing is ever appended to a segment that was
+//! read; the caller puts what was replayed into tables, begins a new log, commits that, and deletes the old
+//! files ([`crate::Log::delete_old`]). Until then recovery writes nothing (RC1), and the same files give the
+//! same result however often recovery is interrupted (RC2).
+//!
+//! **RC3.** Ids and sequence numbers never go back, not even past the cut: the report counts all of them. CP7
+//! and the marks give D its meaning: a mark is written only after its flush succeeded.
 
 use crate::batch::{BatchDamage, CarryIter, Entry, EntryIter, Ingest};
 use crate::catalog::{Catalog, CatalogedSegment};
@@ -47,7 +50,7 @@ use esker_env::FileSystem;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// How a stop is judged.
+/// How the stop is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WalRecovery {
     /// By the boot in which the segment was written.
@@ -58,7 +61,7 @@ pub enum WalRecovery {
     PowerCut,
 }
 
-/// What recovery needs to know.
+/// Input of recovery.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoverInput<'a> {
     /// The file system.
@@ -67,9 +70,9 @@ pub struct RecoverInput<'a> {
     pub dir: &'a Path,
     /// The database.
     pub db_uuid: [u8; 16],
-    /// The first segment that is needed, as the manifest says.
+    /// The first segment that is needed, from the manifest.
     pub min_log_id: LogId,
-    /// The greatest durable position that the manifest tells.
+    /// The greatest durable position in the manifest.
     pub durable: LogPosition,
     /// The number of the last edit in the manifest.
     pub last_manifest_edit: u64,
@@ -77,20 +80,20 @@ pub struct RecoverInput<'a> {
     pub mode: WalRecovery,
 }
 
-/// What recovery found.
+/// Result of recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveryReport {
     /// Segment files of this database in the directory.
     pub segments_seen: usize,
     /// Those that held a part of the log.
     pub segments_read: usize,
-    /// Records given out.
+    /// Records returned.
     pub records: u64,
-    /// Bytes of all records before the stop, marks and ends of segments, headers and padding included.
+    /// Bytes of all records before the stop, marks, end records, headers and padding included.
     pub bytes: u64,
     /// Valid records behind the cut, lost with a power cut.
     pub dropped_records: u64,
-    /// For the log and for people: what was dropped, what was left alone.
+    /// What was dropped and what was left alone, for the operator.
     pub warning: Option<String>,
     /// The id for the next segment: greater than every id seen.
     pub next_log_id: LogId,
@@ -101,25 +104,25 @@ pub struct RecoveryReport {
     pub latest_wall_ms: u64,
     /// Where the log ended.
     pub end: LogPosition,
-    /// What stood there; `None` if the first segment does not exist.
+    /// Why it ended there; `None` if the first segment does not exist.
     pub end_reason: Option<StopReason>,
-    /// Slot and path of every segment file that a new life replaces.
+    /// Slot and path of every segment file that the new life replaces.
     pub removable: Vec<(u32, PathBuf)>,
-    /// The last segment that was read, and the last sequence number before the stop; of earlier segments' if
-    /// it has no record. `None` if no segment was read.
+    /// The last segment that was read, and the last sequence number before the stop, from an earlier segment
+    /// if this one has no record. `None` if no segment was read.
     pub last_read: Option<(LogId, SeqNo)>,
-    /// Segment files whose header is damaged at both places.
+    /// Segment files with both copies of the header damaged.
     pub damaged: Vec<PathBuf>,
     /// All segment files of this database that have a valid header, by log id.
     pub segments: BTreeMap<LogId, SegmentSummary>,
 }
 
-/// One record, as recovery gives it out.
+/// One record, as recovery returns it.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordView<'a> {
-    /// Its segment's file.
+    /// The segment file.
     pub file: &'a Path,
-    /// Its place.
+    /// Its position.
     pub position: LogPosition,
     /// Its header.
     pub header: &'a RecordHeader,
@@ -128,9 +131,9 @@ pub struct RecordView<'a> {
 }
 
 impl<'a> RecordView<'a> {
-    /// The entries of a batch or Carry record with their sequence numbers; nothing for other kinds.
+    /// The entries of a batch or Carry record with their sequence numbers; empty for other kinds.
     ///
-    /// A batch whose entries are not as many as its header says gives an error at its end.
+    /// A batch with another number of entries than its header says returns an error at its end.
     pub fn entries(&self) -> RecordEntries<'a> {
         let source = match self.header.kind {
             RecordKind::Batch => EntrySource::Batch(EntryIter::new(self.payload)),
@@ -143,7 +146,7 @@ impl<'a> RecordView<'a> {
     /// The files that an Ingest record adds.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if the payload is no list of files.
+    /// [`Error::Corruption`] if the payload is not a list of files.
     pub fn ingest(&self) -> Result<Ingest> {
         Ingest::decode(self.payload).map_err(|damage| self.damage(damage))
     }
@@ -204,14 +207,14 @@ impl<'a> Iterator for RecordEntries<'a> {
     }
 }
 
-/// Reads the log and gives every batch, Carry and Ingest record to `on_record`, in order, up to the stop.
+/// Reads the log and passes every batch, Carry and Ingest record to `on_record`, in order, up to the stop.
 ///
 /// Reads each live segment once, through a buffer of about 1 MiB or the largest record; changes nothing. The
-/// verdict comes last: what was given out counts only if this returns a report.
+/// verdict comes last: the records count only if this returns a report.
 ///
 /// # Errors
 /// [`Error::Corruption`] by the verdicts at the head of this file, [`Error::Unsupported`] for what a newer
-/// version wrote, [`Error::Io`] from the device, and whatever `on_record` returns.
+/// version wrote, [`Error::Io`] from the device, and the errors of `on_record`.
 pub fn recover(
     input: &RecoverInput<'_>,
     on_record: &mut dyn FnMut(&RecordView<'_>) -> Result<()>,
@@ -238,18 +241,18 @@ pub fn recover(
 #[derive(Debug)]
 struct ChainEnd {
     position: LogPosition,
-    /// The damaged or missing piece, for error messages.
+    /// The damaged or missing part, for error messages.
     file: PathBuf,
     file_offset: u64,
     reason: Option<StopReason>,
     what: String,
-    /// The boot in which the piece was written, as far as known.
+    /// The boot in which it was written, as far as known.
     boot_id: [u8; 16],
-    /// Whether an end record names the segment that is not there.
+    /// Whether an end record names the segment that is missing.
     header_lost: bool,
 }
 
-/// A pass over the log.
+/// One pass over the log.
 struct Scan<'a> {
     input: &'a RecoverInput<'a>,
     catalog: &'a Catalog,
@@ -266,7 +269,7 @@ struct Scan<'a> {
     bytes: u64,
     /// n: valid records behind the stop that have sequence numbers.
     behind: u64,
-    /// Whether one of them proves that the stop was complete once: where it stands.
+    /// Position of a record behind the stop which proves that the stop was complete once.
     proof: Option<LogPosition>,
 }
 
@@ -289,7 +292,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Gives out records from segment to segment until the first place without one.
+    /// Returns records from segment to segment until the stop.
     fn follow_chain(&mut self, on_record: &mut dyn FnMut(&RecordView<'_>) -> Result<()>) -> Result<ChainEnd> {
         let Some(mut segment) = self.catalog.live.get(&self.input.min_log_id) else {
             return Ok(self.first_missing());
@@ -313,7 +316,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Reads one segment: the place of its end record and the segment that it names, or the stop.
+    /// Reads one segment: the position of its end record and the segment that it names, or the stop.
     fn read_segment(
         &mut self,
         segment: &CatalogedSegment,
@@ -350,7 +353,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The follower that an end record names: always a later id, so that following ends.
+    /// The follower that an end record names: always a later id, so that the chain terminates.
     fn end_record(&mut self, payload: &[u8], file: &Path, at: LogPosition) -> Result<LogId> {
         match decode_segment_end(payload) {
             Some(next) if next > at.log_id && next.get() < u64::MAX => {
@@ -361,7 +364,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// WL2; a valid checksum over a number that goes back is no torn write.
+    /// WL2; a valid checksum over a number that goes back is not a torn write.
     fn check_order(&mut self, record: &RecordHeader, file: &Path, at: LogPosition) -> Result<()> {
         let first = record.first_seqno.get();
         if first < self.expected {
@@ -375,7 +378,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Remembers what every valid record tells, before and behind the stop.
+    /// Collects sequence numbers and marks of every valid record, before and behind the stop.
     fn note(&mut self, record: &RecordHeader) {
         self.greatest_seqno = self.greatest_seqno.max(record.last_seqno().get());
         if let Some(mark) = record.mark {
@@ -384,7 +387,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Looks for valid records behind the stop, in its segment and in all later ones.
+    /// Searches for valid records behind the stop, in its segment and in all later ones.
     fn search_behind(&mut self, stop: &ChainEnd) -> Result<()> {
         let catalog = self.catalog;
         for (&log_id, segment) in catalog.live.range(stop.position.log_id..) {
@@ -411,7 +414,7 @@ impl<'a> Scan<'a> {
             at = candidate + header.record_len();
             self.note(&header);
             if header.count > 0 {
-                // Had the stop been incomplete when this record's place was taken, at least it and all valid
+                // Had the stop been incomplete when this record's offset was taken, at least it and all valid
                 // records between the two would have counted as in flight.
                 if self.behind >= u64::from(header.in_flight) {
                     self.proof.get_or_insert(position);
@@ -422,7 +425,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// The table at the head of this file.
+    /// Applies the table at the head of this file.
     fn judge(&self, stop: &ChainEnd) -> Result<()> {
         let damage = |why: String| Err(Error::corruption(&stop.file, stop.file_offset, why));
         if self.durable > stop.position {
@@ -490,8 +493,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The segment that the manifest names does not exist. That is how a log looks whose first header a power
-    /// cut took, or that was never begun.
+    /// The segment that the manifest names does not exist: the log was never begun, or a power cut took its
+    /// first header.
     fn first_missing(&self) -> ChainEnd {
         let log_id = self.input.min_log_id;
         let later = self.catalog.live.values().next();
@@ -506,7 +509,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// An end record leads to a segment that no valid header claims.
+    /// An end record leads to a segment without a valid header.
     fn follower_missing(&self, segment: &CatalogedSegment, end: LogPosition, next: LogId) -> ChainEnd {
         ChainEnd {
             position: LogPosition::new(next, 0),

@@ -1,8 +1,8 @@
-//! Reading one segment: bytes of the file through a window, records out of the bytes.
+//! Segment reader: parses records out of one segment file through a buffered window.
 //!
-//! Everything is read by positioned reads into one buffer, so this serves a read-only open and files that may
-//! be damaged or cut short just as well. An error of the device is an error, never the end of the log; what
-//! the bytes fail to be is a [`StopReason`], and what that means is for [`mod@crate::recover`] to say.
+//! Everything is read by positioned reads into one buffer, so this serves a read-only open and damaged or
+//! truncated files as well. A device error is an error, never the end of the log. An invalid record is a
+//! [`StopReason`]; [`mod@crate::recover`] decides what it means.
 
 use crate::record::{HeaderFault, MARK_LEN, RECORD_ALIGN, RECORD_HEADER_LEN, RecordHeader, SegmentIdentity};
 use crate::segment::SegmentHeader;
@@ -12,15 +12,15 @@ use esker_env::File;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes fetched at least by one read.
+/// Smallest read.
 const READ_BYTES: u64 = 1 << 20;
-/// Bytes of the first read of a file of which as a rule nothing but the header is wanted.
+/// First read of a file of which usually only the header is needed.
 const HEADER_READ_BYTES: u64 = 4 << 10;
-/// Bytes of the first read after [`Window::forget`]: somebody follows the writers record by record. Further
-/// reads double it.
+/// First read after [`Window::forget`]: a reader follows the writers record by record. Further reads double
+/// it.
 const FIRST_READ_BYTES: u64 = 16 << 10;
 
-/// The part of a file that is in memory at the moment; moves forward as asked.
+/// The part of a file that is in memory; moves forward on demand.
 #[derive(Debug)]
 pub(crate) struct Window {
     file: Arc<dyn File>,
@@ -37,7 +37,7 @@ impl Window {
         Ok(Window { file, file_len, start: 0, buffer: Vec::new(), read_bytes: READ_BYTES })
     }
 
-    /// A window for the header: whoever opens a database waits until the headers of all segments are read.
+    /// A window for the header: opening a database waits until the headers of all segments are read.
     pub(crate) fn on_header(file: Arc<dyn File>) -> Result<Window> {
         Ok(Window { read_bytes: HEADER_READ_BYTES, ..Window::new(file)? })
     }
@@ -48,7 +48,7 @@ impl Window {
 
     /// The bytes from `offset`, at least `least` of them unless the file ends before.
     ///
-    /// Memory is bounded by the file's length, whatever a damaged length field asks for.
+    /// Memory is bounded by the file's length, whatever a damaged length field says.
     pub(crate) fn bytes(&mut self, offset: u64, least: u64) -> Result<&[u8]> {
         let end = offset.saturating_add(least).min(self.file_len);
         let held = self.start + self.buffer.len() as u64;
@@ -59,7 +59,7 @@ impl Window {
         Ok(&self.buffer[from..])
     }
 
-    /// What is asked for next comes from the file.
+    /// Drops the buffer, so that the next bytes come from the file.
     fn forget(&mut self) {
         self.buffer.clear();
         self.read_bytes = FIRST_READ_BYTES;
@@ -79,21 +79,21 @@ impl Window {
     }
 }
 
-/// Why no valid record of a segment's present life stands at a place.
+/// Why there is no valid record of a segment's present life at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// The segment has no room for another record.
     SegmentFull,
-    /// No valid record header.
+    /// The record header is invalid.
     Header(HeaderFault),
     /// A valid header, but the record reaches past the end of the file or of the segment.
     CutOff {
         /// Bytes that the record takes with its header.
         record_len: u64,
-        /// Bytes that there are.
+        /// Bytes that are available.
         available: u64,
     },
-    /// A valid header, but the payload is another one.
+    /// The header is valid, but the payload does not match its checksum.
     PayloadChecksum {
         /// Stored in the header.
         stored: u32,
@@ -117,12 +117,12 @@ impl fmt::Display for StopReason {
     }
 }
 
-/// What stands at a place of a segment.
+/// Result of reading an offset of a segment.
 #[derive(Debug)]
 pub(crate) enum Probe<'a> {
-    /// A record that is valid in itself.
+    /// A record with valid checksums.
     Record { header: RecordHeader, payload: &'a [u8] },
-    /// Something else; the header, if at least that is valid.
+    /// No valid record; the header, if at least that is valid.
     Nothing { reason: StopReason, header: Option<RecordHeader> },
 }
 
@@ -131,7 +131,7 @@ pub(crate) enum Probe<'a> {
 pub(crate) struct SegmentReader {
     window: Window,
     identity: SegmentIdentity,
-    /// Where records end at the latest.
+    /// Upper limit of the records.
     end: u64,
 }
 
@@ -141,11 +141,11 @@ impl SegmentReader {
         SegmentReader { window, identity: header.identity(), end }
     }
 
-    /// Looks at the record that starts at `offset`.
+    /// Reads the record that starts at `offset`.
     ///
     /// # Errors
-    /// Of the device; and [`Error::Unsupported`] or [`Error::Corruption`] for a header that is intact but
-    /// says what this version does not know or no version says.
+    /// [`Error::Io`] from the device; [`Error::Unsupported`] or [`Error::Corruption`] for an intact header
+    /// with contents that this version does not know or no version writes.
     pub(crate) fn probe(&mut self, offset: u64) -> Result<Probe<'_>> {
         let available = self.end.saturating_sub(offset);
         if available < RECORD_HEADER_LEN as u64 {
@@ -168,7 +168,7 @@ impl SegmentReader {
         }
         let bytes = self.window.bytes(offset, record_len)?;
         let Some(payload) = bytes.get(header.encoded_len()..record_len as usize) else {
-            // The file became shorter since its length was asked for.
+            // The file became shorter after its length was read.
             let reason = StopReason::CutOff { record_len, available: bytes.len() as u64 };
             return Ok(Probe::Nothing { reason, header: Some(header) });
         };
@@ -180,13 +180,13 @@ impl SegmentReader {
         Ok(Probe::Record { header, payload })
     }
 
-    /// Reads anew from the file what was read before.
+    /// Drops the buffered bytes.
     pub(crate) fn forget_bytes(&mut self) {
         self.window.forget();
     }
 
-    /// The next place from `from` on where the word that holds the low half of the log id fits: a cheap
-    /// filter, nothing more. `None` if there is none up to the end of the segment.
+    /// The next offset from `from` on where the word with the low half of the log id matches: only a cheap
+    /// filter. `None` if there is none up to the end of the segment.
     pub(crate) fn next_candidate(&mut self, from: u64) -> Result<Option<u64>> {
         let wanted = self.identity.log_id().get() as u32;
         let mut at = from.next_multiple_of(RECORD_ALIGN);
@@ -200,7 +200,7 @@ impl SegmentReader {
             if let Some(index) = hit {
                 return Ok(Some(at + index as u64 * RECORD_ALIGN));
             }
-            // The last word was looked at as a second word only; the next round takes it as a first one.
+            // The last word was tested as a second word only; the next round begins with it as a first one.
             let passed = (bytes.len() as u64 / RECORD_ALIGN).saturating_sub(1) * RECORD_ALIGN;
             if passed == 0 {
                 break;

@@ -1,13 +1,15 @@
-//! Segments: the files of the log, their names and headers.
+//! Segment files of the log: their names and headers.
 //!
-//! A file is a *slot*, `0007.seg`; which part of the log it holds at the moment is said by its header. So a
-//! segment is reused without being renamed. The header stands at two places, in sectors of their own: after
-//! recycling, a power cut can leave one of them showing the earlier life, and the greater log id counts.
+//! A file is a *slot*, `0007.seg`; its header says which part of the log it holds. So a segment is recycled
+//! without being renamed. The header is stored twice, in separate sectors: after recycling, a power cut can
+//! leave one copy describing the earlier life, and the greater log id counts.
 //!
 //! ```text
-//!   0 magic[8] "ESKRWAL1"   8 format u32 = 1   12 data_start u32 = 4096   16 db_uuid[16]   32 log_id u64   40 salt u64
-//!  48 size u64   56 prev_log_id u64   64 prev_end u64   72 first_seqno u64   80 manifest_edit u64   88 boot_id[16]
-//! 104 wall_ms u64   112 replaces_upto u64   120 flags u32   124 crc32c u32 of bytes 0..124
+//!   0 magic[8] "ESKRWAL1"      8 format u32 = 1       12 data_start u32 = 4096
+//!  16 db_uuid[16]             32 log_id u64          40 salt u64           48 size u64
+//!  56 prev_log_id u64         64 prev_end u64        72 first_seqno u64    80 manifest_edit u64
+//!  88 boot_id[16]            104 wall_ms u64        112 replaces_upto u64
+//! 120 flags u32              124 crc32c u32 of bytes 0..124
 //! ```
 
 use crate::record::{LogPosition, RECORD_ALIGN, SegmentIdentity};
@@ -18,7 +20,7 @@ use std::fmt;
 
 /// Bytes of a segment header.
 pub const SEGMENT_HEADER_LEN: usize = 128;
-/// Where the two copies of the header stand.
+/// Offsets of the two copies of the header.
 pub const HEADER_OFFSETS: [u64; 2] = [0, 2048];
 /// Where records start in the segments that this version writes.
 pub const DATA_START: u64 = 4096;
@@ -27,9 +29,9 @@ pub const FORMAT: u32 = 1;
 /// The first bytes of every header, in every format.
 pub const MAGIC: [u8; 8] = *b"ESKRWAL1";
 
-/// Where the checksum of a header stands, in every format.
+/// Offset of a header's checksum, in every format.
 const CRC_AT: usize = 124;
-/// Where the first sequence number stands.
+/// Offset of the first sequence number.
 const FIRST_SEQNO_AT: usize = 72;
 
 /// The extension of segment files.
@@ -44,11 +46,11 @@ pub fn slot_file_name(slot: u32) -> String {
 pub fn parse_slot_file_name(name: &str) -> Option<u32> {
     let digits = name.strip_suffix(EXTENSION)?;
     let slot: u32 = digits.parse().ok()?;
-    // "+7.seg" and "00007.seg" parse as numbers, but nobody here writes them.
+    // "+7.seg" and "00007.seg" parse as numbers, but are not names that this crate writes.
     (slot_file_name(slot) == name).then_some(slot)
 }
 
-/// What a segment says about itself.
+/// The header of a segment: what it holds, and which life of the file this is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// Where records start.
@@ -61,9 +63,9 @@ pub struct SegmentHeader {
     pub salt: u64,
     /// Bytes of the file.
     pub size_bytes: u64,
-    /// The place of the end record that leads here; zero for the first segment of an open.
+    /// Position of the end record that leads here; zero for the first segment of an open.
     pub prev_end: LogPosition,
-    /// The next sequence number when the segment was begun: none in it is smaller.
+    /// The next sequence number when the segment was begun: no record in it has a smaller one.
     pub first_seqno: SeqNo,
     /// The last durable edit of the manifest when the segment was begun.
     pub manifest_edit: u64,
@@ -75,7 +77,7 @@ pub struct SegmentHeader {
     pub replaces_upto: LogId,
 }
 
-/// Why bytes are not a segment header that can be used.
+/// Why bytes are not a usable segment header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SegmentHeaderFault {
     /// Fewer than 128 bytes.
@@ -122,7 +124,7 @@ impl fmt::Display for SegmentHeaderFault {
 }
 
 impl SegmentHeader {
-    /// What binds records to this life of the segment.
+    /// The identity that binds records to this life of the segment.
     pub fn identity(&self) -> SegmentIdentity {
         SegmentIdentity::new(self.log_id, self.salt)
     }
@@ -155,11 +157,11 @@ impl SegmentHeader {
         bytes
     }
 
-    /// Reads one copy of the header.
+    /// Decodes one copy of the header.
     ///
     /// # Errors
-    /// What speaks against it. Magic and checksum stand at the same place in every format, so damage is told
-    /// from a newer format.
+    /// The first fault. Magic and checksum are at the same offsets in every format, so damage is told from a
+    /// newer format.
     pub fn decode(bytes: &[u8]) -> Result<SegmentHeader, SegmentHeaderFault> {
         let bytes = bytes.first_chunk::<SEGMENT_HEADER_LEN>().ok_or(SegmentHeaderFault::Short)?;
         if !bytes.starts_with(&MAGIC) {
@@ -295,7 +297,7 @@ mod tests {
         }
     }
 
-    /// Read as [`SeqNo::MAX`] it would be another number than the one that was stored.
+    /// Truncated to 56 bits it would be another number than the one stored.
     #[test]
     fn a_sequence_number_beyond_56_bits_is_refused() {
         for (first_seqno, expected) in

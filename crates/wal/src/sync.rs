@@ -1,52 +1,50 @@
-//! Durability `Power`: many writers, one flush.
+//! Group commit: writers with durability `Power` share one `fdatasync` of the log.
 //!
 //! A writer that must survive a power cut waits until the log is durable up to its own sequence number. A
-//! flush costs as much for a thousand records as for one, so writers share it: whoever finds no flush under
-//! way becomes the *leader* and flushes for everybody who is visible by then; the others are *followers* and
+//! flush costs as much for a thousand records as for one, so writers share it: a caller that finds no flush
+//! in flight becomes the *leader* and flushes everything visible by then; the others are *followers* and
 //! wait.
 //!
-//! **The group_sync.** There is one flush at a time. The leader claims the group_sync first and captures afterwards,
-//! under the writers' lock, the pair (last sequence number given out, end of the log); so what it flushes is
-//! as new as can be, and a follower waits for the flush under way when it came and at most one more: whoever
-//! leads next captures after that follower's record was complete. The group_sync's own lock is never held over the
-//! capture (the writers' lock comes before it in the lock order) nor over a system call.
+//! **One flush at a time.** The leader claims the flush first and afterwards captures, under the writers'
+//! lock, the pair (last sequence number assigned, end of the log). So the flush covers as much as possible,
+//! and a follower waits for the flush in flight when it arrived and for at most one more: the next leader
+//! captures after that follower's record was complete. The lock of this module is never held over the capture
+//! (the writers' lock precedes it in the lock order) nor over a system call.
 //!
-//! **Groups.** Callers queue up until somebody claims the group_sync; then they are the *group* of that flush, all
-//! of whom it covers, because each had published its record before it came. Those who come later are the next
-//! group, but for the few whom the capture happens to cover. A flush is put off for a bounded moment while
-//! those of the last round are about to come again ([`commit_delay`] says why, GA1 to GA3). Nobody leads
-//! meanwhile: whoever completes the group finds that there is nothing to wait for and leads itself, which
-//! needs no hand-over, and the first of the group watches the time.
+//! **Groups.** Callers queue until one claims the flush; they are then the *group* of that flush, which
+//! covers all of them, because each published its record before it queued. Later callers form the next group,
+//! except for those that the capture happens to cover. A flush is delayed for a bounded moment while callers
+//! of the last round are likely to return ([`commit_delay`] gives the reason, GA1 to GA3). During the delay
+//! there is no leader: the caller that completes the group finds no reason to wait and leads, which needs no
+//! hand-over; the first caller of the group watches the timer.
 //!
-//! **GA4.** While callers are queued, a flush is under way, or one of them is awake, or one watches the time.
-//! The end of each flush and poison wake everybody; a watch ends in a claim or an error. Who sleeps is
-//! counted under the group_sync's lock, so a lone writer rings for nobody: that would be a system call for each of
-//! its flushes.
+//! **GA4.** While callers are queued, a flush is in flight, or one of them is awake, or one watches the
+//! timer. The end of each flush and poisoning wake all sleepers; a timer ends in a claim or an error.
+//! Sleepers are counted under the lock, so a lone writer skips the notification, which would be a system call
+//! for each flush.
 //!
 //! **CP7.** `durable <= S` where every byte of the log up to the position of S was complete *before* the
-//! flush that succeeded began. Under the writers' lock no record is half copied, so the captured pair has
-//! that property, and the flush begins after the capture.
+//! successful flush began. Under the writers' lock no record is half copied, so the captured pair has that
+//! property, and the flush begins after the capture.
 //!
-//! **CP3** (acknowledged implies that every earlier record is complete) is what makes a flush of a prefix
-//! worth something: a `Power` acknowledgement at S covers all of the log below it, not this writer's record
-//! only.
+//! **CP3** (acknowledged implies that every earlier record is complete) makes the flush of a prefix useful: a
+//! `Power` acknowledgement at S covers the whole log below it, not only this writer's record.
 //!
-//! **Failure.** Linux reports an error of writeback once per open file description and marks the pages clean:
-//! a second `fdatasync` would return success for data that never reached the disk. So nothing is ever
-//! retried: the first failure poisons the log. All waiters and all later callers get [`Error::ReadOnly`] with
-//! the cause, `durable` stays where it was, and only reopening, which trusts nothing but what it can read,
-//! clears the state. For the same reason the group_sync syncs on descriptions of its own, opened when a segment is
-//! created and before the first store: sharing one with somebody else who syncs could let the other one see
-//! the only report.
+//! **Failure.** Linux reports a writeback error once per open file description and marks the pages clean: a
+//! second `fdatasync` would return success for data that never reached the disk. So a flush is never retried:
+//! the first failure poisons the log. All waiters and all later callers get [`Error::ReadOnly`] with the
+//! cause, `durable` stays, and only reopening, which trusts only what it can read, clears the state. For the
+//! same reason group sync has its own file descriptions, opened when a segment is created and before the
+//! first store: another user of the same description could consume the only error report.
 //!
-//! **Poison.** A flag that is read with Acquire on every write, and a cause behind the group_sync's lock. It is set
-//! once. Every wait in here tests it, and whoever sets it notifies.
+//! **Poison.** A flag that every write reads with Acquire, and a cause under the lock. It is set once. Every
+//! wait in this module tests it, and setting it notifies all sleepers.
 //!
 //! Rejected: a queue of waiters with one condition variable each (wakes fewer threads, but a flush costs a
-//! hundred times what waking does); a timer that flushes periodically (adds latency to a lone writer); a
-//! leader that yields its processor until the others have come (on a busy machine it gets it back after
-//! somebody else's time slice). A second group_sync, one flush on the wire while the next one gathers, can come
-//! behind the same calls once it is shown to gain 5 % with eight writers.
+//! hundred times a wake-up); a timer that flushes periodically (adds latency to a lone writer); a leader that
+//! yields its processor until the others arrive (on a busy machine it resumes only after another thread's
+//! time slice). A second flush in flight while the next group gathers can be added behind the same calls once
+//! it is shown to gain 5 % with eight writers.
 
 use crate::record::LogPosition;
 use commit_delay::CommitDelay;
@@ -59,12 +57,12 @@ use std::time::Duration;
 
 mod commit_delay;
 
-/// The shared flush; see the head of this file.
+/// Group commit of the log; see the head of this file.
 #[derive(Debug)]
 pub(crate) struct GroupSync {
     /// Every sequence number up to here survives a power cut.
     durable_seqno: CachePadded<AtomicU64>,
-    /// Counts how often the durable position was raised, so that the log's writer sees cheaply whether there
+    /// Counts the rises of the durable position, so that the log's writer detects with one load whether there
     /// is a mark to write.
     durable_raises: CachePadded<AtomicU64>,
     poisoned: CachePadded<AtomicBool>,
@@ -73,35 +71,35 @@ pub(crate) struct GroupSync {
     clock: Arc<dyn Clock>,
 }
 
-/// A durable position that the log may not tell yet.
+/// A durable position that no record of the log carries yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingMark {
-    /// How often the position had been raised by then.
+    /// The count of rises at that position.
     pub(crate) durable_raises: u64,
     pub(crate) position: LogPosition,
 }
 
 #[derive(Debug)]
 struct SyncState {
-    /// Whether somebody leads a flush at the moment.
+    /// Whether a flush is in flight.
     in_flight: bool,
-    /// How often the group_sync was claimed: the number of the group that is queued.
+    /// How often a flush was claimed: the number of the queued group.
     claims: u64,
-    /// Callers in the group that is queued.
+    /// Callers in the queued group.
     queued: u32,
-    /// Callers in the group of the flush under way.
+    /// Callers in the group of the flush in flight.
     group: u32,
-    /// Callers that sleep until something changes.
+    /// Callers that sleep until the state changes.
     sleeping: u32,
     commit_delay: CommitDelay,
     /// Everything before this place is durable.
     durable: LogPosition,
-    /// Why the log takes no more writes.
+    /// Why the log is poisoned.
     cause: Option<Arc<str>>,
 }
 
 impl SyncState {
-    /// Joins the group that is queued; gives its number.
+    /// Joins the queued group; returns its number.
     fn join(&mut self, now_ns: u64) -> u64 {
         if self.queued == 0 {
             self.commit_delay.round_begins(now_ns);
@@ -110,14 +108,14 @@ impl SyncState {
         self.claims
     }
 
-    /// Leaves a group again, unless its flush took it along.
+    /// Leaves a group, unless its flush has been claimed.
     fn leave(&mut self, group: u64) {
         if self.claims == group {
             self.queued -= 1;
         }
     }
 
-    /// The group that is queued becomes that of a flush.
+    /// Turns the queued group into the group of a flush.
     fn claim(&mut self) {
         self.in_flight = true;
         self.claims += 1;
@@ -125,7 +123,7 @@ impl SyncState {
         self.commit_delay.claimed();
     }
 
-    /// What a caller is told, if there is something to tell.
+    /// The result for a caller, once it is known.
     fn outcome(&self, is_durable: bool) -> Option<Result<()>> {
         if is_durable {
             return Some(Ok(()));
@@ -142,7 +140,7 @@ impl SyncState {
 }
 
 impl GroupSync {
-    /// A group_sync for a log that is durable up to here.
+    /// Group commit for a log that is durable up to here.
     pub(crate) fn new(seqno: u64, position: LogPosition, clock: Arc<dyn Clock>) -> GroupSync {
         let state = SyncState {
             in_flight: false,
@@ -164,7 +162,7 @@ impl GroupSync {
         }
     }
 
-    /// The state is changed in single assignments, so a panic elsewhere never leaves it half changed.
+    /// The state is changed by single assignments, so a panic elsewhere never leaves it half changed.
     fn lock(&self) -> MutexGuard<'_, SyncState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -184,8 +182,8 @@ impl GroupSync {
         self.durable_raises.load(Ordering::Relaxed)
     }
 
-    /// The durable position and its count of durable_raises; `None` if somebody holds the lock at this moment,
-    /// because the log's writer, who asks, may as well ask again at the next record.
+    /// The durable position and its count of rises; `None` if the lock is taken, because the writer can retry
+    /// with the next record.
     pub(crate) fn try_pending_mark(&self) -> Option<PendingMark> {
         let state = self.state.try_lock().ok()?;
         Some(PendingMark {
@@ -214,7 +212,7 @@ impl GroupSync {
         self.unlock_and_notify(state);
     }
 
-    /// Lets the lock go and wakes everybody who sleeps.
+    /// Unlocks and wakes all sleepers.
     fn unlock_and_notify(&self, state: MutexGuard<'_, SyncState>) {
         let sleeping = state.sleeping;
         drop(state);
@@ -223,8 +221,8 @@ impl GroupSync {
         }
     }
 
-    /// Ends a flush that did not succeed. Letting the group_sync go and poisoning are one step: in between, a
-    /// follower would lead a second flush, which may succeed although the data is lost.
+    /// Ends a flush that failed. Ending it and poisoning are one step: in between, a follower would lead a
+    /// second flush, which may succeed although the data is lost.
     fn end_with_poison(&self, cause: Arc<str>) {
         let mut state = self.lock();
         state.in_flight = false;
@@ -232,10 +230,10 @@ impl GroupSync {
         self.unlock_and_notify(state);
     }
 
-    /// Returns once everything up to `seqno` is durable, leading a flush if nobody else does.
+    /// Returns once everything up to `seqno` is durable, leading a flush if none is in flight.
     ///
-    /// `capture` takes the writers' lock for a moment and gives the last sequence number handed out and the
-    /// end of the log, both complete; `flush` syncs everything before that place.
+    /// `capture` takes the writers' lock for a moment and returns the last sequence number assigned and the
+    /// end of the log, both complete; `flush` syncs everything before that position.
     pub(crate) fn sync_up_to(
         &self,
         seqno: u64,
@@ -257,8 +255,7 @@ impl GroupSync {
                 continue;
             }
             if state.claims != group {
-                // The flush that took it along covered less: only a number that nobody has given out yet is
-                // beyond it.
+                // The flush of its group covered less: only a number not yet assigned is beyond it.
                 group = state.join(self.clock.monotonic_ns());
             }
             let Some(limit) = state.commit_delay.limit(state.queued) else { break };
@@ -276,7 +273,7 @@ impl GroupSync {
         self.lead(seqno, capture, flush)
     }
 
-    /// Waits until the group_sync is claimed by somebody else, or poisoned, or the time is over.
+    /// Waits until another caller claims the flush, the log is poisoned, or the delay is over.
     fn wait_for_group<'a>(
         &'a self,
         mut state: MutexGuard<'a, SyncState>,
@@ -285,7 +282,7 @@ impl GroupSync {
         let claims = state.claims;
         state.commit_delay.start_timer();
         let mut is_over = false;
-        // Woken without a reason: whoever ended the last flush may ring only now.
+        // A wake-up without a change: the leader of the last flush may notify only now.
         while !is_over && state.claims == claims && state.cause.is_none() {
             (state, is_over) = self.wait_at_most(state, limit);
         }
@@ -299,7 +296,7 @@ impl GroupSync {
         state
     }
 
-    /// Waits for a change, and says whether the time was over before one.
+    /// Waits for a change; returns whether the time was over before one.
     #[cfg(not(loom))]
     fn wait_at_most<'a>(
         &self,
@@ -313,7 +310,7 @@ impl GroupSync {
         (state, outcome.timed_out())
     }
 
-    /// Models have no time: others run for as long as it pleases the model, and then the time is over.
+    /// Loom has no time: other threads run for as long as the model chooses, and then the time is over.
     #[cfg(loom)]
     fn wait_at_most<'a>(
         &'a self,
@@ -340,14 +337,14 @@ impl GroupSync {
         }
         if captured < seqno {
             let what =
-                format!("the log ends at sequence number {captured}, a sync up to {seqno} was asked for");
+                format!("the log ends at sequence number {captured}, a sync up to {seqno} was requested");
             return Err(Error::internal(what));
         }
         Ok(())
     }
 }
 
-/// Whoever leads the flush under way. Dropped without an outcome, that is by a panic, it poisons.
+/// The leader of the flush in flight. Dropped without an outcome, that is by a panic, it poisons the log.
 struct SyncLeader<'a> {
     group_sync: &'a GroupSync,
 }

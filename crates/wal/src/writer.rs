@@ -1,32 +1,31 @@
-//! Appending: what the holder of the engine's writers' lock does to the log.
+//! Write-ahead log writer: appends records to the active segment and rotates segments, under the engine's
+//! writers' lock.
 //!
-//! There is one [`LogWriter`] a database, kept behind the lock that also hands out sequence numbers. So
-//! places in the log, sequence numbers and places in memtables are given out in one order (CP1), order of
-//! offsets is order of sequence numbers (WL2), and a record is complete before the lock is released (CP3): in
-//! this design nothing is ever in flight, and every record says so (`in_flight` 0).
+//! There is one [`LogWriter`] a database, kept behind the lock that also assigns sequence numbers. So log
+//! offsets, sequence numbers and memtable inserts follow one order (CP1), offsets ascend with sequence
+//! numbers (WL2), and a record is complete before the lock is released (CP3): no record is ever in flight,
+//! and every record says so (`in_flight` 0).
 //!
-//! **What may fail where (CP5).** Before a writer takes sequence numbers it asks [`LogWriter::has_room`] and,
-//! if there is none, rotates; all failures are met there, and they consume nothing. Through a mapping
+//! **What may fail where (CP5).** Before a writer takes sequence numbers it checks [`LogWriter::has_room`]
+//! and rotates if needed; all failures occur there, and consume nothing. Through a mapping
 //! [`LogWriter::append`] is then two copies into the page cache: no system call, no allocation, no failure.
 //! Through `write` it may fail; then neither cursor nor sequence numbers have moved, the next record takes
-//! the same place, and since a record is valid only at its own offset nothing behind that place is ever taken
-//! for one.
+//! the same offset, and since a record is valid only at its own offset no bytes behind that offset are
+//! mistaken for one.
 //!
-//! **Rotation**, in this order: pop a Ready segment; store its header at both places; store the end record,
-//! which names the new segment, at the old cursor (its room is always kept); switch. In the other order a
-//! process killed between the two would leave an end record that names a segment which no header claims, and
-//! recovery takes that for damage. On one machine without power loss stores to the page cache are seen in
-//! program order by whoever reads the file after the death of this process, so a compiler fence is all it
-//! takes.
+//! **Rotation**, in this order: pop a Ready segment; store both copies of its header; store the end record,
+//! which names the new segment, at the old cursor (its bytes are always reserved); switch. In the other order
+//! a process killed between the two would leave an end record that names a segment without a header, and
+//! recovery takes that for damage. Without power loss a reader after the death of this process sees stores to
+//! the page cache in program order, so a compiler fence suffices.
 //!
-//! **Marks.** When the flush lane has moved since the last mark, the next record carries the new durable
-//! position. Recovery so knows where missing data is damage and not the expected loss of a power cut. The
-//! first record of a segment repeats the position, so that a segment that lost its end is convicted by the
-//! next one.
+//! **Marks.** When a flush has raised the durable position since the last mark, the next record carries the
+//! new position. So recovery knows where missing data is damage and not the expected loss of a power cut. The
+//! first record of a segment repeats the position, so that the next segment reveals one that lost its end.
 //!
 //! Rejected: reservation under the lock with copies outside of it and ordered publication. On two cores one
-//! lock around everything is faster by 1.4 to 3.3 times; the format has the field that the other design
-//! needs.
+//! lock around everything is 1.4 to 3.3 times faster; the format has the `in_flight` field that the other
+//! design needs.
 
 use crate::file::SegmentFile;
 use crate::log::{END_ROOM, Log, LogStart, PrivateSegment};
@@ -45,26 +44,25 @@ pub struct LogWriter {
     segment: SegmentFile,
     identity: SegmentIdentity,
     cursor: u64,
-    /// Where the last record must end; the room for the end record is behind it. Of a resting log less than
-    /// there is.
+    /// The last record must end here; the end record fits behind it. Lowered while the log is shrunk.
     limit: u64,
     last_seqno: SeqNo,
     next_log_id: LogId,
-    /// The count of the lane's durable_raises at the last mark.
+    /// The durable position's count of rises at the last mark.
     marked_raises: u64,
     records: u64,
     bytes: u64,
 }
 
-/// A count of durable_raises that none equals: the next record carries a mark in any case.
+/// A count of rises that never occurs: the next record carries a mark in any case.
 const MARK_ANEW: u64 = u64::MAX;
 
-/// What came of the attempt to rotate.
+/// Result of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotation {
-    /// The log goes on in this segment.
+    /// The log continues in this segment.
     Done(LogId),
-    /// No segment is Ready: let go of the lock and see [`Log::wait_ready`].
+    /// No segment is Ready: release the lock and call [`Log::wait_ready`].
     NoneReady,
 }
 
@@ -105,13 +103,13 @@ impl LogWriter {
         self.cursor + record_len(payload_len, true) <= self.limit
     }
 
-    /// Asks for the memory of the next record's start, so that it arrives while something else is done.
+    /// Prefetches the memory of the next record's start, so that it arrives while the caller does other work.
     #[inline(always)]
     pub fn prefetch(&self) {
         self.segment.prefetch(self.cursor);
     }
 
-    /// Where the next record will stand: everything before is complete.
+    /// Position of the next record; everything before it is complete.
     #[inline]
     pub fn position(&self) -> LogPosition {
         LogPosition::new(self.identity.log_id(), self.cursor)
@@ -128,7 +126,7 @@ impl LogWriter {
         self.last_seqno
     }
 
-    /// Records appended since the log was opened, those that end segments included.
+    /// Records appended since the log was opened, end records included.
     pub fn records(&self) -> u64 {
         self.records
     }
@@ -139,12 +137,12 @@ impl LogWriter {
     }
 
     /// Appends a batch whose entries have the sequence numbers from `first_seqno` on; `payload_crc` is the
-    /// crc32c of `payload`. Gives the record's place.
+    /// crc32c of `payload`. Returns the record's position.
     ///
-    /// The caller made sure of [`LogWriter::has_room`] and hands out rising sequence numbers.
+    /// The caller has checked [`LogWriter::has_room`] and passes rising sequence numbers.
     ///
     /// # Errors
-    /// Through a mapping, none but [`Error::Internal`] for a caller that did not ask for room. Through
+    /// Through a mapping, none but [`Error::Internal`] for a caller that did not check the room. Through
     /// positioned writes, [`Error::Full`] or [`Error::Io`]: nothing is consumed, the same sequence numbers
     /// may be used again.
     #[inline]
@@ -165,10 +163,10 @@ impl LogWriter {
         self.append_record(RecordKind::Batch, first_seqno, count, payload, payload_crc, pending)
     }
 
-    /// Appends an Ingest record, which takes the sequence number `seqno`; `payload` is what
-    /// [`Ingest::encode`] gave. Gives the record's place.
+    /// Appends an Ingest record, which takes the sequence number `seqno`; `payload` is the output of
+    /// [`Ingest::encode`]. Returns the record's position.
     ///
-    /// The caller made sure of [`LogWriter::has_room`] and hands out rising sequence numbers.
+    /// The caller has checked [`LogWriter::has_room`] and passes rising sequence numbers.
     ///
     /// # Errors
     /// As [`LogWriter::append`].
@@ -183,9 +181,8 @@ impl LogWriter {
         self.append_record(RecordKind::Ingest, seqno, 1, payload, crc32c(payload), pending)
     }
 
-    /// Appends a record that holds nothing but a mark, if there is a durable position to be told and room for
-    /// it; `true` if it did. For a log that is about to be closed or idle, so that no later record carries
-    /// it.
+    /// Appends a record that holds only a mark, if there is a durable position to record and room for it;
+    /// `true` if it did. For a log that is about to be closed or idle, where no later record would carry it.
     ///
     /// # Errors
     /// As [`LogWriter::append`].
@@ -203,9 +200,9 @@ impl LogWriter {
         self.segment.size_bytes
     }
 
-    /// Lets the log rest until [`LogWriter::grow`]: no segments are prepared or reused, and
-    /// [`Log::delete_surplus`] removes those that there are. Half of the room that is left can be written to
-    /// before the writer is told that there is none. `true` if it did not rest before.
+    /// Shrinks an idle log until [`LogWriter::grow`]: no segments are prepared or recycled, and
+    /// [`Log::delete_surplus`] deletes the Ready ones. The limit in the active segment is halved, so that a
+    /// writer that reaches it grows the log again early. `true` if the log was not shrunk before.
     pub fn shrink(&mut self) -> bool {
         let begins = !self.log.set_shrunk(true);
         if begins {
@@ -214,8 +211,8 @@ impl LogWriter {
         begins
     }
 
-    /// Ends the rest, if there is one: all of the segment can be used, and segments are wanted again. `true`
-    /// if it was one.
+    /// Ends the shrunk state: restores the limit of the active segment, and segments are prepared again.
+    /// `true` if the log was shrunk.
     pub fn grow(&mut self) -> bool {
         let was_shrunk = self.log.set_shrunk(false);
         if was_shrunk {
@@ -224,7 +221,7 @@ impl LogWriter {
         was_shrunk
     }
 
-    /// Goes on in the next Ready segment. `wall_ms` is the wall clock in milliseconds since 1970.
+    /// Continues in the next Ready segment. `wall_ms` is the wall clock in milliseconds since 1970.
     ///
     /// # Errors
     /// Only without a mapping: [`Error::Full`] or [`Error::Io`]; the active segment stays.
@@ -242,7 +239,7 @@ impl LogWriter {
         }
     }
 
-    /// Goes on in a segment that was made for one large record.
+    /// Continues in a segment that was prepared for one large record.
     ///
     /// # Errors
     /// As [`LogWriter::rotate`]; the private segment can be tried again or dropped.
@@ -263,8 +260,8 @@ impl LogWriter {
 
     /// Stores the new segment's header, then the end record that leads to it.
     fn switch_to(&mut self, next: &mut SegmentFile, wall_ms: u64) -> Result<LogId> {
-        // Taken even if a store fails below: a second attempt needs a greater id than the first, because the
-        // two copies of the header may then be of different attempts and the greater one counts.
+        // Consumed even if a store fails below: a second attempt needs a greater id, because the two copies
+        // of the header may then be of different attempts and the greater id counts.
         let log_id = self.next_log_id;
         self.next_log_id = log_id.next();
         let header = self.header_for(next, log_id, self.position(), wall_ms);
@@ -308,7 +305,7 @@ impl LogWriter {
         }
     }
 
-    /// Appends at the cursor; the caller knows that there is room.
+    /// Appends at the cursor; the caller has checked the room.
     #[inline]
     fn append_record(
         &mut self,
@@ -342,7 +339,7 @@ impl LogWriter {
         Ok(start)
     }
 
-    /// The durable position, if the log does not tell it yet.
+    /// The durable position, if no record carries it yet.
     #[inline]
     fn pending_mark(&self) -> Option<PendingMark> {
         if self.log.group_sync.durable_raises() == self.marked_raises {
@@ -354,7 +351,7 @@ impl LogWriter {
     #[cold]
     fn no_room(&self, payload_len: usize) -> Error {
         Error::internal(format!(
-            "a record of {payload_len} bytes was appended at {} without asking for room",
+            "a record of {payload_len} bytes was appended at {} without checking for room",
             self.position()
         ))
     }

@@ -1,4 +1,4 @@
-//! Reading the history, record by record; see [`super`].
+//! Reads the log history record by record; see [`super`].
 
 use super::{FoundSegment, Located, SegmentSource};
 use crate::catalog::HeaderCopies;
@@ -9,12 +9,12 @@ use esker_env::{FileSystem, OpenMode};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A batch or an ingest as it stands in the log.
+/// A batch or an ingest read from the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryRecord {
-    /// Where it stands.
+    /// Its position in the log.
     pub position: LogPosition,
-    /// The file that it stands in.
+    /// The segment file.
     pub path: Arc<Path>,
     /// [`RecordKind::Batch`] or [`RecordKind::Ingest`].
     pub kind: RecordKind,
@@ -26,21 +26,21 @@ pub struct HistoryRecord {
     pub payload: Vec<u8>,
 }
 
-/// What a reader found.
+/// Result of one read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HistoryStep {
     /// The next record.
     Record(HistoryRecord),
-    /// Nothing up to the limit.
+    /// No further record up to the limit.
     UpToDate,
-    /// Batches up to `oldest` cannot be had any more, and the next one is among them.
+    /// Batches up to `oldest` are gone, and the next one is among them.
     Gone {
-        /// The smallest position from which the history is whole.
+        /// The smallest position from which the history is complete.
         oldest: SeqNo,
     },
 }
 
-/// Reads records in order; see the head of this file.
+/// Reads history records in order; see the head of this file.
 #[derive(Debug)]
 pub struct HistoryReader {
     fs: Arc<dyn FileSystem>,
@@ -48,7 +48,7 @@ pub struct HistoryReader {
     at: Option<SegmentCursor>,
 }
 
-/// A reader's place in a segment.
+/// A reader's cursor in a segment.
 #[derive(Debug)]
 struct SegmentCursor {
     log_id: LogId,
@@ -57,7 +57,7 @@ struct SegmentCursor {
     offset: u64,
     /// The sequence number that the next record must have.
     expected: SeqNo,
-    /// What is in memory was read when everything up to here was complete (HS4).
+    /// The buffered bytes were read when everything up to here was complete (HS4).
     trusted: SeqNo,
 }
 
@@ -67,16 +67,16 @@ impl HistoryReader {
         HistoryReader { fs, position: after, at: None }
     }
 
-    /// The last sequence number that was given out, or the one that the reader began after.
+    /// The last sequence number returned, or the one that the reader began after.
     pub fn position(&self) -> SeqNo {
         self.position
     }
 
-    /// The next record that ends at or before `limit`, up to which everything is complete. `locate` answers
-    /// for a hold whose position is at most this reader's.
+    /// The next record that ends at or before `limit`, up to which everything is complete. `locate` must
+    /// belong to a hold whose position is at most this reader's.
     ///
     /// # Errors
-    /// [`Error::Corruption`] where a record should open_next_segment and none does; [`Error::Io`] from the device.
+    /// [`Error::Corruption`] where a record is missing; [`Error::Io`] from the device.
     pub fn next(&mut self, limit: SeqNo, locate: &dyn Fn(SeqNo) -> Located) -> Result<HistoryStep> {
         loop {
             if self.position >= limit {
@@ -85,7 +85,7 @@ impl HistoryReader {
             let Some(cursor) = &mut self.at else {
                 match self.open_next_segment(limit, locate)? {
                     Ok(cursor) => {
-                        // Numbers between two lives may be unused: the first batch after the position stands
+                        // Numbers between two lives may be unused: the first batch after the position begins
                         // here.
                         let before = SeqNo::new(cursor.expected.get().saturating_sub(1));
                         self.position = self.position.max(before.min(limit));
@@ -101,7 +101,7 @@ impl HistoryReader {
                     cursor.pass(record.last_seqno, len);
                     return Ok(HistoryStep::Record(record));
                 }
-                // The bytes may be older than what is complete by now.
+                // The buffered bytes may be older than the limit.
                 _ if cursor.trusted < limit => {
                     cursor.reader.forget_bytes();
                     cursor.trusted = limit;
@@ -113,8 +113,7 @@ impl HistoryReader {
                         Located::In(found) if found.log_id != log_id => self.at = None,
                         Located::Gone { oldest } => return Ok(HistoryStep::Gone { oldest }),
                         Located::In(_) => return Err(missing(&path, offset, self.position, limit, &why)),
-                        // Numbers that were given out and never used, at the end of a log that is not written
-                        // to.
+                        // Numbers that were assigned and never used, at the end of a log without writers.
                         Located::Nowhere => return Ok(HistoryStep::UpToDate),
                     }
                 }
@@ -122,7 +121,7 @@ impl HistoryReader {
         }
     }
 
-    /// Opens the segment that holds the next batch. One that goes away meanwhile is asked for again.
+    /// Opens the segment that holds the next batch; looks it up again if it is deleted meanwhile.
     fn open_next_segment(
         &self,
         limit: SeqNo,
@@ -144,7 +143,7 @@ impl HistoryReader {
     }
 }
 
-/// What stands at a reader's place.
+/// What the bytes at a reader's offset are.
 enum NextRecord {
     /// A record, and the bytes that it takes.
     Record(HistoryRecord, u64),
@@ -170,7 +169,7 @@ impl SegmentCursor {
         Ok(SegmentCursor { log_id: found.log_id, path, reader, offset, expected, trusted: limit })
     }
 
-    /// Passes over what is of no interest up to the next record behind `position`.
+    /// Skips records up to `position`; returns the next record after it.
     fn step(&mut self, position: SeqNo) -> Result<NextRecord> {
         loop {
             let (header, payload) = match self.reader.probe(self.offset)? {
@@ -180,7 +179,7 @@ impl SegmentCursor {
             let (last_seqno, len) = (header.last_seqno(), header.record_len());
             match header.kind {
                 RecordKind::SegmentEnd => return Ok(NextRecord::Nothing("the segment ends".into())),
-                // What a Carry repeats was given out in its place.
+                // A Carry repeats entries that were returned from their original records.
                 RecordKind::Mark | RecordKind::Carry => self.offset += len,
                 RecordKind::Batch | RecordKind::Ingest => {
                     if header.first_seqno != self.expected || header.count == 0 {
@@ -214,7 +213,7 @@ impl SegmentCursor {
 
 fn missing(path: &Path, offset: u64, position: SeqNo, limit: SeqNo, why: &str) -> Error {
     let detail = format!(
-        "a batch after sequence number {position} should open_next_segment here, since everything up to {limit} is complete: {why}"
+        "the batch after sequence number {position} is missing here, although everything up to {limit} is complete: {why}"
     );
     Error::corruption(path, offset, detail)
 }

@@ -1,4 +1,5 @@
-//! The log's side of the history: who wants what, and what is let go. See [`crate::history`].
+//! Retention of log segments for change-stream readers: which segments are kept and which are deleted. See
+//! [`crate::history`].
 
 use super::Log;
 use crate::history::{HistorySegment, Hold, HoldInfo, Located};
@@ -7,15 +8,15 @@ use esker_env::OpenMode;
 use std::sync::Arc;
 
 impl Log {
-    /// Deletes kept segments that nobody wants any more, or that are too many; gives their number. To be
-    /// called when holds have moved or gone.
+    /// Deletes retained segments that no hold needs or that exceed the limit; returns their number. Call it
+    /// when holds have moved or were dropped.
     ///
     /// # Errors
     /// [`esker_base::Error::Io`] if a file could not be removed; the next open finds it again.
     pub fn trim_history(&self) -> Result<usize> {
         let surplus = {
             let mut pool = self.pool.lock();
-            // Somebody else's directory, perhaps.
+            // After the close another process may own the directory.
             if pool.closed {
                 return Ok(0);
             }
@@ -38,18 +39,18 @@ impl Log {
         outcome
     }
 
-    /// Keeps everything after `after` for a reader of changes, within the limit; `name` is the consumer's, if
-    /// it has one, and `since_ns` what the clock shows.
+    /// Retains everything after `after` for a change-stream reader, within the limit. `name` is the
+    /// consumer's, if it has one; `since_ns` is the current clock reading.
     ///
     /// # Errors
-    /// The smallest position from which the history is whole, if that is greater than `after`.
+    /// The smallest position from which the history is complete, if that is greater than `after`.
     pub fn hold(&self, after: SeqNo, name: Option<Arc<str>>, since_ns: u64) -> Result<Arc<Hold>, SeqNo> {
         let hold = Arc::new(Hold::new(after, name, since_ns));
         self.pool.lock().history.register(&hold).map(|()| hold)
     }
 
-    /// The segment that holds the first batch after `after`. For the owner of a hold whose position is at
-    /// most that.
+    /// The segment that holds the first batch after `after`. Only for the owner of a hold whose position is
+    /// at most `after`.
     pub fn locate(&self, after: SeqNo) -> Located {
         let pool = self.pool.lock();
         match pool.history.locate(after) {
@@ -62,7 +63,7 @@ impl Log {
         found.map_or(Located::Nowhere, |(live, _)| Located::live(live.log_id, &live.sync_file))
     }
 
-    /// Makes kept segments durable, which a release does not ask for.
+    /// Makes retained segments durable, which a release does not do.
     ///
     /// # Errors
     /// [`esker_base::Error::Io`].
@@ -78,17 +79,17 @@ impl Log {
         self.sync_names()
     }
 
-    /// The smallest position from which the history is whole.
+    /// The smallest position from which the history is complete.
     pub fn oldest_history(&self) -> SeqNo {
         self.pool.lock().history.gone_upto()
     }
 
-    /// Bytes of released segments that are kept for readers of changes.
+    /// Bytes of released segments that are retained for change-stream readers.
     pub fn history_bytes(&self) -> u64 {
         self.pool.lock().history.kept_bytes()
     }
 
-    /// Those who keep history.
+    /// The live holds on the history.
     pub fn holds(&self) -> Vec<HoldInfo> {
         self.pool.lock().history.holds()
     }

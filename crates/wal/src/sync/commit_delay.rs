@@ -1,55 +1,53 @@
-//! How long a flush is put off for those who are about to come.
+//! Commit delay: how long a flush waits for further callers to join its group.
 //!
-//! A flush that ends sets its whole group free, and in a closed loop each of them comes again after a moment.
-//! Whoever waited meanwhile, having come too late for that flush, would lead the next one at once, without
-//! them: so two halves take turns, each waits through the other's flush, and a flush carries half of what it
-//! could. Instead the next flush waits until as many have come as the last round had, for half the time that
-//! a flush usually takes at the most. PostgreSQL's `commit_delay` is the same thought, with a time that
-//! somebody has to choose.
+//! A flush that ends releases its whole group, and in a closed loop each caller returns after a moment. A
+//! caller that arrived too late for that flush would lead the next one at once, without them: two half groups
+//! alternate, each waits through the other's flush, and a flush carries half of what it could. Instead the
+//! next flush waits until as many callers have queued as the last round had, for at most half the time of a
+//! typical flush. PostgreSQL's `commit_delay` is the same mechanism with a configured time.
 //!
-//! It does not always pay: callers who come at random are not about to come, and where other work keeps all
-//! processors busy, a group that sleeps as one gets them back late, while of two halves one is awake. So both
-//! ways are measured in blocks of rounds, and the one that served_per_second more callers for the time is used.
+//! The delay does not always help: callers that arrive at random do not return soon, and where other work
+//! keeps all processors busy, a group that sleeps as one resumes late, while of two halves one is awake. So
+//! both modes are measured in blocks of rounds, and the one that served more callers per second is used.
 //!
-//! * GA1: nobody waits for more callers than were there in the round before, so a lone caller never waits.
-//! * GA2: one wait ends after the limit at the latest, whoever comes or does not.
-//! * GA3: of 16 blocks one tries the way that served_per_second fewer; a block of waits in vain costs half as much as
+//! * GA1: no flush waits for more callers than the round before had, so a lone caller never waits.
+//! * GA2: a delay ends after its limit at the latest, whichever callers arrive.
+//! * GA3: of 16 blocks one tries the mode that served fewer; a block of useless delays costs half as much as
 //!   its flushes.
 
 use std::time::Duration;
 
-/// No flush is put off for longer. Half of what a slow device takes would be too long for those who wait in
-/// vain.
+/// Longest delay of a flush. On a slow device half a flush would be too long for callers that wait in vain.
 const MAX_DELAY_NS: u64 = 2_000_000;
-/// By such a part the estimate of a usual flush goes up or down with each flush.
+/// Each flush moves the estimate of a typical flush up or down by this part.
 const STEP: u64 = 16;
-/// Rounds of a block: enough for callers to fall into the pattern that a way leads to.
+/// Rounds of a block: enough for callers to settle into the pattern that a mode leads to.
 const BLOCK_ROUNDS: u32 = 32;
-/// Of so many blocks one tries the way that served_per_second fewer.
+/// One block of this many tries the mode that served fewer callers.
 const TRY_EVERY: u32 = 16;
-/// A block counts for so much of the mean.
+/// Weight of a block in the mean: one part of this many.
 const MEAN_SHARE: u64 = 4;
 
-/// What the last rounds were like. A round begins when the flush before has ended and somebody is there, and
+/// Statistics of the last rounds. A round begins when the flush before has ended and a caller is queued, and
 /// ends with its flush.
 #[derive(Debug)]
 pub(super) struct CommitDelay {
-    /// Callers in the last round: those whom its flush served_per_second, and those who had come by its end.
+    /// Callers in the last round: those that its flush served, and those queued by its end.
     last_round: u32,
-    /// What a flush usually takes: about the median, because a few flushes wait for the processor, or for
-    /// others who use the device, twenty times as long as they take, and the mean follows those.
+    /// Duration of a typical flush: an approximate median, because a few flushes wait for the processor or
+    /// for other users of the device, twenty times as long as they take, and a mean follows those.
     typical_flush_ns: u64,
-    /// Whether somebody watches the time.
+    /// Whether a caller watches the timer.
     is_timed: bool,
     round_began_ns: u64,
     block: Block,
-    /// Callers that a second of rounds served_per_second, without waiting and with it; zero if not known.
+    /// Callers served per second of rounds, without and with delays; zero if not known.
     served_per_second: [u64; 2],
     blocks: u32,
     max_delay_ns: u64,
 }
 
-/// Rounds that go the same way.
+/// Rounds in the same mode.
 #[derive(Debug)]
 struct Block {
     waits: bool,
@@ -78,24 +76,24 @@ impl CommitDelay {
         }
     }
 
-    /// How long the flush is to be put off with so many callers there, if at all.
+    /// How long to delay the flush with this many callers queued, if at all.
     pub(super) fn limit(&self, queued: u32) -> Option<Duration> {
         let limit_ns = (self.typical_flush_ns / 2).min(self.max_delay_ns);
         let is_worth_it = queued < self.last_round && self.block.waits && limit_ns > 0;
         is_worth_it.then(|| Duration::from_nanos(limit_ns))
     }
 
-    /// Whether somebody watches the time already.
+    /// Whether a caller watches the timer.
     pub(super) fn is_timed(&self) -> bool {
         self.is_timed
     }
 
-    /// Somebody watches the time from now on.
+    /// A caller starts to watch the timer.
     pub(super) fn start_timer(&mut self) {
         self.is_timed = true;
     }
 
-    /// The first caller of a round is there.
+    /// The first caller of a round is queued.
     pub(super) fn round_begins(&mut self, now_ns: u64) {
         self.round_began_ns = self.round_began_ns.max(now_ns);
     }
@@ -105,7 +103,7 @@ impl CommitDelay {
         self.is_timed = false;
     }
 
-    /// A flush that took so long has ended; it served_per_second `group`, and `queued` have come meanwhile.
+    /// A flush has ended after `took_ns`; it served `group` callers, and `queued` have queued meanwhile.
     pub(super) fn ended(&mut self, group: u32, queued: u32, took_ns: u64, now_ns: u64) {
         self.last_round = group + queued;
         self.learn_typical(took_ns);
@@ -144,7 +142,7 @@ impl CommitDelay {
         self.block = Block::new(waiting_is_better != tries_other);
     }
 
-    /// Tests wait for as long as it takes.
+    /// For tests that wait as long as it takes.
     #[cfg(all(test, not(loom)))]
     pub(super) fn set_max_delay(&mut self, longest: Duration) {
         self.max_delay_ns = longest.as_nanos() as u64;
@@ -163,16 +161,15 @@ mod tests {
         commit_delay
     }
 
-    /// Rounds in which `served_per_second(waits)` tells how many are served_per_second in which time; of how many hundredths a wait
-    /// was part.
-    fn waiting_percent(last_round: u32, served_per_second: impl Fn(bool) -> (u32, u64)) -> u32 {
+    /// Percentage of rounds with a delay, where `served(waits)` gives the callers served and the time taken.
+    fn waiting_percent(last_round: u32, served: impl Fn(bool) -> (u32, u64)) -> u32 {
         const ROUNDS: u32 = 100 * BLOCK_ROUNDS;
         let (mut commit_delay, mut now_ns, mut waiting) = (after_a_round_of(last_round), FLUSH_NS, 0);
         for _ in 0..ROUNDS {
             commit_delay.round_begins(now_ns);
             let waits = commit_delay.limit(1).is_some();
             waiting += u32::from(waits);
-            let (group, took_ns) = served_per_second(waits);
+            let (group, took_ns) = served(waits);
             now_ns += took_ns;
             commit_delay.claimed();
             commit_delay.ended(group, last_round - group, FLUSH_NS, now_ns);

@@ -1,4 +1,4 @@
-//! The hand-over between leaders and followers, in every interleaving of up to three threads.
+//! Loom model of leaders and followers, in every interleaving of up to three threads.
 
 use super::*;
 use esker_base::LogId;
@@ -40,7 +40,7 @@ impl SyncModel {
             if fails(self.flushes.fetch_add(1, Ordering::Relaxed)) {
                 return Err(Error::internal("the device is gone"));
             }
-            // A flush takes time, so that the next group is waited for.
+            // A flush takes time, so that the next group is delayed.
             self.clock.advance(Duration::from_millis(1));
             self.on_disk.fetch_max(position.offset, Ordering::Relaxed);
             Ok(())
@@ -48,7 +48,7 @@ impl SyncModel {
     }
 }
 
-/// Three writers, one flush at a time: everybody returns, nobody before the own record is durable.
+/// Three writers, one flush at a time: every caller returns, and none before its own record is durable.
 #[test]
 fn leaders_and_followers() {
     let mut model = loom::model::Builder::new();
@@ -77,7 +77,7 @@ fn leaders_and_followers() {
     });
 }
 
-/// The first flush fails: whoever is told success was durable before, nobody flushes again, nobody hangs.
+/// The first flush fails: a caller that succeeded was durable before, no second flush runs, no caller hangs.
 #[test]
 fn failure_reaches_every_caller() {
     let mut model = loom::model::Builder::new();

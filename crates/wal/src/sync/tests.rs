@@ -8,7 +8,7 @@ fn place(offset: u64) -> LogPosition {
     LogPosition::new(LogId(1), offset)
 }
 
-/// A log of which every byte is a record: its end is its last sequence number.
+/// A log in which every byte is a record: its end is its last sequence number.
 #[derive(Debug)]
 struct SyncHarness {
     group_sync: GroupSync,
@@ -46,7 +46,7 @@ impl SyncHarness {
         let capture = || self.capture();
         self.group_sync.sync_up_to(seqno, capture, |position| {
             self.flushes.fetch_add(1, Ordering::Relaxed);
-            // What a flush makes durable is at least what was there when it began.
+            // A flush makes at least everything durable that was there when it began.
             std::thread::yield_now();
             self.on_disk.fetch_max(position.offset, Ordering::Release);
             Ok(())
@@ -58,7 +58,7 @@ impl SyncHarness {
 fn no_sync_returns_early_and_flushes_are_shared() {
     const THREADS: usize = 8;
     const WRITES: usize = 2000;
-    // Flushes that take time, so that groups are waited for.
+    // Flushes take time, so that groups form.
     let harness = SyncHarness::with_clock(Arc::new(SystemClock::new()));
     let start = Barrier::new(THREADS);
     std::thread::scope(|scope| {
@@ -79,7 +79,7 @@ fn no_sync_returns_early_and_flushes_are_shared() {
     assert!(harness.flushes.load(Ordering::Relaxed) <= THREADS * WRITES);
 }
 
-/// While one flush is held up, seven writers come; one more flush serves them all.
+/// While one flush is held up, seven writers arrive; one more flush serves them all.
 #[test]
 fn followers_wait_for_at_most_one_more_flush() {
     let harness = SyncHarness::new();
@@ -152,7 +152,7 @@ fn a_failed_flush_fails_every_caller_and_is_never_repeated() {
     // The first cause stays.
     harness.group_sync.poison("another".into());
     assert!(harness.group_sync.cause().unwrap().contains("the device is gone"));
-    // What was durable before stays so.
+    // Earlier durable numbers stay durable.
     assert!(harness.sync(0).is_ok());
 }
 
@@ -188,13 +188,13 @@ fn marks_are_pending_once_for_each_raise() {
     assert_eq!(harness.group_sync.durable_raises(), 1);
 }
 
-/// Seven come while one flush is held up. When it ends they wait for its caller, who comes again: one flush
-/// for all eight.
+/// Seven callers arrive while one flush is held up. When it ends they wait for its caller, which returns: one
+/// flush for all eight.
 #[test]
 fn the_next_flush_waits_for_callers_of_the_last_round() {
     let clock = Arc::new(ManualClock::new(0));
     let harness = SyncHarness::with_clock(clock.clone());
-    // The limit is never reached: only the eighth ends the wait.
+    // The limit is never reached: only the eighth caller ends the delay.
     harness.group_sync.lock().commit_delay.set_max_delay(Duration::from_secs(3600));
     let leading = Barrier::new(2);
     let go_on = Barrier::new(2);
@@ -210,7 +210,7 @@ fn the_next_flush_waits_for_callers_of_the_last_round() {
                 Ok(())
             };
             harness.group_sync.sync_up_to(first, || harness.capture(), flush)?;
-            // The others are queued and one of them watches, or they did not wait.
+            // The others are queued and one of them watches the timer, or they did not wait.
             while !harness.group_sync.lock().commit_delay.is_timed()
                 && harness.flushes.load(Ordering::Relaxed) == 0
             {
@@ -233,7 +233,7 @@ fn the_next_flush_waits_for_callers_of_the_last_round() {
     assert_eq!(harness.group_sync.lock().queued, 0);
 }
 
-/// One of two stays away: the other one's wait ends by itself.
+/// One of two callers stays away: the other one's delay ends by itself.
 #[test]
 fn a_delay_ends_although_no_caller_joins() {
     let clock = Arc::new(ManualClock::new(0));
@@ -250,7 +250,7 @@ fn a_delay_ends_although_no_caller_joins() {
     assert!(!waits(), "GA1: nobody else was there in the last round");
 }
 
-/// A log that is poisoned while a group gathers lets nobody wait on.
+/// Poisoning the log during a commit delay wakes every waiter.
 #[test]
 fn poison_ends_a_delay() {
     let harness = SyncHarness::with_clock(Arc::new(ManualClock::new(0)));

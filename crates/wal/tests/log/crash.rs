@@ -1,9 +1,9 @@
-//! Every moment of a life is a moment to die: cut after each recorded event, by each way to crash, and look.
+//! Crash sweep: the log is cut after each recorded event, crashed in each way, recovered and verified.
 
 use crate::harness::{Guaranteed, LogHarness, Manifest, mix, verify};
 use esker_env::fault::{Crash, Event, StrictFs};
 
-/// Ways to die at one moment; the random ones differ from cut to cut.
+/// Crashes at one cut; the random ones differ from cut to cut.
 fn crashes(cut: u64, last: Option<&Event>) -> Vec<Crash> {
     let mut crashes = vec![Crash::Process, Crash::PowerAllLost, Crash::PowerNoneLost];
     crashes.extend((0..2).map(|round| Crash::PowerRandom { seed: mix(cut * 2 + round) }));
@@ -14,7 +14,7 @@ fn crashes(cut: u64, last: Option<&Event>) -> Vec<Crash> {
     crashes
 }
 
-/// Cuts the life of `harness` after each event of its trace.
+/// Crashes the life of `harness` after each event of its trace.
 fn sweep(harness: &LogHarness, before: Guaranteed, what: &str, stride: usize) -> u64 {
     let mut replayer = harness.fs.replayer();
     let mut known = before;
@@ -68,8 +68,8 @@ fn a_written_log_survives_every_cut() {
     }
 }
 
-/// Dies in the first life, dies in the second one, which begins on what the first one left: before its
-/// commit, while it deletes old files, and at work. What was guaranteed by either life is there.
+/// Crashes in the first life, then in the second one that begins on its remains: before its commit, while it
+/// deletes old files, and during writes. Everything that either life guaranteed must be there.
 #[test]
 fn crashes_in_the_life_after_a_crash() {
     for seed in 21..=24 {
@@ -91,7 +91,7 @@ fn crashes_in_the_life_after_a_crash() {
             let image = replayer.image(crash);
             let what = format!("seed {seed}, round {round}, first life cut at {cut} by {crash:?}");
             let old = verify(&image, &known, crash.is_power_loss(), &what);
-            // What came back once comes back again (RC2); after a power cut all of it is on the disk.
+            // Records that came back once come back again (RC2); after a power cut all are on the disk.
             known.written = old.last(&known.manifest);
             if crash.is_power_loss() {
                 known.durable = known.written;

@@ -1,4 +1,4 @@
-//! Damage of every byte and every length: it is noticed, or nothing that was guaranteed is missing. Wrong data
+//! Damage of every byte and every length is detected, or everything guaranteed is still there. Wrong data
 //! never comes back, and nothing panics.
 
 use crate::harness::{DIR, Guaranteed, LogHarness, Manifest, read_back, verify};
@@ -9,7 +9,7 @@ use esker_wal::WalRecovery;
 use esker_wal::segment::SegmentHeader;
 use std::path::{Path, PathBuf};
 
-/// Two full segments and a third with a few records, one sync on the way: two marks.
+/// Two full segments and a third with a few records, one sync in between: two marks.
 fn three_segments(mapped: bool) -> LogHarness {
     let mut harness = LogHarness::new(&StrictFs::new(), 5, mapped);
     for round in 0..3 {
@@ -38,7 +38,7 @@ fn contents(fs: &StrictFs, path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// How one kind of damage to one image went, over all places.
+/// Outcomes of one kind of damage to one image, over all offsets.
 #[derive(Debug, Default)]
 struct Tally {
     noticed: usize,
@@ -102,7 +102,7 @@ fn every_flipped_byte_after_a_power_cut_leaves_what_was_durable() {
     let image = harness.fs.crash(Crash::PowerNoneLost);
     image.forget_trace();
     let tally = flip_everything(&image, &known);
-    // Behind the last position known durable the log may end early; in front of it damage is noticed.
+    // Behind the last durable position the log may end early; before it damage is detected.
     assert!(tally.noticed > 300 && tally.shorter > 100, "{tally:?}");
 }
 
@@ -127,7 +127,7 @@ fn every_truncation_is_noticed_or_takes_nothing_that_was_durable() {
     }
 }
 
-/// A torn sector anywhere, as a device may leave it.
+/// A torn sector at any offset.
 #[test]
 fn every_lost_sector_is_noticed_or_takes_nothing_that_was_durable() {
     for (crash, fill) in [(Crash::Process, 0u8), (Crash::PowerNoneLost, 0), (Crash::PowerNoneLost, 0xff)] {
@@ -211,7 +211,7 @@ fn damage_behind_which_records_stand_is_named_with_file_and_offset() {
     assert!(corruption.detail.contains("payload checksum"), "{corruption}");
     assert!(corruption.detail.contains("WalRecovery::PowerCut"), "{corruption}");
 
-    // Told that power was lost, the same image opens, and says what it drops.
+    // With `PowerCut` the same image opens and reports what it drops.
     let recovered = read_back(&image, &known.manifest, WalRecovery::PowerCut).unwrap();
     assert_eq!(recovered.report.dropped_records, 4);
     assert!(recovered.report.warning.unwrap().contains("4 later records"));
@@ -289,7 +289,7 @@ fn another_databases_segment_is_left_alone() {
     assert!(recovered.report.warning.unwrap().contains("0099.seg"));
     assert!(recovered.report.removable.iter().all(|(slot, _)| *slot != 99));
 
-    // A copy that an unfinished recovery made is not read either; one of this version's own twins is damage.
+    // A copy from an unfinished recovery is not read either; two committed segments of one id are damage.
     let copy = SegmentHeader { db_uuid: crate::harness::UUID, replaces_upto: LogId(3), ..stranger };
     file.write_at(&copy.encode(), 0).unwrap();
     verify(&image, &known, false, "with an uncommitted copy");

@@ -1,4 +1,4 @@
-//! Calls that fail: consumed is nothing, told is the cause, and what can heal heals.
+//! Failing calls: nothing is consumed, the error names the cause, and the log recovers where it can.
 
 use crate::harness::{
     DIR, Guaranteed, LogHarness, Manifest, SEGMENT_BYTES, batch, make_parent, options, read_back, start,
@@ -97,10 +97,10 @@ fn a_full_disk_fails_preparation_and_never_a_writer() {
         if !harness.writer.has_room(batch.payload().len()) {
             while let Err(error) = harness.log.prepare_next() {
                 assert!(matches!(error, Error::Full(_)), "{error}");
-                // Only who finds no segment at all is told.
+                // Only a writer without any segment gets the error.
                 assert!(harness.log.has_ready() || matches!(harness.log.wait_ready(), Err(Error::Full(_))));
                 refused += 1;
-                // Space comes back by the oldest segments being let go of.
+                // Releasing the oldest segments frees the space.
                 harness.flush(0);
                 if harness.log.has_ready() {
                     break;
@@ -125,14 +125,14 @@ fn a_private_segment_that_cannot_be_made_costs_nothing() {
     harness.write(1);
     assert!(matches!(harness.log.prepare_private(64 << 10), Err(Error::Full(_))));
     assert_eq!(strict.list(DIR.as_ref()).unwrap().len(), 1);
-    // One that is not used after all goes away by itself.
+    // An unused private segment deletes itself.
     drop(harness.log.prepare_private(20 << 10).unwrap());
     assert_eq!(strict.list(DIR.as_ref()).unwrap().len(), 1);
     harness.write(1);
     verify(&strict.crash(Crash::Process), &harness.known(), false, "no private segment");
 }
 
-/// Without a mapping an append can fail. The same sequence numbers are then used again at the same place, by
+/// Without a mapping an append can fail. The same sequence numbers are then used again at the same offset by
 /// another batch, and only that one comes back.
 #[test]
 fn a_failed_write_is_rolled_back_and_overwritten() {
@@ -273,9 +273,8 @@ fn a_surplus_segment_that_cannot_be_removed_is_reported_and_found_again() {
     assert_eq!(recovered.report.removable.len(), 4);
 }
 
-/// Nobody waits for the device to make files that nothing was guaranteed of: neither who opens a database, nor
-/// who fills its log. A directory that is there is not synced into its parent again either. The first flush
-/// makes good for all of it.
+/// A log that is not flushed waits for no device: neither on open nor while it grows. An existing directory
+/// is not synced into its parent again either. The first flush syncs all of it.
 #[test]
 fn a_log_that_is_not_flushed_syncs_nothing() {
     let mut faulty = FaultyLog::new(true);

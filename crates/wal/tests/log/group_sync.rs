@@ -1,4 +1,4 @@
-//! Many writers, few flushes.
+//! Group commit: many writers share few flushes.
 
 use crate::harness::{DIR, Guaranteed, Manifest, batch, make_parent, start, verify};
 use esker_base::LogId;
@@ -30,7 +30,7 @@ fn append(writer: &Mutex<LogWriter>, log: &Log) -> u64 {
     }
 }
 
-/// Counts a writer out, also one that panics: the others must not wait for it.
+/// Counts a writer out, also one that panics, so that the others do not wait for it.
 struct Finished<'a>(&'a AtomicUsize);
 
 impl Drop for Finished<'_> {
@@ -39,8 +39,8 @@ impl Drop for Finished<'_> {
     }
 }
 
-/// Eight writers of durability `Power`, and a thread that prepares segments. Whoever leads a flush waits
-/// until everybody has appended, so that sharing does not depend on how fast a flush is.
+/// Eight writers of durability `Power`, and a thread that prepares segments. The leader of a flush waits
+/// until all writers have appended, so that sharing does not depend on the speed of a flush.
 #[test]
 fn power_writers_share_flushes() {
     let strict = StrictFs::with_options(StrictOptions { record_trace: false, ..Default::default() });

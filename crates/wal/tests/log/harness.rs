@@ -1,4 +1,4 @@
-//! A log under test together with what it has guaranteed.
+//! Test harness: a log together with everything it has guaranteed.
 
 use esker_base::checksum::crc32c;
 use esker_base::kind::FLAG_EXPIRY;
@@ -16,7 +16,7 @@ pub(crate) const DIR: &str = "/db/wal";
 pub(crate) const UUID: [u8; 16] = *b"the one database";
 pub(crate) const SEGMENT_BYTES: u64 = 12 << 10;
 
-/// What a manifest would say.
+/// The part of a manifest that the log needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manifest {
     pub(crate) min_log_id: LogId,
@@ -43,18 +43,18 @@ impl Manifest {
     }
 }
 
-/// A guarantee made to somebody; its index is the number of a mark in the file system's trace.
+/// A guarantee given to a caller; its index is the number of a mark in the file system's trace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Guarantee {
-    /// Written up to here: survives the death of the process.
+    /// Written up to here: survives a process crash.
     Written(u64),
     /// Synced up to here: survives a power cut.
     Durable(u64),
-    /// The manifest says so, durably.
+    /// The manifest is durable with these contents.
     Manifest(Manifest),
 }
 
-/// Everything guaranteed at some moment.
+/// Everything guaranteed at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guaranteed {
     pub(crate) written: u64,
@@ -127,7 +127,7 @@ impl ExpectedEntry {
     }
 }
 
-/// A batch with the true entries of these sequence numbers.
+/// A batch with the expected entries of these sequence numbers.
 pub(crate) fn batch(first: u64, count: u32) -> BatchEncoder {
     let mut batch = BatchEncoder::new();
     for seqno in first..first + u64::from(count) {
@@ -136,7 +136,7 @@ pub(crate) fn batch(first: u64, count: u32) -> BatchEncoder {
     batch
 }
 
-/// What came back from a log.
+/// The result of a recovery.
 pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     /// First and last sequence number of every record.
@@ -150,7 +150,8 @@ impl Recovered {
     }
 }
 
-/// Recovers, and checks that every entry that comes back is the true one and none is left out in between.
+/// Recovers, and checks that every entry that comes back is the expected one and that none is missing in
+/// between.
 pub(crate) fn read_back(fs: &dyn FileSystem, manifest: &Manifest, mode: WalRecovery) -> Result<Recovered> {
     let mut records = Vec::new();
     let mut expected = None;
@@ -175,7 +176,7 @@ pub(crate) fn read_back(fs: &dyn FileSystem, manifest: &Manifest, mode: WalRecov
 /// Recovers and checks the result against everything guaranteed.
 ///
 /// # Panics
-/// If anything guaranteed is missing, or anything came back that was never written.
+/// If anything guaranteed is missing, or an entry comes back that was never written.
 pub(crate) fn verify(fs: &dyn FileSystem, known: &Guaranteed, power_lost: bool, what: &str) -> Recovered {
     let manifest = &known.manifest;
     let recovered = match read_back(fs, manifest, WalRecovery::Strict) {
@@ -236,7 +237,7 @@ impl LogHarness {
         LogHarness::begin(fs, seed, mapped, Manifest::NEW, LogId(1))
     }
 
-    /// The next life of a log that was recovered: everything is in tables, the new manifest says so.
+    /// The next life of a recovered log: everything is in tables, the new manifest says so.
     pub(crate) fn after(
         fs: &StrictFs,
         seed: u64,
@@ -285,7 +286,8 @@ impl LogHarness {
         self.writer.last_seqno().get()
     }
 
-    /// Writes a batch of this many entries as an engine would: room first, a private segment if need be.
+    /// Writes a batch of this many entries as an engine does: checks the room, uses a private segment if
+    /// needed.
     pub(crate) fn write(&mut self, count: u32) {
         let first = self.last_seqno() + 1;
         let batch = batch(first, count);
@@ -313,7 +315,7 @@ impl LogHarness {
         assert!(matches!(self.writer.rotate(7), Ok(Rotation::Done(_))));
     }
 
-    /// Goes on in a small segment if `leaves`, and rests.
+    /// Continues in a small segment if `leaves`, and shrinks the log.
     pub(crate) fn shrink(&mut self, leaves: bool) {
         if leaves {
             let mut small = self.log.prepare_small().unwrap();
@@ -336,7 +338,7 @@ impl LogHarness {
         self.guarantee(Guarantee::Durable(seqno.get()));
     }
 
-    /// Puts the oldest closed segments but `keep` into tables, commits that and lets go of them.
+    /// Puts the oldest closed segments except `keep` into tables, commits that and releases them.
     pub(crate) fn flush(&mut self, keep: usize) {
         let count = self.closed.len().saturating_sub(keep);
         let Some(&(log_id, flushed)) = self.closed[..count].last() else { return };
@@ -350,7 +352,7 @@ impl LogHarness {
         assert_eq!(self.log.release_below(min_log_id).unwrap(), count);
     }
 
-    /// One step of an ordinary life.
+    /// One random step of a life.
     pub(crate) fn step(&mut self) {
         match self.below(100) {
             0..70 => {

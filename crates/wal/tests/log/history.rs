@@ -1,4 +1,4 @@
-//! What is kept for readers of changes, and reading it beside the writer.
+//! Retained segments, and change-stream readers beside the writer.
 
 use crate::harness::{Manifest, SEGMENT_BYTES, UUID, make_parent, options, start};
 use esker_base::{Error, LogId, SeqNo};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const DIR: &str = "/db/wal";
 
-/// A log with its writer, on which a test says when segments are released.
+/// A log with its writer; the test decides when segments are released.
 struct HistoryHarness {
     fs: StrictFs,
     log: Arc<Log>,
@@ -32,7 +32,7 @@ impl HistoryHarness {
         HistoryHarness { fs, log, writer, next: 1 }
     }
 
-    /// Appends a batch of so many entries with values of 300 bytes.
+    /// Appends a batch of this many entries with values of 300 bytes.
     fn append(&mut self, count: u64) {
         let mut batch = BatchEncoder::new();
         for number in self.next..self.next + count {
@@ -50,7 +50,7 @@ impl HistoryHarness {
         self.next += count;
     }
 
-    /// Nothing before the active segment is needed any more.
+    /// Releases everything before the active segment.
     fn release(&self) {
         self.log.release_below(self.writer.position().log_id).unwrap();
     }
@@ -63,7 +63,7 @@ impl HistoryHarness {
         reader.next(SeqNo::new(limit), &|after| self.log.locate(after)).unwrap()
     }
 
-    /// The sequence numbers that a reader gives out up to a limit.
+    /// The sequence numbers that a reader returns up to a limit.
     fn read(&self, reader: &mut HistoryReader, limit: u64) -> Vec<u64> {
         let mut seen = Vec::new();
         while let HistoryStep::Record(record) = self.step(reader, limit) {
@@ -88,7 +88,7 @@ fn held_segments_are_kept_and_others_are_recycled() {
         let last = kept.next - 1;
         let mut reader = kept.reader(0);
         assert_eq!(kept.read(&mut reader, last), (1..=last).collect::<Vec<_>>());
-        // Half of it is done with.
+        // Half of it is consumed.
         let (bytes, files) = (kept.log.history_bytes(), kept.files());
         hold.advance(SeqNo::new(last / 2));
         assert!(kept.log.trim_history().unwrap() > 0);
@@ -107,8 +107,7 @@ fn held_segments_are_kept_and_others_are_recycled() {
     }
 }
 
-/// A reader that has read a segment to its end finds the next one, although its own is written anew
-/// meanwhile.
+/// A reader that has read a segment to its end finds the next one, although its own is recycled meanwhile.
 #[test]
 fn a_reader_leaves_a_segment_that_is_recycled_under_it() {
     let mut kept = HistoryHarness::new(true, u64::MAX);
@@ -139,7 +138,7 @@ fn past_the_limit_the_oldest_segment_goes_and_its_readers_are_cut_off() {
     assert_eq!(kept.log.history_bytes(), 0, "nothing more is kept for it");
     let gone = kept.step(&mut kept.reader(0), kept.next - 1);
     assert_eq!(gone, HistoryStep::Gone { oldest: kept.log.oldest_history() });
-    // Of two that lag, the one that lags less goes on.
+    // Of two lagging readers, the one that lags less continues.
     let (slow, middle) = (kept.log.hold(SeqNo::new(kept.next - 1), None, 0).unwrap(), kept.next + 50);
     (0..50).for_each(|_| kept.append(1));
     let lagging = kept.log.hold(SeqNo::new(middle - 1), None, 0).unwrap();
@@ -151,7 +150,7 @@ fn past_the_limit_the_oldest_segment_goes_and_its_readers_are_cut_off() {
     let last = kept.next - 1;
     assert_eq!(kept.read(&mut kept.reader(middle - 1), last), (middle..=last).collect::<Vec<_>>());
     drop(lagging);
-    // One that keeps up is not hurt by one that does not.
+    // A reader that keeps up is not affected by one that does not.
     let quick = kept.log.hold(SeqNo::new(kept.next - 1), None, 0).unwrap();
     let mut reader = kept.reader(kept.next - 1);
     (0..40).for_each(|_| {
@@ -163,8 +162,8 @@ fn past_the_limit_the_oldest_segment_goes_and_its_readers_are_cut_off() {
     assert!(!quick.is_cut_off());
 }
 
-/// A whole record that was never published can stand where the next one will: a write that failed late. Only
-/// bytes that were read after the limit was known are given out.
+/// A whole record that was never published can be where the next one will be: a write that failed late. Only
+/// bytes read after the limit was known are returned.
 #[test]
 fn bytes_read_before_the_limit_are_read_again() {
     let mut kept = HistoryHarness::new(false, u64::MAX);
@@ -176,7 +175,7 @@ fn bytes_read_before_the_limit_are_read_again() {
     let file = kept.fs.open(&path, OpenMode::ReadWrite).unwrap();
     let mut published = vec![0; 512];
     file.read_exact_at(&mut published, position.offset).unwrap();
-    // Another record with the same number, valid to the last bit, as a failed attempt might leave it.
+    // Another valid record with the same number, as a failed attempt may leave it.
     let mut other = HistoryHarness::new(false, u64::MAX);
     other.append(1);
     let mut attempt = BatchEncoder::new();
@@ -194,7 +193,7 @@ fn bytes_read_before_the_limit_are_read_again() {
     file.write_at(&unpublished, position.offset).unwrap();
     let mut reader = kept.reader(0);
     assert_eq!(kept.read(&mut reader, 1), [1]);
-    // The next write takes the place, and is published.
+    // The next write overwrites it and is published.
     file.write_at(&published, position.offset).unwrap();
     let HistoryStep::Record(record) = kept.step(&mut reader, 2) else { panic!("nothing comes") };
     assert!(!record.payload.ends_with(b"happened"), "HS4");
@@ -214,7 +213,7 @@ fn a_missing_record_is_damage_and_not_the_end() {
     assert!(matches!(&told, Err(Error::Corruption(at)) if at.file.ends_with("0001.seg")), "HS5: {told:?}");
 }
 
-/// The lives of a log follow each other by the manifest's word; a hole ends what there is.
+/// The manifest links the lives of a log; a hole ends the history.
 #[test]
 fn lives_are_linked_from_the_newest_back_to_a_hole() {
     let mut kept = HistoryHarness::new(true, u64::MAX);
@@ -248,7 +247,7 @@ fn lives_are_linked_from_the_newest_back_to_a_hole() {
     }
     assert_eq!(seen, 60);
     assert!(matches!(history.locate(SeqNo::new(60)), Located::Nowhere));
-    // What recovery did not accept is not read, although it stands there.
+    // Records that recovery did not accept are not read, although they are in the file.
     let shorter = KeptHistory::link(&whole, &[(ended.0, SeqNo::new(59))]);
     assert!(matches!(shorter.locate(SeqNo::new(59)), Located::Nowhere));
     // Without the second segment everything before the third is gone.

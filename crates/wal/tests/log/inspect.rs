@@ -1,4 +1,4 @@
-//! Looking at segment files.
+//! Inspection of segment files.
 
 use crate::harness::{DIR, LogHarness};
 use esker_base::LogId;

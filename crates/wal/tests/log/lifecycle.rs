@@ -36,7 +36,7 @@ fn released_segments_are_used_again_up_to_a_bound() {
     verify(&harness.fs.crash(Crash::Process), &harness.known(), false, "recycled");
 }
 
-/// A log that rests has one small file, takes some records without another, and asks for segments before it
+/// A shrunk log has one small segment, takes some records without another, and requests segments before it
 /// needs them.
 #[test]
 fn a_shrunk_log_keeps_one_small_segment_and_grows_in_time() {
@@ -82,7 +82,7 @@ fn a_shrunk_log_keeps_one_small_segment_and_grows_in_time() {
     assert!(writer.position().offset > 250 << 10);
     assert!(!writer.grow(), "it was awake");
     assert_eq!(writer.rotate(7).unwrap(), Rotation::NoneReady);
-    // Woken before the surplus is deleted: what is Ready stays.
+    // Grown again before the surplus is deleted: Ready segments stay.
     while log.prepare_next().unwrap() {}
     writer.shrink();
     writer.grow();
@@ -93,8 +93,8 @@ fn a_shrunk_log_keeps_one_small_segment_and_grows_in_time() {
     verify(&fs.crash(Crash::Process), &known, false, "rested");
 }
 
-/// WL4: what is Ready has its room on the disk, or rotation could meet a full one after all; and the first
-/// flush of it makes all of that durable.
+/// WL4: the extents of a Ready segment are allocated, so a rotation cannot meet a full disk; and its first
+/// flush makes all of that durable.
 #[test]
 fn a_ready_segment_has_its_extents_and_survives_a_power_cut_when_flushed() {
     for mapped in [true, false] {
@@ -111,7 +111,7 @@ fn a_ready_segment_has_its_extents_and_survives_a_power_cut_when_flushed() {
     }
 }
 
-/// A recycled segment is full of records that were valid once, at the very places where new ones end.
+/// A recycled segment is full of records that were valid once, at the very offsets where new ones end.
 #[test]
 fn a_recycled_segment_never_gives_out_what_it_held_before() {
     let mut harness = LogHarness::new(&StrictFs::new(), 2, true);
@@ -141,7 +141,7 @@ fn a_record_larger_than_a_segment_gets_one_of_its_own() {
     harness.write(2);
     let recovered = verify(&harness.fs.crash(Crash::Process), &harness.known(), false, "private");
     assert_eq!(recovered.records, [(1, 1), (2, 1001), (1002, 1003)]);
-    // It is not of the common size, so it is not kept.
+    // Its size differs, so it is not recycled.
     harness.rotate();
     harness.flush(0);
     verify(&harness.fs.crash(Crash::Process), &harness.known(), false, "private, released");
@@ -161,7 +161,7 @@ fn marks_follow_flushes() {
     assert!(harness.writer.append_mark().unwrap());
     assert_eq!(harness.writer.bytes() - before, 48);
     assert!(!harness.writer.append_mark().unwrap(), "it was told already");
-    // The mark makes the loss of what it speaks of noticeable after a power cut.
+    // The mark makes the loss of the marked records detectable after a power cut.
     let image = harness.fs.crash(Crash::PowerNoneLost);
     let recovered = verify(&image, &harness.known(), true, "marked");
     assert_eq!(recovered.report.end, LogPosition::new(LogId(1), durable.offset + 48));
@@ -242,7 +242,7 @@ fn a_new_life_uses_new_files_and_deletes_the_old_ones() {
     assert_eq!(recovered.report.segments_seen, 1);
 }
 
-/// The same on real files, mapped if the file system of the temporary directory can be.
+/// The same on real files, mapped if the file system of the temporary directory allows it.
 #[test]
 fn a_log_on_real_files_recovers() {
     let dir = std::env::temp_dir().join(format!("esker-wal-{}", std::process::id()));

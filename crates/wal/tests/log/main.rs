@@ -1,4 +1,4 @@
-//! The log as a whole, on file systems that lose, damage and refuse.
+//! The log as a whole, on file systems that lose data, damage it and fail.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
