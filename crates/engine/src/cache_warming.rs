@@ -6,7 +6,7 @@
 //! lookup after the install is a cache hit as before.
 //!
 //! Memtables are read without the cache, and the first reads of their tables' blocks would be misses. So a
-//! flush inserts its blocks, too, if the keyspace is read often enough ([`Store::flush_heirs`]), and as far
+//! flush inserts its blocks, too, if the keyspace is read often enough ([`Heirs::for_flush`]), and as far
 //! as there is room; not for a keyspace that is only written to.
 //!
 //! * HO9. A failure here only costs time: the merge or flush continues, and readers open what they need, as
@@ -15,10 +15,7 @@
 //!   which is requested when it is worth it, removes the blocks under their numbers. Until then they are
 //!   charged, and evicted like other unused blocks.
 
-use crate::keyspace::KeyspaceState;
 use crate::pending_outputs::Outputs;
-use crate::scheduler::Lane;
-use crate::store::Store;
 use crate::tree::{Access, TableFile, TableFiles};
 use esker_base::KeyspaceId;
 use esker_filter::watch::SAMPLE;
@@ -32,7 +29,21 @@ pub(crate) struct Heirs<'a> {
     pub(crate) warmth: Arc<InputResidency>,
 }
 
-impl Heirs<'_> {
+impl<'a> Heirs<'a> {
+    /// For a flush of so many writes, if readers are likely to read what it writes. Called once a flush;
+    /// `scans` counts all scans of the keyspace so far.
+    pub(crate) fn for_flush(
+        files: &'a TableFiles,
+        keyspace: KeyspaceId,
+        scans: u64,
+        reads_at_flush: &ReadsAtFlush,
+        writes: u64,
+    ) -> Option<Heirs<'a>> {
+        let lookups = files.read_watch_of(keyspace).seen_lookups().present * SAMPLE;
+        let warmth = || Arc::new(InputResidency::of_memtables());
+        reads_at_flush.are_enough(lookups + scans, writes).then(|| Heirs { files, warmth: warmth() })
+    }
+
     /// The cache warmer of one table.
     pub(crate) fn heir(&self, keyspace: KeyspaceId) -> CacheWarmer {
         let heir = CacheWarmer::new(&self.files.tables, Some(self.files.watch_of(keyspace)), &self.warmth);
@@ -48,49 +59,44 @@ pub(crate) struct ReadsAtFlush(AtomicU64);
 /// dozens of entries, and reading it costs ten times as much as inserting it.
 const WRITES_PER_READ: u64 = 4;
 
-impl Store {
-    /// The cache warming of a flush of `writes` writes, if reads are likely. Called once for each flush.
-    pub(crate) fn flush_heirs(&self, keyspace: &KeyspaceState, writes: u64) -> Option<Heirs<'_>> {
-        let scans = keyspace.scans.seen();
-        let lookups = self.files.read_watch_of(keyspace.id).seen_lookups().present * SAMPLE;
-        let reads = lookups + scans.short + scans.long;
-        let new = reads.saturating_sub(keyspace.reads_at_flush.0.swap(reads, Ordering::Relaxed));
-        let warmth = || Arc::new(InputResidency::of_memtables());
-        (new * WRITES_PER_READ >= writes).then(|| Heirs { files: &self.files, warmth: warmth() })
+impl ReadsAtFlush {
+    /// Whether keys were read often enough for so many writes, `reads` being all reads of the keyspace so far.
+    fn are_enough(&self, reads: u64, writes: u64) -> bool {
+        let new = reads.saturating_sub(self.0.swap(reads, Ordering::Relaxed));
+        new * WRITES_PER_READ >= writes
     }
+}
 
-    /// Opens the tables that have blocks in the cache, which are durable and about to be installed, and all
-    /// of them where their filters will be asked what they replace (RP5 in [`crate::overwrite_ratio`]). Their files
-    /// are to be held until they are.
-    pub(crate) fn open_heirs(
-        &self,
-        keyspace: &KeyspaceState,
-        tables: &mut Outputs<'_>,
-    ) -> Vec<Arc<TableFile>> {
-        let inherit = |(part, inheritance): (&_, esker_sst::WarmedTable)| {
-            let file = self.files.file_of(keyspace.id, part);
-            file.identity().inherit(inheritance.identity());
-            (file, Access::Use)
-        };
-        let mut files: Vec<_> = tables.take_inheritances().into_iter().map(inherit).collect();
-        if keyspace.options().strategy.uses_replaced() {
-            files.extend(
-                tables.parts.iter().map(|part| (self.files.file_of(keyspace.id, part), Access::Pass)),
-            );
-        }
-        let open = |(file, access): (Arc<TableFile>, Access)| {
-            if let Err(error) = file.table(access) {
-                tracing::debug!(%error, "a new table could not be opened yet");
-            }
-            file
-        };
-        files.into_iter().map(open).collect()
+/// Opens the tables that have blocks in the cache, which are durable and about to be installed, and with
+/// `opens_all` every table (RP5 in [`crate::overwrite_ratio`]). The caller holds the files until the tree
+/// does.
+pub(crate) fn open_outputs(
+    files: &Arc<TableFiles>,
+    keyspace: KeyspaceId,
+    opens_all: bool,
+    tables: &mut Outputs<'_>,
+) -> Vec<Arc<TableFile>> {
+    let inherit = |(part, inheritance): (&_, esker_sst::WarmedTable)| {
+        let file = files.file_of(keyspace, part);
+        file.identity().inherit(inheritance.identity());
+        (file, Access::Use)
+    };
+    let mut opened: Vec<_> = tables.take_inheritances().into_iter().map(inherit).collect();
+    if opens_all {
+        opened.extend(tables.parts.iter().map(|part| (files.file_of(keyspace, part), Access::Pass)));
     }
-
-    /// Schedules removal of cache entries left by a failed job, if it is worth it.
-    pub(crate) fn forget_heirs(&self) {
-        if self.files.cache().is_worth_removing() {
-            self.scheduler.request(Lane::Log);
+    let open = |(file, access): (Arc<TableFile>, Access)| {
+        if let Err(error) = file.table(access) {
+            tracing::debug!(%error, "a new table could not be opened yet");
         }
+        file
+    };
+    opened.into_iter().map(open).collect()
+}
+
+/// Schedules the removal of what a failed job has left in the cache, if it is worth a walk.
+pub(crate) fn remove_leftovers(files: &TableFiles) {
+    if files.cache().is_worth_removing() {
+        files.request_cleanup();
     }
 }

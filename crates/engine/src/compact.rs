@@ -10,19 +10,21 @@
 
 mod manual;
 
-use crate::cache_warming::Heirs;
+use crate::cache_warming::{Heirs, open_outputs, remove_leftovers};
 use crate::elision::OlderParts;
 use crate::filters::{TableFilter, keys_taken};
 use crate::jobs::{Job, JobFacts, RunningJob, pieces_of};
 use crate::keyspace::KeyspaceState;
 use crate::large::Relocation;
 use crate::options::KeyspaceOptions;
+use crate::overwrite_ratio::Older;
 use crate::pending_outputs::Outputs;
 use crate::picker::Wanted;
 use crate::range_del::aggregate;
 use crate::read::run_cursor::RunCursor;
 use crate::scheduler::{Lane, Scheduler};
 use crate::store::Store;
+use crate::table_sink::OutputControl;
 use crate::table_sink::{OutputSpec, write_tables};
 use crate::tree::{TreePart, TreeRun};
 use esker_base::{Error, FileNumber, PartId, Result, SeqNo};
@@ -211,7 +213,7 @@ impl Store {
         let keyspace = &**job.keyspace();
         tracing::debug!(keyspace = %keyspace.name(), %plan, "compaction begins");
         if plan.kind == PlanKind::Merge {
-            self.merge(job, plan, victims).inspect_err(|_| self.forget_heirs())?;
+            self.merge(job, plan, victims).inspect_err(|_| remove_leftovers(&self.files))?;
         } else {
             let writing = self.writing()?;
             self.install(keyspace, &[], |version, _| {
@@ -336,11 +338,12 @@ impl Store {
             keyspace: keyspace.id,
             options,
             level: plan.to.level(),
-            is_eased: !plan.to.level().is_last() && self.eases_compression(keyspace, options),
+            is_eased: !plan.to.level().is_last()
+                && keyspace.easing.eases(options, || self.fullest_queue_permille(keyspace)),
             cut: plan.cut.clone(),
             input_bytes: inputs.iter().flat_map(|input| &input.parts).map(InputPart::bytes).sum(),
             filter: common.filter,
-            job: Some(job),
+            job: Some(Arc::clone(job) as Arc<dyn OutputControl>),
             oldest_delete_ms: plan.parts().filter_map(|(_, input)| input.part.oldest_delete_ms).min(),
             folding: keyspace.semantics.folding().cloned(),
             compaction_filter: common.compaction_filter.clone(),
@@ -352,7 +355,7 @@ impl Store {
             hides_deleted: hides_deleted(plan, boundaries),
             relocation: (!relocation.victims.is_empty()).then_some(relocation),
             heirs: Some(Heirs { files: &self.files, warmth: Arc::clone(&reading.residency) }),
-            older: self.older_than_output(keyspace, plan),
+            older: Older::than_output(&keyspace.view, &keyspace.replaced, &keyspace.options(), plan),
         };
         let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
         write_tables(&writing.tables, &spec, merge, boundaries.clone(), deletes, below)
@@ -366,7 +369,8 @@ impl Store {
     ) -> Result<()> {
         let writing = self.writing()?;
         // Kept until the tree refers to the tables.
-        let _inherited = self.open_heirs(keyspace, &mut tables);
+        let _inherited =
+            open_outputs(&self.files, keyspace.id, keyspace.options().strategy.uses_replaced(), &mut tables);
         self.install(keyspace, &[], |version, _| {
             let new_run = writing.tables.take_run_id();
             let mut edit = VersionEdit::new();

@@ -27,9 +27,7 @@
 //!   own codec.
 //! * Changing the codec within a table: the data queued at its begin is nearly all that it will contain.
 
-use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
-use crate::store::Store;
 use esker_codec::{AdaptiveOptions, Codec, Mode};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -46,27 +44,25 @@ pub(crate) struct Easing {
 }
 
 impl Easing {
+    /// Whether a job that begins now compresses lightly, by the pressure on writers.
+    pub(crate) fn eases(&self, options: &KeyspaceOptions, pressure_permille: impl FnOnce() -> u32) -> bool {
+        if !options.ease_compression {
+            return false;
+        }
+        let pressure_permille = u64::from(pressure_permille());
+        let is_eased = self.next(pressure_permille);
+        if is_eased {
+            tracing::debug!(pressure_permille, "compression is eased");
+        }
+        is_eased
+    }
+
     /// Whether a job that begins under this pressure is eased (EC1).
     fn next(&self, pressure_permille: u64) -> bool {
         let was_eased = self.is_eased.load(Ordering::Relaxed);
         let least = if was_eased { RELIEVED_BELOW_PERMILLE } else { EASES_AT_PERMILLE };
         let is_eased = pressure_permille >= least;
         self.is_eased.store(is_eased, Ordering::Relaxed);
-        is_eased
-    }
-}
-
-impl Store {
-    /// Whether a job of this keyspace that begins now compresses lightly.
-    pub(crate) fn eases_compression(&self, keyspace: &KeyspaceState, options: &KeyspaceOptions) -> bool {
-        if !options.ease_compression {
-            return false;
-        }
-        let pressure_permille = u64::from(self.fullest_queue_permille(keyspace));
-        let is_eased = keyspace.easing.next(pressure_permille);
-        if is_eased {
-            tracing::debug!(keyspace = %keyspace.name(), pressure_permille, "compression is eased");
-        }
         is_eased
     }
 }

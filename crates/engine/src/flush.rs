@@ -11,17 +11,20 @@
 //! install.
 
 use crate::amplification::traffic::Flushed;
+use crate::cache_warming::{Heirs, open_outputs, remove_leftovers};
 use crate::elision::OlderParts;
 use crate::filters::{FilterTuner, TableFilter};
 use crate::jobs::JobFacts;
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
+use crate::overwrite_ratio::Older;
 use crate::pending_outputs::{Outputs, UnclaimedFiles};
 use crate::picker::strategy_options;
 use crate::range_del::aggregate;
 use crate::read::source::Source;
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
+use crate::table_sink::OutputControl;
 use crate::table_sink::{OutputSpec, TableFactory, write_tables};
 use crate::tree::TreeRun;
 use crate::view::MemtableView;
@@ -74,7 +77,8 @@ impl Store {
             match &group[0].ingested {
                 Some(run) => self.install_ingested(writing, keyspace, group, run)?,
                 None => {
-                    self.flush_memtables(writing, keyspace, group).inspect_err(|_| self.forget_heirs())?;
+                    self.flush_memtables(writing, keyspace, group)
+                        .inspect_err(|_| remove_leftovers(&self.files))?;
                 }
             }
             left = newer;
@@ -99,7 +103,8 @@ impl Store {
         };
         self.note_flush(keyspace, memtables, tables.bytes(), began_ns);
         self.order_behind_others(writing, keyspace, memtables, sealed_at)?;
-        let _handed_over = self.open_heirs(keyspace, &mut tables);
+        let _handed_over =
+            open_outputs(&self.files, keyspace.id, keyspace.options().strategy.uses_replaced(), &mut tables);
         self.install(keyspace, memtables, |version, busy| {
             let new_run = writing.tables.take_run_id();
             let mut edit = VersionEdit::new();
@@ -223,7 +228,7 @@ impl Store {
             &of_strategy,
             Some((&keyspace.filters, &watch)),
         );
-        spec.is_eased = self.eases_compression(keyspace, &options);
+        spec.is_eased = keyspace.easing.eases(&options, || self.fullest_queue_permille(keyspace));
         let facts = JobFacts {
             class: Class::Flush,
             reason: None,
@@ -234,10 +239,18 @@ impl Store {
             is_cancellable: false,
         };
         let job = self.begin_job(keyspace, facts, None);
-        spec.job = job.as_deref();
+        spec.job = job.as_deref().map(|job| Arc::clone(job) as Arc<dyn OutputControl>);
         spec.folding = keyspace.semantics.folding().cloned();
-        spec.older = self.older_than_flush(keyspace);
-        spec.heirs = self.flush_heirs(keyspace, memtables.iter().map(|view| view.memtable.len()).sum());
+        spec.older = Older::than_flush(&keyspace.view, &keyspace.options());
+        let writes = memtables.iter().map(|view| view.memtable.len()).sum();
+        let scans = keyspace.scans.seen();
+        spec.heirs = Heirs::for_flush(
+            &self.files,
+            keyspace.id,
+            scans.short + scans.long,
+            &keyspace.reads_at_flush,
+            writes,
+        );
         let start_ns = self.monotonic_ns();
         let tables = merge_memtables(&writing.tables, &spec, version, hull, memtables, boundaries)?;
         let flushed = Flushed {

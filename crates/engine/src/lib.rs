@@ -41,7 +41,6 @@ mod large;
 mod memory_arbiter;
 mod metrics;
 mod open;
-mod open_readers;
 mod options;
 mod overwrite_ratio;
 mod paths;
@@ -51,6 +50,7 @@ mod pressure;
 mod range_del;
 mod read;
 mod read_heat;
+mod reader_report;
 mod replay;
 mod room;
 mod scheduler;
@@ -94,7 +94,6 @@ pub use metrics::{
     BlobFileInfo, FilterInfo, FilterTuningInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics,
     MemoryMetrics, Metrics, OpenTablesMetrics, RunInfo, TableInfo,
 };
-pub use open_readers::{Holder, HolderKind};
 pub use options::{
     Cs265, KeyspaceOptions, OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel, Preset,
 };
@@ -105,7 +104,9 @@ pub use read::KeyRange;
 pub use read::cursor::Cursor;
 pub use read::keys::Keys;
 pub use read::layer::Layer;
+pub use read::open_readers::HolderKind;
 pub use read::range::Range;
+pub use reader_report::Holder;
 pub use targets::{DeletePromise, DeleteShortfall, KeyspacePromises, PromiseState, SpacePromise};
 pub use transaction::{
     CompareAndSet, Isolation, Savepoint, Transaction, TransactionOptions, TransactionRange,

@@ -36,13 +36,13 @@
 //!   the other half overwritten in another. Then the new ones may be merged on, and the rest counts half of
 //!   what it should.
 
-use crate::keyspace::KeyspaceState;
-use crate::store::Store;
-use crate::tree::Tree;
+use crate::options::KeyspaceOptions;
+use crate::view::ViewCell;
 use esker_base::checksum::key_hash;
 use esker_base::{FileNumber, PartId, Tag};
 use esker_strategy::{CompactionPlan, Position};
 use esker_version::{LevelIndex, PartFlags, PartMeta, Version};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
 /// The whole.
@@ -90,17 +90,38 @@ impl ReplacedBook {
 /// The older tables that a job probes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Older<'a> {
-    keyspace: &'a KeyspaceState,
+    view: &'a ViewCell,
     /// The uppermost level in which everything is older.
     from: LevelIndex,
     /// How much an undecided entry counts, in 1/1000.
     unknown_permille: u32,
 }
 
-impl Older<'_> {
+impl<'a> Older<'a> {
+    /// For a flush, if the strategy uses the ratio.
+    pub(crate) fn than_flush(view: &'a ViewCell, options: &KeyspaceOptions) -> Option<Older<'a>> {
+        let older = Older { view, from: LevelIndex::FLUSH, unknown_permille: WHOLE_PERMILLE };
+        options.strategy.uses_replaced().then_some(older)
+    }
+
+    /// For a merge, if the strategy uses the ratio. What is merged into the last level or into a run is not
+    /// counted.
+    pub(crate) fn than_output(
+        view: &'a ViewCell,
+        book: &Mutex<ReplacedBook>,
+        options: &KeyspaceOptions,
+        plan: &CompactionPlan,
+    ) -> Option<Older<'a>> {
+        let Position::Front(from) = plan.to else { return None };
+        // Then what lies in the levels from this one on is older: inputs are the oldest of the levels above.
+        let are_above = plan.inputs.iter().all(|input| input.level < from);
+        let counts = options.strategy.uses_replaced() && are_above && !from.is_last();
+        counts.then(|| Older { view, from, unknown_permille: book.lock().of_inputs(plan) })
+    }
+
     /// The probability in 1/1000 that an older table has this key.
     fn permille(&self, key: &[u8], hash: u64) -> u32 {
-        let view = self.keyspace.view.load();
+        let view = self.view.load();
         let mut is_known = true;
         // Overwritten keys are mostly in the oldest run, which is the largest.
         for run in view.tree.runs.iter().rev().take_while(|run| run.level >= self.from) {
@@ -166,41 +187,22 @@ impl<'a> Sampler<'a> {
     }
 }
 
-impl Store {
-    /// The tables that a flush probes, if the strategy uses the ratio.
-    pub(crate) fn older_than_flush<'a>(&self, keyspace: &'a KeyspaceState) -> Option<Older<'a>> {
-        let older = Older { keyspace, from: LevelIndex::FLUSH, unknown_permille: WHOLE_PERMILLE };
-        keyspace.options().strategy.uses_replaced().then_some(older)
+/// How much of the parts of a version replaces something, as [`esker_strategy::Shape::replaced`] takes it;
+/// nothing if the strategy does not use it.
+pub(crate) fn replaced_shares(
+    book: &Mutex<ReplacedBook>,
+    options: &KeyspaceOptions,
+    version: &Version,
+) -> Vec<(PartId, u32)> {
+    if !options.strategy.uses_replaced() {
+        return Vec::new();
     }
-
-    /// The tables that a merge probes, if the strategy uses the ratio. Output into the last level or into a
-    /// run has none.
-    pub(crate) fn older_than_output<'a>(
-        &self,
-        keyspace: &'a KeyspaceState,
-        plan: &CompactionPlan,
-    ) -> Option<Older<'a>> {
-        let Position::Front(from) = plan.to else { return None };
-        // Then everything in the levels from this one on is older: inputs are the oldest of the levels above.
-        let are_above = plan.inputs.iter().all(|input| input.level < from);
-        let wants = keyspace.options().strategy.uses_replaced() && are_above && !from.is_last();
-        wants.then(|| Older { keyspace, from, unknown_permille: keyspace.replaced.lock().of_inputs(plan) })
-    }
-
-    /// The overwrite ratios of the parts of a tree, for [`esker_strategy::Shape::replaced`]; empty if the
-    /// strategy does not use them.
-    pub(crate) fn replaced(&self, keyspace: &KeyspaceState, tree: &Tree) -> Vec<(PartId, u32)> {
-        if !keyspace.options().strategy.uses_replaced() {
-            return Vec::new();
-        }
-        let book = keyspace.replaced.lock();
-        let parts = tree.version.parts();
-        let known = parts.filter(|(_, _, part)| book.files.contains_key(&part.file));
-        let mut shares: Vec<(PartId, u32)> =
-            known.map(|(_, _, part)| (part.id, book.share(part, part.bytes))).collect();
-        shares.sort_unstable();
-        shares
-    }
+    let book = book.lock();
+    let known = version.parts().filter(|(_, _, part)| book.files.contains_key(&part.file));
+    let mut shares: Vec<(PartId, u32)> =
+        known.map(|(_, _, part)| (part.id, book.share(part, part.bytes))).collect();
+    shares.sort_unstable();
+    shares
 }
 
 #[cfg(test)]

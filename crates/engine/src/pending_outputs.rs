@@ -1,6 +1,5 @@
 //! Pending outputs: tables and files of a job that nothing refers to yet; unclaimed files are deleted.
 
-use crate::amplification::traffic::Moved;
 use crate::table_sink::TableFactory;
 use esker_base::{FileNumber, KeyspaceId, SeqNo};
 use esker_sst::WarmedTable;
@@ -60,6 +59,15 @@ pub(crate) struct Outputs<'a> {
     pub(crate) replaced: Vec<(FileNumber, u32)>,
     /// The smallest sequence number that a filter changed or removed.
     pub(crate) oldest_filtered: Option<SeqNo>,
+}
+
+/// What a job moved.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moved {
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) blob_bytes: u64,
+    pub(crate) took_ns: u64,
 }
 
 impl<'a> Outputs<'a> {

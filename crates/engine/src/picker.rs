@@ -16,6 +16,7 @@
 
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
+use crate::overwrite_ratio::replaced_shares;
 use crate::scheduler::LOOK_INTERVAL;
 use crate::snapshot::Moment;
 use crate::store::Store;
@@ -136,7 +137,7 @@ impl Store {
         }
         let hidden = self.hidden_parts(&view.tree);
         let heat = if options.strategy.uses_heat() { self.heat(keyspace, &view.tree) } else { Vec::new() };
-        let replaced = self.replaced(keyspace, &view.tree);
+        let replaced = replaced_shares(&keyspace.replaced, &options, &view.tree.version);
         let shape = Shape {
             heat: &heat,
             replaced: &replaced,
@@ -202,7 +203,7 @@ impl Store {
     /// merge does not.
     pub(crate) fn known_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
-        let replaced = self.replaced(keyspace, &view.tree);
+        let replaced = replaced_shares(&keyspace.replaced, &options, &view.tree.version);
         let shape =
             Shape { replaced: &replaced, migration: options.migration(), ..self.shape(&view.tree, &[]) };
         options.strategy.debt(&shape, &self.strategy_options(&options))
@@ -212,7 +213,7 @@ impl Store {
     pub(crate) fn compaction_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
         let hidden = self.hidden_parts(&view.tree);
-        let replaced = self.replaced(keyspace, &view.tree);
+        let replaced = replaced_shares(&keyspace.replaced, &options, &view.tree.version);
         let shape =
             Shape { replaced: &replaced, migration: options.migration(), ..self.shape(&view.tree, &hidden) };
         let of_strategy = self.strategy_options(&options);

@@ -7,7 +7,6 @@
 use crate::cache_warming::Heirs;
 use crate::compression_downgrade::eased;
 use crate::filters::TableFilter;
-use crate::jobs::{Job, OUTPUT_BYTES_PER_LOOK};
 use crate::large::separate::References;
 use crate::large::{Relocation, Separator};
 use crate::options::KeyspaceOptions;
@@ -28,6 +27,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// A job reports progress, and checks whether it is cancelled, every so many bytes of entries.
+const OUTPUT_BYTES_PER_CHECK: u64 = 64 << 10;
+
+/// What a job does between two pieces of its output: it may be cancelled, and its writes are held to a rate.
+pub(crate) trait OutputControl: JobControl {
+    /// Counts new bytes of tables, and of keys and values in them, and waits as the rate limit demands.
+    ///
+    /// # Errors
+    /// Whatever is to end the job.
+    fn note_written(&self, bytes: u64, payload_bytes: u64) -> Result<()>;
+}
+
 /// What to write, and how.
 pub(crate) struct OutputSpec<'a> {
     pub(crate) keyspace: KeyspaceId,
@@ -41,7 +52,7 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) input_bytes: u64,
     pub(crate) filter: TableFilter,
     /// The job, if it is one of an open database, which may be cancelled.
-    pub(crate) job: Option<&'a Arc<Job>>,
+    pub(crate) job: Option<Arc<dyn OutputControl>>,
     /// The merge operator.
     pub(crate) folding: Option<Arc<Folding>>,
     /// The user's compaction filter.
@@ -222,7 +233,7 @@ impl<'a, 's> Output<'a, 's> {
             tables: Outputs::none(factory),
             written_bytes: 0,
             stop_at_bytes: 0,
-            look_at_bytes: OUTPUT_BYTES_PER_LOOK,
+            look_at_bytes: OUTPUT_BYTES_PER_CHECK,
             ask_at_bytes: 0,
             told_bytes: 0,
             told_payload_bytes: 0,
@@ -250,15 +261,15 @@ impl<'a, 's> Output<'a, 's> {
 
     /// Reports progress to the job; an error if it is to end (JB1).
     fn look(&mut self) -> Result<()> {
-        self.look_at_bytes = self.written_bytes + OUTPUT_BYTES_PER_LOOK;
+        self.look_at_bytes = self.written_bytes + OUTPUT_BYTES_PER_CHECK;
         let new_payload_bytes = self.written_bytes.saturating_sub(self.told_payload_bytes);
         self.told_payload_bytes = self.written_bytes;
-        let Some(job) = self.spec.job else { return Ok(()) };
+        let Some(job) = &self.spec.job else { return Ok(()) };
         let open_bytes = self.writer.as_ref().map_or(0, |open| open.writer.estimated_file_bytes());
         let bytes = self.tables.bytes() + open_bytes;
         let new_bytes = bytes.saturating_sub(self.told_bytes);
         self.told_bytes = self.told_bytes.max(bytes);
-        job.look()?;
+        job.check_cancelled()?;
         job.note_written(new_bytes, new_payload_bytes)
     }
 
@@ -318,8 +329,8 @@ fn begin(
         ..options.table_options()
     };
     let mut writer = TableWriter::new(file, table_options)?;
-    if let Some(job) = spec.job {
-        writer.set_job_control(Arc::clone(job) as Arc<dyn JobControl>);
+    if let Some(job) = &spec.job {
+        writer.set_job_control(Arc::<dyn OutputControl>::clone(job) as Arc<dyn JobControl>);
     }
     if let Some(heirs) = &spec.heirs {
         writer.set_cache_warmer(heirs.heir(spec.keyspace));

@@ -12,12 +12,10 @@
 mod adapt;
 mod check;
 mod question;
-mod scans;
 
 pub use adapt::AdaptationInfo;
 pub(crate) use adapt::Adapting;
 pub use check::{ModelCheck, ModelTerm};
-pub(crate) use scans::{ScanCounts, ScanTally};
 
 use crate::handle::Keyspace;
 use crate::options::KeyspaceOptions;

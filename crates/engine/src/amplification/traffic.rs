@@ -4,6 +4,7 @@
 //! done the work either way. So no atomics are needed, and the lock is taken a few times a second.
 
 use crate::filters::keys_of;
+use crate::pending_outputs::Moved;
 use esker_strategy::{CompactionPlan, PlanInput, Reason};
 use esker_version::LevelIndex;
 use parking_lot::Mutex;
@@ -77,15 +78,6 @@ pub struct CauseInfo {
     pub busy_ms: u64,
     /// The most bytes one of them read and wrote, tables and blob files together.
     pub largest_job_bytes: u64,
-}
-
-/// The traffic of a job.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Moved {
-    pub(crate) read_bytes: u64,
-    pub(crate) written_bytes: u64,
-    pub(crate) blob_bytes: u64,
-    pub(crate) took_ns: u64,
 }
 
 impl CauseInfo {

@@ -75,13 +75,16 @@ fn merges_into_the_last_level_are_not_eased() {
         "the first goes to the last level; when the last began there were four runs of five"
     );
     let (store, keyspace) = (db.store(), Arc::clone(db.default_keyspace().state()));
-    assert!(store.eases_compression(&keyspace, &keyspace.options()));
+    assert!(keyspace.easing.eases(&keyspace.options(), || store.fullest_queue_permille(&keyspace)));
     db.compact_all().unwrap();
     let tree = Arc::clone(&keyspace.view.load().tree);
     assert_eq!(tree.runs.len(), 1);
     let table = tree.runs[0].parts[0].file.open(crate::tree::Access::Use).unwrap();
     assert_eq!(table.properties().codec, "lzma:1");
-    assert!(!store.eases_compression(&keyspace, &keyspace.options()), "nothing waits any more");
+    assert!(
+        !keyspace.easing.eases(&keyspace.options(), || store.fullest_queue_permille(&keyspace)),
+        "nothing waits any more"
+    );
     drop((table, tree));
     db.close().unwrap();
 }

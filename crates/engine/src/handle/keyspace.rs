@@ -2,13 +2,13 @@
 
 use super::Handle;
 use super::snapshot::{Snapshot, View};
-use crate::advice::ScanTally;
 use crate::batch::{EncodedBatch, Share, WriteBatch};
 use crate::commit::Patience;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::MigrationInfo;
-use crate::open_readers::HolderKind;
 use crate::options::KeyspaceOptions;
+use crate::read::open_readers::HolderKind;
+use crate::read::scan_tally::ScanTally;
 use crate::read::{KeyRange, Pinned};
 use crate::read::{cursor::Cursor, keys::Keys, range::Range};
 use crate::semantics::ReadTime;

@@ -1,8 +1,8 @@
 //! Snapshots: one moment of the whole database, kept.
 
 use super::keyspace::Keyspace;
-use crate::open_readers::{HolderKind, Holding};
 use crate::read::Pinned;
+use crate::read::open_readers::{HolderKind, Holding};
 use crate::read::{cursor::Cursor, keys::Keys, layer::Layer, range::Range};
 use crate::semantics::ReadTime;
 use crate::snapshot::Moment;

@@ -38,6 +38,7 @@ pub(crate) use subcompactions::pieces_of;
 use crate::keyspace::KeyspaceState;
 use crate::scheduler::Scheduler;
 use crate::store::Store;
+use crate::table_sink::OutputControl;
 use esker_base::{Error, KeyspaceId, Result};
 use esker_env::{Clock, Direction, RateLimiter};
 use esker_sst::JobControl;
@@ -47,9 +48,6 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
-
-/// Bytes of keys and values that a job writes between two checks.
-pub(crate) const OUTPUT_BYTES_PER_LOOK: u64 = 64 << 10;
 
 /// The longest pause of a rate-limited job before it checks again whether to continue.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
@@ -149,16 +147,6 @@ impl Job {
         if is_called_off { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Records bytes of tables written, and bytes of keys and values in them, and waits for the rate limit.
-    ///
-    /// # Errors
-    /// As [`Job::look`].
-    pub(crate) fn note_written(&self, bytes: u64, payload_bytes: u64) -> Result<()> {
-        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.payload_bytes.fetch_add(payload_bytes, Ordering::Relaxed);
-        self.keep_rate(Direction::Write, bytes)
-    }
-
     fn keep_rate(&self, direction: Direction, bytes: u64) -> Result<()> {
         let changes = self.rates.changes();
         match self.rates.charge(direction, bytes, self.is_held(), || self.clock.monotonic_ns()) {
@@ -238,6 +226,14 @@ impl JobControl for Job {
 
     fn check_cancelled(&self) -> Result<()> {
         self.look()
+    }
+}
+
+impl OutputControl for Job {
+    fn note_written(&self, bytes: u64, payload_bytes: u64) -> Result<()> {
+        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.payload_bytes.fetch_add(payload_bytes, Ordering::Relaxed);
+        self.keep_rate(Direction::Write, bytes)
     }
 }
 

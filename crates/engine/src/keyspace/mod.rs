@@ -21,7 +21,7 @@ pub use migration::MigrationInfo;
 pub(crate) use migration::Switch;
 pub(crate) use registry::Registry;
 
-use crate::advice::{Adapting, ScanCounts};
+use crate::advice::Adapting;
 use crate::amplification::traffic::Traffic;
 use crate::cache_warming::ReadsAtFlush;
 use crate::compression_downgrade::Easing;
@@ -30,6 +30,7 @@ use crate::options::{KeyspaceOptions, OwnFilter};
 use crate::overwrite_ratio::ReplacedBook;
 use crate::picker::AskedBook;
 use crate::pressure::Control;
+use crate::read::scan_tally::ScanCounts;
 use crate::read_heat::HeatBook;
 use crate::semantics::Semantics;
 use crate::tree::TreeRun;

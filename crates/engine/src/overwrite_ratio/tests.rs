@@ -1,6 +1,6 @@
 //! Overwrite ratios of real flushes and merges, step by step, and their effect on space.
 
-use super::{ReplacedBook, Sampler};
+use super::{ReplacedBook, Sampler, replaced_shares};
 use crate::scheduler::Lane;
 use crate::tree::TableFile;
 use crate::{Database, KeyspaceOptions, Options, PerLevel};
@@ -78,9 +78,9 @@ impl World {
     /// The tables of a level in reading order.
     fn level(&self, level: u8) -> Vec<Seen> {
         let keyspace = self.db.default_keyspace();
-        let (state, store) = (keyspace.state(), self.db.store());
+        let state = keyspace.state();
         let tree = Arc::clone(&state.view.load().tree);
-        let known = store.replaced(state, &tree);
+        let known = replaced_shares(&state.replaced, &state.options(), &tree.version);
         let share = |part: PartId| known.iter().find(|(id, _)| *id == part).map(|(_, share)| *share);
         let runs = tree.runs.iter().filter(|run| run.level.get() == level);
         let metas = runs.flat_map(|run| run.parts.iter()).map(|part| &part.meta);

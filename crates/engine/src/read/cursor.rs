@@ -1,10 +1,10 @@
 //! The user's cursor: borrowed entries, both directions, one consistent moment.
 
-use crate::advice::ScanTally;
-use crate::open_readers::Holding;
 use crate::read::Pinned;
+use crate::read::open_readers::Holding;
 use crate::read::range_tombstones;
 use crate::read::run_cursor::RunCursor;
+use crate::read::scan_tally::ScanTally;
 use crate::read::source::Source;
 use crate::tree::TreeRun;
 use crate::view::SuperVersion;

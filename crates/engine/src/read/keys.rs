@@ -1,10 +1,10 @@
 //! Keys alone, from both ends.
 
 use crate::Value;
-use crate::advice::ScanTally;
-use crate::open_readers::Holding;
 use crate::read::Pinned;
+use crate::read::open_readers::Holding;
 use crate::read::range::Range;
+use crate::read::scan_tally::ScanTally;
 use esker_base::Result;
 use esker_iter::Bounds;
 use std::iter::FusedIterator;

@@ -12,12 +12,14 @@ pub(crate) mod keys;
 mod last_run_predictor;
 pub(crate) mod layer;
 pub(crate) mod multi;
+pub(crate) mod open_readers;
 mod pinned;
 pub(crate) mod point;
 pub(crate) mod range;
 pub(crate) mod range_tombstones;
 pub(crate) mod resolve;
 pub(crate) mod run_cursor;
+pub(crate) mod scan_tally;
 pub(crate) mod source;
 pub(crate) mod versions;
 

@@ -1,10 +1,10 @@
 //! Ranges as iterators: owned entries, from both ends.
 
 use crate::Value;
-use crate::advice::ScanTally;
-use crate::open_readers::Holding;
 use crate::read::Pinned;
 use crate::read::cursor::visible;
+use crate::read::open_readers::Holding;
+use crate::read::scan_tally::ScanTally;
 use crate::read::source::Source;
 use esker_base::{Error, Result};
 use esker_iter::{Bounds, DoubleEnded, Merge, Reader, Visible};

@@ -9,7 +9,7 @@ use super::writes::{Pending, Writes};
 use crate::batch::WriteBatch;
 use crate::commit::Patience;
 use crate::handle::Handle;
-use crate::open_readers::HolderKind;
+use crate::read::open_readers::HolderKind;
 use crate::read::range::Range;
 use crate::store::Store;
 use crate::{KeyRange, Keyspace, Snapshot, Value};
