@@ -1,13 +1,13 @@
-//! Models of what readers rely on while memtables are sealed, tables installed and files let go:
+//! Models of the orders that readers rely on while memtables are sealed, tables installed and files deleted:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p esker-engine --test loom --release
 //! ```
 //!
 //! The models are reductions: one key, whose versions are their sequence numbers, and memtables that are a
-//! few words. What they keep of the real code is the order of its loads, stores and locks, named in each
-//! place; the memtable itself has a model of its own, over its real code. Each model has mutants that break
-//! one order each, and each must fail.
+//! few words. They keep the order of the real code's loads, stores and locks, named in each place; the
+//! memtable itself has a model of its own, over its real code. Each model has mutants that break one order
+//! each, and each must fail.
 #![cfg(loom)]
 
 #[path = "loom/closing.rs"]
@@ -38,15 +38,15 @@ where
     }
 }
 
-/// A lock; nobody panics under one but in a mutant that is failing already.
+/// A lock; a panic under one occurs only in a mutant that is failing already.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 // ---- reading while memtables are sealed and flushed
 
-/// Versions of the one key; zero is no version. Published by the release store of `visible`, like the real
-/// one's.
+/// Versions of the one key; zero is no version. Published by the release store of `visible`, as in the real
+/// memtable.
 #[derive(Default)]
 struct Memtable([AtomicU64; 2]);
 
@@ -67,7 +67,7 @@ struct View {
 }
 
 impl View {
-    /// What a reader at `seqno` finds.
+    /// The result of a reader at `seqno`.
     fn get(&self, seqno: u64) -> Option<u64> {
         let in_memtables = self.memtables.iter().flat_map(|memtable| memtable.versions());
         in_memtables.chain(self.table.iter().copied()).filter(|&version| version <= seqno).max()
@@ -131,7 +131,7 @@ enum SealMutant {
     RelaxedVisible,
 }
 
-/// One thread overwrites the key, seals, overwrites it again, and flushes; a reader looks meanwhile.
+/// One thread overwrites the key, seals, overwrites it again, and flushes; a reader runs concurrently.
 fn seal_and_flush(mutant: Option<SealMutant>) {
     let (store, first) = Store::new();
     let reader = {
@@ -146,7 +146,7 @@ fn seal_and_flush(mutant: Option<SealMutant>) {
                 (view, store.visible.load(Ordering::Acquire))
             };
             let found = view.get(seqno);
-            // What was visible when the read began is found, or something newer; nothing beyond `seqno`.
+            // The read returns the version visible when it began, or a newer one; nothing beyond `seqno`.
             let fine = found.is_some_and(|found| (began..=seqno).contains(&found));
             assert!(fine, "found {found:?} at {seqno}, though {began} was visible before");
         })
@@ -183,7 +183,7 @@ enum SnapshotMutant {
     NumberOutsideLock,
 }
 
-/// A snapshot is taken while the key is overwritten and flushed; it keeps finding what it saw.
+/// A snapshot is taken while the key is overwritten and flushed; its reads stay the same.
 fn snapshot_against_flush(mutant: Option<SnapshotMutant>) {
     let (store, first) = Store::new();
     let reader = {
@@ -212,7 +212,7 @@ fn snapshots_against_flush() {
     check_with_mutants(snapshot_against_flush, &[SnapshotMutant::NumberOutsideLock]);
 }
 
-// ---- letting go of a table
+// ---- releasing a table
 
 /// A table file, with its references counted as `Arc` and `Weak` count them (loom has no `Weak`).
 struct TableFile {
@@ -236,7 +236,7 @@ impl TableFile {
         self.references.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A reference for somebody who has none, unless the last one is gone.
+    /// A reference for a caller without one, unless the last one is gone.
     fn upgrade(&self) -> bool {
         let mut seen = self.references.load(Ordering::Relaxed);
         while seen != 0 {
@@ -248,7 +248,7 @@ impl TableFile {
         false
     }
 
-    /// The drop of a reference: the last one deletes what is obsolete.
+    /// The drop of a reference: the last one deletes an obsolete file.
     fn release(&self) {
         if self.references.fetch_sub(1, Ordering::AcqRel) == 1 && self.obsolete.load(Ordering::Acquire) {
             self.delete();
@@ -260,14 +260,14 @@ impl TableFile {
 enum ReclaimMutant {
     /// The file is deleted at the install, not at the last drop.
     DeleteAtInstall,
-    /// The file is marked without a reference: the last reader may be gone between the look and the mark.
+    /// The file is marked without a reference: the last reader may be gone between the check and the mark.
     MarkWithoutReference,
-    /// A reader takes its reference after it let go of its pin of the view.
+    /// A reader takes its reference after it released its pin of the view.
     ReferenceOutsideLock,
 }
 
 /// A reader pins the view and reads the table, while an install publishes a view without it and retires the
-/// file. In the end the file was deleted exactly once, and nobody had read it after that.
+/// file. In the end the file was deleted exactly once, and not read after that.
 fn reclaim(mutant: Option<ReclaimMutant>) {
     let file = Arc::new(TableFile {
         references: AtomicUsize::new(1),

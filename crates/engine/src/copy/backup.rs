@@ -1,19 +1,19 @@
-//! Backups: many copies of a database in one directory, which share the tables that did not change.
+//! Backups: many copies of a database in one directory, which share unchanged tables.
 //!
 //! ```text
-//! LOCK                      held by whoever changes the directory
+//! LOCK                      held while the directory is changed
 //! tables/UID-BYTES.sst      tables, each once, however many backups have it
 //! tables/UID-BYTES.blob     blob files, likewise
 //! 000001/BACKUP             the catalog of the first backup: which tables, with checksums
-//! 000001/CURRENT            what it is restored with: as in a database directory
+//! 000001/CURRENT            for restoring: as in a database directory
 //! 000001/MANIFEST-n
 //! ```
 //!
-//! A backup copies the tables that no earlier backup has and refers to the others, so a backup of a database
-//! that changed little is small, and yet each is whole: any of them can go without harm to the rest. The
-//! order is tables, manifest, catalog, and last the rename that gives the directory its number: what has a
-//! number is complete and durable. Tables that no catalog names are left over from a backup that was
-//! interrupted or removed; the next change of the directory sweeps them out.
+//! A backup copies the tables that no earlier backup has and refers to the others. So a backup after few
+//! changes is small, and yet each is complete: any of them can be removed without affecting the rest. The
+//! order is tables, manifest, catalog, and last the rename that gives the directory its number: a numbered
+//! directory is complete and durable. Tables that no catalog names are left over from a backup that was
+//! interrupted or removed; the next change of the directory deletes them.
 
 use super::catalog::{Catalog, CatalogTable, pool_name};
 use super::checkpoint::{INCOMPLETE_SUFFIX, Unfinished};
@@ -56,7 +56,7 @@ pub struct Backups {
 pub struct BackupId(pub(crate) u32);
 
 impl BackupId {
-    /// The number itself.
+    /// The number.
     pub fn get(self) -> u32 {
         self.0
     }
@@ -83,7 +83,7 @@ impl FromStr for BackupId {
     }
 }
 
-/// What a backup holds.
+/// The contents of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupInfo {
@@ -91,7 +91,7 @@ pub struct BackupInfo {
     pub id: BackupId,
     /// When it was begun, in milliseconds since 1970.
     pub created_ms: u64,
-    /// The moment: every write up to this sequence number is in it, and none after.
+    /// Its moment: it contains every write up to this sequence number, and none after.
     pub seqno: u64,
     /// Entries in its tables, versions and tombstones included.
     pub entries: u64,
@@ -108,13 +108,13 @@ impl BackupInfo {
     }
 }
 
-/// What making a backup did.
+/// The result of making a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupReport {
     /// The number of the new backup.
     pub id: BackupId,
-    /// The moment: every write up to this sequence number is in it, and none after.
+    /// Its moment: it contains every write up to this sequence number, and none after.
     pub seqno: SeqNo,
     /// Its tables.
     pub tables: u64,
@@ -127,7 +127,7 @@ pub struct BackupReport {
 }
 
 impl Backups {
-    /// The backups in a directory, which is made by the first backup.
+    /// The backups in a directory, which the first backup creates.
     pub fn new(dir: impl AsRef<Path>) -> Backups {
         Backups::with_env(dir, Env::real())
     }
@@ -151,8 +151,8 @@ impl Backups {
         Ok(self.catalogs()?.iter().map(|(id, catalog)| info_of(*id, catalog)).collect())
     }
 
-    /// Removes the backups that `rule` does not keep, and the tables that only they had. Answers what was
-    /// removed.
+    /// Removes the backups that `rule` does not keep, and the tables that only they had. Returns the removed
+    /// backups.
     pub fn retain(&self, rule: Retention) -> Result<Vec<BackupInfo>> {
         let _lock = self.lock_exclusive()?;
         let infos: Vec<BackupInfo> =
@@ -160,7 +160,7 @@ impl Backups {
         let expired: Vec<BackupInfo> =
             rule.expired(&infos, self.env.clock.wall_ms()).into_iter().copied().collect();
         for backup in &expired {
-            // From the rename on it is no backup any more; what a crash leaves of it is swept out.
+            // From the rename on it is no backup any more; leftovers of a crash are deleted later.
             let name = self.dir_of(backup.id);
             self.env.fs.rename(&name, &self.dir.join(format!("{}{INCOMPLETE_SUFFIX}", backup.id)))?;
         }
@@ -199,7 +199,7 @@ impl Backups {
         ids.map(|id| Ok((id, self.catalog(id)?))).collect()
     }
 
-    /// For reading; no lock where there is no lock file, such as on a medium that cannot be written to.
+    /// Locks for reading; no lock if there is no lock file, as on a read-only medium.
     pub(crate) fn lock_shared(&self) -> Result<Option<Box<dyn FileLock>>> {
         let lock = paths::lock(&self.dir);
         if self.env.fs.list(&self.dir).is_err_and(|error| error.is_not_found()) {
@@ -216,7 +216,7 @@ impl Backups {
         self.env.fs.lock(&paths::lock(&self.dir), LockKind::Exclusive)
     }
 
-    /// Removes what no catalog names.
+    /// Deletes everything that no catalog names.
     fn sweep(&self, catalogs: &BTreeMap<BackupId, Catalog>) -> Result<()> {
         let fs = &self.env.fs;
         for entry in fs.list(&self.dir)? {
@@ -239,7 +239,7 @@ impl Backups {
         Ok(())
     }
 
-    /// Refuses to mix the backups of two databases, whose retention and sizes would be told as one.
+    /// Refuses to mix the backups of two databases, whose retention and sizes would be combined.
     fn check_same_database(&self, last: Option<&BackupId>, uuid: [u8; 16]) -> Result<()> {
         let Some(&last) = last else { return Ok(()) };
         match Current::read(&*self.env.fs, &self.dir_of(last))? {
@@ -253,7 +253,7 @@ impl Backups {
         }
     }
 
-    /// Makes the table part of the shared directory unless it is; answers its catalog line and whether it is
+    /// Adds the table to the shared directory if it is missing; returns its catalog line and whether it is
     /// new.
     fn take_table(
         &self,
@@ -294,7 +294,7 @@ impl Store {
         told: &mut dyn FnMut(CopyProgress),
     ) -> Result<BackupReport> {
         let _activity = self.activity.read_recursive();
-        // Before anything is made or swept at the target.
+        // Before anything is created or deleted at the target.
         self.check_open()?;
         self.writing()?;
         let env = &backups.env;
@@ -302,7 +302,7 @@ impl Store {
         let _lock = backups.lock_exclusive()?;
         let catalogs = backups.catalogs()?;
         backups.sweep(&catalogs)?;
-        // What is in memory goes to tables first, so that the next backup finds them again.
+        // Memtables are flushed first, so that the next backup can share the tables.
         self.flush_keyspaces(&self.all_keyspaces())?;
         let created_ms = env.clock.wall_ms();
         let capture = self.capture()?;

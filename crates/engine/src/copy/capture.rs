@@ -1,4 +1,4 @@
-//! The moment that a copy shows; see [`super`].
+//! Capture: the moment that a copy shows; see [`super`].
 
 use crate::batch::Share;
 use crate::store::Store;
@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A database at one moment. Holding it keeps its files and memtables.
+/// A database at one moment. It keeps its files and memtables.
 #[derive(Debug)]
 pub(crate) struct Capture {
     /// Everything up to here is in it, and nothing newer.
     pub(crate) seqno: SeqNo,
-    /// What the manifest said.
+    /// The state of the manifest.
     pub(crate) state: DatabaseState,
     pub(crate) views: BTreeMap<KeyspaceId, Arc<SuperVersion>>,
 }
 
 impl Capture {
-    /// Tables that were ingested and are not in the manifest yet.
+    /// Ingested tables that are not in the manifest yet.
     pub(crate) fn waiting_files(&self) -> impl Iterator<Item = FileNumber> {
         let sealed = self.views.values().flat_map(|view| &view.sealed);
         let ingested = sealed.filter_map(|memtable| memtable.ingested.as_ref());
@@ -29,8 +29,7 @@ impl Capture {
 }
 
 impl Store {
-    /// Captures the present (TS3). Seals the memtables that hold something; the flush lane takes them from
-    /// there.
+    /// Captures the present (TS3). Seals non-empty memtables, which the flush worker then flushes.
     pub(crate) fn capture(&self) -> Result<Capture> {
         self.check_open()?;
         let writing = self.writing()?;
@@ -46,13 +45,14 @@ impl Store {
         for keyspace in filled {
             self.seal(&mut commit, keyspace, &Share::nothing(keyspace))?;
         }
-        // Complete up to here: nobody is between taking a number and publishing it while the lock is held.
+        // Complete up to here: while the lock is held, no thread is between taking a number and publishing
+        // it.
         let seqno = SeqNo::new(self.visible.load(Ordering::Acquire));
         let views = self.all_keyspaces().iter().map(|keyspace| (keyspace.id, keyspace.view.load())).collect();
-        // What was seen expired here must not come back in the copy, whatever its clock says (TM2).
+        // Entries that were seen as expired must not reappear in the copy, whatever its clock says (TM2).
         let mut state = installed.state.clone();
         state.time_floor_ms = state.time_floor_ms.max(self.time.last_ms());
-        // The copy is a database of its own, without the log that they want to read.
+        // The copy is a separate database, without the log that consumers would read.
         state.consumers.clear();
         state.log_lives.clear();
         // Above the numbers of ingested tables that the manifest does not have yet.

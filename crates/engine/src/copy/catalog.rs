@@ -1,4 +1,4 @@
-//! The catalog of a backup: a text file, `BACKUP`, that says what the backup consists of.
+//! The catalog of a backup: a text file, `BACKUP`, that lists its contents.
 //!
 //! ```text
 //! esker backup 1
@@ -12,9 +12,9 @@
 //!
 //! `created` is milliseconds since 1970; a `table` line has the file's number in the database, the table's
 //! uid in hexadecimal, its bytes, and the XXH3-64 of all of them; a `blob` line the same of a blob file. The
-//! last line is the CRC-32C of everything before it. A table lies in the shared directory under a name made
-//! of uid and bytes; the uid is random and part of every checksum inside the table, so two tables of one name
-//! are the same table.
+//! last line is the CRC-32C of everything before it. A table is stored in the shared directory under a name
+//! made of uid and bytes; the uid is random and part of every checksum inside the table, so two tables with
+//! one name are the same table.
 
 use esker_base::checksum::crc32c;
 use esker_base::{Error, FileNumber, Result, TableUid};
@@ -61,7 +61,7 @@ fn word_of(kind: FileKind) -> &'static str {
     }
 }
 
-/// What a backup consists of, beside its manifest.
+/// The contents of a backup, besides its manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Catalog {
     pub(crate) created_ms: u64,
@@ -91,7 +91,7 @@ impl Catalog {
         text
     }
 
-    /// Reads the content of the file; an error is a reason.
+    /// Parses the content of the file; an error is a reason.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Catalog, String> {
         let text = std::str::from_utf8(bytes).map_err(|_| "it is not text".to_owned())?;
         let body = text.strip_suffix('\n').ok_or("its last line is not ended")?;
@@ -120,7 +120,7 @@ impl Catalog {
     /// Reads the catalog of the backup in `dir`.
     ///
     /// # Errors
-    /// Corruption if its content is not what was written.
+    /// Corruption if its content was changed.
     pub(crate) fn read(fs: &dyn FileSystem, dir: &Path) -> Result<Catalog> {
         /// A line takes about 60 bytes: room for a hundred million tables.
         const MAX_BYTES: u64 = 6 << 30;
@@ -135,7 +135,7 @@ impl Catalog {
         Catalog::decode(&bytes).map_err(|reason| Error::corruption(&path, None, reason))
     }
 
-    /// Writes the catalog of the backup in `dir`, durable but for its name.
+    /// Writes the catalog of the backup in `dir`, durable except for its name.
     pub(crate) fn write(&self, fs: &dyn FileSystem, dir: &Path) -> Result<()> {
         let file = fs.open(&dir.join(CATALOG_NAME), OpenMode::CreateNew)?;
         file.write_at(self.encode().as_bytes(), 0)?;

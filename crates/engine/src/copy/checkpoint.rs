@@ -10,21 +10,21 @@ use esker_env::FileSystem;
 use esker_env::fs::parent_dir;
 use std::path::{Path, PathBuf};
 
-/// Ends the name of a directory in which a copy is being made. Nobody else names a directory like that, so
-/// what an interrupted copy left there is recognised and thrown away.
+/// Suffix of the name of a directory in which a copy is being made. No other directory has such a name, so
+/// leftovers of an interrupted copy are recognised and deleted.
 pub(crate) const INCOMPLETE_SUFFIX: &str = ".esker-incomplete";
 
-/// What a checkpoint consists of.
+/// The contents of a checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckpointReport {
-    /// The moment: every write up to this sequence number is in it, and none after.
+    /// Its moment: it contains every write up to this sequence number, and none after.
     pub seqno: SeqNo,
-    /// Tables that got a second name; blob files count as tables in all copies.
+    /// Tables that were hard-linked; blob files count as tables in all copies.
     pub linked_tables: u64,
-    /// Their bytes, which take no room as long as the database keeps the tables, too.
+    /// Their bytes, which take no space as long as the database keeps the tables, too.
     pub linked_bytes: u64,
-    /// Tables that were written: what was in memory, and all where links cannot be had.
+    /// Tables that were written: from memtables, and all where links are not possible.
     pub written_tables: u64,
     /// Their bytes.
     pub written_bytes: u64,
@@ -38,7 +38,7 @@ impl Store {
         told: &mut dyn FnMut(CopyProgress),
     ) -> Result<CheckpointReport> {
         let _activity = self.activity.read_recursive();
-        // Before anything is made at the target.
+        // Before anything is created at the target.
         self.check_open()?;
         self.writing()?;
         let fs = &*self.env.fs;
@@ -74,12 +74,12 @@ impl Store {
     }
 }
 
-/// An error unless nothing is at `path`, or an empty directory.
+/// An error unless `path` does not exist or is an empty directory.
 pub(crate) fn check_vacant(fs: &dyn FileSystem, path: &Path) -> Result<()> {
     let occupied = match fs.list(path) {
         Ok(entries) => !entries.is_empty(),
         Err(error) if error.is_not_found() => false,
-        // Not a directory, or not readable: making one there would fail as well.
+        // Not a directory, or not readable: creating one there would fail as well.
         Err(error) => return Err(error),
     };
     if occupied {
@@ -89,7 +89,7 @@ pub(crate) fn check_vacant(fs: &dyn FileSystem, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A directory in which a copy is made, removed unless it is completed.
+/// A directory in which a copy is made, deleted unless it is completed.
 pub(crate) struct Unfinished<'a> {
     fs: &'a dyn FileSystem,
     path: PathBuf,
@@ -97,7 +97,7 @@ pub(crate) struct Unfinished<'a> {
 }
 
 impl<'a> Unfinished<'a> {
-    /// Makes the directory beside `target`. What an interrupted copy left there is thrown away.
+    /// Creates the directory beside `target`. Leftovers of an interrupted copy are deleted.
     pub(crate) fn create(fs: &'a dyn FileSystem, target: &Path) -> Result<Unfinished<'a>> {
         let mut name = target.file_name().map(std::ffi::OsString::from).ok_or_else(|| {
             Error::invalid(format!("{} does not name a directory to be made", target.display()))
@@ -129,7 +129,7 @@ impl<'a> Unfinished<'a> {
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if !self.is_complete {
-            // What stays is recognised by its name and removed by the next attempt.
+            // Leftovers are recognised by their name and deleted by the next attempt.
             let _ = self.fs.remove_dir_all(&self.path);
         }
     }

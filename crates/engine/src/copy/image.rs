@@ -1,4 +1,4 @@
-//! A capture as a database directory; see [`super`].
+//! Image: a capture as a database directory; see [`super`].
 
 use super::capture::Capture;
 use crate::flush::add_sealed;
@@ -11,7 +11,7 @@ use esker_version::{DatabaseState, EditOp, FileKind, Manifest, VersionEdit};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A table or blob file of an image, and where its bytes are now.
+/// A table or blob file of an image, and its present path.
 #[derive(Clone, Debug)]
 pub(crate) struct ImageTable {
     pub(crate) kind: FileKind,
@@ -20,11 +20,11 @@ pub(crate) struct ImageTable {
     pub(crate) bytes: u64,
     /// In the source's directory, or already in the image's if it was written for it.
     pub(crate) path: PathBuf,
-    /// Whether the image's directory has it already.
+    /// Whether it is in the image's directory already.
     pub(crate) is_own: bool,
 }
 
-/// What a copy consists of, as a plan: the tables are where they were, the memtables are written.
+/// The contents of a copy, as a plan: captured tables are still in the source, memtables are written.
 #[derive(Debug)]
 pub(crate) struct Image {
     pub(crate) state: DatabaseState,
@@ -52,13 +52,13 @@ impl Image {
         for (&id, view) in &capture.views {
             let Some(keyspace) = state.keyspace(id) else { continue };
             let options = KeyspaceOptions::decode(&keyspace.options)?;
-            // If the copy fails, its whole directory goes.
+            // If the copy fails, its whole directory is deleted.
             add_sealed(&factory, &mut state, id, &options, write_buffer_bytes, &view.sealed)?.claim();
             apply(&mut state, EditOp::FlushedSeqno { keyspace: id, seqno: capture.seqno })?;
         }
         let manifest = factory.take_file_number();
         (state.next_file, state.next_part) = factory.counters();
-        // The copy has no log: nothing of the source's may be looked for.
+        // The copy has no log: recovery must not expect the source's.
         state.durable_position = None;
         let tables = state.live_files().into_iter().map(|(number, file)| {
             let is_own = !captured.contains(&number);
@@ -79,7 +79,7 @@ impl Image {
         parts.map(|(_, _, part)| part.entries).sum()
     }
 
-    /// Writes manifest and CURRENT, durable; the tables are there.
+    /// Writes manifest and CURRENT, durable; the tables are there already.
     pub(crate) fn finish(&self, env: &Env, dir: &Path) -> Result<()> {
         env.fs.create_dir_all(dir)?;
         Manifest::create(env, dir, self.manifest, &self.state, 0)?;

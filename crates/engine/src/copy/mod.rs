@@ -2,21 +2,21 @@
 //!
 //! # One capture for both
 //! A copy shows one moment S of the whole database, though it takes a while to make. [`capture`] takes that
-//! moment under the two locks that every change of the state needs: `manifest` (no table comes or goes) and
-//! `commit` (no sequence number is handed out). Under them all filled memtables are sealed and the state and
-//! the views are cloned; microseconds. From then on nothing can change what was captured: tables are
-//! immutable and the views keep their files from being deleted, sealed memtables take no writes.
+//! moment under the two locks that every change of the state needs: `manifest` (no table is added or removed)
+//! and `commit` (no sequence number is assigned). Under them all non-empty memtables are sealed and the state
+//! and the views are cloned; this takes microseconds. From then on the captured data cannot change: tables
+//! are immutable and the views keep their files from being deleted, sealed memtables take no writes.
 //!
 //! [`image`] turns a capture into a database directory of its own: the captured memtables are written as
-//! tables, beside the captured tables a manifest says all of it. No log is copied. Segments are recycled in
-//! place, so they could not be linked; and what a log holds beyond the tables is exactly the captured
-//! memtables, which are in memory anyway.
+//! tables, and a manifest lists them with the captured tables. No log is copied. Segments are recycled in
+//! place, so they could not be linked; and the entries of the log beyond the tables are exactly those of the
+//! captured memtables, which are in memory anyway.
 //!
 //! * **TS3** A copy opens to exactly the prefix S: each entry at or below S is in a captured table or a
-//!   captured memtable; captured tables hold nothing newer (RV3: what is flushed is visible, and S is
+//!   captured memtable; captured tables hold nothing newer (RV3: flushed entries are visible, and S is
 //!   `visible` at the capture), and captured memtables neither, because they were sealed under the lock.
-//! * A copy is made under another name and gets its own by a rename, after all of it is durable. Whatever is
-//!   found under the final name is whole.
+//! * A copy is made under another name and renamed after all of it is durable. Whatever is found under the
+//!   final name is complete.
 //!
 //! Rejected: copying the log up to S with re-headed segments (protocol 8.3). It saves writing the memtables
 //! once, at the price of a second writer of the log's format that only copies would exercise.
@@ -28,10 +28,10 @@
 //! | [`transfer`] | linking and copying files, checksums, progress |
 //! | [`checkpoint`] | a copy on the same disk, by links |
 //! | [`backup`] | many copies in one directory, sharing tables |
-//! | [`catalog`] | the file that says what a backup consists of |
-//! | [`restore`] | from a backup to a database; proof that it would work |
-//! | [`retention`] | which backups may go |
-//! | [`portable`] | export and import: what a reader sees, in a form of its own |
+//! | [`catalog`] | the file that lists the contents of a backup |
+//! | [`restore`] | from a backup to a database, and verification of a backup |
+//! | [`retention`] | which backups are removed |
+//! | [`portable`] | export and import: the visible data, in a separate format |
 
 pub(crate) mod backup;
 pub(crate) mod capture;

@@ -1,4 +1,4 @@
-//! From a backup to a database, and the proof that it would work.
+//! Restoring a backup to a database, and verifying that it can be restored.
 
 use super::backup::{BackupId, Backups};
 use super::catalog::{CATALOG_NAME, Catalog, CatalogTable};
@@ -14,7 +14,7 @@ use esker_version::{CURRENT_NAME, DatabaseState, FileKind, Found, LiveFile, mani
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a restored database holds.
+/// The contents of a restored database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RestoreReport {
@@ -26,17 +26,17 @@ pub struct RestoreReport {
     pub seqno: u64,
 }
 
-/// What checking a backup found.
+/// The result of verifying a backup.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct BackupVerification {
     /// Tables that were read.
     pub tables: u64,
-    /// Entries whose order was checked.
+    /// Entries whose order was verified.
     pub entries: u64,
     /// Bytes that were read.
     pub bytes: u64,
-    /// All damage.
+    /// All corruption found.
     pub damage: Vec<Damage>,
 }
 
@@ -48,8 +48,7 @@ impl BackupVerification {
 }
 
 impl Backups {
-    /// Makes a database of a backup in a directory that is missing or empty. The bytes of every table are
-    /// checked on the way.
+    /// Restores a backup to a directory that is missing or empty. The bytes of every table are verified.
     ///
     /// # Errors
     /// `NotFound` if there is no such backup, `InvalidArgument` if the directory is not empty, `Corruption`
@@ -58,7 +57,7 @@ impl Backups {
         self.restore_with(id, to, |_| {})
     }
 
-    /// As [`Backups::restore`], telling how far it is.
+    /// As [`Backups::restore`], with progress reports.
     pub fn restore_with(
         &self,
         id: BackupId,
@@ -92,9 +91,9 @@ impl Backups {
         })
     }
 
-    /// Reads all of a backup and checks all that can be checked: catalog, manifest, the bytes of every table
-    /// against their checksum, every block and the order of all entries. A backup that is clean can be
-    /// restored.
+    /// Reads all of a backup and verifies everything that can be checked: catalog, manifest, the bytes of
+    /// every table against their checksum, every block and the order of all entries. A backup without damage
+    /// can be restored.
     ///
     /// # Errors
     /// `NotFound` if there is no such backup. Damage is no error: it is listed.
@@ -102,7 +101,7 @@ impl Backups {
         self.verify_with(id, |_| {})
     }
 
-    /// As [`Backups::verify`], telling how far it is.
+    /// As [`Backups::verify`], with progress reports.
     pub fn verify_with(
         &self,
         id: BackupId,
@@ -161,7 +160,7 @@ impl Backups {
         path: &Path,
         progress: &mut Progress<'_>,
     ) -> Result<u64> {
-        /// Blocks are read once each: nothing is gained by keeping them.
+        /// Each block is read once: caching gains nothing.
         const CACHE_BYTES: usize = 1 << 20;
         let env = self.env();
         check_sum(path, table, checksum_of(env, path, table.bytes, progress)?)?;
@@ -182,7 +181,7 @@ impl Backups {
         Ok(opened.verify()?.entries)
     }
 
-    /// What the manifest of a backup says.
+    /// The state in the manifest of a backup.
     fn state_of(&self, id: BackupId) -> Result<DatabaseState> {
         let dir = self.dir_of(id);
         match esker_version::recover(&*self.env().fs, &dir)? {
@@ -191,7 +190,7 @@ impl Backups {
         }
     }
 
-    /// Catalog and manifest were written together and must speak of the same tables.
+    /// Catalog and manifest were written together and must list the same tables.
     fn check_agreement(&self, id: BackupId, catalog: &Catalog, state: &DatabaseState) -> Result<()> {
         let files = state.live_files();
         let agrees = |table: &CatalogTable| {

@@ -1,9 +1,9 @@
-//! Which backups may go: a pure function from their ages.
+//! Retention: which backups are removed, as a pure function of their ages.
 
 use super::backup::BackupInfo;
 use std::time::Duration;
 
-/// The rule by which [`crate::Backups::retain`] keeps backups. A backup stays if any part of the rule wants
+/// The rule by which [`crate::Backups::retain`] keeps backups. A backup stays if any part of the rule keeps
 /// it; the newest always stays.
 ///
 /// ```
@@ -35,7 +35,7 @@ impl Retention {
         Retention { within: Some(age), ..self }
     }
 
-    /// The backups that may go, of a list in the order in which they were made.
+    /// The backups to remove, of a list in the order in which they were made.
     pub(crate) fn expired<'b>(&self, backups: &'b [BackupInfo], now_ms: u64) -> Vec<&'b BackupInfo> {
         let kept_from = backups.len().saturating_sub(self.last);
         let is_young = |backup: &BackupInfo| {

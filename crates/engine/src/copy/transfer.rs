@@ -1,4 +1,4 @@
-//! Linking and copying files.
+//! Linking and copying files, with checksums and progress.
 
 use esker_base::checksum::StreamHash;
 use esker_base::{Error, Result};
@@ -8,17 +8,17 @@ use std::path::Path;
 /// Bytes read and written at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// How far a copy has come.
+/// The progress of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CopyProgress {
-    /// Bytes that are done: copied, linked, checked or found to be there already.
+    /// Bytes done: copied, linked, verified or already present.
     pub done_bytes: u64,
     /// Bytes in all.
     pub total_bytes: u64,
 }
 
-/// Tells somebody how far it is.
+/// Reports progress to a callback.
 pub(crate) struct Progress<'a> {
     so_far: CopyProgress,
     told: &'a mut dyn FnMut(CopyProgress),
@@ -35,8 +35,8 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// Gives a file a second name, or copies it where that cannot be had (another device, a file system without
-/// links). Whether it was linked. The bytes are durable either way: the original's are, a copy's are synced.
+/// Hard-links a file, or copies it where that is not possible (another device, a file system without links).
+/// Returns whether it was linked. The bytes are durable either way: the original's are, a copy's are synced.
 /// The name is not.
 pub(crate) fn link_or_copy(
     env: &Env,
@@ -50,14 +50,13 @@ pub(crate) fn link_or_copy(
             progress.advance(bytes);
             Ok(true)
         }
-        // Why a link was refused, systems say in many ways; if the copy fails as well, its error is the one
-        // to tell.
+        // Systems report a refused link in many ways; if the copy fails as well, its error is returned.
         Err(_) => copy(env, from, to, bytes, progress).map(|_| false),
     }
 }
 
-/// Copies a file of known length and makes the copy's bytes durable; answers the checksum of what was copied.
-/// A copy that failed is removed.
+/// Copies a file of known length and makes the copy's bytes durable; returns the checksum of the copied
+/// bytes. A failed copy is deleted.
 pub(crate) fn copy(
     env: &Env,
     from: &Path,
@@ -86,7 +85,7 @@ pub(crate) fn checksum_of(env: &Env, path: &Path, bytes: u64, progress: &mut Pro
     })
 }
 
-/// Reads a file of known length piece by piece; answers its checksum.
+/// Reads a file of known length in pieces; returns its checksum.
 fn read_through(
     env: &Env,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Files that somebody else wrote: checking them, and giving them a name in the database's directory.
+//! Ingesting external files: verifies them and gives them a name in the database's directory.
 
 use super::commit::MAX_TABLES;
 use super::new_files::NewFiles;
@@ -16,20 +16,20 @@ use esker_version::PartMeta;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What becomes of the files that are ingested.
+/// How files are ingested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IngestMode {
-    /// They are copied; the originals stay, and have nothing to do with the database.
+    /// They are copied; the originals stay, independent of the database.
     #[default]
     Copy,
-    /// They get a second name in the database's directory, where that can be had (one file system), and are
-    /// copied elsewhere. Who writes into the originals afterwards damages the database.
+    /// They are hard-linked into the database's directory where possible (one file system), and copied
+    /// otherwise. Writing to the originals afterwards damages the database.
     Link,
     /// As [`IngestMode::Link`], and the originals are removed once the ingest is durable.
     Move,
 }
 
-/// How files are ingested.
+/// Options of an ingest.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct IngestOptions {
@@ -42,18 +42,18 @@ impl IngestOptions {
         IngestOptions::default()
     }
 
-    /// What becomes of the files.
+    /// Sets how files are ingested.
     pub fn mode(mut self, mode: IngestMode) -> IngestOptions {
         self.mode = mode;
         self
     }
 }
 
-/// What an ingest did.
+/// The result of an ingest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IngestReport {
-    /// The place of all entries in the order of writes; `None` if there were none.
+    /// The sequence number of all entries; `None` if there were none.
     pub seqno: Option<SeqNo>,
     /// Tables that were added. Those without entries are left out.
     pub tables: u64,
@@ -61,11 +61,11 @@ pub struct IngestReport {
     pub entries: u64,
     /// Bytes of their files.
     pub bytes: u64,
-    /// Tables that got a second name instead of being copied.
+    /// Tables that were hard-linked instead of copied.
     pub linked_tables: u64,
 }
 
-/// A file that was found good.
+/// A verified file.
 struct Checked<'p> {
     path: &'p Path,
     part: PartMeta,
@@ -90,7 +90,7 @@ impl Store {
             let missing = || Error::NotFound(format!("there is no file {}", path.display()).into());
             lens.push(self.env.fs.file_len(path)?.ok_or_else(missing)?);
         }
-        // Each file is read to be checked, and once more to be copied.
+        // Each file is read for verification, and once more for the copy.
         let mut progress = Progress::new(2 * lens.iter().sum::<u64>(), told);
         let mut checked = Vec::new();
         for (path, &bytes) in paths.iter().zip(&lens) {
@@ -127,7 +127,7 @@ impl Store {
         }
     }
 
-    /// Whether a file is that of a living table of this database, by whatever name.
+    /// Whether a file is that of a living table of this database, under whatever name.
     fn is_own_table(&self, path: &Path, uid: TableUid) -> Result<bool> {
         for keyspace in self.all_keyspaces().iter() {
             let view = keyspace.view.load();
@@ -142,8 +142,7 @@ impl Store {
         Ok(false)
     }
 
-    /// Reads all of a file and checks that it is a table which may join a keyspace; `None` if it holds
-    /// nothing.
+    /// Reads all of a file and verifies that it is a table which may join a keyspace; `None` if it is empty.
     fn check_file<'p>(&self, path: &'p Path, bytes: u64, mode: IngestMode) -> Result<Option<Checked<'p>>> {
         let file = self.env.fs.open(path, OpenMode::Read)?;
         let table = Table::open_any(file, bytes, TableIdentity::new(&self.files.tables)?)?;
@@ -191,15 +190,15 @@ impl Store {
         }
         let is_linked = link_or_copy(&self.env, path, &target, part.file_bytes, progress)?;
         if is_linked {
-            // Whoever brought the file to where it is may not have made it durable (BL2).
+            // The original may not be durable yet (BL2).
             self.env.fs.open(&target, OpenMode::Read)?.sync_all()?;
         }
         Ok(is_linked)
     }
 }
 
-/// Kind bytes that entries of ingested tables may have. A merge operand would need what is below it to be
-/// told from what is beside it, a pointer to a value would point out of the file.
+/// Kind bytes allowed in ingested tables. A merge operand would have to distinguish older entries from
+/// concurrent ones, a blob pointer would refer to another file.
 const ALLOWED_KINDS: [u8; 3] =
     [ValueKind::Delete as u8, ValueKind::Put as u8, ValueKind::Put as u8 | FLAG_EXPIRY];
 
@@ -228,14 +227,14 @@ fn check_disjoint(sorted: &[Checked<'_>]) -> Result<()> {
 
 impl Keyspace {
     /// Adds table files to the keyspace, all or nothing, durable when it returns. Their entries take one
-    /// place in the order of writes: keys that are there get the values of the tables or are deleted by them,
-    /// whatever is written later counts more, and snapshots that exist do not see them. Where nothing
-    /// overlaps, a table goes to the last level and is not written again.
+    /// sequence number: existing keys get the values of the tables or are deleted by them, later writes
+    /// override them, and existing snapshots do not see them. Where nothing overlaps, a table goes to the
+    /// last level and is not written again.
     ///
-    /// The files are read and checked before: checksums, order, contents. They must be made by
-    /// [`TableWriter`](crate::TableWriter): one version of each key, no range deletes. Tables of one call may
-    /// be given in any order and must not share keys. The keyspace's default TTL does not apply; entries
-    /// expire as the writer said.
+    /// The files are read and verified before: checksums, order, contents. They must be made by
+    /// [`TableWriter`](crate::TableWriter): one version of each key, no range tombstones. Tables of one call
+    /// may be given in any order and must not share keys. The keyspace's default TTL does not apply; entries
+    /// expire as the writer specified.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -250,9 +249,9 @@ impl Keyspace {
     ///
     /// # Errors
     /// `NotFound` if a file is missing or the keyspace was dropped; `Corruption` with file and offset if a
-    /// file is damaged, is no table, or was not finished; `InvalidArgument` if tables overlap or hold what
-    /// cannot be ingested, naming it; `Full`, `Io`, `WouldStall`, `ReadOnly`, `Closed`. Nothing was added
-    /// then, unless the log's device failed: then the outcome is unknown, and the database read-only.
+    /// file is damaged, is no table, or was not finished; `InvalidArgument` if tables overlap or hold entries
+    /// that cannot be ingested, naming them; `Full`, `Io`, `WouldStall`, `ReadOnly`, `Closed`. Nothing was
+    /// added then, unless the log's device failed: then the outcome is unknown, and the database read-only.
     pub fn ingest<P: AsRef<Path>>(
         &self,
         paths: impl IntoIterator<Item = P>,
@@ -261,7 +260,7 @@ impl Keyspace {
         self.ingest_with(paths, options, &mut |_| {})
     }
 
-    /// As [`Keyspace::ingest`], and tells how far it is: each byte counts twice, once when it is checked and
+    /// As [`Keyspace::ingest`], with progress reports: each byte counts twice, once when it is verified and
     /// once when it is copied or linked.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The moment at which tables become part of a keyspace; see [`super`].
+//! Commit of an ingest: the moment at which tables become part of a keyspace; see [`super`].
 
 use super::new_files::NewFiles;
 use crate::batch::{EncodedBatch, Share};
@@ -16,13 +16,13 @@ use esker_wal::{Ingest, IngestedFile};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Tables that one ingest may add: the record that names them stays below 2 MiB.
+/// The most tables one ingest may add: the record that names them stays below 2 MiB.
 pub(crate) const MAX_TABLES: usize = 1 << 16;
 
 impl Store {
-    /// Adds tables to a keyspace, in the order of their keys, of which they share none. Their files are
-    /// durable, names included. Durable when it returns; an error leaves nothing, unless it says that the log
-    /// could not be synced.
+    /// Adds tables to a keyspace, given in key order and without common keys. Their files are durable, names
+    /// included. Durable when it returns; an error leaves nothing, unless it says that the log could not be
+    /// synced.
     pub(super) fn commit_ingest(
         &self,
         keyspace: &Arc<KeyspaceState>,
@@ -35,7 +35,7 @@ impl Store {
         }
         let writing = self.writing()?;
         let payload = record_of(keyspace, &parts);
-        // For what is asked of a batch: room in the log, none in memtables.
+        // Stands for a batch: it needs room in the log, none in memtables.
         let batch = EncodedBatch { payload: &payload, count: 1, shares: &[], single: None };
         let (stub, _) = stub_memtable(keyspace.options().memtable, &self.arenas)?;
         let mut wait = Wait::at_most(self.stall_limit);
@@ -57,13 +57,13 @@ impl Store {
             TreePart { file: self.files.file_of(keyspace.id, &meta), meta }
         };
         let run = Arc::new(TreeRun::new(LevelIndex::FLUSH, parts.into_iter().map(with_file).collect()));
-        // Even if the record cannot be written: bytes of it may have gone to the file (BL4).
+        // Even if the record cannot be written: bytes of it may be in the file (BL4).
         files.claim();
         let log_id = state.log.append_ingest(seqno, &payload)?.log_id;
         {
             let _guard = PoisonOnPanic(self);
             state.next_seqno = seqno.plus(1);
-            // Before it can be seen (GP3).
+            // Before it is visible (GP3).
             keyspace.view.load().semantics.gaps.tell_ingest();
             state.batches += 1;
             state.entries += entries;
@@ -86,8 +86,8 @@ impl Store {
         Ok(seqno)
     }
 
-    /// Seals what is older (BL3), or says what to wait for: an ingest adds to the queue of sealed memtables
-    /// and, later, perhaps to level 0, so it waits where a writer would.
+    /// Seals older entries (BL3), or returns what to wait for: an ingest adds to the queue of sealed
+    /// memtables and, later, perhaps to level 0, so it waits where a writer would.
     fn room_for_ingest(&self, state: &mut CommitState, keyspace: &Arc<KeyspaceState>) -> Result<Room> {
         let is_filled = state.active(keyspace.id)?.entries > 0;
         if keyspace.is_level0_full() && self.can_compact(keyspace) {

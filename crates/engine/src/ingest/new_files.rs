@@ -1,4 +1,4 @@
-//! Table files that nothing refers to yet, held by whoever brings them in.
+//! New table files that nothing refers to yet.
 
 use crate::paths;
 use crate::store::Store;
@@ -6,7 +6,7 @@ use esker_base::FileNumber;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Files in the directory of tables. Dropped, they are removed, unless something may refer to them by then
+/// Files in the directory of tables. They are deleted on drop, unless something may refer to them by then
 /// (BL4).
 #[derive(Debug)]
 pub(crate) struct NewFiles {
@@ -19,7 +19,7 @@ impl NewFiles {
         NewFiles { store: Arc::clone(store), numbers: Vec::new() }
     }
 
-    /// Answers for a file that is about to be made, and gives its path.
+    /// Registers a file that is about to be created, and returns its path.
     pub(crate) fn add(&mut self, number: FileNumber) -> PathBuf {
         self.numbers.push(number);
         self.path(number)
@@ -29,26 +29,25 @@ impl NewFiles {
         paths::table(&self.store.dir, number)
     }
 
-    /// Removes a file before the others.
+    /// Deletes a file before the others.
     pub(crate) fn remove(&mut self, number: FileNumber) {
         self.numbers.retain(|other| *other != number);
         self.unlink(&[number]);
     }
 
-    /// Something refers to the files from now on, or may.
+    /// Keeps the files, because something refers to them from now on, or may.
     pub(crate) fn claim(&mut self) {
         self.numbers.clear();
     }
 
     fn unlink(&self, numbers: &[FileNumber]) {
-        // A database that was closed may have another owner by now, whose open removes what is left as
-        // orphans.
+        // A closed database may have another owner by now, whose open removes leftovers as orphans.
         let _activity = self.store.activity.read_recursive();
         if self.store.check_open().is_err() {
             return;
         }
         for number in numbers {
-            // What stays behind is removed at the next open.
+            // Leftovers are removed at the next open.
             let _ = self.store.env.fs.remove_file(&self.path(*number));
         }
     }

@@ -1,4 +1,4 @@
-//! What a keyspace has to know of a table that somebody else wrote: its properties as a part's metadata.
+//! Part metadata of an external table, from its properties.
 
 use crate::table_sink::note_expiring;
 use crate::tree::{Access, TableFiles};
@@ -8,8 +8,8 @@ use esker_version::{KeyRange, PartFlags, PartMeta};
 use esker_wal::IngestedFile;
 use std::sync::Arc;
 
-/// The part of a file that an Ingest record names, read from the file: the record says no more than what
-/// proves that it is the one.
+/// The part of a file that an Ingest record names, read from the file: the record contains only what
+/// identifies it.
 pub(crate) fn part_of_logged(
     files: &Arc<TableFiles>,
     keyspace: KeyspaceId,
@@ -25,7 +25,7 @@ pub(crate) fn part_of_logged(
     Ok(described(part, table.properties()))
 }
 
-/// A part whose figures are what the table says.
+/// The part with the figures of the table's properties.
 pub(crate) fn described(mut part: PartMeta, properties: &TableProperties) -> PartMeta {
     part.range = KeyRange::inclusive(&properties.min_key[..], &properties.max_key[..]);
     part.raw_bytes = properties.raw_key_bytes + properties.raw_value_bytes;

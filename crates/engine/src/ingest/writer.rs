@@ -1,4 +1,4 @@
-//! Writing a table outside of any database, to be ingested later.
+//! Writes a table outside of any database, to be ingested later.
 
 use crate::filters::TableFilter;
 use crate::options::KeyspaceOptions;
@@ -12,8 +12,8 @@ use esker_version::LevelIndex;
 use std::path::{Path, PathBuf};
 
 /// Writes a table file, entry by entry in ascending order of keys, for
-/// [`Keyspace::ingest`](crate::Keyspace::ingest). No database need be open, or near: tables may be written on
-/// many machines and ingested on one.
+/// [`Keyspace::ingest`](crate::Keyspace::ingest). It needs no open database: tables may be written on many
+/// machines and ingested on one.
 ///
 /// The file is complete once [`TableWriter::finish`] returns. A writer that is dropped before removes it.
 ///
@@ -42,7 +42,7 @@ pub struct TableWriter {
     scratch: Vec<u8>,
 }
 
-/// A table that was written.
+/// A finished table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenTable {
@@ -61,12 +61,11 @@ pub struct WrittenTable {
 }
 
 impl TableWriter {
-    /// Begins a table in a new file. Of the options those count that concern tables of the last level: layout
-    /// and size of blocks, compression and filter. A default TTL does not: when the table will be ingested is
-    /// not known here.
+    /// Begins a table in a new file. The options of tables in the last level apply: layout and size of
+    /// blocks, compression and filter. A default TTL does not: the time of the ingest is not known yet.
     ///
     /// # Errors
-    /// `InvalidArgument` for options out of range, and whatever making the file meets, also that it exists
+    /// `InvalidArgument` for options out of range, and any error of creating the file, also if it exists
     /// already.
     pub fn create(path: impl AsRef<Path>, options: &KeyspaceOptions) -> Result<TableWriter> {
         TableWriter::create_in(&Env::real(), path, options)
@@ -98,18 +97,17 @@ impl TableWriter {
         Ok(TableWriter { env: env.clone(), path, writer: Some(writer), last_key, is_empty: true, scratch })
     }
 
-    /// Adds a key and its value. The key must be greater than the one added before. O(1), and a write of a
-    /// mebibyte now and then.
+    /// Adds a key and its value. The key must be greater than the previous one. O(1), and a write of a MiB
+    /// now and then.
     ///
     /// # Errors
     /// `InvalidArgument` if the key is not greater, naming both, or if key or value is too long; the table
-    /// can be gone on with. And whatever writing meets: the file is removed then, and later calls give
-    /// `Closed`.
+    /// can be continued. And any error of writing: the file is removed then, and later calls return `Closed`.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.add(key.as_ref(), ValueKind::Put as u8, value.as_ref())
     }
 
-    /// Adds a key whose value is there until `expiry_ms`, in milliseconds since 1970.
+    /// Adds a key whose value expires at `expiry_ms`, in milliseconds since 1970.
     ///
     /// # Errors
     /// As [`TableWriter::put`].
@@ -152,7 +150,8 @@ impl TableWriter {
         Ok(())
     }
 
-    /// What was half written cannot be gone on with, unless nothing was: a key or value that is too long.
+    /// After an error the table cannot be continued, unless nothing was written: a key or value that is too
+    /// long.
     #[cold]
     fn given_up(&mut self, error: Error) -> Error {
         if !matches!(error, Error::InvalidArgument(_)) && self.writer.take().is_some() {
@@ -171,7 +170,7 @@ impl TableWriter {
         ))
     }
 
-    /// Bytes that the file would have if it were finished now, about: for who wants to begin another.
+    /// The approximate size of the file if it were finished now, to decide when to begin another.
     pub fn estimated_bytes(&self) -> u64 {
         self.writer.as_ref().map_or(0, esker_sst::TableWriter::estimated_file_bytes)
     }
@@ -180,7 +179,7 @@ impl TableWriter {
     /// ingesting it adds nothing.
     ///
     /// # Errors
-    /// Whatever writing and syncing meet; the file is removed then.
+    /// Any error of writing and syncing; the file is removed then.
     pub fn finish(mut self) -> Result<WrittenTable> {
         let Some(writer) = self.writer.take() else { return Err(Error::Closed) };
         let finished = writer.finish().and_then(|summary| {
@@ -204,7 +203,7 @@ impl TableWriter {
 impl Drop for TableWriter {
     fn drop(&mut self) {
         if self.writer.take().is_some() {
-            // What stays behind has no end, which an ingest says of it.
+            // A leftover file has no footer, which an ingest reports.
             let _ = self.env.fs.remove_file(&self.path);
         }
     }

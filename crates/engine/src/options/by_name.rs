@@ -1,11 +1,11 @@
-//! Options by their names, for command lines, configuration files and programs that show them.
+//! Options by name, for command lines, configuration files and programs that show them.
 
 use super::table::{self, OptionInfo, OptionValue, Row};
 use super::{KeyspaceOptions, Options};
 use esker_base::Result;
 
 impl KeyspaceOptions {
-    /// What there is to know of every option of a keyspace that is data: all but the compaction filter.
+    /// Descriptions of every option of a keyspace that is data: all but the compaction filter.
     pub fn list() -> Vec<OptionInfo> {
         table::describe::<KeyspaceOptions>()
     }
@@ -23,9 +23,8 @@ impl KeyspaceOptions {
         named(self.values()).chain(filter).collect()
     }
 
-    /// Sets an option from text. Sizes and times may have units (`64KiB`, `10s`). Names that other engines
-    /// use for the same thing are understood, such as `bottommost_compression`; so are the names that are
-    /// stored, whose numbers are plain.
+    /// Sets an option from text. Sizes and times may have units (`64KiB`, `10s`). Names used by other engines
+    /// are accepted, such as `bottommost_compression`; so are the stored names, whose numbers have no unit.
     ///
     /// ```
     /// # fn main() -> esker_base::Result<()> {
@@ -35,8 +34,8 @@ impl KeyspaceOptions {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument`, naming the option, its value and what it may be; or, if there is no such option,
-    /// the one that was probably meant.
+    /// `InvalidArgument`, naming the option, its value and the allowed values; or, if there is no such
+    /// option, a similar one.
     pub fn set(mut self, name: &str, value: &str) -> Result<KeyspaceOptions> {
         table::set(&mut self, name, value)?;
         Ok(self)
@@ -44,17 +43,17 @@ impl KeyspaceOptions {
 }
 
 impl OptionInfo {
-    /// What there is to know of every option, those of databases first.
+    /// Descriptions of every option, those of databases first.
     pub fn all() -> Vec<OptionInfo> {
         let mut all = Options::list();
         all.append(&mut KeyspaceOptions::list());
         all
     }
 
-    /// The option that is called `name`, be it of a database or of a keyspace.
+    /// The option with this name, of a database or of a keyspace.
     ///
     /// # Errors
-    /// `InvalidArgument`, with the name that was probably meant.
+    /// `InvalidArgument`, with a similar name.
     pub fn find(name: &str) -> Result<OptionInfo> {
         table::find::<Options>(name)
             .map(Row::info)
@@ -63,8 +62,8 @@ impl OptionInfo {
 }
 
 impl Options {
-    /// What there is to know of every option of a database that is data; what is left out are options of
-    /// keyspaces, merge operators of one's own, and the environment.
+    /// Descriptions of every option of a database that is data; without options of keyspaces, user-defined
+    /// merge operators, and the environment.
     pub fn list() -> Vec<OptionInfo> {
         table::describe::<Options>()
     }

@@ -1,11 +1,11 @@
-//! The compaction filter among the options: code, so it is attached and not stored.
+//! The compaction filter option: code, so it is attached and not stored.
 
 use super::KeyspaceOptions;
 use esker_iter::CompactionFilter;
 use std::fmt;
 use std::sync::Arc;
 
-/// Somebody's filter. Equal names, equal filters.
+/// A user's compaction filter. Equal names mean equal filters.
 #[derive(Clone)]
 pub(crate) struct OwnFilter(pub(crate) Arc<dyn CompactionFilter>);
 
@@ -28,18 +28,18 @@ impl fmt::Debug for OwnFilter {
 }
 
 impl KeyspaceOptions {
-    /// A filter that looks at what compactions of the keyspace write, and may keep, change or remove it.
-    /// Default: none.
+    /// Sets a filter that is called for the output of the keyspace's compactions, and may keep, change or
+    /// remove entries. Default: none.
     ///
-    /// It is shown values that only readers of the present can see: nothing that a [`crate::Snapshot`] or a
-    /// transaction still needs. Large values are read from their blob files for it, so a filter in such a
-    /// keyspace makes compactions cost what the values cost; and where a compaction empties blob files they
-    /// may be removed, but are not changed before the next one. It is code, so it is not stored: attach it
-    /// after each open, by [`crate::Database::keyspace_with`], [`crate::Keyspace::set_options`], or, for the
-    /// keyspace "default", [`crate::Options::keyspace_options`]. Compactions before that show it nothing.
+    /// It gets only values that no older reader can see: nothing that a [`crate::Snapshot`] or a transaction
+    /// still needs. Large values are read from their blob files for it, so a filter in such a keyspace makes
+    /// compactions cost as much as the values; and where a compaction rewrites blob files, values may be
+    /// removed, but not changed before the next compaction. It is code, so it is not stored: attach it after
+    /// each open, by [`crate::Database::keyspace_with`], [`crate::Keyspace::set_options`], or, for the
+    /// keyspace "default", [`crate::Options::keyspace_options`]. Compactions before that run without it.
     ///
-    /// What a filter does is no write: it has no sequence number, wakes nobody, conflicts with no
-    /// transaction, and is not in the stream of changes. Cursors and ranges that are open may still see what
+    /// A change by a filter is no write: it has no sequence number, notifies no stream, conflicts with no
+    /// transaction, and is not in the stream of changes. Open cursors and ranges may still see entries that
     /// it removed.
     ///
     /// ```no_run

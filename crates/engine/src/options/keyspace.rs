@@ -1,4 +1,4 @@
-//! Options of a keyspace; stored with it.
+//! Options of a keyspace, stored with it.
 
 use super::filtering::OwnFilter;
 use super::per_level::PerLevel;
@@ -32,8 +32,7 @@ pub struct KeyspaceOptions {
     pub(crate) filter: FilterPolicy,
     pub(crate) filter_allocation: FilterAllocation,
     pub(crate) strategy: Strategy,
-    /// A change of strategy that the tree has not been worked through yet. The engine's, and nothing that is
-    /// chosen.
+    /// An unfinished change of strategy. Set by the engine, not by users.
     pub(crate) switch: Option<Switch>,
     pub(crate) table_bytes: Option<u64>,
     pub(crate) level0_trigger_runs: Option<u32>,
@@ -110,7 +109,7 @@ impl KeyspaceOptions {
         self
     }
 
-    /// How entries are laid out inside blocks. Default: flat everywhere.
+    /// The layout of entries inside blocks. Default: flat everywhere.
     pub fn block_layout(mut self, layout: PerLevel<BlockLayout>) -> KeyspaceOptions {
         self.block_layout = layout;
         self
@@ -122,16 +121,15 @@ impl KeyspaceOptions {
         self
     }
 
-    /// Entries from one whole key to the next in blocks of the delta layout: more of them are smaller and
-    /// slower to search. At least 1. Default: 16.
+    /// Entries from one whole key to the next in blocks of the delta layout: a greater distance makes blocks
+    /// smaller and slower to search. At least 1. Default: 16.
     pub fn block_restart_interval(mut self, entries: u16) -> KeyspaceOptions {
         self.block_restart_interval = entries;
         self
     }
 
     /// Slots of the hash index in blocks of the delta layout for a hundred entries, a byte each: they lead
-    /// lookups to where the key is, unless keys of different places meet in one. At most 400; 0 for no hash
-    /// index. Default: 100.
+    /// lookups directly to the key, unless two keys collide. At most 400; 0 for no hash index. Default: 100.
     pub fn block_hash_slots_percent(mut self, percent: u16) -> KeyspaceOptions {
         self.block_hash_slots_percent = percent;
         self
@@ -139,17 +137,16 @@ impl KeyspaceOptions {
 
     /// How the block that may hold a key is found. Default: a search tree of key heads.
     ///
-    /// A change holds for tables that are opened from then on; nothing is rewritten for it. Kinds that need
-    /// something of the file that other tables do not have, index pages or a hash locator, are used for
-    /// tables written from then on.
+    /// A change applies to tables that are opened from then on; nothing is rewritten. Kinds that need
+    /// additional parts of the file, index pages or a hash locator, apply to tables written from then on.
     pub fn block_index(mut self, kind: IndexKind) -> KeyspaceOptions {
         self.block_index = kind;
         self
     }
 
-    /// Which tables say where the keys of their blocks end and begin, at six bytes a block, so that a key
-    /// between two blocks costs no read. Default: those without a filter. A change holds for tables written
-    /// from then on.
+    /// Which tables store where the keys of their blocks begin and end, at six bytes a block, so that a
+    /// lookup of a key between two blocks reads none. Default: those without a filter. A change applies to
+    /// tables written from then on.
     pub fn block_bounds(mut self, bounds: BlockBounds) -> KeyspaceOptions {
         self.block_bounds = bounds;
         self
@@ -161,11 +158,11 @@ impl KeyspaceOptions {
         self
     }
 
-    /// Whether flushes, and merges above the last level, compress with a fast codec while writers are about
-    /// to wait: LZ4 where LZ4 HC, Zstandard or LZMA was chosen, and the mode `speed` of the adaptive codec.
-    /// It begins at four fifths of the memory, of the sealed memtables or of the runs in level 0 at which
-    /// writers wait, and ends below three fifths; merges compress as chosen what was written so. Of no
-    /// consequence for fast codecs, the defaults among them. Default: yes.
+    /// Compression downgrade: whether flushes, and merges above the last level, compress with a fast codec
+    /// while writers are about to wait: LZ4 in place of LZ4 HC, Zstandard or LZMA, and the mode `speed` of
+    /// the adaptive codec. It begins at four fifths of the memory, of the sealed memtables or of the runs in
+    /// level 0 at which writers wait, and ends below three fifths; later merges recompress the output as
+    /// configured. No effect with fast codecs, such as the defaults. Default: yes.
     pub fn ease_compression(mut self, eases: bool) -> KeyspaceOptions {
         self.ease_compression = eases;
         self
@@ -191,7 +188,7 @@ impl KeyspaceOptions {
         self
     }
 
-    /// Bytes at which a table is cut. Default: from the size of the keyspace, 16 MiB to 1 GiB, less with a
+    /// The size of tables in bytes. Default: from the size of the keyspace, 16 MiB to 1 GiB, less with a
     /// small memory budget.
     pub fn table_size(mut self, bytes: u64) -> KeyspaceOptions {
         self.table_bytes = Some(bytes);
@@ -205,22 +202,22 @@ impl KeyspaceOptions {
         self
     }
 
-    /// About how many bytes one compaction rewrites, where the strategy can divide its work: larger jobs are
-    /// done key range by key range, which bounds the room they need meanwhile. Default: two tables and at
-    /// least 32 MiB for partitioned and partial strategies, no limit for the others.
+    /// The approximate limit of bytes that one compaction rewrites, where the strategy can divide its work:
+    /// larger jobs are done key range by key range, which bounds their transient space. Default: two tables
+    /// and at least 32 MiB for partitioned and partial strategies, no limit for the others.
     pub fn compaction_job_size(mut self, bytes: u64) -> KeyspaceOptions {
         self.max_job_bytes = Some(bytes);
         self
     }
 
-    /// Most runs of one level that one compaction merges. Default: twice those that start one in level 0, all
-    /// in other levels.
+    /// The most runs of one level that one compaction merges. Default: twice the trigger in level 0, all in
+    /// other levels.
     pub fn compaction_job_runs(mut self, runs: u32) -> KeyspaceOptions {
         self.max_job_runs = Some(runs);
         self
     }
 
-    /// Runs in level 0 from which on writes are slowed, the more the nearer level 0 comes to
+    /// Runs in level 0 from which on writes are slowed, increasingly towards
     /// [`KeyspaceOptions::level0_stop_runs`]. Default: half of those.
     pub fn level0_slowdown_runs(mut self, runs: u32) -> KeyspaceOptions {
         self.level0_slowdown_runs = Some(runs);
@@ -234,20 +231,20 @@ impl KeyspaceOptions {
         self
     }
 
-    /// How long values live that are put without a time of their own, counted from the put; whole
-    /// milliseconds, fractions are rounded up. Default: for good.
+    /// The time to live of values that are put without one, counted from the put; in whole milliseconds,
+    /// fractions are rounded up. Default: no expiry.
     pub fn default_ttl(mut self, ttl: Duration) -> KeyspaceOptions {
         let ttl_ms = u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         self.default_ttl = Some(Duration::from_millis(ttl_ms));
         self
     }
 
-    /// Values of this many bytes and more lie in blob files, apart from the tables: compactions then copy
-    /// pointers instead of values, at the price of a read more for each value that is read. 0 keeps all
-    /// values in tables. At least 64. Default: 0.
+    /// Values of this many bytes and more are stored in blob files, outside the tables: compactions then copy
+    /// pointers instead of values, at the price of an additional read for each value that is read. 0 keeps
+    /// all values in tables. At least 64. Default: 0.
     ///
-    /// A change holds for what is written from then on; what lies in tables is separated by the compaction
-    /// that meets it.
+    /// A change applies to data written from then on; values in tables are separated by their next
+    /// compaction.
     pub fn blob_threshold(mut self, bytes: u64) -> KeyspaceOptions {
         self.blob_threshold_bytes = (bytes != 0).then_some(bytes);
         self
@@ -259,57 +256,56 @@ impl KeyspaceOptions {
         self
     }
 
-    /// How many times the room of the living large values their files may take, 1.1 to 100, in steps of
-    /// 1/1000: when it is more, the values that live on in the files with the most garbage are copied to new
-    /// ones. Less room costs more copying: at 1.5, overwriting evenly writes each value less than twice.
-    /// Default: 1.5.
+    /// The space target of blob files as a multiple of their live bytes, 1.1 to 100, in steps of 1/1000:
+    /// above it, the live values of the files with the most garbage are copied to new ones. Less space costs
+    /// more copying: at 1.5, uniform overwrites write each value less than twice. Default: 1.5.
     pub fn blob_space_amp(mut self, times: f64) -> KeyspaceOptions {
-        // What is out of range is refused where the options are used; the conversion saturates, and takes NaN
-        // for 0.
+        // A value out of range is refused where the options are used; the conversion saturates, and maps NaN
+        // to 0.
         self.blob_space_amp_permille = (times * 1000.0).round() as u32;
         self
     }
 
-    /// Promises that tables, what running compactions write, and what readers hold of replaced tables take at
-    /// most so many times the room of what is alive, 1.05 to 100, in steps of 1/1000. Default: no promise;
-    /// each strategy has its own room.
+    /// Space target: tables, the output of running compactions, and replaced tables held by readers take at
+    /// most this multiple of the live bytes, 1.05 to 100, in steps of 1/1000. Default: no target; each
+    /// strategy has a space amplification of its own.
     ///
-    /// Compactions begin as early as it takes, in jobs as small as it takes, and writers are slowed when the
-    /// room is nearly used up. Steady overwriting costs about `0.75 / (times - 1)` bytes of compaction for
-    /// each. What is known to be impossible is refused with the numbers; [`crate::Database::promises`] tells
-    /// whether it is kept. Tables only: not the log.
+    /// Compactions begin as early and are as small as necessary, and writers are slowed close to the limit.
+    /// Steady overwriting costs about `0.75 / (times - 1)` bytes of compaction for each. An infeasible target
+    /// is refused with the numbers; [`crate::Database::promises`] reports whether it is met. Tables only: not
+    /// the log.
     pub fn max_space_amp(mut self, times: f64) -> KeyspaceOptions {
-        // What is out of range is refused where the options are used; the conversion saturates, and takes NaN
-        // for 0.
+        // A value out of range is refused where the options are used; the conversion saturates, and maps NaN
+        // to 0.
         self.max_space_amp_permille = Some((times * 1000.0).round() as u64);
         self
     }
 
-    /// Promises that what was deleted or has expired is in no file of the database any more after this time,
-    /// at least two minutes. Default: no promise; it goes when compactions meet it.
+    /// Delete-persistence target: deleted or expired data is in no file of the database after this time, at
+    /// least two minutes. Default: no target; it is dropped when compactions reach it.
     ///
     /// Memtables are flushed after an eighth of the time at the latest, the log is not kept for reuse, and
-    /// tables with deletes are merged down in time. A snapshot that is older than a delete keeps what was
-    /// deleted; [`crate::Database::promises`] says so. Backups, checkpoints and log kept for readers of
-    /// changes are not covered, nor is time during which the database is closed.
+    /// tables with deletes are merged down in time. A snapshot older than a delete keeps the deleted data;
+    /// [`crate::Database::promises`] reports it. Backups, checkpoints and log kept for readers of changes are
+    /// not covered, nor is time during which the database is closed.
     ///
-    /// Deletes may lie all over the keys, so that all tables have to be rewritten in three quarters of this
-    /// time. Where compactions were measured to be slower, or are held to a lower rate, setting it is refused
-    /// with the numbers; where it becomes so later, [`crate::Database::promises`] says why. Each keyspace is
-    /// judged as if it had that rate for itself. With a single compaction thread what is due waits for the
-    /// merge that runs, which a strategy that merges whole levels may be at for long: give it two, or a
-    /// longer time.
+    /// Deletes may affect all tables, so that all of them have to be rewritten in three quarters of this
+    /// time. Where the measured rate of compactions, or their rate limit, is too low for that, setting it is
+    /// refused with the numbers; where it becomes so later, [`crate::Database::promises`] says why. Each
+    /// keyspace is judged as if it had that rate for itself. With a single compaction thread due work waits
+    /// for the running merge, which may take long in strategies that merge whole levels: use two threads, or
+    /// a longer time.
     pub fn delete_within(mut self, time: Duration) -> KeyspaceOptions {
         self.delete_within = Some(time);
         self
     }
 
-    /// Lets the keyspace follow its workload: operations are observed in windows of this length, at least ten
-    /// seconds, and when three in a row show that another strategy, size ratio and filter memory would save
-    /// 15 %, it changes to them, at most once in six windows. Ten minutes are a good length. Default: it
-    /// stays as it was chosen.
+    /// Automatic tuning: operations are observed in windows of this length, at least ten seconds, and when
+    /// three consecutive windows show that another strategy, size ratio and filter memory would save 15 %,
+    /// the keyspace changes to them, at most once in six windows. Ten minutes are a good length. Default: no
+    /// automatic changes.
     ///
-    /// [`crate::Keyspace::adaptation`] tells what it is about to do. The write buffer stays as it is.
+    /// [`crate::Keyspace::adaptation`] shows the state. The write buffer stays as it is.
     pub fn adaptive_compaction(mut self, window: Duration) -> KeyspaceOptions {
         self.adaptive_compaction = Some(window);
         self
@@ -320,12 +316,12 @@ impl KeyspaceOptions {
         self.adaptive_compaction.map(|window| u64::try_from(window.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// The promised time in milliseconds.
+    /// The delete-persistence target in milliseconds.
     pub(crate) fn delete_within_ms(&self) -> Option<u64> {
         self.delete_within.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// An error for promises that no measurement could make possible.
+    /// An error for targets that no measurement could make feasible.
     pub(crate) fn check_promises(&self) -> Result<()> {
         let promise = match (self.max_space_amp_permille, self.delete_within) {
             (None, None) => return Ok(()),
@@ -347,9 +343,9 @@ impl KeyspaceOptions {
         Ok(())
     }
 
-    /// Runs of level 0 at which writes are slowed and at which they stop: what the options say, by default
-    /// above what the strategy leaves in level 0 when nothing is amiss, and out of reach where it may have
-    /// any number.
+    /// Runs of level 0 at which writes are slowed and at which they stop: the configured values; by default
+    /// above what the strategy leaves in level 0 in normal operation, and unreachable where that is
+    /// unbounded.
     pub(crate) fn level0_limits(&self) -> (u32, u32) {
         let of_strategy =
             StrategyOptions { level0_trigger_runs: self.level0_trigger_runs, ..StrategyOptions::default() };
@@ -366,17 +362,17 @@ impl KeyspaceOptions {
         self.default_ttl.map_or(0, |ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// The change of strategy that is being worked through, as strategies take it.
+    /// The unfinished change of strategy, in the form that strategies take.
     pub(crate) fn migration(&self) -> Option<Migration> {
         self.switch.as_ref().map(Switch::migration)
     }
 
-    /// What was chosen, and nothing else.
+    /// The options without the engine's record of a migration.
     pub(crate) fn without_switch(&self) -> KeyspaceOptions {
         KeyspaceOptions { switch: None, ..self.clone() }
     }
 
-    /// What all tables of the keyspace are written with, wherever they go.
+    /// The options for writing tables of the keyspace, at any level.
     pub(crate) fn table_options(&self) -> TableOptions {
         TableOptions {
             block_size_bytes: self.block_size_bytes,
@@ -388,7 +384,7 @@ impl KeyspaceOptions {
         }
     }
 
-    /// What tables of the keyspace are read with.
+    /// The options for reading tables of the keyspace.
     pub(crate) fn table_reading(&self) -> TableReading {
         TableReading { index: self.block_index }
     }
@@ -405,8 +401,7 @@ impl KeyspaceOptions {
     /// Reads what [`KeyspaceOptions::encode`] wrote.
     ///
     /// # Errors
-    /// `Unsupported` for an option or a value that this build does not know: guessing would change what is
-    /// written.
+    /// `Unsupported` for an option or a value unknown to this build: guessing would change the output.
     pub(crate) fn decode(bytes: &[u8]) -> Result<KeyspaceOptions> {
         table::decode(bytes)
     }

@@ -1,30 +1,30 @@
-//! How one memory budget is divided.
+//! The division of the memory budget.
 //!
-//! The rule for the cold start: a quarter of the budget, at most 64 MiB of payload or four memtables of the
-//! size asked for, for memtables; the log keeps at most as many bytes mapped as the memtables hold payload,
+//! The rule at the start: a quarter of the budget, at most 64 MiB of payload or four memtables of the
+//! configured size, for memtables; the log keeps at most as many bytes mapped as the memtables hold payload,
 //! and two segments ahead; merge buffers are fixed; indexes and filters take what the open tables need, and
-//! tables are closed when that is more than three quarters of what is left; the block cache gets the rest and
-//! is resized whenever the rest changes. While memtables need little of their share it is lent to the cache
+//! tables are closed when that is more than three quarters of the rest; the block cache gets the remainder
+//! and is resized whenever that changes. While memtables need little of their share it is lent to the cache
 //! as well ([`crate::memory_arbiter`]).
 
 use super::Options;
 
-/// Memtables may hold this many payload bytes at most, whatever the budget: four of
-/// [`MAX_WRITE_BUFFER_BYTES`]; or four of the largest that a keyspace asks for, so that these fill before all
-/// memtables together have half of what they may have.
+/// The most payload bytes of memtables, whatever the budget: four of [`MAX_WRITE_BUFFER_BYTES`]; or four of
+/// the largest configured write buffer, so that these fill before all memtables together reach half of their
+/// limit.
 const MAX_MEMTABLES_BYTES: u64 = 64 << 20;
-/// One memtable at most. Measured with 2 M entries of 16 and 100 bytes: buffers of 64 MiB were filled and
-/// drained at half the rate, because their arenas are never used again within such a load and first touch of
-/// fresh memory costs more than the insertions. Larger data may be worth larger buffers; the keyspace's
-/// option says so.
+/// The most of one memtable by default. With 2 M entries of 16 and 100 bytes, buffers of 64 MiB were filled
+/// and drained at half the rate, because their arenas are never reused within such a load and first touch of
+/// fresh memory costs more than the insertions. Larger data may be worth larger buffers, set by the
+/// keyspace's option.
 const MAX_WRITE_BUFFER_BYTES: u64 = 16 << 20;
 /// One active and three sealed memtables fit the memtables' share.
 const MEMTABLES: u64 = 4;
-/// Share of the memtables' share that they keep while it is lent: 1/8.
+/// The least part of the memtables' share that they keep while it is lent: 1/8.
 const KEPT_DIVISOR: u64 = 8;
-/// Share of the budget that the block cache keeps even if tables' indexes and filters want everything: 1/16.
+/// The least share of the budget for the block cache, whatever indexes and filters need: 1/16.
 const CACHE_FLOOR_DIVISOR: u64 = 16;
-/// Share of what memtables, log and merges leave that indexes and filters may take, as numerator and
+/// Share of the budget, after memtables, log and merges, for indexes and filters, as numerator and
 /// denominator. A large one: a block that is not in memory costs one read, a table that is not open reads a
 /// hundredth of its file.
 const TABLES_SHARE: (u64, u64) = (3, 4);
@@ -42,12 +42,12 @@ pub(crate) struct MemoryPlan {
     pub(crate) write_buffer_bytes: u64,
     /// Size of a log segment.
     pub(crate) wal_segment_bytes: u64,
-    /// Log bytes kept mapped beyond which memtables that pin the oldest segment are flushed.
+    /// Mapped log bytes beyond which memtables that pin the oldest segment are flushed.
     pub(crate) wal_bytes: u64,
 }
 
 impl MemoryPlan {
-    /// Divides the budget; `limit_bytes` is what machine or control group allow.
+    /// Divides the budget; `limit_bytes` is the limit of the machine or control group.
     pub(crate) fn new(options: &Options, limit_bytes: u64) -> MemoryPlan {
         let budget_bytes =
             options.memory_budget_bytes.unwrap_or(limit_bytes / 4).max(super::MIN_MEMORY_BUDGET_BYTES);
@@ -61,8 +61,7 @@ impl MemoryPlan {
         plan.for_buffers_of(options.keyspace.write_buffer_bytes.unwrap_or(0))
     }
 
-    /// The same for keyspaces that ask for write buffers of up to `bytes`, as far as a quarter of the budget
-    /// goes.
+    /// The same for keyspaces with write buffers of up to `bytes`, within a quarter of the budget.
     pub(crate) fn for_buffers_of(self, bytes: u64) -> MemoryPlan {
         let wanted = bytes.saturating_mul(MEMTABLES).min(self.budget_bytes / 4);
         let memtables_bytes = self.memtables_bytes.max(wanted);
@@ -74,15 +73,15 @@ impl MemoryPlan {
         usize::try_from(self.memtables_bytes / self.wal_segment_bytes).unwrap_or(usize::MAX).max(1)
     }
 
-    /// What indexes and filters of open tables may take.
+    /// The limit of indexes and filters of open tables.
     pub(crate) fn table_metadata_bytes(&self) -> u64 {
         let (numerator, denominator) = TABLES_SHARE;
         let others = self.memtables_bytes + self.wal_bytes + self.merge_buffers_bytes();
         self.budget_bytes.saturating_sub(others) / denominator * numerator
     }
 
-    /// What memtables keep at least of their share while it is lent to the block cache: an eighth, with room
-    /// for two log segments.
+    /// The part of the memtables' share that is kept while it is lent to the block cache: at least an eighth,
+    /// with room for two log segments.
     pub(crate) fn kept_bytes(&self) -> u64 {
         let least = self.wal_segment_bytes.saturating_mul(2);
         (self.memtables_bytes / KEPT_DIVISOR).max(least).min(self.memtables_bytes)
@@ -92,7 +91,7 @@ impl MemoryPlan {
         MERGE_BUFFERS_BYTES.min(self.budget_bytes / 8)
     }
 
-    /// What the block cache may hold, given what memtables, log and table metadata hold at present.
+    /// The capacity of the block cache, given the present memory of memtables, log and table metadata.
     pub(crate) fn cache_bytes(&self, memtables_bytes: u64, wal_bytes: u64, tables_bytes: u64) -> u64 {
         let fixed = memtables_bytes + wal_bytes + tables_bytes + self.merge_buffers_bytes();
         self.budget_bytes.saturating_sub(fixed).max(self.budget_bytes / CACHE_FLOOR_DIVISOR)
@@ -113,7 +112,7 @@ mod tests {
         assert_eq!(with_buffer(64 << 20).memtables_bytes, 256 << 20);
         assert_eq!(with_buffer(1 << 20).memtables_bytes, MAX_MEMTABLES_BYTES);
         assert_eq!(with_buffer(512 << 20).memtables_bytes, 256 << 20, "a quarter of the budget is the most");
-        // Past half of their share memtables are sealed.
+        // Memtables are sealed past half of their share.
         assert!(with_buffer(64 << 20).memtables_bytes / 2 > 64 << 20);
         let usual = MemoryPlan::new(&Options::default().memory_budget(1 << 30), 1 << 30);
         assert_eq!(usual.for_buffers_of(64 << 20), with_buffer(64 << 20));

@@ -1,4 +1,4 @@
-//! The merge operator among the options: what a keyspace may have, and what it takes to have it.
+//! The merge operator option: which operator a keyspace may have.
 
 use super::{KeyspaceOptions, Options};
 use esker_base::{Error, Result};
@@ -7,13 +7,13 @@ use esker_iter::operator::{Merge, MergeOperator};
 use std::sync::Arc;
 
 impl KeyspaceOptions {
-    /// What the operands of [`merge`](crate::Keyspace::merge) are folded by. Default: nothing, and then the
-    /// keyspace takes no operands.
+    /// The merge operator of [`merge`](crate::Keyspace::merge). Default: none, and then the keyspace takes no
+    /// operands.
     ///
     /// A keyspace that has an operator keeps it, because there may be operands of it:
-    /// [`crate::Keyspace::set_options`] can give one to a keyspace that has none, but not take it away or put
-    /// another in its place. Its name and parameters are stored. One of your own has to be supplied each time
-    /// the database is opened ([`Options::custom_merge`]).
+    /// [`crate::Keyspace::set_options`] can give one to a keyspace that has none, but neither remove nor
+    /// replace it. Its name and parameters are stored. A user-defined one has to be supplied each time the
+    /// database is opened ([`Options::custom_merge`]).
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -33,13 +33,13 @@ impl KeyspaceOptions {
         self.merge_operator.as_ref()
     }
 
-    /// What a keyspace of this name with these options folds by.
+    /// The merge operator of a keyspace of this name with these options.
     pub(crate) fn folding(&self, name: &Arc<str>) -> Option<Arc<Folding>> {
         let operator = self.merge_operator.clone()?;
         Some(Arc::new(Folding::new(operator, Arc::clone(name))))
     }
 
-    /// An error unless the function of the operator, if there is one, is known.
+    /// An error if the operator's function is missing.
     pub(crate) fn check_supplied(&self, keyspace: &str) -> Result<()> {
         let missing = self.merge_operator.as_ref().filter(|operator| !operator.is_supplied());
         let Some(name) = missing.and_then(MergeOperator::custom_name) else { return Ok(()) };
@@ -48,7 +48,7 @@ impl KeyspaceOptions {
         )))
     }
 
-    /// An error if somebody expects another operator of a keyspace with these options.
+    /// An error if other options expect another operator.
     pub(crate) fn check_operator_is(&self, expected: &KeyspaceOptions, keyspace: &str) -> Result<()> {
         match (&self.merge_operator, &expected.merge_operator) {
             (Some(own), Some(expected)) if own != expected => Err(Error::invalid(format!(
@@ -73,7 +73,7 @@ impl KeyspaceOptions {
 }
 
 impl Options {
-    /// Supplies a merge operator of your own to the keyspaces that have one of its name. May be called for
+    /// Supplies a user-defined merge operator to the keyspaces that have one with its name. May be called for
     /// several.
     ///
     /// ```no_run
@@ -103,15 +103,15 @@ impl Options {
         self
     }
 
-    /// Whether a database may be opened without the merge operators of your own that its keyspaces have.
-    /// Default: no. With it, reading a key that has operands of such a one is an error, writing operands is
-    /// refused, and compactions leave them as they are; everything else works. For tools.
+    /// Whether a database may be opened without the user-defined merge operators of its keyspaces. Default:
+    /// no. With it, reading a key with such operands is an error, writing operands is refused, and
+    /// compactions leave them as they are; everything else works. For tools.
     pub fn allow_missing_operators(mut self, allow: bool) -> Options {
         self.allow_missing_operators = allow;
         self
     }
 
-    /// Stored options with the functions that were supplied.
+    /// Stored options with the supplied functions.
     pub(crate) fn supply(&self, mut stored: KeyspaceOptions) -> KeyspaceOptions {
         let supplied = self.merge_operators.iter().chain(&self.keyspace.merge_operator);
         stored.merge_operator =

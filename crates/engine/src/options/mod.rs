@@ -1,4 +1,4 @@
-//! What can be chosen: for a database when it is opened, for a keyspace when it is created.
+//! Options of a database, given at open, and of keyspaces, given at creation.
 
 mod by_name;
 mod config;
@@ -38,7 +38,7 @@ use std::time::Duration;
 /// Smallest memory budget that leaves room for two memtables, a log segment and a cache: 8 MiB.
 pub(crate) const MIN_MEMORY_BUDGET_BYTES: u64 = 8 << 20;
 
-/// Options of a database. They hold for one open and are not stored; what belongs to the data is in
+/// Options of a database. They apply to one open and are not stored; options of the data are in
 /// [`KeyspaceOptions`].
 ///
 /// ```no_run
@@ -69,7 +69,7 @@ pub struct Options {
     pub(crate) holder_warn_age: Duration,
     pub(crate) change_history_bytes: u64,
     pub(crate) keyspace: KeyspaceOptions,
-    /// What was said of single keyspaces.
+    /// Options of single keyspaces.
     pub(crate) named: NamedKeyspaces,
     pub(crate) merge_operators: Vec<MergeOperator>,
     pub(crate) allow_missing_operators: bool,
@@ -109,13 +109,13 @@ impl Default for Options {
 
 impl Options {
     /// The memory that memtables, block cache, indexes, filters, merge buffers and the mapped log may take
-    /// together, in bytes. Default: a quarter of what the machine or its control group allows.
+    /// together, in bytes. Default: a quarter of the limit of the machine or its control group.
     ///
-    /// The block cache gives way to all others, down to a sixteenth of the budget. Beyond that comes on top
-    /// what memtables of small entries take; and always 8 bytes a key of each table while it is written, what
-    /// batches, transactions and cursors hold, and what the heap of the C library keeps of what was freed,
-    /// some 10 to 20 MiB where tables have a million keys. The log is mapped: its pages belong to files, and
-    /// anonymous memory is less by them.
+    /// The block cache shrinks for all others, down to a sixteenth of the budget. Not included are the
+    /// overhead of memtables with small entries; 8 bytes a key of each table while it is written; the memory
+    /// of batches, transactions and cursors; and freed memory kept by the heap of the C library, some 10 to
+    /// 20 MiB where tables have a million keys. The log is mapped: its pages belong to files, and anonymous
+    /// memory is less by them.
     pub fn memory_budget(mut self, bytes: u64) -> Options {
         self.memory_budget_bytes = Some(bytes);
         self
@@ -127,8 +127,8 @@ impl Options {
         self
     }
 
-    /// Opens for reading only: no file is created, changed or deleted, and the log is replayed into private
-    /// memory. Refused while another process has the database open for writing.
+    /// Opens read-only: no file is created, changed or deleted, and the log is replayed into private memory.
+    /// Refused while another process has the database open for writing.
     pub fn read_only(mut self, read_only: bool) -> Options {
         self.read_only = read_only;
         self
@@ -140,7 +140,7 @@ impl Options {
         self
     }
 
-    /// Whether closing writes the memtables to tables, so that the next open replays nothing. Default: yes.
+    /// Whether closing flushes the memtables, so that the next open replays nothing. Default: yes.
     pub fn flush_on_close(mut self, flush: bool) -> Options {
         self.flush_on_close = flush;
         self
@@ -160,33 +160,33 @@ impl Options {
         self
     }
 
-    /// How damage in the log is judged. Default: [`WalRecovery::Strict`].
+    /// How damage in the log is treated. Default: [`WalRecovery::Strict`].
     pub fn wal_recovery(mut self, recovery: WalRecovery) -> Options {
         self.wal_recovery = recovery;
         self
     }
 
-    /// Threads that run compactions. Default: 1. Flushes, the log, and compactions without which writers
-    /// would have to wait, have a thread each beside them. On Linux these threads have a niceness 5 above
-    /// that of the thread that opens the database, so that callers and flushes come first where processors
-    /// are scarce.
+    /// Threads that run compactions. Default: 1. Flushes, the log, and urgent compactions that writers would
+    /// otherwise wait for, have one additional thread each. On Linux compaction threads have a niceness 5
+    /// above that of the thread that opens the database, so that callers and flushes have priority where
+    /// processors are scarce.
     pub fn compaction_threads(mut self, threads: usize) -> Options {
         self.compaction_threads = threads;
         self
     }
 
-    /// Most pieces that one compaction is divided into, each merged on a thread of its own (RocksDB's
-    /// `max_subcompactions`). `None`, the default, divides it where compaction threads are idle, and while
-    /// writers are held back for want of compactions among as many threads as there are processors, eight at
-    /// most; a number allows so many threads whatever the others do. No piece is smaller than two tables, and
-    /// cleaning up while nothing else is to do is never divided.
+    /// The most subcompactions of one compaction, each merged on a thread of its own (RocksDB's
+    /// `max_subcompactions`). With `None`, the default, it is divided where compaction threads are idle, and
+    /// while writers are throttled by pending compactions among as many threads as there are processors,
+    /// eight at most; a number allows this many threads regardless of others. No subcompaction is smaller
+    /// than two tables, and idle work is never divided.
     pub fn max_subcompactions(mut self, pieces: Option<usize>) -> Options {
         self.max_subcompactions = pieces;
         self
     }
 
-    /// How many bytes a second compactions may read and write (RocksDB's rate limiter). Default: unlimited.
-    /// Flushes, and compactions that writers wait for, are not held, only counted.
+    /// Rate limits of compactions in bytes read and written a second (RocksDB's rate limiter). Default:
+    /// unlimited. Flushes, and compactions that writers wait for, are exempt, only counted.
     /// [`Database::set_background_rates`](crate::Database::set_background_rates) changes it later.
     ///
     /// ```
@@ -207,21 +207,21 @@ impl Options {
 
     /// How table files are read. Default: [`ReadMode::Positioned`].
     ///
-    /// [`ReadMode::Direct`] leaves the kernel's page cache alone, so that the block cache is all the memory
-    /// that reading takes; give it a large [`Options::memory_budget`]. [`ReadMode::Mapped`] is the fastest
-    /// where the data fits into memory and is not compressed, and has a price: an error of the device ends
-    /// the process, where the others answer an error.
+    /// [`ReadMode::Direct`] bypasses the kernel's page cache, so that the block cache is all the memory that
+    /// reading takes; give it a large [`Options::memory_budget`]. [`ReadMode::Mapped`] is the fastest where
+    /// the data fits into memory and is not compressed, with a disadvantage: an error of the device ends the
+    /// process, where the others return an error.
     pub fn table_reads(mut self, mode: ReadMode) -> Options {
         self.table_reads = mode;
         self
     }
 
-    /// How reads of tables are made to overlap: lookups of many keys that miss the caches, scans and
-    /// compactions. Default: [`AsyncReads::Auto`], `io_uring` where it is to be had, else a few threads.
+    /// How reads of tables are made to overlap: multi-gets that miss the caches, scans and compactions.
+    /// Default: [`AsyncReads::Auto`], `io_uring` where available, else a few threads.
     ///
-    /// Measured with lookups of 32 keys (two cores, Linux 6.18, ext4): blocks from the device come three to
-    /// five times as fast as by plain reads with `io_uring`, for a third of the processor time, and two to
-    /// four times as fast with threads, for as much; blocks in the page cache cost `io_uring` a tenth more
+    /// Measured with lookups of 32 keys (two cores, Linux 6.18, ext4): blocks from the device are read three
+    /// to five times as fast as by plain reads with `io_uring`, for a third of the processor time, and two to
+    /// four times as fast with threads, for the same; blocks in the page cache cost `io_uring` a tenth more
     /// time than plain reads, and threads three times the processor time. `docs/experiments/reading.md` has
     /// the figures and the program.
     pub fn async_reads(mut self, way: AsyncReads) -> Options {
@@ -230,61 +230,60 @@ impl Options {
     }
 
     /// How many tables may be open. Each takes a file descriptor; its index and filter, which are in memory
-    /// while it is open, are bounded by the memory budget besides. Default: half of the files that the
+    /// while it is open, are bounded by the memory budget as well. Default: half of the files that the
     /// process may have open (`ulimit -n`) less 32, 480 of the usual 1024; at least 8, at most 1,048,576.
     ///
-    /// A target, not a wall: a table that is needed is always opened, and tables that were not used for a
-    /// while are closed in the background. For a moment a quarter more may be open, and beside that what
-    /// cursors and compactions stand in, one table for each run. Several databases in one process each have
-    /// their own limit, but share the process's.
+    /// A target, not a hard limit: a table that is needed is always opened, and unused tables are closed in
+    /// the background. For a moment a quarter more may be open, and in addition the tables that cursors and
+    /// compactions are reading, one for each run. Several databases in one process each have their own limit,
+    /// but share the process's.
     ///
-    /// Opening a table again costs reading and checking its index and filter, about a hundredth of its file.
-    /// A database whose hot tables fit the limit does not notice it.
+    /// Opening a table again costs reading and verifying its index and filter, about a hundredth of its file.
+    /// If the hot tables of a database fit the limit there is no effect.
     #[doc(alias = "max_open_files")]
     pub fn max_open_tables(mut self, tables: usize) -> Options {
         self.max_open_tables = Some(tables);
         self
     }
 
-    /// How the block cache, which all keyspaces share, chooses what goes when the memory budget leaves it no
-    /// more room. Default: [`CacheKind::Slots`].
+    /// The eviction policy of the block cache, which all keyspaces share. Default: [`CacheKind::Slots`].
     pub fn cache_kind(mut self, kind: CacheKind) -> Options {
         self.cache_kind = kind.within_limits();
         self
     }
 
     /// Whether the filters of tables go through the block cache, where they have priority over data, instead
-    /// of being in memory as long as their table is open. For databases whose filters do not fit the memory
-    /// budget: an open table takes little more than its index, and what lookups do not ask makes room. Costs
-    /// a lookup about 50 ns for each table it asks, and a read of the filter, by the first that asks, if it
-    /// is not there; one of more than a sixteenth of the cache is not read, and lookups do without. Opening a
-    /// table does not read its filter. Indexes stay with their tables, unless the keyspace's block index is
-    /// `b-tree-pages`, which lie in the cache with the same priority. Default: no.
+    /// of being in memory as long as their table is open. For databases whose filters exceed the memory
+    /// budget: an open table takes little more than its index, and unused filters are evicted. Costs a lookup
+    /// about 50 ns for each table it searches, and a read of the filter by the first lookup that needs it, if
+    /// it is not cached; one of more than a sixteenth of the cache is not read, and lookups do without.
+    /// Opening a table does not read its filter. Indexes stay with their tables, unless the keyspace's block
+    /// index is `b-tree-pages`, which are cached with the same priority. Default: no.
     #[doc(alias = "cache_index_and_filter_blocks")]
     pub fn cache_filters(mut self, cached: bool) -> Options {
         self.cache_filters = cached;
         self
     }
 
-    /// How long a write waits at most for room before it is refused with `WouldStall`. Default: 60 s.
+    /// The longest wait of a write for room before it is refused with `WouldStall`. Default: 60 s.
     pub fn stall_limit(mut self, limit: Duration) -> Options {
         self.stall_limit = limit;
         self
     }
 
-    /// Age from which on a snapshot, transaction, cursor or range is warned about, once, through `tracing`;
-    /// it is looked for after flushes and compactions. [`crate::Database::holders`] lists all. Default: 10
+    /// Age from which on a snapshot, transaction, cursor or range is reported, once, as a warning through
+    /// `tracing`; checked after flushes and compactions. [`crate::Database::holders`] lists all. Default: 10
     /// minutes.
     pub fn holder_warn_age(mut self, age: Duration) -> Options {
         self.holder_warn_age = age;
         self
     }
 
-    /// How many bytes of log are kept at most, beyond what recovery needs, for those who have not read its
-    /// changes yet: named consumers, and streams that are slower than the writers. Past it the oldest go; who
-    /// wanted them gets [`esker_base::Error::HistoryGone`], and nothing more is kept for it. On disk only,
-    /// and not part of the memory budget; counted in whole segments. Without consumers and streams nothing is
-    /// kept, whatever the limit. Default: 1 GiB.
+    /// The most bytes of log kept, beyond what recovery needs, for readers that have not read its changes
+    /// yet: named consumers, and streams slower than the writers. Beyond it the oldest are deleted; a reader
+    /// that needed them gets [`esker_base::Error::HistoryGone`], and nothing more is kept for it. On disk
+    /// only, and not part of the memory budget; counted in whole segments. Without consumers and streams
+    /// nothing is kept, whatever the limit. Default: 1 GiB.
     pub fn change_history_limit(mut self, bytes: u64) -> Options {
         self.change_history_bytes = bytes;
         self
@@ -297,12 +296,12 @@ impl Options {
         self
     }
 
-    /// What [`Options::keyspace_options`] set.
+    /// The value of [`Options::keyspace_options`].
     pub fn keyspace_defaults(&self) -> &KeyspaceOptions {
         &self.keyspace
     }
 
-    /// The outside world. Default: the real one.
+    /// The environment. Default: the real one.
     pub fn env(mut self, env: Env) -> Options {
         self.env = env;
         self
@@ -324,8 +323,8 @@ impl Options {
     }
 }
 
-/// Log kept for readers of changes: an hour of 300 KB a second, and little enough that a consumer which was
-/// forgotten does not fill a disk.
+/// Log kept for readers of changes: an hour at 300 KB a second, and little enough that a forgotten consumer
+/// does not fill a disk.
 const CHANGE_HISTORY_BYTES: u64 = 1 << 30;
 
 /// Smallest log segment: a header page and a few records.

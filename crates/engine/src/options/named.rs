@@ -1,4 +1,4 @@
-//! Options that keyspaces get by their names, before they are there.
+//! Options of keyspaces by name, given before the keyspaces exist.
 
 use super::{KeyspaceOptions, Options, Preset};
 use crate::DEFAULT_KEYSPACE;
@@ -6,10 +6,10 @@ use crate::store::Store;
 use esker_base::{Error, Result};
 use std::collections::BTreeMap;
 
-/// What was said of keyspaces by name: for each, options and values in the order in which they were said.
+/// Settings of keyspaces by name: for each, options and values in the order in which they were given.
 ///
-/// They are kept as text and not as [`KeyspaceOptions`], because what was not said must stay as it is in a
-/// keyspace that exists.
+/// They are kept as text and not as [`KeyspaceOptions`], because options that were not given must not change
+/// in an existing keyspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NamedKeyspaces(BTreeMap<String, Settings>);
 
@@ -21,12 +21,12 @@ impl NamedKeyspaces {
         self.0.iter().map(|(name, settings)| (name.as_str(), settings.as_slice()))
     }
 
-    /// A keyspace that is named, though nothing may be said of it.
+    /// The settings of a keyspace, which may be empty.
     pub(super) fn mention(&mut self, keyspace: &str) -> &mut Settings {
         self.0.entry(keyspace.to_owned()).or_default()
     }
 
-    /// `options` with what was said of the keyspace.
+    /// `options` with the settings of the keyspace.
     pub(crate) fn applied(&self, keyspace: &str, options: KeyspaceOptions) -> Result<KeyspaceOptions> {
         let settings = self.0.get(keyspace).map_or(&[][..], Vec::as_slice);
         let set = |options: KeyspaceOptions, (name, value): &(String, String)| options.set(name, value);
@@ -37,10 +37,9 @@ impl NamedKeyspaces {
 impl Options {
     /// Sets an option of one keyspace from text, as [`KeyspaceOptions::set`] does.
     ///
-    /// It holds when [`Database::keyspace`](crate::Database::keyspace) creates the keyspace, on top of
-    /// [`Options::keyspace_options`]. In a database where the keyspace exists it is changed when the database
-    /// is opened, and what is said of no option stays as it is stored; a database that is opened for reading
-    /// only is not changed.
+    /// It applies when [`Database::keyspace`](crate::Database::keyspace) creates the keyspace, on top of
+    /// [`Options::keyspace_options`]. An existing keyspace is changed when the database is opened, and
+    /// options that are not given stay as they are stored; a read-only database is not changed.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -59,7 +58,7 @@ impl Options {
         Ok(self)
     }
 
-    /// Sets what a preset says of keyspaces for one of them.
+    /// Applies a preset's keyspace settings to one keyspace.
     pub(super) fn preset_keyspace(mut self, keyspace: &str, preset: &Preset) -> Result<Options> {
         for (name, value) in preset.keyspace_settings() {
             self = self.set_keyspace(keyspace, &name, &value)?;
@@ -67,14 +66,14 @@ impl Options {
         Ok(self)
     }
 
-    /// The options with which the keyspace every database has is created.
+    /// The options with which the default keyspace is created.
     pub(crate) fn default_keyspace(&self) -> Result<KeyspaceOptions> {
         self.named.applied(DEFAULT_KEYSPACE, self.keyspace.clone())
     }
 }
 
 impl Store {
-    /// Changes the keyspaces that are there to what the options of the database say of them.
+    /// Applies the settings to existing keyspaces.
     pub(crate) fn apply_named_options(&self) -> Result<()> {
         self.named.iter().try_for_each(|(name, _)| {
             let applied = self.apply_named_options_to(name);

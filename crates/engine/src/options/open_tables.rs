@@ -1,18 +1,17 @@
-//! How many tables may be open, given how many files the process may have open.
+//! The limit of open tables, derived from the process's limit of open files.
 
 use esker_base::{Error, Result};
 
-/// Fewest that can be asked for: about the runs that a lookup asks, so that one key's tables are open
-/// together.
+/// The least limit: about the runs that a lookup searches, so that one key's tables can be open together.
 pub(super) const MIN_OPEN_TABLES: usize = 8;
-/// Most by default, where the process may open any number of files: their descriptors take a quarter of a
-/// gigabyte of the kernel's memory. What their indexes take is bounded by the memory budget.
+/// The greatest default, where the process may open any number of files: their descriptors take a quarter of
+/// a gigabyte of the kernel's memory. Their indexes are bounded by the memory budget.
 const MAX_DEFAULT_OPEN_TABLES: usize = 1 << 20;
-/// By default what the process needs for itself comes first: log, manifest, standard streams, a few sockets.
+/// Files the process needs for itself: log, manifest, standard streams, a few sockets.
 const OTHER_FILES: u64 = 32;
 
-/// The limit that follows from that of the process: half of its files, less the others that it surely has. So
-/// with the headroom of a quarter, three eighths are left to the rest of the process.
+/// The default: half of the process's files, less those it certainly needs. So with the headroom of a
+/// quarter, three eighths are left to the rest of the process.
 pub(crate) fn default_open_tables(process_files: u64) -> usize {
     let half = usize::try_from((process_files / 2).saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX);
     half.clamp(MIN_OPEN_TABLES, MAX_DEFAULT_OPEN_TABLES)

@@ -1,15 +1,15 @@
-//! A choice for each level of a tree.
+//! Settings for each level of a tree.
 
 use esker_version::LevelIndex;
 use std::fmt::Display;
 
-/// As many levels as can be named: all above the last.
+/// The number of levels with settings of their own: all above the last.
 const MAX_LEVELS: usize = LevelIndex::LAST.get() as usize;
 
-/// What is chosen for each level: a list from level 0 on, whose end holds for all deeper levels, and perhaps
-/// something else for the last level, where data rests.
+/// A setting for each level: a list from level 0 on, whose last element holds for all deeper levels, and
+/// optionally another value for the last level, which holds most of the data.
 ///
-/// The last level is a place of its own in every tree, however few levels there are above it.
+/// Every tree has a last level, however few levels there are above it.
 ///
 /// ```
 /// use esker_engine::PerLevel;
@@ -21,7 +21,7 @@ const MAX_LEVELS: usize = LevelIndex::LAST.get() as usize;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PerLevel<T> {
-    /// For level 0: there is always one.
+    /// For level 0; always present.
     first: T,
     /// For the levels from 1 on.
     deeper: Vec<T>,
@@ -29,18 +29,18 @@ pub struct PerLevel<T> {
 }
 
 impl<T: Copy> PerLevel<T> {
-    /// The same choice everywhere.
+    /// The same value everywhere.
     pub const fn all(value: T) -> PerLevel<T> {
         PerLevel { first: value, deeper: Vec::new(), last: Some(value) }
     }
 
-    /// One choice above the last level, where data passes through, and one for the last.
+    /// One value above the last level, which data passes through, and one for the last.
     pub const fn split(upper: T, last: T) -> PerLevel<T> {
         PerLevel { first: upper, deeper: Vec::new(), last: Some(last) }
     }
 
-    /// A choice for each level from level 0 on; the last one holds for all that follow, the last level among
-    /// them.
+    /// A value for each level from level 0 on; the last one holds for all that follow, the last level
+    /// included.
     ///
     /// # Panics
     /// If there is none, or more than 63, which are all levels above the last.
@@ -52,19 +52,19 @@ impl<T: Copy> PerLevel<T> {
         PerLevel { first, deeper, last: None }
     }
 
-    /// This with another choice for the last level.
+    /// The same with another value for the last level.
     #[must_use]
     pub fn with_last(mut self, value: T) -> PerLevel<T> {
         self.last = Some(value);
         self
     }
 
-    /// The choice for the last level.
+    /// The value for the last level.
     pub fn last(&self) -> T {
         self.last.unwrap_or_else(|| self.upper(MAX_LEVELS))
     }
 
-    /// The choice for level `level` above the last.
+    /// The value for level `level` above the last.
     fn upper(&self, level: usize) -> T {
         match level.min(self.deeper.len()).checked_sub(1) {
             None => self.first,
@@ -72,7 +72,7 @@ impl<T: Copy> PerLevel<T> {
         }
     }
 
-    /// The choice for a level.
+    /// The value for a level.
     pub(crate) fn pick(&self, level: LevelIndex) -> T {
         if level.is_last() { self.last() } else { self.upper(level.get().into()) }
     }
@@ -83,12 +83,12 @@ impl<T: Copy> PerLevel<T> {
         names.map(|value| name(value).to_string()).collect::<Vec<_>>().join(",")
     }
 
-    /// The choice for the last level, as [`PerLevel::set_last`] takes it.
+    /// The value for the last level, as [`PerLevel::set_last`] takes it.
     pub(super) fn last_text<S: Display>(&self, name: impl Fn(T) -> S) -> String {
         self.last.map_or_else(|| "same".to_owned(), |value| name(value).to_string())
     }
 
-    /// Sets the choices above the last level from text with commas.
+    /// Sets the values above the last level from comma-separated text.
     pub(super) fn set_upper(
         &mut self,
         text: &str,
@@ -103,7 +103,7 @@ impl<T: Copy> PerLevel<T> {
         Ok(())
     }
 
-    /// Sets the choice for the last level from text.
+    /// Sets the value for the last level from text.
     pub(super) fn set_last(
         &mut self,
         text: &str,

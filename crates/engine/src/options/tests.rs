@@ -1,4 +1,4 @@
-//! What holds for every option because it has a row, and what was stored before there were rows.
+//! Properties of every option with a row, and the stored form from before there were rows.
 
 use super::stored::{self, Field};
 use super::table::{self, Scope};
@@ -11,7 +11,7 @@ use esker_sst::BlockLayout;
 /// Calls `check` with each option's name and `options` in which it alone differs from the default.
 fn with_each_changed<O: Scope>(mut check: impl FnMut(&OptionInfo, &str, O)) {
     for info in table::describe::<O>() {
-        // What may be written is in the description, be it a name, the end of a range or a word.
+        // Allowed values are in the description: a name, the end of a range or a word.
         let words = info.allowed.split([' ', ',']).map(|word| word.trim_end_matches(';'));
         let sizes = ["4KiB", "16KiB", "64KiB", "8MiB", "1GiB", "3h", "17"];
         let mut changed = 0;
@@ -75,7 +75,7 @@ fn every_value_is_stored() {
     });
 }
 
-/// Commas of a value are its own, in what is stored and in a file.
+/// Commas inside a value are kept, in the stored form and in a file.
 #[test]
 fn weights_of_shards_come_back() {
     let mut options = KeyspaceOptions::default();
@@ -98,7 +98,7 @@ fn every_option_says_what_it_is() {
     }
 }
 
-/// What builds before the table of options stored for options that had their defaults.
+/// The stored form of default options by builds before the table of options.
 fn first_form() -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut text = |name, text| stored::put(&mut bytes, name, &Field::Text(text));
@@ -141,8 +141,7 @@ fn the_first_stored_form_is_still_written_and_read() {
     assert_eq!(options.encode(), bytes);
 }
 
-/// What was not chosen is stored as before, 24, and read as not chosen; what was chosen, 24 too, is read as
-/// chosen.
+/// An unset limit is stored as before, 24, and read as unset; a set one, 24 too, is read as set.
 #[test]
 fn a_chosen_limit_of_level_0_is_told_from_none() {
     for chosen in [None, Some(2), Some(23), Some(24), Some(25)] {
@@ -245,7 +244,7 @@ fn unknown_options_and_damaged_bytes_are_refused() {
     };
     for (name, field) in [
         ("colour", Field::Text("green")),
-        // Stored names only: others are for people.
+        // Stored names only: others are for users.
         ("bottommost_compression", Field::Text("lz4")),
         ("block_size", Field::Text("4096")),
         ("block_size", Field::Number(1)),
@@ -257,7 +256,7 @@ fn unknown_options_and_damaged_bytes_are_refused() {
     }
     let bytes = KeyspaceOptions::default().encode();
     for len in 1..bytes.len() - 1 {
-        // Cut at any place: refused, or a shorter list of whole fields.
+        // Truncated anywhere: refused, or a shorter list of whole fields.
         let _ = KeyspaceOptions::decode(&bytes[..len]);
     }
 }

@@ -1,4 +1,4 @@
-//! What background work does without being asked by a write: on the simulated file system, step by step.
+//! Background work without a request by a write: on the simulated file system, step by step.
 
 use super::{IDLE_SEAL_BYTES, LOOK_INTERVAL};
 use crate::scheduler::Lane;
@@ -34,13 +34,13 @@ impl World {
         self.settle();
     }
 
-    /// Lets the compaction lane look, and everything that follows from it happen.
+    /// Lets the compaction worker check, and runs everything that follows.
     fn settle(&self) {
         self.db.store().scheduler.request(Lane::Compaction);
         while self.db.step_background() {}
     }
 
-    /// Leaves nothing of what an idle database may rewrite without its being worth it.
+    /// Uses up the idle budget.
     fn spend_leisure(&self) {
         let store = self.db.store();
         store.leisure.lock().spend(u64::MAX, store.monotonic_ns());
@@ -106,7 +106,7 @@ fn an_idle_tree_converges_where_it_is_worth_it() {
     assert_eq!(runs(), 2, "a small garbage budget is not exceeded yet");
     world.pass(LOOK_INTERVAL);
     assert_eq!(runs(), 1);
-    // Three keys are not worth a table of the last level, but there is an allowance, which is for that.
+    // Three keys do not justify rewriting a table of the last level, but the idle budget allows it.
     rewrite(0..3);
     world.pass(LOOK_INTERVAL);
     assert_eq!(runs(), 1);
@@ -139,9 +139,9 @@ fn tables_under_a_range_delete_are_dropped_unread() {
     assert_eq!(world.tables(), tables + 1, "the snapshot sees what is in them");
     assert_eq!(keyspace.at(&snapshot).iter().count() as u64, KEYS);
     drop(snapshot);
-    // What is left is not merged either.
+    // The rest is not merged either.
     world.spend_leisure();
-    // Nobody says that a snapshot has gone; the lane looks by itself.
+    // Dropping a snapshot makes no request; the worker checks by itself.
     world.pass(LOOK_INTERVAL);
     assert!(world.tables() <= 3, "{} of {tables} tables are left", world.tables());
     assert_eq!(world.compacted_bytes(), compacted, "nothing was read");
@@ -184,7 +184,7 @@ fn tables_that_are_read_get_warm() {
     let world = World::new();
     world.fill();
     let keyspace = world.db.default_keyspace();
-    // Of each table, in the order of the keys.
+    // The heat of each table, in key order.
     let heat = || -> Vec<u64> {
         let tree = Arc::clone(&keyspace.state().view.load().tree);
         let heat = world.db.store().heat(keyspace.state(), &tree);
@@ -210,9 +210,9 @@ fn tables_that_are_read_get_warm() {
     );
 }
 
-/// Time alone makes something possible, which tells nobody: whoever waits for room in level 0 asks the lane
-/// for it. Guards against waiting until the lane looks by itself; here, where it does so only when it is
-/// asked, for ever.
+/// Work may become possible by time alone, without a request: a writer that waits for room in level 0
+/// requests a check. Otherwise it would wait until the periodic check; here, where checks happen only on
+/// request, for ever.
 #[test]
 fn a_writer_without_room_asks_for_what_time_has_made_possible() {
     const STOP_RUNS: u32 = 4;
@@ -221,7 +221,7 @@ fn a_writer_without_room_asks_for_what_time_has_made_possible() {
     let env =
         Env { clock: Arc::<ManualClock>::clone(&clock), ..Env::simulated(Arc::new(StrictFs::new()), 1) };
     let leveled = KeyspaceOptions::default().strategy("leveled:10".parse().unwrap());
-    // Nothing is wanted before it has expired.
+    // Nothing is planned before it has expired.
     let keyspace = leveled.level0_trigger_runs(100).level0_stop_runs(STOP_RUNS).default_ttl(lives);
     let options =
         Options::default().memory_budget(64 << 20).keyspace_options(keyspace.write_buffer_entries(1));
@@ -234,7 +234,7 @@ fn a_writer_without_room_asks_for_what_time_has_made_possible() {
     }
     let state = db.default_keyspace().state();
     assert!(state.must_compact_first() && !db.store().can_compact(state), "waiting would help nobody");
-    // Asked shortly before, and what it said then would be remembered for longer than it is true.
+    // The strategy was called shortly before, and its answer would be cached for longer than it is valid.
     clock.advance(lives - Duration::from_secs(2));
     db.put("b", "value").expect("a put");
     db.store().scheduler.request(Lane::Compaction);
@@ -247,7 +247,7 @@ fn a_writer_without_room_asks_for_what_time_has_made_possible() {
     db.close().expect("the end");
 }
 
-/// What a merge has of a table in memory until its end fits what a small budget has for merges.
+/// The memory of a merge for a table until its end fits the share of merges in a small budget.
 #[test]
 fn tables_of_a_small_budget_are_small() {
     for (budget, most, least) in [(16u64 << 20, 6u64 << 20, 2), (64 << 20, 16 << 20, 1)] {

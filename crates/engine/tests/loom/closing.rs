@@ -1,6 +1,6 @@
-//! Closing a table while somebody reads it and an install publishes (`tree/file.rs`, `sweep.rs`): readers
-//! borrow from a view without a count, so what they borrow must not go; a file is open once; and the view
-//! that is published last is not one that the sweep has outdated.
+//! Closing a table while a reader uses it and an install publishes (`tree/file.rs`, `table_eviction.rs`):
+//! readers borrow from a view without a reference count, so the borrowed table must stay; a file is open
+//! once; and the view that is published last is not outdated by eviction.
 
 use super::{check_with_mutants, lock};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ impl Table {
         assert_eq!(self.0.swap(1, Ordering::AcqRel), 0, "OT1: opened while it was open");
     }
 
-    /// What upgrading a weak pointer does.
+    /// As upgrading a weak pointer.
     fn acquire(&self) -> bool {
         let more = |count: usize| (count > 0).then_some(count + 1);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_ok()
@@ -34,7 +34,7 @@ impl Table {
 /// A `TableFile`: the one before the close and the one after.
 #[derive(Default)]
 struct Cell {
-    /// Views, and those who are about to publish one, that refer to it.
+    /// Views, and publishers of one, that refer to it.
     references: AtomicUsize,
     filled: AtomicBool,
 }
@@ -44,7 +44,7 @@ struct World {
     cells: [Cell; 2],
     /// Lock of the identity: whether it keeps the table.
     kept: Mutex<bool>,
-    /// The cell that trees to come refer to.
+    /// The cell that new trees refer to.
     current: Mutex<usize>,
     publishing: Mutex<()>,
     view: Mutex<Option<Arc<View>>>,
@@ -80,11 +80,11 @@ impl Drop for View {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mutant {
-    /// Who opens does not ask whether the table still lives in an old view.
+    /// Opening does not check whether an old view still has the table.
     OpenUnasked,
-    /// The sweep empties the old cell instead of leaving that to its last view.
+    /// Eviction empties the old cell instead of leaving that to its last view.
     EmptyCell,
-    /// The cell is looked at, and filled, without the identity's lock.
+    /// The cell is read, and filled, without the identity's lock.
     FillUnlocked,
     /// An install does not take the lock under which trees are published.
     InstallUnlocked,
@@ -121,7 +121,7 @@ fn read(world: &Arc<World>, mutant: Option<Mutant>) {
     world.table.release();
 }
 
-/// The sweep: lets go, and publishes a view with the other cell.
+/// Eviction: closes the table, and publishes a view with the other cell.
 fn close(world: &Arc<World>, mutant: Option<Mutant>) {
     let publishing = lock(&world.publishing);
     let mut kept = lock(&world.kept);
@@ -144,7 +144,7 @@ fn close(world: &Arc<World>, mutant: Option<Mutant>) {
     world.table.release();
 }
 
-/// An install: publishes a view with whatever cell is current.
+/// An install: publishes a view with the current cell.
 fn install(world: &Arc<World>, mutant: Option<Mutant>) {
     let publishing = (mutant != Some(Mutant::InstallUnlocked)).then(|| lock(&world.publishing));
     let current = *lock(&world.current);
@@ -157,7 +157,7 @@ fn closing(mutant: Option<Mutant>) {
     race(true, mutant);
 }
 
-/// Nobody has opened the table yet.
+/// The table was not opened yet.
 fn closing_while_opening(mutant: Option<Mutant>) {
     race(false, mutant);
 }

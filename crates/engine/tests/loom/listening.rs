@@ -1,19 +1,20 @@
-//! A stream waits for the next batch (CS1 in `changes`): the flag under the commit lock, the bell behind it.
+//! A stream waits for the next batch (CS1 in `changes`): the flag under the commit lock, and the
+//! notification.
 
 use super::{check_with_mutants, lock};
 use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
 
-/// An order that is broken.
+/// A broken order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mutant {
-    /// The count of rings is taken after the flag was raised.
+    /// The count of notifications is read after the flag was set.
     CountLate,
-    /// The flag is raised without another look.
+    /// The flag is set without another check.
     NoLook,
-    /// The writer rings without having found the flag under the lock of its publication.
+    /// The writer notifies without having found the flag under the lock of its publication.
     FlagReadEarly,
-    /// Closing does not ring.
+    /// Closing does not notify.
     SilentClose,
 }
 
@@ -58,7 +59,7 @@ impl Model {
         }
     }
 
-    /// `Changes::next_timeout` that has lingered: the batch after `seqno`, or `None` once closed.
+    /// `Changes::next_timeout` after lingering: the batch after `seqno`, or `None` once closed.
     fn next(&self, seqno: u64, writer: &mut Option<JoinHandle<()>>, mutant: Option<Mutant>) -> Option<u64> {
         loop {
             let mut rings = *lock(&self.rings);
@@ -82,7 +83,7 @@ impl Model {
             if mutant == Some(Mutant::CountLate) {
                 rings = *lock(&self.rings);
             }
-            // Asleep until the bell has rung: at the latest when the writer has done all that it does.
+            // Asleep until a notification: at the latest when the writer has done everything.
             if *lock(&self.rings) == rings {
                 if let Some(writer) = writer.take() {
                     assert!(writer.join().is_ok());
@@ -93,8 +94,8 @@ impl Model {
     }
 }
 
-/// A writer that publishes so many batches, and closes the database or not, beside a stream that waits for
-/// all of it.
+/// A writer that publishes this many batches, and closes the database or not, concurrent with a stream that
+/// waits for all of it.
 fn follow(batches: u64, closes: bool, mutant: Option<Mutant>) {
     let model = Arc::new(Model::default());
     let mut writer = Some({

@@ -1,4 +1,4 @@
-//! Chunks: the pieces of an export, each with a checksum of its own.
+//! Chunks: the units of an export, each with a checksum of its own.
 
 use esker_base::checksum::{crc32c, crc32c_append};
 use esker_base::coding::{Reader, put_prefixed, put_varint};
@@ -15,22 +15,22 @@ const CHUNK_HEADER_BYTES: usize = 16;
 
 /// An entries chunk is closed at this many bytes; one entry may be longer than that.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
-/// Longer payloads are stored as they are, so that a reader takes no more memory than this for a length that
-/// may lie.
+/// Longer payloads are stored uncompressed, so that a reader allocates no more memory than this for a length
+/// that may be wrong.
 const MAX_COMPRESSED_RAW_BYTES: usize = 2 * CHUNK_BYTES;
-/// Fast; an export is read far more seldom than it is written.
+/// Fast, because an export is read far more rarely than it is written.
 const CODEC: Codec = Codec::Zstd { level: 1 };
 
-/// The entry has an expiry time.
+/// Flag: the entry has an expiry time.
 const ENTRY_EXPIRY: u8 = 1;
 
 /// Kinds of chunks.
 pub(super) mod kind {
-    /// The name of a keyspace, to which the entries that follow belong.
+    /// The name of the keyspace that the following entries belong to.
     pub(in crate::copy::portable) const KEYSPACE: u8 = 1;
     /// Entries in key order.
     pub(in crate::copy::portable) const ENTRIES: u8 = 2;
-    /// The counts; nothing follows.
+    /// The totals; nothing follows.
     pub(in crate::copy::portable) const END: u8 = 3;
 }
 
@@ -48,7 +48,7 @@ impl PortableEntry<'_> {
     }
 }
 
-/// What an end chunk says.
+/// The contents of an end chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) keyspaces: u64,
@@ -161,7 +161,7 @@ pub(super) struct ChunkReader<'r> {
     from: &'r mut dyn Read,
     stored: Vec<u8>,
     payload: Vec<u8>,
-    /// Where the next chunk begins.
+    /// The offset of the next chunk.
     pub(super) at: u64,
 }
 
@@ -188,7 +188,7 @@ impl<'r> ChunkReader<'r> {
         Ok(reader)
     }
 
-    /// The next chunk: kind, payload, and where it begins.
+    /// The next chunk: kind, payload, and its offset.
     pub(super) fn next(&mut self) -> Result<(u8, &[u8], u64)> {
         let at = self.at;
         let mut header = [0; CHUNK_HEADER_BYTES];
@@ -197,7 +197,7 @@ impl<'r> ChunkReader<'r> {
             |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let [kind, codec_id, ..] = header;
         let (stored_len, raw_len) = (number(4) as usize, number(8) as usize);
-        // Read as it comes, so that a length that lies costs no memory.
+        // Read incrementally, so that a wrong length costs no memory.
         self.stored.clear();
         let read = self.from.take(stored_len as u64).read_to_end(&mut self.stored);
         read.map_err(|source| Error::io("read", stream(), source))?;
@@ -250,13 +250,13 @@ fn other_length(at: u64) -> Error {
     Error::corruption(stream(), at, "a chunk with another length than it says".to_owned())
 }
 
-/// A name is one that a keyspace may have.
+/// The name, if it is a valid keyspace name.
 pub(super) fn keyspace_name(payload: &[u8]) -> Option<&str> {
     let name = std::str::from_utf8(payload).ok()?;
     (!name.is_empty() && name.len() <= MAX_KEYSPACE_NAME_LEN).then_some(name)
 }
 
-/// Streams have no names of their own; who opened one adds it.
+/// Streams have no names of their own; the caller adds one.
 fn stream() -> PathBuf {
     PathBuf::from("the export")
 }

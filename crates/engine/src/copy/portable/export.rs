@@ -1,15 +1,15 @@
-//! Writing an export.
+//! Export: writes keyspaces in the portable format.
 
 use super::chunk::{CHUNK_BYTES, ChunkWriter, PortableEntry, Totals, kind, put_entry};
 use crate::handle::{Database, Keyspace};
 use esker_base::{Result, SeqNo};
 use std::io::Write;
 
-/// What an export holds.
+/// The contents of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExportReport {
-    /// The moment that the export shows.
+    /// Its moment.
     pub seqno: SeqNo,
     /// Keyspaces.
     pub keyspaces: u64,
@@ -22,9 +22,9 @@ pub struct ExportReport {
 }
 
 impl Database {
-    /// Writes keyspaces to a stream in the portable form (`docs/format/export.md`), as they are at one
-    /// moment, while reads and writes go on. Keys, values and expiry times are in it; options, old versions
-    /// and merge operators are not (operands are folded). Memory: a chunk of 256 KiB, or the longest value.
+    /// Writes keyspaces to a stream in the portable format (`docs/format/export.md`), as they are at one
+    /// moment, concurrent with reads and writes. It contains keys, values and expiry times; not options, old
+    /// versions and merge operators (operands are merged). Memory: a chunk of 256 KiB, or the longest value.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -39,7 +39,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Io` if the stream cannot be written; whatever reading meets.
+    /// `Io` if the stream cannot be written; any error of reading.
     pub fn export(
         &self,
         keyspaces: &[Keyspace],

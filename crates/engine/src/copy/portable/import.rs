@@ -1,11 +1,11 @@
-//! Reading an export: into a database, or to see whether it is whole.
+//! Import: reads an export into a database, or verifies it.
 
 use super::chunk::{ChunkReader, PortableEntry, Totals, entries, keyspace_name, kind};
 use crate::handle::{Database, Keyspace};
 use esker_base::{Error, Result};
 use std::io::Read;
 
-/// What was read of an export.
+/// The part of an export that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImportReport {
@@ -20,20 +20,19 @@ pub struct ImportReport {
 }
 
 impl Database {
-    /// Puts everything of an export into the keyspaces of the same names, which are created if they are
-    /// missing. Keys that are there get the export's values; others stay. Each chunk of the export, up to 256
-    /// KiB or one long entry, is one atomic batch.
+    /// Puts all entries of an export into the keyspaces of the same names, which are created if missing.
+    /// Existing keys get the export's values; others stay. Each chunk of the export, up to 256 KiB or one
+    /// long entry, is one atomic batch.
     ///
     /// # Errors
-    /// `Corruption` with the offset in the stream, `Unsupported` if a newer version wrote it, `Io`; and
-    /// whatever writing meets. What was read before has been put then: importing the whole export again is
-    /// safe.
+    /// `Corruption` with the offset in the stream, `Unsupported` if a newer version wrote it, `Io`; and any
+    /// error of writing. Chunks before the error have been written: importing the whole export again is safe.
     pub fn import(&self, from: &mut dyn Read, told: impl FnMut(ImportReport)) -> Result<ImportReport> {
         read_export(from, &mut Importer { database: self, keyspace: None }, told)
     }
 }
 
-/// Reads all of an export and checks every checksum and every count, without a database.
+/// Reads all of an export and verifies every checksum and every count, without a database.
 ///
 /// # Errors
 /// As [`Database::import`].
@@ -41,12 +40,12 @@ pub fn check_export(from: &mut dyn Read, told: impl FnMut(ImportReport)) -> Resu
     read_export(from, &mut NoSink, told)
 }
 
-/// Where an export goes.
+/// The target of an export.
 trait Sink {
-    /// The entries that follow belong to this keyspace.
+    /// The following entries belong to this keyspace.
     fn keyspace(&mut self, name: &str) -> Result<()>;
 
-    /// One chunk of entries, wholly or not at all.
+    /// One chunk of entries, all or nothing.
     fn entries(&mut self, entries: &[PortableEntry<'_>]) -> Result<()>;
 }
 

@@ -1,10 +1,10 @@
-//! Entries in memory, in the order in which they came, and sorted when it is time.
+//! Sort buffer: entries in memory in the order of arrival, sorted on demand.
 
 use esker_base::{Error, Result, SeqNo, Tag, key};
 use esker_iter::Cursor;
 
-/// An entry of the buffer: where its key is, followed by its value, and the first bytes of the key, which
-/// settle most comparisons.
+/// An entry of the buffer: the position of its key, which the value follows, and the first bytes of the key,
+/// which decide most comparisons.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     head: u64,
@@ -19,7 +19,7 @@ struct Slot {
 pub(super) struct Buffer {
     bytes: Vec<u8>,
     slots: Vec<Slot>,
-    /// Whether keys came in ascending order, each greater than the one before.
+    /// Whether keys arrived in strictly ascending order.
     is_ascending: bool,
 }
 
@@ -28,8 +28,8 @@ impl Buffer {
         Buffer { bytes: Vec::new(), slots: Vec::new(), is_ascending: true }
     }
 
-    /// Adds an entry whose value is `expiry` and `value` one after the other. The caller keeps the buffer
-    /// below 4 GiB.
+    /// Adds an entry whose value is `expiry` and `value` concatenated. The caller keeps the buffer below 4
+    /// GiB.
     #[inline]
     pub(super) fn push(&mut self, key: &[u8], kind_byte: u8, expiry: &[u8], value: &[u8]) {
         let head = key::head(key, 0);
@@ -49,33 +49,33 @@ impl Buffer {
         self.slots.len()
     }
 
-    /// Bytes of memory that the entries take.
+    /// Bytes of memory of the entries.
     #[inline]
     pub(super) fn used_bytes(&self) -> usize {
         self.bytes.len() + self.slots.len() * size_of::<Slot>()
     }
 
-    /// Whether the entries are as they came in ascending order, all of them above `after`.
+    /// Whether the entries arrived in ascending order, all of them above `after`.
     pub(super) fn ascends_after(&self, after: Option<&[u8]>) -> bool {
         let first = self.slots.first().map(|slot| self.key(slot));
         self.is_ascending && first.is_none_or(|first| after.is_none_or(|after| after < first))
     }
 
-    /// The entries as they came: key, kind byte, value.
+    /// The entries in order of arrival: key, kind byte, value.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], u8, &[u8])> {
         self.slots.iter().map(|slot| (self.key(slot), slot.kind_byte, self.value(slot)))
     }
 
-    /// Sorts by key; of entries with one key only the one that was added last stays.
+    /// Sorts by key; of entries with one key only the last added one stays.
     pub(super) fn sort(&mut self) {
         if self.is_ascending {
             return;
         }
         let Buffer { bytes, slots, .. } = self;
         let key_of = |slot: &Slot| &bytes[slot.at as usize..][..usize::from(slot.key_len)];
-        // What was added later lies further back; behind an entry without any bytes, of the empty key, it
-        // lies at the same place and is not shorter. So no two that differ are equal, and the faster sort
-        // will do.
+        // Later entries have greater positions; after an entry without any bytes, with the empty key, the
+        // next has the same position and is not shorter. So no two different entries are equal, and the
+        // faster unstable sort suffices.
         let place = |slot: &Slot| (slot.at, slot.value_len);
         slots.sort_unstable_by(|left, right| {
             let heads = left.head.cmp(&right.head);
@@ -85,7 +85,7 @@ impl Buffer {
         self.is_ascending = true;
     }
 
-    /// Forgets the entries and keeps the memory.
+    /// Removes the entries and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.slots.clear();
@@ -102,14 +102,14 @@ impl Buffer {
         &self.bytes[slot.at as usize + usize::from(slot.key_len)..][..slot.value_len as usize]
     }
 
-    /// A walk over the sorted entries, which count as written at `seqno`.
+    /// A cursor over the sorted entries, with sequence number `seqno`.
     pub(super) fn into_cursor(mut self, seqno: SeqNo) -> BufferCursor {
         self.sort();
         BufferCursor { at: self.slots.len(), buffer: self, seqno }
     }
 }
 
-/// A walk over a sorted buffer, forwards.
+/// A forward cursor over a sorted buffer.
 #[derive(Debug)]
 pub(super) struct BufferCursor {
     buffer: Buffer,
@@ -167,7 +167,7 @@ impl Cursor for BufferCursor {
     }
 }
 
-/// What the cursors of a load answer to whatever a merge from one end to the other does not ask.
+/// The error of cursor methods that a forward merge does not use.
 #[cold]
 pub(super) fn forwards_only() -> Error {
     Error::internal("the entries of a bulk load are read from the first to the last only")

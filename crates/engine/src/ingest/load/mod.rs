@@ -1,14 +1,14 @@
-//! Bulk load: many entries into tables, past the log and the memtables.
+//! Bulk load: writes many entries to tables, bypassing the log and the memtables.
 //!
-//! Entries are gathered in a buffer. While they come in ascending order, each full buffer, of a mebibyte,
-//! goes straight into tables as the last level has them: every byte is written once. At the first key that is
-//! not greater than the one before, what was written becomes the first sorted run, the buffer grows to its
-//! share of the memory budget, and from then on each full buffer is sorted and written as a run ([`runs`]);
-//! the end merges the runs into tables. What fits the buffer is sorted there, and never written twice.
+//! Entries are collected in a buffer. While they arrive in ascending order, each full buffer, of a MiB, is
+//! written to tables as in the last level: every byte is written once. At the first key that is not greater
+//! than the previous one, the tables so far become the first sorted run, the buffer grows to its share of the
+//! memory budget, and from then on each full buffer is sorted and written as a run ([`runs`]); the end merges
+//! the runs into tables. Entries that fit the buffer are sorted there, and never written twice.
 //!
 //! Nothing is part of the keyspace before [`BulkLoader::finish`], and then everything is, by an ingest
-//! ([`super`]). The files of a load that is dropped, or whose process dies, go: at once, or as orphans at the
-//! next open.
+//! ([`super`]). The files of a load that is dropped, or whose process dies, are deleted: at once, or as
+//! orphans at the next open.
 
 mod buffer;
 mod runs;
@@ -26,16 +26,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tables::{FinishedTables, Purpose, Tables};
 
-/// A buffer of ascending entries is written at this size: long enough for its cost to vanish, short enough
-/// for the cache.
+/// A buffer of ascending entries is written at this size: large enough to amortise the cost, small enough for
+/// the processor's cache.
 const STREAM_BYTES: usize = 1 << 20;
 
-/// The share of the memory budget that unsorted entries may take before they are written as a run.
+/// The limit of unsorted entries before they are written as a run: one in so many of the memory budget.
 const SORT_BUDGET_DIVISOR: u64 = 4;
 
 /// Less would make a file of every few entries.
 const MIN_SORT_BYTES: u64 = 4 << 10;
-/// Offsets into the buffer have 32 bits, and one entry may come on top.
+/// Offsets into the buffer have 32 bits, and one entry may exceed the limit.
 const MAX_SORT_BYTES: u64 = 2 << 30;
 
 /// Entries merged between two calls of a progress callback.
@@ -44,9 +44,9 @@ const ENTRIES_PER_TOLD: u64 = 1 << 16;
 /// Loads many entries into a keyspace at once: [`Keyspace::bulk_load`].
 ///
 /// Entries are added in any order and become part of the keyspace together, when [`BulkLoader::finish`]
-/// returns. In ascending order of keys they go straight into tables, at the speed of the device; otherwise
-/// they are sorted within a quarter of the memory budget and on disk, which takes up to twice their size
-/// meanwhile. Of several values of one key the one added last counts.
+/// returns. In ascending order of keys they are written to tables at once, at the speed of the device;
+/// otherwise they are sorted within a quarter of the memory budget and on disk, which temporarily takes up to
+/// twice their size. Of several values of one key the last added one counts.
 ///
 /// A loader that is dropped leaves nothing.
 ///
@@ -65,38 +65,38 @@ const ENTRIES_PER_TOLD: u64 = 1 << 16;
 #[derive(Debug)]
 pub struct BulkLoader {
     buffer: Buffer,
-    /// The buffer is written when it has so many bytes.
+    /// The size at which the buffer is written.
     buffer_bytes: usize,
-    /// What the buffer may take once entries have to be sorted.
+    /// The size of the buffer once entries have to be sorted.
     sort_bytes: u64,
     stage: Stage,
     keyspace: Arc<KeyspaceState>,
     store: Arc<Store>,
     added: u64,
     last_key: Vec<u8>,
-    /// Why entries that were added are lost: nothing can become part of the keyspace any more.
+    /// The error that lost added entries: the load cannot succeed any more.
     failure: Option<Error>,
     reserved: Reserved,
     /// Keeps the database open.
     _handle: Arc<Handle>,
 }
 
-/// How entries came until now.
+/// The order of entries so far.
 #[derive(Debug)]
 enum Stage {
-    /// In ascending order; the tables hold what is not in the buffer any more.
+    /// In ascending order; the tables hold the entries that have left the buffer.
     Ascending(Option<Box<Tables>>),
     /// In any order.
     Sorting(Runs),
 }
 
-/// What a bulk load did.
+/// The result of a bulk load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BulkLoadReport {
-    /// The place of all entries in the order of writes; `None` if there were none.
+    /// The sequence number of all entries; `None` if there were none.
     pub seqno: Option<SeqNo>,
-    /// Entries that are part of the keyspace now: of each key one.
+    /// Entries that became part of the keyspace, one for each key.
     pub entries: u64,
     /// Entries that were replaced by a later one of the same key.
     pub replaced: u64,
@@ -104,17 +104,17 @@ pub struct BulkLoadReport {
     pub tables: u64,
     /// Bytes of their files.
     pub bytes: u64,
-    /// Sorted runs that were written on the way; none if the entries came in order, or fitted memory.
+    /// Sorted runs that were written; none if the entries were in order, or fitted memory.
     pub sorted_runs: u64,
 }
 
-/// How far the end of a load has come: entries that did not come in order are merged.
+/// The progress of the final merge of unordered entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BulkLoadProgress {
-    /// Entries that are in their tables.
+    /// Entries written to their tables.
     pub merged: u64,
-    /// Entries in all, those included that will be replaced by later ones.
+    /// All entries, including those replaced by later ones.
     pub total: u64,
 }
 
@@ -139,9 +139,9 @@ impl BulkLoader {
         })
     }
 
-    /// Memory in which entries are sorted that do not come in order, in bytes; a quarter of the memory budget
-    /// by default, and not more than 2 GiB and not less than 4 KiB. More memory makes fewer and longer runs;
-    /// merging them takes up to 16 MiB beside it. To be set before the first entry.
+    /// Sets the memory for sorting unordered entries, in bytes; by default a quarter of the memory budget,
+    /// between 4 KiB and 2 GiB. More memory makes fewer and longer runs; merging them takes up to 16 MiB in
+    /// addition. To be set before the first entry.
     #[must_use]
     pub fn sort_memory(mut self, bytes: u64) -> BulkLoader {
         self.sort_bytes = bytes.clamp(MIN_SORT_BYTES, MAX_SORT_BYTES);
@@ -151,12 +151,12 @@ impl BulkLoader {
 
     /// Adds a key and its value. As for a put, the default TTL of the keyspace counts from now on.
     ///
-    /// O(1) in ascending order, but for the writing; O(log n) otherwise.
+    /// O(1) in ascending order, apart from writing; O(log n) otherwise.
     ///
     /// # Errors
-    /// `InvalidArgument` if key or value is too long; the load can be gone on with. `Full`, `Io`, `Closed`,
-    /// and `NotFound` if the keyspace was dropped: these are final, because part of what was added is lost.
-    /// Whoever goes on adding gets the same error again, and so does [`BulkLoader::finish`].
+    /// `InvalidArgument` if key or value is too long; the load can continue. `Full`, `Io`, `Closed`, and
+    /// `NotFound` if the keyspace was dropped: these are final, because added entries are lost. Later calls
+    /// return the same error again, and so does [`BulkLoader::finish`].
     #[inline]
     pub fn add(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         match self.keyspace.default_ttl() {
@@ -165,7 +165,7 @@ impl BulkLoader {
         }
     }
 
-    /// Adds a key whose value is there until `expiry_ms`, in milliseconds since 1970.
+    /// Adds a key whose value expires at `expiry_ms`, in milliseconds since 1970.
     ///
     /// # Errors
     /// As [`BulkLoader::add`].
@@ -195,15 +195,15 @@ impl BulkLoader {
         self.added
     }
 
-    /// Writes the buffer. A failure may have lost part of what was added, so it is final: every later call
-    /// gets it as well.
+    /// Writes the buffer. A failure may have lost added entries, so it is final: every later call returns it
+    /// as well.
     #[cold]
     fn make_room(&mut self) -> Result<()> {
         let written = self.failure.clone().map_or_else(|| self.write_buffer(), Err);
         if let Err(error) = &written {
             self.failure = Some(error.clone());
             (self.buffer, self.stage) = (Buffer::new(), Stage::Ascending(None));
-            // The next entry asks again.
+            // The next entry comes back here.
             self.buffer_bytes = 0;
             self.reserved.reserve(0);
         }
@@ -229,7 +229,7 @@ impl BulkLoader {
         }
     }
 
-    /// The entries are not in order after all.
+    /// Switches to sorting: the entries are not in order.
     fn begin_sorting(&mut self) -> Result<()> {
         let mut runs = Runs::new(&self.store, &self.keyspace);
         if let Stage::Ascending(tables) = &mut self.stage
@@ -243,8 +243,8 @@ impl BulkLoader {
         Ok(())
     }
 
-    /// Makes everything that was added part of the keyspace, all or nothing, durable when it returns.
-    /// Snapshots that exist do not see it; keys that are there get the loaded values.
+    /// Makes all added entries part of the keyspace, all or nothing, durable when it returns. Existing
+    /// snapshots do not see them; existing keys get the loaded values.
     ///
     /// # Errors
     /// As [`BulkLoader::add`]; nothing was loaded then. Only if the log's device fails can the outcome be
@@ -253,7 +253,7 @@ impl BulkLoader {
         self.finish_with(&mut |_| {})
     }
 
-    /// As [`BulkLoader::finish`], and tells how far it is.
+    /// As [`BulkLoader::finish`], with progress reports.
     ///
     /// # Errors
     /// As [`BulkLoader::finish`].
@@ -266,7 +266,7 @@ impl BulkLoader {
             return Ok(report);
         }
         let mut tables = self.finish_tables(told, &mut report)?;
-        // What was reserved for sorting is free again.
+        // The memory reserved for sorting is free again.
         self.reserved.reserve(0);
         let _activity = self.store.activity.read_recursive();
         self.store.check_open()?;
@@ -343,7 +343,7 @@ struct Reserved {
 }
 
 impl Reserved {
-    /// From now on it is so much.
+    /// Sets the reserved amount.
     fn reserve(&mut self, bytes: u64) {
         let loading = &self.store.loading_bytes;
         loading.fetch_add(bytes, Ordering::Relaxed);
@@ -362,7 +362,8 @@ impl Drop for Reserved {
 }
 
 impl Keyspace {
-    /// Begins to load many entries past the log: see [`BulkLoader`]. Other reads and writes go on meanwhile.
+    /// Begins a bulk load that bypasses the log: see [`BulkLoader`]. Other reads and writes continue
+    /// meanwhile.
     ///
     /// # Errors
     /// `NotFound` if the keyspace was dropped, `ReadOnly`, `Closed`.

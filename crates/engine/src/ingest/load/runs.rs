@@ -1,12 +1,11 @@
-//! Sorted runs on disk, and merging them: the external half of a sort.
+//! External sort: sorted runs on disk, and merging them.
 //!
 //! A run is one buffer, sorted and written, or the merge of several runs. Runs are kept in the order in which
-//! their entries were added, and every entry carries the number of the run that it was first in as its
-//! sequence number, so a merge gives the entry of a key that was added last first, however often runs were
-//! merged before.
+//! their entries were added, and every entry has the number of its first run as sequence number, so a merge
+//! yields the last added entry of a key first, however often runs were merged before.
 //!
 //! Sixty-four runs of one tier are merged into one of the next. So a load of n buffers writes each entry
-//! log64(n) times and holds no more than a few times sixty-four files open, whatever it loads.
+//! log64(n) times and holds no more than a few times sixty-four files open, whatever its size.
 
 use super::buffer::{Buffer, BufferCursor, forwards_only};
 use super::tables::{FinishedTables, Purpose, Tables};
@@ -20,7 +19,7 @@ use esker_version::PartMeta;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Runs that are merged at once: each costs a read buffer of 256 KiB.
+/// Runs merged at once: each costs a read buffer of 256 KiB.
 const FAN_IN: usize = 64;
 
 /// Sorted runs, oldest first.
@@ -44,8 +43,7 @@ impl Runs {
         Runs { store: Arc::clone(store), keyspace: Arc::clone(keyspace), runs: Vec::new(), written: 0 }
     }
 
-    /// The number of the run to come, as its entries carry it. That of tables which were not meant as a run
-    /// is 0.
+    /// The number of the next run, as sequence number of its entries. Tables that became a run later have 0.
     fn next_seqno(&self) -> SeqNo {
         SeqNo::new(self.written + 1)
     }
@@ -53,7 +51,7 @@ impl Runs {
     /// Takes tables of ascending entries with sequence number 0 as the first run.
     pub(super) fn begin_with(&mut self, tables: FinishedTables) {
         if !tables.parts.is_empty() {
-            // Of a tier of its own: what is merged with it is merged once, at the end.
+            // In a tier of its own: it is merged only once, at the end.
             self.runs.push(Run { tier: u32::MAX, tables });
         }
     }
@@ -80,7 +78,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Where the newest runs begin that are to be merged.
+    /// The index of the first of the newest runs that are to be merged.
     fn full_tier(&self) -> Option<usize> {
         let tier = self.runs.last()?.tier;
         let same = self.runs.iter().rev().take_while(|run| run.tier == tier).count();
@@ -92,13 +90,12 @@ impl Runs {
         self.runs.iter().map(|run| run.tables.entries()).sum()
     }
 
-    /// How many were written.
+    /// The number of runs written.
     pub(super) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Gives out the last added entry of each key of all runs and of `buffer`, which is newer, in the order
-    /// of keys.
+    /// Yields the last added entry of each key of all runs and of `buffer`, which is newer, in key order.
     pub(super) fn merge_with(
         self,
         buffer: Buffer,
@@ -125,7 +122,7 @@ fn merge(sources: Vec<LoadSource>, mut each: impl FnMut(&[u8], Tag, &[u8]) -> Re
     let mut is_first = true;
     merge.seek_to_first()?;
     while merge.is_valid() {
-        // The newest comes first; whatever follows with the same key was added before it.
+        // The newest entry is first; later ones with the same key were added before it.
         if is_first || *last_key != *merge.key() {
             is_first = false;
             last_key.clear();
@@ -144,9 +141,9 @@ enum LoadSource {
     Buffer(BufferCursor),
 }
 
-/// Reads the tables of a run one after the other, and removes each when it has been read.
+/// Reads the tables of a run one after the other, and deletes each when it has been read.
 struct RunReader {
-    // Before the files, so that a table is closed before its file goes.
+    // Before the files, so that a table is closed before its file is deleted.
     cursor: Option<TableCursor>,
     at: Option<PartMeta>,
     to_come: VecDeque<PartMeta>,

@@ -1,4 +1,4 @@
-//! The tables that a load writes: ascending entries, cut into files of the size that the last level has.
+//! Table output of a bulk load: ascending entries, cut into files of the last level's size.
 
 use crate::filters::TableFilter;
 use crate::ingest::new_files::NewFiles;
@@ -15,10 +15,10 @@ use esker_strategy::StrategyOptions;
 use esker_version::{LevelIndex, PartMeta};
 use std::sync::Arc;
 
-/// What tables are for.
+/// The purpose of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// They will be part of the keyspace, at the last level if nothing is in the way.
+    /// They become part of the keyspace, in the last level if nothing conflicts.
     Stay,
     /// They are read once, to be merged: neither compressed nor with filters.
     Pass,
@@ -46,7 +46,7 @@ struct OpenTable {
     writer: TableWriter,
     number: FileNumber,
     uid: TableUid,
-    /// Where it ends.
+    /// The size at which it ends.
     table_bytes: u64,
 }
 
@@ -86,7 +86,7 @@ impl Tables {
     #[cold]
     fn begin_table(&mut self) -> Result<&mut OpenTable> {
         let store = &self.store;
-        // Closing waits for who makes a file, and after it nobody makes one.
+        // Closing waits while a file is created, and after closing none is.
         let _activity = store.activity.read_recursive();
         store.check_open()?;
         self.keyspace.check_living()?;
@@ -134,7 +134,7 @@ impl Tables {
     }
 }
 
-/// Tables in the order of their keys, which share none. Dropped, their files go.
+/// Tables in key order, without common keys. Their files are deleted on drop.
 #[derive(Debug)]
 pub(super) struct FinishedTables {
     pub(super) parts: Vec<PartMeta>,

@@ -13,8 +13,8 @@
 //! default_ttl = "30d"
 //! ```
 //!
-//! Every option has the name and the values that [`Options::set`] takes; numbers and `true` and `false` may
-//! stand without quotes, and lists by level may be arrays.
+//! Every option has the name and the values that [`Options::set`] takes; numbers, `true` and `false` need no
+//! quotes, and lists by level may be arrays.
 
 mod read;
 #[cfg(test)]
@@ -26,14 +26,14 @@ use esker_base::{Error, Result};
 use esker_env::{Env, OpenMode};
 use std::path::Path;
 
-/// Longest configuration file: a thousand keyspaces with all their options.
+/// The longest configuration file: a thousand keyspaces with all their options.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 impl Options {
-    /// Options from TOML text. At its top stand options of the database, and `preset` if they are to start
-    /// from one; below `[keyspace_defaults]` options of keyspaces that are created, and below
-    /// `[keyspace.NAME]` those of one keyspace ([`Options::set_keyspace`]). Values are written as for
-    /// [`Options::set`]; numbers may stand without quotes.
+    /// Options from TOML text. Options of the database are at the top level, with `preset` to start from one;
+    /// those below `[keyspace_defaults]` apply to keyspaces that are created, and those below
+    /// `[keyspace.NAME]` to one keyspace ([`Options::set_keyspace`]). Values are written as for
+    /// [`Options::set`]; numbers need no quotes.
     ///
     /// ```
     /// # fn main() -> esker_base::Result<()> {
@@ -49,7 +49,7 @@ impl Options {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument`, naming the line, the option, and what it may be or which one was probably meant.
+    /// `InvalidArgument`, naming the line, the option, and the allowed values or a similar name.
     pub fn from_toml(text: &str) -> Result<Options> {
         read::read(text, None)
     }
@@ -73,7 +73,7 @@ impl Options {
     }
 
     /// The options that differ from their defaults as TOML text, which [`Options::from_toml`] reads back.
-    /// Left out is what is code: the functions of merge operators, compaction filters, the environment.
+    /// Code is left out: the functions of merge operators, compaction filters, the environment.
     pub fn to_toml(&self) -> String {
         write::write(self)
     }

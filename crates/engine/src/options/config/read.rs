@@ -1,5 +1,4 @@
-//! Reading a configuration: TOML syntax by the `toml` crate, everything that it means by the table of
-//! options.
+//! Reading a configuration: the `toml` crate parses the syntax, the table of options interprets it.
 
 use crate::options::{Cs265, KeyspaceOptions, Options, Preset};
 use esker_base::{Error, Result};
@@ -10,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 type Entry<'t, 'i> = (&'t str, Range<usize>, &'t Spanned<DeValue<'i>>);
 
-/// Reads `text`, which stands in `file` if it stands in one.
+/// Reads `text`; `file` is its origin, if it has one.
 pub(super) fn read(text: &str, file: Option<&Path>) -> Result<Options> {
     let source = Source { text, file };
     let parsed = DeTable::parse(text).map_err(|error| source.wrong(error.span(), error.message().trim()))?;
@@ -35,7 +34,7 @@ pub(super) fn read(text: &str, file: Option<&Path>) -> Result<Options> {
     Ok(options)
 }
 
-/// The entries of a table in the order of the text, so that the first mistake is the one that is told.
+/// The entries of a table in the order of the text, so that the first mistake is reported.
 fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<Entry<'t, 'i>> {
     let entries = table.iter().map(|(key, value)| (key.get_ref().as_ref(), key.span(), value));
     let mut entries: Vec<_> = entries.collect();
@@ -43,14 +42,14 @@ fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<Entry<'t, 'i>> {
     entries
 }
 
-/// What is read, for messages.
+/// The text being read, for messages.
 struct Source<'a> {
     text: &'a str,
     file: Option<&'a Path>,
 }
 
 impl Source<'_> {
-    /// Where the options start: at the defaults or at a preset.
+    /// The initial options: the defaults or a preset.
     fn start(&self, entries: &[Entry<'_, '_>]) -> Result<Options> {
         let mut named = None;
         for (key, span, value) in entries {
@@ -95,7 +94,7 @@ impl Source<'_> {
 
     fn keyspace(&self, mut options: Options, (keyspace, span, value): Entry<'_, '_>) -> Result<Options> {
         let DeValue::Table(table) = value.get_ref() else {
-            // `keyspace.block_size = ..` looks as if it were for all.
+            // `keyspace.block_size = ..` is a mistake for a default of all keyspaces.
             let known = KeyspaceOptions::default()
                 .set(keyspace, "")
                 .is_err_and(|e| !e.to_string().contains("no option"));
@@ -161,7 +160,7 @@ impl Source<'_> {
         )
     }
 
-    /// An option was refused: where.
+    /// Adds the location to the error of a refused option.
     fn refused(&self, error: Error, span: &Range<usize>) -> Error {
         match error {
             Error::InvalidArgument(text) => {
@@ -174,7 +173,7 @@ impl Source<'_> {
         }
     }
 
-    /// Something is wrong with what begins at `span`.
+    /// An error about the text at `span`.
     fn wrong(&self, span: Option<Range<usize>>, what: &str) -> Error {
         let before = span.and_then(|span| self.text.get(..span.start)).unwrap_or_default();
         let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;

@@ -108,7 +108,7 @@ fn hostile_texts_are_refused_without_harm() {
     }
     let random = SeededRandom::new(1);
     for _ in 0..2000 {
-        // Cut, and with a byte changed.
+        // Truncated, and with a byte changed.
         let mut bytes = WHOLE.as_bytes()[..random.below(WHOLE.len() as u64) as usize].to_vec();
         if !bytes.is_empty() {
             let at = random.below(bytes.len() as u64) as usize;

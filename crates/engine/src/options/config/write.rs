@@ -3,7 +3,7 @@
 use crate::options::{KeyspaceOptions, OptionValue, Options};
 use std::fmt::Write;
 
-/// What differs from the defaults.
+/// The options that differ from the defaults.
 pub(super) fn write(options: &Options) -> String {
     let mut out = String::new();
     assignments(&mut out, &options.values());
@@ -15,7 +15,7 @@ pub(super) fn write(options: &Options) -> String {
     for (keyspace, settings) in options.named.iter() {
         section(&mut out, &format!("keyspace.{}", quoted(keyspace)));
         for (name, value) in settings {
-            // Written as it is shown: what was said may be an alias, or a number without its unit.
+            // In canonical form: the setting may use an alias, or a number without its unit.
             let shown = KeyspaceOptions::default().set(name, value).map(|options| options.values());
             let shown = shown.unwrap_or_default().into_iter().find(|value| value.name == name);
             match shown {
@@ -42,7 +42,7 @@ fn assignments(out: &mut String, values: &[OptionValue]) {
 
 fn assignment(out: &mut String, value: &OptionValue) {
     let text = value.text.as_str();
-    // TOML's integers end where those of signed 64 bits do.
+    // TOML's integers are signed 64-bit numbers.
     let plain = text.parse::<i64>().is_ok() && value.number.is_some() || matches!(text, "true" | "false");
     line(out, value.name, &if plain { text.to_owned() } else { quoted(text) });
 }

@@ -8,7 +8,7 @@ use esker_base::Result;
 
 /// Bytes of key and value in the report's entries: two 64-bit integers.
 const ENTRY_BYTES: u64 = 16;
-/// What merges take of a memory budget.
+/// The share of merges in a memory budget.
 const MERGE_BYTES: u64 = 8 << 20;
 
 /// The parameters of the CS265 final report's store.
@@ -33,7 +33,7 @@ pub struct Cs265 {
     fences: Word,
 }
 
-/// A word of the report and the value of ours that means it.
+/// A word of the report and the equivalent value.
 type Word = (&'static str, &'static str);
 
 const POLICIES: &[Word] = &[
@@ -162,13 +162,13 @@ impl Scope for Cs265 {
 impl Cs265 {
     pub(super) const NAME: &'static str = "cs265";
 
-    /// The parameters as options of ours.
+    /// The parameters as options of Esker.
     ///
-    /// The report counts the buffer in entries, which are limited so here as well; larger ones than its own
-    /// end the buffer by the bytes that its own would take, for which memory is set aside and by which levels
-    /// are sized. The report has a cache of its own size, where Esker has one budget for everything: the
-    /// budget is made so that the cache has its size when buffers of 16-byte entries, which the report's are,
-    /// and their log are full.
+    /// The report counts the buffer in entries, which are limited here as well; entries larger than the
+    /// report's end the buffer by the bytes that the report's would take, for which memory is reserved and by
+    /// which levels are sized. The report has a cache of its own size, where Esker has one budget for
+    /// everything: the budget is chosen so that the cache has its size when buffers of 16-byte entries, as in
+    /// the report, and their log are full.
     pub fn options(&self) -> Options {
         let buffers = self.buffer_entries * ENTRY_BYTES;
         let budget = (self.cache_mib << 20) + 2 * buffers + buffers / 2 + MERGE_BYTES;
@@ -180,7 +180,7 @@ impl Cs265 {
         options
     }
 
-    /// What the parameters say of keyspaces, by the names of our options.
+    /// The parameters as keyspace settings, by the names of Esker's options.
     pub(super) fn keyspace_settings(&self) -> Vec<(String, String)> {
         let strategy = format!("{}:{}", self.policy.1, self.fanout);
         let settings = [

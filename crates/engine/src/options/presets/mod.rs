@@ -1,7 +1,7 @@
-//! Starting points: sets of options under a name.
+//! Presets: named sets of options to start from.
 //!
 //! A preset is a list of names and values, nothing else, so it can be shown, written to a file and changed
-//! like options that somebody typed. Those of the reports describe what these stores chose, with the parts
+//! like options typed by a user. Those of the reports describe the choices of these stores, with the parts
 //! that Esker has; the profiles follow the guidelines of one of them.
 
 mod cs265;
@@ -14,13 +14,13 @@ use super::table::{self, OptionValue};
 use super::{KeyspaceOptions, OptionInfo, Options};
 use esker_base::{Error, Result};
 
-/// A set of options under a name.
+/// A named set of options.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Preset {
     /// Its name.
     pub name: &'static str,
-    /// What it is for, in a sentence.
+    /// Its purpose, in a sentence.
     pub help: &'static str,
     /// Options of the database that it sets, by name.
     pub database: &'static [(&'static str, &'static str)],
@@ -61,7 +61,7 @@ impl Preset {
             help: "Compression by level as the CS265 final report chooses it (2.7.3), the stronger the deeper: LZ4, Snappy, Zstandard 3 and 10.",
             database: &[],
             keyspace: &[
-                // Levels 0, 1 to 2, 3 to 5, and all deeper ones, where data rests.
+                // Levels 0, 1 to 2, 3 to 5, and all deeper ones, which hold most of the data.
                 ("compression", "lz4,snappy,snappy,zstd:3,zstd:3,zstd:3,zstd:10"),
                 ("compression_last", "same"),
             ],
@@ -164,7 +164,7 @@ impl Preset {
     /// The preset of this name.
     ///
     /// # Errors
-    /// `InvalidArgument`, with the names that there are.
+    /// `InvalidArgument`, with the existing names.
     pub fn find(name: &str) -> Result<&'static Preset> {
         Preset::ALL.iter().find(|preset| preset.name == name).ok_or_else(|| {
             let names: Vec<&str> = Preset::ALL.iter().map(|preset| preset.name).collect();
@@ -172,7 +172,7 @@ impl Preset {
         })
     }
 
-    /// The options of this preset: the defaults, where it says nothing.
+    /// The options of this preset: the defaults, where it sets nothing.
     pub fn options(&self) -> Options {
         if self.name == Cs265::NAME {
             return Cs265::default().options();
@@ -185,14 +185,14 @@ impl Preset {
         options
     }
 
-    /// `options` with what this preset says of keyspaces.
+    /// `options` with this preset's keyspace settings.
     pub(crate) fn applied_to(&self, options: KeyspaceOptions) -> KeyspaceOptions {
         self.keyspace_settings().iter().fold(options, |options, (name, value)| {
             options.set(name, value).expect("tests set every option of every preset")
         })
     }
 
-    /// What this preset says of keyspaces.
+    /// This preset's keyspace settings.
     pub(super) fn keyspace_settings(&self) -> Vec<(String, String)> {
         if self.name == Cs265::NAME {
             return Cs265::default().keyspace_settings();
@@ -202,7 +202,7 @@ impl Preset {
 }
 
 impl Options {
-    /// The options of the [`Preset`] of this name, where others can be set on top.
+    /// The options of the [`Preset`] of this name, on top of which others can be set.
     ///
     /// ```
     /// # fn main() -> esker_base::Result<()> {
@@ -211,24 +211,24 @@ impl Options {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument`, with the names that there are.
+    /// `InvalidArgument`, with the existing names.
     pub fn preset(name: &str) -> Result<Options> {
         Preset::find(name).map(Preset::options)
     }
 }
 
 impl KeyspaceOptions {
-    /// What the [`Preset`] of this name says of keyspaces.
+    /// The keyspace settings of the [`Preset`] of this name.
     ///
     /// # Errors
-    /// `InvalidArgument`, with the names that there are.
+    /// `InvalidArgument`, with the existing names.
     pub fn preset(name: &str) -> Result<KeyspaceOptions> {
         Ok(Preset::find(name)?.applied_to(KeyspaceOptions::default()))
     }
 }
 
 impl Cs265 {
-    /// What there is to know of every parameter.
+    /// Descriptions of every parameter.
     pub fn list() -> Vec<OptionInfo> {
         table::describe::<Cs265>()
     }
@@ -241,7 +241,7 @@ impl Cs265 {
     /// Sets a parameter by the report's name, from text.
     ///
     /// # Errors
-    /// `InvalidArgument`, naming the parameter, its value and what it may be.
+    /// `InvalidArgument`, naming the parameter, its value and the allowed values.
     pub fn set(mut self, name: &str, value: &str) -> Result<Cs265> {
         table::set(&mut self, name, value)?;
         Ok(self)

@@ -1,4 +1,4 @@
-//! Every preset is made of options and values that there are, and works.
+//! Every preset consists of existing options and values, and works.
 
 use super::*;
 use esker_version::LevelIndex;
@@ -8,7 +8,7 @@ fn every_preset_sets_what_it_says() {
     for preset in Preset::ALL {
         preset.options().validate().unwrap_or_else(|error| panic!("{}: {error}", preset.name));
         assert!(preset.help.ends_with('.'), "{}", preset.name);
-        // What it sets is set, and differs from preset to preset.
+        // Its settings are applied, and differ from preset to preset.
         let values = preset.options().keyspace.values();
         for (name, value) in preset.keyspace_settings() {
             let same = KeyspaceOptions::default().set(&name, &value).unwrap();
@@ -54,7 +54,7 @@ fn the_parameters_of_the_report_have_its_names_defaults_and_ranges() {
     }
 }
 
-/// The table of 2.7.3, and that the level where data rests has the strongest.
+/// The table of 2.7.3, and that the last level has the strongest codec.
 #[test]
 fn compression_by_level_is_that_of_the_report() {
     let options = Options::preset("cs265-by-level").unwrap().keyspace;
@@ -67,7 +67,7 @@ fn compression_by_level_is_that_of_the_report() {
     assert_eq!(of_level(LevelIndex::LAST), "zstd:10");
 }
 
-/// What the report lists in 4.7.1.
+/// The list in 4.7.1 of the report.
 #[test]
 fn the_configuration_that_the_report_found_best_is_whole() {
     let options = Options::preset("cs265-optimal").unwrap();
@@ -91,7 +91,7 @@ fn the_configuration_that_the_report_found_best_is_whole() {
     assert!(named.contains(&("cache_kind".to_owned(), "slots".to_owned())), "{named:?}");
 }
 
-/// Each word of the report means one of ours, and each of them another.
+/// Each word of the report means one of ours, and each a different one.
 #[test]
 fn the_words_of_the_report_mean_kinds_of_ours() {
     for (parameter, option, words) in [

@@ -1,4 +1,4 @@
-//! Options of a database.
+//! The rows of a database's options.
 
 use super::{assign, listed, milliseconds, parsed, size};
 use crate::Durability;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 type Own = Row<Options>;
 
-/// What can be changed only when the database is opened, which is the case for all of these, need not say so.
+/// All of these can be changed only when the database is opened, so the rows do not say so.
 const ROWS: &[Own] = &[
     Own::number(
         "memory_budget",

@@ -1,4 +1,4 @@
-//! Options of a keyspace.
+//! The rows of a keyspace's options.
 
 use super::{assign, listed, narrow, parsed, short, size};
 use crate::keyspace::Switch;
@@ -16,36 +16,36 @@ use esker_strategy::{Pick, Strategy};
 use std::time::Duration;
 
 /// Write buffers: the smallest memtable still holds hundreds of small entries; the references of the largest
-/// reach 16 GiB, and replay of it must stay bearable.
+/// reach 16 GiB, and its replay must stay tolerable.
 const WRITE_BUFFER_BYTES: (Unit, u64, u64) = (Unit::Bytes, 4 << 10, 4 << 30);
 /// Sizes that blocks may have (T1).
 const BLOCK_SIZE_BYTES: (Unit, u64, u64) = (Unit::Bytes, 512, 64 << 10);
 /// Whole keys in delta blocks: between every one and the first alone.
 const RESTART_INTERVAL: (Unit, u64, u64) = (Unit::Count, 1, u16::MAX as u64);
-/// Hash slots of delta blocks: beyond four for an entry hardly any slot is shared, and a byte each they are
-/// room.
+/// Hash slots of delta blocks: beyond four for an entry hardly any slot is shared, and each costs a byte.
 const HASH_SLOTS_PERCENT: (Unit, u64, u64) = (Unit::Count, 0, 400);
 /// Sizes that tables and blob files may have.
 const FILE_SIZE_BYTES: (Unit, u64, u64) = (Unit::Bytes, 4 << 10, 4 << 30);
-/// Lengths from which values may be kept apart: a pointer takes about 15 bytes, its record's head as many.
+/// Lengths from which values may be separated: a pointer takes about 15 bytes, its record's head as many.
 const BLOB_THRESHOLD_BYTES: (Unit, u64, u64) = (Unit::Bytes, 64, 1 << 30);
-/// Targets for the room that large values take. Below 1.1 each value would be copied ten times.
+/// Space targets of blob files. Below 1.1 each value would be copied ten times.
 const BLOB_SPACE_AMP: (Unit, u64, u64) = (Unit::Permille, 1100, 100_000);
-/// Runs that start a merge: beyond a thousand the lists of inputs would be a burden themselves.
+/// Runs that start a merge: beyond a thousand the lists of inputs would be costly themselves.
 const LEVEL0_TRIGGER_RUNS: (Unit, u64, u64) = (Unit::Count, 1, 1000);
 /// Bytes of a job: from the smallest table to more than any disk holds.
 const JOB_BYTES: (Unit, u64, u64) = (Unit::Bytes, 4 << 10, 1 << 50);
 /// Runs of a job: fewer than two merge nothing.
 const JOB_RUNS: (Unit, u64, u64) = (Unit::Count, 2, 1000);
-/// With one run writes would wait for every compaction; ten thousand are more than any reader bears.
+/// With one run writes would wait for every compaction; more than ten thousand would be unreadably slow.
 const LEVEL0_STOP_RUNS: (Unit, u64, u64) = (Unit::Count, 2, 10_000);
 
-/// Promised room. Below 1.05 each byte would be rewritten ten times and more.
+/// Space targets. Below 1.05 each byte would be rewritten ten times and more.
 const MAX_SPACE_AMP: (Unit, u64, u64) = (Unit::Permille, 1050, 100_000);
-/// Promised times: memtables are sealed after an eighth, and the compaction lane looks every ten seconds.
+/// Delete-persistence targets: memtables are sealed after an eighth, and the compaction worker checks every
+/// ten seconds.
 const DELETE_WITHIN_MS: (Unit, u64, u64) = (Unit::Milliseconds, 120_000, u64::MAX);
 
-/// Windows of adaptive keyspaces: the compaction lane looks every ten seconds.
+/// Windows of automatic tuning: the compaction worker checks every ten seconds.
 const ADAPTIVE_WINDOW_MS: (Unit, u64, u64) = (Unit::Milliseconds, 10_000, u64::MAX);
 
 type Own = Row<KeyspaceOptions>;
@@ -280,8 +280,8 @@ const ROWS: &[Own] = &[
     .help("Runs in level 0 at which writes wait for compaction.")
     .changes(OptionChange::AtOnce)
     .always_stored(),
-    // The first form has no word for a limit that is not chosen, but for the number that it was then: so that
-    // one has a word of its own.
+    // The first stored form has no word for an unset limit, only the default of that time, so a separate
+    // field tells whether it is set.
     Own::flag(
         "level0_stop_runs_is_chosen",
         |options| options.level0_stop_runs == Some(DEFAULT_LEVEL0_STOP_RUNS),
@@ -386,7 +386,7 @@ fn codec(text: &str) -> Result<Codec, String> {
     text.parse().map_err(reason)
 }
 
-/// What an error says beyond its kind.
+/// The text of an error beyond its kind.
 fn reason(error: Error) -> String {
     match error {
         Error::InvalidArgument(text) => text.to_string(),

@@ -1,14 +1,14 @@
-//! The rows of all options: what is added here is stored, shown, documented and set by name everywhere.
+//! The rows of all options: an option added here is stored, shown, documented and set by name everywhere.
 
 mod database;
 mod keyspace;
 
-/// `parse`, or what is wrong: nothing beyond what the row says of its choices.
+/// The result of `parse`, or an empty reason: the row's choices say the rest.
 fn parsed<T>(parse: impl Fn(&str) -> Option<T>, text: &str) -> Result<T, String> {
     parse(text).ok_or_else(String::new)
 }
 
-/// Gives a field a value, if there is one.
+/// Assigns a value to a field, if there is one.
 fn assign<T>(field: &mut T, value: Result<T, String>) -> Result<(), String> {
     *field = value?;
     Ok(())
@@ -34,7 +34,7 @@ fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Whole milliseconds; fractions are rounded up, so that little does not become nothing.
+/// Whole milliseconds; fractions are rounded up, so that a small time does not become zero.
 fn milliseconds(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -1,13 +1,13 @@
-//! What there is to know of an option, for programs that show it.
+//! Descriptions of options, for programs that show them.
 
 use std::fmt;
 
-/// Whose option it is.
+/// The owner of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OptionScope {
-    /// The database's: holds for one open, and is not stored.
+    /// The database: applies to one open, and is not stored.
     Database,
-    /// A keyspace's: stored with it.
+    /// A keyspace: stored with it.
     Keyspace,
     /// A parameter of a preset, under the name that it has elsewhere.
     Preset,
@@ -23,17 +23,17 @@ impl fmt::Display for OptionScope {
     }
 }
 
-/// Whether an option can change while the database is open, and from when on a change holds.
+/// Whether an option can change while the database is open, and what a change applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OptionChange {
-    /// From the next write, or the next plan of a compaction.
+    /// The next write, or the next plan of a compaction.
     AtOnce,
-    /// For the next memtable.
+    /// The next memtable.
     NextMemtable,
-    /// For tables, and blob files, that are written from then on; those that are there stay until a
-    /// compaction rewrites them.
+    /// Tables, and blob files, that are written from then on; existing ones stay until a compaction rewrites
+    /// them.
     NewTables,
-    /// For tables that are opened from then on; what is in them does not change.
+    /// Tables that are opened from then on; their contents do not change.
     OpenedTables,
     /// It is given when the database is opened.
     NextOpen,
@@ -61,27 +61,27 @@ impl fmt::Display for OptionChange {
     }
 }
 
-/// What there is to know of an option.
+/// The description of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OptionInfo {
-    /// Whose option it is.
+    /// Its owner.
     pub scope: OptionScope,
     /// Its name.
     pub name: &'static str,
-    /// The name under which it is stored, where it is.
+    /// The name under which it is stored, if it is.
     pub stored: &'static str,
-    /// Other names that are understood, known from elsewhere.
+    /// Other accepted names, known from elsewhere.
     pub aliases: &'static [&'static str],
-    /// What it is, in a sentence.
+    /// What it does, in a sentence.
     pub help: &'static str,
     /// Whether it can change while the database is open.
     pub change: OptionChange,
     /// Its default, written as it is set.
     pub default: String,
-    /// What the default follows from or means, where it is a word.
+    /// What the default is derived from or means, where it is a word.
     pub default_means: Option<&'static str>,
-    /// What it may be: a range, or the choices.
+    /// The allowed values: a range, or the choices.
     pub allowed: String,
 }
 

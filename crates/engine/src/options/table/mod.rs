@@ -1,8 +1,8 @@
-//! Options as a table: one row for each, and everything that concerns all of them walks the rows.
+//! Options as a table: one row for each, and everything that concerns all of them iterates over the rows.
 //!
-//! What is stored, read back, set by name, shown, validated, written to configuration files and printed into
-//! the manual follows from the rows in [`super::rows`], so an option is a field, a method to set it and a
-//! row; it cannot be forgotten in one of these places.
+//! Storing, reading back, setting by name, showing, validating, writing to configuration files and the manual
+//! are derived from the rows in [`super::rows`], so an option is a field, a method to set it and a row; none
+//! of these uses can be forgotten.
 
 mod info;
 mod names;
@@ -18,13 +18,13 @@ use esker_base::{Error, Result};
 
 /// Options that have rows.
 pub(super) trait Scope: Clone + Default + 'static {
-    /// Whose options they are.
+    /// The owner of the options.
     const SCOPE: OptionScope;
 
     /// The rows, in the order in which they are stored and shown.
     fn rows() -> &'static [Row<Self>];
 
-    /// What goes beyond the range of one value.
+    /// Checks beyond the range of one value.
     fn check_more(&self) -> Result<()>;
 }
 
@@ -34,7 +34,7 @@ pub(super) fn set<O: Scope>(options: &mut O, name: &str, text: &str) -> Result<(
     options.check_more()
 }
 
-/// An error unless every value is one that its option may have.
+/// An error unless every value is allowed.
 pub(super) fn check<O: Scope>(options: &O) -> Result<()> {
     O::rows().iter().try_for_each(|row| row.check(options))?;
     options.check_more()
@@ -45,12 +45,12 @@ pub(super) fn values<O: Scope>(options: &O) -> Vec<OptionValue> {
     shown::<O>().map(|row| row.value(options)).collect()
 }
 
-/// What there is to know of every option.
+/// Descriptions of every option.
 pub(super) fn describe<O: Scope>() -> Vec<OptionInfo> {
     shown::<O>().map(Row::info).collect()
 }
 
-/// The rows that people know.
+/// The rows that users see.
 fn shown<O: Scope>() -> impl Iterator<Item = &'static Row<O>> {
     O::rows().iter().filter(|row| !row.is_hidden)
 }
@@ -59,8 +59,8 @@ fn shown<O: Scope>() -> impl Iterator<Item = &'static Row<O>> {
 pub(super) fn encode<O: Scope>(options: &O) -> Vec<u8> {
     let (mut out, default) = (Vec::new(), O::default());
     for row in O::rows() {
-        // Options that came later are left out where they say nothing, so that builds which do not know them
-        // can open the keyspace.
+        // Later options are left out where they have their default, so that builds that do not know them can
+        // open the keyspace.
         if !row.always_stored && row.text_of(options) == row.text_of(&default) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Finding an option by what somebody typed.
+//! Finding an option by a typed name.
 
 use super::info::OptionScope;
 use super::row::Row;
@@ -6,20 +6,20 @@ use super::{Scope, shown};
 use crate::options::{KeyspaceOptions, Options};
 use esker_base::{Error, Result};
 
-/// Letters of a name that are looked at.
+/// The most letters of a name that are compared.
 const LONGEST_NAME: usize = 64;
 
-/// The row of the option that is called `name`.
+/// The row of the option with this name.
 ///
 /// # Errors
-/// `InvalidArgument`, with the name that was probably meant.
+/// `InvalidArgument`, with a similar name.
 pub(in crate::options) fn find<O: Scope>(name: &str) -> Result<&'static Row<O>> {
     shown::<O>().find(|row| row.is_called(name)).ok_or_else(|| Error::invalid(unknown::<O>(name)))
 }
 
-/// Why there is no option `name` here, with what was probably meant.
+/// The message for an unknown option `name`, with a similar one.
 fn unknown<O: Scope>(name: &str) -> String {
-    // Longer than any name: what follows is not worth repeating.
+    // Longer than any name: the rest is not worth repeating.
     let name: String = name.chars().take(LONGEST_NAME).collect();
     let (own, elsewhere) = (names::<O>(), [names::<Options>(), names::<KeyspaceOptions>()].concat());
     if let Some((_, other)) = elsewhere.iter().find(|(known, _)| *known == name) {
@@ -42,7 +42,7 @@ fn unknown<O: Scope>(name: &str) -> String {
     }
 }
 
-/// All names by which options of `O` are called.
+/// All accepted names of the options of `O`.
 fn names<O: Scope>() -> Vec<(&'static str, OptionScope)> {
     let names = |row: &'static Row<O>| {
         let stored = (row.stored != row.name).then_some(row.stored);
@@ -51,7 +51,7 @@ fn names<O: Scope>() -> Vec<(&'static str, OptionScope)> {
     shown::<O>().flat_map(names).map(|name| (name, O::SCOPE)).collect()
 }
 
-/// Letters to add, leave out, replace, or swap with their neighbour until `from` is `to`.
+/// Edit distance: letters to insert, delete, replace, or swap with their neighbour.
 fn distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     // rows[i][j]: from the first i letters of one to the first j of the other.

@@ -11,17 +11,18 @@ use esker_base::{Error, Result};
 pub(in crate::options) struct Row<O: 'static> {
     /// The name that is shown.
     pub(super) name: &'static str,
-    /// The name under which it is stored; [`Unit::Milliseconds`] and [`Unit::Permille`] say the unit in it.
+    /// The name under which it is stored; with [`Unit::Milliseconds`] and [`Unit::Permille`] it includes the
+    /// unit.
     pub(super) stored: &'static str,
-    /// Other names by which people know it.
+    /// Other accepted names.
     pub(super) aliases: &'static [&'static str],
     pub(super) help: &'static str,
     pub(super) change: OptionChange,
-    /// Whether it is stored even where it has its default: what the first builds knew, and nothing else.
+    /// Whether it is stored even with its default: true for the options of the first builds.
     pub(super) always_stored: bool,
-    /// Whether it is stored with the options and is none: nobody may set it or is shown it.
+    /// Whether it is stored with the options but is not one: users can neither set nor see it.
     pub(super) is_hidden: bool,
-    /// How a number that is not given is stored.
+    /// How an unset number is stored.
     pub(super) absent_stored: u64,
     pub(super) access: Access<O>,
 }
@@ -29,7 +30,7 @@ pub(in crate::options) struct Row<O: 'static> {
 /// How the value is read and set.
 #[derive(Debug)]
 pub(in crate::options) enum Access<O: 'static> {
-    /// A number; `None` where `absent` says what that means, and stored as [`Row::absent_stored`] then.
+    /// A number; `None` has the meaning of `absent`, and is stored as [`Row::absent_stored`].
     Number {
         unit: Unit,
         range: (u64, u64),
@@ -37,9 +38,9 @@ pub(in crate::options) enum Access<O: 'static> {
         get: fn(&O) -> Option<u64>,
         set: fn(&mut O, Option<u64>),
     },
-    /// A name, perhaps with parameters; stored as it is written.
+    /// A name, perhaps with parameters; stored as text.
     Text {
-        /// What may be written, for people.
+        /// The allowed values, for users.
         choices: fn() -> String,
         get: fn(&O) -> String,
         /// An error says what is wrong with the text.
@@ -49,12 +50,12 @@ pub(in crate::options) enum Access<O: 'static> {
     Flag { get: fn(&O) -> bool, set: fn(&mut O, bool) },
 }
 
-/// A number that is not given.
+/// An unset number.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::options) struct Absent {
     /// How it is written.
     pub(super) word: &'static str,
-    /// What follows then.
+    /// What it means.
     pub(super) meaning: &'static str,
 }
 
@@ -74,7 +75,7 @@ impl<O: Scope> Row<O> {
         }
     }
 
-    /// A number that is always there. `set` is called with numbers of the range only.
+    /// A number that is always set. `set` is called with numbers of the range only.
     pub(in crate::options) const fn number(
         name: &'static str,
         (unit, min, max): (Unit, u64, u64),
@@ -103,7 +104,7 @@ impl<O: Scope> Row<O> {
         Row::new(name, Access::Flag { get, set })
     }
 
-    /// A number may also be missing, which is written `word` and means `meaning`.
+    /// Allows the number to be unset, which is written `word` and means `meaning`.
     pub(in crate::options) const fn or(mut self, word: &'static str, meaning: &'static str) -> Row<O> {
         if let Access::Number { absent, .. } = &mut self.access {
             *absent = Some(Absent { word, meaning });
@@ -111,13 +112,13 @@ impl<O: Scope> Row<O> {
         self
     }
 
-    /// The number in whose place there is nothing in the stored form; 0 if not said.
+    /// The number that represents an unset one in the stored form; 0 by default.
     pub(in crate::options) const fn absent_stored_as(mut self, number: u64) -> Row<O> {
         self.absent_stored = number;
         self
     }
 
-    /// One sentence for people.
+    /// One sentence for users.
     pub(in crate::options) const fn help(mut self, help: &'static str) -> Row<O> {
         self.help = help;
         self
@@ -129,7 +130,7 @@ impl<O: Scope> Row<O> {
         self
     }
 
-    /// Other names.
+    /// Other accepted names.
     pub(in crate::options) const fn also(mut self, aliases: &'static [&'static str]) -> Row<O> {
         self.aliases = aliases;
         self
@@ -141,7 +142,7 @@ impl<O: Scope> Row<O> {
         self
     }
 
-    /// Stored, and not to be chosen by anybody.
+    /// Stored, but not settable by users.
     pub(in crate::options) const fn hidden(mut self) -> Row<O> {
         self.is_hidden = true;
         self
@@ -153,7 +154,7 @@ impl<O: Scope> Row<O> {
         self
     }
 
-    /// Whether people may call it so.
+    /// Whether it is an accepted name.
     pub(super) fn is_called(&self, name: &str) -> bool {
         self.name == name || self.stored == name || self.aliases.contains(&name)
     }
@@ -180,7 +181,7 @@ impl<O: Scope> Row<O> {
                     set(options, None);
                     return Ok(());
                 }
-                // The stored name says the unit, the shown one leaves it to the value.
+                // The stored name includes the unit, the shown one leaves it to the value.
                 let plain = name == self.stored && name != self.name;
                 let number = if plain { text.parse().ok() } else { unit.parse(text) };
                 let number = number.ok_or_else(|| self.refused(name, text, &unit.needed()))?;
@@ -204,14 +205,14 @@ impl<O: Scope> Row<O> {
     }
 
     fn refused(&self, name: &str, text: &str, reason: &str) -> Error {
-        // What cannot be a name says itself what may be.
+        // A refused name has a reason with the choices.
         let says_all = matches!(self.access, Access::Text { .. }) && !reason.is_empty();
         let allowed = if says_all { String::new() } else { format!("; it may be {}", self.allowed()) };
         let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         Error::invalid(format!("{text:?} is no value of {name}{reason}{allowed}"))
     }
 
-    /// Sets the value from its stored form; `None` if the value means nothing here.
+    /// Sets the value from its stored form; `None` if the value is invalid here.
     pub(super) fn set_field(&self, options: &mut O, field: &Field<'_>) -> Option<()> {
         match (&self.access, field) {
             (Access::Number { absent, set, .. }, Field::Number(number)) => {
@@ -228,13 +229,12 @@ impl<O: Scope> Row<O> {
         Some(())
     }
 
-    /// An error unless the value is one that the option may have, however it was set.
+    /// An error unless the option's value is allowed, however it was set.
     pub(super) fn check(&self, options: &O) -> Result<()> {
         match &self.access {
             Access::Number { get, .. } => get(options).map_or(Ok(()), |number| self.in_range(number)),
             Access::Text { get, .. } => {
-                // What is set as a value may be of the right type and still outside of what can be written
-                // and read back.
+                // A value of the right type may still be outside of what can be written and read back.
                 self.set_text(&mut options.clone(), self.name, &get(options))
             }
             Access::Flag { .. } => Ok(()),
@@ -250,7 +250,7 @@ impl<O: Scope> Row<O> {
         Err(Error::invalid(format!("{name} is {shown}, it must be {}", self.allowed())))
     }
 
-    /// What the value may be, for people.
+    /// The allowed values, for users.
     pub(super) fn allowed(&self) -> String {
         match &self.access {
             Access::Number { unit, range: (min, max), absent, .. } => {
@@ -266,7 +266,7 @@ impl<O: Scope> Row<O> {
         }
     }
 
-    /// The value with what tells it apart.
+    /// The value with its name and further facts.
     pub(super) fn value(&self, options: &O) -> OptionValue {
         let text = self.text_of(options);
         let number = match &self.access {
@@ -277,7 +277,7 @@ impl<O: Scope> Row<O> {
         OptionValue { name: self.name, text, number, is_default }
     }
 
-    /// What there is to know of the option.
+    /// The description of the option.
     pub(in crate::options) fn info(&self) -> OptionInfo {
         let default = self.text_of(&O::default());
         let absent = match &self.access {

@@ -1,6 +1,6 @@
-//! Numbers with units, as people write them.
+//! Numbers with units, as users write them.
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::options) enum Unit {
     /// Written plainly.
@@ -18,7 +18,7 @@ const BYTES: [(&str, u64); 5] =
 const TIMES: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 impl Unit {
-    /// The number that `text` means.
+    /// Parses a number.
     pub(super) fn parse(self, text: &str) -> Option<u64> {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
@@ -34,7 +34,7 @@ impl Unit {
         }
     }
 
-    /// The number as [`Unit::parse`] takes it: in the greatest unit that it is a whole number of.
+    /// The number as [`Unit::parse`] takes it: in the greatest unit of which it is a whole multiple.
     pub(super) fn text(self, number: u64) -> String {
         match self {
             Unit::Count => number.to_string(),
@@ -59,7 +59,7 @@ impl Unit {
         }
     }
 
-    /// Any number, for sentences.
+    /// A phrase for any such number.
     pub(super) fn any(self) -> &'static str {
         match self {
             Unit::Bytes => "any size",
@@ -68,7 +68,7 @@ impl Unit {
         }
     }
 
-    /// What should have been written.
+    /// The expected form.
     pub(super) fn needed(self) -> String {
         match self {
             Unit::Count => "a whole number is needed",
@@ -107,7 +107,7 @@ fn scaled(number: &str, scale: u64) -> Option<u64> {
     u64::try_from(scaled / u128::from(power)).ok()
 }
 
-/// The number in the greatest unit that it is a whole number of.
+/// The number in the greatest unit of which it is a whole multiple.
 fn whole(number: u64, units: &[(&str, u64)], space: &str) -> String {
     let fits = units.iter().find(|(_, scale)| number != 0 && number.is_multiple_of(*scale));
     let (name, scale) = fits.or(units.last()).copied().unwrap_or(("", 1));
