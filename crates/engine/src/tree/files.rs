@@ -198,7 +198,7 @@ impl TableFiles {
         }
     }
 
-    /// What a table that was just asked for may do.
+    /// Whether a table that was just opened may stay open.
     /// Schedules the deletion of doomed files and the closing of cold tables.
     pub(crate) fn request_cleanup(&self) {
         (self.request_cleanup.0)();
