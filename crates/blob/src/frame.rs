@@ -1,6 +1,6 @@
 //! What stands before and behind the records of a file.
 
-use crate::record::Flaw;
+use crate::record::DecodeError;
 use esker_base::checksum::xxh3_64;
 use esker_base::coding::Reader;
 use esker_base::{KeyspaceId, TableUid};
@@ -58,12 +58,12 @@ impl BlobHeader {
     /// Reads the bytes of a header.
     ///
     /// # Errors
-    /// [`Flaw`] if they are damaged or of another version.
-    pub fn decode(bytes: &[u8]) -> Result<BlobHeader, Flaw> {
-        let malformed = || Flaw::Damaged("the header of a blob file is cut off".to_owned());
+    /// [`DecodeError`] if they are damaged or of another version.
+    pub fn decode(bytes: &[u8]) -> Result<BlobHeader, DecodeError> {
+        let malformed = || DecodeError::Damaged("the header of a blob file is cut off".to_owned());
         let mut reader = Reader::new(bytes);
         if reader.take(8).ok_or_else(malformed)? != MAGIC {
-            return Err(Flaw::Damaged("this is no blob file: it does not begin as one".to_owned()));
+            return Err(DecodeError::Damaged("this is no blob file: it does not begin as one".to_owned()));
         }
         let version = reader.u32().ok_or_else(malformed)?;
         let _zeros = reader.u32().ok_or_else(malformed)?;
@@ -76,10 +76,10 @@ impl BlobHeader {
         let created_ms = reader.u64().ok_or_else(malformed)?;
         let checksum = reader.u64().ok_or_else(malformed)?;
         if checksum != xxh3_64(&bytes[..56]) {
-            return Err(Flaw::Damaged("the header of the blob file has a wrong checksum".to_owned()));
+            return Err(DecodeError::Damaged("the header of the blob file has a wrong checksum".to_owned()));
         }
         if version != FORMAT_VERSION {
-            return Err(Flaw::Unsupported(format!(
+            return Err(DecodeError::Unsupported(format!(
                 "a blob file of format {version}; this version reads format {FORMAT_VERSION}"
             )));
         }
@@ -104,20 +104,20 @@ impl BlobFooter {
     /// Reads the bytes of a footer of the file with this uid.
     ///
     /// # Errors
-    /// [`Flaw`] if they are damaged, or those of another file.
-    pub fn decode(bytes: &[u8], uid: TableUid) -> Result<BlobFooter, Flaw> {
-        let malformed = || Flaw::Damaged("the footer of a blob file is cut off".to_owned());
+    /// [`DecodeError`] if they are damaged, or those of another file.
+    pub fn decode(bytes: &[u8], uid: TableUid) -> Result<BlobFooter, DecodeError> {
+        let malformed = || DecodeError::Damaged("the footer of a blob file is cut off".to_owned());
         let mut reader = Reader::new(bytes);
         let mut number = || reader.u64().ok_or_else(malformed);
         let footer = BlobFooter { records: number()?, record_bytes: number()?, value_bytes: number()? };
         let checksum = number()?;
         if reader.rest() != END_MAGIC {
-            return Err(Flaw::Damaged(
+            return Err(DecodeError::Damaged(
                 "the blob file does not end as one: it is cut off or was never finished".to_owned(),
             ));
         }
         if checksum != checksum_of(&bytes[..24], uid) {
-            return Err(Flaw::Damaged("the footer of the blob file has a wrong checksum".to_owned()));
+            return Err(DecodeError::Damaged("the footer of the blob file has a wrong checksum".to_owned()));
         }
         Ok(footer)
     }
@@ -169,7 +169,7 @@ mod tests {
         let checksum = xxh3_64(&bytes[..56]);
         bytes[56..].copy_from_slice(&checksum.to_le_bytes());
         assert!(
-            matches!(BlobHeader::decode(&bytes), Err(Flaw::Unsupported(text)) if text.contains("format 2"))
+            matches!(BlobHeader::decode(&bytes), Err(DecodeError::Unsupported(text)) if text.contains("format 2"))
         );
     }
 }

@@ -28,6 +28,6 @@ pub mod writer;
 
 pub use frame::{BlobFooter, BlobHeader, FOOTER_BYTES, HEADER_BYTES};
 pub use pointer::BlobPointer;
-pub use reader::{BlobCheck, BlobReader, Scanned};
-pub use record::{Flaw, Record};
+pub use reader::{BlobReader, BlobScan, ExpectedBlob};
+pub use record::{DecodeError, Record};
 pub use writer::{BlobOptions, BlobSummary, BlobWriter};

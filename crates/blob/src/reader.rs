@@ -2,14 +2,14 @@
 
 use crate::frame::{BlobFooter, BlobHeader, FOOTER_BYTES, HEADER_BYTES};
 use crate::pointer::BlobPointer;
-use crate::record::{self, Flaw, MAX_HEAD_BYTES, Record};
+use crate::record::{self, DecodeError, MAX_HEAD_BYTES, Record};
 use esker_base::{Error, KeyspaceId, Result, TableUid};
 use esker_env::File;
 use std::sync::Arc;
 
 /// What a file must say of itself to be the one that is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlobCheck {
+pub struct ExpectedBlob {
     /// Its length.
     pub file_bytes: u64,
     /// Its uid.
@@ -20,7 +20,7 @@ pub struct BlobCheck {
 
 /// What [`BlobReader::scan`] read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Scanned {
+pub struct BlobScan {
     /// Records whose checksums were right.
     pub records: u64,
     /// Their bytes.
@@ -43,7 +43,7 @@ impl BlobReader {
     ///
     /// # Errors
     /// [`Error::Corruption`] if it is another file, [`Error::Unsupported`] if a newer version wrote it.
-    pub fn open(file: Arc<dyn File>, expected: BlobCheck) -> Result<BlobReader> {
+    pub fn open(file: Arc<dyn File>, expected: ExpectedBlob) -> Result<BlobReader> {
         let reader = BlobReader::open_any(file, expected.file_bytes)?;
         let header = &reader.header;
         if header.uid == expected.uid && header.keyspace == expected.keyspace {
@@ -70,7 +70,7 @@ impl BlobReader {
         })?;
         let mut bytes = [0; HEADER_BYTES];
         file.read_exact_at(&mut bytes, 0)?;
-        let header = BlobHeader::decode(&bytes).map_err(|flaw| error_of(&*file, 0, flaw))?;
+        let header = BlobHeader::decode(&bytes).map_err(|error| error_of(&*file, 0, error))?;
         Ok(BlobReader { file, end, header })
     }
 
@@ -97,7 +97,7 @@ impl BlobReader {
         }
         let mut bytes = vec![0; pointer.record_bytes as usize];
         self.file.read_exact_at(&mut bytes, offset)?;
-        let record = Record::decode(&bytes).map_err(|flaw| error_of(&*self.file, offset, flaw))?;
+        let record = Record::decode(&bytes).map_err(|error| error_of(&*self.file, offset, error))?;
         let is_meant = record.checksum as u32 == pointer.check
             && record.value_len == pointer.value_bytes as usize
             && record.key == key;
@@ -118,7 +118,7 @@ impl BlobReader {
             *out = bytes;
             return Ok(());
         }
-        record.read_value(out).map_err(|flaw| error_of(&*self.file, offset, flaw))
+        record.read_value(out).map_err(|error| error_of(&*self.file, offset, error))
     }
 
     /// Reads all records in order and checks everything that can be checked: each record, that they fill the
@@ -126,8 +126,8 @@ impl BlobReader {
     ///
     /// # Errors
     /// The first damage, with file and offset, or what `each` answers.
-    pub fn scan(&self, mut each: impl FnMut(u64, &Record<'_>, &[u8]) -> Result<()>) -> Result<Scanned> {
-        let mut scanned = Scanned::default();
+    pub fn scan(&self, mut each: impl FnMut(u64, &Record<'_>, &[u8]) -> Result<()>) -> Result<BlobScan> {
+        let mut scanned = BlobScan::default();
         let (mut bytes, mut value) = (Vec::new(), Vec::new());
         let mut at = HEADER_BYTES as u64;
         while at < self.end {
@@ -139,7 +139,7 @@ impl BlobReader {
             })?;
             bytes.resize(len, 0);
             self.file.read_exact_at(&mut bytes, at)?;
-            let flawed = |flaw| error_of(&*self.file, at, flaw);
+            let flawed = |error| error_of(&*self.file, at, error);
             let record = Record::decode(&bytes).map_err(flawed)?;
             record.read_value(&mut value).map_err(flawed)?;
             each(at, &record, &value)?;
@@ -151,7 +151,7 @@ impl BlobReader {
         let mut bytes = [0; FOOTER_BYTES];
         self.file.read_exact_at(&mut bytes, self.end)?;
         let footer = BlobFooter::decode(&bytes, self.header.uid)
-            .map_err(|flaw| error_of(&*self.file, self.end, flaw))?;
+            .map_err(|error| error_of(&*self.file, self.end, error))?;
         let found = BlobFooter {
             records: scanned.records,
             record_bytes: scanned.record_bytes,
@@ -165,10 +165,10 @@ impl BlobReader {
     }
 }
 
-fn error_of(file: &dyn File, offset: u64, flaw: Flaw) -> Error {
-    match flaw {
-        Flaw::Damaged(detail) => Error::corruption(file.path(), offset, detail),
-        Flaw::Unsupported(detail) => {
+fn error_of(file: &dyn File, offset: u64, error: DecodeError) -> Error {
+    match error {
+        DecodeError::Damaged(detail) => Error::corruption(file.path(), offset, detail),
+        DecodeError::Unsupported(detail) => {
             Error::Unsupported(format!("{} at byte {offset}: {detail}", file.path().display()).into())
         }
     }

@@ -13,7 +13,7 @@
 use esker_base::checksum::xxh3_64;
 use esker_base::coding::{Reader, put_varint};
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
-use esker_codec::{Codec, DecodeError};
+use esker_codec::{Codec, DecodeError as CodecError};
 
 /// Bytes of the checksum in front.
 pub(crate) const CHECKSUM_BYTES: usize = 8;
@@ -37,18 +37,18 @@ pub struct Record<'a> {
 
 /// Why bytes are not the record they should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Flaw {
+pub enum DecodeError {
     /// They are not what was written.
     Damaged(String),
     /// A newer version wrote them.
     Unsupported(String),
 }
 
-impl From<DecodeError> for Flaw {
-    fn from(error: DecodeError) -> Flaw {
+impl From<CodecError> for DecodeError {
+    fn from(error: CodecError) -> DecodeError {
         match error {
-            DecodeError::Unsupported(detail) => Flaw::Unsupported(detail),
-            DecodeError::Damaged(detail) => Flaw::Damaged(detail),
+            CodecError::Unsupported(detail) => DecodeError::Unsupported(detail),
+            CodecError::Damaged(detail) => DecodeError::Damaged(detail),
         }
     }
 }
@@ -104,14 +104,14 @@ impl<'a> Record<'a> {
     /// Reads a record that is exactly these bytes; its checksum is verified.
     ///
     /// # Errors
-    /// [`Flaw`]. Nothing is allocated but the sentence.
-    pub fn decode(bytes: &'a [u8]) -> Result<Record<'a>, Flaw> {
-        let damaged = |what: &str| Flaw::Damaged(what.to_owned());
+    /// [`DecodeError`]. Nothing is allocated but the sentence.
+    pub fn decode(bytes: &'a [u8]) -> Result<Record<'a>, DecodeError> {
+        let damaged = |what: &str| DecodeError::Damaged(what.to_owned());
         let mut reader = Reader::new(bytes);
         let checksum = reader.u64().ok_or_else(|| damaged("a record is shorter than its checksum"))?;
         let found = xxh3_64(&bytes[CHECKSUM_BYTES..]);
         if found != checksum {
-            return Err(Flaw::Damaged(format!(
+            return Err(DecodeError::Damaged(format!(
                 "a record with checksum {checksum:016x} expected, its bytes have {found:016x}"
             )));
         }
@@ -129,8 +129,8 @@ impl<'a> Record<'a> {
     /// Puts the value into `out`, in place of what that held.
     ///
     /// # Errors
-    /// [`Flaw`] if the bytes do not decompress to a value of the stated length.
-    pub fn read_value(&self, out: &mut Vec<u8>) -> Result<(), Flaw> {
+    /// [`DecodeError`] if the bytes do not decompress to a value of the stated length.
+    pub fn read_value(&self, out: &mut Vec<u8>) -> Result<(), DecodeError> {
         Ok(esker_codec::decompress(self.codec_id, self.stored, self.value_len, out)?)
     }
 }

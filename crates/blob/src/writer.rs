@@ -132,12 +132,12 @@ mod tests {
 
     /// A file that knows how much of it was not yet sent to the device.
     #[derive(Debug)]
-    struct Sent {
+    struct CountingFile {
         file: Arc<dyn File>,
         unsent_bytes: AtomicU64,
     }
 
-    impl FileOver for Sent {
+    impl FileOver for CountingFile {
         fn below(&self) -> &dyn File {
             &*self.file
         }
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn little_is_left_for_the_sync() {
         let file = StrictFs::new().open(Path::new("b.blob"), OpenMode::CreateOrTruncate).unwrap();
-        let file = Arc::new(Sent { file, unsent_bytes: AtomicU64::new(0) });
+        let file = Arc::new(CountingFile { file, unsent_bytes: AtomicU64::new(0) });
         let header =
             BlobHeader { db_uuid: [1; 16], uid: TableUid(5), keyspace: KeyspaceId(2), created_ms: 9 };
         let options = BlobOptions { number: FileNumber(7), header, codec: Codec::None };

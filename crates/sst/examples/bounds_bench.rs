@@ -42,7 +42,7 @@ fn table(
         writer.add(key, Tag::new(SeqNo::ZERO, ValueKind::Put), &value)?;
     }
     let bytes = writer.finish()?.file_bytes;
-    Table::open_any(file, bytes, TableIdentity::alone(Arc::clone(cache))?)
+    Table::open_any(file, bytes, TableIdentity::standalone(Arc::clone(cache))?)
 }
 
 fn main() -> Result<()> {

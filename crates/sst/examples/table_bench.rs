@@ -255,7 +255,7 @@ impl Bench {
             let len = writer.finish()?.file_bytes;
             let file = self.fs.open(&path, OpenMode::Read)?;
             let expected = ExpectedTable { uid, keyspace: KeyspaceId(0), global_seqno: None };
-            let identity = TableIdentity::alone(Arc::clone(&self.cache))?;
+            let identity = TableIdentity::standalone(Arc::clone(&self.cache))?;
             tables.push(Arc::new(Table::open(file, len, expected, identity)?));
         }
         let last_keys = tables.iter().map(|table| Key::new(&table.properties().max_key)).collect();

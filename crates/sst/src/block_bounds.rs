@@ -345,7 +345,7 @@ mod tests {
 
     /// BB1, and that what lies well between is refused.
     #[test]
-    fn borders_refuse_no_key_of_their_blocks() {
+    fn key_gaps_exclude_no_key_of_their_blocks() {
         for (seed, shape) in SHAPES.into_iter().enumerate() {
             let random = SeededRandom::new(seed as u64);
             for _ in 0..2_000 {

@@ -468,7 +468,7 @@ impl TableCursor {
     /// Moves on to a greater key: the entry found is newer than what is looked for, although the file does
     /// not say so.
     #[cold]
-    fn pass(&mut self, key: &[u8]) -> Result<()> {
+    fn skip_key(&mut self, key: &[u8]) -> Result<()> {
         while self.is_valid() && self.key() == key {
             self.next()?;
         }
@@ -556,7 +556,7 @@ impl Cursor for TableCursor {
     #[inline]
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.seek_to(key, Tag::visible_at(seqno))?;
-        if seqno < self.global_seqno { self.pass(key) } else { Ok(()) }
+        if seqno < self.global_seqno { self.skip_key(key) } else { Ok(()) }
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {

@@ -86,7 +86,7 @@ impl FileWriter {
 
     /// Writes what there is of whole pieces.
     #[inline]
-    pub(crate) fn flow(&mut self) -> Result<()> {
+    pub(crate) fn write_full_pieces(&mut self) -> Result<()> {
         if self.bytes.len() < PIECE_BYTES { Ok(()) } else { self.write_pieces() }
     }
 
@@ -101,7 +101,7 @@ impl FileWriter {
             if !bytes.is_empty() {
                 self.check_cancelled()?;
             }
-            self.flow()?;
+            self.write_full_pieces()?;
         }
         Ok(())
     }

@@ -275,18 +275,18 @@ impl BlockIndex {
         newest: Tag,
         near: impl FnOnce(usize),
     ) -> usize {
-        let Form::Tree(tree) = &self.form else { return self.locate_otherwise(key, newest) };
+        let Form::Tree(tree) = &self.form else { return self.locate_general(key, newest) };
         let head = self.head_of(key);
         // SAFETY: the caller has the instructions.
         unsafe {
             let place = tree.find_near::<K>(head, near);
-            self.settle::<K>(tree, place, head, key, newest)
+            self.place_to_block::<K>(tree, place, head, key, newest)
         }
     }
 
     /// As [`BlockIndex::locate`], for all forms in memory but the tree.
     #[inline(never)]
-    fn locate_otherwise(&self, key: &[u8], newest: Tag) -> usize {
+    fn locate_general(&self, key: &[u8], newest: Tag) -> usize {
         let Form::Other(form) = &self.form else { return 0 };
         let head = self.head_of(key);
         let block = match form.find_head(head) {
@@ -313,7 +313,7 @@ impl BlockIndex {
     /// # Safety
     /// The kernel's instructions must be available.
     #[inline(always)]
-    pub(crate) unsafe fn settle<K: Kernel>(
+    pub(crate) unsafe fn place_to_block<K: Kernel>(
         &self,
         tree: &SearchTree,
         place: usize,

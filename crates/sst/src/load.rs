@@ -75,7 +75,7 @@ impl Table {
             return self.block_without_slot(number, admission);
         };
         if admission == Admission::Point {
-            block.note_use();
+            block.mark_used();
         }
         self.cache.count_shortcut_hits(BlockKind::Data, 1);
         Some(block)

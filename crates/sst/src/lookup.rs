@@ -51,7 +51,7 @@ impl Table {
     pub fn get(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
         match self.begin_lookup(key, seqno) {
             Some(begin_lookup) => begin_lookup.get(key, hash),
-            None => self.get_otherwise(key, hash, seqno),
+            None => self.get_general(key, hash, seqno),
         }
     }
 
@@ -70,7 +70,7 @@ impl Table {
     ) -> Result<Option<R>> {
         let found = match self.begin_lookup(key, seqno) {
             Some(begin_lookup) => find_from(&begin_lookup, key, hash)?,
-            None => find_otherwise(self, key, hash, seqno)?,
+            None => find_general(self, key, hash, seqno)?,
         };
         Ok(found.map(|(block, found)| {
             read(found.tag.at_global(self.global_seqno), block.contents().slice(found.range()))
@@ -79,8 +79,8 @@ impl Table {
 
     /// As [`Table::get`], where there is no begin_lookup.
     #[inline(never)]
-    fn get_otherwise(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
-        let found = find_otherwise(self, key, hash, seqno)?;
+    fn get_general(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
+        let found = find_general(self, key, hash, seqno)?;
         Ok(self.hit_of(found, key, hash, seqno))
     }
 
@@ -201,7 +201,7 @@ fn find_unread(
 
 /// As [`find_from`], where there is no begin_lookup.
 #[inline(never)]
-fn find_otherwise(
+fn find_general(
     table: &Table,
     key: &[u8],
     hash: u64,

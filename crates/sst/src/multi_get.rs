@@ -140,12 +140,12 @@ unsafe fn multi_get_with<K: Kernel>(
             *pending &= !(1 << key);
         }
     }
-    if batch.others == 0 { Ok(()) } else { look_others_up(lookups, seqno, batch.others, pending, hits) }
+    if batch.others == 0 { Ok(()) } else { lookup_remaining(lookups, seqno, batch.others, pending, hits) }
 }
 
 /// Looks up, one by one, the keys whose table's index is no tree.
 #[inline(never)]
-fn look_others_up(
+fn lookup_remaining(
     lookups: &[Lookup<'_>],
     seqno: SeqNo,
     others: u32,
@@ -296,7 +296,8 @@ unsafe fn descend<K: Kernel>(lookups: &[Lookup<'_>], batch: &mut LookupBatch, ne
         let wanted = lookups[usize::from(key)].key;
         let Some(tree) = index.tree() else { continue };
         // SAFETY: the place is the tree's answer for the head; the caller has the instructions.
-        batch.places[i] = unsafe { index.settle::<K>(tree, batch.places[i], batch.heads[i], wanted, newest) };
+        batch.places[i] =
+            unsafe { index.place_to_block::<K>(tree, batch.places[i], batch.heads[i], wanted, newest) };
     }
 }
 

@@ -64,8 +64,8 @@ fn read_fragments(reader: &mut Reader<'_>) -> Option<Vec<Fragment>> {
     }
     let mut fragments: Vec<Fragment> = Vec::with_capacity(count);
     for _ in 0..count {
-        let start = read_border(reader)?;
-        let end = Some(read_border(reader)?).filter(|end| !end.is_empty());
+        let start = read_bound(reader)?;
+        let end = Some(read_bound(reader)?).filter(|end| !end.is_empty());
         // Neighbours share the border between them, in memory as well.
         let shared = fragments.last().and_then(|last| last.end.clone()).filter(|bound| **bound == *start);
         let start = shared.unwrap_or_else(|| start.into());
@@ -74,7 +74,7 @@ fn read_fragments(reader: &mut Reader<'_>) -> Option<Vec<Fragment>> {
     Some(fragments)
 }
 
-fn read_border<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
+fn read_bound<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     reader.prefixed().filter(|bound| bound.len() <= MAX_BOUND_LEN)
 }
 

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_found_where_nothing_is() {
+    fn salvage_finds_nothing_in_noise() {
         let fs = new_fs();
         for len in [0u64, 3, 31, 32, 64, 70_000] {
             let file = fs.open(path(), OpenMode::CreateOrTruncate).unwrap();

@@ -52,7 +52,7 @@ impl SectionReader {
             return Err(Error::corruption(file.path(), footer_at, detail));
         }
         let mut reader = SectionReader { footer, sections: Vec::new(), bytes, start };
-        reader.reach(file, footer.directory_offset)?;
+        reader.load_from(file, footer.directory_offset)?;
         let directory_bytes = u64::from(footer.directory_entries) * DIRECTORY_ENTRY_BYTES as u64;
         reader.sections = footer
             .sections(reader.range(footer.directory_offset, directory_bytes))
@@ -63,13 +63,13 @@ impl SectionReader {
             None => !is_read_later(section.kind),
         });
         if let Some(first) = now.map(|section| section.offset).min() {
-            reader.reach(file, first)?;
+            reader.load_from(file, first)?;
         }
         Ok(reader)
     }
 
     /// Has everything from `offset` on in memory.
-    fn reach(&mut self, file: &dyn File, offset: u64) -> Result<()> {
+    fn load_from(&mut self, file: &dyn File, offset: u64) -> Result<()> {
         if offset < self.start {
             let missing = (self.start - offset) as usize;
             let mut joined = LongSlice::filled(0, missing + self.bytes.len());

@@ -65,7 +65,7 @@ pub(crate) fn write(fs: &StrictFs, entries: &[TestEntry], options: TableOptions)
 
 /// A home for a table with a cache of its own.
 pub(crate) fn identity(cache_bytes: usize) -> Arc<TableIdentity> {
-    TableIdentity::alone(Arc::new(BlockCache::new(cache_bytes))).unwrap()
+    TableIdentity::standalone(Arc::new(BlockCache::new(cache_bytes))).unwrap()
 }
 
 pub(crate) fn open(fs: &StrictFs, cache_bytes: usize) -> Arc<Table> {

@@ -152,12 +152,12 @@ impl TableWriter {
         let leading = leading(key);
         // Leading bytes that are greater are those of a greater key, and what certainly fits into the block
         // is not too long for a value.
-        let is_quick = self.is_plain
+        let is_fast = self.is_plain
             && leading > self.last_leading
             && tag.is_plain_put()
             && key.len() <= MAX_KEY_LEN
             && self.staged.certainly_fits(self.block_size_bytes, key, tag, value);
-        if !is_quick {
+        if !is_fast {
             return self.add_out_of_line(key, tag, value);
         }
         self.add_plain(key, leading, tag, value);
@@ -391,7 +391,7 @@ impl TableWriter {
             HEADER_BYTES + header.stored_len as usize + TRAILER_BYTES
         );
         self.index.add(&self.separator, self.continued_at, (self.out.bytes.len() - start) as u64);
-        self.out.flow()
+        self.out.write_full_pieces()
     }
 
     /// A key that only the filter hears of.
@@ -402,7 +402,7 @@ impl TableWriter {
 
     /// Takes every entry the long way.
     #[cfg(test)]
-    pub(crate) fn take_the_long_way(&mut self) {
+    pub(crate) fn disable_fast_path(&mut self) {
         self.is_plain = false;
     }
 

@@ -105,17 +105,17 @@ impl VersionEdit {
             };
             let mut body = Reader::new(body);
             match decode_op(tag, &mut body) {
-                Known::Op(op) if body.is_empty() => {
+                DecodedOp::Op(op) if body.is_empty() => {
                     edit.push(op);
                 }
-                Known::Op(_) => return Err(damaged(&format!("field {tag} is longer than its content"))),
-                Known::Damaged => return Err(damaged(&format!("field {tag} is malformed"))),
-                Known::Not if tag % 2 == 0 => {}
-                Known::Not => {
+                DecodedOp::Op(_) => return Err(damaged(&format!("field {tag} is longer than its content"))),
+                DecodedOp::Damaged => return Err(damaged(&format!("field {tag} is malformed"))),
+                DecodedOp::Unknown if tag % 2 == 0 => {}
+                DecodedOp::Unknown => {
                     let text = format!("the manifest has a field {tag}, which this version does not know");
                     return Err(DecodeError::Unsupported(text));
                 }
-                Known::NotFigure(figure) => {
+                DecodedOp::UnknownFigure(figure) => {
                     let text = format!("a part has a figure {figure}, which this version does not know");
                     return Err(DecodeError::Unsupported(text));
                 }
@@ -213,14 +213,14 @@ fn put_bytes(body: &mut Vec<u8>, bytes: &[u8], tag: u64) -> u64 {
 }
 
 /// What became of a field.
-enum Known {
+enum DecodedOp {
     Op(EditOp),
     Damaged,
-    Not,
-    NotFigure(u64),
+    Unknown,
+    UnknownFigure(u64),
 }
 
-fn decode_op(tag: u64, body: &mut Reader<'_>) -> Known {
+fn decode_op(tag: u64, body: &mut Reader<'_>) -> DecodedOp {
     let op = match tag {
         tag::SNAPSHOT => Some(EditOp::Snapshot),
         tag::CREATE_KEYSPACE | tag::DROP_KEYSPACE | tag::RENAME_KEYSPACE | tag::SET_KEYSPACE_OPTIONS => {
@@ -253,9 +253,9 @@ fn decode_op(tag: u64, body: &mut Reader<'_>) -> Known {
         tag::COUNTER => {
             body.varint_u32().zip(body.varint()).map(|(number, value)| EditOp::Counter { number, value })
         }
-        _ => return Known::Not,
+        _ => return DecodedOp::Unknown,
     };
-    op.map_or(Known::Damaged, Known::Op)
+    op.map_or(DecodedOp::Damaged, DecodedOp::Op)
 }
 
 fn decode_keyspace_op(tag: u64, body: &mut Reader<'_>) -> Option<EditOp> {
@@ -274,27 +274,27 @@ fn decode_cursor(body: &mut Reader<'_>) -> Option<EditOp> {
     Some(EditOp::Cursor { keyspace: keyspace_id(body)?, level: level(body)?, key: body.prefixed()?.into() })
 }
 
-fn decode_add_part(body: &mut Reader<'_>) -> Known {
+fn decode_add_part(body: &mut Reader<'_>) -> DecodedOp {
     let head = |body: &mut Reader<'_>| {
         let keyspace = keyspace_id(body)?;
         let place = Place { level: level(body)?, run: RunId(body.varint()?), order: body.varint()? };
         Some((keyspace, place, decode_part(body)?))
     };
-    let Some((keyspace, place, mut part)) = head(body) else { return Known::Damaged };
+    let Some((keyspace, place, mut part)) = head(body) else { return DecodedOp::Damaged };
     while !body.is_empty() {
-        let Some((tag, value)) = body.varint().zip(body.prefixed()) else { return Known::Damaged };
+        let Some((tag, value)) = body.varint().zip(body.prefixed()) else { return DecodedOp::Damaged };
         let mut value = Reader::new(value);
         match decode_figure(tag, &mut value, &mut part) {
             Some(true) if value.is_empty() => {}
             Some(false) if tag % 2 == 0 => {}
-            Some(false) => return Known::NotFigure(tag),
-            _ => return Known::Damaged,
+            Some(false) => return DecodedOp::UnknownFigure(tag),
+            _ => return DecodedOp::Damaged,
         }
     }
     if crate::check::part_problem(&part).is_some() {
-        return Known::Damaged;
+        return DecodedOp::Damaged;
     }
-    Known::Op(EditOp::AddPart { keyspace, place, part: Arc::new(part) })
+    DecodedOp::Op(EditOp::AddPart { keyspace, place, part: Arc::new(part) })
 }
 
 fn decode_remove_part(body: &mut Reader<'_>) -> Option<EditOp> {

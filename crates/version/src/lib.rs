@@ -49,7 +49,7 @@ pub use edit::{EditOp, LogLife, VersionEdit};
 pub use manifest::{AppendError, Manifest, RolloverError};
 pub use part::{PartFlags, PartMeta};
 pub use range::{Key, KeyEnd, KeyRange, SHARE_ONE};
-pub use recover::{Closed, Found, ManifestFile, ManifestRecord, Recovered, recover};
+pub use recover::{ClosedManifest, ManifestFile, ManifestRecord, Recovered, Recovery, recover};
 pub use run::Run;
 pub use state::{Applied, DatabaseState, DatabaseUuid, EditError, FileKind, KeyspaceState, LiveFile};
 pub use version::{Level, LevelIndex, Place, PlacementError, Version};

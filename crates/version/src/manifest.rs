@@ -30,7 +30,7 @@
 use crate::current::{CURRENT_NAME, CURRENT_TEMPORARY_NAME, Current, manifest_name};
 use crate::edit::{EditOp, VersionEdit};
 use crate::frame::{FORMAT, ManifestHeader, RECORD_ALIGN, encode_record};
-use crate::recover::Closed;
+use crate::recover::ClosedManifest;
 use crate::state::DatabaseState;
 use esker_base::{Error, FileNumber, Result};
 use esker_env::{Env, File, FileSystem, OpenMode};
@@ -119,7 +119,7 @@ impl From<RolloverError> for Error {
 }
 
 /// A manifest that is durable but does not count yet.
-struct Prepared {
+struct PreparedManifest {
     file: Arc<dyn File>,
     header: ManifestHeader,
     end: u64,
@@ -167,13 +167,18 @@ impl Manifest {
     ///
     /// # Errors
     /// If the file cannot be opened; nothing has changed.
-    pub fn resume(env: &Env, dir: &Path, closed: &Closed, last_edit: u64) -> Result<Option<Manifest>> {
-        let Closed { header, end, snapshot_bytes } = *closed;
+    pub fn resume(
+        env: &Env,
+        dir: &Path,
+        closed: &ClosedManifest,
+        last_edit: u64,
+    ) -> Result<Option<Manifest>> {
+        let ClosedManifest { header, end, snapshot_bytes } = *closed;
         if end > MAX_RESUMED_BYTES.max(snapshot_bytes.saturating_mul(2)) {
             return Ok(None);
         }
         let file = env.fs.open(&dir.join(manifest_name(header.number)), OpenMode::ReadWrite)?;
-        let prepared = Prepared { file, header, end, allocated: end };
+        let prepared = PreparedManifest { file, header, end, allocated: end };
         let manifest = Manifest::begin(env.clone(), dir.to_path_buf(), prepared, last_edit);
         Ok(Some(Manifest { snapshot_bytes, ..manifest }))
     }
@@ -193,8 +198,8 @@ impl Manifest {
         self.file.write_at(&record, self.end)
     }
 
-    fn begin(env: Env, dir: PathBuf, prepared: Prepared, last_edit: u64) -> Manifest {
-        let Prepared { file, header, end, allocated } = prepared;
+    fn begin(env: Env, dir: PathBuf, prepared: PreparedManifest, last_edit: u64) -> Manifest {
+        let PreparedManifest { file, header, end, allocated } = prepared;
         Manifest {
             env,
             dir,
@@ -326,7 +331,7 @@ fn prepare(
     number: FileNumber,
     state: &DatabaseState,
     last_edit: u64,
-) -> Result<Prepared> {
+) -> Result<PreparedManifest> {
     let header = ManifestHeader { format: FORMAT, uuid: state.uuid, number, salt: env.random.next_u64() };
     let mut snapshot = state.to_snapshot_edit();
     snapshot.push(EditOp::NextFile(FileNumber(number.get().saturating_add(1))));
@@ -345,7 +350,7 @@ fn prepare(
         let _ = env.fs.remove_file(&path);
     }
     let end = bytes.len() as u64;
-    written.map(|allocated| Prepared { file, header, end, allocated })
+    written.map(|allocated| PreparedManifest { file, header, end, allocated })
 }
 
 /// Writes a new file and makes it durable; answers up to where extents are allocated.

@@ -2,7 +2,7 @@
 //!
 //! Nothing here changes a file, so recovery may be interrupted and repeated at will (RC1, RC2). A manifest
 //! that was read is not appended to, because its tail may be torn: a writable open ends by writing a new one
-//! ([`crate::Manifest::create`]). Only one that was closed may be gone on with ([`Closed`]).
+//! ([`crate::Manifest::create`]). Only one that was closed may be gone on with ([`ClosedManifest`]).
 
 use crate::current::{CURRENT_NAME, Current, LOCK_NAME, manifest_name};
 use crate::edit::VersionEdit;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// What a directory holds.
 #[derive(Debug)]
-pub enum Found {
+pub enum Recovery {
     /// Nothing: the directory is missing or empty but for a lock file. A database may be created.
     Nothing,
     /// Files, but no `CURRENT`: a creation that was interrupted if there is neither a table nor a live log
@@ -40,7 +40,7 @@ pub struct Recovered {
     /// Bytes at its end that were being written when the power went, and are ignored.
     pub torn_bytes: u64,
     /// Who wrote it says that all of it is durable: [`crate::Manifest::resume`] goes on with it.
-    pub closed: Option<Closed>,
+    pub closed: Option<ClosedManifest>,
     /// Everything in the directory but the lock file, as listed before the manifest was read.
     pub entries: Vec<DirEntry>,
 }
@@ -49,7 +49,7 @@ pub struct Recovered {
 /// every record before it is durable. Of that record itself nothing is known, it was not synced; so the next
 /// edit is written in its place. A manifest that says so once more after a life without edits is still right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closed {
+pub struct ClosedManifest {
     pub(crate) header: ManifestHeader,
     /// Where the last record begins.
     pub(crate) end: u64,
@@ -63,14 +63,14 @@ pub struct Closed {
 /// Corruption with file and offset if `CURRENT` or the manifest it names is damaged or missing (an older
 /// manifest is never used instead); [`Error::Unsupported`] if a newer version wrote something that must be
 /// understood.
-pub fn recover(fs: &dyn FileSystem, dir: &Path) -> Result<Found> {
+pub fn recover(fs: &dyn FileSystem, dir: &Path) -> Result<Recovery> {
     let entries = match fs.list(dir) {
-        Err(error) if error.is_not_found() => return Ok(Found::Nothing),
+        Err(error) if error.is_not_found() => return Ok(Recovery::Nothing),
         listed => listed?,
     };
     let entries: Vec<DirEntry> = entries.into_iter().filter(|entry| entry.name != LOCK_NAME).collect();
     let Some(current) = Current::read(fs, dir)? else {
-        return Ok(if entries.is_empty() { Found::Nothing } else { Found::NoCurrent { entries } });
+        return Ok(if entries.is_empty() { Recovery::Nothing } else { Recovery::NoCurrent { entries } });
     };
     let path = dir.join(manifest_name(current.manifest));
     let file = match ManifestFile::read(fs, &path) {
@@ -87,9 +87,9 @@ pub fn recover(fs: &dyn FileSystem, dir: &Path) -> Result<Found> {
             "the manifest belongs to another database or has another number",
         ));
     }
-    let Replayed { state, last_edit, torn_bytes, closed } = file.replay()?;
+    let ReplayedState { state, last_edit, torn_bytes, closed } = file.replay()?;
     let manifest = current.manifest;
-    Ok(Found::Database(Box::new(Recovered { state, manifest, last_edit, torn_bytes, closed, entries })))
+    Ok(Recovery::Database(Box::new(Recovered { state, manifest, last_edit, torn_bytes, closed, entries })))
 }
 
 /// The bytes of a manifest file. The whole file is in memory: it holds one snapshot and at most three times
@@ -103,11 +103,11 @@ pub struct ManifestFile {
 }
 
 /// What the records of a manifest come to.
-struct Replayed {
+struct ReplayedState {
     state: DatabaseState,
     last_edit: u64,
     torn_bytes: u64,
-    closed: Option<Closed>,
+    closed: Option<ClosedManifest>,
 }
 
 /// A record of a manifest, decoded.
@@ -158,7 +158,7 @@ impl ManifestFile {
     }
 
     /// Adds up all edits.
-    fn replay(&self) -> Result<Replayed> {
+    fn replay(&self) -> Result<ReplayedState> {
         let mut state = DatabaseState { uuid: self.header.uuid, ..DatabaseState::default() };
         let mut last_edit = None;
         let mut snapshot_bytes = None;
@@ -188,8 +188,9 @@ impl ManifestFile {
         let tail = self.tail();
         let torn_bytes = if let Tail::Torn { bytes, .. } = tail { bytes } else { 0 };
         let closed = end.zip(snapshot_bytes).filter(|_| tail == Tail::Clean);
-        let closed = closed.map(|(end, snapshot_bytes)| Closed { header: self.header, end, snapshot_bytes });
-        Ok(Replayed { state, last_edit, torn_bytes, closed })
+        let closed =
+            closed.map(|(end, snapshot_bytes)| ClosedManifest { header: self.header, end, snapshot_bytes });
+        Ok(ReplayedState { state, last_edit, torn_bytes, closed })
     }
 }
 

@@ -33,9 +33,9 @@ impl Installer {
         env.fs.create_dir_all(dir)?;
         env.fs.sync_dir(Path::new("/"))?;
         let (mut state, last_edit, entries) = match recover(&*env.fs, dir)? {
-            Found::Nothing => (DatabaseState::new([9; 16]), 0, Vec::new()),
-            Found::NoCurrent { entries } => (DatabaseState::new([9; 16]), 0, entries),
-            Found::Database(found) => {
+            Recovery::Nothing => (DatabaseState::new([9; 16]), 0, Vec::new()),
+            Recovery::NoCurrent { entries } => (DatabaseState::new([9; 16]), 0, entries),
+            Recovery::Database(found) => {
                 if let Some(closed) = found.closed
                     && let Some(manifest) = Manifest::resume(&env, dir, &closed, found.last_edit)?
                 {
@@ -143,8 +143,8 @@ fn plain(state: &DatabaseState) -> DatabaseState {
 /// What recovery finds; `None` if there is no database.
 fn found_in(fs: &dyn FileSystem, what: &str) -> Option<DatabaseState> {
     match recover(fs, Path::new(DIR)).unwrap_or_else(|error| panic!("{what}: {error}")) {
-        Found::Nothing | Found::NoCurrent { .. } => None,
-        Found::Database(found) => {
+        Recovery::Nothing | Recovery::NoCurrent { .. } => None,
+        Recovery::Database(found) => {
             assert!(found.state.next_file > found.manifest, "{what}");
             assert_eq!(found.state.problems(), Vec::<String>::new(), "{what}");
             Some(plain(&found.state))
@@ -446,7 +446,7 @@ fn damage_is_reported_and_never_read_past() {
         match recover(&fs, Path::new(DIR)) {
             Err(error) => assert!(error.is_corruption() && at < last, "byte {at}: {error}"),
             // Only the last record can be taken for a torn end, and only padding for nothing.
-            Ok(Found::Database(found)) => {
+            Ok(Recovery::Database(found)) => {
                 assert!(at >= last || plain(&found.state) == history[4], "byte {at}");
                 assert!(history[3..=4].contains(&plain(&found.state)), "byte {at}");
             }
@@ -467,13 +467,13 @@ fn damage_is_reported_and_never_read_past() {
 fn directories_without_a_database_are_told_apart() {
     let fs = StrictFs::new();
     let dir = Path::new(DIR);
-    assert!(matches!(recover(&fs, dir), Ok(Found::Nothing)), "absent");
+    assert!(matches!(recover(&fs, dir), Ok(Recovery::Nothing)), "absent");
     fs.create_dir_all(dir).unwrap();
     fs.open(&dir.join(LOCK_NAME), OpenMode::CreateNew).unwrap();
-    assert!(matches!(recover(&fs, dir), Ok(Found::Nothing)), "only locked");
+    assert!(matches!(recover(&fs, dir), Ok(Recovery::Nothing)), "only locked");
     fs.open(&dir.join("000001.sst"), OpenMode::CreateNew).unwrap();
     match recover(&fs, dir) {
-        Ok(Found::NoCurrent { entries }) => assert_eq!(entries[0].name, "000001.sst"),
+        Ok(Recovery::NoCurrent { entries }) => assert_eq!(entries[0].name, "000001.sst"),
         other => panic!("{other:?}"),
     }
 }

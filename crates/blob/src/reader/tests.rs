@@ -24,7 +24,7 @@ fn write(env: &Env, path: &Path, codec: Codec, values: &[(&[u8], Vec<u8>)]) -> (
 }
 
 fn open(env: &Env, path: &Path, file_bytes: u64) -> Result<BlobReader> {
-    let check = BlobCheck { file_bytes, uid: TableUid(5), keyspace: KeyspaceId(2) };
+    let check = ExpectedBlob { file_bytes, uid: TableUid(5), keyspace: KeyspaceId(2) };
     BlobReader::open(env.fs.open(path, OpenMode::Read)?, check)
 }
 
@@ -76,7 +76,7 @@ fn a_pointer_to_another_record_is_refused_with_file_and_offset() {
         let beyond = BlobPointer { offset, record_bytes, ..pointers[0] };
         assert!(reader.read(b"a", &beyond, &mut out).is_err(), "{beyond:?}");
     }
-    let other = BlobCheck { file_bytes: bytes, uid: TableUid(6), keyspace: KeyspaceId(2) };
+    let other = ExpectedBlob { file_bytes: bytes, uid: TableUid(6), keyspace: KeyspaceId(2) };
     assert!(BlobReader::open(env.fs.open(&path, OpenMode::Read).unwrap(), other).is_err());
 }
 

@@ -285,7 +285,7 @@ impl FileIdentity {
             Some(identity) => identity,
             None => {
                 let watch = self.files.watch_of(self.expected.keyspace);
-                open.identity.insert(TableIdentity::watched(&self.files.tables, Some(watch))?)
+                open.identity.insert(TableIdentity::with_filter_watch(&self.files.tables, Some(watch))?)
             }
         };
         let files = &self.files;

@@ -353,13 +353,13 @@ impl BlockCursor {
             return;
         }
         // SAFETY: the index is that of an entry, and the cursor is on the one before.
-        unsafe { self.next_unevenly(index) }
+        unsafe { self.next_general(index) }
     }
 
     /// # Safety
     /// The block must be alive, `index < count`, and the cursor on the entry before.
     #[inline(never)]
-    unsafe fn next_unevenly(&mut self, index: usize) {
+    unsafe fn next_general(&mut self, index: usize) {
         // SAFETY: the index is that of an entry.
         unsafe {
             match &self.view {
@@ -418,13 +418,13 @@ impl BlockCursor {
             return;
         }
         // SAFETY: as above.
-        unsafe { self.prev_unevenly(index) }
+        unsafe { self.prev_general(index) }
     }
 
     /// # Safety
     /// The block must be alive and `index < count`.
     #[inline(never)]
-    unsafe fn prev_unevenly(&mut self, index: usize) {
+    unsafe fn prev_general(&mut self, index: usize) {
         // SAFETY: the caller's promise.
         unsafe { self.move_to_index(index) }
         if self.fetches_ahead {

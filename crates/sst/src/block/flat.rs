@@ -44,10 +44,10 @@ use std::cmp::Ordering;
 
 /// Above this many entries fingerprints alone would name several wrong entries, so heads narrow the search
 /// first.
-const MOST_BY_FINGERPRINT_ALONE: usize = 128;
+const MAX_ENTRIES_BY_FINGERPRINT: usize = 128;
 
 /// Versions of one key looked at one by one before a binary search takes over.
-const MOST_VERSIONS_IN_A_ROW: usize = 4;
+const MAX_LINEAR_VERSIONS: usize = 4;
 
 /// Where the parts of a validated flat block lie.
 ///
@@ -300,7 +300,7 @@ impl Flat {
             if self.has_key(&entry, key) && entry.tag <= newest {
                 return Some(entry.found());
             }
-            self.answer_among(0, mask, key, newest).flatten()
+            self.resolve_candidates(0, mask, key, newest).flatten()
         }
     }
 
@@ -311,7 +311,7 @@ impl Flat {
     #[inline(always)]
     unsafe fn find_in_lanes<K: Kernel>(&self, key: &[u8], hash: u64, newest: Tag) -> Option<FoundEntry> {
         let (mut at, mut to) = (0, self.count);
-        if self.count > MOST_BY_FINGERPRINT_ALONE {
+        if self.count > MAX_ENTRIES_BY_FINGERPRINT {
             let suffix = key.get(self.prefix_len..)?;
             // SAFETY: F1, and 64 bytes behind the heads are readable.
             (at, to) =
@@ -325,7 +325,7 @@ impl Flat {
             };
             if mask != 0 {
                 // SAFETY: bits are set below `lane` only, so they name entries below `count`.
-                let answer = unsafe { self.answer_among(at, mask, key, newest) };
+                let answer = unsafe { self.resolve_candidates(at, mask, key, newest) };
                 if let Some(answer) = answer {
                     return answer;
                 }
@@ -341,7 +341,7 @@ impl Flat {
     /// # Safety
     /// The block must be alive, and the numbers less than `count`.
     #[inline(never)]
-    unsafe fn answer_among(
+    unsafe fn resolve_candidates(
         &self,
         at: usize,
         mut mask: u64,
@@ -389,7 +389,7 @@ impl Flat {
     #[cold]
     unsafe fn find_older(&self, mut i: usize, key: &[u8], newest: Tag) -> Option<FoundEntry> {
         let suffix = key.get(self.prefix_len..)?;
-        let one_by_one = self.count.min(i + MOST_VERSIONS_IN_A_ROW);
+        let one_by_one = self.count.min(i + MAX_LINEAR_VERSIONS);
         // SAFETY: indexes stay below `count`, and the block is alive.
         unsafe {
             while i < one_by_one && self.is_before(i, suffix, newest) {

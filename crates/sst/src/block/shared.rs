@@ -150,12 +150,12 @@ impl BlockRef {
     /// # Safety
     /// The address must come from [`BlockRef::exposed_address`], and the counts be owned by the caller, who
     /// does not use them again.
-    pub(crate) unsafe fn give_back(address: usize, counts: usize) {
+    pub(crate) unsafe fn release_counts(address: usize, counts: usize) {
         // SAFETY: the caller's promise; the one count that this makes a reference of goes with the others.
         let block = unsafe { ManuallyDrop::new(BlockRef::from_address(address)) };
         if block.count.fetch_sub(counts, Ordering::Release) == counts {
             // SAFETY: those were the last counts (BR1).
-            unsafe { release(block.0) };
+            unsafe { free_block(block.0) };
         }
     }
 
@@ -211,7 +211,7 @@ impl Drop for BlockRef {
     fn drop(&mut self) {
         if self.count.fetch_sub(1, Ordering::Release) == 1 {
             // SAFETY: that was the last count (BR1).
-            unsafe { release(self.0) };
+            unsafe { free_block(self.0) };
         }
     }
 }
@@ -222,7 +222,7 @@ impl Drop for BlockRef {
 /// All its counts have been given back.
 #[cold]
 #[inline(never)]
-unsafe fn release(block: NonNull<Block>) {
+unsafe fn free_block(block: NonNull<Block>) {
     // BR2: everything that others did with the block was before.
     fence(Ordering::Acquire);
     // SAFETY: nobody else has the block. Of its fields the home alone has something to drop.
@@ -242,7 +242,7 @@ impl Block {
 
     /// Notes that a lookup used it by its slot.
     #[inline(always)]
-    pub(crate) fn note_use(&self) {
+    pub(crate) fn mark_used(&self) {
         // Stored only if it changes, so that a hot block's line is not written to more than needed.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
@@ -337,11 +337,11 @@ mod tests {
 
     fn identity() -> Arc<TableIdentity> {
         let cache = esker_cache::BlockCache::new(1 << 20);
-        TableIdentity::alone(Arc::new(cache)).unwrap()
+        TableIdentity::standalone(Arc::new(cache)).unwrap()
     }
 
     #[test]
-    fn the_last_reference_frees_the_block_and_lets_its_home_go() {
+    fn the_last_reference_frees_the_block_and_its_identity() {
         let identity = identity();
         let first = block(&identity, 30);
         assert_eq!(Arc::weak_count(&identity), 1);
@@ -351,7 +351,7 @@ mod tests {
         drop(first);
         // SAFETY: one of the three counts, and the other two.
         let first = unsafe {
-            BlockRef::give_back(address, 2);
+            BlockRef::release_counts(address, 2);
             BlockRef::from_address(address)
         };
         assert_eq!((first.header(), first.memory_bytes()), (second.header(), second.memory_bytes()));
@@ -364,11 +364,11 @@ mod tests {
 
     /// A cache that becomes much smaller gives slabs back: what is left lies in as few as it can.
     #[test]
-    fn what_is_left_in_a_smaller_cache_lies_close_together() {
+    fn shrinking_the_cache_releases_whole_slabs() {
         const ENTRIES: u32 = 300;
         const SLAB: usize = 2 << 20;
         let cache = Arc::new(crate::TableCache::new(64 << 20));
-        let identity = TableIdentity::alone(Arc::clone(&cache)).unwrap();
+        let identity = TableIdentity::standalone(Arc::clone(&cache)).unwrap();
         let stretches = || {
             let parts =
                 (0..2_000).filter_map(|at| cache.peek(&CacheKey { table: identity.number(), block: at }));

@@ -164,7 +164,7 @@ fn blocks_answer_like_sorted_vectors() {
 }
 
 #[test]
-fn sizes_are_foretold() {
+fn sizes_are_predicted() {
     // Without sequence numbers all tags are equal, which is what most blocks have.
     for (shape, seqnos) in SHAPES.into_iter().flat_map(|shape| [(shape, 1_000), (shape, 0)]) {
         let random = SeededRandom::new(77);

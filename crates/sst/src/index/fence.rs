@@ -102,7 +102,7 @@ impl FenceIndex {
     #[inline]
     pub fn find(&self, key: &[u8]) -> usize {
         if self.index.tree().is_none()
-            && let Some(found) = self.find_otherwise(key)
+            && let Some(found) = self.find_general(key)
         {
             return found;
         }
@@ -117,7 +117,7 @@ impl FenceIndex {
     }
 
     /// By pages or the locator; `None` if neither can tell.
-    fn find_otherwise(&self, key: &[u8]) -> Option<usize> {
+    fn find_general(&self, key: &[u8]) -> Option<usize> {
         if let Some(locator) = self.index.locator() {
             let mut candidates = locator.candidates(key_hash(key));
             return candidates.find(|&candidate| *self.index.separator(candidate) == *key);

@@ -63,7 +63,7 @@ impl Shared {
         slot.remove(self.address());
     }
 
-    fn give_back_some(&self, counts: usize) {
+    fn release_some(&self, counts: usize) {
         let left = self.page().count.fetch_sub(counts, Ordering::Release).checked_sub(counts);
         if left.expect("no more than there are") == 0 {
             fence(Ordering::Acquire);
@@ -87,7 +87,7 @@ impl Clone for Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.give_back_some(1);
+        self.release_some(1);
     }
 }
 
@@ -107,9 +107,9 @@ unsafe impl Pointer for Shared {
         Shared(std::ptr::with_exposed_provenance(address))
     }
 
-    unsafe fn give_back(address: usize, counts: usize) {
+    unsafe fn release_counts(address: usize, counts: usize) {
         // SAFETY: the caller's promise.
-        ManuallyDrop::new(unsafe { Shared::from_count(address) }).give_back_some(counts);
+        ManuallyDrop::new(unsafe { Shared::from_count(address) }).release_some(counts);
     }
 }
 
@@ -128,7 +128,7 @@ fn read(slot: &Slot<Shared>) {
 /// A loader installs while an evictor already throws the block out, and a reader comes by: the reader sees a
 /// whole block or none, and the slot ends empty (SL4).
 #[test]
-fn installing_against_leaving() {
+fn install_against_eviction() {
     explore(|| {
         let slot = Arc::new(Slot::new());
         let page = Shared::load(7);
@@ -150,7 +150,7 @@ fn installing_against_leaving() {
 /// Two readers and an evictor: nobody uses a freed block, and what was evicted is given up although they come
 /// and go.
 #[test]
-fn reading_against_leaving() {
+fn read_against_eviction() {
     explore(|| {
         let slot = Arc::new(Slot::new());
         let page = Shared::load(7);
@@ -200,7 +200,7 @@ fn replacing() {
 /// Readers fill up the stock of a slot, which has three counts here, while it is emptied: each count is given
 /// back once.
 #[test]
-fn filling_up_against_leaving() {
+fn replenish_against_eviction() {
     explore(|| {
         let slot = Arc::new(Slot::new());
         let page = Shared::load(7);
@@ -238,7 +238,7 @@ fn dropping_a_full_slot() {
 /// A block is handed over before its table is opened, and the opening takes its slot over, while an evictor
 /// throws the block out: the slot of the table ends empty (HM4).
 #[test]
-fn taking_over_against_leaving() {
+fn take_from_against_eviction() {
     explore(|| {
         let slot = Arc::new(Slot::new());
         // What the home's lock guards: the slot of the table that is not opened yet, and whether it is.

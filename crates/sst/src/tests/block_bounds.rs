@@ -153,7 +153,7 @@ fn misses_are_counted_where_blocks_are_read() {
             let fs = new_fs();
             let len = write(&fs, &thousands(), bounded(index)).file_bytes;
             let cache = cache_of(cache, 64 << 20);
-            let identity = TableIdentity::alone(Arc::clone(&cache)).unwrap();
+            let identity = TableIdentity::standalone(Arc::clone(&cache)).unwrap();
             let file = fs.open(path(), OpenMode::Read).unwrap();
             let table = Table::open_for(file, len, Some(EXPECTED), identity, TableReading { index });
             let table = Arc::new(table.unwrap());
@@ -221,7 +221,7 @@ fn blocks_are_read_once() {
         let fs = new_fs();
         let len = write(&fs, &thousands(), bounded(IndexKind::STree)).file_bytes;
         let file = NotedFile::over(fs.open(path(), OpenMode::Read).unwrap());
-        let identity = TableIdentity::alone(cache_of(kind, 8 << 20)).unwrap();
+        let identity = TableIdentity::standalone(cache_of(kind, 8 << 20)).unwrap();
         let table = Table::open(Arc::clone(&file) as _, len, EXPECTED, identity).unwrap();
         for round in 0..2 {
             file.clear();

@@ -107,7 +107,7 @@ fn resident(table: &Table) -> Vec<usize> {
 }
 
 #[test]
-fn blocks_of_what_was_resident_are_there_as_a_reader_would_load_them() {
+fn warm_blocks_equal_loaded_blocks() {
     let codecs = [Codec::None, Codec::Lz4, Codec::ZstdDictionary { level: 1 }];
     for (codec, layout) in codecs
         .into_iter()
@@ -135,7 +135,7 @@ fn blocks_of_what_was_resident_are_there_as_a_reader_would_load_them() {
 }
 
 #[test]
-fn tables_without_slots_and_all_kinds_of_caches_are_handed_on() {
+fn warming_works_without_slots_and_with_every_cache_kind() {
     let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
     for kind in CacheKind::ALL {
         for index in [IndexKind::default(), IndexKind::BTreePages] {
@@ -152,7 +152,7 @@ fn tables_without_slots_and_all_kinds_of_caches_are_handed_on() {
 
 /// HO8.
 #[test]
-fn where_nothing_is_resident_nothing_is_handed_on() {
+fn nothing_is_warmed_without_resident_inputs() {
     let tables = Tables::new(CacheKind::Slots, 256 << 20);
     let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
     let input = tables.input(&sample, &options());
@@ -162,7 +162,7 @@ fn where_nothing_is_resident_nothing_is_handed_on() {
 
 /// Of a table of which a part is in use, the same part of what takes its place.
 #[test]
-fn what_was_not_resident_stays_out() {
+fn cold_blocks_are_not_warmed() {
     let tables = Tables::new(CacheKind::Slots, 256 << 20);
     let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(7));
     let small = TableOptions { block_size_bytes: 1_000, ..options() };
@@ -182,7 +182,7 @@ fn what_was_not_resident_stays_out() {
 }
 
 #[test]
-fn what_scans_brought_in_stays_within_their_share() {
+fn scan_blocks_stay_within_the_scan_share() {
     let tables = Tables::new(CacheKind::Slots, 256 << 20);
     let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
     let input = tables.input(&sample, &options());
@@ -197,7 +197,7 @@ fn what_scans_brought_in_stays_within_their_share() {
 
 /// HO7, and BS4: however much is resident, others lose no more than the share of it, and the budget is kept.
 #[test]
-fn a_full_cache_gives_no_more_than_a_share() {
+fn warming_displaces_at_most_its_share() {
     let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(8));
     let small = TableOptions { block_size_bytes: 1_000, ..options() };
     let tables = Tables::new(CacheKind::Slots, 64 << 20);
@@ -218,7 +218,7 @@ fn a_full_cache_gives_no_more_than_a_share() {
 
 /// HO6: of a table that nobody ever opens nothing stays.
 #[test]
-fn what_never_becomes_a_table_leaves_the_cache() {
+fn blocks_of_an_abandoned_table_leave_the_cache() {
     let tables = Tables::new(CacheKind::Slots, 64 << 20);
     let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
     let input = tables.input(&sample, &options());
@@ -234,7 +234,7 @@ fn what_never_becomes_a_table_leaves_the_cache() {
 
 /// HO11: for whom blocks are there is soon known where it changes, though not every one is asked.
 #[test]
-fn stretches_of_scans_and_of_lookups_stay_apart() {
+fn scan_and_point_residency_are_told_apart() {
     let tables = Tables::new(CacheKind::Slots, 256 << 20);
     let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(7));
     let small = TableOptions { block_size_bytes: 1_000, ..options() };
@@ -252,7 +252,7 @@ fn stretches_of_scans_and_of_lookups_stay_apart() {
 
 /// HO11: of a full cache nothing is carried on because its neighbour is in use.
 #[test]
-fn a_full_cache_is_asked_about_each_block() {
+fn a_full_cache_is_queried_for_each_block() {
     let tables = Tables::new(CacheKind::Slots, 64 << 20);
     let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(8));
     let small = TableOptions { block_size_bytes: 1_000, ..options() };
@@ -274,7 +274,7 @@ fn a_full_cache_is_asked_about_each_block() {
 
 /// HM4, SL4: what leaves the cache before its table is opened is in no slot.
 #[test]
-fn what_leaves_before_the_table_is_opened_is_gone() {
+fn warm_blocks_may_be_evicted_before_the_table_opens() {
     let tables = Tables::new(CacheKind::Slots, 64 << 20);
     let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
     let input = tables.input(&sample, &options());

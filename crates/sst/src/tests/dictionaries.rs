@@ -87,7 +87,7 @@ fn blocks_share_a_dictionary_and_shrink_by_it() {
 }
 
 #[test]
-fn locators_and_index_pages_know_blocks_that_waited_for_a_dictionary() {
+fn locators_and_index_pages_cover_blocks_buffered_for_a_dictionary() {
     for index in [IndexKind::HashLocator, IndexKind::BTreePages] {
         for count in [400, 12_000] {
             let (fs, entries) = (new_fs(), records(count));
@@ -107,7 +107,7 @@ fn bytes(fs: &StrictFs) -> Vec<u8> {
 }
 
 #[test]
-fn tables_that_a_dictionary_does_not_pay_for_have_none() {
+fn a_dictionary_that_saves_nothing_is_left_out() {
     let mut noise = records(3_000);
     let random = SeededRandom::new(6);
     noise.iter_mut().for_each(|entry| entry.value = (0..60).map(|_| random.below(256) as u8).collect());
@@ -194,7 +194,7 @@ fn a_table_without_its_dictionary_is_damaged_and_what_does_not_need_it_is_saved(
 
 /// Blocks that wait for their dictionary will have entries in the index pages like all others.
 #[test]
-fn the_estimate_counts_index_pages_of_blocks_that_wait() {
+fn the_estimate_counts_index_pages_of_buffered_blocks() {
     let records = records(200);
     let estimated = |index| {
         let file = new_fs().open(path(), OpenMode::CreateOrTruncate).unwrap();

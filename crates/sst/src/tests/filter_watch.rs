@@ -16,7 +16,8 @@ const LEVEL: u8 = 3;
 
 fn open(fs: &StrictFs, global_seqno: Option<SeqNo>) -> (Table, Arc<FilterWatch>) {
     let (watch, cache) = (Arc::new(FilterWatch::default()), Arc::new(TableCache::new(1 << 20)));
-    let identity = TableIdentity::watched(&OpenTables::new(cache), Some(Arc::clone(&watch))).unwrap();
+    let identity =
+        TableIdentity::with_filter_watch(&OpenTables::new(cache), Some(Arc::clone(&watch))).unwrap();
     let len = fs.file_len(path()).unwrap().unwrap();
     let expected = ExpectedTable { global_seqno, ..EXPECTED };
     (Table::open(fs.open(path(), OpenMode::Read).unwrap(), len, expected, identity).unwrap(), watch)

@@ -65,7 +65,7 @@ impl Met {
 }
 
 #[test]
-fn what_is_told_of_a_bound_is_true_in_either_direction() {
+fn standing_matches_comparison_in_both_directions() {
     let random = SeededRandom::new(5);
     let mut met = Met::default();
     for shape in SHAPES.into_iter().filter(|shape| *shape != Shape::Giant) {

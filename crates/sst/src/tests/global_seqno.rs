@@ -25,7 +25,7 @@ fn ingestible(shape: crate::testing::Shape) -> Vec<TestEntry> {
 }
 
 #[test]
-fn every_way_to_an_entry_finds_the_number_it_counts_as() {
+fn every_read_path_reports_the_global_seqno() {
     for (shape, layout) in
         SHAPES.into_iter().flat_map(|shape| [(shape, BlockLayout::Flat), (shape, BlockLayout::Delta)])
     {

@@ -57,7 +57,7 @@ fn compression_saves_memory_and_is_counted() {
 }
 
 #[test]
-fn what_is_open_is_charged_with_the_form_that_it_has() {
+fn open_tables_are_charged_for_their_index_form() {
     let entries = entries(Shape::Random, 5_000, 0, &SeededRandom::new(4));
     let fs = new_fs();
     let mut charged = Vec::new();

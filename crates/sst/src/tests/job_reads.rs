@@ -70,7 +70,7 @@ fn data_bytes(table: &Table, blocks: impl Iterator<Item = usize>) -> u64 {
 /// HO12: a job takes what its slots have from the cache, and the rest from the file; nobody is told of it as
 /// of a use.
 #[test]
-fn a_job_takes_what_is_resident_from_the_cache() {
+fn a_job_reads_resident_blocks_from_the_cache() {
     let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(12));
     let in_cache: [fn(usize) -> bool; 4] =
         [|_| true, |number| number % 2 == 0, |number| number % 50 < 40, |number| number % 50 == 7];
@@ -178,7 +178,7 @@ fn large_sample() -> Vec<TestEntry> {
 /// A reader may load the block that the window under way begins with, or all of it, or some in its middle:
 /// nothing is read twice by the job, and each block counts once.
 #[test]
-fn a_window_under_way_serves_though_some_of_it_became_resident() {
+fn a_pending_window_is_used_although_blocks_became_resident() {
     let sample = large_sample();
     let chosen: [fn(Range<usize>) -> Range<usize>; 4] = [
         |window| window.start..window.start + 1,

@@ -73,7 +73,7 @@ fn queues() -> Vec<Option<Arc<ReadQueue>>> {
 }
 
 #[test]
-fn all_ways_of_reading_give_the_same_answers() {
+fn all_read_modes_give_the_same_answers() {
     let queues = queues();
     let shapes = [Shape::Random, Shape::Paths, Shape::Versions, Shape::Giant];
     for (round, shape) in shapes.into_iter().enumerate() {
@@ -129,7 +129,7 @@ fn values_of_a_mapped_file_outlive_the_table() {
 }
 
 #[test]
-fn damage_is_noticed_by_all_ways_of_reading() {
+fn all_read_modes_detect_damage() {
     let random = SeededRandom::new(3);
     let entries = entries(Shape::Decimal, 60, 0, &random);
     let on_disk = OnDisk::new("damage", &entries, TableOptions { block_size_bytes: 512, ..options() });

@@ -28,7 +28,7 @@ fn open(fs: &StrictFs, identity: &Arc<TableIdentity>) -> Arc<Table> {
 fn tables(cache: &Arc<TableCache>) -> (Vec<Arc<Table>>, Vec<TestEntry>) {
     let (fs, entries) = file();
     // Two homes of the same file are two tables to the cache.
-    let open = || open(&fs, &TableIdentity::alone(Arc::clone(cache)).unwrap());
+    let open = || open(&fs, &TableIdentity::standalone(Arc::clone(cache)).unwrap());
     (vec![open(), open()], entries)
 }
 
@@ -93,7 +93,7 @@ fn slots_follow_the_cache() {
 /// A block that waits at the door of a full cache gets its slot by the lookup that finds it there; most go
 /// without.
 #[test]
-fn who_waits_at_the_door_has_no_slot_until_it_is_found() {
+fn doorkeeper_candidates_have_no_slot_until_found() {
     let cache = Arc::new(TableCache::new(60_000));
     let (tables, entries) = tables(&cache);
     entries.iter().for_each(|entry| get(&tables[1], entry));
@@ -178,7 +178,7 @@ fn share_tables(kind: CacheKind) {
 
 /// Closed and opened again by its home, a table is the same to the cache, and the shortcuts come back.
 #[test]
-fn a_home_outlives_its_table() {
+fn cache_identity_outlives_its_table() {
     let cache = Arc::new(TableCache::new(1 << 20));
     let (fs, entries) = file();
     let open_tables = OpenTables::new(Arc::clone(&cache));
@@ -223,7 +223,7 @@ fn a_home_outlives_its_table() {
 fn threads_read_while_tables_are_closed_and_opened() {
     let cache = Arc::new(TableCache::new(60_000));
     let (fs, entries) = file();
-    let identity = TableIdentity::alone(Arc::clone(&cache)).unwrap();
+    let identity = TableIdentity::standalone(Arc::clone(&cache)).unwrap();
     let current = parking_lot::Mutex::new(Some(open(&fs, &identity)));
     std::thread::scope(|scope| {
         for seed in 0..3 {
@@ -267,7 +267,7 @@ fn paged_filters_come_and_go() {
     for kind in CacheKind::ALL {
         let cache = cache_of(kind, 1 << 20);
         let (fs, open_tables, entries) = with_paged_filters(&cache);
-        let kept = open(&fs, &TableIdentity::alone(Arc::clone(&cache)).unwrap());
+        let kept = open(&fs, &TableIdentity::standalone(Arc::clone(&cache)).unwrap());
         let identity = TableIdentity::new(&open_tables).unwrap();
         let table = open(&fs, &identity);
         let filter_bytes = kept.filter().unwrap().memory_bytes();
@@ -332,7 +332,7 @@ fn threads_share_paged_filters() {
 }
 
 #[test]
-fn an_approach_finds_what_it_came_to_though_the_block_left_meanwhile() {
+fn prepared_lookup_works_after_its_block_is_evicted() {
     let cache = Arc::new(TableCache::new(60_000));
     let (tables, entries) = tables(&cache);
     for entry in entries.iter().step_by(41) {

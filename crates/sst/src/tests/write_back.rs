@@ -154,7 +154,7 @@ fn a_long_end_goes_in_pieces_as_well() {
 }
 
 #[test]
-fn what_was_reserved_for_nothing_is_given_back() {
+fn unused_reservation_is_released() {
     let (state, bytes, used_bytes) = write(Reserving::Granted);
     assert!(state.reserved > bytes && state.is_trimmed, "{state:?}");
     assert!(state.asked < 10, "{state:?}");
@@ -162,7 +162,7 @@ fn what_was_reserved_for_nothing_is_given_back() {
 }
 
 #[test]
-fn where_nothing_can_be_reserved_nothing_is_asked_again() {
+fn reservation_is_not_retried_after_a_refusal() {
     let granted = write(Reserving::Granted);
     for reserving in [Reserving::Unknown, Reserving::Failing] {
         let (state, bytes, _) = write(reserving);

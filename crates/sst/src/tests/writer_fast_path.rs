@@ -7,12 +7,12 @@ use esker_base::{SeqNo, Tag, ValueKind};
 use esker_env::{FileSystem, OpenMode, SeededRandom};
 
 /// The bytes of the table, and its summary.
-fn written(entries: &[TestEntry], options: TableOptions, by_the_long_way: bool) -> (Vec<u8>, TableSummary) {
+fn written(entries: &[TestEntry], options: TableOptions, without_fast_path: bool) -> (Vec<u8>, TableSummary) {
     let fs = new_fs();
     let file = fs.open(path(), OpenMode::CreateOrTruncate).unwrap();
     let mut writer = TableWriter::new(file, options).unwrap();
-    if by_the_long_way {
-        writer.take_the_long_way();
+    if without_fast_path {
+        writer.disable_fast_path();
     }
     for entry in entries {
         writer.add(&entry.key, entry.tag, &entry.value).unwrap();
@@ -51,7 +51,7 @@ fn ends(entries: &[TestEntry]) -> Option<(&Vec<u8>, &Vec<u8>)> {
 }
 
 #[test]
-fn both_ways_write_the_same_bytes() {
+fn fast_and_general_path_write_the_same_bytes() {
     for shape in SHAPES {
         for seqnos in [0, 3, 1 << 40] {
             let random = SeededRandom::new(seqnos ^ 0x51);
@@ -76,7 +76,7 @@ fn both_ways_write_the_same_bytes() {
 }
 
 #[test]
-fn neither_way_takes_entries_out_of_order() {
+fn both_paths_refuse_entries_out_of_order() {
     let random = SeededRandom::new(5);
     for _ in 0..4_000 {
         let key = |random: &SeededRandom| {

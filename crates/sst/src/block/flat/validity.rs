@@ -29,9 +29,9 @@ impl Flat {
             ));
         }
         if flat.stride != 0 {
-            return flat.validate_equal(entries_at);
+            return flat.validate_uniform(entries_at);
         }
-        if flat.is_evenly_valid(payload, entries_at) {
+        if flat.is_uniform_valid(payload, entries_at) {
             return Ok(());
         }
         flat.validate_entries(payload, entries_at)
@@ -44,7 +44,7 @@ impl Flat {
     }
 
     /// F2 to F4, and the rest of F5, where entries have one length: then what holds for one holds for all.
-    fn validate_equal(&self, entries_at: usize) -> Result<(), DecodeError> {
+    fn validate_uniform(&self, entries_at: usize) -> Result<(), DecodeError> {
         if self.wide {
             return damaged("a flat block has entries of one length, and wide offsets as well");
         }
@@ -97,7 +97,7 @@ impl Flat {
 
     /// F2 to F4 at once, for narrow offsets and suffixes of one length: then it is enough that no entry is
     /// shorter than what precedes its value. No is no answer: whoever finds the flaw says which.
-    fn is_evenly_valid(&self, payload: &[u8], entries_at: usize) -> bool {
+    fn is_uniform_valid(&self, payload: &[u8], entries_at: usize) -> bool {
         let Some(suffix_len) = self.suffix_len.filter(|_| !self.wide) else { return false };
         let least = self.tags.width() + suffix_len;
         let at = self.fingerprints_at() + self.count;
@@ -134,7 +134,7 @@ mod tests {
     /// What is accepted at once is accepted entry by entry; and whole blocks with suffixes of one length are
     /// accepted at once.
     #[test]
-    fn nothing_is_valid_at_once_that_is_not_valid_entry_by_entry() {
+    fn bulk_validation_is_no_weaker_than_entry_by_entry() {
         let random = SeededRandom::new(11);
         let (mut accepted, mut refused) = (0, 0);
         for shape in SHAPES {
@@ -154,7 +154,7 @@ mod tests {
                 continue;
             }
             let is_even = header.flags & FLAG_FIXED_SUFFIX != 0 && !header.wide_offsets();
-            assert_eq!(flat.is_evenly_valid(payload, entries_at), is_even, "{shape:?}");
+            assert_eq!(flat.is_uniform_valid(payload, entries_at), is_even, "{shape:?}");
             for _ in 0..20_000 {
                 let mut damaged = payload.to_vec();
                 // One or two bytes of the directory, more often than not in an offset that then lies nearby.
@@ -164,7 +164,7 @@ mod tests {
                 }
                 let flat = Flat::new(&header, &damaged);
                 let is_valid = flat.validate_entries(&damaged, entries_at).is_ok();
-                assert!(is_valid || !flat.is_evenly_valid(&damaged, entries_at), "{shape:?}");
+                assert!(is_valid || !flat.is_uniform_valid(&damaged, entries_at), "{shape:?}");
                 (accepted, refused) = (accepted + u32::from(is_valid), refused + u32::from(!is_valid));
             }
         }
@@ -193,7 +193,7 @@ mod tests {
         for (i, offset) in [entries_at + 6, entries_at, entries_at + 6].into_iter().enumerate() {
             payload[offsets_at + 2 * i..][..2].copy_from_slice(&(offset as u16).to_le_bytes());
         }
-        assert!(!flat.is_evenly_valid(&payload, entries_at));
+        assert!(!flat.is_uniform_valid(&payload, entries_at));
         assert!(flat.validate_entries(&payload, entries_at).is_err());
     }
 }
