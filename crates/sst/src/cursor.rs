@@ -168,7 +168,7 @@ impl TableCursor {
     #[inline(always)]
     pub fn step(&mut self) -> bool {
         debug_assert!(self.is_valid());
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.next() };
         self.position.is_valid()
     }
@@ -178,7 +178,7 @@ impl TableCursor {
     #[inline(always)]
     pub fn step_back(&mut self) -> bool {
         debug_assert!(self.is_valid());
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.prev() };
         self.position.is_valid()
     }
@@ -188,7 +188,7 @@ impl TableCursor {
     #[inline(always)]
     pub fn step_uniform(&mut self) -> bool {
         debug_assert!(self.is_valid());
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.next_uniform() }
     }
 
@@ -198,7 +198,7 @@ impl TableCursor {
     #[inline(always)]
     pub fn standing_of_only<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
         debug_assert!(self.is_valid());
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.standing::<BACKWARD>(bound) }
     }
 
@@ -207,7 +207,7 @@ impl TableCursor {
     #[inline(always)]
     pub fn step_to_only<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
         debug_assert!(self.is_valid());
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.step_towards::<BACKWARD>(bound) }
     }
 
@@ -234,7 +234,7 @@ impl TableCursor {
     #[inline]
     fn enter(&mut self, number: usize) -> Result<()> {
         if self.position.count() > 0 && self.number == number {
-            // SAFETY: the block is held.
+            // SAFETY: the cursor keeps the block alive.
             unsafe { self.position.move_to_index(usize::MAX) };
             return Ok(());
         }
@@ -253,7 +253,7 @@ impl TableCursor {
                     None => self.load(number)?,
                 },
             };
-            // SAFETY: `held` keeps the block until the position is closed.
+            // SAFETY: `pinned` keeps the block until the position is closed.
             unsafe { self.position.open(block.contents()) };
             self.pinned = Some(block);
         }
@@ -306,7 +306,7 @@ impl TableCursor {
         let offset = place.start;
         self.pinned = None;
         if let Some(block) = self.read_ahead.resident(table, number, place.end - offset)? {
-            // SAFETY: `held` keeps the block until the position is closed.
+            // SAFETY: `pinned` keeps the block until the position is closed.
             unsafe { self.position.open(block.contents()) };
             self.position.set_fetches_ahead(true);
             self.pinned = Some(block);
@@ -337,7 +337,7 @@ impl TableCursor {
         }
         self.enter(number)?;
         self.walk_towards(number + 1);
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.move_to_first() };
         Ok(())
     }
@@ -350,7 +350,7 @@ impl TableCursor {
         };
         self.enter(number)?;
         self.walk_towards(number.wrapping_sub(1));
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.move_to_last() };
         Ok(())
     }
@@ -440,7 +440,7 @@ impl TableCursor {
             return self.prev();
         }
         self.prefetch_block(number.wrapping_sub(1));
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.move_to_last() };
         Ok(())
     }
@@ -597,7 +597,7 @@ impl Cursor for TableCursor {
 
     #[inline(always)]
     fn value(&self) -> &[u8] {
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.value() }
     }
 

@@ -178,7 +178,7 @@ fn find(
 /// The kernel's instructions must be available, and the cursor be in a living page.
 #[inline(always)]
 unsafe fn find_version<K: Kernel>(cursor: &mut BlockCursor, key: &[u8], newest: Tag) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         cursor.seek::<K>(key, newest);
         if !cursor.is_valid() {

@@ -98,7 +98,7 @@ unsafe impl Pointer for Shared {
     }
 
     unsafe fn add_counts(address: usize, counts: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let own = ManuallyDrop::new(unsafe { Shared::from_count(address) });
         own.page().count.fetch_add(counts, Ordering::Relaxed);
     }
@@ -108,7 +108,7 @@ unsafe impl Pointer for Shared {
     }
 
     unsafe fn release_counts(address: usize, counts: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         ManuallyDrop::new(unsafe { Shared::from_count(address) }).release_some(counts);
     }
 }

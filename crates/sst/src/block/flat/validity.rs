@@ -1,4 +1,4 @@
-//! Whether a flat payload keeps what its readers rely on: F1 to F5 at the head of [`super`].
+//! Validation of flat payloads: establishes F1 to F5 at the head of [`super`].
 
 use super::Flat;
 use crate::block::flat_encode::{FINGERPRINT_AND_HEAD_BYTES, PAYLOAD_HEADER_BYTES};
@@ -37,13 +37,13 @@ impl Flat {
         flat.validate_entries(payload, entries_at)
     }
 
-    /// End of the directory, which is where entries may start; `None` if it overflows.
+    /// End of the directory, where entries may start; `None` if it overflows.
     fn entries_at(&self) -> Option<usize> {
         let directory_bytes = self.count.checked_mul(FINGERPRINT_AND_HEAD_BYTES + self.offset_bytes())?;
         (PAYLOAD_HEADER_BYTES + self.prefix_len).checked_add(directory_bytes)
     }
 
-    /// F2 to F4, and the rest of F5, where entries have one length: then what holds for one holds for all.
+    /// F2 to F4, and the rest of F5, where entries have one length: one check holds for all.
     fn validate_uniform(&self, entries_at: usize) -> Result<(), DecodeError> {
         if self.wide {
             return damaged("a flat block has entries of one length, and wide offsets as well");
@@ -95,8 +95,9 @@ impl Flat {
         Ok(())
     }
 
-    /// F2 to F4 at once, for narrow offsets and suffixes of one length: then it is enough that no entry is
-    /// shorter than what precedes its value. No is no answer: whoever finds the flaw says which.
+    /// F2 to F4 at once, for narrow offsets and suffixes of one length: it is enough that no entry is shorter
+    /// than what precedes its value. `false` is not final: the caller then validates entry by entry, which
+    /// finds the damage.
     fn is_uniform_valid(&self, payload: &[u8], entries_at: usize) -> bool {
         let Some(suffix_len) = self.suffix_len.filter(|_| !self.wide) else { return false };
         let least = self.tags.width() + suffix_len;
@@ -105,10 +106,9 @@ impl Flat {
         let offsets = offsets.as_chunks::<2>().0;
         let offset = |bytes: &[u8; 2]| usize::from(u16::from_le_bytes(*bytes));
         let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return false };
-        // At least one byte: nothing is lacking of nothing, even where offsets decrease.
+        // At least one byte, because decreasing offsets must be refused even if entries need none.
         let Ok(least_bytes) = u16::try_from(least.max(1)) else { return false };
-        // No early end, and nothing wider than an offset, so that the comparisons are made many at a time by
-        // any processor.
+        // No early exit, and nothing wider than an offset, so that the comparison is vectorised.
         let lacks = |pair: &[[u8; 2]; 2]| {
             let len = u16::from_le_bytes(pair[1]).saturating_sub(u16::from_le_bytes(pair[0]));
             least_bytes.saturating_sub(len)
@@ -131,8 +131,8 @@ mod tests {
     use esker_codec::Codec;
     use esker_env::SeededRandom;
 
-    /// What is accepted at once is accepted entry by entry; and whole blocks with suffixes of one length are
-    /// accepted at once.
+    /// What bulk validation accepts is accepted entry by entry; and whole blocks with suffixes of one length
+    /// are accepted in bulk.
     #[test]
     fn bulk_validation_is_no_weaker_than_entry_by_entry() {
         let random = SeededRandom::new(11);
@@ -157,7 +157,7 @@ mod tests {
             assert_eq!(flat.is_uniform_valid(payload, entries_at), is_even, "{shape:?}");
             for _ in 0..20_000 {
                 let mut damaged = payload.to_vec();
-                // One or two bytes of the directory, more often than not in an offset that then lies nearby.
+                // One or two bytes of the directory, mostly in an offset that then stays close to its value.
                 for _ in 0..1 + random.below(2) {
                     let at = flat.fingerprints_at() + random.below(5 * flat.count as u64) as usize;
                     damaged[at] = damaged[at].wrapping_add((random.below(9) as u8).wrapping_sub(4));
@@ -171,8 +171,7 @@ mod tests {
         assert!(accepted > 1_000 && refused > 1_000, "{accepted} accepted, {refused} refused");
     }
 
-    /// Of entries that have no bytes before their value none is too short, but offsets must not decrease
-    /// (F2).
+    /// Entries without bytes before their value are never too short, but offsets must not decrease (F2).
     #[test]
     fn offsets_that_decrease_are_refused_though_entries_may_be_empty() {
         let mut staged = Staged::new(LayoutOptions::Flat);
