@@ -1,4 +1,4 @@
-//! Blocks of a merge's output that are in the cache before anybody has asked for them.
+//! Cache warming: output blocks of a merge are in the cache before any reader requests them.
 
 use super::slots_and_cache::cache_of;
 use super::{EXPECTED, new_fs, options};
@@ -60,7 +60,7 @@ impl Tables {
         Arc::new(Table::open_for(file, len, Some(EXPECTED), Arc::clone(identity), reading).unwrap())
     }
 
-    /// A table of entries that nobody has read yet.
+    /// A table of entries without cached blocks.
     pub(super) fn input(&self, entries: &[TestEntry], options: &TableOptions) -> Arc<Table> {
         let mut writer = self.writer(1, options);
         entries.iter().for_each(|entry| writer.add(&entry.key, entry.tag, &entry.value).unwrap());
@@ -68,7 +68,7 @@ impl Tables {
         self.open(1, &TableIdentity::new(&self.open).unwrap())
     }
 
-    /// Writes what is in a table into another one, as a merge does.
+    /// Writes a table's entries to another one, as a merge does.
     fn merge(&self, input: &Arc<Table>, options: &TableOptions) -> Option<WarmedTable> {
         let reading = InputReading { control: Arc::new(NoHurry), residency: Arc::default() };
         let mut writer = self.writer(2, options);
@@ -82,18 +82,18 @@ impl Tables {
         writer.finish_warmed().unwrap().1
     }
 
-    /// The table that [`Tables::merge`] wrote, with what it has inherited.
+    /// The table that [`Tables::merge`] wrote, opened with its warmed identity.
     fn output(&self, warmed: &WarmedTable) -> Arc<Table> {
         self.open(2, warmed.identity())
     }
 }
 
-/// Has blocks of a table loaded.
+/// Loads blocks of a table.
 pub(super) fn load(table: &Table, numbers: impl Iterator<Item = usize>, admission: Admission) {
     numbers.for_each(|number| drop(table.block(number, admission).unwrap()));
 }
 
-/// The blocks of a table that are in the cache. Those that are have the bytes that a reader would load (HO5).
+/// The blocks of a table that are in the cache. They have the bytes that a reader would load (HO5).
 fn resident(table: &Table) -> Vec<usize> {
     let is_there = |&number: &usize| {
         let Some(CachedPart::Block(block)) = table.cache.peek(&table.cache_key(number)) else { return false };
@@ -160,7 +160,7 @@ fn nothing_is_warmed_without_resident_inputs() {
     assert_eq!(tables.open.cache().stats().entries, 0);
 }
 
-/// Of a table of which a part is in use, the same part of what takes its place.
+/// If a part of the input is resident, the same part of the output is warmed.
 #[test]
 fn cold_blocks_are_not_warmed() {
     let tables = Tables::new(CacheKind::Slots, 256 << 20);
@@ -216,7 +216,7 @@ fn warming_displaces_at_most_its_share() {
     drop(warmed);
 }
 
-/// HO6: of a table that nobody ever opens nothing stays.
+/// HO6: nothing stays of a table that is never opened.
 #[test]
 fn blocks_of_an_abandoned_table_leave_the_cache() {
     let tables = Tables::new(CacheKind::Slots, 64 << 20);
@@ -232,7 +232,7 @@ fn blocks_of_an_abandoned_table_leave_the_cache() {
     assert_eq!(tables.open.cache().stats().used_bytes, before);
 }
 
-/// HO11: for whom blocks are there is soon known where it changes, though not every one is asked.
+/// HO11: a change of the kind of reader is detected soon, although not every block is probed.
 #[test]
 fn scan_and_point_residency_are_told_apart() {
     let tables = Tables::new(CacheKind::Slots, 256 << 20);
@@ -250,7 +250,7 @@ fn scan_and_point_residency_are_told_apart() {
     assert!((0..half - 16).all(|number| of_scans(&number)), "they lie where they lay");
 }
 
-/// HO11: of a full cache nothing is carried on because its neighbour is in use.
+/// HO11: in a full cache a block is not warmed because the one beside it is in use.
 #[test]
 fn a_full_cache_is_queried_for_each_block() {
     let tables = Tables::new(CacheKind::Slots, 64 << 20);
@@ -272,7 +272,7 @@ fn a_full_cache_is_queried_for_each_block() {
     drop(warmed);
 }
 
-/// HM4, SL4: what leaves the cache before its table is opened is in no slot.
+/// HM4, SL4: a block that leaves the cache before its table is opened is in no slot.
 #[test]
 fn warm_blocks_may_be_evicted_before_the_table_opens() {
     let tables = Tables::new(CacheKind::Slots, 64 << 20);
