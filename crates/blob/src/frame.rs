@@ -1,21 +1,21 @@
-//! What stands before and behind the records of a file.
+//! Header and footer of a blob file.
 
 use crate::record::DecodeError;
 use esker_base::checksum::xxh3_64;
 use esker_base::coding::Reader;
 use esker_base::{KeyspaceId, TableUid};
 
-/// Bytes in front of the first record.
+/// Bytes of the header.
 pub const HEADER_BYTES: usize = 64;
-/// Bytes behind the last.
+/// Bytes of the footer.
 pub const FOOTER_BYTES: usize = 40;
-/// The version of the format that this build writes, and the only one there is.
+/// The format that this build writes, and the only one.
 pub const FORMAT_VERSION: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"ESKRBLOB";
 const END_MAGIC: [u8; 8] = *b"ESKRBEND";
 
-/// Whose file it is.
+/// The header: identity of a blob file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobHeader {
     /// The database.
@@ -24,14 +24,14 @@ pub struct BlobHeader {
     pub uid: TableUid,
     /// The keyspace.
     pub keyspace: KeyspaceId,
-    /// When it was begun, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub created_ms: u64,
 }
 
-/// What a finished file holds.
+/// The footer: content of a finished file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlobFooter {
-    /// Records.
+    /// Number of records.
     pub records: u64,
     /// Their bytes: they fill the file from the header to the footer.
     pub record_bytes: u64,
@@ -40,8 +40,8 @@ pub struct BlobFooter {
 }
 
 impl BlobHeader {
-    /// The bytes of the header: magic, version (u32), 4 bytes of zeros, uuid, uid (u64), keyspace (u32), 4
-    /// bytes of zeros, time (u64), XXH3-64 of all that.
+    /// Encodes magic, version (u32), 4 bytes of zeros, uuid, uid (u64), keyspace (u32), 4 bytes of zeros,
+    /// time (u64), and XXH3-64 of all that.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -55,10 +55,10 @@ impl BlobHeader {
         bytes
     }
 
-    /// Reads the bytes of a header.
+    /// Decodes a header.
     ///
     /// # Errors
-    /// [`DecodeError`] if they are damaged or of another version.
+    /// [`DecodeError`] for damaged bytes or another version.
     pub fn decode(bytes: &[u8]) -> Result<BlobHeader, DecodeError> {
         let malformed = || DecodeError::Damaged("the header of a blob file is cut off".to_owned());
         let mut reader = Reader::new(bytes);
@@ -88,8 +88,8 @@ impl BlobHeader {
 }
 
 impl BlobFooter {
-    /// The bytes of the footer: records, bytes of records, bytes of values (u64 each), XXH3-64 of these and
-    /// the file's uid, magic.
+    /// Encodes records, bytes of records, bytes of values (u64 each), XXH3-64 of these and the file's uid,
+    /// and magic.
     pub fn encode(&self, uid: TableUid) -> [u8; FOOTER_BYTES] {
         let mut bytes = [0; FOOTER_BYTES];
         bytes[..8].copy_from_slice(&self.records.to_le_bytes());
@@ -101,10 +101,10 @@ impl BlobFooter {
         bytes
     }
 
-    /// Reads the bytes of a footer of the file with this uid.
+    /// Decodes the footer of the file with this uid.
     ///
     /// # Errors
-    /// [`DecodeError`] if they are damaged, or those of another file.
+    /// [`DecodeError`] for damaged bytes, or those of another file.
     pub fn decode(bytes: &[u8], uid: TableUid) -> Result<BlobFooter, DecodeError> {
         let malformed = || DecodeError::Damaged("the footer of a blob file is cut off".to_owned());
         let mut reader = Reader::new(bytes);

@@ -1,4 +1,4 @@
-//! Reading a blob file: one value by its pointer, or everything in it.
+//! Blob reader: reads one value by its pointer, or verifies and scans a whole file.
 
 use crate::frame::{BlobFooter, BlobHeader, FOOTER_BYTES, HEADER_BYTES};
 use crate::pointer::BlobPointer;
@@ -7,7 +7,7 @@ use esker_base::{Error, KeyspaceId, Result, TableUid};
 use esker_env::File;
 use std::sync::Arc;
 
-/// What a file must say of itself to be the one that is meant.
+/// What the manifest says about a file, to detect a swapped one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectedBlob {
     /// Its length.
@@ -21,7 +21,7 @@ pub struct ExpectedBlob {
 /// What [`BlobReader::scan`] read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlobScan {
-    /// Records whose checksums were right.
+    /// Records with right checksums.
     pub records: u64,
     /// Their bytes.
     pub record_bytes: u64,
@@ -33,13 +33,13 @@ pub struct BlobScan {
 #[derive(Debug)]
 pub struct BlobReader {
     file: Arc<dyn File>,
-    /// Where the footer begins.
+    /// Offset of the footer.
     end: u64,
     header: BlobHeader,
 }
 
 impl BlobReader {
-    /// Opens a file that is known to the manifest. Reads its header.
+    /// Opens a file that the manifest knows; reads its header.
     ///
     /// # Errors
     /// [`Error::Corruption`] if it is another file, [`Error::Unsupported`] if a newer version wrote it.
@@ -59,7 +59,7 @@ impl BlobReader {
         Err(Error::corruption(reader.file.path(), None, detail))
     }
 
-    /// Opens a file of which nothing is known but its length.
+    /// Opens any blob file of this length.
     ///
     /// # Errors
     /// As [`BlobReader::open`].
@@ -74,13 +74,13 @@ impl BlobReader {
         Ok(BlobReader { file, end, header })
     }
 
-    /// What the file says of itself.
+    /// The file's header.
     pub fn header(&self) -> &BlobHeader {
         &self.header
     }
 
-    /// Puts the value that `pointer` leads to into `out`, in place of what that held. One positioned read;
-    /// the checksum is verified, and that it is the record that was meant and belongs to `key`.
+    /// Replaces the content of `out` by the value of `pointer`. One positioned read; verifies the checksum,
+    /// and that the record is the one the pointer was made for and belongs to `key`.
     ///
     /// # Errors
     /// [`Error::Corruption`] with file and offset; `out` is empty then.
@@ -112,7 +112,7 @@ impl BlobReader {
             return Err(Error::corruption(self.file.path(), offset, detail));
         }
         if record.codec_id == esker_codec::id::NONE {
-            // The usual case needs no second buffer: the value is the tail of what was read.
+            // The usual case needs no second buffer: the value is the tail of the bytes that were read.
             let from = bytes.len() - record.value_len;
             bytes.drain(..from);
             *out = bytes;
@@ -121,11 +121,11 @@ impl BlobReader {
         record.read_value(out).map_err(|error| error_of(&*self.file, offset, error))
     }
 
-    /// Reads all records in order and checks everything that can be checked: each record, that they fill the
-    /// file, and that the footer speaks of them. `each` gets the offset, the record and its value.
+    /// Reads all records in order and verifies each of them, that they fill the file, and that the footer
+    /// agrees. `each` gets the offset, the record and its value.
     ///
     /// # Errors
-    /// The first damage, with file and offset, or what `each` answers.
+    /// The first damage, with file and offset, or the error of `each`.
     pub fn scan(&self, mut each: impl FnMut(u64, &Record<'_>, &[u8]) -> Result<()>) -> Result<BlobScan> {
         let mut scanned = BlobScan::default();
         let (mut bytes, mut value) = (Vec::new(), Vec::new());

@@ -1,7 +1,8 @@
 //! SST files: immutable sorted table files of blocks, written, read, verified and salvaged.
 //!
 //! ```text
-//! file header | block 0 | block 1 | ... | [index pages] | [locator] | index | filter | range deletes | properties | section directory | footer
+//! file header | block 0 | block 1 | ... | [index pages] | [locator] | index | [block bounds] | [filter]
+//!             | [range tombstones] | [dictionary] | properties | section directory | footer
 //! ```
 //! `docs/format/table.md` describes every byte. A [`TableWriter`] takes entries in internal order (key
 //! ascending, newest version first) and writes them as they come. A [`Table`] keeps index, range tombstones

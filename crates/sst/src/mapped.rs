@@ -9,9 +9,9 @@
 //!   table: a bit tells. It is set after the verification (release) and read before the use (acquire); two
 //!   threads may both verify a block.
 //! * MP2. The file does not change while it is mapped. Esker writes a table once, before it is opened, and
-//!   never truncates it; the user who chooses mapped reads guarantees that no other process does. That is the
-//!   risk of this mode: a file changed from outside gives wrong answers or worse, and an error of the device
-//!   ends the process by a signal instead of returning an error.
+//!   never truncates it; with mapped reads the user guarantees that no other process does. That is the risk
+//!   of this mode: a file changed from outside gives wrong answers or worse, and an error of the device ends
+//!   the process by a signal instead of returning an error.
 
 use crate::block::header::CODEC_AT;
 use crate::block::{BlockBytes, FoundEntry, SLACK_BYTES};

@@ -1,18 +1,18 @@
-//! Key ranges: what a part covers, what a compaction touches.
+//! Key ranges of parts and compactions.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// A user key that several owners share.
+/// A shared user key.
 pub type Key = Arc<[u8]>;
 
-/// Where a [`KeyRange`] ends.
+/// The end of a [`KeyRange`].
 ///
 /// Both forms are needed: the last key of a table is known exactly and lies inside, while the end of a slice
-/// or of a range delete is a bound that lies outside, and a byte string has no greatest predecessor that
-/// could stand in for it.
+/// or of a range tombstone is an exclusive bound, and a byte string has no greatest predecessor that could
+/// stand in for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyEnd {
     /// The last key lies inside.
@@ -24,7 +24,7 @@ pub enum KeyEnd {
 }
 
 impl KeyEnd {
-    /// Whether `key` is not past this end.
+    /// Whether `key` is not behind this end.
     #[inline]
     pub fn covers(&self, key: &[u8]) -> bool {
         match self {
@@ -67,15 +67,15 @@ impl PartialOrd for KeyEnd {
     }
 }
 
-/// An end is less than another iff it lets fewer keys in.
+/// An end is less than another iff it includes fewer keys.
 impl Ord for KeyEnd {
     fn cmp(&self, other: &KeyEnd) -> Ordering {
         self.rank().cmp(&other.rank())
     }
 }
 
-/// An interval of user keys. It starts with a key that lies inside; the empty key, which is the smallest of
-/// all, stands for "from the beginning".
+/// An interval of user keys with an inclusive start. The empty key, the smallest of all, as start means "from
+/// the beginning".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
     /// The first key that may lie inside.
@@ -164,9 +164,9 @@ impl KeyRange {
         (Some(before).filter(|range| !range.is_empty()), after.filter(|range| !range.is_empty()))
     }
 
-    /// How much of this range lies in `other`, in 1/65536, if keys were spread evenly: an estimate from
-    /// twelve bytes of the keys behind the prefix that the ends of this range share. Integers only, so that
-    /// every platform plans alike.
+    /// The share of this range that lies in `other`, in 1/65536, if keys were spread evenly: estimated from
+    /// twelve bytes of the keys behind the common prefix of this range's ends. Integers only, so that every
+    /// platform plans alike.
     pub fn share_inside(&self, other: &KeyRange) -> u64 {
         if !self.overlaps(other) {
             return 0;
@@ -184,21 +184,21 @@ impl KeyRange {
             _ => high,
         };
         let inside = to.clamp(low, high).saturating_sub(from.clamp(low, high));
-        // At least one unit: the ranges do overlap.
+        // At least one unit, because the ranges overlap.
         ((inside * u128::from(SHARE_ONE) / (high - low)) as u64).max(1)
     }
 }
 
-/// Reads keys as numbers. Where the two keys it is made for both have a decimal digit, or both a small
-/// letter, the position counts in that alphabet: keys of text are sparse, and taken as plain bytes their even
-/// spread would look like a staircase.
+/// Maps keys to numbers for interpolation. A position where both end keys have a decimal digit, or both a
+/// small letter, is counted in that alphabet: text keys are sparse, and as plain bytes an even spread would
+/// look like a staircase.
 struct KeyInterpolator {
     skip: usize,
     alphabets: [(u8, u8); KeyInterpolator::POSITIONS],
 }
 
 impl KeyInterpolator {
-    /// Positions that are looked at: numbers of twelve bytes leave room to be multiplied.
+    /// Positions used: numbers of twelve bytes leave room for multiplication.
     const POSITIONS: usize = 12;
 
     fn new(first: &[u8], last: &[u8]) -> KeyInterpolator {
@@ -225,7 +225,7 @@ impl KeyInterpolator {
     }
 }
 
-/// What [`KeyRange::share_inside`] answers for "all of it".
+/// The result of [`KeyRange::share_inside`] for the whole range.
 pub const SHARE_ONE: u64 = 1 << 16;
 
 impl fmt::Display for KeyRange {

@@ -1,8 +1,8 @@
-//! Reading what a manifest says: the first step of an open, and of inspection.
+//! Manifest recovery: reads the manifest, as the first step of an open and of inspection.
 //!
-//! Nothing here changes a file, so recovery may be interrupted and repeated at will (RC1, RC2). A manifest
-//! that was read is not appended to, because its tail may be torn: a writable open ends by writing a new one
-//! ([`crate::Manifest::create`]). Only one that was closed may be gone on with ([`ClosedManifest`]).
+//! Recovery changes no file, so it may be interrupted and repeated (RC1, RC2). A manifest that was read is
+//! not appended to, because its tail may be torn: a writable open ends by writing a new one
+//! ([`crate::Manifest::create`]). Only a closed one may be resumed ([`ClosedManifest`]).
 
 use crate::current::{CURRENT_NAME, Current, LOCK_NAME, manifest_name};
 use crate::edit::VersionEdit;
@@ -13,13 +13,13 @@ use esker_base::{Error, FileNumber, Result};
 use esker_env::{DirEntry, FileSystem, OpenMode};
 use std::path::{Path, PathBuf};
 
-/// What a directory holds.
+/// The content of a directory.
 #[derive(Debug)]
 pub enum Recovery {
-    /// Nothing: the directory is missing or empty but for a lock file. A database may be created.
+    /// The directory is missing or empty but for a lock file. A database may be created.
     Nothing,
-    /// Files, but no `CURRENT`: a creation that was interrupted if there is neither a table nor a live log
-    /// record, else damage. Only the caller knows those files.
+    /// Files, but no `CURRENT`: an interrupted creation if there is neither a table nor a live log record,
+    /// else damage. Only the caller knows those files.
     NoCurrent {
         /// Everything in the directory but the lock file.
         entries: Vec<DirEntry>,
@@ -28,7 +28,7 @@ pub enum Recovery {
     Database(Box<Recovered>),
 }
 
-/// What a manifest says.
+/// The content of a manifest.
 #[derive(Debug)]
 pub struct Recovered {
     /// The sum of its edits.
@@ -37,27 +37,28 @@ pub struct Recovered {
     pub manifest: FileNumber,
     /// The number of the last edit in it.
     pub last_edit: u64,
-    /// Bytes at its end that were being written when the power went, and are ignored.
+    /// Bytes at its end that were being written at a power failure, and are ignored.
     pub torn_bytes: u64,
-    /// Who wrote it says that all of it is durable: [`crate::Manifest::resume`] goes on with it.
+    /// Set if its writer recorded that all of it is durable: [`crate::Manifest::resume`] continues it.
     pub closed: Option<ClosedManifest>,
     /// Everything in the directory but the lock file, as listed before the manifest was read.
     pub entries: Vec<DirEntry>,
 }
 
-/// A manifest whose last record has no fields: the writer's word, given when the database was closed, that
-/// every record before it is durable. Of that record itself nothing is known, it was not synced; so the next
-/// edit is written in its place. A manifest that says so once more after a life without edits is still right.
+/// A manifest whose last record has no fields. The writer appended it when the database was closed; it
+/// records that every record before it is durable. The record itself was not synced, so the next edit is
+/// written over it. A manifest with several such records, closed again without edits between, is right as
+/// well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClosedManifest {
     pub(crate) header: ManifestHeader,
-    /// Where the last record begins.
+    /// Offset of the last record.
     pub(crate) end: u64,
-    /// Where the first one ends.
+    /// End of the first record.
     pub(crate) snapshot_bytes: u64,
 }
 
-/// Finds out what a directory holds and, if it is a database, reads its manifest.
+/// Classifies a directory and, if it is a database, reads its manifest.
 ///
 /// # Errors
 /// Corruption with file and offset if `CURRENT` or the manifest it names is damaged or missing (an older
@@ -98,11 +99,11 @@ pub fn recover(fs: &dyn FileSystem, dir: &Path) -> Result<Recovery> {
 pub struct ManifestFile {
     path: PathBuf,
     bytes: Vec<u8>,
-    /// What the file says of itself.
+    /// The file's header.
     pub header: ManifestHeader,
 }
 
-/// What the records of a manifest come to.
+/// The sum of a manifest's records.
 struct ReplayedState {
     state: DatabaseState,
     last_edit: u64,
@@ -157,12 +158,12 @@ impl ManifestFile {
         raw.tail()
     }
 
-    /// Adds up all edits.
+    /// Applies all edits.
     fn replay(&self) -> Result<ReplayedState> {
         let mut state = DatabaseState { uuid: self.header.uuid, ..DatabaseState::default() };
         let mut last_edit = None;
         let mut snapshot_bytes = None;
-        // Where an edit without fields begins, as long as none with fields follows.
+        // Offset of the first edit without fields behind the last one with fields.
         let mut end = None;
         for record in self.records() {
             let record = record?;

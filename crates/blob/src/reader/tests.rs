@@ -66,7 +66,7 @@ fn a_pointer_to_another_record_is_refused_with_file_and_offset() {
     let (bytes, pointers) = write(&env, &path, Codec::None, &values);
     let reader = open(&env, &path, bytes).unwrap();
     let mut out = Vec::new();
-    // The same key, another value of it: only the checksum tells.
+    // The same key with another value: only the checksum tells.
     let swapped =
         BlobPointer { offset: pointers[3].offset, record_bytes: pointers[3].record_bytes, ..pointers[1] };
     let text = reader.read(b"b", &swapped, &mut out).unwrap_err().to_string();
@@ -94,7 +94,7 @@ fn every_flipped_bit_is_noticed() {
             let scanned = open(&env, &path, bytes).and_then(|reader| reader.scan(|_, _, _| Ok(())));
             assert!(scanned.is_err(), "bit {bit} of byte {at}");
             if let Ok(reader) = open(&env, &path, bytes) {
-                // A damaged record does not keep its neighbour from being read.
+                // A damaged record does not prevent reads of the others.
                 let read: Vec<bool> = values
                     .iter()
                     .zip(&pointers)

@@ -9,8 +9,8 @@
 //! ```text
 //! section: page | page | ... | trailer
 //! value:   first block varint | [page varint, above the lowest level] | start varint | span varint
-//! trailer: root start u64 | root span u32 | root number u32 | pages u32 | blocks u32 | levels u8 | continues u8
-//!          | 0, 6 bytes | checksum u64, placed, of the bytes before
+//! trailer: root start u64 | root span u32 | root number u32 | pages u32 | blocks u32 | levels u8
+//!          | continues u8 | 0, 6 bytes | checksum u64, placed, of the bytes before
 //! ```
 //! The number of a page in its header, and in the cache, is its position among the pages plus the number of
 //! blocks. An entry whose block starts a new key has the newest of all tags; one that continues a key has the

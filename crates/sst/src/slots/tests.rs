@@ -1,10 +1,10 @@
-//! One slot and one thread: what is given out and given back.
+//! One slot and one thread: counts taken and released.
 
 use super::{ADDRESS, ONE_TAKEN, Pointer, RESERVED_COUNTS, Slot, taken_in};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Stands for a block: its count, which is never given up by the heap.
+/// Stands for a block: its leaked count.
 struct CountedPointer(&'static AtomicUsize);
 
 impl CountedPointer {
@@ -17,7 +17,7 @@ impl CountedPointer {
     }
 }
 
-// SAFETY: the count is never freed.
+// SAFETY: the count is leaked, so the address stays valid.
 unsafe impl Pointer for CountedPointer {
     fn address(&self) -> usize {
         std::ptr::from_ref(self.0).expose_provenance()
@@ -35,7 +35,7 @@ unsafe impl Pointer for CountedPointer {
     }
 
     unsafe fn release_counts(address: usize, counts: usize) {
-        // SAFETY: as above.
+        // SAFETY: the address of a count that was leaked.
         let own = ManuallyDrop::new(unsafe { CountedPointer::from_count(address) });
         assert!(own.0.fetch_sub(counts, Ordering::Relaxed) >= counts, "more than there are");
     }
@@ -47,7 +47,7 @@ impl Drop for CountedPointer {
     }
 }
 
-/// SL1, however often a block is asked for, and however many hold it at once.
+/// SL1, however often a block is taken, and however many references exist at once.
 #[test]
 fn reserved_counts_are_replenished_in_time() {
     let (block, slot) = (CountedPointer::new(), Slot::new());
@@ -71,7 +71,8 @@ fn reserved_counts_are_replenished_in_time() {
     assert_eq!(block.count(), 1, "a slot that goes gives back what it has");
 }
 
-/// The last count is the slot's own: were it given out, the block could go while the slot has its address.
+/// The last count is the slot's own: if it were taken, the block could be freed while the slot has its
+/// address.
 #[test]
 fn the_last_count_stays() {
     let (block, slot) = (CountedPointer::new(), Slot::new());
@@ -80,7 +81,7 @@ fn the_last_count_stays() {
     slot.word.fetch_add(others as u64 * ONE_TAKEN, Ordering::Relaxed);
     assert!(slot.get().is_none());
     assert_eq!(slot.address(), block.address());
-    // SAFETY: the counts that were taken above.
+    // SAFETY: these counts were taken above.
     unsafe { CountedPointer::release_counts(block.address(), others) };
     slot.remove(block.address());
     assert_eq!((block.count(), slot.address()), (1, 0));
@@ -91,7 +92,7 @@ fn only_what_is_resident_and_meant_is_installed_and_removed() {
     let (block, other, slot) = (CountedPointer::new(), CountedPointer::new(), Slot::new());
     slot.install(&block, |_| false);
     assert!(slot.get().is_none());
-    // It leaves while it is installed.
+    // The block is evicted while it is installed.
     let asked = std::cell::Cell::new(0);
     slot.install(&block, |_| asked.replace(asked.get() + 1) == 0);
     assert!(slot.get().is_none());

@@ -1,4 +1,4 @@
-//! The quick way of the writer, for plain puts of new keys, against the long way and against counting.
+//! The writer's fast path, for plain puts of new keys, against the general path and against counting.
 
 use super::{new_fs, options, path};
 use crate::testing::{SHAPES, Shape, TestEntry, entries};
@@ -65,7 +65,7 @@ fn fast_and_general_path_write_the_same_bytes() {
                     &format!("{shape:?}, numbers to {seqnos}, {block_size_bytes} bytes a block"),
                 );
             }
-            // Values of all the lengths at which copying changes its way.
+            // Values of all the lengths at which copying changes its method.
             entries.retain(|entry| entry.tag.kind_byte() == ValueKind::Put as u8);
             for (at, entry) in entries.iter_mut().enumerate() {
                 entry.value = (0..at % 300).map(|byte| (byte ^ at) as u8).collect();
