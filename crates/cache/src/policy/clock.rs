@@ -75,7 +75,7 @@ impl<V: Charge + Clone> ClockPolicy<V> {
     pub(super) fn prefetch_victims(&self) {
         let mask = self.table.bucket_count() - 1;
         let ahead = (0..BUCKETS_AHEAD).filter_map(|step| self.table.at((self.hand + step) & mask));
-        ahead.filter(|entry| entry.chances == 0).for_each(|entry| entry.value.prefetch());
+        ahead.for_each(|entry| entry.value.prefetch());
     }
 
     pub(super) fn resident(&mut self, hash: u64, key: &CacheKey) -> Option<&Entry<V>> {
@@ -91,9 +91,11 @@ impl<V: Charge + Clone> ClockPolicy<V> {
 
     /// Evicts by the clock; `None` if the shard is empty.
     ///
-    /// Every bucket passed is empty, or gives up a chance that a use of it had paid for: the cost is constant
-    /// over time. At worst all entries have all their chances, and one call walks round as many times. Uses
-    /// by shortcut are asked for only in the first rounds, since they may go on while the hand moves.
+    /// An entry that was used by a shortcut since the hand last passed it gains a chance, up to
+    /// [`BlockKind::most_chances`]; any other loses one. So entries that are used in several rounds outlive
+    /// those that are used in one. Each chance lost was gained by a use: the cost is constant over time. At
+    /// worst every entry has all its chances and one call walks round as many times. Uses by shortcut are
+    /// read only in the first rounds, since they may go on while the hand moves.
     pub(super) fn evict(&mut self) -> Option<Entry<V>> {
         if self.table.len() == 0 {
             return None;
@@ -103,8 +105,10 @@ impl<V: Charge + Clone> ClockPolicy<V> {
         let mut patience = ROUNDS_WITH_SHORTCUTS * (mask + 1);
         loop {
             match self.table.at_mut(bucket) {
-                Some(entry) if entry.chances == 0 && (patience == 0 || !entry.value.take_use()) => break,
-                Some(entry) if entry.chances == 0 => {}
+                Some(entry) if patience > 0 && entry.value.take_use() => {
+                    entry.chances = (entry.chances + 1).min(entry.kind.most_chances());
+                }
+                Some(entry) if entry.chances == 0 => break,
                 Some(entry) => entry.chances -= 1,
                 None => {}
             }
