@@ -97,7 +97,7 @@ pub(crate) fn open_outputs(
 
 /// Schedules the removal of what a failed job has left in the cache, if it is worth a walk.
 pub(crate) fn remove_leftovers(files: &TableFiles) {
-    if files.cache().is_worth_removing() {
+    if files.cache().should_remove_dropped() {
         files.request_cleanup();
     }
 }

@@ -31,7 +31,7 @@
 //! * HO7. Where it would evict other blocks, a merge warms no more than a share of the cache
 //!   ([`MAX_DISPLACED_SHARE`]). The input blocks stay until the merge is installed, because they are in use
 //!   until then, and further until removing them is worthwhile
-//!   ([`esker_cache::BlockCache::is_worth_removing`]); both copies exist for a while. In free space there is
+//!   ([`esker_cache::BlockCache::should_remove_dropped`]); both copies exist for a while. In free space there is
 //!   no limit.
 //! * HO8. If no input is resident, no identity is made and no memory used and, where tables have slots, no
 //!   call of the cache happens.
@@ -138,7 +138,7 @@ impl InputResidency {
 impl Table {
     /// For which kind of reader block `number`, of `bytes`, is in the cache (HO11).
     fn resident_for(&self, number: usize, bytes: u64, last: &mut ResidencySample) -> Option<Admission> {
-        let ask = || self.cache.wanted_by(&self.cache_key(number));
+        let ask = || self.cache.admission_of(&self.cache_key(number));
         let Some(slot) = self.slots.get(number) else { return ask() };
         if slot.address() == 0 {
             return None;
@@ -282,7 +282,7 @@ impl CacheWarmer {
         let block = buffer.finish(Arc::downgrade(&warmed.identity))?;
         let key = CacheKey { table: warmed.identity.number(), block: header.number };
         let part = CachedPart::Block(BlockRef::clone(&block));
-        warmed.identity.cache().hand_over(key, part, BlockKind::Data, admission);
+        warmed.identity.cache().insert_warm(key, part, BlockKind::Data, admission);
         warmed.identity.add_warm_block(&block, header.number);
         Ok(())
     }

@@ -122,7 +122,7 @@ fn warm_blocks_equal_loaded_blocks() {
             let warmed = tables.merge(&input, &options).expect("everything is warm");
             let (table, before) = (tables.output(&warmed), tables.open.cache().stats());
             assert_eq!(resident(&table).len(), table.blocks(), "{codec:?} {layout:?} {shape:?}");
-            assert_eq!(before.handed_over, table.blocks() as u64);
+            assert_eq!(before.warm_inserts, table.blocks() as u64);
             assert!(table.slots.iter().all(|slot| slot.get().is_some()), "slots are filled");
             for entry in entries.iter().step_by(10) {
                 let hit = table.get(&entry.key, key_hash(&entry.key), entry.tag.seqno()).unwrap();
@@ -209,10 +209,10 @@ fn warming_displaces_at_most_its_share() {
     let warmed = tables.merge(&input, &small).expect("everything is warm");
     let stats = cache.stats();
     assert!(stats.used_bytes <= stats.capacity_bytes);
-    let handed_bytes = (resident_bytes as u64 * stats.handed_over / input.blocks() as u64) as usize;
+    let handed_bytes = (resident_bytes as u64 * stats.warm_inserts / input.blocks() as u64) as usize;
     let share = resident_bytes / 8;
     assert!((share / 2..=share + share / 4).contains(&handed_bytes), "{handed_bytes} of {resident_bytes}");
-    assert_eq!(stats.turned_away, 0, "nobody waits at the door");
+    assert_eq!(stats.not_admitted, 0, "nobody waits at the door");
     drop(warmed);
 }
 
@@ -227,8 +227,8 @@ fn blocks_of_an_abandoned_table_leave_the_cache() {
     let warmed = tables.merge(&input, &options());
     assert!(tables.open.cache().stats().used_bytes > before && warmed.is_some());
     drop(warmed);
-    assert!(tables.open.cache().has_departed());
-    tables.open.cache().remove_departed();
+    assert!(tables.open.cache().has_dropped_tables());
+    tables.open.cache().remove_dropped_tables();
     assert_eq!(tables.open.cache().stats().used_bytes, before);
 }
 
@@ -244,7 +244,7 @@ fn scan_and_point_residency_are_told_apart() {
     load(&input, half..input.blocks(), Admission::Point);
     let warmed = tables.merge(&input, &small).expect("everything is warm");
     let table = tables.output(&warmed);
-    let of_scans = |number: &usize| cache.wanted_by(&table.cache_key(*number)) == Some(Admission::Scan);
+    let of_scans = |number: &usize| cache.admission_of(&table.cache_key(*number)) == Some(Admission::Scan);
     let scanned = (0..table.blocks()).filter(of_scans).count();
     assert!(scanned.abs_diff(half) <= 16, "{scanned} of {half}");
     assert!((0..half - 16).all(|number| of_scans(&number)), "they lie where they lay");
@@ -265,10 +265,14 @@ fn a_full_cache_is_queried_for_each_block() {
     let is_there = |number: &usize| input.slots[*number].address() != 0;
     let used: Vec<usize> = (0..input.blocks()).step_by(16).filter(is_there).collect();
     load(&input, used.iter().copied(), Admission::Point);
-    let before = cache.stats().handed_over;
+    let before = cache.stats().warm_inserts;
     let warmed = tables.merge(&input, &small).expect("some are warm");
-    let handed_over = (cache.stats().handed_over - before) as usize;
-    assert!((used.len() / 2..=used.len() * 3 / 2).contains(&handed_over), "{handed_over} of {}", used.len());
+    let warm_inserts = (cache.stats().warm_inserts - before) as usize;
+    assert!(
+        (used.len() / 2..=used.len() * 3 / 2).contains(&warm_inserts),
+        "{warm_inserts} of {}",
+        used.len()
+    );
     drop(warmed);
 }
 

@@ -86,7 +86,7 @@ fn slots_follow_the_cache() {
     get(&tables[1], &entries[1]);
     tables.remove(0);
     assert_eq!(cache.stats().entries, 2);
-    assert_eq!(cache.remove_departed(), 1);
+    assert_eq!(cache.remove_dropped_tables(), 1);
     assert_eq!(full_slots(&tables), 1);
 }
 
@@ -97,7 +97,7 @@ fn doorkeeper_candidates_have_no_slot_until_found() {
     let cache = Arc::new(TableCache::new(60_000));
     let (tables, entries) = tables(&cache);
     entries.iter().for_each(|entry| get(&tables[1], entry));
-    assert!(cache.stats().turned_away > 0, "the cache is full");
+    assert!(cache.stats().not_admitted > 0, "the cache is full");
     let step = |entry: &TestEntry| {
         get(&tables[0], entry);
         (full_slots(&tables[..1]), cache.stats()[BlockKind::Data].misses)
@@ -192,7 +192,7 @@ fn cache_identity_outlives_its_table() {
     drop(table);
     assert_eq!((open_tables.count(), open_tables.memory_bytes()), (0, 0));
     assert_eq!(slots.strong_count(), 0, "HM3: the blocks in the cache keep no slots");
-    assert_eq!((cache.stats().entries, cache.has_departed()), (blocks, false));
+    assert_eq!((cache.stats().entries, cache.has_dropped_tables()), (blocks, false));
 
     let tables = [open(&fs, &identity)];
     assert_eq!((tables[0].number, full_slots(&tables)), (number, 0));
@@ -213,9 +213,9 @@ fn cache_identity_outlives_its_table() {
 
     // HM1: the number is free when neither identity nor table is left.
     drop(identity);
-    assert!(!cache.has_departed());
+    assert!(!cache.has_dropped_tables());
     drop(tables);
-    assert!(cache.has_departed());
+    assert!(cache.has_dropped_tables());
 }
 
 /// Threads read while the table is closed and opened again, and blocks are loaded and evicted.
@@ -296,7 +296,7 @@ fn paged_filters_come_and_go() {
         assert_eq!((of_filters().inserts, cache.stats().duplicate_loads), (2, 0));
         table.verify().unwrap();
         drop((table, identity));
-        assert_eq!(cache.remove_departed(), 1);
+        assert_eq!(cache.remove_dropped_tables(), 1);
         assert_eq!(of_filters().resident_bytes, 0);
     }
 }
