@@ -1,15 +1,18 @@
 //! `arch`: the walls between the crates.
 //!
-//! Cargo refuses cycles but not arrows that point up; modules of one crate grow into one knot, crates cannot.
-//! So the floors of the table in [`floors`] are asserted here, from what `cargo metadata` says the manifests
+//! Cargo refuses cycles of crates but not arrows that point up. So the floors of the table in [`floors`] are asserted here, from what `cargo metadata` says the manifests
 //! contain:
 //!
 //! * a crate depends on crates of lower floors only, and above the facade on nothing below it;
 //! * a crate from outside is used on the floors that were meant to use it, and nowhere else;
+//! * a module uses those below it only, in the order that its crate declares ([`order`]);
 //! * unsafe code stays in the modules that are named for it, and crates without any say
 //!   `#![forbid(unsafe_code)]`.
 
+mod arrows;
 mod floors;
+mod module_orders;
+mod order;
 mod unsafe_code;
 
 use crate::findings::Findings;
@@ -17,6 +20,7 @@ use crate::repository::Repository;
 use cargo_metadata::{Dependency, DependencyKind, Package};
 use floors::{CRATES, Crate, FACADE_FLOOR, Place, THIRD_PARTY};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// Where the table is, for messages.
 const TABLE: &str = "xtask/src/arch/floors.rs";
@@ -38,7 +42,25 @@ pub(crate) fn check(repository: &Repository, findings: &mut Findings) {
             findings.error(Path::new(TABLE), 0, text);
         }
     }
+    order::check(repository, findings);
     unsafe_code::check(repository, findings);
+}
+
+/// Prints the order of modules that the code of a crate, or of a folder in it, has.
+pub(crate) fn print_order(arguments: &[&str]) -> ExitCode {
+    let (package, folder) = match arguments {
+        [package] => (*package, ""),
+        [package, folder] => (*package, *folder),
+        _ => return crate::usage_error("usage: cargo xtask arch --order CRATE [FOLDER]"),
+    };
+    match Repository::open() {
+        Ok(repository) if order::print(&repository, package, folder) => ExitCode::SUCCESS,
+        Ok(_) => crate::usage_error("there is no such crate"),
+        Err(error) => {
+            eprintln!("cargo xtask arch: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn find(name: &str) -> Option<&'static Crate> {

@@ -3,7 +3,7 @@
 //! Habits that nobody checks decay, so the ones that a program can check are checked here and run in
 //! `.ci/run`:
 //!
-//! * `arch`: crates depend on lower floors only, third-party crates stay on the floors that need them, and
+//! * `arch`: crates and modules depend on lower ones only, third-party crates stay on the floors that need them, and
 //!   unsafe code stays in the modules that are named for it ([`arch`]).
 //! * `tidy`: sizes of files and functions, files that nothing compiles, words that do not belong, links that
 //!   lead nowhere ([`tidy`]).
@@ -35,7 +35,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  arch                  dependencies between floors, third-party crates, unsafe code
+  arch                  dependencies between floors and modules, third-party crates, unsafe code;
+                        --order CRATE [FOLDER] prints the order of its modules
   tidy                  sizes, dead files, words, links
   instructions          what the hot paths take, by callgrind, beside bench/instructions.toml; --update writes that
   kill-loop --kills N   kill a writing process N times, reopen and check after each";
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         ["arch"] => check("arch", arch::check),
+        ["arch", "--order", rest @ ..] => arch::print_order(rest),
         ["tidy"] => check("tidy", tidy::check),
         ["instructions", rest @ ..] => instructions::run(rest),
         ["kill-loop", rest @ ..] => kill_loop::run(rest),

@@ -1,29 +1,28 @@
-//! Blob pointer: what a table stores in place of a large value.
+//! What a table holds in place of a large value.
 
 use esker_base::FileNumber;
 use esker_base::coding::{Reader, put_varint};
 
-/// Points to the record of a value.
+/// Where the record of a value lies.
 ///
-/// Encoded as file number, offset, length of the record and length of the value as varints, then the lower
+/// As bytes: file number, offset, length of the record and length of the value as varints, then the lower
 /// half of the record's checksum, 4 bytes little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobPointer {
     /// The blob file.
     pub file: FileNumber,
-    /// Offset of the record in the file.
+    /// Where in the file the record begins.
     pub offset: u64,
     /// Bytes of the whole record.
     pub record_bytes: u32,
     /// Bytes of the value before compression.
     pub value_bytes: u32,
-    /// The lower half of the record's checksum, which identifies the record among all that may ever lie
-    /// there.
+    /// The lower half of the record's checksum: which of all records that may ever lie there it is.
     pub check: u32,
 }
 
 impl BlobPointer {
-    /// Appends the encoded pointer.
+    /// Appends the bytes of the pointer.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.file.get());
         put_varint(out, self.offset);
@@ -32,7 +31,7 @@ impl BlobPointer {
         out.extend_from_slice(&self.check.to_le_bytes());
     }
 
-    /// Decodes a pointer; `None` if the bytes are not exactly one.
+    /// Reads the bytes of a pointer; `None` if they are not exactly one.
     pub fn decode(bytes: &[u8]) -> Option<BlobPointer> {
         let mut reader = Reader::new(bytes);
         let pointer = BlobPointer {

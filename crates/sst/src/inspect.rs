@@ -1,6 +1,6 @@
-//! Inspection of a table: composition of its blocks, and all their entries.
+//! Looking into a table without looking anything up: what its blocks are made of, and all their entries.
 //!
-//! Blocks are read past the cache. `esker inspect table` shows this.
+//! Blocks are read past the cache. This is what `esker inspect table` shows.
 
 use crate::block::delta::Savings;
 use crate::block::delta_encode::{SLOT_CANCELLED, SLOT_EMPTY};
@@ -16,34 +16,34 @@ use esker_base::{Error, Result, Tag};
 /// The block index of a table in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexFacts {
-    /// The requested kind.
+    /// The kind that was asked for.
     pub requested: IndexKind,
-    /// The kind in use.
+    /// The kind that is used.
     pub used: IndexKind,
-    /// The reason for it.
+    /// Why that one.
     pub reason: &'static str,
     /// Entries: one for each block.
     pub entries: usize,
-    /// Pages in the file, if the index is paged.
+    /// Pages in the file, if it consists of them.
     pub pages: Option<usize>,
-    /// Bits of the locator's fingerprints, if lookups use one.
+    /// Bits of the locator's fingerprints, if lookups go by one.
     pub fingerprint_bits: Option<u32>,
     /// Bytes of memory, separators and the places of blocks included.
     pub memory_bytes: usize,
-    /// Bytes of memory of whole separators in order, [`IndexKind::SortedArray`], for comparison.
+    /// Bytes of memory that whole separators in order take, [`IndexKind::SortedArray`], for comparison.
     pub sorted_array_bytes: usize,
-    /// Bytes of memory of block bounds, if the table has them.
+    /// Bytes of memory that the bounds of blocks take beside it, if the table has them.
     pub bounds_bytes: Option<usize>,
 }
 
-/// Composition of a block.
+/// What a block is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockFacts {
     /// Its header.
     pub header: BlockHeader,
     /// Where it starts in the file.
     pub offset: u64,
-    /// Bytes in the file, header and checksum included.
+    /// Bytes it takes in the file, header and checksum included.
     pub file_bytes: u64,
     /// Its lower bound in the index, not necessarily a key of the table.
     pub separator: Vec<u8>,
@@ -51,11 +51,11 @@ pub struct BlockFacts {
     pub first_key: Vec<u8>,
     /// Bytes in front of each entry for sequence number and kind; 0 if all are the same.
     pub tag_bytes: usize,
-    /// Details of its layout.
+    /// What is particular to its layout.
     pub layout: LayoutFacts,
 }
 
-/// Details of a block's layout.
+/// What is particular to a block's layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayoutFacts {
     /// The flat layout.
@@ -67,7 +67,7 @@ pub enum LayoutFacts {
     Delta {
         /// Restart points.
         restarts: usize,
-        /// Use of the hash slots.
+        /// What became of the hash slots.
         slots: SlotCounts,
         /// Key bytes not stored because the key before has them.
         shared_bytes: u64,
@@ -76,28 +76,28 @@ pub enum LayoutFacts {
     },
 }
 
-/// Hash slots of delta blocks, by their use.
+/// Hash slots of delta blocks, by what they are good for.
 ///
 /// With as many slots as keys, chance makes 36.8 % of them usable, leaves 36.8 % empty and cancels 26.4 %;
 /// keys in the same restart interval can share a slot, which makes more of them usable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotCounts {
-    /// Slots that name a restart point.
+    /// Name a restart point.
     pub usable: u64,
-    /// Slots that tell that a key is absent.
+    /// Say that the key is absent.
     pub empty: u64,
-    /// Slots without information, because keys of different restart points share them.
+    /// Say nothing, because keys of different restart points meet there.
     pub cancelled: u64,
 }
 
 impl Table {
-    /// Facts about the block index; `None` if the table has no blocks. O(entries of the index), and reads
-    /// pages if the index is paged.
+    /// The block index; `None` if the table has no blocks. O(entries of the index), and reads pages if it
+    /// consists of them.
     ///
     /// # Errors
-    /// Damage of pages, and errors of reading them.
+    /// Damage of pages, and whatever reading them meets.
     pub fn index_facts(&self) -> Result<Option<IndexFacts>> {
-        /// For each separator: where it ends, and where its block starts.
+        /// Of a separator: where it ends, and where its block starts.
         const PLACES_BYTES: usize = size_of::<u32>() + size_of::<u64>();
         let Some(index) = &self.index else { return Ok(None) };
         let mut sorted_array_bytes = size_of::<u64>();
@@ -117,10 +117,11 @@ impl Table {
         }))
     }
 
-    /// Facts about block `number`.
+    /// What block `number` is made of.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there is no such block, damage of the block, and errors of reading it.
+    /// [`Error::InvalidArgument`] if there is no such block, damage of the block, and whatever reading it
+    /// meets.
     pub fn block_facts(&self, number: usize) -> Result<BlockFacts> {
         let index = self
             .index

@@ -1,8 +1,8 @@
-//! Encoding of version edits: the payload of a manifest record (`docs/format/manifest.md`).
+//! Edits as bytes: the payload of a manifest record (`docs/format/manifest.md`).
 //!
 //! A payload is a list of fields, `tag varint | length varint | body`. A reader that does not know a tag must
 //! stop if the tag is odd and may skip the field if it is even. So a newer writer can add hints that older
-//! readers ignore, but no meaning that they would miss.
+//! readers ignore, and cannot add meaning that they would miss.
 
 use crate::blob::{BlobFileMeta, BlobReference};
 use crate::edit::{EditOp, LogLife, VersionEdit};
@@ -38,9 +38,9 @@ mod tag {
     pub(super) const LOG_LIFE: u64 = 33;
 }
 
-/// Tags of a part's figures.
+/// Tags of the figures of a part.
 mod figure {
-    /// Odd: a reader that does not know it would take the entries for the oldest possible.
+    /// Odd: who does not know it would read the entries as if they were as old as can be.
     pub(super) const GLOBAL_SEQNO: u64 = 1;
     pub(super) const BYTES: u64 = 2;
     pub(super) const RAW_BYTES: u64 = 4;
@@ -55,21 +55,21 @@ mod figure {
     pub(super) const PINNED_BY: u64 = 22;
     pub(super) const EXPIRING: u64 = 24;
     pub(super) const LATEST_EXPIRY_MS: u64 = 26;
-    /// Odd: a reader that does not know it would take the blob files for orphans.
+    /// Odd: who does not know it must not go on, because it would take the files for orphans.
     pub(super) const BLOBS: u64 = 29;
 }
 
-/// The part ends with an included key.
+/// A part ends with an included key.
 const END_INCLUDED: u8 = 0;
-/// The part ends before a key, or has no end if that key is empty: nothing lies before the empty key.
+/// A part ends before a key, or not at all if that key is empty: nothing lies before the empty key.
 const END_EXCLUDED: u8 = 1;
 /// The part is a slice of its file.
 const SLICED: u8 = 2;
 
-/// Larger files do not exist; the limit keeps sums of sizes far from overflow. 2^48 bytes are 256 TiB.
+/// Files beyond this do not exist; it keeps sums of sizes far from overflow. 2^48 bytes are 256 TiB.
 const MAX_FILE_BYTES: u64 = 1 << 48;
 
-/// Why a payload cannot be decoded.
+/// Why a payload cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// The bytes are not what was written.
@@ -79,7 +79,7 @@ pub enum DecodeError {
 }
 
 impl VersionEdit {
-    /// Appends the encoded edit.
+    /// Appends the payload of this edit.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut body = Vec::new();
         for op in &self.ops {
@@ -90,7 +90,7 @@ impl VersionEdit {
         }
     }
 
-    /// Decodes a payload.
+    /// Reads a payload.
     ///
     /// # Errors
     /// [`DecodeError`]; nothing is allocated beyond the size of the payload.
@@ -105,17 +105,17 @@ impl VersionEdit {
             };
             let mut body = Reader::new(body);
             match decode_op(tag, &mut body) {
-                DecodedOp::Op(op) if body.is_empty() => {
+                Known::Op(op) if body.is_empty() => {
                     edit.push(op);
                 }
-                DecodedOp::Op(_) => return Err(damaged(&format!("field {tag} is longer than its content"))),
-                DecodedOp::Damaged => return Err(damaged(&format!("field {tag} is malformed"))),
-                DecodedOp::Unknown if tag % 2 == 0 => {}
-                DecodedOp::Unknown => {
+                Known::Op(_) => return Err(damaged(&format!("field {tag} is longer than its content"))),
+                Known::Damaged => return Err(damaged(&format!("field {tag} is malformed"))),
+                Known::Not if tag % 2 == 0 => {}
+                Known::Not => {
                     let text = format!("the manifest has a field {tag}, which this version does not know");
                     return Err(DecodeError::Unsupported(text));
                 }
-                DecodedOp::UnknownFigure(figure) => {
+                Known::NotFigure(figure) => {
                     let text = format!("a part has a figure {figure}, which this version does not know");
                     return Err(DecodeError::Unsupported(text));
                 }
@@ -196,7 +196,7 @@ fn encode_op(op: &EditOp, body: &mut Vec<u8>) -> u64 {
     }
 }
 
-/// Appends a number and returns the tag.
+/// Appends a number and passes the tag through.
 fn put(body: &mut Vec<u8>, value: u64, tag: u64) -> u64 {
     put_varint(body, value);
     tag
@@ -212,15 +212,15 @@ fn put_bytes(body: &mut Vec<u8>, bytes: &[u8], tag: u64) -> u64 {
     tag
 }
 
-/// Result of decoding a field.
-enum DecodedOp {
+/// What became of a field.
+enum Known {
     Op(EditOp),
     Damaged,
-    Unknown,
-    UnknownFigure(u64),
+    Not,
+    NotFigure(u64),
 }
 
-fn decode_op(tag: u64, body: &mut Reader<'_>) -> DecodedOp {
+fn decode_op(tag: u64, body: &mut Reader<'_>) -> Known {
     let op = match tag {
         tag::SNAPSHOT => Some(EditOp::Snapshot),
         tag::CREATE_KEYSPACE | tag::DROP_KEYSPACE | tag::RENAME_KEYSPACE | tag::SET_KEYSPACE_OPTIONS => {
@@ -253,9 +253,9 @@ fn decode_op(tag: u64, body: &mut Reader<'_>) -> DecodedOp {
         tag::COUNTER => {
             body.varint_u32().zip(body.varint()).map(|(number, value)| EditOp::Counter { number, value })
         }
-        _ => return DecodedOp::Unknown,
+        _ => return Known::Not,
     };
-    op.map_or(DecodedOp::Damaged, DecodedOp::Op)
+    op.map_or(Known::Damaged, Known::Op)
 }
 
 fn decode_keyspace_op(tag: u64, body: &mut Reader<'_>) -> Option<EditOp> {
@@ -274,27 +274,27 @@ fn decode_cursor(body: &mut Reader<'_>) -> Option<EditOp> {
     Some(EditOp::Cursor { keyspace: keyspace_id(body)?, level: level(body)?, key: body.prefixed()?.into() })
 }
 
-fn decode_add_part(body: &mut Reader<'_>) -> DecodedOp {
+fn decode_add_part(body: &mut Reader<'_>) -> Known {
     let head = |body: &mut Reader<'_>| {
         let keyspace = keyspace_id(body)?;
         let place = Place { level: level(body)?, run: RunId(body.varint()?), order: body.varint()? };
         Some((keyspace, place, decode_part(body)?))
     };
-    let Some((keyspace, place, mut part)) = head(body) else { return DecodedOp::Damaged };
+    let Some((keyspace, place, mut part)) = head(body) else { return Known::Damaged };
     while !body.is_empty() {
-        let Some((tag, value)) = body.varint().zip(body.prefixed()) else { return DecodedOp::Damaged };
+        let Some((tag, value)) = body.varint().zip(body.prefixed()) else { return Known::Damaged };
         let mut value = Reader::new(value);
         match decode_figure(tag, &mut value, &mut part) {
             Some(true) if value.is_empty() => {}
             Some(false) if tag % 2 == 0 => {}
-            Some(false) => return DecodedOp::UnknownFigure(tag),
-            _ => return DecodedOp::Damaged,
+            Some(false) => return Known::NotFigure(tag),
+            _ => return Known::Damaged,
         }
     }
     if crate::check::part_problem(&part).is_some() {
-        return DecodedOp::Damaged;
+        return Known::Damaged;
     }
-    DecodedOp::Op(EditOp::AddPart { keyspace, place, part: Arc::new(part) })
+    Known::Op(EditOp::AddPart { keyspace, place, part: Arc::new(part) })
 }
 
 fn decode_remove_part(body: &mut Reader<'_>) -> Option<EditOp> {
@@ -378,7 +378,7 @@ fn decode_blob_file(body: &mut Reader<'_>) -> Option<BlobFileMeta> {
     })
 }
 
-/// The blob references of a part: by ascending file number, without zeros.
+/// What a part points to: by ascending file number, nothing of it zero.
 fn decode_blobs(body: &mut Reader<'_>) -> Option<Arc<[BlobReference]>> {
     let mut blobs: Vec<BlobReference> = Vec::new();
     while !body.is_empty() {
@@ -392,7 +392,7 @@ fn decode_blobs(body: &mut Reader<'_>) -> Option<Arc<[BlobReference]>> {
     Some(blobs.into())
 }
 
-/// The figures of a part by tag; missing ones decode as zero or none.
+/// The figures of a part by tag; what is left out reads as zero or none.
 fn figures(part: &PartMeta) -> [(u64, Option<u64>); 14] {
     let nonzero = |value: u64| Some(value).filter(|value| *value != 0);
     [
@@ -413,7 +413,7 @@ fn figures(part: &PartMeta) -> [(u64, Option<u64>); 14] {
     ]
 }
 
-/// The fixed fields of a part; figures follow.
+/// What is always there; figures follow.
 fn decode_part(body: &mut Reader<'_>) -> Option<PartMeta> {
     let (id, file) = (PartId(body.varint()?), FileNumber(body.varint()?));
     let file_bytes = body.varint().filter(|bytes| *bytes <= MAX_FILE_BYTES)?;

@@ -1,10 +1,9 @@
-//! Guarantees of all kinds: the cache against a plain map, its accounting, its priorities, the scans' share,
+//! What all kinds promise: the cache against a plain map, its accounting, its priorities, the scans' share,
 //! and many threads at once.
 
-mod hit_rates;
+mod handing;
 mod large;
 mod stretches;
-mod warming;
 
 use super::*;
 use esker_env::ManualClock;
@@ -13,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Runs a test for each kind, and for one with a TTL that never expires.
+/// Runs a test for each kind, and for one with a TTL whose time does not come.
 fn for_each_kind(test: impl Fn(CacheKind)) {
     let patient = CacheKind::Lru { ttl: Some(Duration::from_secs(1)) };
     for kind in CacheKind::ALL.into_iter().chain([patient]) {
@@ -22,13 +21,13 @@ fn for_each_kind(test: impl Fn(CacheKind)) {
     }
 }
 
-/// A cache of so many shards whose clock stands still.
+/// A cache of so many shards; its clock stands still.
 fn cache_of<V: Charge + Clone>(kind: CacheKind, capacity_bytes: usize, shards: usize) -> BlockCache<V> {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(0));
     BlockCache::with_shards(kind, capacity_bytes, shards, &clock)
 }
 
-/// A block that knows its key.
+/// A block that knows which one it is.
 #[derive(Debug)]
 struct Block {
     key: CacheKey,
@@ -61,7 +60,7 @@ impl Random {
     }
 }
 
-/// Checks BS4 and the counters when no operation is under way; returns what is resident.
+/// BS4 and the counters, when nothing is under way; answers what is resident.
 fn audit<V: Charge + Clone>(cache: &BlockCache<V>) -> BTreeMap<CacheKey, V> {
     let mut resident = BTreeMap::new();
     let (mut used, mut scanned) = (0, 0);
@@ -94,8 +93,8 @@ fn audit<V: Charge + Clone>(cache: &BlockCache<V>) -> BTreeMap<CacheKey, V> {
 }
 
 #[test]
-fn overheads_are_those_of_the_crate_page() {
-    assert_eq!(CacheKind::ALL.map(overhead_bytes), [88, 80, 258, 166, 150]);
+fn the_crates_page_tells_what_an_entry_is_charged() {
+    assert_eq!(CacheKind::ALL.map(overhead_bytes), [88, 80, 166, 150, 258]);
 }
 
 #[test]
@@ -128,7 +127,7 @@ fn a_block_is_found_until_its_table_goes() {
 }
 
 #[test]
-fn a_block_larger_than_the_budget_is_returned_but_not_cached() {
+fn what_is_too_large_is_answered_but_not_kept() {
     for_each_kind(|kind| {
         let cache = cache_of(kind, 10_000, 1);
         let (large, fitting) = (key(1, 1), key(1, 2));
@@ -248,8 +247,8 @@ fn hit_rate_of_hot_set(cache: &BlockCache<Arc<Block>>) -> f64 {
     (0..hot).filter(is_hit).count() as f64 / hot as f64
 }
 
-/// Inserts blocks of many tables, ten times the cache, and returns the share of the cache that they occupy
-/// then.
+/// Walks over blocks of many tables, ten times the cache, and answers what share of the cache it leaves
+/// filled with them.
 fn walk(cache: &BlockCache<Arc<Block>>, admission: Admission) -> f64 {
     for number in 0..10 * SCANNED_CACHE_BLOCKS {
         let key = key(2 + number / 1000, number);
@@ -260,8 +259,8 @@ fn walk(cache: &BlockCache<Arc<Block>>, admission: Admission) -> f64 {
     left as f64 / SCANNED_CACHE_BLOCKS as f64
 }
 
-/// A hot set survives a scan over ten times the cache, and the scan's blocks keep no more than the scans'
-/// share. The same walk by lookups keeps more than that.
+/// A hot set survives a scan over ten times the cache, and of all the blocks that came by no more than the
+/// share of scans stays. The same walk without the rule, by lookups, leaves more than that.
 #[test]
 fn scans_leave_the_hot_set_alone() {
     let share = SCAN_SHARE.0 as f64 / SCAN_SHARE.1 as f64;
@@ -289,11 +288,11 @@ fn scans_leave_the_hot_set_alone() {
     });
 }
 
-/// A full cache with a doorkeeper admits a lookup's data block that is loaded twice, or that is used while it
-/// is the candidate; blocks loaded once evict nothing. While there is room, and for blocks of other kinds,
-/// every block is admitted.
+/// A full cache with a door takes in a lookup's data block that comes back, or that is used while it waits;
+/// what is asked for once pushes nobody out. As long as there is room, and for blocks of other kinds, nobody
+/// waits.
 #[test]
-fn a_full_cache_admits_what_is_loaded_twice() {
+fn a_full_cache_takes_in_what_comes_back() {
     for_each_kind(|kind| {
         let cache = cache_of(kind, 100 * (1000 + overhead_bytes(kind)), 1);
         let load = |table: u64, number: u64| {
@@ -305,16 +304,16 @@ fn a_full_cache_admits_what_is_loaded_twice() {
         };
         let residents = |table: u32| audit(&cache).keys().filter(|key| key.table == table).count();
         (0..100).for_each(|number| _ = load(1, number));
-        assert_eq!((residents(1), cache.stats().not_admitted), (100, 0));
+        assert_eq!((residents(1), cache.stats().turned_away), (100, 0));
         (0..1000).for_each(|number| _ = load(2, number));
-        let (stayed, not_admitted) = (residents(1), cache.stats().not_admitted);
-        let has_doorkeeper = kind == CacheKind::Slots;
-        assert!(!has_doorkeeper || stayed > 90 && not_admitted > 980, "{stayed} stayed, {not_admitted} went");
-        assert!(has_doorkeeper || not_admitted == 0);
-        // Lookups of neighbouring keys follow each other in one block.
+        let (stayed, turned_away) = (residents(1), cache.stats().turned_away);
+        let has_door = kind == CacheKind::Slots;
+        assert!(!has_door || stayed > 90 && turned_away > 980, "{stayed} stayed, {turned_away} went");
+        assert!(has_door || turned_away == 0);
+        // Neighbours in a block ask for it one after the other.
         assert_eq!((0..30).filter(|&number| !load(3, number) && load(3, number)).count(), 30);
-        assert!(residents(3) >= 29 || !has_doorkeeper, "{} entered", residents(3));
-        // A new set that fits, in rounds.
+        assert!(residents(3) >= 29 || !has_door, "{} entered", residents(3));
+        // Rounds over what is new, and fits.
         (0..300).for_each(|number| _ = load(4, number % 50));
         assert!((0..50).filter(|&number| load(4, number)).count() > 45);
         for number in 0..20 {
@@ -325,10 +324,10 @@ fn a_full_cache_admits_what_is_loaded_twice() {
     });
 }
 
-/// Blocks that serve whole tables are no part of the scans' share though scans inserted them, and keep the
-/// rest.
+/// Blocks that serve whole tables are no part of the scans' share though scans brought them in, and keep what
+/// that leaves.
 #[test]
-fn scans_do_not_evict_index_blocks() {
+fn scans_leave_index_blocks_their_room() {
     for_each_kind(|kind| {
         let charge = 1000 + overhead_bytes(kind);
         let cache = cache_of(kind, 100 * charge, 1);
@@ -346,9 +345,10 @@ fn scans_do_not_evict_index_blocks() {
     });
 }
 
-/// Blocks used repeatedly outlive a stream of blocks used once, and unused index blocks outlive unused data.
+/// Blocks used again and again outlive a stream of blocks used once, and unused index blocks outlive unused
+/// data.
 #[test]
-fn used_blocks_and_index_blocks_stay() {
+fn use_and_kind_decide_who_stays() {
     for_each_kind(|kind| {
         let charge = 1000 + overhead_bytes(kind);
         let cache = cache_of(kind, 1000 * charge, 2);
@@ -356,8 +356,9 @@ fn used_blocks_and_index_blocks_stay() {
             if cache.get(&key, kind, Admission::Point).is_none() {
                 let is_full = cache.used_bytes() + charge > cache.capacity_bytes();
                 cache.insert(key, block(key, 1000), kind, Admission::Point);
-                // A candidate that is used is admitted, with no more chances than others.
-                if is_full && cache.kind().has_doorkeeper() && kind == BlockKind::Data {
+                // What is used while it waits at the door enters, and has no more chances than others by
+                // that.
+                if is_full && cache.kind().has_door() && kind == BlockKind::Data {
                     cache.get(&key, kind, Admission::Point);
                 }
             }
@@ -372,7 +373,7 @@ fn used_blocks_and_index_blocks_stay() {
         let resident = audit(&cache);
         let count = |table| resident.keys().filter(|key| key.table == table).count();
         assert_eq!(count(1), 100, "used data");
-        // S3-FIFO's large queue gives an entry up only for a promoted one.
+        // What S3-FIFO admitted to its large queue leaves it only when more is found worth keeping.
         if kind != CacheKind::S3Fifo {
             assert_eq!(count(3), 0, "unused data");
         }
@@ -386,7 +387,7 @@ fn used_blocks_and_index_blocks_stay() {
     });
 }
 
-/// A block whose drop calls the cache: the lock must not be held meanwhile.
+/// A block whose end asks the cache for something: it must not hold the lock meanwhile.
 struct Nosy {
     cache: Weak<BlockCache<Arc<Nosy>>>,
     dropped: Arc<AtomicU64>,
@@ -429,9 +430,9 @@ fn values_are_freed_outside_of_the_locks_and_once() {
     });
 }
 
-/// Threads that load, hit, remove tables and change the capacity; every lookup returns the right block.
+/// Threads that load, hit, delete tables and change the capacity; whoever gets a block gets the right one.
 #[test]
-fn accounting_holds_under_many_threads() {
+fn many_threads_keep_the_books() {
     for_each_kind(|kind| {
         let cache = cache_of(kind, 1 << 20, 4);
         // Table numbers are never reused: removed ones make room for higher ones.
@@ -443,7 +444,7 @@ fn accounting_holds_under_many_threads() {
                 scope.spawn(move || {
                     let mut random = Random(0x5eed_0040 + thread);
                     for step in 0..40_000u64 {
-                        // Skewed towards low numbers, so that threads often load the same block.
+                        // Skewed towards low numbers, so that threads often want the same block.
                         let number = random.below(40) * random.below(20);
                         let key = key(oldest.load(Ordering::Relaxed) + random.below(3), number);
                         let kind = BlockKind::ALL[(number % 4) as usize];
@@ -468,7 +469,7 @@ fn accounting_holds_under_many_threads() {
                 });
             }
         });
-        // The next insertion enforces a capacity that was lowered during an insertion.
+        // An insertion that raced with a lowered capacity is set right by the next one.
         cache.insert(key(1 << 40, 0), block(key(1 << 40, 0), 100), BlockKind::Data, Admission::Point);
         let stats = cache.stats();
         let total = stats.total();
@@ -480,7 +481,7 @@ fn accounting_holds_under_many_threads() {
     });
 }
 
-/// Few large blocks in many shards: nearly every insertion has to unlock its shard to find room elsewhere,
+/// Few large blocks in many shards: nearly every insertion has to let go of its shard to find room elsewhere,
 /// and often another thread has loaded the same block meanwhile.
 #[test]
 fn borrowing_threads_agree_on_one_block() {
@@ -505,7 +506,7 @@ fn borrowing_threads_agree_on_one_block() {
     });
 }
 
-/// A block with a shortcut, which counts its notifications.
+/// A block with a shortcut, which counts what it is told.
 #[derive(Debug)]
 struct Shortcut {
     bytes: usize,
@@ -551,7 +552,7 @@ impl Charge for Shortcut {
 }
 
 #[test]
-fn entered_and_left_are_called_once() {
+fn values_hear_once_that_they_enter_and_leave() {
     for_each_kind(|kind| {
         for admission in [Admission::Point, Admission::Scan] {
             let cache = cache_of(kind, 40_000, 4);
@@ -588,9 +589,9 @@ fn entered_and_left_are_called_once() {
     });
 }
 
-/// A candidate is notified once a lookup finds it, and otherwise never.
+/// Who waits at the door hears of the cache once somebody finds it there, and if nobody does, nothing at all.
 #[test]
-fn a_candidate_gets_no_shortcuts_until_it_is_found() {
+fn who_waits_at_the_door_has_no_shortcuts_until_it_is_found() {
     let cache = cache_of(CacheKind::Slots, 40_000, 1);
     let load = |number: u64| {
         let value = Shortcut::new(900);
@@ -602,7 +603,7 @@ fn a_candidate_gets_no_shortcuts_until_it_is_found() {
     let residents = first.iter().take_while(|value| entered(value) == 1).count();
     assert!((30..60).contains(&residents), "{residents} found room");
     assert!(first[residents..].iter().all(|value| entered(value) == 0), "{residents} found room");
-    assert_eq!(cache.stats().not_admitted, 99 - residents as u64);
+    assert_eq!(cache.stats().turned_away, 99 - residents as u64);
     let found = cache.find(&key(1, 99), BlockKind::Data, Admission::Point).unwrap();
     assert!(Arc::ptr_eq(&found, &first[99]) && found.is_resident());
     let next = load(100);
@@ -613,9 +614,9 @@ fn a_candidate_gets_no_shortcuts_until_it_is_found() {
     audit(&cache);
 }
 
-/// A prefetch does not wait for locks, and is no lookup.
+/// Asking for memory waits for no lock, and is no lookup.
 #[test]
-fn prefetch_changes_nothing() {
+fn asking_for_memory_changes_nothing() {
     for_each_kind(|kind| {
         let cache = cache_of(kind, 40_000, 2);
         for number in 0..200 {
@@ -648,7 +649,7 @@ fn uses_by_shortcut_count_and_do_not_stop_the_clock() {
     }
     assert!(hot.iter().all(|value| value.is_resident()));
     assert!(cache.stats().entries > 80);
-    // All blocks are in use all the time: the capacity is enforced all the same.
+    // All blocks in use all the time: something has to go all the same.
     hot.iter().for_each(|value| value.used.store(usize::MAX, Ordering::Relaxed));
     cache.set_capacity_bytes(5_000);
     assert!(cache.used_bytes() <= 5_000);
@@ -658,9 +659,9 @@ fn uses_by_shortcut_count_and_do_not_stop_the_clock() {
     assert_eq!((stats[BlockKind::Data].hits, stats[BlockKind::Index].hits), (5, 2));
 }
 
-/// A TTL counts from the insertion; an expired entry is not found, leaves once, and leaves the accounting.
+/// A TTL counts from the insertion; what is too old is not found, leaves once, and is taken out of the books.
 #[test]
-fn an_expired_entry_is_not_found() {
+fn what_outlives_its_ttl_is_not_found() {
     let clock = Arc::new(ManualClock::new(0));
     let as_clock: Arc<dyn Clock> = Arc::clone(&clock) as _;
     let kind: CacheKind = "lru:10s".parse().unwrap();
@@ -693,9 +694,9 @@ fn an_expired_entry_is_not_found() {
     assert_eq!(audit(&cache).len(), 1);
 }
 
-/// ND1: fired once for each arming, by the first entry that does not fit.
+/// ND1: told once for each wait, by the entry that finds no room and none before.
 #[test]
-fn the_full_notification_fires_once_and_only_when_full() {
+fn who_waits_for_a_need_is_told_once_and_not_before_the_cache_is_full() {
     for_each_kind(|kind| {
         let cache = cache_of(kind, 64 << 10, 1);
         let told = Arc::new(AtomicU64::new(0));

@@ -1,9 +1,9 @@
-//! Helpers of the policies' tests.
+//! What the policies' tests share.
 
 use super::Entry;
 use crate::entry::{Admission, BlockKind, CacheKey};
 
-/// An entry that a lookup inserted.
+/// An entry that a lookup brought in.
 pub(super) fn entry(key: CacheKey, kind: BlockKind) -> Entry<u64> {
     Entry {
         key,
@@ -12,7 +12,7 @@ pub(super) fn entry(key: CacheKey, kind: BlockKind) -> Entry<u64> {
         kind,
         chances: kind.initial_chances(),
         scanned: false,
-        notified: false,
+        told: false,
     }
 }
 

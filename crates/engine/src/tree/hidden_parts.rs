@@ -67,6 +67,6 @@ pub(super) fn hidden_parts(tree: &Tree) -> Result<Vec<HiddenPart>> {
 /// The range tombstones of a part, clipped to its key range.
 pub(crate) fn clipped(all: &RangeDeletes, part: &TreePart) -> RangeDeletes {
     let low = part.meta.smallest();
-    let high = part.meta.range.end.exclusive_bound();
+    let high = part.meta.range.end.border();
     RangeDeletes::new(all.deletes().filter_map(|delete| delete.clipped(Some(low), high.as_deref())))
 }

@@ -1,4 +1,4 @@
-//! Flat block layout: reading, lookups and seeks.
+//! Reading the flat layout.
 //!
 //! ```text
 //! payload: tag coding 10 | prefix length 2 | suffix length 2 | entry length 2
@@ -8,12 +8,12 @@
 //!          heads 2 x n                 first two bytes of each suffix, as a number
 //!          entries n x                 tag distance | [suffix length varint] | suffix | value
 //! ```
-//! A value ends where the next entry starts. The suffix length is stored unless the header's flag says that
-//! all suffixes have the same. Where values have one length as well, there are no offsets: a multiplication
-//! replaces them; for keys and values of eight bytes they would be an eighth of each entry. A lookup compares
-//! all fingerprints at once and reads the one entry; a seek ranks the heads. Both read two or three adjacent
-//! cache lines and one more, where walking delta-coded entries reads lines one after the other: half the
-//! time.
+//! A value ends where the next entry starts. The suffix length is there unless the header's flag says that
+//! all suffixes have the same. Where values have one length as well, offsets would say what a multiplication
+//! does: of an entry with a key and a value of eight bytes they were an eighth. A lookup compares all
+//! fingerprints at once and touches the entry it wants; a seek ranks the heads. Both read two or three
+//! neighbouring cache lines and one more, where walking delta-coded entries reads them one after the other:
+//! half the time.
 //!
 //! # Safety argument
 //! [`Flat::validate`] ([`validity`]) is run once, when a block enters memory. It establishes, for all
@@ -26,10 +26,10 @@
 //! * F5. the header's flag says that entries have one length if and only if that is not zero; then suffixes
 //!   have one as well, and no offset is wide.
 //!
-//! [`BlockBytes`](super::BlockBytes) have at least [`LANE_BYTES`] readable bytes behind the payload. So every
-//! position computed below from an index less than `count` is readable, even by loads of up to 64 bytes, and
-//! no other position is computed. The order of keys is not part of the argument: a wrong order gives wrong
-//! answers (which the checksum excludes), never a wrong access.
+//! And [`BlockBytes`](super::BlockBytes) have at least [`LANE_BYTES`] readable bytes behind its payload. So
+//! every position computed below from an index less than `count` is readable, even by loads of up to 64
+//! bytes, and no other position is ever computed. The order of keys is not part of it: wrong order gives
+//! wrong answers (which the checksum excludes), never a wrong access.
 
 mod validity;
 
@@ -42,16 +42,17 @@ use crate::simd::{Kernel, LANE_BYTES, prefetch};
 use esker_base::Tag;
 use std::cmp::Ordering;
 
-/// With more entries, fingerprints alone would match several wrong ones, so heads narrow the search first.
-const MAX_ENTRIES_BY_FINGERPRINT: usize = 128;
+/// Above this many entries fingerprints alone would name several wrong entries, so heads narrow the search
+/// first.
+const MOST_BY_FINGERPRINT_ALONE: usize = 128;
 
-/// Versions of one key compared one by one before a binary search.
-const MAX_LINEAR_VERSIONS: usize = 4;
+/// Versions of one key looked at one by one before a binary search takes over.
+const MOST_VERSIONS_IN_A_ROW: usize = 4;
 
 /// Where the parts of a validated flat block lie.
 ///
-/// Has no lifetime, so that cursors can keep it beside the block. Every unsafe method requires that the block
-/// is alive and that indexes are less than [`Flat::count`].
+/// Holds no lifetime, so that cursors can keep it beside the block. Every unsafe method requires that the
+/// block is alive and that indexes are less than [`Flat::count`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flat {
     /// Start of the payload.
@@ -112,7 +113,7 @@ impl Flat {
         }
     }
 
-    /// Length of the suffixes, if all have one and no offset is wide.
+    /// How long the suffixes are, if all have one length and no offset is wide.
     #[inline(always)]
     pub(crate) fn uniform_suffix_len(&self) -> Option<usize> {
         self.suffix_len.filter(|_| !self.wide)
@@ -190,8 +191,8 @@ impl Flat {
     #[inline(always)]
     unsafe fn offset(&self, i: usize) -> usize {
         if self.stride != 0 {
-            // The entries fill the payload to its end, and counting from there takes fewer steps than from
-            // behind prefix and directory.
+            // They fill the payload to its end, and from there it takes fewer steps than behind prefix and
+            // directory.
             return self.len - self.stride * (self.count - i);
         }
         let offsets_at = self.fingerprints_at() + self.count;
@@ -221,11 +222,13 @@ impl Flat {
         }
     }
 
+    /// Entry `i`.
+    ///
     /// # Safety
     /// The block must be alive and `i < count`.
     #[inline(always)]
     pub(crate) unsafe fn entry(&self, i: usize) -> FlatEntry {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller's promise.
         unsafe { self.entry_at(i, self.offset(i)) }
     }
 
@@ -247,8 +250,8 @@ impl Flat {
         }
     }
 
-    /// Whether the directory is right about entry `i`, whose key has this hash. A wrong directory may still
-    /// find the entry, but misleads seeks of absent keys.
+    /// Whether the directory tells the truth about entry `i`, whose key has this hash. It need not for the
+    /// entry itself to be found, but then seeks of keys that are not there go wrong.
     ///
     /// # Safety
     /// The block must be alive and `i < count`.
@@ -278,7 +281,7 @@ impl Flat {
     #[inline(always)]
     pub(crate) unsafe fn find<K: Kernel>(&self, key: &[u8], hash: u64, newest: Tag) -> Option<FoundEntry> {
         if self.count > LANE_BYTES {
-            // SAFETY: guaranteed by the caller.
+            // SAFETY: the caller's promise.
             return unsafe { self.find_in_lanes::<K>(key, hash, newest) };
         }
         // SAFETY: F1, and 64 bytes behind the fingerprints are readable. Bits are set below `count` only.
@@ -288,8 +291,8 @@ impl Flat {
             if mask == 0 {
                 return None;
             }
-            // The first match is nearly always the right one, so it is checked outside of a loop, which would
-            // need more setup.
+            // The first is nearly always the one, so it comes without a loop, for which much would be made
+            // ready.
             let first = mask.trailing_zeros() as usize;
             let at = self.offset(first);
             self.prefetch_at(at);
@@ -297,7 +300,7 @@ impl Flat {
             if self.has_key(&entry, key) && entry.tag <= newest {
                 return Some(entry.found());
             }
-            self.resolve_candidates(0, mask, key, newest).flatten()
+            self.answer_among(0, mask, key, newest).flatten()
         }
     }
 
@@ -308,7 +311,7 @@ impl Flat {
     #[inline(always)]
     unsafe fn find_in_lanes<K: Kernel>(&self, key: &[u8], hash: u64, newest: Tag) -> Option<FoundEntry> {
         let (mut at, mut to) = (0, self.count);
-        if self.count > MAX_ENTRIES_BY_FINGERPRINT {
+        if self.count > MOST_BY_FINGERPRINT_ALONE {
             let suffix = key.get(self.prefix_len..)?;
             // SAFETY: F1, and 64 bytes behind the heads are readable.
             (at, to) =
@@ -322,7 +325,7 @@ impl Flat {
             };
             if mask != 0 {
                 // SAFETY: bits are set below `lane` only, so they name entries below `count`.
-                let answer = unsafe { self.resolve_candidates(at, mask, key, newest) };
+                let answer = unsafe { self.answer_among(at, mask, key, newest) };
                 if let Some(answer) = answer {
                     return answer;
                 }
@@ -332,13 +335,13 @@ impl Flat {
         None
     }
 
-    /// Checks the entries whose bits are set, numbered from `at`. `None` if none of them has the key; else
-    /// the version found, if it is visible.
+    /// What the entries say of whose numbers, counted from `at`, the bits are set: `None` if none of them has
+    /// the key.
     ///
     /// # Safety
     /// The block must be alive, and the numbers less than `count`.
     #[inline(never)]
-    unsafe fn resolve_candidates(
+    unsafe fn answer_among(
         &self,
         at: usize,
         mut mask: u64,
@@ -348,8 +351,8 @@ impl Flat {
         while mask != 0 {
             let i = at + mask.trailing_zeros() as usize;
             mask &= mask - 1;
-            // The key arrives with the first line; prefetching the others saves the reader of the value from
-            // waiting for them. SAFETY: guaranteed by the caller.
+            // The key comes with the first line; what reads the value does not wait for the others
+            // afterwards. SAFETY: the caller's promise.
             let entry = unsafe {
                 let at = self.offset(i);
                 self.prefetch_at(at);
@@ -379,14 +382,14 @@ impl Flat {
         unsafe { raw::bytes_equal(self.suffix(entry), back) && raw::bytes_equal(self.prefix(), front) }
     }
 
-    /// Searches for an older version of `key` from entry `i` on; the entry before is too new.
+    /// Looks for an older version of `key` from entry `i` on, the entry before being too new.
     ///
     /// # Safety
     /// The block must be alive.
     #[cold]
     unsafe fn find_older(&self, mut i: usize, key: &[u8], newest: Tag) -> Option<FoundEntry> {
         let suffix = key.get(self.prefix_len..)?;
-        let one_by_one = self.count.min(i + MAX_LINEAR_VERSIONS);
+        let one_by_one = self.count.min(i + MOST_VERSIONS_IN_A_ROW);
         // SAFETY: indexes stay below `count`, and the block is alive.
         unsafe {
             while i < one_by_one && self.is_before(i, suffix, newest) {
@@ -409,7 +412,7 @@ impl Flat {
     /// The block must be alive and `i < count`.
     #[inline(always)]
     unsafe fn is_before(&self, i: usize, suffix: &[u8], newest: Tag) -> bool {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller's promise.
         let entry = unsafe { self.entry(i) };
         // SAFETY: the block is alive.
         match unsafe { self.suffix(&entry) }.cmp(suffix) {
@@ -453,7 +456,7 @@ impl Flat {
         }
     }
 
-    /// Prefetches the entry that [`Flat::find`] reads first.
+    /// Prefetches the entry that [`Flat::find`] will look at first.
     ///
     /// # Safety
     /// As [`Flat::find`].
@@ -468,7 +471,7 @@ impl Flat {
         }
     }
 
-    /// Prefetches the entry that [`Flat::lower_bound`] reads first.
+    /// Prefetches the entry that [`Flat::lower_bound`] will look at first.
     ///
     /// # Safety
     /// As [`Flat::lower_bound`].
@@ -479,7 +482,7 @@ impl Flat {
         let (from, _) =
             unsafe { K::rank_heads(self.base.add(self.heads_at()), self.count, head_of_suffix(suffix)) };
         if from < self.count {
-            // SAFETY: `from < count` was just checked.
+            // SAFETY: just checked.
             unsafe { self.prefetch_entry(from) };
         }
     }
@@ -488,7 +491,7 @@ impl Flat {
     /// The block must be alive and `i < count`.
     #[inline(always)]
     unsafe fn prefetch_entry(&self, i: usize) {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller's promise.
         self.prefetch_at(unsafe { self.offset(i) });
     }
 

@@ -1,4 +1,5 @@
-//! The file writer writes aligned pieces, into space that was allocated ahead, and starts write-back early.
+//! What a writer has written goes to the system in aligned pieces, into space that was reserved for it, and
+//! to the device while it writes on.
 
 use super::{new_fs, open, options, path};
 use crate::file_writer::{MAX_RESERVED_BYTES, PIECE_BYTES, WRITE_BACK_BYTES};
@@ -10,7 +11,7 @@ use esker_env::{File, FileOver, FileSystem, OpenMode, SeededRandom};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// A file that checks the order of its calls.
+/// A file that checks the order of what happens to it.
 #[derive(Debug)]
 struct Sent {
     file: Arc<dyn File>,
@@ -18,7 +19,7 @@ struct Sent {
     reserving: Reserving,
 }
 
-/// Results of allocating ahead.
+/// What becomes of reservations.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Reserving {
     #[default]
@@ -31,13 +32,14 @@ enum Reserving {
 struct State {
     written: u64,
     sent: u64,
-    /// Bytes without write-back when the file was synced.
+    /// Bytes that were left to send when the file was synced.
     left: Option<u64>,
-    /// Writes so far that did not begin or end at a multiple of the piece.
+    /// Writes so far that did not begin or did not end at the border of a piece.
     unaligned: u64,
     /// Bytes of the longest write.
     longest: u64,
-    /// End of the allocation, number of allocations, and whether the unused rest was released.
+    /// End of what is reserved, how often that was asked for, and whether what lies behind the end was given
+    /// back.
     reserved: u64,
     asked: u64,
     is_trimmed: bool,
@@ -102,7 +104,7 @@ impl FileOver for Sent {
     }
 }
 
-/// Writes a table of some pieces; returns the calls, its length, and the space allocated.
+/// Writes a table of some pieces; what happened to its file, its length, and what it takes of the device.
 fn write(reserving: Reserving) -> (State, u64, u64) {
     let fs = new_fs();
     let file = fs.open(path(), OpenMode::CreateNew).unwrap();
@@ -133,7 +135,7 @@ fn all_but_the_end_goes_in_whole_pieces() {
     assert!(state.unaligned <= 1, "{state:?}");
 }
 
-/// OG4: a filter of a mebibyte is not copied together with what precedes it.
+/// OG4: a filter of a mebibyte is not put together with what stands before it.
 #[test]
 fn a_long_end_goes_in_pieces_as_well() {
     let fs = new_fs();
@@ -152,7 +154,7 @@ fn a_long_end_goes_in_pieces_as_well() {
 }
 
 #[test]
-fn unused_reservation_is_released() {
+fn what_was_reserved_for_nothing_is_given_back() {
     let (state, bytes, used_bytes) = write(Reserving::Granted);
     assert!(state.reserved > bytes && state.is_trimmed, "{state:?}");
     assert!(state.asked < 10, "{state:?}");
@@ -160,7 +162,7 @@ fn unused_reservation_is_released() {
 }
 
 #[test]
-fn reservation_is_not_retried_after_a_refusal() {
+fn where_nothing_can_be_reserved_nothing_is_asked_again() {
     let granted = write(Reserving::Granted);
     for reserving in [Reserving::Unknown, Reserving::Failing] {
         let (state, bytes, _) = write(reserving);

@@ -1,0 +1,232 @@
+//! The order of modules in every crate, bottom up: a module uses those before it only.
+//!
+//! `cargo xtask arch --order CRATE [FOLDER]` prints the order that the code has.
+
+/// The order of the modules in one folder.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) package: &'static str,
+    /// Below the source folder; empty for the crate's own modules.
+    pub(super) folder: &'static str,
+    /// Names, bottom up. `mod` stands for the items that the folder's own file defines.
+    pub(super) modules: &'static str,
+    /// Circles that belong together.
+    pub(super) closed: &'static [Closed],
+    /// Arrows upwards that are still there. The list only shrinks.
+    pub(super) allowed: &'static [(&'static str, &'static str)],
+}
+
+/// Modules that may use each other: an enum and its members, say.
+#[derive(Debug)]
+pub(super) struct Closed {
+    pub(super) modules: &'static str,
+    /// Why a circle is right here.
+    pub(super) reason: &'static str,
+}
+
+/// The order of a crate without circles.
+const fn tree(package: &'static str, modules: &'static str) -> Order {
+    Order { package, folder: "", modules, closed: &[], allowed: &[] }
+}
+
+/// All orders.
+pub(super) const ORDERS: &[Order] = &[
+    tree("esker-base", "checksum coding expiry ids key kind limits seqno error sync"),
+    tree(
+        "esker-env",
+        "clock host memory fs number_list over aligned counting published random fault \
+        rate_limiter shelves long_slice slabs std_fs timed_file world reads sharing",
+    ),
+    Order {
+        package: "esker-iter",
+        folder: "",
+        modules: "boundaries bounds cursor key_buffer gaps meaning merge operator compaction_filter reader \
+                  folding range_deletes cover input_deletes retained slice visible double_ended",
+        closed: &[],
+        allowed: &[("reader", "folding")],
+    },
+    Order {
+        package: "esker-codec",
+        folder: "",
+        modules: "snappy kind lz4 lzma dictionary zstd decompress columns adaptive compress",
+        closed: &[Closed {
+            modules: "snappy kind lz4 lzma dictionary zstd decompress columns adaptive compress",
+            reason: "each codec decodes in its own module, and the enum of codecs dispatches to all of them",
+        }],
+        allowed: &[],
+    },
+    Order {
+        package: "esker-filter",
+        folder: "",
+        modules: "bits lines probe double blocked bloom local shards stored ribbon model fuse policy plan \
+                  kind builder monkey allocation parallel reader watch tuning",
+        closed: &[],
+        allowed: &[("probe", "double"), ("model", "policy"), ("policy", "kind"), ("stored", "plan")],
+    },
+    Order {
+        package: "esker-cache",
+        folder: "",
+        modules: "door entry kind need policy stats shard numbers cache handing stretches",
+        closed: &[],
+        allowed: &[("numbers", "cache")],
+    },
+    Order {
+        package: "esker-memtable",
+        folder: "",
+        modules: "mod memory model ranges arena entry tail merged locked skiplist sharded table order art \
+                  kind memtable vector btree hash structure cursor",
+        closed: &[Closed {
+            modules: "arena entry tail merged locked skiplist sharded table order art kind memtable vector \
+            btree hash structure cursor",
+            reason: "each structure stands beside the others behind one enum, which dispatches to all of them",
+        }],
+        allowed: &[],
+    },
+    Order {
+        package: "esker-wal",
+        folder: "",
+        modules: "batch record segment file scan history catalog recover inspect sync writer log",
+        closed: &[],
+        allowed: &[("history", "catalog"), ("history", "recover"), ("writer", "log")],
+    },
+    tree("esker-blob", "pointer record frame reader writer"),
+    Order {
+        package: "esker-sst",
+        folder: "",
+        modules: "decode_error expiring range_tombstones simd block cached_part pinned_value footer \
+                  filter_access dictionary properties section_reader index slots table_identity \
+                  block_bounds options table load mapped read_ahead cache_warming dictionary_buffer \
+                  file_writer inspect lookup cursor multi_get salvage verify writer",
+        closed: &[],
+        allowed: &[
+            ("block", "table_identity"),
+            ("block_bounds", "table"),
+            ("filter_access", "table"),
+            ("index", "table"),
+            ("properties", "options"),
+            ("table", "mapped"),
+            ("table_identity", "table"),
+            ("read_ahead", "cache_warming"),
+        ],
+    },
+    Order {
+        package: "esker-version",
+        folder: "",
+        modules: "range part blob run version check edit encode state current frame recover manifest",
+        closed: &[],
+        allowed: &[("part", "blob"), ("version", "check")],
+    },
+    Order {
+        package: "esker-strategy",
+        folder: "",
+        modules: "runs score plan busy validate migration options shape cut draft column clean parts space \
+                  fluid collect fifo manual weight partitioned place kind worst_case write_control",
+        closed: &[],
+        allowed: &[
+            ("column", "fluid"),
+            ("migration", "draft"),
+            ("options", "space"),
+            ("plan", "cut"),
+            ("weight", "partitioned"),
+        ],
+    },
+    Order {
+        package: "esker-model",
+        folder: "",
+        modules: "content cost advice outcome workload source scenario scale tables tree tally settled \
+                  paced simulate",
+        closed: &[],
+        allowed: &[("workload", "source")],
+    },
+    Order {
+        package: "esker-engine",
+        folder: "",
+        modules: "durability elision idle_budget paths scheduler time snapshot tombstone_span_cache value \
+                  pending_outputs large options compression_downgrade semantics filters tree view read \
+                  overwrite_ratio cache_warming keyspace range_del table_sink jobs memory_arbiter store \
+                  batch pressure changes room metrics amplification verify reader_report install read_heat \
+                  commit handle advice transaction targets picker flush replay open copy ingest compact \
+                  idle_wal table_eviction workers",
+        closed: &[],
+        allowed: &[
+            ("batch", "handle"),
+            ("changes", "handle"),
+            ("handle", "copy"),
+            ("handle", "open"),
+            ("handle", "targets"),
+            ("handle", "transaction"),
+            ("jobs", "store"),
+            ("keyspace", "advice"),
+            ("keyspace", "amplification"),
+            ("keyspace", "commit"),
+            ("keyspace", "handle"),
+            ("keyspace", "metrics"),
+            ("keyspace", "open"),
+            ("keyspace", "picker"),
+            ("keyspace", "pressure"),
+            ("keyspace", "read_heat"),
+            ("keyspace", "room"),
+            ("keyspace", "store"),
+            ("large", "table_sink"),
+            ("large", "tree"),
+            ("memory_arbiter", "store"),
+            ("metrics", "amplification"),
+            ("options", "handle"),
+            ("options", "keyspace"),
+            ("options", "store"),
+            ("pending_outputs", "table_sink"),
+            ("pressure", "commit"),
+            ("read", "amplification"),
+            ("replay", "ingest"),
+            ("room", "commit"),
+            ("store", "changes"),
+            ("store", "commit"),
+            ("store", "install"),
+            ("store", "metrics"),
+            ("store", "picker"),
+            ("store", "targets"),
+            ("tree", "amplification"),
+        ],
+    },
+    tree("esker", "advice parts"),
+    Order {
+        package: "esker-protocol",
+        folder: "",
+        modules: "lines pairs scalar answer words command",
+        closed: &[],
+        allowed: &[("words", "command")],
+    },
+    tree("esker-server", "error load_file config dsl connection listener"),
+    Order {
+        package: "esker-bench",
+        folder: "",
+        modules: "data settings error host sample report store blob compact deletes overwrite rest \
+                  workloads reopen run",
+        closed: &[],
+        allowed: &[("settings", "error")],
+    },
+    Order {
+        package: "esker-experiments",
+        folder: "",
+        modules: "counters error keys machine statistics table claim comparison plot experiment context \
+                  subjects report",
+        closed: &[],
+        allowed: &[("experiment", "context"), ("experiment", "subjects")],
+    },
+    Order {
+        package: "esker-cli",
+        folder: "",
+        modules: "failure format args host records commands shell",
+        closed: &[],
+        allowed: &[("records", "commands")],
+    },
+    Order {
+        package: "esker-testkit",
+        folder: "",
+        modules: "mod decoders dir domain failure kill operators options oracle follower script runner \
+                  ingest model transactions crash damage errors generator shrink watch",
+        closed: &[],
+        allowed: &[("runner", "transactions"), ("script", "ingest")],
+    },
+    tree("xtask", "mod findings kill_loop repository arch instructions tidy"),
+];
