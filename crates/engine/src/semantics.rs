@@ -3,7 +3,6 @@
 //! It is attached to the view that a reader pins, so that a plain read carries nothing for it: a reader that
 //! finds an entry other than a plain put takes it from here.
 
-use crate::options::KeyspaceOptions;
 use crate::time::Time;
 use crate::tombstone_span_cache::Gaps;
 use esker_iter::Folding;
@@ -21,16 +20,16 @@ pub(crate) struct Semantics {
 }
 
 impl Semantics {
-    /// The semantics of the keyspace of this name with these options.
-    pub(crate) fn new(time: &Arc<Time>, options: &KeyspaceOptions, name: &Arc<str>) -> Semantics {
+    /// The semantics of a keyspace with this merge operator, if it has one.
+    pub(crate) fn new(time: &Arc<Time>, folding: Option<Arc<Folding>>) -> Semantics {
         let semantics = Semantics { time: Arc::clone(time), gaps: Arc::default(), folding: OnceLock::new() };
-        semantics.follow(options, name);
+        semantics.set_folding(folding);
         semantics
     }
 
     /// Takes over the merge operator of the options, if there was none yet.
-    pub(crate) fn follow(&self, options: &KeyspaceOptions, name: &Arc<str>) {
-        if let Some(folding) = options.folding(name) {
+    pub(crate) fn set_folding(&self, folding: Option<Arc<Folding>>) {
+        if let Some(folding) = folding {
             let _ = self.folding.set(folding);
         }
     }

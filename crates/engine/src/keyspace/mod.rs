@@ -151,7 +151,7 @@ impl KeyspaceState {
         let mut present = self.options.lock();
         self.default_ttl_ms.store(options.default_ttl_ms(), Ordering::Relaxed);
         *present = Arc::new(options);
-        self.semantics.follow(&present, &self.name());
+        self.semantics.set_folding(present.folding(&self.name()));
     }
 
     /// Attaches a compaction filter. Nothing of it is stored.
@@ -199,7 +199,7 @@ impl KeyspaceState {
         self.level0_runs.store(runs as u64, Ordering::Relaxed);
         let account = BlobAccount::of(&tree.version);
         let options = self.options();
-        self.scans.note_shape(&tree, &options);
+        self.scans.note_shape(&tree, options.block_size_bytes);
         // Without merges there is no garbage collection either, and no writer waits for it.
         let is_over =
             options.strategy.merges() && account.is_over(due_permille(options.blob_space_amp_permille));

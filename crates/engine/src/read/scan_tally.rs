@@ -5,7 +5,6 @@
 //! short if it returned no more entries than a block of each run holds, because then it read only those
 //! blocks.
 
-use crate::options::KeyspaceOptions;
 use crate::tree::Tree;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -35,13 +34,13 @@ pub(crate) struct Scans {
 
 impl ScanCounts {
     /// Updates the length of short scans after a change of the tree.
-    pub(crate) fn note_shape(&self, tree: &Tree, options: &KeyspaceOptions) {
+    pub(crate) fn note_shape(&self, tree: &Tree, block_size_bytes: usize) {
         let (mut bytes, mut entries) = (0, 0);
         for part in tree.parts() {
             bytes += part.meta.raw_bytes;
             entries += part.meta.entries;
         }
-        let in_block = (options.block_size_bytes as u64).saturating_mul(entries) / bytes.max(1);
+        let in_block = (block_size_bytes as u64).saturating_mul(entries) / bytes.max(1);
         let short = in_block.max(1).saturating_mul(tree.runs.len().max(1) as u64);
         self.short_entries_less_one.store(short - 1, Relaxed);
     }
