@@ -1,10 +1,10 @@
 //! Write batches: operations that become visible and durable together.
 
 use crate::handle::Keyspace;
-use crate::read::{HalfOpen, KeyRange};
 use crate::store::Store;
 use esker_base::expiry::EXPIRY_LEN;
 use esker_base::{Error, KeyspaceId, Result, ValueKind};
+use esker_view::read::{HalfOpen, KeyRange};
 use esker_wal::{BatchEncoder, EntryIter};
 use std::sync::{Arc, Weak};
 use std::time::Duration;

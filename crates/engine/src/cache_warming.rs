@@ -16,10 +16,10 @@
 //!   charged, and evicted like other unused blocks.
 
 use crate::pending_outputs::Outputs;
-use crate::tree::{Access, TableFile, TableFiles};
 use esker_base::KeyspaceId;
 use esker_filter::watch::SAMPLE;
 use esker_sst::{CacheWarmer, InputResidency};
+use esker_view::tree::{Access, TableFile, TableFiles};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

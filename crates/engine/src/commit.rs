@@ -46,18 +46,19 @@ mod lock;
 
 pub(crate) use lock::{CommitGuard, CommitLock};
 
+use crate::Durability;
 use crate::batch::EncodedBatch;
 use crate::keyspace::{KeyspaceState, RecentDrops};
 use crate::pressure::{Duties, Pace};
 use crate::room::{MemtableLimits, Room, Wait};
 use crate::store::{Store, Writing};
-use crate::tombstone_span_cache::Gaps;
-use crate::{Durability, view::MemtableView};
 use esker_base::sync::CachePadded;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind, checksum};
 use esker_env::memory::prefetch_to_write;
 use esker_iter::RangeDelete;
 use esker_memtable::{Approach, Inserter, Operation};
+use esker_view::MemtableView;
+use esker_view::tombstone_span_cache::Gaps;
 use esker_wal::{EntryIter, LogWriter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

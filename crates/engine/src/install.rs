@@ -10,11 +10,11 @@
 use crate::keyspace::KeyspaceState;
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
-use crate::tree::Tree;
-use crate::view::{MemtableView, SuperVersion};
 use esker_base::{FileNumber, LogId, Result, SeqNo};
 use esker_strategy::Busy;
 use esker_version::{AppendError, Applied, DatabaseState, EditOp, FileKind, Manifest, Version, VersionEdit};
+use esker_view::tree::Tree;
+use esker_view::{MemtableView, SuperVersion};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

@@ -6,7 +6,7 @@
 //! | path | files, in the order a request passes them |
 //! |---|---|
 //! | write | [`handle`] (encode) → [`commit`] (order, copy, publish) → [`room`] (rotate, seal, wait) |
-//! | read | [`handle`] (pin) → [`view`] → [`read`] → [`tree`] |
+//! | read | [`handle`] (pin) → [`esker_view`] → [`esker_view::read`] → [`esker_view::tree`] |
 //! | transaction | [`transaction`] (snapshot, changes, read set) → [`commit`] (validate, then as a write) |
 //! | flush | [`scheduler`] → [`workers`] → [`flush`] → [`table_sink`] → [`install`] |
 //! | compaction | [`scheduler`] → [`workers`] → [`picker`] → [`compact`] → [`table_sink`] → [`install`] |
@@ -43,30 +43,23 @@ mod metrics;
 mod open;
 mod options;
 mod overwrite_ratio;
-mod paths;
 mod pending_outputs;
 mod picker;
 mod pressure;
 mod range_del;
-mod read;
 mod read_heat;
 mod reader_report;
 mod replay;
 mod room;
 mod scheduler;
-mod semantics;
-mod snapshot;
 mod store;
 mod table_eviction;
 mod table_sink;
 mod targets;
-mod time;
-mod tombstone_span_cache;
+#[cfg(test)]
+mod tests;
 mod transaction;
-mod tree;
-mod value;
 mod verify;
-mod view;
 mod workers;
 
 pub use advice::{AdaptationInfo, AdviceRequest, KeyspaceAdvice, ModelCheck, ModelTerm};
@@ -83,6 +76,13 @@ pub use durability::Durability;
 pub use esker_env::BackgroundRates;
 pub use esker_iter::operator::{Merge, MergeError, MergeOperator, set};
 pub use esker_iter::{CompactionFilter, Decision};
+pub use esker_view::Value;
+pub use esker_view::read::KeyRange;
+pub use esker_view::read::cursor::Cursor;
+pub use esker_view::read::keys::Keys;
+pub use esker_view::read::layer::Layer;
+pub use esker_view::read::open_readers::HolderKind;
+pub use esker_view::read::range::Range;
 pub use handle::{DEFAULT_KEYSPACE, Database, Keyspace, Snapshot, Ttl, View};
 pub use ingest::{
     BulkLoadProgress, BulkLoadReport, BulkLoader, IngestMode, IngestOptions, IngestReport, TableWriter,
@@ -100,16 +100,9 @@ pub use options::{
 pub use pressure::{
     BlockingWork, KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState,
 };
-pub use read::KeyRange;
-pub use read::cursor::Cursor;
-pub use read::keys::Keys;
-pub use read::layer::Layer;
-pub use read::open_readers::HolderKind;
-pub use read::range::Range;
 pub use reader_report::Holder;
 pub use targets::{DeletePromise, DeleteShortfall, KeyspacePromises, PromiseState, SpacePromise};
 pub use transaction::{
     CompareAndSet, Isolation, Savepoint, Transaction, TransactionOptions, TransactionRange,
 };
-pub use value::Value;
 pub use verify::{Damage, VerifyReport};

@@ -30,21 +30,14 @@ use crate::keyspace::{KeyspaceState, Registry};
 use crate::memory_arbiter::Lending;
 use crate::metrics::Counters;
 use crate::options::{KeyspaceOptions, MemoryPlan, Options, default_open_tables};
-use crate::paths;
 use crate::pending_outputs::UnclaimedFiles;
 use crate::picker::Quiet;
 use crate::pressure::Pace;
-use crate::read::open_readers::Holders;
 use crate::replay::Replay;
 use crate::room::{MemtableLimits, stub_memtable};
 use crate::scheduler::{Lane, Scheduler};
-use crate::semantics::Semantics;
-use crate::snapshot::Snapshots;
 use crate::store::{Store, Writing};
 use crate::table_sink::TableFactory;
-use crate::time::Time;
-use crate::tree::{OpenAmount, RequestCleanup, TableFiles, Tree};
-use crate::view::{MemtableView, SuperVersion, ViewCell};
 use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, KeyspaceId, LogId, Result, SeqNo};
 use esker_env::fs::parent_dir;
@@ -55,6 +48,13 @@ use esker_version::{
     CURRENT_NAME, CURRENT_TEMPORARY_NAME, DatabaseState, EditOp, Found, Manifest, VersionEdit,
     parse_manifest_name,
 };
+use esker_view::paths;
+use esker_view::read::open_readers::Holders;
+use esker_view::semantics::Semantics;
+use esker_view::snapshot::Snapshots;
+use esker_view::time::Time;
+use esker_view::tree::{OpenAmount, RequestCleanup, TableFiles, Tree};
+use esker_view::{MemtableView, SuperVersion, ViewCell};
 use esker_wal::{
     KeptHistory, Log, LogOptions, LogPosition, LogStart, LogWriter, RecoverInput, RecoveryReport,
 };

@@ -37,11 +37,11 @@
 //!   what it should.
 
 use crate::options::KeyspaceOptions;
-use crate::view::ViewCell;
 use esker_base::checksum::key_hash;
 use esker_base::{FileNumber, PartId, Tag};
 use esker_strategy::{CompactionPlan, Position};
 use esker_version::{LevelIndex, PartFlags, PartMeta, Version};
+use esker_view::ViewCell;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 

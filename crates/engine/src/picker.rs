@@ -18,15 +18,15 @@ use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
 use crate::overwrite_ratio::replaced_shares;
 use crate::scheduler::LOOK_INTERVAL;
-use crate::snapshot::Moment;
 use crate::store::Store;
-use crate::tree::Tree;
-use crate::view::SuperVersion;
 use esker_base::{FileNumber, PartId, Result, SeqNo};
 use esker_strategy::{
     Busy, Class, Collection, CompactionPlan, PlanKind, Shape, StrategyOptions, plan_collection,
 };
 use esker_version::Version;
+use esker_view::SuperVersion;
+use esker_view::snapshot::Moment;
+use esker_view::tree::Tree;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,8 +8,8 @@
 
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
-use crate::tree::Tree;
 use esker_base::{FileNumber, PartId};
+use esker_view::tree::Tree;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

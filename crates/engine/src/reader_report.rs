@@ -2,10 +2,10 @@
 //! what they pin.
 
 use crate::keyspace::KeyspaceState;
-use crate::read::open_readers::{Held, HolderKind};
 use crate::store::Store;
-use crate::view::SuperVersion;
 use esker_base::SeqNo;
+use esker_view::SuperVersion;
+use esker_view::read::open_readers::{Held, HolderKind};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

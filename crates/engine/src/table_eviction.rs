@@ -1,12 +1,12 @@
 //! Table cache eviction: the step of the log worker that closes unused tables and keeps the number of open
 //! tables near its limit.
 //!
-//! [`crate::tree`] chooses what is closed; this file publishes trees without references to closed tables.
+//! [`esker_view::tree`] chooses what is closed; this file publishes trees without references to closed tables.
 
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
-use crate::tree::{Closed, FileIdentity};
-use crate::view::SuperVersion;
+use esker_view::SuperVersion;
+use esker_view::tree::{Closed, FileIdentity};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

@@ -11,7 +11,6 @@ use crate::large::separate::References;
 use crate::large::{Relocation, Separator};
 use crate::options::KeyspaceOptions;
 use crate::overwrite_ratio::{Older, Sampler};
-use crate::paths;
 use crate::pending_outputs::{Outputs, UnclaimedFiles};
 use crate::range_del::aggregate::key_range;
 use crate::range_del::cut::PendingDeletes;
@@ -23,6 +22,7 @@ use esker_iter::{
 use esker_sst::{Expiring, JobControl, TableOptions, TableSummary, TableWriter, WarmedTable};
 use esker_strategy::{Cut, Cutter};
 use esker_version::{KeyRange, LevelIndex, PartFlags, PartMeta};
+use esker_view::paths;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,10 @@
 //! Verification: reads all files, checks everything that can be checked, and lists all corruption.
 
 use crate::keyspace::KeyspaceState;
-use crate::large::files::LargeFile;
 use crate::store::Store;
-use crate::tree::{Access, TreePart};
 use esker_base::{Error, Result, SeqNo};
+use esker_view::blob_files::LargeFile;
+use esker_view::tree::{Access, TreePart};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;

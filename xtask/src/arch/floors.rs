@@ -94,6 +94,7 @@ pub(super) const CRATES: &[Crate] = &[
     Crate { name: "esker-version", place: Place::Floor(3), unsafe_modules: &[] },
     Crate { name: "esker-strategy", place: Place::Floor(4), unsafe_modules: &[] },
     Crate { name: "esker-model", place: Place::Floor(5), unsafe_modules: &[] },
+    Crate { name: "esker-view", place: Place::Floor(5), unsafe_modules: &[] },
     Crate { name: "esker-engine", place: Place::Floor(6), unsafe_modules: &[] },
     // A test installs an allocator that counts.
     Crate {
@@ -131,7 +132,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "fnv", users: &["esker-experiments"] },
     ThirdParty {
         name: "foldhash",
-        users: &["esker-cache", "esker-memtable", "esker-engine", "esker-experiments"],
+        users: &["esker-cache", "esker-memtable", "esker-view", "esker-engine", "esker-experiments"],
     },
     ThirdParty { name: "getrandom", users: &["esker-env"] },
     ThirdParty { name: "hdrhistogram", users: &["esker-bench"] },
@@ -154,7 +155,15 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "lz4_flex", users: &["esker-codec"] },
     ThirdParty {
         name: "parking_lot",
-        users: &["esker-env", "esker-filter", "esker-cache", "esker-wal", "esker-sst", "esker-engine"],
+        users: &[
+            "esker-env",
+            "esker-filter",
+            "esker-cache",
+            "esker-wal",
+            "esker-sst",
+            "esker-view",
+            "esker-engine",
+        ],
     },
     ThirdParty { name: "plotters", users: &["esker-experiments"] },
     ThirdParty { name: "proc-macro2", users: &["xtask"] },
@@ -170,7 +179,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "thiserror", users: &["esker-base", "esker-codec"] },
     ThirdParty { name: "tokio", users: &["esker-server", "esker-cli"] },
     ThirdParty { name: "toml", users: &["esker-engine"] },
-    ThirdParty { name: "tracing", users: &["esker-engine", "esker-server", "esker-cli"] },
+    ThirdParty { name: "tracing", users: &["esker-view", "esker-engine", "esker-server", "esker-cli"] },
     ThirdParty { name: "tracing-subscriber", users: &["esker-cli"] },
     ThirdParty { name: "xxhash-rust", users: &["esker-base", "esker-experiments"] },
     ThirdParty { name: "zstd", users: &["esker-codec"] },

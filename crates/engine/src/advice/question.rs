@@ -6,10 +6,10 @@ use crate::amplification::Amplification;
 use crate::keyspace::KeyspaceState;
 use crate::options::{KeyspaceOptions, Preset};
 use crate::store::Store;
-use crate::view::SuperVersion;
 use esker_base::{Error, Result};
 use esker_filter::watch::SAMPLE;
 use esker_model::advice::{Calibration, Design, Operations, Question, Usage};
+use esker_view::SuperVersion;
 use std::sync::Arc;
 
 /// Profiles that are compared with the proposal.

@@ -13,18 +13,18 @@
 //! Everything is counted since the open, without the writes of the open itself, and costs the put path
 //! nothing, a lookup one comparison, and a background job some additions under a lock of its own.
 
-pub(crate) mod reads;
 mod space;
 pub(crate) mod traffic;
 
-pub use reads::ReadAmplification;
+pub use esker_view::lookup_tracer::ReadAmplification;
 pub use space::SpaceAmplification;
 pub use traffic::{Cause, CauseInfo};
 
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
-use crate::view::SuperVersion;
 use esker_version::{Level, LevelIndex};
+use esker_view::SuperVersion;
+use esker_view::lookup_tracer::Rates;
 
 /// The amplification of a keyspace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -109,7 +109,7 @@ impl Store {
     ) -> Amplification {
         let options = keyspace.options();
         let book = keyspace.traffic.book();
-        let rates = reads::Rates::of(&view.tree, options.filter);
+        let rates = Rates::of(&view.tree, options.filter);
         let mut levels: Vec<LevelIndex> =
             view.tree.version.levels().iter().map(|level| level.index).collect();
         levels.extend(book.levels());
@@ -132,18 +132,15 @@ impl Store {
         };
         let levels_with_tables = view.tree.version.levels().iter().filter(|level| !level.runs().is_empty());
         let of_strategy = self.strategy_options(&options);
+        let mut reads = view.tree.watch.seen(&rates);
+        reads.memtables = view.memtables().count();
+        reads.runs = view.tree.runs.len();
+        reads.worst_case = options.strategy.worst_case_reads(levels_with_tables.count() as u64, &of_strategy);
         Amplification {
             put_bytes,
             ingested_bytes: book.ingested_bytes(),
             levels: levels.into_iter().map(level).collect(),
-            reads: ReadAmplification {
-                memtables: view.memtables().count(),
-                runs: view.tree.runs.len(),
-                worst_case: options
-                    .strategy
-                    .worst_case_reads(levels_with_tables.count() as u64, &of_strategy),
-                ..view.tree.watch.seen(&rates)
-            },
+            reads,
             space: space::estimate(&view.tree.version, book.replaced()),
             causes: book.into_causes(),
         }

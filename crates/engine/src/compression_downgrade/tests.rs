@@ -44,7 +44,7 @@ fn flush(db: &Database, memtables: usize) -> String {
     }
     store.flush_sealed(&keyspace).unwrap();
     let tree = Arc::clone(&keyspace.view.load().tree);
-    let table = tree.runs[0].parts[0].file.open(crate::tree::Access::Use).unwrap();
+    let table = tree.runs[0].parts[0].file.open(esker_view::tree::Access::Use).unwrap();
     table.properties().codec.clone()
 }
 
@@ -79,7 +79,7 @@ fn merges_into_the_last_level_are_not_eased() {
     db.compact_all().unwrap();
     let tree = Arc::clone(&keyspace.view.load().tree);
     assert_eq!(tree.runs.len(), 1);
-    let table = tree.runs[0].parts[0].file.open(crate::tree::Access::Use).unwrap();
+    let table = tree.runs[0].parts[0].file.open(esker_view::tree::Access::Use).unwrap();
     assert_eq!(table.properties().codec, "lzma:1");
     assert!(
         !keyspace.easing.eases(&keyspace.options(), || store.fullest_queue_permille(&keyspace)),

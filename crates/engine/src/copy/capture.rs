@@ -2,9 +2,9 @@
 
 use crate::batch::Share;
 use crate::store::Store;
-use crate::view::SuperVersion;
 use esker_base::{FileNumber, KeyspaceId, Result, SeqNo};
 use esker_version::DatabaseState;
+use esker_view::SuperVersion;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

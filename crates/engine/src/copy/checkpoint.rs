@@ -3,11 +3,11 @@
 use super::image::Image;
 use super::transfer::{CopyProgress, Progress, link_or_copy};
 use crate::open::make_directory;
-use crate::paths;
 use crate::store::Store;
 use esker_base::{Error, Result, SeqNo};
 use esker_env::FileSystem;
 use esker_env::fs::parent_dir;
+use esker_view::paths;
 use std::path::{Path, PathBuf};
 
 /// Suffix of the name of a directory in which a copy is being made. No other directory has such a name, so

@@ -4,13 +4,13 @@ use super::backup::{BackupId, Backups};
 use super::catalog::{CATALOG_NAME, Catalog, CatalogTable};
 use super::checkpoint::{Unfinished, check_vacant};
 use super::transfer::{CopyProgress, Progress, checksum_of, copy};
-use crate::paths;
 use crate::verify::Damage;
 use esker_base::{Error, Result};
 use esker_blob::{BlobCheck, BlobReader};
 use esker_env::OpenMode;
 use esker_sst::{ExpectedTable, Table, TableCache, TableIdentity};
 use esker_version::{CURRENT_NAME, DatabaseState, FileKind, Found, LiveFile, manifest_name};
+use esker_view::paths;
 use std::path::Path;
 use std::sync::Arc;
 

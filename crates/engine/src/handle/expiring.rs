@@ -2,10 +2,10 @@
 
 use super::Keyspace;
 use crate::Durability;
-use crate::read::resolve::{End, end_of};
 use crate::transaction::Next;
 use esker_base::Result;
 use esker_base::expiry::EXPIRY_LEN;
+use esker_view::read::resolve::{End, end_of};
 use std::time::Duration;
 
 /// How long a key lives on.

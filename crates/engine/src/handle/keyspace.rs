@@ -7,15 +7,15 @@ use crate::commit::Patience;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::MigrationInfo;
 use crate::options::KeyspaceOptions;
-use crate::read::open_readers::HolderKind;
-use crate::read::scan_tally::ScanTally;
-use crate::read::{KeyRange, Pinned};
-use crate::read::{cursor::Cursor, keys::Keys, range::Range};
-use crate::semantics::ReadTime;
 use crate::store::Store;
 use crate::{Durability, Value};
 use esker_base::{KeyspaceId, Result, SeqNo, ValueKind};
 use esker_iter::Bounds;
+use esker_view::read::open_readers::HolderKind;
+use esker_view::read::scan_tally::ScanTally;
+use esker_view::read::{KeyRange, Pinned};
+use esker_view::read::{cursor::Cursor, keys::Keys, range::Range};
+use esker_view::semantics::ReadTime;
 use esker_wal::BatchEncoder;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -325,6 +325,19 @@ impl Keyspace {
     }
 
     /// A cursor over all entries.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker_engine::Database::open("data")?;
+    /// # let users = db.keyspace("users")?;
+    /// let mut cursor = users.cursor()?;
+    /// cursor.seek(b"b")?;
+    /// while let Some((key, value)) = cursor.entry() {
+    ///     println!("{} {}", key.escape_ascii(), value.len());
+    ///     cursor.next()?;
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn cursor(&self) -> Result<Cursor> {
         Ok(self.cursor_of(self.pin()?, Bounds::default()))
     }

@@ -1,15 +1,15 @@
 //! Snapshots: one moment of the whole database, kept.
 
 use super::keyspace::Keyspace;
-use crate::read::Pinned;
-use crate::read::open_readers::{HolderKind, Holding};
-use crate::read::{cursor::Cursor, keys::Keys, layer::Layer, range::Range};
-use crate::semantics::ReadTime;
-use crate::snapshot::Moment;
 use crate::store::Store;
 use crate::{KeyRange, Value};
 use esker_base::{Error, Result, SeqNo};
 use esker_iter::Bounds;
+use esker_view::read::Pinned;
+use esker_view::read::open_readers::{HolderKind, Holding};
+use esker_view::read::{cursor::Cursor, keys::Keys, layer::Layer, range::Range};
+use esker_view::semantics::ReadTime;
+use esker_view::snapshot::Moment;
 use std::sync::Arc;
 
 /// One moment of the database, over all keyspaces. Reads through [`Keyspace::at`] see exactly what was

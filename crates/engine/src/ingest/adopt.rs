@@ -6,13 +6,13 @@ use super::part::described;
 use crate::copy::{CopyProgress, Progress, copy, link_or_copy};
 use crate::handle::Keyspace;
 use crate::keyspace::KeyspaceState;
-use crate::paths;
 use crate::store::Store;
 use esker_base::kind::FLAG_EXPIRY;
 use esker_base::{Error, PartId, Result, SeqNo, TableUid, ValueKind};
 use esker_env::OpenMode;
 use esker_sst::{Table, TableIdentity};
 use esker_version::PartMeta;
+use esker_view::paths;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

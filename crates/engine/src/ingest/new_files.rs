@@ -1,8 +1,8 @@
 //! New table files that nothing refers to yet.
 
-use crate::paths;
 use crate::store::Store;
 use esker_base::FileNumber;
+use esker_view::paths;
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! Part metadata of an external table, from its properties.
 
 use crate::table_sink::note_expiring;
-use crate::tree::{Access, TableFiles};
 use esker_base::{KeyspaceId, PartId, Result, SeqNo};
 use esker_sst::TableProperties;
 use esker_version::{KeyRange, PartFlags, PartMeta};
+use esker_view::tree::{Access, TableFiles};
 use esker_wal::IngestedFile;
 use std::sync::Arc;
 

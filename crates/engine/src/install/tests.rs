@@ -1,10 +1,10 @@
 use super::*;
 use crate::options::Options;
-use crate::paths;
 use esker_base::{PartId, RunId, TableUid};
 use esker_env::fault::StrictFs;
 use esker_env::{Env, FileSystem, OpenMode};
 use esker_version::{KeyRange, LevelIndex, PartMeta, Place};
+use esker_view::paths;
 use std::path::Path;
 
 const DIR: &str = "/db";

@@ -25,11 +25,11 @@
 
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
-use crate::tree::Access;
 use esker_base::Result;
 use esker_env::host;
 use esker_strategy::{Anchor, Class, CompactionPlan};
 use esker_version::{Key, KeyRange};
+use esker_view::tree::Access;
 
 /// Keys sampled for each subcompaction in each input table; they determine how even the ranges are.
 const ANCHORS_PER_PIECE: usize = 8;

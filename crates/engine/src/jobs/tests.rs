@@ -3,9 +3,7 @@
 use super::{JobFacts, pieces_of};
 use crate::picker::Wanted;
 use crate::pressure::PressureCause;
-use crate::read::source::Source;
 use crate::scheduler::Lane;
-use crate::tree::Access;
 use crate::{CompactionFilter, Database, Decision, KeyspaceOptions, MergeOperator, Options, PerLevel};
 use esker_base::{Error, Tag};
 use esker_codec::Codec;
@@ -17,6 +15,8 @@ use esker_iter::{Cursor, Merge, RangeDeletes};
 use esker_sst::{JobControl, ReadPurpose};
 use esker_strategy::{Class, CompactionPlan, PlanKind, SizeRatio, Strategy};
 use esker_version::LevelIndex;
+use esker_view::read::source::Source;
+use esker_view::tree::Access;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

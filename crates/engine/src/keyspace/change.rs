@@ -25,13 +25,13 @@ use crate::open::new_keyspace;
 use crate::options::KeyspaceOptions;
 use crate::room::{MemtableLimits, stub_memtable};
 use crate::scheduler::Lane;
-use crate::semantics::Semantics;
 use crate::store::{Store, Writing};
-use crate::tree::Tree;
-use crate::view::SuperVersion;
 use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
 use esker_base::{Error, KeyspaceId, Result};
 use esker_version::{EditOp, VersionEdit};
+use esker_view::SuperVersion;
+use esker_view::semantics::Semantics;
+use esker_view::tree::Tree;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

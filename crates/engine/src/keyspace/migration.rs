@@ -10,9 +10,9 @@
 use super::KeyspaceState;
 use crate::options::KeyspaceOptions;
 use crate::store::{Store, Writing};
-use crate::tree::Tree;
 use esker_base::{FileNumber, Result};
 use esker_strategy::{Migration, Shape, Strategy};
+use esker_view::tree::Tree;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;

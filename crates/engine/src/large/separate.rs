@@ -1,8 +1,5 @@
 //! Large value separation: which values of a job's output go to blob files, and which come back.
 
-use crate::large::LargeMap;
-use crate::large::files::decode;
-use crate::paths;
 use crate::pending_outputs::UnclaimedFiles;
 use crate::table_sink::{OutputSpec, TableFactory};
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
@@ -11,6 +8,9 @@ use esker_blob::{BlobHeader, BlobOptions, BlobPointer, BlobWriter};
 use esker_env::OpenMode;
 use esker_iter::{LargeValues, is_large, split_expiry};
 use esker_version::{BlobFileMeta, BlobReference};
+use esker_view::blob_files::LargeMap;
+use esker_view::blob_files::decode;
+use esker_view::paths;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -2,7 +2,6 @@
 
 use super::{ReplacedBook, Sampler, replaced_shares};
 use crate::scheduler::Lane;
-use crate::tree::TableFile;
 use crate::{Database, KeyspaceOptions, Options, PerLevel};
 use esker_base::{FileNumber, PartId, TableUid};
 use esker_codec::Codec;
@@ -11,6 +10,7 @@ use esker_env::fault::{Fault, FaultFs, Operation, Rule, StrictFs, When};
 use esker_filter::FilterPolicy;
 use esker_strategy::{base_bytes, upper_bytes};
 use esker_version::{KeyRange, PartMeta};
+use esker_view::tree::TableFile;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //! All range tombstones of a table are in memory once it is open, so a job knows those of all its inputs
 //! before it reads the first entry. Those of a sliced part are clipped to the slice. A part that the range
 //! tombstones of another one hide completely is found from the tree alone, and dropped without a merge
-//! ([`Tree::hidden`](crate::tree::Tree::hidden)).
+//! ([`Tree::hidden`](esker_view::tree::Tree::hidden)).
 //!
 //! An input whose every entry is hidden is not read at all (4.4, "whole table"): a range tombstone of the
 //! inputs covers it, is newer than everything in it, and no reader's snapshot lies between. The range
@@ -11,11 +11,11 @@
 //! its effect.
 
 use crate::elision::OlderParts;
-use crate::tree::{Access, TreePart, clipped, hidden_by};
-use crate::view::MemtableView;
 use esker_base::Result;
 use esker_iter::{Boundaries, DeletedHull, InputDeletes, RangeDelete, RangeDeletes};
 use esker_version::{KeyEnd, KeyRange};
+use esker_view::MemtableView;
+use esker_view::tree::{Access, TreePart, clipped, hidden_by};
 use std::sync::Arc;
 
 /// The range tombstones of memtables.

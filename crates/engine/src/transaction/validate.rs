@@ -60,15 +60,15 @@ mod tests;
 
 use super::read_set::Footprint;
 use crate::commit::{Admission, CommitState};
-use crate::read::run_cursor::RunCursor;
 use crate::room::MAX_SEALED;
 use crate::store::Store;
-use crate::tree::TreeRun;
-use crate::view::SuperVersion;
 use esker_base::{Conflict, Error, Result, SeqNo};
 use esker_iter::{Bounds, Cursor, RangeDeletes};
 use esker_memtable::{Memtable, Tail};
 use esker_sst::ReadPurpose;
+use esker_view::SuperVersion;
+use esker_view::read::run_cursor::RunCursor;
+use esker_view::tree::TreeRun;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -4,7 +4,6 @@ use crate::filters::TableFilter;
 use crate::ingest::new_files::NewFiles;
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
-use crate::paths;
 use crate::store::Store;
 use crate::table_sink::part_of;
 use esker_base::{FileNumber, Result, TableUid, Tag};
@@ -13,6 +12,7 @@ use esker_env::OpenMode;
 use esker_sst::{BlockBounds, BlockLayout, IndexKind, TableOptions, TableWriter};
 use esker_strategy::StrategyOptions;
 use esker_version::{LevelIndex, PartMeta};
+use esker_view::paths;
 use std::sync::Arc;
 
 /// The purpose of tables.

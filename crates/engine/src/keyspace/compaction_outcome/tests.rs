@@ -107,7 +107,7 @@ fn what_fails_in_one_keyspace_is_not_told_to_writers_of_another() {
     let broken = db.keyspace_with("broken", keyspace_options()).expect("a keyspace");
     add_run(&broken);
     let file = broken.state().view.load().tree.parts().next().expect("a table").meta.file;
-    let path = crate::paths::table(std::path::Path::new("/db"), file);
+    let path = esker_view::paths::table(std::path::Path::new("/db"), file);
     let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
     faults.add(Rule::new(Fault::Io, When::From(1)).on(Operation::Read).path(name));
     (0..2).for_each(|_| add_run(&broken));

@@ -1,0 +1,315 @@
+//! Lookup tracing: what lookups search, observed and expected.
+//!
+//! One lookup in [`SAMPLE`](esker_filter::watch::SAMPLE), by the key's hash, runs through a separate instance
+//! of the code in which every step is counted ([`Witness`]); all others run the instance compiled without
+//! counting, so that the cost of a lookup is one comparison of the hash. Counters are shared and carry no
+//! other data: relaxed additions suffice, and sums read during lookups may be off by those.
+
+use crate::tree::{Tree, TreePart, TreeRun};
+use esker_filter::FilterPolicy;
+use esker_filter::watch::SAMPLE;
+use esker_strategy::WorstCase;
+use esker_version::LevelIndex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+/// The number of reads that a sampled lookup represents.
+pub const LOOKUP_READS: u64 = SAMPLE;
+
+/// The number of levels.
+const LEVELS: usize = LevelIndex::LAST.get() as usize + 1;
+
+/// The work of point lookups.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ReadAmplification {
+    /// Memtables at present.
+    pub memtables: usize,
+    /// Present runs of tables: a lookup searches at most one table of each.
+    pub runs: usize,
+    /// The worst case by the formulas of the strategy, the memtable included; empty if it has no bound.
+    pub worst_case: Vec<WorstCase>,
+    /// Tables that a lookup of an absent key is expected to search because of false positives of the present
+    /// filters, if it lies within the keys of every run.
+    pub expected_absent: f64,
+    /// Tables that a lookup of a present key is expected to search: the one that has it and false positives
+    /// above it, if all keys are equally likely.
+    pub expected_present: f64,
+    /// Traced lookups, one in 64.
+    pub lookups: u64,
+    /// Memtables that they searched.
+    pub memtables_asked: u64,
+    /// Runs in which a table spans their key: that table's filter was probed.
+    pub tables_asked: u64,
+    /// Tables that they searched: a block each, from the cache or from the file.
+    pub tables_searched: u64,
+    /// Lookups decided by tables, including deleted keys.
+    pub found_in_tables: u64,
+    /// Lookups decided by memtables, including deleted keys.
+    pub found_in_memtables: u64,
+}
+
+impl ReadAmplification {
+    /// Tables searched per traced lookup; `None` without any.
+    pub fn searched(&self) -> Option<f64> {
+        (self.lookups > 0).then(|| self.tables_searched as f64 / self.lookups as f64)
+    }
+
+    /// False-positive table searches per traced lookup; `None` without any.
+    pub fn in_vain(&self) -> Option<f64> {
+        let in_vain = self.tables_searched.saturating_sub(self.found_in_tables);
+        (self.lookups > 0).then(|| in_vain as f64 / self.lookups as f64)
+    }
+}
+
+/// Receives the steps of a lookup.
+pub trait Witness {
+    /// A memtable is searched.
+    #[inline(always)]
+    fn memtable(&mut self) {}
+
+    /// A memtable has the key.
+    #[inline(always)]
+    fn memtable_finds(&mut self) {}
+
+    /// The run at this index of the tree has a table that spans the key.
+    #[inline(always)]
+    fn asks(&mut self, _run: usize) {}
+
+    /// That table is searched.
+    #[inline(always)]
+    fn searches(&mut self, _run: usize) {}
+
+    /// It has the key.
+    #[inline(always)]
+    fn finds(&mut self, _run: usize, _part: &TreePart) {}
+}
+
+/// No tracing.
+impl Witness for () {}
+
+/// The traced lookups of one keyspace. Takes a few bytes until the first of them.
+#[derive(Debug, Default)]
+pub struct ReadWatch(OnceLock<Box<Counts>>);
+
+#[derive(Debug)]
+struct Counts {
+    lookups: AtomicU64,
+    memtables: AtomicU64,
+    found_in_memtables: AtomicU64,
+    /// Grouped lookups, which are not traced: those that found a value, and those that did not.
+    grouped_present: AtomicU64,
+    grouped_absent: AtomicU64,
+    levels: [LevelCounts; LEVELS],
+}
+
+#[derive(Debug, Default)]
+struct LevelCounts {
+    asked: AtomicU64,
+    searched: AtomicU64,
+    found: AtomicU64,
+}
+
+/// The counts of one level.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LevelSeen {
+    /// Lookups that found a table whose range has their key.
+    pub asked: u64,
+    /// Tables searched, because the filter let the lookup pass or there is none.
+    pub searched: u64,
+    /// Searches that found the key.
+    pub found: u64,
+}
+
+/// Sampled lookups by outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LookupsSeen {
+    /// Lookups that found their key.
+    pub present: u64,
+    /// Lookups that found nothing.
+    pub absent: u64,
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts {
+            lookups: AtomicU64::new(0),
+            memtables: AtomicU64::new(0),
+            found_in_memtables: AtomicU64::new(0),
+            grouped_present: AtomicU64::new(0),
+            grouped_absent: AtomicU64::new(0),
+            levels: std::array::from_fn(|_| LevelCounts::default()),
+        }
+    }
+}
+
+/// Traces one lookup through the runs of a tree.
+pub struct Follower<'a> {
+    counts: &'a Counts,
+    runs: &'a [Arc<TreeRun>],
+}
+
+impl ReadWatch {
+    /// A tracer for one more lookup.
+    pub fn follow<'a>(&'a self, runs: &'a [Arc<TreeRun>]) -> Follower<'a> {
+        let counts = self.0.get_or_init(Box::default);
+        counts.lookups.fetch_add(1, Relaxed);
+        Follower { counts, runs }
+    }
+
+    /// Counts some sampled keys of a grouped lookup.
+    #[cold]
+    pub fn note_group(&self, present: u64, absent: u64) {
+        let counts = self.0.get_or_init(Box::default);
+        counts.grouped_present.fetch_add(present, Relaxed);
+        counts.grouped_absent.fetch_add(absent, Relaxed);
+    }
+
+    /// The outcomes of sampled lookups. Deleted keys count as found: the search ended there.
+    pub fn seen_lookups(&self) -> LookupsSeen {
+        let Some(counts) = self.0.get() else { return LookupsSeen::default() };
+        let in_tables: u64 = counts.levels.iter().map(|level| level.found.load(Relaxed)).sum();
+        let found = in_tables + counts.found_in_memtables.load(Relaxed);
+        LookupsSeen {
+            present: found + counts.grouped_present.load(Relaxed),
+            absent: counts.lookups.load(Relaxed).saturating_sub(found) + counts.grouped_absent.load(Relaxed),
+        }
+    }
+
+    /// The counts of one level.
+    pub fn level(&self, level: LevelIndex) -> LevelSeen {
+        let counts = self.0.get().and_then(|counts| counts.levels.get(usize::from(level.get())));
+        counts.map_or_else(LevelSeen::default, |counts| LevelSeen {
+            asked: counts.asked.load(Relaxed),
+            searched: counts.searched.load(Relaxed),
+            found: counts.found.load(Relaxed),
+        })
+    }
+
+    /// The observed and expected values; the caller fills in what depends on the tree.
+    pub fn seen(&self, rates: &Rates) -> ReadAmplification {
+        let expected = ReadAmplification {
+            expected_absent: rates.absent(),
+            expected_present: rates.present(),
+            ..ReadAmplification::default()
+        };
+        let Some(counts) = self.0.get() else { return expected };
+        let sum = |of: fn(&LevelCounts) -> &AtomicU64| {
+            counts.levels.iter().map(|level| of(level).load(Relaxed)).sum::<u64>()
+        };
+        ReadAmplification {
+            lookups: counts.lookups.load(Relaxed),
+            memtables_asked: counts.memtables.load(Relaxed),
+            tables_asked: sum(|level| &level.asked),
+            tables_searched: sum(|level| &level.searched),
+            found_in_tables: sum(|level| &level.found),
+            found_in_memtables: counts.found_in_memtables.load(Relaxed),
+            ..expected
+        }
+    }
+}
+
+impl Follower<'_> {
+    fn level(&self, run: usize) -> Option<&LevelCounts> {
+        self.counts.levels.get(usize::from(self.runs.get(run)?.level.get()))
+    }
+}
+
+impl Witness for Follower<'_> {
+    fn memtable(&mut self) {
+        self.counts.memtables.fetch_add(1, Relaxed);
+    }
+
+    fn memtable_finds(&mut self) {
+        self.counts.found_in_memtables.fetch_add(1, Relaxed);
+    }
+
+    fn asks(&mut self, run: usize) {
+        if let Some(level) = self.level(run) {
+            level.asked.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn searches(&mut self, run: usize) {
+        if let Some(level) = self.level(run) {
+            level.searched.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn finds(&mut self, run: usize, part: &TreePart) {
+        // Sampled lookups also determine the read heat of a table.
+        part.file.note_reads(LOOKUP_READS);
+        if let Some(level) = self.level(run) {
+            level.found.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// The false-positive rates of the filters of a tree's tables.
+#[derive(Debug)]
+pub struct Rates {
+    /// Of each run, newest first: its level, its entries, and the rate for a key within its range.
+    runs: Vec<(LevelIndex, f64, f64)>,
+}
+
+/// Positive zero for an empty sum: the standard library returns -0, which would be displayed.
+fn sum<'a>(runs: impl Iterator<Item = &'a (LevelIndex, f64, f64)>) -> f64 {
+    runs.fold(0.0, |sum, (_, _, rate)| sum + rate)
+}
+
+impl Rates {
+    /// The rates of a tree's tables. A table that is not open is assumed to have the filter of the options.
+    pub fn of(tree: &Tree, policy: FilterPolicy) -> Rates {
+        let mut of_options = None;
+        let mut rate_of = |part: &TreePart| match part.file.opened() {
+            Some(table) => table.expected_false_positive_rate(),
+            None => *of_options.get_or_insert_with(|| policy.false_positive_rate()),
+        };
+        let runs = tree.runs.iter().map(|run| {
+            let (mut entries, mut in_vain) = (0.0, 0.0);
+            for part in run.parts.iter() {
+                entries += part.meta.entries as f64;
+                in_vain += part.meta.entries as f64 * rate_of(part);
+            }
+            (run.level, entries, if entries > 0.0 { in_vain / entries } else { 0.0 })
+        });
+        Rates { runs: runs.collect() }
+    }
+
+    /// Tables of a level that a lookup of an absent key is expected to search.
+    pub fn of_level(&self, level: LevelIndex) -> f64 {
+        sum(self.runs.iter().filter(|(of, ..)| *of == level))
+    }
+
+    fn absent(&self) -> f64 {
+        sum(self.runs.iter())
+    }
+
+    /// The mean over entries of one search, and one more for each false positive in a newer run.
+    fn present(&self) -> f64 {
+        let (mut above, mut searches, mut all) = (0.0, 0.0, 0.0);
+        for (_, entries, rate) in &self.runs {
+            searches += entries * (1.0 + above);
+            all += entries;
+            above += rate;
+        }
+        if all > 0.0 { searches / all } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn present_keys_pay_for_what_lies_above_them() {
+        let level = LevelIndex::FLUSH;
+        let rates =
+            Rates { runs: vec![(level, 100.0, 0.5), (level, 100.0, 0.25), (LevelIndex::LAST, 200.0, 1.0)] };
+        assert_eq!(rates.absent(), 1.75);
+        assert_eq!(rates.of_level(level), 0.75);
+        // 100 entries at 1, 100 at 1.5, 200 at 1.75.
+        assert_eq!(rates.present(), (100.0 + 150.0 + 350.0) / 400.0);
+        assert_eq!(Rates { runs: Vec::new() }.present(), 0.0);
+    }
+}

@@ -1,0 +1,204 @@
+//! The user's cursor: borrowed entries, both directions, one consistent moment.
+
+use crate::read::Pinned;
+use crate::read::open_readers::Holding;
+use crate::read::range_tombstones;
+use crate::read::run_cursor::RunCursor;
+use crate::read::scan_tally::ScanTally;
+use crate::read::source::Source;
+use crate::super_version::SuperVersion;
+use crate::tree::TreeRun;
+use esker_base::{Result, SeqNo};
+use esker_iter::{Bounds, Cover, Merge, Reader, Visible};
+use esker_sst::ReadPurpose;
+use std::sync::Arc;
+
+/// A position in a keyspace, showing the state at the moment it was made.
+///
+/// A cursor lends its entries instead of copying them, which makes it the fast way to scan. It holds
+/// memtables and table files in place: drop it when done.
+pub struct Cursor {
+    // Before the view: what the cursor borrows from is dropped after it.
+    entries: Entries,
+    _view: Arc<SuperVersion>,
+    /// Its place among the holders.
+    _holding: Option<Holding>,
+    /// What it returned.
+    tally: ScanTally,
+}
+
+/// Where a cursor's entries come from. In places of their own, so that handing a cursor out moves a pointer.
+enum Entries {
+    /// One run of one version of each key, as a tree that rests is: there is nothing to merge and nothing to
+    /// hide.
+    Single(Box<Visible<Box<RunCursor>>>),
+    Merged(Box<Visible<Merge<Source>>>),
+}
+
+macro_rules! each {
+    ($self:expr, $entries:ident => $call:expr) => {
+        match $self {
+            Entries::Single($entries) => $call,
+            Entries::Merged($entries) => $call,
+        }
+    };
+}
+
+impl Entries {
+    fn of(pinned: &mut Pinned, bounds: Bounds) -> Entries {
+        let Some(run) = only_source(&pinned.view, pinned.seqno).cloned() else {
+            let reader = pinned.reader();
+            return Entries::Merged(Box::new(visible(pinned, reader, bounds)));
+        };
+        let reader = if run.facts().all_stay { pinned.reader_of_what_stays() } else { pinned.reader() };
+        // Made in its place, not moved there.
+        let cursor = Box::write(Box::new_uninit(), RunCursor::new(run, ReadPurpose::Scan));
+        let entries = Visible::of(cursor, pinned.seqno, reader, bounds, None);
+        Entries::Single(Box::new(entries.assume_single_version()))
+    }
+}
+
+impl std::fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cursor").field("entry", &self.entry()).finish_non_exhaustive()
+    }
+}
+
+impl Cursor {
+    /// A cursor within `bounds` over what a reader of that moment sees, listed among the holders while it
+    /// lives, and with its scans counted. The view holds every version that such a reader needs, so no
+    /// snapshot has to be registered for it.
+    pub fn new(mut pinned: Pinned, bounds: Bounds, holding: Holding, tally: ScanTally) -> Cursor {
+        let entries = Entries::of(&mut pinned, bounds);
+        Cursor { entries, _view: pinned.view.into_arc(), _holding: Some(holding), tally }
+    }
+
+    /// A cursor over what a reader at `seqno` would see if there were only these sources of `view` and the
+    /// range deletes of `cover`.
+    pub fn over(
+        view: Arc<SuperVersion>,
+        sources: Vec<Source>,
+        cover: Cover,
+        seqno: SeqNo,
+        reader: Reader,
+    ) -> Cursor {
+        let entries = Visible::of(Merge::new(sources), seqno, reader, Bounds::all(), None).under(cover);
+        Cursor {
+            entries: Entries::Merged(Box::new(entries)),
+            _view: view,
+            _holding: None,
+            tally: ScanTally::default(),
+        }
+    }
+
+    /// Moves to the first entry.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.tally.begin();
+        each!(&mut self.entries, entries => entries.seek_to_first())
+    }
+
+    /// Moves to the last entry.
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.tally.begin();
+        each!(&mut self.entries, entries => entries.seek_to_last())
+    }
+
+    /// Moves to the first entry whose key is not less than `key`.
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.tally.begin();
+        let key = key.as_ref();
+        each!(&mut self.entries, entries => entries.seek(key))
+    }
+
+    /// Moves to the last entry whose key is not greater than `key`.
+    pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.tally.begin();
+        let key = key.as_ref();
+        each!(&mut self.entries, entries => entries.seek_for_prev(key))
+    }
+
+    /// Moves to the next entry; does nothing if there is no current one.
+    #[expect(clippy::should_implement_trait, reason = "a cursor lends its entries, which `Iterator` cannot")]
+    pub fn next(&mut self) -> Result<()> {
+        self.tally.count();
+        each!(&mut self.entries, entries => if entries.is_valid() { entries.next() } else { Ok(()) })
+    }
+
+    /// Moves to the previous entry; does nothing if there is no current one.
+    pub fn prev(&mut self) -> Result<()> {
+        self.tally.count();
+        each!(&mut self.entries, entries => if entries.is_valid() { entries.prev() } else { Ok(()) })
+    }
+
+    /// The current key and value; `None` before the first seek and past either end.
+    pub fn entry(&self) -> Option<(&[u8], &[u8])> {
+        each!(&self.entries, entries => entries.entry())
+    }
+
+    /// The current key.
+    pub fn key(&self) -> Option<&[u8]> {
+        each!(&self.entries, entries => entries.is_valid().then(|| entries.key()))
+    }
+
+    /// When the current value expires, in milliseconds since 1970; `None` if it does not, or if there is
+    /// none.
+    pub fn expiry_ms(&self) -> Option<u64> {
+        each!(&self.entries, entries => if entries.is_valid() { entries.expiry_ms() } else { None })
+    }
+
+    /// The current value.
+    pub fn value(&self) -> Option<&[u8]> {
+        each!(&self.entries, entries => entries.is_valid().then(|| entries.value()))
+    }
+}
+
+/// What a reader of that moment sees, merged and filtered. Large, so it is compiled into whoever has a place
+/// for it and made there.
+#[inline(always)]
+pub fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visible<Merge<Source>> {
+    let Pinned { view, seqno, .. } = pinned;
+    let seqno = *seqno;
+    if let Some(cover) = range_tombstones::cover_of(view, seqno) {
+        return visible_under(cover, view, seqno, reader, bounds);
+    }
+    let sources = Source::all_of(view, ReadPurpose::Scan);
+    // Not asked of the memtables again: one may have got its first entry meanwhile.
+    if sources.len() == 1 && only_run_of_single_versions(view, seqno).is_some() {
+        let entries = Visible::of(Merge::new(sources), seqno, reader, bounds, None);
+        return entries.assume_single_version();
+    }
+    Visible::of(Merge::new(sources), seqno, reader, bounds, Some(gaps_of(view)))
+}
+
+/// The same for a reader under range deletes.
+#[cold]
+fn visible_under(
+    cover: Cover,
+    view: &SuperVersion,
+    seqno: SeqNo,
+    reader: Reader,
+    bounds: Bounds,
+) -> Visible<Merge<Source>> {
+    let sources = Source::all_under(view, &cover, ReadPurpose::Scan);
+    Visible::of(Merge::new(sources), seqno, reader, bounds, Some(gaps_of(view))).under(cover)
+}
+
+fn gaps_of(view: &SuperVersion) -> Arc<dyn esker_iter::Gaps> {
+    Arc::clone(&view.semantics.gaps) as Arc<dyn esker_iter::Gaps>
+}
+
+/// The only run of a view if its tables hold one version of each key, all puts, all visible at `seqno`. If it
+/// is the only source as well, there is nothing to merge and nothing to hide.
+#[inline]
+fn only_run_of_single_versions(view: &SuperVersion, seqno: SeqNo) -> Option<&Arc<TreeRun>> {
+    let [run] = view.tree.runs.as_slice() else { return None };
+    run.facts().single_version_up_to.is_some_and(|newest| newest <= seqno).then_some(run)
+}
+
+/// The only source of a view, if it is such a run.
+#[inline]
+fn only_source(view: &SuperVersion, seqno: SeqNo) -> Option<&Arc<TreeRun>> {
+    let run = only_run_of_single_versions(view, seqno)?;
+    let is_alone = view.memtables().all(|view| view.is_empty()) && !view.has_range_deletes();
+    is_alone.then_some(run)
+}

@@ -1,0 +1,228 @@
+//! Multi-get: the same sources in the same order, but all keys pass one source before the next, so that their
+//! cache misses overlap.
+
+use crate::Value;
+use crate::lookup_tracer::LOOKUP_READS;
+use crate::read::Pinned;
+use crate::read::range_tombstones::cover_at;
+use crate::read::resolve::{Resolved, resolve};
+use crate::semantics::ReadTime;
+use crate::tree::{Access, TreePart, TreeRun};
+use esker_base::{Result, SeqNo, Tag, checksum};
+use esker_filter::watch::is_sampled;
+use esker_memtable::Memtable;
+use esker_sst::{Lookup, MAX_LOOKUPS, TableHit};
+
+/// The value of each key for a reader at this moment, in the order of the keys.
+pub fn multi_get<K: AsRef<[u8]>>(pinned: &Pinned, keys: &[K]) -> Result<Vec<Option<Value>>> {
+    let mut time = pinned.time;
+    let mut values = Vec::new();
+    values.resize_with(keys.len(), || None);
+    for (keys, values) in keys.chunks(MAX_LOOKUPS).zip(values.chunks_mut(MAX_LOOKUPS)) {
+        let group = Group::new(pinned, keys);
+        group.fill(&mut time, values)?;
+    }
+    Ok(values)
+}
+
+/// Up to [`MAX_LOOKUPS`] keys on their way through the sources.
+struct Group<'k> {
+    pinned: &'k Pinned,
+    keys: [&'k [u8]; MAX_LOOKUPS],
+    hashes: [u64; MAX_LOOKUPS],
+    /// Versions of each key older than this are deleted.
+    covers: [SeqNo; MAX_LOOKUPS],
+    len: usize,
+    /// Bits of the keys that no source has decided yet.
+    pending: u32,
+}
+
+impl<'k> Group<'k> {
+    fn new<K: AsRef<[u8]>>(pinned: &'k Pinned, keys: &'k [K]) -> Group<'k> {
+        let mut group = Group {
+            pinned,
+            keys: [&[]; MAX_LOOKUPS],
+            hashes: [0; MAX_LOOKUPS],
+            covers: [SeqNo::ZERO; MAX_LOOKUPS],
+            len: keys.len(),
+            pending: 0,
+        };
+        for (at, key) in keys.iter().enumerate() {
+            group.keys[at] = key.as_ref();
+            group.hashes[at] = checksum::key_hash(key.as_ref());
+            group.pending |= 1 << at;
+        }
+        group
+    }
+
+    fn fill(mut self, time: &mut ReadTime, values: &mut [Option<Value>]) -> Result<()> {
+        let Pinned { view, seqno, .. } = self.pinned;
+        if view.has_range_deletes() {
+            for (key, cover) in self.keys[..self.len].iter().zip(&mut self.covers) {
+                *cover = cover_at(view, key, *seqno)?;
+            }
+        }
+        let mut lookups = Vec::with_capacity(self.len);
+        for memtable in self.pinned.view.memtables().filter(|view| !view.is_empty()) {
+            match &memtable.ingested {
+                None => self.ask_memtable(&memtable.memtable, time, values)?,
+                Some(run) => {
+                    self.ask_run(run, time, &mut lookups, values)?;
+                    lookups.clear();
+                }
+            }
+        }
+        for run in &self.pinned.view.tree.runs {
+            if self.pending == 0 {
+                break;
+            }
+            self.ask_run(run, time, &mut lookups, values)?;
+            lookups.clear();
+        }
+        self.count_sampled();
+        Ok(())
+    }
+
+    /// Counts the outcomes of keys that would be sampled in point lookups.
+    fn count_sampled(&self) {
+        let sampled = (0..self.len).filter(|&at| is_sampled(self.hashes[at]));
+        let sampled = sampled.fold(0u32, |mask, at| mask | 1 << at);
+        if sampled != 0 {
+            let absent = u64::from((sampled & self.pending).count_ones());
+            let present = u64::from(sampled.count_ones()) - absent;
+            self.pinned.view.tree.watch.note_group(present, absent);
+        }
+    }
+
+    fn ask_memtable(
+        &mut self,
+        memtable: &Memtable,
+        time: &mut ReadTime,
+        values: &mut [Option<Value>],
+    ) -> Result<()> {
+        let mut results = [None; MAX_LOOKUPS];
+        let keys = &self.keys[..self.len];
+        let found = memtable.multi_get(keys, self.pending, self.pinned.seqno, &mut results[..self.len]);
+        for at in bits(found) {
+            let Some((tag, value)) = results[at] else { continue };
+            values[at] = match self.told(time, at, tag, value)? {
+                Resolved::Value { from } => Some(Value::copied(&value[from..])),
+                Resolved::Folded(value) => Some(Value::owned(value)),
+                Resolved::Large { from } => Some(self.fetch(at, &value[from..])?),
+                Resolved::Absent => None,
+            };
+        }
+        self.pending &= !found;
+        Ok(())
+    }
+
+    fn ask_run<'v>(
+        &mut self,
+        run: &'v TreeRun,
+        time: &mut ReadTime,
+        lookups: &mut Vec<Lookup<'v>>,
+        values: &mut [Option<Value>],
+    ) -> Result<()>
+    where
+        'k: 'v,
+    {
+        let mut positions = [0u8; MAX_LOOKUPS];
+        for at in bits(self.pending) {
+            let key = self.keys[at];
+            let Some(part) = run.part_for(key) else { continue };
+            match part.file.opened_for_use() {
+                Some(table) => {
+                    positions[lookups.len()] = at as u8;
+                    lookups.push(Lookup { table, key, hash: self.hashes[at] });
+                }
+                None => self.ask_closed(part, at, time, values)?,
+            }
+        }
+        let mut hits: [Option<TableHit>; MAX_LOOKUPS] = [const { None }; MAX_LOOKUPS];
+        let hits = &mut hits[..lookups.len()];
+        let mut unanswered = all(lookups.len());
+        esker_sst::multi_get(lookups, self.pinned.seqno, &mut unanswered, hits)?;
+        for (hit, &at) in hits.iter_mut().zip(&positions) {
+            let Some(hit) = hit.take() else { continue };
+            let at_key = usize::from(at);
+            if is_sampled(self.hashes[at_key])
+                && let Some(part) = run.part_for(self.keys[at_key])
+            {
+                part.file.note_reads(LOOKUP_READS);
+            }
+            self.decide(time, usize::from(at), hit, values)?;
+        }
+        Ok(())
+    }
+}
+
+impl Group<'_> {
+    /// The result of the newest visible version of the key at this index.
+    #[inline]
+    fn told(&self, time: &mut ReadTime, at: usize, tag: Tag, value: &[u8]) -> Result<Resolved> {
+        if tag.seqno() < self.covers[at] {
+            return Ok(Resolved::Absent);
+        }
+        if tag.is_plain_put() {
+            return Ok(Resolved::Value { from: 0 });
+        }
+        resolve(&self.pinned.view, time, (tag, self.keys[at], value))
+    }
+
+    #[cold]
+    fn fetch(&self, at: usize, pointer: &[u8]) -> Result<Value> {
+        self.pinned.fetch(self.keys[at], pointer)
+    }
+
+    /// Searches one key alone in a part whose table is not open or only borrowed, so that at most one is
+    /// borrowed at a time.
+    #[cold]
+    fn ask_closed(
+        &mut self,
+        part: &TreePart,
+        at: usize,
+        time: &mut ReadTime,
+        values: &mut [Option<Value>],
+    ) -> Result<()> {
+        let table = part.file.open(Access::Use)?;
+        let (key, hash) = (self.keys[at], self.hashes[at]);
+        if !table.may_contain(hash) {
+            return Ok(());
+        }
+        let Some(hit) = table.get(key, hash, self.pinned.seqno)? else { return Ok(()) };
+        self.decide(time, at, hit, values)
+    }
+
+    /// Records the result found in a table for the key at this index.
+    #[inline]
+    fn decide(
+        &mut self,
+        time: &mut ReadTime,
+        at: usize,
+        hit: TableHit,
+        values: &mut [Option<Value>],
+    ) -> Result<()> {
+        values[at] = match self.told(time, at, hit.tag, &hit.value)? {
+            Resolved::Value { from } => Some(Value::pinned(hit.value.from(from))),
+            Resolved::Folded(value) => Some(Value::owned(value)),
+            Resolved::Large { from } => Some(self.fetch(at, &hit.value.from(from))?),
+            Resolved::Absent => None,
+        };
+        self.pending &= !(1 << at);
+        Ok(())
+    }
+}
+
+/// The lowest `count` bits.
+fn all(count: usize) -> u32 {
+    ((1u64 << count) - 1) as u32
+}
+
+/// The positions of the set bits, ascending.
+fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = mask.trailing_zeros() as usize;
+        mask &= mask.wrapping_sub(1);
+        (at < 32).then_some(at)
+    })
+}

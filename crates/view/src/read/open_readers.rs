@@ -1,0 +1,207 @@
+//! Open readers: snapshots, transactions, cursors and ranges that keep old data, with their age and what they
+//! pin.
+//!
+//! A forgotten snapshot makes every scan slower and every compaction drop less, and nothing fails; so open
+//! readers are listed, and each one that grows old is reported once in the log.
+//!
+//! # Cost
+//! A get is not registered and costs nothing. A cursor, range, snapshot or transaction takes a slot when it
+//! is created and returns it when it is dropped: each time one short lock, at creation also a clock reading
+//! and a weak reference to the view. Slots are reused, so memory is allocated only for the greatest number of
+//! simultaneous readers.
+//!
+//! # When the age is checked
+//! By the log worker, after its other work: it runs after every flush and compaction, and only they make an
+//! old reader expensive. No thread wakes up for this alone.
+
+use super::Pinned;
+use crate::super_version::SuperVersion;
+use esker_base::{KeyspaceId, SeqNo};
+use esker_env::Clock;
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// The kind of an open reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HolderKind {
+    /// A `Snapshot`.
+    Snapshot,
+    /// A `Transaction`.
+    Transaction,
+    /// A `Cursor`.
+    Cursor,
+    /// A `Range`.
+    Range,
+    /// A running stream of `Changes`.
+    Changes,
+    /// A named `Consumer` of changes.
+    Consumer,
+}
+
+impl fmt::Display for HolderKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HolderKind::Snapshot => "snapshot",
+            HolderKind::Transaction => "transaction",
+            HolderKind::Cursor => "cursor",
+            HolderKind::Range => "range",
+            HolderKind::Changes => "changes",
+            HolderKind::Consumer => "consumer",
+        })
+    }
+}
+
+/// The open readers of a database.
+#[derive(Debug)]
+pub struct Holders {
+    clock: Arc<dyn Clock>,
+    warn_age: Duration,
+    slots: Mutex<Slots>,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    held: Vec<Option<Held>>,
+    free: Vec<usize>,
+}
+
+/// An open reader.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// What it is.
+    pub kind: HolderKind,
+    /// The sequence number it reads at.
+    pub seqno: SeqNo,
+    since_ns: u64,
+    has_warned: bool,
+    /// The view of a cursor or range. Weak: the list must not keep it alive.
+    pub view: Option<(KeyspaceId, Weak<SuperVersion>)>,
+}
+
+/// A slot in the list, returned on drop.
+#[derive(Debug)]
+pub struct Holding {
+    holders: Arc<Holders>,
+    slot: usize,
+}
+
+impl Holding {
+    /// A slot for a copy of the reader.
+    pub fn again(&self) -> Holding {
+        self.holders.hold_again(self.slot)
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        let mut slots = self.holders.slots.lock();
+        slots.held[self.slot] = None;
+        slots.free.push(self.slot);
+    }
+}
+
+impl Holders {
+    /// An empty registry that warns of readers older than `warn_age`.
+    pub fn new(clock: Arc<dyn Clock>, warn_age: Duration) -> Arc<Holders> {
+        Arc::new(Holders { clock, warn_age, slots: Mutex::default() })
+    }
+
+    /// One more slot like `slot`, held from now on.
+    fn hold_again(self: &Arc<Self>, slot: usize) -> Holding {
+        let since_ns = self.clock.monotonic_ns();
+        let held = self.slots.lock().held[slot].clone();
+        self.add(Held { since_ns, has_warned: false, ..held.expect("the slot is held by who asks") })
+    }
+
+    /// A reader of the whole database.
+    pub fn hold(self: &Arc<Self>, kind: HolderKind, seqno: SeqNo) -> Holding {
+        self.add(Held { kind, seqno, since_ns: self.clock.monotonic_ns(), has_warned: false, view: None })
+    }
+
+    /// A reader of a view.
+    pub fn hold_view(self: &Arc<Self>, kind: HolderKind, keyspace: KeyspaceId, pinned: &Pinned) -> Holding {
+        let view = Some((keyspace, Arc::downgrade(&pinned.view.to_arc())));
+        let since_ns = self.clock.monotonic_ns();
+        self.add(Held { kind, seqno: pinned.seqno, since_ns, has_warned: false, view })
+    }
+
+    fn add(self: &Arc<Self>, held: Held) -> Holding {
+        let mut slots = self.slots.lock();
+        let slot = match slots.free.pop() {
+            Some(slot) => slot,
+            None => {
+                slots.held.push(None);
+                slots.held.len() - 1
+            }
+        };
+        slots.held[slot] = Some(held);
+        Holding { holders: Arc::clone(self), slot }
+    }
+
+    /// How long it has been open.
+    pub fn age_of(&self, held: &Held) -> Duration {
+        Duration::from_nanos(self.clock.monotonic_ns().saturating_sub(held.since_ns))
+    }
+
+    /// All slots in use, oldest first.
+    pub fn list(&self) -> Vec<Held> {
+        let mut all: Vec<Held> = self.slots.lock().held.iter().flatten().cloned().collect();
+        all.sort_by_key(|held| held.since_ns);
+        all
+    }
+
+    /// Those that have grown old since the last call.
+    fn take_old(&self) -> Vec<Held> {
+        let mut slots = self.slots.lock();
+        let is_old = |held: &&mut Held| !held.has_warned && self.age_of(held) >= self.warn_age;
+        let old = slots.held.iter_mut().flatten().filter(is_old);
+        old.map(|held| {
+            held.has_warned = true;
+            held.clone()
+        })
+        .collect()
+    }
+
+    /// Logs a warning once for each reader that has grown old.
+    pub fn warn_of_old(&self) {
+        for held in self.take_old() {
+            let (kind, seqno, age_s) = (held.kind, held.seqno, self.age_of(&held).as_secs());
+            let keyspace = held.view.map(|(keyspace, _)| keyspace.get());
+            tracing::warn!(
+                %kind, %seqno, keyspace, age_s,
+                "this holder has grown old; it keeps superseded data from being dropped"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_env::ManualClock;
+
+    #[test]
+    fn old_holders_are_told_of_once_and_slots_are_used_again() {
+        let clock = Arc::new(ManualClock::new(0));
+        let holders = Holders::new(Arc::clone(&clock) as Arc<dyn Clock>, Duration::from_secs(60));
+        let first = holders.hold(HolderKind::Snapshot, SeqNo::new(1));
+        clock.advance(Duration::from_secs(59));
+        let second = holders.hold(HolderKind::Transaction, SeqNo::new(2));
+        assert!(holders.take_old().is_empty());
+        clock.advance(Duration::from_secs(1));
+        let kinds = |held: Vec<Held>| held.iter().map(|held| held.kind).collect::<Vec<_>>();
+        assert_eq!(kinds(holders.take_old()), [HolderKind::Snapshot]);
+        assert!(holders.take_old().is_empty(), "once is enough");
+        drop(first);
+        let _third = holders.hold(HolderKind::Cursor, SeqNo::new(3));
+        assert_eq!(holders.slots.lock().held.len(), 2, "the slot is used again");
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(kinds(holders.list()), [HolderKind::Transaction, HolderKind::Cursor], "oldest first");
+        assert_eq!(holders.take_old().len(), 2, "a slot's next holder is warned of too");
+        drop(second);
+        assert_eq!(holders.list().len(), 1);
+    }
+}

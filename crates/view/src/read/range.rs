@@ -1,0 +1,111 @@
+//! Ranges as iterators: owned entries, from both ends.
+
+use crate::Value;
+use crate::read::Pinned;
+use crate::read::cursor::visible;
+use crate::read::open_readers::Holding;
+use crate::read::scan_tally::ScanTally;
+use crate::read::source::Source;
+use esker_base::{Error, Result};
+use esker_iter::{Bounds, DoubleEnded, Merge, Reader, Visible};
+use std::iter::FusedIterator;
+
+/// The entries of a range in key order, as they were when the iterator was made. Lazy: nothing is read before
+/// it is asked for. After an error the iterator is at its end.
+///
+/// Items are copies; a [`Cursor`](crate::read::cursor::Cursor) lends entries instead and is several times faster for small values.
+#[derive(Debug)]
+pub struct Range {
+    entries: Result<DoubleEnded<RangeView>, Option<Error>>,
+    /// Its place among the holders.
+    _holding: Option<Holding>,
+    /// What it returned.
+    tally: ScanTally,
+}
+
+/// What both ends of a range are readers of.
+#[derive(Debug)]
+struct RangeView {
+    pinned: Pinned,
+    reader: Reader,
+    bounds: Bounds,
+}
+
+impl esker_iter::View for RangeView {
+    type Cursor = Merge<Source>;
+
+    fn open(&self) -> Result<Visible<Merge<Source>>> {
+        Ok(visible(&self.pinned, self.reader.clone(), self.bounds.clone()))
+    }
+}
+
+impl Range {
+    /// The entries within `bounds` of what could be pinned. An error becomes the first item, so that a loop
+    /// over a range needs one place for errors.
+    pub fn new(pinned: Result<Pinned>, bounds: Bounds) -> Range {
+        Range::of(pinned.map(|mut pinned| RangeView { reader: pinned.reader(), pinned, bounds }))
+    }
+
+    /// The same, but large values are empty: for keys alone.
+    pub fn without_large(pinned: Result<Pinned>, bounds: Bounds) -> Range {
+        Range::of(pinned.map(|mut pinned| RangeView { reader: pinned.reader_of_keys(), pinned, bounds }))
+    }
+
+    fn of(view: Result<RangeView>) -> Range {
+        Range {
+            entries: view.map(DoubleEnded::new).map_err(Some),
+            _holding: None,
+            tally: ScanTally::default(),
+        }
+    }
+
+    /// This range, listed among the holders while it lives, and counted.
+    pub fn held(self, holding: Option<Holding>, tally: ScanTally) -> Range {
+        Range { _holding: holding, tally, ..self }
+    }
+
+    fn take<T>(
+        &mut self,
+        next: impl for<'a> FnOnce(&'a mut DoubleEnded<RangeView>) -> Result<Option<(&'a [u8], &'a [u8])>>,
+        copy: impl FnOnce((&[u8], &[u8])) -> T,
+    ) -> Option<Result<T>> {
+        match &mut self.entries {
+            Ok(entries) => {
+                let taken = next(entries).map(|entry| entry.map(copy)).transpose();
+                self.tally.returned(taken.is_some());
+                taken
+            }
+            Err(error) => error.take().map(Err),
+        }
+    }
+
+    /// The key of the next entry from the front.
+    pub fn next_key(&mut self) -> Option<Result<Value>> {
+        self.take(DoubleEnded::next_front, |(key, _)| Value::copied(key))
+    }
+
+    /// The key of the next entry from the back.
+    pub fn next_key_back(&mut self) -> Option<Result<Value>> {
+        self.take(DoubleEnded::next_back, |(key, _)| Value::copied(key))
+    }
+}
+
+fn both((key, value): (&[u8], &[u8])) -> (Value, Value) {
+    (Value::copied(key), Value::copied(value))
+}
+
+impl Iterator for Range {
+    type Item = Result<(Value, Value)>;
+
+    fn next(&mut self) -> Option<Result<(Value, Value)>> {
+        self.take(DoubleEnded::next_front, both)
+    }
+}
+
+impl DoubleEndedIterator for Range {
+    fn next_back(&mut self) -> Option<Result<(Value, Value)>> {
+        self.take(DoubleEnded::next_back, both)
+    }
+}
+
+impl FusedIterator for Range {}

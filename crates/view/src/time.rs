@@ -1,0 +1,96 @@
+//! Database time: the clock by which expiry is judged.
+//!
+//! The wall clock of a machine may be set back, and an entry that was seen as expired must not reappear: a
+//! compaction may have dropped it already, so reads would disagree. Therefore the database has a time of its
+//! own, `max(last, wall clock)`, where `last` is the latest time that was returned since this or any earlier
+//! open.
+//!
+//! * TM1: time does not run backwards, whatever the clock does: `last` is one word, raised only when the
+//!   clock is ahead.
+//! * TM2: nor over a reopen. Every edit of the manifest carries `last` (the time floor), and so does the
+//!   header of every log segment; opening starts with the greatest of them. Closing stores the latest time
+//!   since the last edit. A process that dies may lose the floor of its last moments: then time stands at an
+//!   earlier one for at most as long as the clock was set back.
+//! * TM3: a job samples the time before it begins, a reader after it has its view (RV1). So a reader that
+//!   sees the job's output reads at a time not before the job's, and misses nothing that the job dropped as
+//!   expired.
+//! * TM4: a snapshot takes its time when it is registered, under the lock under which jobs sample. The oldest
+//!   snapshot has the earliest time of all, and no job treats an entry as expired that a snapshot still sees.
+//!
+//! No thread keeps a cached clock. A plain get reads the time only when it finds an entry that expires.
+
+use esker_env::Clock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The database time.
+#[derive(Debug)]
+pub struct Time {
+    clock: Arc<dyn Clock>,
+    /// The latest returned time, in milliseconds since 1970.
+    last_ms: AtomicU64,
+}
+
+impl Time {
+    /// Time not before `floor_ms`.
+    pub fn new(clock: Arc<dyn Clock>, floor_ms: u64) -> Time {
+        Time { clock, last_ms: AtomicU64::new(floor_ms) }
+    }
+
+    /// Now, in milliseconds since 1970.
+    pub fn now_ms(&self) -> u64 {
+        let wall_ms = self.clock.wall_ms();
+        let last_ms = self.last_ms.load(Ordering::Acquire);
+        if wall_ms <= last_ms {
+            return last_ms;
+        }
+        self.last_ms.fetch_max(wall_ms, Ordering::AcqRel).max(wall_ms)
+    }
+
+    /// The latest returned time.
+    pub fn last_ms(&self) -> u64 {
+        self.last_ms.load(Ordering::Acquire)
+    }
+
+    /// Raises the time to at least this value.
+    pub fn raise(&self, floor_ms: u64) {
+        self.last_ms.fetch_max(floor_ms, Ordering::AcqRel);
+    }
+
+    /// The expiry time of an entry that lives for `ttl` from now on. Fractions of a millisecond are rounded
+    /// up, so that it lives at least that long; the end of time is 2^64 - 1 ms.
+    pub fn after(&self, ttl: Duration) -> u64 {
+        let ttl_ms = ttl.as_nanos().div_ceil(1_000_000);
+        self.now_ms().saturating_add(u64::try_from(ttl_ms).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_env::ManualClock;
+
+    #[test]
+    fn time_stands_still_while_the_clock_is_behind() {
+        let clock = Arc::new(ManualClock::new(100));
+        let time = Time::new(Arc::<ManualClock>::clone(&clock), 250);
+        assert_eq!(time.now_ms(), 250);
+        clock.advance(Duration::from_millis(200));
+        assert_eq!(time.now_ms(), 300);
+        clock.set_wall_ms(20);
+        assert_eq!((time.now_ms(), time.last_ms()), (300, 300));
+        time.raise(400);
+        time.raise(350);
+        assert_eq!(time.now_ms(), 400);
+    }
+
+    #[test]
+    fn what_is_to_live_lives() {
+        let time = Time::new(Arc::new(ManualClock::new(1_000)), 0);
+        assert_eq!(time.after(Duration::ZERO), 1_000);
+        assert_eq!(time.after(Duration::from_nanos(1)), 1_001);
+        assert_eq!(time.after(Duration::from_millis(7)), 1_007);
+        assert_eq!(time.after(Duration::MAX), u64::MAX);
+    }
+}

@@ -1,0 +1,265 @@
+//! All table files in use: found by number, deleted when they are no longer needed.
+//!
+//! A [`FileIdentity`] exists while some tree refers to a part of its file; trees of successive versions, and
+//! the readers that hold old ones, share it. The table is opened at first use, because opening a database
+//! must not cost a read per table (R3).
+//!
+//! Deletion (IN3): an install marks the files that no part of the new version refers to, after its edit is
+//! durable; the drop of the last reference then hands the file to the log worker, which removes its blocks
+//! from the cache, sooner or later (BS5) and unlinks it. No directory is synced: a name that reappears after
+//! a crash is an orphan, removed at the next open.
+
+use super::file::{FileIdentity, TableFile};
+use super::table_cache::{Clock, OpenAmount, Room};
+use crate::blob_files::LargeFiles;
+use crate::lookup_tracer::ReadWatch;
+use crate::paths;
+use esker_base::{FileNumber, KeyspaceId};
+use esker_env::{Env, RateLimiter, ReadMode};
+use esker_filter::FilterWatch;
+use esker_sst::{OpenTables, TableCache, TableReading};
+use esker_version::PartMeta;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// The change in memory of open tables before the block cache is adjusted: one in so many of their limit.
+const UNTOLD_DIVISOR: u64 = 32;
+
+/// All table files in use, and those waiting to be deleted.
+#[derive(Debug)]
+pub struct TableFiles {
+    /// Where the files are.
+    pub env: Env,
+    /// The directory of the database.
+    pub dir: PathBuf,
+    /// All open tables, whatever their owner.
+    pub tables: Arc<OpenTables>,
+    /// How their files are read.
+    pub(super) reads: ReadMode,
+    /// The evictable ones.
+    pub(super) clock: Clock,
+    /// Bytes of open tables that the block cache is adjusted for.
+    told_bytes: AtomicU64,
+    known: Mutex<HashMap<FileNumber, Weak<FileIdentity>, foldhash::fast::FixedState>>,
+    /// Statistics of a keyspace's filters and lookups.
+    watches: Mutex<HashMap<KeyspaceId, Watches, foldhash::fast::FixedState>>,
+    /// How tables of a keyspace are read, where that is not the default.
+    readings: Mutex<HashMap<KeyspaceId, TableReading, foldhash::fast::FixedState>>,
+    /// The rate limits of background reads and writes.
+    pub rates: Arc<RateLimiter>,
+    /// Blob files in use.
+    pub large: LargeFiles,
+    /// Files that were replaced, and that readers may hold.
+    held: Mutex<Vec<Weak<FileIdentity>>>,
+    /// Paths of files that nothing refers to any more.
+    doomed: Mutex<Vec<PathBuf>>,
+    /// Schedules the deletion and the closing of files in the background.
+    request_cleanup: RequestCleanup,
+}
+
+/// Schedules [`TableFiles::delete_doomed`] and the closing of cold tables in the background.
+pub struct RequestCleanup(Box<dyn Fn() + Send + Sync>);
+
+impl RequestCleanup {
+    /// Cleanup that is requested by this call.
+    pub fn new(request: impl Fn() + Send + Sync + 'static) -> RequestCleanup {
+        RequestCleanup(Box::new(request))
+    }
+}
+
+impl std::fmt::Debug for RequestCleanup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RequestCleanup").finish_non_exhaustive()
+    }
+}
+
+/// The statistics of one keyspace's lookups.
+#[derive(Debug, Default)]
+struct Watches {
+    filters: Option<Arc<FilterWatch>>,
+    reads: Arc<ReadWatch>,
+}
+
+impl TableFiles {
+    /// No files yet.
+    pub fn new(
+        env: Env,
+        dir: PathBuf,
+        (tables, reads): (Arc<OpenTables>, ReadMode),
+        request_cleanup: RequestCleanup,
+        limit: OpenAmount,
+    ) -> Arc<TableFiles> {
+        Arc::new(TableFiles {
+            env,
+            dir,
+            tables,
+            reads,
+            clock: Clock::new(limit),
+            told_bytes: AtomicU64::new(0),
+            known: Mutex::default(),
+            watches: Mutex::default(),
+            readings: Mutex::default(),
+            rates: Arc::default(),
+            large: LargeFiles::beside(limit.tables),
+            held: Mutex::default(),
+            doomed: Mutex::default(),
+            request_cleanup,
+        })
+    }
+
+    /// The file that holds `part`, as the next tree refers to it.
+    pub fn file_of(self: &Arc<Self>, keyspace: KeyspaceId, part: &PartMeta) -> Arc<TableFile> {
+        let identity = {
+            let mut known = self.known.lock();
+            known.get(&part.file).and_then(Weak::upgrade).unwrap_or_else(|| {
+                let path = paths::table(&self.dir, part.file);
+                let identity = FileIdentity::new(self, keyspace, part, path);
+                known.insert(part.file, Arc::downgrade(&identity));
+                identity
+            })
+        };
+        identity.current()
+    }
+
+    /// The statistics of the filters of a keyspace's tables.
+    pub fn watch_of(&self, keyspace: KeyspaceId) -> Arc<FilterWatch> {
+        Arc::clone(self.watches.lock().entry(keyspace).or_default().filters.get_or_insert_default())
+    }
+
+    /// The statistics of lookups of a keyspace.
+    pub fn read_watch_of(&self, keyspace: KeyspaceId) -> Arc<ReadWatch> {
+        Arc::clone(&self.watches.lock().entry(keyspace).or_default().reads)
+    }
+
+    /// Drops the statistics of a dropped keyspace.
+    pub fn forget_watch(&self, keyspace: KeyspaceId) {
+        self.watches.lock().remove(&keyspace);
+    }
+
+    /// Sets how tables of a keyspace are read that are opened from now on.
+    pub fn set_reading(&self, keyspace: KeyspaceId, reading: TableReading) {
+        let mut readings = self.readings.lock();
+        if reading == TableReading::default() {
+            readings.remove(&keyspace);
+        } else {
+            readings.insert(keyspace, reading);
+        }
+    }
+
+    /// How a table of a keyspace that is opened now is read.
+    pub(super) fn reading(&self, keyspace: KeyspaceId) -> TableReading {
+        self.readings.lock().get(&keyspace).copied().unwrap_or_default()
+    }
+
+    /// Marks a file for deletion once the last reader releases it. Only after the edit that removed it is
+    /// durable.
+    pub fn retire(&self, number: FileNumber) {
+        let known = self.known.lock().remove(&number);
+        match known.and_then(|identity| identity.upgrade()) {
+            Some(identity) => {
+                identity.retire();
+                let mut held = self.held.lock();
+                held.retain(|file| file.strong_count() > 0);
+                held.push(Arc::downgrade(&identity));
+            }
+            None => self.doom(paths::table(&self.dir, number)),
+        }
+    }
+
+    /// Bytes of a keyspace's tables that were replaced and that readers still hold.
+    pub fn held_bytes(&self, keyspace: KeyspaceId) -> u64 {
+        let held = self.held.lock();
+        let held = held.iter().filter_map(Weak::upgrade);
+        held.filter(|file| file.keyspace() == keyspace).map(|file| file.file_bytes()).sum()
+    }
+
+    /// Schedules the deletion of a file that nothing refers to any more.
+    pub fn doom(&self, path: PathBuf) {
+        self.doomed.lock().push(path);
+    }
+
+    /// Whether files are to be deleted, or enough blocks of deleted files to be removed from the cache.
+    pub fn has_doomed(&self) -> bool {
+        !self.doomed.lock().is_empty() || self.cache().is_worth_removing()
+    }
+
+    /// Deletes the files that nothing refers to any more.
+    pub fn delete_doomed(&self) {
+        let doomed = std::mem::take(&mut *self.doomed.lock());
+        if self.cache().is_worth_removing() {
+            self.cache().remove_departed();
+        }
+        for path in doomed {
+            if let Err(error) = self.env.fs.remove_file(&path)
+                && !error.is_not_found()
+            {
+                // Only space is lost: the next open removes it as an orphan.
+                tracing::warn!(path = %path.display(), %error, "an obsolete file could not be removed");
+            }
+        }
+    }
+
+    /// What a table that was just asked for may do.
+    /// Schedules the deletion of doomed files and the closing of cold tables.
+    pub fn request_cleanup(&self) {
+        (self.request_cleanup.0)();
+    }
+
+    pub(super) fn room(&self) -> Room {
+        self.clock.room(self.open_amount())
+    }
+
+    /// Counts an opened file, which may be evictable.
+    pub(super) fn note_opening(&self) {
+        if self.clock.note_opening(self.open_amount()) || self.has_untold_bytes() {
+            self.request_cleanup();
+        }
+    }
+
+    /// Whether the memory of open tables has changed much since the cache was adjusted. Installs adjust it in
+    /// passing; lookups, which open tables without any install, request the log worker.
+    pub fn has_untold_bytes(&self) -> bool {
+        let told = self.told_bytes.load(Ordering::Relaxed);
+        self.open_amount().bytes.abs_diff(told) > self.limit().bytes / UNTOLD_DIVISOR
+    }
+
+    /// Bytes of open tables; the caller adjusts the cache.
+    pub fn tell_bytes(&self) -> u64 {
+        let bytes = self.open_amount().bytes;
+        self.told_bytes.store(bytes, Ordering::Relaxed);
+        bytes
+    }
+
+    /// Whether files are read as memory, where the system can do that.
+    pub fn are_mapped(&self) -> bool {
+        self.reads == ReadMode::Mapped
+    }
+
+    /// The tables to be closed now, if eviction is due.
+    pub fn choose_cold(&self) -> Vec<Arc<FileIdentity>> {
+        self.clock.choose_cold(self.open_amount())
+    }
+
+    /// All open tables, whatever their owner.
+    pub fn open_amount(&self) -> OpenAmount {
+        OpenAmount { tables: self.tables.count(), bytes: self.tables.memory_bytes() }
+    }
+
+    /// The limit of open tables.
+    pub fn limit(&self) -> OpenAmount {
+        self.clock.limit()
+    }
+
+    /// Files opened so far.
+    pub fn openings(&self) -> u64 {
+        self.clock.openings()
+    }
+
+    /// The block cache.
+    pub fn cache(&self) -> &Arc<TableCache> {
+        self.tables.cache()
+    }
+}
