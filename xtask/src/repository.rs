@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Directories that hold what tools leave behind, never what is kept.
 const SKIPPED_DIRECTORIES: [&str; 6] =
     ["target", "esker-data", "esker-bench", "artifacts", "node_modules", "hunt"];
-/// Hidden directories that belong to the project; all others are somebody's tools.
+/// Hidden directories that belong to the project; all others belong to tools.
 const HIDDEN_DIRECTORIES: [&str; 3] = [".ci", ".cargo", ".github"];
 
 /// The repository.

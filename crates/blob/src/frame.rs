@@ -1,21 +1,21 @@
-//! What stands before and behind the records of a file.
+//! Header and footer of a blob file.
 
-use crate::record::Flaw;
+use crate::record::DecodeError;
 use esker_base::checksum::xxh3_64;
 use esker_base::coding::Reader;
 use esker_base::{KeyspaceId, TableUid};
 
-/// Bytes in front of the first record.
+/// Bytes of the header.
 pub const HEADER_BYTES: usize = 64;
-/// Bytes behind the last.
+/// Bytes of the footer.
 pub const FOOTER_BYTES: usize = 40;
-/// The version of the format that this build writes, and the only one there is.
+/// The format that this build writes, and the only one.
 pub const FORMAT_VERSION: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"ESKRBLOB";
 const END_MAGIC: [u8; 8] = *b"ESKRBEND";
 
-/// Whose file it is.
+/// The header: identity of a blob file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobHeader {
     /// The database.
@@ -24,14 +24,14 @@ pub struct BlobHeader {
     pub uid: TableUid,
     /// The keyspace.
     pub keyspace: KeyspaceId,
-    /// When it was begun, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub created_ms: u64,
 }
 
-/// What a finished file holds.
+/// The footer: content of a finished file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlobFooter {
-    /// Records.
+    /// Number of records.
     pub records: u64,
     /// Their bytes: they fill the file from the header to the footer.
     pub record_bytes: u64,
@@ -40,8 +40,8 @@ pub struct BlobFooter {
 }
 
 impl BlobHeader {
-    /// The bytes of the header: magic, version (u32), 4 bytes of zeros, uuid, uid (u64), keyspace (u32), 4
-    /// bytes of zeros, time (u64), XXH3-64 of all that.
+    /// Encodes magic, version (u32), 4 bytes of zeros, uuid, uid (u64), keyspace (u32), 4 bytes of zeros,
+    /// time (u64), and XXH3-64 of all that.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -55,15 +55,15 @@ impl BlobHeader {
         bytes
     }
 
-    /// Reads the bytes of a header.
+    /// Decodes a header.
     ///
     /// # Errors
-    /// [`Flaw`] if they are damaged or of another version.
-    pub fn decode(bytes: &[u8]) -> Result<BlobHeader, Flaw> {
-        let malformed = || Flaw::Damaged("the header of a blob file is cut off".to_owned());
+    /// [`DecodeError`] for damaged bytes or another version.
+    pub fn decode(bytes: &[u8]) -> Result<BlobHeader, DecodeError> {
+        let malformed = || DecodeError::Damaged("the header of a blob file is cut off".to_owned());
         let mut reader = Reader::new(bytes);
         if reader.take(8).ok_or_else(malformed)? != MAGIC {
-            return Err(Flaw::Damaged("this is no blob file: it does not begin as one".to_owned()));
+            return Err(DecodeError::Damaged("this is no blob file: it does not begin as one".to_owned()));
         }
         let version = reader.u32().ok_or_else(malformed)?;
         let _zeros = reader.u32().ok_or_else(malformed)?;
@@ -76,10 +76,10 @@ impl BlobHeader {
         let created_ms = reader.u64().ok_or_else(malformed)?;
         let checksum = reader.u64().ok_or_else(malformed)?;
         if checksum != xxh3_64(&bytes[..56]) {
-            return Err(Flaw::Damaged("the header of the blob file has a wrong checksum".to_owned()));
+            return Err(DecodeError::Damaged("the header of the blob file has a wrong checksum".to_owned()));
         }
         if version != FORMAT_VERSION {
-            return Err(Flaw::Unsupported(format!(
+            return Err(DecodeError::Unsupported(format!(
                 "a blob file of format {version}; this version reads format {FORMAT_VERSION}"
             )));
         }
@@ -88,8 +88,8 @@ impl BlobHeader {
 }
 
 impl BlobFooter {
-    /// The bytes of the footer: records, bytes of records, bytes of values (u64 each), XXH3-64 of these and
-    /// the file's uid, magic.
+    /// Encodes records, bytes of records, bytes of values (u64 each), XXH3-64 of these and the file's uid,
+    /// and magic.
     pub fn encode(&self, uid: TableUid) -> [u8; FOOTER_BYTES] {
         let mut bytes = [0; FOOTER_BYTES];
         bytes[..8].copy_from_slice(&self.records.to_le_bytes());
@@ -101,23 +101,23 @@ impl BlobFooter {
         bytes
     }
 
-    /// Reads the bytes of a footer of the file with this uid.
+    /// Decodes the footer of the file with this uid.
     ///
     /// # Errors
-    /// [`Flaw`] if they are damaged, or those of another file.
-    pub fn decode(bytes: &[u8], uid: TableUid) -> Result<BlobFooter, Flaw> {
-        let malformed = || Flaw::Damaged("the footer of a blob file is cut off".to_owned());
+    /// [`DecodeError`] for damaged bytes, or those of another file.
+    pub fn decode(bytes: &[u8], uid: TableUid) -> Result<BlobFooter, DecodeError> {
+        let malformed = || DecodeError::Damaged("the footer of a blob file is cut off".to_owned());
         let mut reader = Reader::new(bytes);
         let mut number = || reader.u64().ok_or_else(malformed);
         let footer = BlobFooter { records: number()?, record_bytes: number()?, value_bytes: number()? };
         let checksum = number()?;
         if reader.rest() != END_MAGIC {
-            return Err(Flaw::Damaged(
+            return Err(DecodeError::Damaged(
                 "the blob file does not end as one: it is cut off or was never finished".to_owned(),
             ));
         }
         if checksum != checksum_of(&bytes[..24], uid) {
-            return Err(Flaw::Damaged("the footer of the blob file has a wrong checksum".to_owned()));
+            return Err(DecodeError::Damaged("the footer of the blob file has a wrong checksum".to_owned()));
         }
         Ok(footer)
     }
@@ -169,7 +169,7 @@ mod tests {
         let checksum = xxh3_64(&bytes[..56]);
         bytes[56..].copy_from_slice(&checksum.to_le_bytes());
         assert!(
-            matches!(BlobHeader::decode(&bytes), Err(Flaw::Unsupported(text)) if text.contains("format 2"))
+            matches!(BlobHeader::decode(&bytes), Err(DecodeError::Unsupported(text)) if text.contains("format 2"))
         );
     }
 }

@@ -1,28 +1,29 @@
-//! What a table holds in place of a large value.
+//! Blob pointer: what a table stores in place of a large value.
 
 use esker_base::FileNumber;
 use esker_base::coding::{Reader, put_varint};
 
-/// Where the record of a value lies.
+/// Points to the record of a value.
 ///
-/// As bytes: file number, offset, length of the record and length of the value as varints, then the lower
+/// Encoded as file number, offset, length of the record and length of the value as varints, then the lower
 /// half of the record's checksum, 4 bytes little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobPointer {
     /// The blob file.
     pub file: FileNumber,
-    /// Where in the file the record begins.
+    /// Offset of the record in the file.
     pub offset: u64,
     /// Bytes of the whole record.
     pub record_bytes: u32,
     /// Bytes of the value before compression.
     pub value_bytes: u32,
-    /// The lower half of the record's checksum: which of all records that may ever lie there it is.
+    /// The lower half of the record's checksum, which identifies the record among all that may ever lie
+    /// there.
     pub check: u32,
 }
 
 impl BlobPointer {
-    /// Appends the bytes of the pointer.
+    /// Appends the encoded pointer.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.file.get());
         put_varint(out, self.offset);
@@ -31,7 +32,7 @@ impl BlobPointer {
         out.extend_from_slice(&self.check.to_le_bytes());
     }
 
-    /// Reads the bytes of a pointer; `None` if they are not exactly one.
+    /// Decodes a pointer; `None` if the bytes are not exactly one.
     pub fn decode(bytes: &[u8]) -> Option<BlobPointer> {
         let mut reader = Reader::new(bytes);
         let pointer = BlobPointer {

@@ -1,15 +1,15 @@
-//! Reading a blob file: one value by its pointer, or everything in it.
+//! Blob reader: reads one value by its pointer, or verifies and scans a whole file.
 
 use crate::frame::{BlobFooter, BlobHeader, FOOTER_BYTES, HEADER_BYTES};
 use crate::pointer::BlobPointer;
-use crate::record::{self, Flaw, MAX_HEAD_BYTES, Record};
+use crate::record::{self, DecodeError, MAX_HEAD_BYTES, Record};
 use esker_base::{Error, KeyspaceId, Result, TableUid};
 use esker_env::File;
 use std::sync::Arc;
 
-/// What a file must say of itself to be the one that is meant.
+/// What the manifest says about a file, to detect a swapped one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlobCheck {
+pub struct ExpectedBlob {
     /// Its length.
     pub file_bytes: u64,
     /// Its uid.
@@ -20,8 +20,8 @@ pub struct BlobCheck {
 
 /// What [`BlobReader::scan`] read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Scanned {
-    /// Records whose checksums were right.
+pub struct BlobScan {
+    /// Records with right checksums.
     pub records: u64,
     /// Their bytes.
     pub record_bytes: u64,
@@ -33,17 +33,17 @@ pub struct Scanned {
 #[derive(Debug)]
 pub struct BlobReader {
     file: Arc<dyn File>,
-    /// Where the footer begins.
+    /// Offset of the footer.
     end: u64,
     header: BlobHeader,
 }
 
 impl BlobReader {
-    /// Opens a file that is known to the manifest. Reads its header.
+    /// Opens a file that the manifest knows; reads its header.
     ///
     /// # Errors
     /// [`Error::Corruption`] if it is another file, [`Error::Unsupported`] if a newer version wrote it.
-    pub fn open(file: Arc<dyn File>, expected: BlobCheck) -> Result<BlobReader> {
+    pub fn open(file: Arc<dyn File>, expected: ExpectedBlob) -> Result<BlobReader> {
         let reader = BlobReader::open_any(file, expected.file_bytes)?;
         let header = &reader.header;
         if header.uid == expected.uid && header.keyspace == expected.keyspace {
@@ -59,7 +59,7 @@ impl BlobReader {
         Err(Error::corruption(reader.file.path(), None, detail))
     }
 
-    /// Opens a file of which nothing is known but its length.
+    /// Opens any blob file of this length.
     ///
     /// # Errors
     /// As [`BlobReader::open`].
@@ -70,17 +70,17 @@ impl BlobReader {
         })?;
         let mut bytes = [0; HEADER_BYTES];
         file.read_exact_at(&mut bytes, 0)?;
-        let header = BlobHeader::decode(&bytes).map_err(|flaw| error_of(&*file, 0, flaw))?;
+        let header = BlobHeader::decode(&bytes).map_err(|error| error_of(&*file, 0, error))?;
         Ok(BlobReader { file, end, header })
     }
 
-    /// What the file says of itself.
+    /// The file's header.
     pub fn header(&self) -> &BlobHeader {
         &self.header
     }
 
-    /// Puts the value that `pointer` leads to into `out`, in place of what that held. One positioned read;
-    /// the checksum is verified, and that it is the record that was meant and belongs to `key`.
+    /// Replaces the content of `out` by the value of `pointer`. One positioned read; verifies the checksum,
+    /// and that the record is the one the pointer was made for and belongs to `key`.
     ///
     /// # Errors
     /// [`Error::Corruption`] with file and offset; `out` is empty then.
@@ -97,7 +97,7 @@ impl BlobReader {
         }
         let mut bytes = vec![0; pointer.record_bytes as usize];
         self.file.read_exact_at(&mut bytes, offset)?;
-        let record = Record::decode(&bytes).map_err(|flaw| error_of(&*self.file, offset, flaw))?;
+        let record = Record::decode(&bytes).map_err(|error| error_of(&*self.file, offset, error))?;
         let is_meant = record.checksum as u32 == pointer.check
             && record.value_len == pointer.value_bytes as usize
             && record.key == key;
@@ -112,22 +112,22 @@ impl BlobReader {
             return Err(Error::corruption(self.file.path(), offset, detail));
         }
         if record.codec_id == esker_codec::id::NONE {
-            // The usual case needs no second buffer: the value is the tail of what was read.
+            // The usual case needs no second buffer: the value is the tail of the bytes that were read.
             let from = bytes.len() - record.value_len;
             bytes.drain(..from);
             *out = bytes;
             return Ok(());
         }
-        record.read_value(out).map_err(|flaw| error_of(&*self.file, offset, flaw))
+        record.read_value(out).map_err(|error| error_of(&*self.file, offset, error))
     }
 
-    /// Reads all records in order and checks everything that can be checked: each record, that they fill the
-    /// file, and that the footer speaks of them. `each` gets the offset, the record and its value.
+    /// Reads all records in order and verifies each of them, that they fill the file, and that the footer
+    /// agrees. `each` gets the offset, the record and its value.
     ///
     /// # Errors
-    /// The first damage, with file and offset, or what `each` answers.
-    pub fn scan(&self, mut each: impl FnMut(u64, &Record<'_>, &[u8]) -> Result<()>) -> Result<Scanned> {
-        let mut scanned = Scanned::default();
+    /// The first damage, with file and offset, or the error of `each`.
+    pub fn scan(&self, mut each: impl FnMut(u64, &Record<'_>, &[u8]) -> Result<()>) -> Result<BlobScan> {
+        let mut scanned = BlobScan::default();
         let (mut bytes, mut value) = (Vec::new(), Vec::new());
         let mut at = HEADER_BYTES as u64;
         while at < self.end {
@@ -139,7 +139,7 @@ impl BlobReader {
             })?;
             bytes.resize(len, 0);
             self.file.read_exact_at(&mut bytes, at)?;
-            let flawed = |flaw| error_of(&*self.file, at, flaw);
+            let flawed = |error| error_of(&*self.file, at, error);
             let record = Record::decode(&bytes).map_err(flawed)?;
             record.read_value(&mut value).map_err(flawed)?;
             each(at, &record, &value)?;
@@ -151,7 +151,7 @@ impl BlobReader {
         let mut bytes = [0; FOOTER_BYTES];
         self.file.read_exact_at(&mut bytes, self.end)?;
         let footer = BlobFooter::decode(&bytes, self.header.uid)
-            .map_err(|flaw| error_of(&*self.file, self.end, flaw))?;
+            .map_err(|error| error_of(&*self.file, self.end, error))?;
         let found = BlobFooter {
             records: scanned.records,
             record_bytes: scanned.record_bytes,
@@ -165,10 +165,10 @@ impl BlobReader {
     }
 }
 
-fn error_of(file: &dyn File, offset: u64, flaw: Flaw) -> Error {
-    match flaw {
-        Flaw::Damaged(detail) => Error::corruption(file.path(), offset, detail),
-        Flaw::Unsupported(detail) => {
+fn error_of(file: &dyn File, offset: u64, error: DecodeError) -> Error {
+    match error {
+        DecodeError::Damaged(detail) => Error::corruption(file.path(), offset, detail),
+        DecodeError::Unsupported(detail) => {
             Error::Unsupported(format!("{} at byte {offset}: {detail}", file.path().display()).into())
         }
     }

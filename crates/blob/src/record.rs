@@ -1,4 +1,4 @@
-//! One value with all that is needed to read it alone.
+//! Blob record: one value with everything that is needed to read it alone.
 //!
 //! ```text
 //! checksum   u64 LE   XXH3-64 of everything that follows
@@ -13,11 +13,11 @@
 use esker_base::checksum::xxh3_64;
 use esker_base::coding::{Reader, put_varint};
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
-use esker_codec::{Codec, DecodeError};
+use esker_codec::{Codec, DecodeError as CodecError};
 
 /// Bytes of the checksum in front.
 pub(crate) const CHECKSUM_BYTES: usize = 8;
-/// The longest that the lengths and the codec can be: what has to be read to know how long a record is.
+/// The longest head of a record: checksum, codec and lengths, from which the length of the record follows.
 pub(crate) const MAX_HEAD_BYTES: usize = CHECKSUM_BYTES + 1 + 3 * 5;
 
 /// A record, borrowed from its bytes; not decompressed.
@@ -35,25 +35,25 @@ pub struct Record<'a> {
     pub stored: &'a [u8],
 }
 
-/// Why bytes are not the record they should be.
+/// Why bytes are not the expected record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Flaw {
+pub enum DecodeError {
     /// They are not what was written.
     Damaged(String),
     /// A newer version wrote them.
     Unsupported(String),
 }
 
-impl From<DecodeError> for Flaw {
-    fn from(error: DecodeError) -> Flaw {
+impl From<CodecError> for DecodeError {
+    fn from(error: CodecError) -> DecodeError {
         match error {
-            DecodeError::Unsupported(detail) => Flaw::Unsupported(detail),
-            DecodeError::Damaged(detail) => Flaw::Damaged(detail),
+            CodecError::Unsupported(detail) => DecodeError::Unsupported(detail),
+            CodecError::Damaged(detail) => DecodeError::Damaged(detail),
         }
     }
 }
 
-/// How long a record is in all, from its first bytes; `None` if they are no head of a record.
+/// Length of the whole record, from its first bytes; `None` if they are no record's.
 pub(crate) fn length_of(head: &[u8]) -> Option<usize> {
     let mut reader = Reader::new(head);
     reader.take(CHECKSUM_BYTES + 1)?;
@@ -62,17 +62,17 @@ pub(crate) fn length_of(head: &[u8]) -> Option<usize> {
     Some(reader.position() + key_len + stored_len)
 }
 
-/// Lengths of key, value and stored value, each within what may be written.
+/// Lengths of key, value and stored value, each within its limit.
 fn lengths(reader: &mut Reader<'_>) -> Option<(usize, usize, usize)> {
     let mut len =
         |most: usize| reader.varint().and_then(|len| usize::try_from(len).ok()).filter(|len| *len <= most);
-    // Compression that does not save anything is not used, so what is stored is never longer than the value.
+    // Compression that saves nothing is not used, so the stored bytes are never longer than the value.
     Some((len(MAX_KEY_LEN)?, len(MAX_VALUE_LEN)?, len(MAX_VALUE_LEN)?))
 }
 
-/// Whether so many stored bytes may be so long a value: asked before memory is reserved for it.
+/// Whether so many stored bytes can be a value of this length: checked before memory is reserved for it.
 fn can_be(codec_id: u8, stored_len: usize, value_len: usize) -> bool {
-    /// LZ4 says "once more the same" with one byte for each 255 at most.
+    /// LZ4 extends a match by at most 255 bytes for each byte.
     const LZ4_RATIO: usize = 255;
     /// Snappy copies at most 64 bytes with three.
     const SNAPPY_RATIO: usize = 22;
@@ -84,7 +84,7 @@ fn can_be(codec_id: u8, stored_len: usize, value_len: usize) -> bool {
     }
 }
 
-/// Appends the record of a value, compressed if that saves enough; answers its checksum.
+/// Appends the record of a value, compressed if that saves enough; returns its checksum.
 pub fn encode(key: &[u8], value: &[u8], codec: Codec, scratch: &mut Vec<u8>, out: &mut Vec<u8>) -> u64 {
     let compressed = codec.compress(value, scratch);
     let start = out.len();
@@ -101,17 +101,17 @@ pub fn encode(key: &[u8], value: &[u8], codec: Codec, scratch: &mut Vec<u8>, out
 }
 
 impl<'a> Record<'a> {
-    /// Reads a record that is exactly these bytes; its checksum is verified.
+    /// Decodes a record that is exactly these bytes and verifies its checksum.
     ///
     /// # Errors
-    /// [`Flaw`]. Nothing is allocated but the sentence.
-    pub fn decode(bytes: &'a [u8]) -> Result<Record<'a>, Flaw> {
-        let damaged = |what: &str| Flaw::Damaged(what.to_owned());
+    /// [`DecodeError`]. Allocates nothing but its sentence.
+    pub fn decode(bytes: &'a [u8]) -> Result<Record<'a>, DecodeError> {
+        let damaged = |what: &str| DecodeError::Damaged(what.to_owned());
         let mut reader = Reader::new(bytes);
         let checksum = reader.u64().ok_or_else(|| damaged("a record is shorter than its checksum"))?;
         let found = xxh3_64(&bytes[CHECKSUM_BYTES..]);
         if found != checksum {
-            return Err(Flaw::Damaged(format!(
+            return Err(DecodeError::Damaged(format!(
                 "a record with checksum {checksum:016x} expected, its bytes have {found:016x}"
             )));
         }
@@ -126,11 +126,11 @@ impl<'a> Record<'a> {
         Ok(Record { checksum, codec_id, key, value_len, stored })
     }
 
-    /// Puts the value into `out`, in place of what that held.
+    /// Replaces the content of `out` by the value.
     ///
     /// # Errors
-    /// [`Flaw`] if the bytes do not decompress to a value of the stated length.
-    pub fn read_value(&self, out: &mut Vec<u8>) -> Result<(), Flaw> {
+    /// [`DecodeError`] if the bytes do not decompress to a value of the stated length.
+    pub fn read_value(&self, out: &mut Vec<u8>) -> Result<(), DecodeError> {
         Ok(esker_codec::decompress(self.codec_id, self.stored, self.value_len, out)?)
     }
 }

@@ -1,9 +1,8 @@
-//! Writing a blob file, value by value.
+//! Blob writer: writes a blob file, value by value.
 //!
-//! Records are collected in a buffer of a mebibyte that goes to the file when it is full, and is sent to the
-//! device at once, so that the sync at the end, which nothing interrupts, has little left to wait for. The
-//! file is complete and durable when [`BlobWriter::finish`] returns; making its name durable is the caller's
-//! business.
+//! Records are collected in a buffer of a mebibyte. When it is full it is written and its write-back is
+//! started, so that the final sync, which cannot be interrupted, has little left to wait for. The file is
+//! complete and durable when [`BlobWriter::finish`] returns; the caller makes its name durable.
 
 use crate::frame::{BlobFooter, BlobHeader, FOOTER_BYTES, HEADER_BYTES};
 use crate::pointer::BlobPointer;
@@ -17,23 +16,23 @@ use std::sync::Arc;
 /// Bytes collected before they are written and sent to the device: a millisecond of its work.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// What a new file is.
+/// Options of a new file.
 #[derive(Clone, Copy, Debug)]
 pub struct BlobOptions {
     /// Its number, which pointers carry.
     pub number: FileNumber,
-    /// Whose it is.
+    /// Its header.
     pub header: BlobHeader,
-    /// How values are compressed, where that saves enough.
+    /// Compression of values, used where it saves enough.
     pub codec: Codec,
 }
 
-/// What was written.
+/// Summary of a finished file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobSummary {
     /// Length of the file.
     pub file_bytes: u64,
-    /// What the footer says.
+    /// Its footer.
     pub footer: BlobFooter,
 }
 
@@ -50,7 +49,7 @@ pub struct BlobWriter {
 }
 
 impl BlobWriter {
-    /// Starts a file that is empty.
+    /// Starts an empty file.
     pub fn new(file: Arc<dyn File>, options: BlobOptions) -> BlobWriter {
         let mut out = Vec::with_capacity(WRITE_BYTES + (64 << 10));
         out.extend_from_slice(&options.header.encode());
@@ -64,10 +63,10 @@ impl BlobWriter {
         }
     }
 
-    /// Adds the value of a key; answers where it lies.
+    /// Adds the value of a key; returns the pointer to it.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if key or value is too long, and whatever writing to the file meets.
+    /// [`Error::InvalidArgument`] if key or value is too long, and errors of writing.
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<BlobPointer> {
         if key.len() > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN {
             let (key, value) = (key.len(), value.len());
@@ -87,7 +86,7 @@ impl BlobWriter {
         Ok(BlobPointer {
             file: self.options.number,
             offset,
-            // Key and value are within their limits, so their sum is far from 2^32.
+            // Key and value are within their limits, so their sum is far below 2^32.
             record_bytes: record_bytes as u32,
             value_bytes: value.len() as u32,
             check: checksum as u32,
@@ -100,7 +99,7 @@ impl BlobWriter {
         self.written_bytes + self.out.len() as u64
     }
 
-    /// Ends the file: everything in it is durable afterwards.
+    /// Writes the footer and makes the file durable.
     pub fn finish(mut self) -> Result<BlobSummary> {
         debug_assert_eq!(self.file_bytes(), HEADER_BYTES as u64 + self.footer.record_bytes);
         self.out.extend_from_slice(&self.footer.encode(self.options.header.uid));
@@ -130,14 +129,14 @@ mod tests {
     use std::path::Path;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// A file that knows how much of it was not yet sent to the device.
+    /// A file that counts the bytes whose write-back has not begun.
     #[derive(Debug)]
-    struct Sent {
+    struct CountingFile {
         file: Arc<dyn File>,
         unsent_bytes: AtomicU64,
     }
 
-    impl FileOver for Sent {
+    impl FileOver for CountingFile {
         fn below(&self) -> &dyn File {
             &*self.file
         }
@@ -155,7 +154,7 @@ mod tests {
     #[test]
     fn little_is_left_for_the_sync() {
         let file = StrictFs::new().open(Path::new("b.blob"), OpenMode::CreateOrTruncate).unwrap();
-        let file = Arc::new(Sent { file, unsent_bytes: AtomicU64::new(0) });
+        let file = Arc::new(CountingFile { file, unsent_bytes: AtomicU64::new(0) });
         let header =
             BlobHeader { db_uuid: [1; 16], uid: TableUid(5), keyspace: KeyspaceId(2), created_ms: 9 };
         let options = BlobOptions { number: FileNumber(7), header, codec: Codec::None };

@@ -1,4 +1,4 @@
-//! Every kind of cache: what share of lookups it answers, and what a lookup costs.
+//! Benchmark of every kind of cache: hit rates, and the time of a lookup.
 //!
 //! ```text
 //! cargo run --release -p esker-cache --example cache_bench -- [hits|speed] [kind]
@@ -6,13 +6,13 @@
 //!
 //! `hits` prints hit rates in percent, by size of the cache in percent of the data and by distribution of the
 //! lookups: `uniform`, `zipf` with exponent 0.99, `scans` (those of `zipf`, and after each 25,000 a scan over
-//! all the data, whose own lookups are not counted), and `lookups` (the same scans, done by lookups: what
-//! they cost where nobody says that they are scans). The data are 20,000 blocks of 4 KiB; the first half of
-//! 400,000 lookups warms the cache up.
+//! all the data, whose own lookups are not counted), and `lookups` (the same scans, done by lookups: their
+//! cost without [`Admission::Scan`]). The data are 20,000 blocks of 4 KiB; the first half of 400,000 lookups
+//! warms the cache up.
 //!
 //! `speed` prints millions of lookups a second of 1, 2 and 4 threads that find everything, evenly over 20,000
 //! blocks, and of one that misses half the time and inserts; the last columns divide by `lru` of the same
-//! run. `slots` is as `clock` here, because the slots are the tables':
+//! run. `slots` equals `clock` here but for the doorkeeper, because the slots are the tables':
 //! `cargo run --release -p esker-sst --example cached_get_bench` compares whole lookups.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the real clock")]
@@ -32,7 +32,7 @@ const SIZES_PERCENT: [usize; 5] = [0, 1, 5, 10, 20];
 const THREADS: [u64; 3] = [1, 2, 4];
 const ROUNDS: usize = 3;
 
-/// A block without its bytes: policies do not look at them.
+/// A block without its bytes: policies do not read them.
 struct Block(u64);
 
 impl Charge for Block {
@@ -53,7 +53,7 @@ fn key(block: u64) -> CacheKey {
     CacheKey { table: (block / 1_000) as u32, block: (block % 1_000) as u32 }
 }
 
-/// A lookup that loads what it does not find. Answers whether it did.
+/// A lookup that loads a missing block; returns whether it was a hit.
 #[inline]
 fn look_up(cache: &Cache, block: u64, admission: Admission) -> bool {
     match cache.get(&key(block), BlockKind::Data, admission) {
@@ -82,7 +82,7 @@ impl Random {
     }
 }
 
-/// Ranks by Zipf's law, spread over the blocks so that neighbours are not hot together.
+/// Ranks by Zipf's law, spread over the blocks so that hot blocks are no neighbours.
 struct Zipf {
     /// Sums of the weights up to each rank.
     sums: Vec<f64>,
@@ -140,7 +140,7 @@ fn print_hits(kinds: &[CacheKind]) {
     }
 }
 
-/// Millions of lookups a second of some threads together, which look for blocks below `end`.
+/// Millions of lookups a second of some threads together, for blocks below `end`.
 fn throughput(cache: &Cache, threads: u64, lookups: u64, end: u64) -> f64 {
     let started = Instant::now();
     std::thread::scope(|scope| {

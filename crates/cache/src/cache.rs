@@ -1,9 +1,9 @@
-//! The whole cache: shards and one budget.
+//! The block cache: shards under one budget.
 
 use crate::entry::{Admission, BlockKind, CacheKey, Charge};
 use crate::kind::CacheKind;
 use crate::need::Need;
-use crate::numbers::Numbers;
+use crate::numbers::TableNumbers;
 use crate::policy::{Entry, hash_of, overhead_bytes};
 use crate::shard::Shard;
 use crate::stats::CacheStats;
@@ -14,31 +14,31 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Least capacity for each shard: 1024 blocks of 4 KiB, or 64 of the largest block size, so that the clock of
-/// a shard sees enough blocks to tell used from unused ones.
+/// Least capacity of a shard: 1024 blocks of 4 KiB, or 64 of the largest block size, so that the clock of a
+/// shard has enough blocks to tell used from unused ones.
 const MIN_SHARD_BYTES: usize = 4 << 20;
 
 /// Most shards. A lookup of a key takes 400 ns or more and holds a lock of the cache for about 20 of them, so
-/// even of 64 threads that do nothing else a thread finds its shard taken only once in about 20 times.
+/// even with 64 threads that do nothing else a thread finds its shard locked only once in about 20 times.
 const MAX_SHARDS: usize = 64;
 
-/// Share of the cache that data blocks of scans may take, as numerator and denominator: 40 %. Whatever scans
-/// do, the other 60 % keeps what lookups use.
+/// Share of the cache that data blocks of scans may take, as numerator and denominator: 40 %. Scans cannot
+/// take the other 60 % from lookups.
 pub const SCAN_SHARE: (usize, usize) = (2, 5);
 
-/// What part of an even share of a shard an entry may take at the cost of its own shard: one eighth. Room for
-/// a larger one, such as a paged filter or a block with a giant value, is made in all shards alike: a shard
-/// that gave all of it would lose a good part of what it has, or everything, and the others nothing. An
-/// eighth is 512 KiB of the smallest of several shards, eight times the largest usual block.
+/// Up to one part in this many of an even share, an entry evicts from its own shard. Room for a larger one,
+/// such as a paged filter or a block with a giant value, is made in all shards alike: one shard alone would
+/// lose a good part of its entries, or all. An eighth is 512 KiB of the smallest of several shards, eight
+/// times the largest usual block.
 pub const LARGE_SHARE: usize = 8;
 
-/// Rounds over all shards in search of room before an insertion gives up, which takes other threads that use
+/// Rounds over all shards in search of room before an insertion gives up. That takes other threads which use
 /// up all the room it makes.
 const MAX_BORROW_ROUNDS: usize = 3;
 
 /// A cache of blocks. See the [crate's page](crate) for design and invariants.
 ///
-/// Values are handles, cheap to clone: an `Arc` as a rule.
+/// Values are handles that are cheap to clone: an `Arc` as a rule.
 ///
 /// ```
 /// use esker_cache::{Admission, BlockCache, BlockKind, CacheKey, CacheKind, Charge};
@@ -66,23 +66,22 @@ pub struct BlockCache<V> {
     kind: CacheKind,
     pub(crate) shards: Box<[CachePadded<Mutex<Shard<V>>>]>,
     pub(crate) budget: CachePadded<Budget>,
-    /// What is counted without a shard's lock, by stripe.
+    /// Counters outside of the shards' locks, by stripe.
     counted: Box<[CachePadded<Counted>]>,
-    pub(crate) numbers: Mutex<Numbers>,
+    pub(crate) numbers: Mutex<TableNumbers>,
     need: Need,
 }
 
 /// A counter for each kind of block.
 type KindCounters = [AtomicU64; BlockKind::ALL.len()];
 
-/// What callers count.
 #[derive(Default)]
 struct Counted {
     shortcut_hits: KindCounters,
     misses: KindCounters,
 }
 
-/// Threads spread their counting over as many lines, so that they seldom meet.
+/// Threads are spread over this many counter stripes, so that they seldom share a cache line.
 const STRIPES: usize = 16;
 
 static NEXT_STRIPE: AtomicUsize = AtomicUsize::new(0);
@@ -91,19 +90,18 @@ thread_local! {
     static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Ordering::Relaxed) % STRIPES;
 }
 
-/// Entries on their way out. Dropping them, which callers do after unlocking, tells the values that they have
-/// left.
-pub(crate) struct Departed<V: Charge>(pub(crate) Vec<Entry<V>>);
+/// Entries that have left. Callers drop this after unlocking; the drop calls [`Charge::left`] for the values.
+pub(crate) struct Removed<V: Charge>(pub(crate) Vec<Entry<V>>);
 
-impl<V: Charge> Drop for Departed<V> {
+impl<V: Charge> Drop for Removed<V> {
     fn drop(&mut self) {
-        self.0.iter().filter(|entry| entry.told).for_each(|entry| entry.value.left());
+        self.0.iter().filter(|entry| entry.notified).for_each(|entry| entry.value.left());
     }
 }
 
-/// The bytes that entries may take and do take.
+/// The capacity and the bytes in use.
 ///
-/// Relaxed everywhere: the numbers order nothing, entries are handed over by the shards' mutexes.
+/// Relaxed everywhere: the numbers order nothing, the shards' mutexes publish entries.
 pub(crate) struct Budget {
     capacity: AtomicUsize,
     used: AtomicUsize,
@@ -133,11 +131,10 @@ impl<V: Charge + Clone> BlockCache<V> {
         BlockCache::of_kind(CacheKind::default(), capacity_bytes, &clock)
     }
 
-    /// As [`BlockCache::new`], of any kind. The clock tells what has outlived a TTL, and is not asked by
-    /// kinds without.
+    /// As [`BlockCache::new`], of any kind. The clock serves TTLs; kinds without one do not read it.
     pub fn of_kind(kind: CacheKind, capacity_bytes: usize, clock: &Arc<dyn Clock>) -> BlockCache<V> {
         let fitting = (capacity_bytes / MIN_SHARD_BYTES).max(1);
-        // The power of two below or at it.
+        // The greatest power of two that fits.
         let shards = (1usize << fitting.ilog2()).min(MAX_SHARDS);
         BlockCache::with_shards(kind, capacity_bytes, shards, clock)
     }
@@ -157,23 +154,23 @@ impl<V: Charge + Clone> BlockCache<V> {
                 used: AtomicUsize::new(0),
             }),
             counted: (0..STRIPES).map(|_| CachePadded::default()).collect(),
-            numbers: Mutex::new(Numbers::starting_at(0)),
+            numbers: Mutex::new(TableNumbers::starting_at(0)),
             need: Need::default(),
         }
     }
 
-    /// Which policy it has.
+    /// The kind of policy.
     #[inline]
     pub fn kind(&self) -> CacheKind {
         self.kind
     }
 
-    /// What each entry is charged beyond what its value says, in bytes.
+    /// Bytes that each entry is charged beyond the charge of its value.
     pub fn entry_overhead_bytes(&self) -> usize {
         overhead_bytes(self.kind)
     }
 
-    /// The block, if it is there. `kind` is what the caller expects it to be; a miss is counted for it.
+    /// The block if it is resident. `kind` is the block's expected kind; a miss is counted for it.
     #[inline]
     pub fn get(&self, key: &CacheKey, kind: BlockKind, admission: Admission) -> Option<V> {
         let found = self.find(key, kind, admission);
@@ -183,17 +180,16 @@ impl<V: Charge + Clone> BlockCache<V> {
         found
     }
 
-    /// As [`BlockCache::get`], but a miss is not counted: whoever then finds that the block has to be loaded
-    /// says so by [`BlockCache::count_miss`]. For callers who may learn otherwise that they do not need it.
+    /// As [`BlockCache::get`], but does not count a miss: a caller that then has to load the block calls
+    /// [`BlockCache::count_miss`]. For callers that may find that they do not need the block.
     #[inline]
     pub fn find(&self, key: &CacheKey, kind: BlockKind, admission: Admission) -> Option<V> {
         let hash = hash_of(key);
         self.shards[self.shard_of(hash)].lock().find(hash, key, kind, admission)
     }
 
-    /// Asks for the memory that [`BlockCache::find`] and [`BlockCache::insert`] of this key would wait for,
-    /// one piece after the other. For callers who have something else to do before. Waits for nothing: a
-    /// shard that somebody has locked is left alone.
+    /// Prefetches the memory that [`BlockCache::find`] and [`BlockCache::insert`] of this key read first. For
+    /// callers with other work to do before. Does not block: a locked shard is skipped.
     pub fn prefetch(&self, key: &CacheKey) {
         let hash = hash_of(key);
         if let Some(shard) = self.shards[self.shard_of(hash)].try_lock() {
@@ -201,24 +197,24 @@ impl<V: Charge + Clone> BlockCache<V> {
         }
     }
 
-    /// Counts that a block was not there and is loaded now.
+    /// Counts that a block was not resident and is loaded now.
     #[inline]
     pub fn count_miss(&self, kind: BlockKind) {
         let stripe = STRIPE.with(|&stripe| stripe);
         self.counted[stripe].misses[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The block, if it is there, without counting the question or taking it for a use: for who has asked
-    /// already and waited since.
+    /// The block if it is resident, without counting a lookup or a use. For callers that counted their lookup
+    /// before they waited.
     pub fn peek(&self, key: &CacheKey) -> Option<V> {
         let hash = hash_of(key);
         self.shards[self.shard_of(hash)].lock().resident(hash, key)
     }
 
-    /// Caches a block that was just loaded and verified, and answers the one to use: that of another thread
-    /// if it was faster.
+    /// Caches a block that was just loaded and verified. Returns the resident block, which is that of another
+    /// thread if that one was faster.
     ///
-    /// A block larger than the budget is not cached; `value` is answered as it is.
+    /// A block larger than the budget is not cached; `value` is returned as it is.
     pub fn insert(&self, key: CacheKey, value: V, kind: BlockKind, admission: Admission) -> V {
         if self.need.is_awaited() && self.is_full_for(self.charge_of(&value)) {
             self.need.meet();
@@ -230,7 +226,7 @@ impl<V: Charge + Clone> BlockCache<V> {
         value.charge_bytes().saturating_add(self.entry_overhead_bytes())
     }
 
-    /// As [`BlockCache::insert`], or for one that is handed over ([`crate::handing`]).
+    /// As [`BlockCache::insert`], or a warm insert ([`crate::warming`]).
     #[inline]
     pub(crate) fn enter(
         &self,
@@ -238,15 +234,16 @@ impl<V: Charge + Clone> BlockCache<V> {
         value: V,
         kind: BlockKind,
         admission: Admission,
-        is_handed_over: bool,
+        is_warm: bool,
     ) -> V {
         let bytes = self.charge_of(&value);
         let scanned = admission == Admission::Scan && kind == BlockKind::Data;
         let chances = if scanned { 0 } else { kind.initial_chances() };
         let hash = hash_of(&key);
         let home = self.shard_of(hash);
-        // Declared before the guard, hence dropped after it: values are told and freed outside of the lock.
-        let mut evicted = Departed(Vec::with_capacity(4));
+        // Declared before the guard, hence dropped after it: values are notified and freed outside of the
+        // lock.
+        let mut evicted = Removed(Vec::with_capacity(4));
         let mut shard = self.shards[home].lock();
         let expired_bytes = shard.expire(&key, &mut evicted.0);
         if expired_bytes > 0 {
@@ -262,11 +259,11 @@ impl<V: Charge + Clone> BlockCache<V> {
             return value;
         };
         let is_large = bytes > self.capacity_bytes() / (self.shards.len() * LARGE_SHARE);
-        let is_asked = !scanned && !is_handed_over && kind == BlockKind::Data;
-        let knocks = is_asked && !is_large && self.is_full_for(bytes);
-        let waits = knocks && !shard.lets_in(hash);
-        if waits {
-            self.budget.release(shard.free_the_door(&mut evicted.0));
+        let is_asked = !scanned && !is_warm && kind == BlockKind::Data;
+        let must_pass_doorkeeper = is_asked && !is_large && self.is_full_for(bytes);
+        let becomes_candidate = must_pass_doorkeeper && !shard.admits(hash);
+        if becomes_candidate {
+            self.budget.release(shard.settle_candidate(&mut evicted.0));
         }
         if scanned {
             self.keep_scan_share(&mut shard, room.saturating_sub(bytes), &mut evicted);
@@ -290,26 +287,26 @@ impl<V: Charge + Clone> BlockCache<V> {
                 return value;
             }
         }
-        let entry = Entry { key, value: value.clone(), charge, kind, chances, scanned, told: false };
-        shard.handed_over += u64::from(is_handed_over);
-        if waits {
-            self.budget.release(shard.seat(entry, &mut evicted.0));
+        let entry = Entry { key, value: value.clone(), charge, kind, chances, scanned, notified: false };
+        shard.warm_inserts += u64::from(is_warm);
+        if becomes_candidate {
+            self.budget.release(shard.insert_candidate(entry, &mut evicted.0));
         } else {
             shard.insert(hash, entry);
         }
         value
     }
 
-    /// Whether somebody has to go for `bytes` more. Not so after the capacity was lowered below what is used:
-    /// then insertions see to it that it is kept.
+    /// Whether `bytes` more need an eviction. False after the capacity was lowered below what is used: then
+    /// insertions enforce the new capacity.
     fn is_full_for(&self, bytes: usize) -> bool {
         let (used, capacity) = (self.used_bytes(), self.capacity_bytes());
         used <= capacity && used.saturating_add(bytes) > capacity
     }
 
-    /// Evicts what scans brought into a shard until it is no more than `most_bytes`.
+    /// Evicts scans' blocks from a shard until they take no more than `most_bytes`.
     #[inline]
-    fn keep_scan_share(&self, shard: &mut Shard<V>, most_bytes: usize, evicted: &mut Departed<V>) {
+    fn keep_scan_share(&self, shard: &mut Shard<V>, most_bytes: usize, evicted: &mut Removed<V>) {
         while shard.scanned_bytes() > most_bytes {
             let Some(entry) = shard.evict_scanned() else { return };
             self.budget.release(entry.charge as usize);
@@ -323,7 +320,7 @@ impl<V: Charge + Clone> BlockCache<V> {
         &self,
         shard: &mut MutexGuard<'_, Shard<V>>,
         bytes: usize,
-        evicted: &mut Departed<V>,
+        evicted: &mut Removed<V>,
     ) -> bool {
         while !self.budget.reserve(bytes) {
             let freed_bytes = shard.evict(&mut evicted.0);
@@ -335,22 +332,22 @@ impl<V: Charge + Clone> BlockCache<V> {
         true
     }
 
-    /// Reserves `bytes` at the cost of the shards after `home`; called without any lock held.
-    fn borrow_room(&self, home: usize, bytes: usize, evicted: &mut Departed<V>) -> bool {
+    /// Reserves `bytes` by evictions from the shards after `home`; called without any lock held.
+    fn borrow_room(&self, home: usize, bytes: usize, evicted: &mut Removed<V>) -> bool {
         let mask = self.shards.len() - 1;
         (1..=MAX_BORROW_ROUNDS * self.shards.len())
             .any(|step| self.make_room(&mut self.shards[(home + step) & mask].lock(), bytes, evicted))
     }
 
-    /// Reserves `bytes` at the cost of all shards alike; called without any lock held.
+    /// Reserves `bytes` by evictions from all shards alike; called without any lock held.
     #[cold]
-    fn make_room_everywhere(&self, bytes: usize, evicted: &mut Departed<V>) -> bool {
+    fn make_room_everywhere(&self, bytes: usize, evicted: &mut Removed<V>) -> bool {
         for _ in 0..MAX_BORROW_ROUNDS {
             for (done, shard) in self.shards.iter().enumerate() {
                 if self.budget.reserve(bytes) {
                     return true;
                 }
-                // What others take meanwhile is shared out over the shards that are left.
+                // What other threads reserve meanwhile is divided among the remaining shards.
                 let missing = self.used_bytes().saturating_add(bytes).saturating_sub(self.capacity_bytes());
                 self.evict_bytes(&mut shard.lock(), missing.div_ceil(self.shards.len() - done), evicted);
             }
@@ -358,13 +355,13 @@ impl<V: Charge + Clone> BlockCache<V> {
         self.budget.reserve(bytes)
     }
 
-    /// Removes all blocks of some tables and answers how many they were.
+    /// Removes all blocks of some tables and returns their number.
     pub(crate) fn remove_tables(&self, tables: &[u32]) -> usize {
         let mut tables = tables.to_vec();
         tables.sort_unstable();
         let mut count = 0;
         for shard in &self.shards {
-            let mut removed = Departed(Vec::new());
+            let mut removed = Removed(Vec::new());
             let freed_bytes = shard.lock().remove_tables(&tables, &mut removed.0);
             self.budget.release(freed_bytes);
             count += removed.0.len();
@@ -389,17 +386,16 @@ impl<V: Charge + Clone> BlockCache<V> {
                 let share = excess.div_ceil(self.shards.len() - done);
                 freed_bytes += self.shrink_by(shard, share);
             }
-            // A round without success: the rest belongs to insertions under way, whose next eviction sees to
-            // it.
+            // No progress: the rest belongs to insertions under way, and the next insertion evicts.
             if freed_bytes == 0 || self.used_bytes() <= self.capacity_bytes() {
                 return;
             }
         }
     }
 
-    /// Evicts at least `bytes` from a shard for good, or all it has; answers what was freed.
+    /// Evicts at least `bytes` from a shard, or all it has, and shrinks its tables; returns what was freed.
     fn shrink_by(&self, shard: &Mutex<Shard<V>>, bytes: usize) -> usize {
-        let mut evicted = Departed(Vec::new());
+        let mut evicted = Removed(Vec::new());
         let mut shard = shard.lock();
         let freed_bytes = self.evict_bytes(&mut shard, bytes, &mut evicted);
         if freed_bytes > 0 {
@@ -408,8 +404,8 @@ impl<V: Charge + Clone> BlockCache<V> {
         freed_bytes
     }
 
-    /// Evicts at least `bytes` from a shard, or all it has; answers what was freed.
-    fn evict_bytes(&self, shard: &mut Shard<V>, bytes: usize, evicted: &mut Departed<V>) -> usize {
+    /// Evicts at least `bytes` from a shard, or all it has; returns what was freed.
+    fn evict_bytes(&self, shard: &mut Shard<V>, bytes: usize, evicted: &mut Removed<V>) -> usize {
         let mut freed_bytes = 0;
         while freed_bytes < bytes {
             let more_bytes = shard.evict(&mut evicted.0);
@@ -438,7 +434,7 @@ impl<V: Charge + Clone> BlockCache<V> {
         self.need.is_met()
     }
 
-    /// Bytes in use: the charges of all entries, and of those just entering.
+    /// Bytes in use: the charges of all entries and of insertions under way.
     pub fn used_bytes(&self) -> usize {
         self.budget.used.load(Ordering::Relaxed)
     }
@@ -457,8 +453,8 @@ impl<V: Charge + Clone> BlockCache<V> {
             stats.scanned_bytes += shard.scanned_bytes();
             stats.duplicate_loads += shard.duplicate_loads;
             stats.declined += shard.declined;
-            stats.turned_away += shard.turned_away;
-            stats.handed_over += shard.handed_over;
+            stats.not_admitted += shard.not_admitted;
+            stats.warm_inserts += shard.warm_inserts;
             for (sum, &part) in stats.kinds.iter_mut().zip(&shard.kinds) {
                 *sum += part;
             }

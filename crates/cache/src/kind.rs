@@ -1,54 +1,53 @@
-//! Which policy decides what stays.
+//! The kinds of caches: which policy chooses what is evicted.
 
 use esker_base::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How a cache chooses what goes, and how its hits find their way.
+/// How a cache chooses what it evicts, and how hits find their block.
 ///
-/// People write it as `slots`, `clock`, `lru`, `lru:60s`, `lfu` or `s3-fifo`; [`fmt::Display`] gives the same
-/// back. It is a choice of the running process: no file knows of it, and a database may be opened with
-/// another one each time.
+/// Its text is `slots`, `clock`, `lru`, `lru:60s`, `lfu` or `s3-fifo`; [`fmt::Display`] gives the same back.
+/// The kind is not stored: a database may be opened with another one each time.
 ///
-/// All kinds keep the same promises: one budget, priorities for what serves whole tables, and the scans'
-/// share (see the [crate's page](crate)).
+/// All kinds have the same guarantees: one budget, priorities for blocks that serve whole tables, and the
+/// scans' share (see the [crate's page](crate)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CacheKind {
-    /// CLOCK, and an array of atomic slots for each table through which hits go without a lock. The cache
-    /// chooses who goes as [`CacheKind::Clock`] does, but when it is full it takes in what was loaded twice;
-    /// the slots are the table's (`slots` in `esker-sst`). Costs eight bytes a block of an open table,
-    /// whether or not it is cached. The default.
+    /// The default. CLOCK with a doorkeeper, and an array of atomic slots for each table through which hits
+    /// go without a lock (`slots` in `esker-sst`). A full cache admits only what was loaded twice. Costs
+    /// eight bytes for each block of an open table, cached or not.
     #[default]
     Slots,
     /// CLOCK (Corbató 1968): a hand goes round, takes a chance from each entry and evicts the first that has
     /// none. An approximation of LRU whose hits write one byte.
     Clock,
-    /// The least recently used entry goes, exactly: a doubly linked list in each shard, to whose end a hit
-    /// moves its entry.
+    /// For comparison. Evicts the least recently used entry, exactly: each shard has a doubly linked list, to
+    /// whose end a hit moves its entry.
     Lru {
-        /// An entry is not found any more when it is older than this, used or not. No limit if `None`;
-        /// counted in milliseconds. What is expired leaves when it is met: by a load of its block or at the
-        /// end of the list.
+        /// Age from which an entry is not found any more, used or not; no limit if `None`, in milliseconds.
+        /// An expired entry leaves when its block is loaded or when it reaches the end of the list.
         ttl: Option<Duration>,
     },
-    /// The least frequently used entry goes, of several the least recently used: a list for each frequency
-    /// (Shah, Mitra, Matani 2010), with frequencies that are halved every so often (Einziger, Friedman, Manes
-    /// 2017).
+    /// For comparison. Evicts the least frequently used entry, and of several the least recently used: a list
+    /// for each frequency (Shah, Mitra, Matani 2010), with frequencies that are halved from time to time
+    /// (Einziger, Friedman, Manes 2017).
     Lfu,
-    /// S3-FIFO (Yang et al. 2023) as the crate `quick_cache` has it: a small queue for what is new, a large
-    /// one for what was asked for again, and the names of what went from the small one too early.
+    /// S3-FIFO (Yang et al. 2023), as the crate `quick_cache` has it: a small queue for new entries, a large
+    /// one for entries used again, and ghost entries for what left the small one too early. Its hit rate is
+    /// up to 1.2 points above the default's, but every miss evicts, where the default evicts on one miss in
+    /// four at most.
     S3Fifo,
 }
 
-/// Longest TTL: a hundred years. Added to a clock that runs for as long it is far from the end of 64 bits of
+/// Longest TTL: a hundred years. Added to a clock that has run as long, it is far from the end of 64 bits of
 /// nanoseconds.
 const MAX_TTL: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 impl CacheKind {
-    /// Each kind, with its plainest parameters.
+    /// Each kind, with its plainest parameters; kinds for comparison last ([`CacheKind::is_reference`]).
     pub const ALL: [CacheKind; 5] =
-        [CacheKind::Slots, CacheKind::Clock, CacheKind::Lru { ttl: None }, CacheKind::Lfu, CacheKind::S3Fifo];
+        [CacheKind::Slots, CacheKind::Clock, CacheKind::S3Fifo, CacheKind::Lru { ttl: None }, CacheKind::Lfu];
 
     /// The kind's name, without parameters.
     pub const fn name(self) -> &'static str {
@@ -61,15 +60,21 @@ impl CacheKind {
         }
     }
 
-    /// Whether owners of values are to keep shortcuts to them (see the [crate's page](crate)). Kinds that say
-    /// no ask no value whether a shortcut was used.
+    /// Whether the kind exists for comparison only: the default's hit rate is higher, or as high, and an
+    /// entry takes less memory.
+    pub const fn is_reference(self) -> bool {
+        matches!(self, CacheKind::Lru { .. } | CacheKind::Lfu)
+    }
+
+    /// Whether owners of values are to keep shortcuts to them (see the [crate's page](crate)). Other kinds do
+    /// not read reference bits.
     #[inline]
     pub const fn has_shortcuts(self) -> bool {
         matches!(self, CacheKind::Slots)
     }
 
-    /// Whether a full cache takes in only what comes back (see the [crate's page](crate)).
-    pub(crate) const fn has_door(self) -> bool {
+    /// Whether a full cache has an admission filter (`doorkeeper`).
+    pub(crate) const fn has_doorkeeper(self) -> bool {
         matches!(self, CacheKind::Slots)
     }
 
@@ -134,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_leads_back_to_the_kind() {
+    fn kinds_round_trip_through_text() {
         let ttls = [1, 999, 1000, 1001, 60_000].map(Duration::from_millis).into_iter().chain([MAX_TTL]);
         for kind in CacheKind::ALL.into_iter().chain(ttls.map(|ttl| CacheKind::Lru { ttl: Some(ttl) })) {
             assert_eq!(kind.to_string().parse::<CacheKind>().unwrap(), kind, "{kind}");
@@ -145,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kind_is_refused_by_name() {
+    fn unknown_kinds_are_named_in_the_error() {
         for text in [
             "",
             "LRU",

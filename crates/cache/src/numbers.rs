@@ -1,32 +1,29 @@
-//! The numbers by which tables are known in the cache.
+//! Table numbers: 32-bit names of tables in cache keys, allocated and reused.
 //!
-//! A number has 32 bits, so that a bucket has room for a pointer to a value that knows its length. Counting
-//! up alone would come round after four billion tables, within weeks for a process that keeps writing small
-//! ones, and a block would be served for another table's. So numbers are used again, and what makes that
-//! harmless is the order of three steps:
+//! A number has 32 bits, so that a bucket has room for a wide pointer. Counting up alone would wrap after
+//! four billion tables, within weeks for a process that keeps writing small ones, and a block would be served
+//! for another table's. So numbers are reused, in three steps:
 //!
-//! 1. The owner of a number, a [`TableNumber`], is dropped: nobody can insert a block of its table any more.
-//! 2. [`BlockCache::remove_departed`] removes what the cache still has of it.
-//! 3. Only then the number may be given out again.
+//! 1. The owner of a number, a [`TableNumber`], is dropped: no block of its table can be inserted any more.
+//! 2. [`BlockCache::remove_dropped_tables`] removes the blocks that the cache still holds under it.
+//! 3. Only then the number is allocated again.
 //!
-//! So at no time do two tables' blocks lie under one number (BS5). As many numbers as tables exist at once,
-//! or wait for the second step, are enough, and four billion of them would take more memory for their bare
-//! names than any machine has; should it happen all the same, there is no number to be had, and the table
-//! cannot be opened.
+//! So two tables' blocks never lie under one number (BS5). If all numbers are in use or wait for the second
+//! step, none is allocated and the table cannot be opened; four billion of them take more memory than any
+//! machine has.
 //!
-//! # When it is worth a walk
-//! Removing walks over all that the cache holds, because which blocks of a table are there is known to the
-//! entries alone: 8 ms for a million of them, however few are removed. A cache of 64 GiB has sixteen million,
-//! and a store that merges gives up tables every second. Nothing asks for the blocks of a table that is gone,
-//! so they may as well wait, where they take room, and count as resident, until they are evicted like others.
-//! [`BlockCache::is_worth_removing`] says that they have waited long enough: once the tables that are gone
-//! may have a sixteenth of what is cached ([`DEPARTED_SHARE`]), a walk looks at sixteen entries or so for
-//! each block that they had.
+//! # When removal is worth a walk
+//! Removal walks over all entries, because only the entries know which blocks of a table are resident: 8 ms
+//! for a million of them, however few are removed. A cache of 64 GiB has sixteen million, and merges drop
+//! tables every second. No lookup probes for blocks of a dropped table, so they may stay, counted as
+//! resident, until they are evicted like others. [`BlockCache::should_remove_dropped`] is true once dropped
+//! tables may own a sixteenth of the cache ([`DROPPED_SHARE`]): then a walk visits sixteen entries or so for
+//! each block that it removes.
 //!
-//! Rejected: to ask for each block of a departed table by its key. Who inserts would have to be held to
-//! numbers below what the table says it has, for a block that is forgotten under a number which another table
-//! is given would be served as that table's; and each question is a cache miss, so that for what is mostly
-//! resident the walk is cheaper.
+//! Rejected: to probe for each block of a dropped table by its key. Inserters would have to be held to
+//! numbers below the table's count of blocks, since a block left under a number that is reused would be
+//! served as the next table's; and each probe is a cache miss, so that the walk is cheaper where most blocks
+//! are resident.
 
 use crate::cache::BlockCache;
 use crate::entry::Charge;
@@ -34,36 +31,36 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What tables that are gone may have of the cache before it is worth a walk: one part in so many. If they
-/// were cached as a whole, the walk costs an entry that it removes 128 ns, a thirtieth of what merging a
-/// block of 4 KiB does; and evictions meet so little that is of no use that hits stay what they are.
-const DEPARTED_SHARE: u64 = 16;
+/// Dropped tables may own one part in so many of the cache before removal is worth a walk. If they were
+/// cached as a whole, the walk costs 128 ns for each entry that it removes, a thirtieth of merging a block of
+/// 4 KiB; and so few useless entries do not lower the hit rate.
+const DROPPED_SHARE: u64 = 16;
 
-/// What a table counts for at least, so that numbers of tables without cached blocks come back as well: at
-/// most a name of four bytes waits for each sixteen KiB of the cache.
-const LEAST_BYTES: u64 = 1 << 10;
+/// Least bytes that a dropped table counts for, so that numbers of tables without cached blocks are reused as
+/// well: at most one number of four bytes waits for each 16 KiB of the cache.
+const MIN_COUNTED_BYTES: u64 = 1 << 10;
 
-/// Which numbers are free.
+/// The allocator of table numbers.
 #[derive(Debug)]
-pub(crate) struct Numbers {
-    /// Never given out so far, from here on. `u32::MAX` itself is not given out.
+pub(crate) struct TableNumbers {
+    /// Least number that was never allocated. `u32::MAX` itself is never allocated.
     next: u32,
-    /// Given out before, and nothing of them is left.
+    /// Allocated before, and no block of them is left.
     free: Vec<u32>,
-    /// Their owners are gone; blocks may be left.
-    departed: Vec<u32>,
-    /// What these may have left, roughly.
-    departed_bytes: u64,
+    /// Their owners are dropped; blocks may be left.
+    dropped: Vec<u32>,
+    /// Estimate of the bytes of their blocks.
+    dropped_bytes: u64,
 }
 
-impl Numbers {
+impl TableNumbers {
     /// All numbers from `next` on are free.
-    pub(crate) fn starting_at(next: u32) -> Numbers {
-        Numbers { next, free: Vec::new(), departed: Vec::new(), departed_bytes: 0 }
+    pub(crate) fn starting_at(next: u32) -> TableNumbers {
+        TableNumbers { next, free: Vec::new(), dropped: Vec::new(), dropped_bytes: 0 }
     }
 
-    fn take(&mut self) -> Option<u32> {
-        // The one used last first: numbers stay small, and reuse is nothing that happens only after years.
+    fn allocate(&mut self) -> Option<u32> {
+        // The most recently freed one first: numbers stay small, and reuse is exercised from the start.
         self.free.pop().or_else(|| {
             let after = self.next.checked_add(1)?;
             Some(std::mem::replace(&mut self.next, after))
@@ -71,34 +68,32 @@ impl Numbers {
     }
 }
 
-/// The number of a table in a cache, for as long as somebody can insert blocks of it.
+/// The number of a table in a cache, alive as long as blocks of the table can be inserted.
 pub struct TableNumber<V: Charge + Clone> {
     cache: Arc<BlockCache<V>>,
     number: u32,
-    /// What there may be to remove when the table is gone; an estimate, on which nothing depends but when
-    /// that is done.
+    /// Estimate of the table's bytes in the cache; decides only when dropped blocks are removed.
     bytes: AtomicU64,
 }
 
 impl<V: Charge + Clone> TableNumber<V> {
-    /// The number, for [`crate::CacheKey::table`]. Whoever inserts with it keeps this value alive.
+    /// The number, for [`crate::CacheKey::table`]. A caller that inserts with it keeps this value alive.
     pub fn get(&self) -> u32 {
         self.number
     }
 
-    /// Says how many bytes of the table there may be in the cache: those of its blocks, uncompressed. The
-    /// most that was said counts.
+    /// Notes that up to `bytes` of the table may be in the cache: its uncompressed blocks. The greatest note
+    /// counts.
     pub fn expect_bytes(&self, bytes: u64) {
         self.bytes.fetch_max(bytes, Ordering::Relaxed);
     }
 
-    /// Says that so many bytes more of the table were put into the cache, by somebody who does not know how
-    /// many there will be.
+    /// Notes that `bytes` more of the table were inserted, for callers that do not know their sum beforehand.
     pub fn expect_more_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The cache that gave it out.
+    /// The cache that allocated it.
     pub fn cache(&self) -> &Arc<BlockCache<V>> {
         &self.cache
     }
@@ -107,9 +102,9 @@ impl<V: Charge + Clone> TableNumber<V> {
 impl<V: Charge + Clone> Drop for TableNumber<V> {
     fn drop(&mut self) {
         let mut numbers = self.cache.numbers.lock();
-        numbers.departed.push(self.number);
-        numbers.departed_bytes =
-            numbers.departed_bytes.saturating_add((*self.bytes.get_mut()).max(LEAST_BYTES));
+        numbers.dropped.push(self.number);
+        numbers.dropped_bytes =
+            numbers.dropped_bytes.saturating_add((*self.bytes.get_mut()).max(MIN_COUNTED_BYTES));
     }
 }
 
@@ -120,41 +115,40 @@ impl<V: Charge + Clone> fmt::Debug for TableNumber<V> {
 }
 
 impl<V: Charge + Clone> BlockCache<V> {
-    /// A number that no other table has, and under which the cache holds nothing. `None` if four billion
-    /// tables have one.
+    /// Allocates a number that no other table has, and under which the cache holds nothing. `None` if four
+    /// billion tables have one.
     pub fn number_table(self: &Arc<Self>) -> Option<TableNumber<V>> {
-        let number = self.numbers.lock().take()?;
+        let number = self.numbers.lock().allocate()?;
         Some(TableNumber { cache: Arc::clone(self), number, bytes: AtomicU64::new(0) })
     }
 
-    /// Whether tables are gone whose blocks may still be there.
-    pub fn has_departed(&self) -> bool {
-        !self.numbers.lock().departed.is_empty()
+    /// Whether tables were dropped whose blocks may still be resident.
+    pub fn has_dropped_tables(&self) -> bool {
+        !self.numbers.lock().dropped.is_empty()
     }
 
-    /// Whether tables are gone that may have as much of what is cached as is worth
-    /// [`BlockCache::remove_departed`]: a sixteenth. Until then what is left of them takes room like other
-    /// blocks, and nobody asks for it.
-    pub fn is_worth_removing(&self) -> bool {
+    /// Whether dropped tables may own so much of the cache, a sixteenth, that
+    /// [`BlockCache::remove_dropped_tables`] is worth its walk.
+    pub fn should_remove_dropped(&self) -> bool {
         let numbers = self.numbers.lock();
-        let most_bytes = numbers.departed_bytes.saturating_mul(DEPARTED_SHARE);
-        !numbers.departed.is_empty() && most_bytes >= self.used_bytes() as u64
+        let most_bytes = numbers.dropped_bytes.saturating_mul(DROPPED_SHARE);
+        !numbers.dropped.is_empty() && most_bytes >= self.used_bytes() as u64
     }
 
-    /// Removes the blocks of all tables whose [`TableNumber`] was dropped and answers how many they were; the
-    /// numbers may be given out again. Walks over all entries, which takes about 8 ms for a million of them,
-    /// one shard's lock held at a time; does nothing if no table has gone.
-    pub fn remove_departed(&self) -> usize {
-        let mut departed = {
+    /// Removes the blocks of all tables whose [`TableNumber`] was dropped and returns their count; the
+    /// numbers can then be reused. Walks over all entries, which takes about 8 ms for a million of them, one
+    /// shard's lock held at a time; does nothing if no table was dropped.
+    pub fn remove_dropped_tables(&self) -> usize {
+        let mut dropped = {
             let mut numbers = self.numbers.lock();
-            numbers.departed_bytes = 0;
-            std::mem::take(&mut numbers.departed)
+            numbers.dropped_bytes = 0;
+            std::mem::take(&mut numbers.dropped)
         };
-        if departed.is_empty() {
+        if dropped.is_empty() {
             return 0;
         }
-        let count = self.remove_tables(&departed);
-        self.numbers.lock().free.append(&mut departed);
+        let count = self.remove_tables(&dropped);
+        self.numbers.lock().free.append(&mut dropped);
         count
     }
 }

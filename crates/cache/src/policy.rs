@@ -1,33 +1,33 @@
-//! Who stays and who goes within one shard: the policies behind one face, a closed set.
+//! Eviction policies of one shard, a closed set behind one interface.
 //!
-//! A policy owns the entries of a shard and finds them by key; the [`crate::shard`] around it counts, the
-//! [`crate::cache`] locks and keeps the budget. So that all kinds keep the cache's promises alike, a policy
-//! *never evicts of its own accord*: it is told to, and hands out what goes. What it is asked for:
+//! A policy owns the entries of a shard and finds them by key. The [`crate::shard`] around it counts; the
+//! [`crate::cache`] locks and keeps the budget. So that all kinds have the same guarantees, a policy *never
+//! evicts of its own accord*: the cache requests an eviction and the policy chooses the entry.
 //!
-//! * `get` is a lookup. One by a scan leaves a data block where it is; any other counts as a use, and makes a
-//!   block that a scan brought in an ordinary one.
-//! * `evict` names who goes by the policy's own order, with more patience for blocks that serve whole tables.
-//! * `evict_scanned` names a block that a scan brought in and no lookup asked for since.
+//! * `get` is a lookup. One by a scan leaves the order of data blocks alone; any other counts as a use, and
+//!   makes a block that a scan brought in an ordinary one.
+//! * `evict` removes the entry that is first in the policy's order; blocks that serve whole tables stay
+//!   longer.
+//! * `evict_scanned` removes a block that a scan brought in and no lookup used since.
 //! * `scanned_bytes` are the charges of those.
 //!
-//! The default is matched first and small; the others lie behind a pointer.
+//! The default is matched first and inlined; the others lie behind a pointer.
 
 mod clock;
-mod lfu;
 mod lists;
-mod lru;
+mod reference;
 mod s3_fifo;
 pub(crate) mod table;
 #[cfg(test)]
 mod testing;
 
-use crate::door;
+use crate::doorkeeper;
 use crate::entry::{Admission, BlockKind, CacheKey, Charge};
 use crate::kind::CacheKind;
 use clock::ClockPolicy;
 use esker_env::Clock;
-use lfu::LfuPolicy;
-use lru::LruPolicy;
+use reference::lfu::LfuPolicy;
+use reference::lru::LruPolicy;
 use s3_fifo::S3FifoPolicy;
 use std::sync::Arc;
 
@@ -38,25 +38,25 @@ pub(crate) struct Entry<V> {
     pub(crate) value: V,
     pub(crate) charge: u32,
     pub(crate) kind: BlockKind,
-    /// Rounds of the clock's hand that the entry survives unused; other policies do not look at it.
+    /// Rounds of the clock's hand that the entry survives unused; other policies ignore it.
     pub(crate) chances: u8,
-    /// Brought in by a scan and not looked up since.
+    /// Inserted by a scan and not looked up since.
     pub(crate) scanned: bool,
-    /// The value was told that it entered, so that shortcuts to it may exist.
-    pub(crate) told: bool,
+    /// [`Charge::entered`] was called, so shortcuts to the value may exist.
+    pub(crate) notified: bool,
 }
 
 /// Says which entries are to be removed.
-pub(crate) type IsDoomed<'a, V> = dyn FnMut(&Entry<V>) -> bool + 'a;
+pub(crate) type ShouldRemove<'a, V> = dyn FnMut(&Entry<V>) -> bool + 'a;
 
-/// The hash that places a key: high bits choose the shard, low bits the place in it.
+/// The hash of a key: high bits choose the shard, low bits the place in it.
 #[inline]
 pub(crate) fn hash_of(key: &CacheKey) -> u64 {
     use std::hash::BuildHasher;
     foldhash::fast::FixedState::default().hash_one(key.packed())
 }
 
-/// The entries of a shard, and the order in which they go.
+/// The entries of a shard, and the order in which they are evicted.
 #[derive(Debug)]
 pub(crate) enum Policy<V> {
     Clock(ClockPolicy<V>),
@@ -65,7 +65,7 @@ pub(crate) enum Policy<V> {
     S3Fifo(Box<S3FifoPolicy<V>>),
 }
 
-/// The same expression for the policy that there is.
+/// Evaluates the expression for whichever policy it is.
 macro_rules! with_policy {
     ($of:expr, $policy:ident => $expression:expr) => {
         match $of {
@@ -78,7 +78,7 @@ macro_rules! with_policy {
 }
 
 impl<V: Charge + Clone> Policy<V> {
-    /// No entries yet. The time is asked for only where a TTL makes it matter.
+    /// An empty policy. The clock is read only by kinds with a TTL.
     pub(crate) fn new(kind: CacheKind, clock: &Arc<dyn Clock>) -> Policy<V> {
         match kind.within_limits() {
             CacheKind::Slots | CacheKind::Clock => Policy::Clock(ClockPolicy::new()),
@@ -88,7 +88,6 @@ impl<V: Charge + Clone> Policy<V> {
         }
     }
 
-    /// Entries.
     pub(crate) fn len(&self) -> usize {
         with_policy!(self, policy => policy.len())
     }
@@ -107,34 +106,34 @@ impl<V: Charge + Clone> Policy<V> {
         kind: BlockKind,
         admission: Admission,
     ) -> Option<V> {
-        // Whether the lookup says that the block is worth keeping.
+        // Whether the lookup counts as a use.
         let is_use = admission == Admission::Point || kind != BlockKind::Data;
         match self {
             Policy::Clock(policy) => policy.get(hash, key, is_use),
-            other => other.get_elsewhere(hash, key, is_use),
+            other => other.get_otherwise(hash, key, is_use),
         }
     }
 
     #[inline(never)]
-    fn get_elsewhere(&mut self, hash: u64, key: &CacheKey, is_use: bool) -> Option<V> {
+    fn get_otherwise(&mut self, hash: u64, key: &CacheKey, is_use: bool) -> Option<V> {
         with_policy!(self, policy => policy.get(hash, key, is_use))
     }
 
-    /// Asks for what a lookup with this hash looks at first, and for what says which values would go first.
+    /// Prefetches what a lookup with this hash reads first, and the entries that would be evicted first.
     pub(crate) fn prefetch(&self, hash: u64) {
         if let Policy::Clock(policy) = self {
             policy.prefetch(hash);
         }
     }
 
-    /// Asks for the values that would go first.
+    /// Prefetches the values that would be evicted first.
     pub(crate) fn prefetch_victims(&self) {
         if let Policy::Clock(policy) = self {
             policy.prefetch_victims();
         }
     }
 
-    /// The entry of a key, which is not a use.
+    /// The entry of a key, without counting a use.
     pub(crate) fn resident(&mut self, hash: u64, key: &CacheKey) -> Option<&Entry<V>> {
         with_policy!(self, policy => policy.resident(hash, key))
     }
@@ -144,7 +143,7 @@ impl<V: Charge + Clone> Policy<V> {
         with_policy!(self, policy => policy.insert(hash, entry));
     }
 
-    /// Removes the entry whose turn it is, or a few at once; none only if there is none.
+    /// Removes the entry that is first in the order, or a few at once; none only if there is none.
     pub(crate) fn evict(&mut self, evicted: &mut Vec<Entry<V>>) {
         match self {
             Policy::Clock(policy) => evicted.extend(policy.evict()),
@@ -154,31 +153,35 @@ impl<V: Charge + Clone> Policy<V> {
         }
     }
 
-    /// Removes a block that a scan brought in and nobody looked up since; `None` if there is none.
+    /// Removes a block that a scan brought in and no lookup used since; `None` if there is none.
     pub(crate) fn evict_scanned(&mut self) -> Option<Entry<V>> {
         with_policy!(self, policy => policy.evict_scanned())
     }
 
-    /// Removes some entries that are too old, that of `key` among them if it is.
+    /// Removes some expired entries, that of `key` among them if it is.
     pub(crate) fn expire(&mut self, key: &CacheKey, expired: &mut Vec<Entry<V>>) {
         if let Policy::Lru(policy) = self {
             policy.expire(key, expired);
         }
     }
 
-    /// Looks at each entry, and removes those that are doomed.
-    pub(crate) fn remove_where(&mut self, is_doomed: &mut IsDoomed<'_, V>, removed: &mut Vec<Entry<V>>) {
-        with_policy!(self, policy => policy.remove_where(is_doomed, removed));
+    /// Visits every entry, and removes those that `should_remove` chooses.
+    pub(crate) fn remove_where(
+        &mut self,
+        should_remove: &mut ShouldRemove<'_, V>,
+        removed: &mut Vec<Entry<V>>,
+    ) {
+        with_policy!(self, policy => policy.remove_where(should_remove, removed));
     }
 
-    /// Forgets what it remembers of entries of some tables, given in ascending order, that went before.
+    /// Drops ghost entries of some tables, given in ascending order.
     pub(crate) fn forget_tables(&mut self, tables: &[u32]) {
         if let Policy::S3Fifo(policy) = self {
             policy.forget_tables(tables);
         }
     }
 
-    /// Gives memory back after many removals.
+    /// Shrinks the tables after many removals.
     pub(crate) fn shrink_to_fit(&mut self) {
         with_policy!(self, policy => policy.shrink_to_fit());
     }
@@ -190,17 +193,17 @@ impl<V: Charge + Clone> Policy<V> {
     }
 }
 
-/// What a cache of a kind charges each entry beyond its value: its share of what the policy keeps to find and
-/// order it, at the emptiest that tables and arrays which double can be, and the two counters of an `Arc`.
+/// What a cache of a kind charges each entry beyond its value: its share of the policy's tables at their
+/// emptiest (they double when they are full), and the two counters of an `Arc`.
 pub(crate) const fn overhead_bytes(kind: CacheKind) -> usize {
     const COUNTERS: usize = 16;
     COUNTERS
         + match kind {
             // The table is 3/8 to 3/4 full.
-            CacheKind::Slots => 2 * table::BUCKET_BYTES + door::BYTES_AN_ENTRY,
+            CacheKind::Slots => 2 * table::BUCKET_BYTES + doorkeeper::BYTES_AN_ENTRY,
             CacheKind::Clock => 2 * table::BUCKET_BYTES,
-            CacheKind::Lru { .. } => lru::OVERHEAD_BYTES,
-            CacheKind::Lfu => lfu::OVERHEAD_BYTES,
+            CacheKind::Lru { .. } => reference::lru::OVERHEAD_BYTES,
+            CacheKind::Lfu => reference::lfu::OVERHEAD_BYTES,
             CacheKind::S3Fifo => s3_fifo::OVERHEAD_BYTES,
         }
 }

@@ -1,26 +1,26 @@
-//! What the cache tells about itself.
+//! Counters of the cache.
 
 use crate::entry::BlockKind;
 use crate::kind::CacheKind;
 use std::ops::{AddAssign, Index};
 
-/// Counters of one kind of block, since the cache was made.
+/// Counters of one kind of block, since the cache was created.
 ///
-/// When nothing is under way, `inserts - evictions - removals - expirations` is the number of resident
+/// When no operation is under way, `inserts - evictions - removals - expirations` is the number of resident
 /// blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KindStats {
     /// Lookups that found the block.
     pub hits: u64,
-    /// Lookups that did not, and had to load it.
+    /// Lookups that did not find the block and had to load it.
     pub misses: u64,
-    /// Blocks that entered.
+    /// Blocks inserted.
     pub inserts: u64,
-    /// Blocks that had to make room.
+    /// Blocks evicted to make room.
     pub evictions: u64,
-    /// Blocks that went because their table did.
+    /// Blocks removed with their table.
     pub removals: u64,
-    /// Blocks that went because they were older than the kind's TTL.
+    /// Blocks removed because they were older than the kind's TTL.
     pub expirations: u64,
     /// Charges of the resident blocks.
     pub resident_bytes: usize,
@@ -46,30 +46,30 @@ impl AddAssign for KindStats {
     }
 }
 
-/// A look at the cache. The shards are read one after the other, so under load the numbers are of slightly
-/// different moments.
+/// A snapshot of the counters. The shards are read one after the other, so under load the numbers are of
+/// slightly different moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
-    /// How the cache chooses what goes.
+    /// The kind of the cache.
     pub kind: CacheKind,
     /// The budget.
     pub capacity_bytes: usize,
-    /// What is in use of it.
+    /// Bytes in use.
     pub used_bytes: usize,
     /// Resident blocks.
     pub entries: usize,
-    /// What scans brought in and no lookup asked for since, in bytes.
+    /// Bytes of data blocks that a scan inserted and no lookup used since.
     pub scanned_bytes: usize,
     /// Blocks loaded although another thread was just loading them.
     pub duplicate_loads: u64,
-    /// Blocks not cached because they are larger than the budget, or the scans' share.
+    /// Blocks not cached because they are larger than the budget, or than the scans' share.
     pub declined: u64,
-    /// Data blocks of lookups that went from the door of a full cache: counted among the inserts and
+    /// Data blocks of lookups that the doorkeeper of a full cache rejected; counted among the inserts and
     /// evictions, too.
-    pub turned_away: u64,
-    /// Blocks that somebody put there in place of others which are about to go, as merges do: counted among
-    /// the inserts, too.
-    pub handed_over: u64,
+    pub not_admitted: u64,
+    /// Blocks inserted by cache warming in place of others that are about to leave; counted among the
+    /// inserts, too.
+    pub warm_inserts: u64,
     pub(crate) kinds: [KindStats; BlockKind::ALL.len()],
 }
 

@@ -14,7 +14,7 @@
 //! * ST2. Entries go once, under their shard's mutex, and are counted as evicted (BS1). One lock is held at a
 //!   time.
 
-use crate::cache::{BlockCache, Departed};
+use crate::cache::{BlockCache, Removed};
 use crate::entry::Charge;
 use foldhash::fast::FixedState;
 use std::collections::{HashMap, HashSet};
@@ -49,7 +49,7 @@ impl<V: Charge + Clone> BlockCache<V> {
             }
         }
         for shard in &self.shards {
-            let mut evicted = Departed(Vec::new());
+            let mut evicted = Removed(Vec::new());
             let mut shard = shard.lock();
             let is_chosen = |value: &V| value.stretch().is_some_and(|number| chosen.contains(&number));
             let freed_bytes = shard.evict_where(&mut |entry| is_chosen(&entry.value), &mut evicted.0);
@@ -61,7 +61,7 @@ impl<V: Charge + Clone> BlockCache<V> {
     fn stretches(&self) -> Vec<Stretch<V>> {
         let mut stretches: HashMap<usize, Stretch<V>, FixedState> = HashMap::default();
         for shard in &self.shards {
-            shard.lock().look(|entry| {
+            shard.lock().for_each_entry(|entry| {
                 let Some(number) = entry.value.stretch() else { return };
                 let stretch = stretches.entry(number).or_insert_with(|| Stretch {
                     number,

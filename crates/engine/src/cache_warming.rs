@@ -60,7 +60,8 @@ pub(crate) struct ReadsAtFlush(AtomicU64);
 const WRITES_PER_READ: u64 = 4;
 
 impl ReadsAtFlush {
-    /// Whether keys were read often enough for so many writes, `reads` being all reads of the keyspace so far.
+    /// Whether keys were read often enough for so many writes, `reads` being all reads of the keyspace so
+    /// far.
     fn are_enough(&self, reads: u64, writes: u64) -> bool {
         let new = reads.saturating_sub(self.0.swap(reads, Ordering::Relaxed));
         new * WRITES_PER_READ >= writes
@@ -96,7 +97,7 @@ pub(crate) fn open_outputs(
 
 /// Schedules the removal of what a failed job has left in the cache, if it is worth a walk.
 pub(crate) fn remove_leftovers(files: &TableFiles) {
-    if files.cache().is_worth_removing() {
+    if files.cache().should_remove_dropped() {
         files.request_cleanup();
     }
 }

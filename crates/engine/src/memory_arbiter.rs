@@ -8,11 +8,11 @@
 //! use their whole share again. Meanwhile writers continue within the kept part.
 //!
 //! The share is lent from the open on, when there is nothing to evict. Later it is *offered*: when the log is
-//! shrunk ([`crate::idle_wal`]), and when no log segment was filled for [`QUIET_TIME`], so that a few writes now
-//! and then do not withhold it from readers. An offer costs nothing. It is accepted when the cache is full
-//! ([`esker_cache::BlockCache::await_need`]): while all blocks fit, arenas stay as they are, and the next
-//! writes need not touch fresh memory. Under steady writes the share stays with the memtables: evicting a
-//! quarter of the cache for each of them and loading it again would be worse than not lending.
+//! shrunk ([`crate::idle_wal`]), and when no log segment was filled for [`QUIET_TIME`], so that a few writes
+//! now and then do not withhold it from readers. An offer costs nothing. It is accepted when the cache is
+//! full ([`esker_cache::BlockCache::await_need`]): while all blocks fit, arenas stay as they are, and the
+//! next writes need not touch fresh memory. Under steady writes the share stays with the memtables: evicting
+//! a quarter of the cache for each of them and loading it again would be worse than not lending.
 //!
 //! # Invariants
 //! * LN1. While the share is lent, memtables hold no more payload than the kept part: the log rotates to

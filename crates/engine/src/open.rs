@@ -45,7 +45,7 @@ use esker_env::{AsyncReads, Background, Env, FileLock, FileSystem, LockKind, Ope
 use esker_memtable::ArenaPool;
 use esker_sst::{OpenTables, TableCache};
 use esker_version::{
-    CURRENT_NAME, CURRENT_TEMPORARY_NAME, DatabaseState, EditOp, Found, Manifest, VersionEdit,
+    CURRENT_NAME, CURRENT_TEMPORARY_NAME, DatabaseState, EditOp, Manifest, Recovery, VersionEdit,
     parse_manifest_name,
 };
 use esker_view::paths;
@@ -154,8 +154,8 @@ impl Opening {
         fs.create_dir_all(&tables_dir)?;
         fs.create_dir_all(&paths::wal(&self.dir))?;
         let (mut state, last_edit, closed) = match esker_version::recover(fs, &self.dir)? {
-            Found::Database(recovered) => (recovered.state, recovered.last_edit, recovered.closed),
-            Found::Nothing | Found::NoCurrent { .. } => {
+            Recovery::Database(recovered) => (recovered.state, recovered.last_edit, recovered.closed),
+            Recovery::Nothing | Recovery::NoCurrent { .. } => {
                 self.check_nothing_to_lose()?;
                 (DatabaseState::new(self.new_uuid()), 0, None)
             }
@@ -392,7 +392,7 @@ impl Opening {
 
     fn open_read_only(self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Store>> {
         let fs = &*self.env.fs;
-        let Found::Database(recovered) = esker_version::recover(fs, &self.dir)? else {
+        let Recovery::Database(recovered) = esker_version::recover(fs, &self.dir)? else {
             return Err(Error::NotFound(format!("there is no database in {}", self.dir.display()).into()));
         };
         let (state, last_edit) = (recovered.state, recovered.last_edit);

@@ -10,9 +10,9 @@
 //! # Idle
 //! The database is idle when nothing was written between two checks [`IDLE_AFTER`] apart. Then memtables that
 //! are worth a table are flushed, because tombstones in memory slow down seeks until they are flushed, and
-//! the strategies may converge the tree, from a byte budget ([`crate::idle_budget`]) where the rewrite does not
-//! pay off. The log is shrunk ([`crate::idle_wal`]). One write ends the idle state: running jobs continue, no
-//! further one begins.
+//! the strategies may converge the tree, from a byte budget ([`crate::idle_budget`]) where the rewrite does
+//! not pay off. The log is shrunk ([`crate::idle_wal`]). One write ends the idle state: running jobs
+//! continue, no further one begins.
 
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;

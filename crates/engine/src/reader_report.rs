@@ -1,5 +1,5 @@
-//! Report of the open readers: snapshots, transactions, cursors, ranges and change streams, with their age and
-//! what they pin.
+//! Report of the open readers: snapshots, transactions, cursors, ranges and change streams, with their age
+//! and what they pin.
 
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;

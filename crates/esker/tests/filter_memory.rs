@@ -46,7 +46,7 @@ fn bits(db: &Database, dir: &TestDir) -> Vec<(u64, f64)> {
     let of_table = |table: &esker::TableInfo| {
         let path = dir.path().join(format!("tables/{:06}.sst", table.file.get()));
         let file = StdFileSystem.open(&path, OpenMode::Read).expect("it works");
-        let identity = TableIdentity::alone(Arc::new(BlockCache::new(0))).expect("it works");
+        let identity = TableIdentity::standalone(Arc::new(BlockCache::new(0))).expect("it works");
         let table =
             Table::open_any(Arc::clone(&file), file.len().expect("it works"), identity).expect("it works");
         let policy: FilterPolicy = table.properties().filter.parse().expect("it works");

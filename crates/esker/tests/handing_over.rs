@@ -72,13 +72,13 @@ fn what_was_in_the_cache_is_there_after_a_merge() {
     let blocks = read(&db, 0..KEYS);
     assert!(blocks > 1_000, "{blocks}");
     overwrite(&db);
-    let handed_before = cache(&db).handed_over;
+    let handed_before = cache(&db).warm_inserts;
     let hits = cache(&db)[BlockKind::Data].hits;
     db.compact_all().expect("compaction");
     settle(&db);
     assert_eq!(cache(&db)[BlockKind::Data].hits, hits, "nobody has asked for anything");
-    let handed_over = cache(&db).handed_over - handed_before;
-    assert!(handed_over >= blocks * 95 / 100, "{handed_over} of {blocks}");
+    let warm_inserts = cache(&db).warm_inserts - handed_before;
+    assert!(warm_inserts >= blocks * 95 / 100, "{warm_inserts} of {blocks}");
     let opened = db.metrics().open_tables.opened;
     let misses = read(&db, 0..KEYS);
     assert!(misses * 5 < blocks, "{misses} of {blocks} blocks were read again");
@@ -94,15 +94,15 @@ fn what_is_flushed_is_in_the_cache_if_it_is_read() {
     let dir = TestDir::new("handing-over");
     let (db, _) = database(&dir);
     overwrite(&db);
-    assert_eq!(cache(&db).handed_over, 0, "nobody reads");
+    assert_eq!(cache(&db).warm_inserts, 0, "nobody reads");
     // A look at a key now and then is none.
     read(&db, 0..KEYS / 200);
     overwrite(&db);
-    assert_eq!(cache(&db).handed_over, 0, "few read");
+    assert_eq!(cache(&db).warm_inserts, 0, "few read");
     read(&db, 0..KEYS);
     overwrite(&db);
-    let handed_over = cache(&db).handed_over;
-    assert!(handed_over > 80, "{handed_over} blocks");
+    let warm_inserts = cache(&db).warm_inserts;
+    assert!(warm_inserts > 80, "{warm_inserts} blocks");
     assert_eq!(read(&db, 0..KEYS), 0, "a flush has brought in what hides the blocks before");
 }
 
@@ -119,7 +119,7 @@ fn what_is_read_in_place_stays_out() {
     settle(&db);
     assert_eq!(read(&db, 0..KEYS), 0, "everything is there where it lies");
     let stats = cache(&db);
-    assert_eq!((stats.handed_over, stats[BlockKind::Data].inserts), (0, 0), "{stats:?}");
+    assert_eq!((stats.warm_inserts, stats[BlockKind::Data].inserts), (0, 0), "{stats:?}");
 }
 
 /// Of a database of which a part is read the rest stays out.
@@ -148,13 +148,13 @@ fn a_merge_that_fails_leaves_nothing_in_the_cache() {
     let at_tables = |nth: u64| Rule::new(Fault::Io, When::Nth(nth)).on(Operation::SyncData).path("tables");
     let at_install = Rule::new(Fault::Io, When::Nth(1)).on(Operation::Write).path("MANIFEST");
     for rule in [at_tables(1), at_tables(2), at_install] {
-        let handed_over = cache(&db).handed_over;
+        let warm_inserts = cache(&db).warm_inserts;
         faults.add(rule);
         db.compact_all().expect_err("a call failed");
         faults.heal();
         settle(&db);
         let after = cache(&db);
-        assert!(after.handed_over > handed_over, "it had begun");
+        assert!(after.warm_inserts > warm_inserts, "it had begun");
         assert_eq!((after.entries, after.used_bytes), (before.entries, before.used_bytes));
     }
     assert_eq!(read(&db, 0..KEYS), 0);

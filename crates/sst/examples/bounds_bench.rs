@@ -1,11 +1,11 @@
-//! What bounds of blocks cost and save: bytes an entry of the index, and how many lookups of absent keys read
-//! a block.
+//! Cost and benefit of block bounds: bytes an entry of the index, and the share of absent keys whose lookup
+//! reads a block.
 //!
 //! `cargo run --release -p esker-sst --example bounds_bench [keys]`
 //!
-//! Tables of random keys of 16 bytes, or of `user:` and ten digits of which a tenth is there, in blocks of 4
-//! KiB. Absent keys are of the same kind and spread as the keys are. Nothing is cached. Counts, no times:
-//! they are the same on every machine.
+//! Tables of random keys of 16 bytes, or of `user:` and ten digits of which a tenth exists, in blocks of 4
+//! KiB. Absent keys are of the same kind and spread like the keys. Nothing is cached. It prints counts, not
+//! times: they are the same on every machine.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
@@ -42,7 +42,7 @@ fn table(
         writer.add(key, Tag::new(SeqNo::ZERO, ValueKind::Put), &value)?;
     }
     let bytes = writer.finish()?.file_bytes;
-    Table::open_any(file, bytes, TableIdentity::alone(Arc::clone(cache))?)
+    Table::open_any(file, bytes, TableIdentity::standalone(Arc::clone(cache))?)
 }
 
 fn main() -> Result<()> {
@@ -71,7 +71,7 @@ fn main() -> Result<()> {
                             table.get(key, hash, SeqNo::MAX)?;
                         }
                     }
-                    // What a cache without room declines is what was read.
+                    // A cache without capacity declines every block that was read.
                     shares.push(cache.stats().declined as f64 / absent.len() as f64);
                     facts = table.index_facts()?;
                 }

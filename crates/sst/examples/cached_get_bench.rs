@@ -1,10 +1,10 @@
-//! Lookups in a table whose blocks are all in a cache, for every kind of cache.
+//! Lookups in a table whose blocks are all cached, for every cache kind.
 //!
 //! `cargo run --release -p esker-sst --example cached_get_bench [entries]`
 //!
 //! Present keys, evenly; 16 random bytes with values of 100 bytes. Millions of lookups a second of 1, 2 and 4
-//! threads together, the best of a few rounds in which the kinds take turns, and then divided by `lru`'s.
-//! `filter` asks for absent keys, with the filter kept with the table and paged through the cache.
+//! threads together, the best of a few rounds in which the kinds take turns, and the same divided by `lru`'s.
+//! `filter` looks up absent keys, with the filter kept with the table and paged through the cache.
 #![expect(clippy::print_stdout, reason = "a program for people")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -52,7 +52,7 @@ fn open(path: &Path, len: u64, kind: CacheKind, pages_filter: bool, keys: &[Key]
     Ok(table)
 }
 
-/// Millions a second of `each` over the keys, which threads share.
+/// Millions of calls of `each` a second over the keys, which threads share.
 fn speed(threads: usize, keys: &[Key], each: impl Fn(&Key) -> bool + Sync) -> f64 {
     let started = Instant::now();
     std::thread::scope(|scope| {

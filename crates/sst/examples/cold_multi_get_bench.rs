@@ -1,4 +1,4 @@
-//! Measures ways of making the reads of one multi-get overlap: none, `io_uring`, threads.
+//! Ways of overlapping the reads of one multi-get: none, `io_uring`, threads.
 //!
 //! `cargo run --release -p esker-sst --example cold_multi_get_bench [entries [directory [rounds]]]`
 //!
@@ -7,13 +7,13 @@
 //! random keys that exist go through a cache too small to hold any block for the next. Where the bytes are:
 //!
 //! * `direct`: on the device; reads go past the page cache, so every block is cold.
-//! * `cold`: on the device; reads are positioned and go through the page cache, which `dd` is asked to forget
-//!   the file before each measurement.
+//! * `cold`: on the device; reads are positioned and go through the page cache, from which `dd` drops the
+//!   file before each measurement.
 //! * `page cache`: in the page cache, positioned.
 //!
-//! Ways take turns, round for round. Told for each key: the median over the rounds of the time that passed,
-//! the spread, and the processor time of the whole process, kernel threads that work for it included; behind
-//! the way the time beside plain reads of the same round.
+//! The ways take turns, round by round. For each key it prints the median over the rounds of the elapsed
+//! time, the spread, and the processor time of the whole process, its kernel threads included; behind the way
+//! its time relative to plain reads of the same round.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock and calls another program")]
@@ -65,7 +65,7 @@ impl Place {
     }
 }
 
-/// What one measurement gave, in microseconds a key.
+/// Results of one measurement, in microseconds a key.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     passed: f64,
@@ -108,7 +108,7 @@ fn open(path: &Path, len: u64, place: Place, way: AsyncReads) -> Result<Table> {
     Table::open(file, len, EXPECTED, TableIdentity::new(&tables)?)
 }
 
-/// Has the file forgotten by the page cache, or read into it.
+/// Drops the file from the page cache, or reads it into it.
 fn prepare(path: &Path, place: Place) -> Result<()> {
     let mut dd = Command::new("dd");
     match place {

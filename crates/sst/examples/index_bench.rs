@@ -1,15 +1,15 @@
-//! Compares the kinds of block index with a binary search of a contiguous array of key heads, the baseline of
+//! Compares the block-index kinds with a binary search of a contiguous array of key heads, the baseline of
 //! the CS265 report's fence pointers (its 4.4.4), in nanoseconds a search and bytes an entry.
 //!
 //! `cargo run --release -p esker-sst --example index_bench [most entries [random|user]]`
 //!
 //! Entries are entries of the index: one fence for each block of a table. Keys are 16 random bytes, or
 //! `user:` and ten digits; fences are as short as tables store them. Probes are random keys between the
-//! fences. In each round every kind has its turn, so that what else the machine does meets all of them; the
-//! median of the rounds is printed. "dependent" searches wait for the one before, as a lookup does that
-//! nothing else overlaps; "fences" asks for keys that are fences, which is what a hash locator is for. Index
-//! pages come from a cache that holds them all, and are in nobody's bytes. The report's own ratios are
-//! printed beside the best.
+//! fences. The kinds take turns in each round, so that disturbances of the machine meet all of them; the
+//! median of the rounds is printed. "dependent" searches wait for the one before, like a lookup that is not
+//! overlapped; "fences" probes keys that are fences, which is what a hash locator is for. Index pages come
+//! from a cache that holds them all, and count for no kind. The report's own ratios are printed beside the
+//! best.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
@@ -24,10 +24,10 @@ use std::time::Instant;
 
 const PROBES: usize = 1 << 17;
 const ROUNDS: usize = 7;
-/// Least time of a round, long against the steps of the system's clock of work.
+/// Least time of a round, long against the resolution of the system's processor clock.
 const LEAST_NANOS: u64 = 40_000_000;
 
-/// Entries, and how many times faster than its binary search the CS265 report's fastest form is.
+/// Entries, and the CS265 report's ratio of its fastest form to its binary search.
 const SIZES: [(usize, f64); 4] = [
     (10_000, 1250.0 / 710.0),
     (100_000, 2750.0 / 1350.0),
@@ -52,7 +52,7 @@ fn keys(kind: &str, count: usize, random: &SeededRandom) -> Vec<Key> {
         .collect()
 }
 
-/// The baseline: heads of the fences behind what all have in common, one behind the other.
+/// The baseline: a contiguous array of the fences' heads behind their common prefix.
 struct Heads {
     heads: Vec<u64>,
     prefix_len: usize,
@@ -66,8 +66,8 @@ impl Heads {
     }
 }
 
-/// Nanoseconds that this thread has worked, where the system tells, else since some moment: on a shared
-/// machine the time of others is of no interest.
+/// Nanoseconds of this thread's processor time, where the system reports it, else of elapsed time: other
+/// processes of a shared machine do not count.
 fn worked_nanos() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let worked = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
@@ -75,7 +75,7 @@ fn worked_nanos() -> u64 {
     worked.unwrap_or_else(|| START.get_or_init(Instant::now).elapsed().as_nanos() as u64)
 }
 
-/// Nanoseconds for each of the probes that `pass` makes.
+/// Nanoseconds for each of the probes of `pass`.
 fn each(pass: impl Fn() -> usize) -> f64 {
     let (start, mut passes) = (worked_nanos(), 0);
     while passes == 0 || worked_nanos() - start < LEAST_NANOS {
@@ -85,7 +85,7 @@ fn each(pass: impl Fn() -> usize) -> f64 {
     (worked_nanos() - start) as f64 / (passes * PROBES) as f64
 }
 
-/// What one form took: for each round, nanoseconds a search, independent and dependent, and of keys that are
+/// Results of one form: for each round, nanoseconds a search, independent and dependent, and of keys that are
 /// fences.
 #[derive(Default)]
 struct Times {
@@ -104,8 +104,8 @@ struct Medians {
 impl Times {
     fn round(&mut self, probes: &[Key], fences: &[&[u8]], find: impl Fn(&[u8]) -> usize) {
         self.independent.push(each(|| probes.iter().map(|key| find(key)).fold(0, usize::wrapping_add)));
-        // The number of the next probe needs the answer for this one, although no place has the bits that are
-        // added.
+        // The number of the next probe depends on the result of this one, although no result has the bits
+        // that are added.
         self.dependent.push(each(|| (0..probes.len()).fold(0, |last, at| find(&probes[at ^ (last >> 62)]))));
         self.fences.push(each(|| fences.iter().map(|key| find(key)).fold(0, usize::wrapping_add)));
     }
@@ -140,8 +140,7 @@ fn compare(kind: &str, entries: usize, report: f64) -> Result<()> {
         })
         .collect();
     let kinds = IndexKind::ALL.into_iter().filter(|kind| !matches!(kind, IndexKind::Adaptive(_)));
-    // The first fence of a table is empty, which says nothing about a common prefix: leave the first key
-    // whole.
+    // The first fence of a table is empty, which would hide the common prefix: keep the first key whole.
     let fences_of_table = || std::iter::once(&fences[0][..]).chain(separators[1..].iter().copied());
     let prefix_len = common_prefix_len(&fences[0], separators[separators.len() - 1]);
     let heads = Heads { heads: fences_of_table().map(|fence| head(fence, prefix_len)).collect(), prefix_len };

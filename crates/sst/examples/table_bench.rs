@@ -1,12 +1,12 @@
-//! Measures tables: writing, lookups one by one and staged, seeks, scans, in nanoseconds per entry or
-//! operation.
+//! Tables: nanoseconds per entry or operation of writing, single and batched lookups, seeks and scans.
 //!
-//! `cargo run --release -p esker-sst --example table_bench [entries [flat|delta [none|lz4|zstd [all|write|get|scan]]]]`
+//! `cargo run --release -p esker-sst --example table_bench [entries [LAYOUT [CODEC [PART]]]]`, with flat or
+//! delta, none, lz4 or zstd, all, write, get or scan.
 //!
 //! Values have 100 bytes, half of them compressible; keys are 16 random bytes, or `user:` and ten digits over
 //! even numbers. Tables of 500,000 entries make a run; "4 runs" has 85 % of the entries in one run and 5 % in
-//! each of three. Blocks are in the cache unless said otherwise; "absent" asks for keys that do not exist.
-//! The machine's dependent cache miss is printed first: figures of a disturbed machine (above 170 ns) are of
+//! each of three. Blocks are cached unless said otherwise; "absent" looks up keys that do not exist. The
+//! machine's dependent cache miss is printed first: results of a disturbed machine (above 170 ns) are of
 //! little use.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
@@ -36,7 +36,7 @@ enum Keys {
     User,
 }
 
-/// A key of up to 16 bytes, in place: keys all over the heap would be measured too.
+/// A key of up to 16 bytes, stored inline, so that keys scattered over the heap are not measured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     bytes: [u8; 16],
@@ -96,8 +96,8 @@ fn value(out: &mut [u8; 100], random: &SeededRandom) {
     out.copy_within(..50, 50);
 }
 
-/// Nanoseconds that this thread has worked, where the system tells (to 4 ms), else since some moment: on a
-/// shared machine the time of others is of no interest.
+/// Nanoseconds of this thread's processor time, where the system reports it (to 4 ms), else of elapsed time:
+/// other processes of a shared machine do not count.
 fn worked_nanos() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let worked = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
@@ -148,7 +148,7 @@ struct Bench {
     options: TableOptions,
     cache: Arc<TableCache>,
     tables: u32,
-    /// What to measure.
+    /// The measurement to run.
     only: String,
 }
 
@@ -171,7 +171,7 @@ impl Run {
     }
 }
 
-/// A file that takes everything and keeps nothing: what is left is the time of encoding.
+/// A file that discards its writes: what is left is the time of encoding.
 #[derive(Debug)]
 struct Discard;
 
@@ -217,7 +217,7 @@ impl File for Discard {
 }
 
 impl Bench {
-    /// Encodes keys as tables that go nowhere.
+    /// Encodes keys as tables whose bytes are discarded.
     fn encode(&self, keys: &[Key]) -> Result<()> {
         let values = vec![[7; 100]; 64];
         let each = measure(keys.len(), || {
@@ -234,7 +234,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Writes keys as a run; answers it and the nanoseconds for an entry.
+    /// Writes keys as a run; returns it and the nanoseconds for an entry.
     fn write(&mut self, keys: &[Key], seqno: impl Fn(usize) -> u64) -> Result<(Run, f64)> {
         let random = SeededRandom::new(4);
         let mut values = vec![[0; 100]; 1024];
@@ -255,7 +255,7 @@ impl Bench {
             let len = writer.finish()?.file_bytes;
             let file = self.fs.open(&path, OpenMode::Read)?;
             let expected = ExpectedTable { uid, keyspace: KeyspaceId(0), global_seqno: None };
-            let identity = TableIdentity::alone(Arc::clone(&self.cache))?;
+            let identity = TableIdentity::standalone(Arc::clone(&self.cache))?;
             tables.push(Arc::new(Table::open(file, len, expected, identity)?));
         }
         let last_keys = tables.iter().map(|table| Key::new(&table.properties().max_key)).collect();

@@ -1,14 +1,12 @@
-//! Blocks: a few dozen entries, the unit of reading, compression and caching.
+//! Blocks: a few dozen entries each, the unit of reading, compression and caching.
 //!
-//! [`header`] is the frame around every block; [`flat`] and [`delta`] are the two ways to arrange the
-//! entries, each with an encoder beside it; [`staged`] collects the entries of the block being written;
-//! [`cursor`] walks.
+//! [`header`] is the frame around every block; [`flat`] and [`delta`] are the two layouts of entries, each
+//! with an encoder beside it; [`staged`] collects the entries of the block being written; [`cursor`] walks.
 //!
-//! [`BlockBytes`] are bytes that were validated. Their layout's search code then reads without bounds checks;
-//! the argument why that is sound is written at the head of [`flat`] and [`delta`]. It rests on two facts
-//! that this file establishes for all `BlockBytes`: the payload passed its layout's validation, and at least
-//! [`SLACK_BYTES`] readable bytes follow it. A [`Block`] owns such bytes, for the cache; a compaction reads
-//! them in place.
+//! [`BlockBytes`] are validated bytes. The search code of their layout reads without bounds checks; why that
+//! is sound is argued at the head of [`flat`] and [`delta`]. The argument rests on two facts that this file
+//! establishes for all `BlockBytes`: the payload passed its layout's validation, and at least [`SLACK_BYTES`]
+//! readable bytes follow it. A [`Block`] owns such bytes, for the cache; a compaction reads them in place.
 
 pub(crate) mod cursor;
 pub(crate) mod delta;
@@ -42,7 +40,7 @@ pub(crate) const SLACK_BYTES: usize = LANE_BYTES;
 #[repr(transparent)]
 pub(crate) struct BlockBytes([u8]);
 
-/// An entry found: its tag, and where its value lies in the block.
+/// A found entry: its tag, and where its value lies in the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundEntry {
     pub(crate) tag: Tag,
@@ -58,7 +56,7 @@ impl FoundEntry {
     }
 }
 
-/// The view that fits a block's layout.
+/// A block as its layout sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LayoutView {
     Flat(Flat),
@@ -71,26 +69,26 @@ impl BlockBytes {
         HEADER_BYTES + raw_len + SLACK_BYTES
     }
 
-    /// Validates `bytes`, which start with the header of a block and its decompressed payload. The checksum
-    /// has been verified before. What follows the payload may be anything, but [`SLACK_BYTES`] of it must be
-    /// there.
+    /// Validates `bytes`: the header of a block, its decompressed payload and at least [`SLACK_BYTES`] of
+    /// anything. The checksum has been verified before.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<&BlockBytes, DecodeError> {
         check(bytes)?;
         // SAFETY: `BlockBytes` is a transparent wrapper of `[u8]`, and the bytes were just validated.
         Ok(unsafe { &*(std::ptr::from_ref(bytes) as *const BlockBytes) })
     }
 
-    /// Bytes that [`BlockBytes::from_bytes`] took before.
+    /// The block in bytes that [`BlockBytes::from_bytes`] accepted before.
     ///
     /// # Safety
     /// They must have been validated, and not have changed since.
     #[inline(always)]
     pub(crate) unsafe fn validated(bytes: &[u8]) -> &BlockBytes {
-        // SAFETY: as in `from_bytes`; the caller has had them validated.
+        // SAFETY: `BlockBytes` is a transparent wrapper of `[u8]`, and the caller has had the bytes
+        // validated.
         unsafe { &*(std::ptr::from_ref(bytes) as *const BlockBytes) }
     }
 
-    /// What the block says of itself.
+    /// The block's header.
     #[inline(always)]
     pub(crate) fn header(&self) -> BlockHeader {
         let bytes: &[u8; HEADER_BYTES] = self.0.first_chunk().expect("a block has a header");
@@ -110,7 +108,7 @@ impl BlockBytes {
         }
     }
 
-    /// Bytes of the block, by a range that [`FoundEntry`] or a cursor gave.
+    /// Bytes of the block, by a range from [`FoundEntry`] or a cursor.
     #[inline(always)]
     pub(crate) fn slice(&self, range: Range<usize>) -> &[u8] {
         &self.0[range]
@@ -140,7 +138,7 @@ impl BlockBytes {
         }
     }
 
-    /// Prefetches what a search looks at after the directory, which should have been prefetched.
+    /// Prefetches what a search reads after the directory, which should have been prefetched.
     ///
     /// # Safety
     /// The kernel's instructions must be available.
@@ -155,7 +153,7 @@ impl BlockBytes {
         }
     }
 
-    /// Prefetches what lies elsewhere than the first lines but is looked at before the entries.
+    /// Prefetches what a search reads before the entries, if it lies outside the first lines.
     #[inline(always)]
     pub(crate) fn prefetch_directory(&self, hash: u64) {
         if let LayoutView::Delta(delta) = self.view() {
@@ -183,8 +181,8 @@ fn check(bytes: &[u8]) -> Result<BlockHeader, DecodeError> {
     Ok(header)
 }
 
-/// The file image of the block made of the staged entries, which must not be empty, without its checksum:
-/// header and stored bytes, appended to `out`.
+/// Appends to `out` the file image of the block of the staged entries, at least one, without its checksum:
+/// header and stored bytes.
 pub(crate) fn append_image(
     staged: &mut staged::Staged,
     layout: BlockLayout,
@@ -209,8 +207,8 @@ pub(crate) fn append_image(
     header
 }
 
-/// The payload of the staged entries, which must not be empty, appended to `out`; and the header that it has
-/// uncompressed.
+/// Appends to `out` the payload of the staged entries, at least one; returns the header of the uncompressed
+/// block.
 pub(crate) fn append_payload(
     staged: &mut staged::Staged,
     layout: BlockLayout,
@@ -224,7 +222,7 @@ pub(crate) fn append_payload(
     BlockHeader { layout, codec_id: id::NONE, flags, raw_len, stored_len: raw_len, entries, number }
 }
 
-/// As [`append_image`], for a payload with the header that it has uncompressed.
+/// As [`append_image`], for a payload with the header of the uncompressed block.
 pub(crate) fn append_stored(
     mut header: BlockHeader,
     payload: &[u8],
@@ -260,12 +258,12 @@ pub(crate) struct Compression<'a> {
     pub(crate) dictionary: Option<&'a DictionaryEncoder>,
 }
 
-/// Buffers recycled from block to block of a table, and what is remembered of them.
+/// Buffers and statistics that are reused from block to block of a table.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     raw: Vec<u8>,
     compressed: Vec<u8>,
-    /// For the adaptive choice of codecs: a table's own, so that its bytes do not depend on other tables.
+    /// For the adaptive choice of codecs: the table's own, so that its bytes do not depend on other tables.
     history: esker_codec::History,
 }
 

@@ -1,10 +1,10 @@
-//! Where the keys of blocks end and begin, more closely than the index says, so that a key between two blocks
-//! costs no read.
+//! Block bounds: stored parts of each block's first and last key, so that a key between two blocks costs no
+//! read.
 //!
-//! The index parts two neighbours by one separator, the shortest prefix of the later one's first key that
-//! does so. What lies between the last key of the one and the separator, or between the separator and the
-//! first key of the other, is looked for in a block that cannot have it. A *border* narrows both gaps with
-//! six bytes:
+//! The index separates two adjacent blocks by one separator, the shortest prefix of the later block's first
+//! key that does so. A key between the last key of the one and the separator, or between the separator and
+//! the first key of the other, is searched in a block that cannot have it. A *key gap* of six bytes narrows
+//! both sides:
 //!
 //! ```text
 //! last key of block b        user:04|1738     kept: 173
@@ -13,21 +13,21 @@
 //! ```
 //! Both keys start with the separator but for its last byte. Of the last key three bytes behind that are
 //! kept, where it differs from the separator and two more; of the first key the two bytes behind the
-//! separator. Where the two differ their distance is one of that byte's values or more, and what stays open
+//! separator. Where the two differ, their distance is at least one value of that byte; the uncertain part is
 //! two parts in 65,536 of it for keys whose bytes are evenly spread, and two in a hundred for decimal digits.
 //!
 //! # Invariant
-//! * **BB1** No version of a key that [`Table::excludes`] from a block is in the block. Borders keep
-//!   prefixes, so they err to the side of looking.
+//! * **BB1** No version of a key that [`Table::excludes`] from a block is in the block. Key gaps keep
+//!   prefixes, so they err on the side of reading.
 //!
-//! # When they are asked
-//! Only when a block would have to be read: one that is in memory answers by itself, sooner than two more
-//! places in memory could. So lookups of what is cached pay nothing, not even a branch. Seeks ask before they
-//! enter a block, likewise only if it is in no cache.
+//! # When they are checked
+//! Only when a block would have to be read: a block in memory is searched faster than two more places in
+//! memory could be read. So lookups of cached blocks have no cost, not even a branch. Seeks check before they
+//! enter an uncached block.
 //!
-//! # What was rejected
+//! # Rejected
 //! * Last keys in the index section itself: every form of the index would carry them, and they would be
-//!   decoded where nobody asks.
+//!   decoded where they are not used.
 //! * Whole keys: exact, and half as long again as the index.
 //! * Eight-byte heads of both keys: they decide without the separator, but take 16 bytes of memory a block.
 
@@ -42,24 +42,24 @@ use esker_env::File;
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes of a border.
+/// Bytes of a key gap.
 pub(crate) const GAP_BYTES: usize = 1 + LAST_BYTES + FIRST_BYTES;
-/// Bytes that are kept of a last key, from where it differs from the separator on.
+/// Bytes kept of a last key, from where it differs from the separator.
 const LAST_BYTES: usize = 3;
-/// Bytes that are kept of a first key, from behind the separator on.
+/// Bytes kept of a first key, from behind the separator.
 const FIRST_BYTES: usize = 2;
 
-/// Bits of a border's first byte: how many bytes of the last key are kept; how many of the first key; that
+/// Bits of a gap's first byte: the number of bytes kept of the last key and of the first key, and whether
 /// those of the last key are all it has.
 const LAST_LEN: u8 = 0b0_0011;
 const FIRST_LEN: u8 = 0b0_1100;
 const FIRST_SHIFT: u32 = 2;
 const LAST_IS_WHOLE: u8 = 0b1_0000;
-/// In place of all of these: the later block continues the key of the earlier.
+/// Alone in that byte: the later block continues the key of the earlier.
 const NO_GAP: u8 = 0b10_0000;
 
-/// Which tables say where the keys of their blocks end and begin, so that lookups and seeks of keys between
-/// two blocks read neither (REQUIREMENTS T4). It costs six bytes a block, in the file and in memory.
+/// Which tables store block bounds, so that lookups and seeks of keys between two blocks read neither
+/// (REQUIREMENTS T4). It costs six bytes a block, in the file and in memory.
 ///
 /// ```
 /// use esker_sst::BlockBounds;
@@ -70,14 +70,14 @@ const NO_GAP: u8 = 0b10_0000;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BlockBounds {
-    /// None.
+    /// No table.
     Never,
-    /// Those without a filter. Of absent keys 3 % fall between blocks of 4 KiB with entries of 116 bytes, a
+    /// Tables without a filter. Of absent keys 3 % fall between blocks of 4 KiB with entries of 116 bytes, a
     /// third where entries have a kilobyte, and all where each block has one; behind a filter of 10 bits a
     /// key it is the same share of one key in a hundred.
     #[default]
     Unfiltered,
-    /// All.
+    /// All tables.
     Always,
 }
 
@@ -94,7 +94,7 @@ impl BlockBounds {
         }
     }
 
-    /// Whether a table has them.
+    /// Whether a table stores them.
     pub(crate) fn applies(self, has_filter: bool) -> bool {
         match self {
             BlockBounds::Never => false,
@@ -121,15 +121,15 @@ impl FromStr for BlockBounds {
     }
 }
 
-/// Collects the borders while blocks are written.
+/// Collects key gaps while blocks are written.
 #[derive(Debug, Default)]
 pub(crate) struct BoundsEncoder {
     out: Vec<u8>,
 }
 
 impl BoundsEncoder {
-    /// Adds the border between a block that ends with the key `last` and one that starts with `first`, which
-    /// is not less.
+    /// Adds the gap between a block that ends with the key `last` and one that starts with `first`, which is
+    /// not less.
     pub(crate) fn add(&mut self, last: &[u8], first: &[u8]) {
         let shared = common_prefix_len(last, first);
         let mut gap = [0; GAP_BYTES];
@@ -153,31 +153,31 @@ impl BoundsEncoder {
         self.out.len()
     }
 
-    /// The section; `None` if there is no border.
+    /// The section; `None` if there is no gap.
     pub(crate) fn finish(self) -> Option<Vec<u8>> {
         Some(self.out).filter(|section| !section.is_empty())
     }
 }
 
-/// The borders between the blocks of a table.
+/// The key gaps between the blocks of a table.
 #[derive(Debug)]
 pub(crate) struct BoundsSection {
     gaps: Box<[[u8; GAP_BYTES]]>,
 }
 
-/// What is known of the border between a block and the next one.
+/// A gap between a block and the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KeyGap<'a> {
-    /// What the last key of the earlier block goes on with behind what it shares with the separator.
+    /// Continuation of the earlier block's last key, behind what it shares with the separator.
     last: &'a [u8],
     last_is_whole: bool,
-    /// What the first key of the later block goes on with behind the separator.
+    /// Continuation of the later block's first key, behind the separator.
     first: &'a [u8],
 }
 
 impl BoundsSection {
-    /// Those of a table with so many blocks, if it has any that are good; `damage` is told otherwise, unless
-    /// there is some already.
+    /// The bounds of a table with so many blocks, if it has undamaged ones; sets `damage` otherwise, unless
+    /// it is set already.
     pub(crate) fn open(
         reader: &SectionReader,
         file: &dyn File,
@@ -194,7 +194,7 @@ impl BoundsSection {
         }
     }
 
-    /// Reads the section of a table with so many blocks.
+    /// Decodes the section of a table with so many blocks.
     pub(crate) fn decode(section: &[u8], blocks: u64) -> Result<BoundsSection, DecodeError> {
         let (gaps, rest) = section.as_chunks::<GAP_BYTES>();
         if !rest.is_empty() || gaps.len() as u64 != blocks.saturating_sub(1) {
@@ -211,7 +211,7 @@ impl BoundsSection {
         size_of_val(&*self.gaps)
     }
 
-    /// What is known of the border between block `number` and the next one.
+    /// The gap between block `number` and the next one.
     fn gap(&self, number: usize) -> Option<KeyGap<'_>> {
         let [flags, kept @ ..] = self.gaps.get(number).filter(|gap| gap[0] != NO_GAP)?;
         let (last, first) = kept.split_at(LAST_BYTES);
@@ -223,8 +223,8 @@ impl BoundsSection {
     }
 }
 
-/// Whether the writer may have written a border: lengths fit, what is not used is 0, and a last key that goes
-/// on has all the bytes.
+/// Whether the writer may have written a gap: lengths fit, unused bytes are 0, and a last key that goes on
+/// has all the bytes.
 fn is_canonical(gap: [u8; GAP_BYTES]) -> bool {
     let [flags, kept @ ..] = gap;
     if flags == NO_GAP {
@@ -242,8 +242,8 @@ fn is_canonical(gap: [u8; GAP_BYTES]) -> bool {
 }
 
 impl KeyGap<'_> {
-    /// Whether `key` is greater than all keys of the block before the border; `separator` is that of the
-    /// block behind it.
+    /// Whether `key` is greater than all keys of the block before the gap; `separator` is that of the block
+    /// behind it.
     fn is_behind_last(&self, separator: &[u8], key: &[u8]) -> bool {
         let Some((_, shared)) = separator.split_last() else { return false };
         match key.strip_prefix(shared) {
@@ -252,7 +252,7 @@ impl KeyGap<'_> {
         }
     }
 
-    /// Whether `key` is less than all keys of the block behind the border, whose separator this is.
+    /// Whether `key` is less than all keys of the block behind the gap, whose separator is given.
     fn is_before_first(&self, separator: &[u8], key: &[u8]) -> bool {
         match key.strip_prefix(separator) {
             Some(rest) => rest < self.first,
@@ -262,18 +262,17 @@ impl KeyGap<'_> {
 }
 
 impl Table {
-    /// Whether block `number`, which must exist, has no version of `key`, as far as that can be told without
-    /// reading it.
+    /// Whether block `number`, which must exist, certainly has no version of `key`. Reads no block.
     ///
     /// # Errors
-    /// What reading pages of the index meets, if it lies in pages.
+    /// Errors of reading index pages, if the index is paged.
     #[cold]
     pub(crate) fn excludes(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {
         Ok(self.begins_behind(index, number, key)? || self.ends_before(index, number, key)?)
     }
 
-    /// Whether all keys of block `number`, which must exist, are greater than `key`, as far as that can be
-    /// told without reading it.
+    /// Whether all keys of block `number`, which must exist, are certainly greater than `key`. Reads no
+    /// block.
     ///
     /// # Errors
     /// As [`Table::excludes`].
@@ -286,8 +285,7 @@ impl Table {
         }
     }
 
-    /// Whether all keys of block `number`, which must exist, are less than `key`, as far as that can be told
-    /// without reading it.
+    /// Whether all keys of block `number`, which must exist, are certainly less than `key`. Reads no block.
     ///
     /// # Errors
     /// As [`Table::excludes`].
@@ -313,7 +311,7 @@ mod tests {
         BoundsSection::decode(&encoder.finish().unwrap(), 2).unwrap()
     }
 
-    /// Whether a key is refused by the border between two keys, from either side.
+    /// Whether the gap between two keys excludes a key from the block before it and from the block behind it.
     fn refused(last: &str, first: &str, key: &str) -> (bool, bool) {
         let (last, first, key) = (last.as_bytes(), first.as_bytes(), key.as_bytes());
         let (bounds, separator) = (bounds_of(last, first), separator(last, first));
@@ -335,7 +333,7 @@ mod tests {
         for key in ["user:04251", "user:042519", "user:042510", "user:0426", "v", "user:05"] {
             assert_eq!(between(key), (true, false), "{key}");
         }
-        // A last key that is known as a whole parts it from those that go on with it.
+        // A last key that is stored whole is told from keys that continue it.
         assert_eq!(refused("ab", "b", "ab0"), (true, true));
         assert_eq!(refused("abcd", "b", "abcd0"), (false, true));
         assert_eq!(refused("abcd", "b", "abd"), (true, true));
@@ -343,9 +341,9 @@ mod tests {
         assert_eq!(refused("", "b", "a"), (true, true));
     }
 
-    /// BB1, and that what lies well between is refused.
+    /// BB1; and keys well inside of the gap are excluded.
     #[test]
-    fn borders_refuse_no_key_of_their_blocks() {
+    fn key_gaps_exclude_no_key_of_their_blocks() {
         for (seed, shape) in SHAPES.into_iter().enumerate() {
             let random = SeededRandom::new(seed as u64);
             for _ in 0..2_000 {

@@ -1,64 +1,65 @@
-//! What a merge hands on of the cache: the blocks that take the place of those that are resident.
+//! Cache warming: inserts output blocks of a merge into the block cache if their input blocks are resident.
 //!
 //! A merge replaces tables by others with the same entries in other blocks. The blocks that readers had in
-//! the cache go with the old tables, and each would have to be read, verified and decompressed anew by the
-//! reader who wants it first. The merge has had them in hand, uncompressed, when it wrote them. So a block of
-//! the output that is made of blocks which are resident goes into the cache when it is written, and nobody
-//! who reads notices the merge. Where nothing is resident nothing is done: it costs a load of a slot for each
-//! block that is read. Where blocks are, one of [`SAMPLE_ONE_IN`] costs a look into the cache.
+//! the cache go with the old tables, and the first reader of each would have to read, verify and decompress
+//! it again. The merge holds the new blocks uncompressed when it writes them. So an output block that is made
+//! of resident input blocks is inserted into the cache when it is written, and readers do not notice the
+//! merge. Without resident inputs it costs one load of a slot for each input block; with them, also a cache
+//! probe for one resident block in [`SAMPLE_ONE_IN`].
 //!
-//! RocksDB can do as much for flushes alone (`prepopulate_block_cache`). Ahmad and Kemme ("Compaction
-//! management in distributed key-value datastores", 2015) warm the cache after a compaction by reading the
-//! new files; LSbM (Teng et al., 2017) keeps the old ones beside the new for as long as they are in use. The
-//! one reads again what was just written, the other takes room on the device.
+//! RocksDB warms the cache for flushes alone (`prepopulate_block_cache`). Ahmad and Kemme ("Compaction
+//! management in distributed key-value datastores", 2015) warm it after a compaction by reading the new
+//! files, which reads again what was just written. LSbM (Teng et al., 2017) keeps the old files beside the
+//! new ones while they are in use, which takes space on the device.
 //!
 //! # Which blocks
-//! Each input tells, when it enters a block, whether that is resident ([`InputResidency`]), and the writer asks, when
-//! it ends a block, for whom most of what was entered lately is there: one question a block on either side,
-//! none an entry. RecentResidency means that what was entered since the block before counts whole, what came before
-//! that half, and so on: blocks of inputs and output begin at different keys, and those of many inputs are
-//! entered at different times. [`LEAST_WARM`] is such that a resident block among others that are not is
-//! followed by one block of the output, so that as much is handed over as is resident, and that runs of
-//! different sizes do not keep each other out.
+//! Each input reports, when it enters a block, whether that block is resident ([`InputResidency`]). When the
+//! writer ends a block, it computes for which kind of reader most of the recently entered bytes are resident:
+//! one question a block on either side, none an entry. Recent means that the bytes entered since the last
+//! output block count whole, those before that half, and so on: input and output blocks begin at different
+//! keys, and blocks of different inputs are entered at different times. [`MIN_WARM_SHARE`] is such that a
+//! single resident block among others that are not is followed by one warm output block. So as much is warmed
+//! as is resident, and runs of different sizes do not suppress each other.
 //!
-//! # What holds
-//! * HO5. A block that is handed over has the bytes that a reader would have loaded, header and payload, and
-//!   passed the same validation (BS6). It has not passed the file's checksum: it is what the checksum was
-//!   computed from. If the file's copy is damaged later that is found when it is read, as with every block
-//!   that is cached.
-//! * HO6. It lies under the number of its own table's home, which the table is opened with. Until the table
-//!   is in a tree nobody finds it; if that never happens the home goes with the [`WarmedTable`], and so does
-//!   what lies under its number (BS5).
-//! * HO7. Where somebody else has to go for it, a merge hands over no more than a share of the cache
-//!   ([`MAX_DISPLACED_SHARE`]): the blocks that it stands for stay until the merge is installed, because they are in
-//!   use until then, and until it is worth removing them ([`esker_cache::BlockCache::is_worth_removing`]), so
-//!   both are there for a while. Where there is room there is no limit.
-//! * HO8. Where no input is resident there is no home and no memory, and where tables have slots no call of
-//!   the cache.
-//! * HO11. Whether a block is resident its slot tells; without slots the cache is asked about each. For whom
-//!   it is there, and whether it would go next, the cache is asked: of a cache that has room about one block
-//!   in [`SAMPLE_ONE_IN`] of each input, for the others as well, because scans bring in stretches of blocks;
-//!   of a full one about each, because others have to go.
-//! * HO12. What its slot has a job takes from the cache: it walks over the block there, which is verified and
-//!   decompressed already (HO5, [`crate::cursor`]). Where all is there nothing is read; a window of the file
-//!   that holds what is not brings what lies between along, unused. So a merge of what is in use costs no
-//!   reads, and what it writes is what readers saw. No use is noted, and no hit counted.
+//! # Invariants
+//! * HO5. A warm block has the bytes that a reader would have loaded, header and payload, and passed the same
+//!   validation (BS6). It has not passed the file's checksum: the checksum was computed from it. Later damage
+//!   of the file's copy is found when that is read, as with every cached block.
+//! * HO6. It is cached under the number of its own table's identity, with which the table is opened. Until
+//!   the table is in a tree no reader finds the block; if the table never gets there, the identity is dropped
+//!   with the [`WarmedTable`], and so is everything under its number (BS5).
+//! * HO7. Where it would evict other blocks, a merge warms no more than a share of the cache
+//!   ([`MAX_DISPLACED_SHARE`]). The input blocks stay until the merge is installed, because they are in use
+//!   until then, and further until removing them is worthwhile
+//!   ([`esker_cache::BlockCache::should_remove_dropped`]); both copies exist for a while. In free space there is
+//!   no limit.
+//! * HO8. If no input is resident, no identity is made and no memory used and, where tables have slots, no
+//!   call of the cache happens.
+//! * HO11. A block's slot tells whether it is resident; without slots the cache is probed for each block. The
+//!   cache tells for which kind of reader it is there, and whether it would be evicted next: a cache with
+//!   free space is probed for one block in [`SAMPLE_ONE_IN`] of each input, and the answer holds for the
+//!   others, because scans bring in consecutive blocks; a full cache is probed for each block, because others
+//!   have to be evicted.
+//! * HO12. A job reads a block from the cache if its slot has it: it walks over the cached block, which is
+//!   verified and decompressed already (HO5, [`crate::cursor`]). If all blocks are there, the file is not
+//!   read; a read window that holds a block which is not also reads, unused, the blocks between. So a merge
+//!   of data in use costs no reads. No use is recorded, and no hit is counted.
 //!
-//! Flushes have no inputs in the cache. Whether readers want what was just written is for their caller to say
-//! ([`InputResidency::of_memtables`]), and nobody has to go for it.
+//! Flushes have no inputs in the cache. Their caller decides whether readers want what was just written
+//! ([`InputResidency::of_memtables`]); such blocks evict nothing.
 //!
-//! Left out on purpose: blocks of mapped tables that are stored as they are, which are entered where they lie
-//! ([`CacheWarmer::for_mapped`]); blocks of tables that were closed, whose slots are gone; paged filters, which the
-//! first lookup loads.
+//! Not warmed: blocks of mapped tables that are stored uncompressed, which are read in place
+//! ([`CacheWarmer::for_mapped`]); blocks whose inputs are tables that were closed and so have no slots; paged
+//! filters, which the first lookup loads.
 //!
 //! # Rejected
-//! * Reading the blocks back before the install: no memory beside the cache's, and nothing in the writer, but
-//!   the reads and decompression that this is to save, by somebody else.
-//! * Keeping the blocks aside until the install, to put them in where the inputs' go: memory that nobody
-//!   counts, as much as is resident.
-//! * Taking an input's block out of a full cache when its place is taken: readers want it until the install,
-//!   each would load it for itself.
-//! * The share of each block's entries that came from resident ones: exact, and a question for each entry.
+//! * Reading the blocks back before the install: needs no memory beside the cache and nothing in the writer,
+//!   but performs the reads and decompression that warming is to save.
+//! * Keeping the blocks aside until the install and inserting them when the inputs' blocks go: uncounted
+//!   memory, as much as is resident.
+//! * Evicting an input's block from a full cache when its replacement is inserted: readers use it until the
+//!   install, and each would load it again.
+//! * The exact share of each block's entries that came from resident blocks: one question for each entry.
 
 use crate::block::header::HEADER_BYTES;
 use crate::block::{BlockBuffer, BlockHeader, BlockRef};
@@ -74,32 +75,31 @@ use esker_filter::FilterWatch;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What share of what was entered lately must be resident, as numerator and denominator. Of blocks of one
-/// size, of which one in many is resident, the first that ends after it sees a half, the second a quarter.
-const LEAST_WARM: (u64, u64) = (3, 8);
+/// Share of the recently entered bytes that must be resident, as numerator and denominator. Of blocks of one
+/// size of which one in many is resident, the first that ends after it sees a half, the second a quarter.
+const MIN_WARM_SHARE: (u64, u64) = (3, 8);
 
-/// Of so many resident blocks of an input, one after the other, one is looked up in the cache while that has
-/// room. A look takes the lock of a shard and three lines that nobody has near.
+/// Of so many consecutive resident blocks of an input one is probed in the cache while that has free space. A
+/// probe takes a shard's lock and three cold cache lines.
 const SAMPLE_ONE_IN: u8 = 8;
 
-/// What part of the cache a merge fills at the cost of others, for each of its threads: an eighth.
+/// Largest part of the cache that one thread of a merge may fill by evicting other blocks: an eighth.
 const MAX_DISPLACED_SHARE: usize = 8;
 
-/// What the inputs of a merge tell its output: bytes of blocks that were entered, by whom they are in the
-/// cache for. Those who share one take turns, on one thread at a time.
+/// What the inputs of a merge report to its output: bytes of entered blocks, by the kind of reader that they
+/// are cached for. Inputs that share one run on one thread at a time.
 #[derive(Debug, Default)]
 pub struct InputResidency {
     points: AtomicU64,
     scans: AtomicU64,
     cold: AtomicU64,
-    /// Bytes that were handed over at the cost of others.
+    /// Bytes inserted by evicting others.
     displacing_bytes: AtomicU64,
-    /// There are no inputs in files: all that is written is wanted, as far as there is room.
+    /// There are no input files: every output block is wanted as far as there is free space.
     is_in_memory: bool,
 }
 
-/// How a job reads an input that it replaces: who is asked before each piece, and who is told what of it is
-/// in the cache.
+/// How a job reads an input that it replaces: what paces and cancels it, and where residency is reported.
 #[derive(Clone, Debug)]
 pub struct InputReading {
     /// See [`JobControl`].
@@ -108,42 +108,42 @@ pub struct InputReading {
     pub residency: Arc<InputResidency>,
 }
 
-/// What the cache said last of an input's blocks (HO11).
+/// The cache's last answer about an input's blocks (HO11).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ResidencySample {
     admission: Option<Admission>,
-    /// For so many resident blocks more it holds.
+    /// For how many more resident blocks it holds.
     holds_for: u8,
 }
 
 impl InputResidency {
-    /// Of memtables that are read as well as written: all of their tables is wanted as long as nobody has to
-    /// go for it.
+    /// Of memtables that are read as well as written: all blocks of their tables are warmed while the cache
+    /// has free space.
     pub fn of_memtables() -> InputResidency {
         InputResidency { is_in_memory: true, ..InputResidency::default() }
     }
 
-    /// Block `number` of a table was entered, which has so many bytes in the file. `last` is the input's own.
+    /// Records that block `number`, of `bytes` in the file, was entered. `last` belongs to the input.
     pub(crate) fn note(&self, table: &Table, number: usize, bytes: u64, last: &mut ResidencySample) {
         let entered = match table.resident_for(number, bytes, last) {
             None => &self.cold,
             Some(Admission::Point) => &self.points,
             Some(Admission::Scan) => &self.scans,
         };
-        // One thread at a time.
+        // Only one thread writes at a time.
         entered.store(entered.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
     }
 }
 
 impl Table {
-    /// On whose behalf block `number` is in the cache, which has so many bytes (HO11).
+    /// For which kind of reader block `number`, of `bytes`, is in the cache (HO11).
     fn resident_for(&self, number: usize, bytes: u64, last: &mut ResidencySample) -> Option<Admission> {
-        let ask = || self.cache.wanted_by(&self.cache_key(number));
+        let ask = || self.cache.admission_of(&self.cache_key(number));
         let Some(slot) = self.slots.get(number) else { return ask() };
         if slot.address() == 0 {
             return None;
         }
-        // As much as what is answered for may take: those who hand over see to it that it fits.
+        // As much as the blocks that the answer covers may take; the writer checks that each fits.
         let room_bytes = (bytes as usize + self.cache.entry_overhead_bytes()) * usize::from(SAMPLE_ONE_IN);
         if last.holds_for == 0 || !self.cache.has_room_for(room_bytes) {
             let admission = ask();
@@ -154,7 +154,7 @@ impl Table {
     }
 }
 
-/// What was entered lately.
+/// Bytes entered recently.
 #[derive(Clone, Copy, Debug, Default)]
 struct RecentResidency {
     points: u64,
@@ -163,7 +163,7 @@ struct RecentResidency {
 }
 
 impl RecentResidency {
-    /// Adds what was entered since it was last asked.
+    /// Adds what was entered since the last call.
     fn update(&mut self, residency: &InputResidency) {
         let take = |counter: &AtomicU64| {
             let bytes = counter.load(Ordering::Relaxed);
@@ -182,9 +182,9 @@ impl RecentResidency {
         }
     }
 
-    /// For whom a block that is made of it belongs into the cache.
+    /// The kind of reader to cache the present output block for; `None` if it is not to be cached.
     fn admission(&self) -> Option<Admission> {
-        let (warm, (numerator, denominator)) = (self.points + self.scans, LEAST_WARM);
+        let (warm, (numerator, denominator)) = (self.points + self.scans, MIN_WARM_SHARE);
         if warm == 0 || warm * denominator < (warm + self.cold) * numerator {
             return None;
         }
@@ -192,35 +192,34 @@ impl RecentResidency {
     }
 }
 
-/// What a table has inherited before it was opened: its home, which has slots for those of its blocks that
-/// were put into the cache (HM4).
+/// The identity of a table that was warmed before it is opened; it has slots for the warm blocks (HM4).
 #[derive(Debug)]
 pub struct WarmedTable {
     identity: Arc<TableIdentity>,
 }
 
 impl WarmedTable {
-    /// The home that the table is to be opened with.
+    /// The identity to open the table with.
     pub fn identity(&self) -> &Arc<TableIdentity> {
         &self.identity
     }
 }
 
-/// Hands blocks of a table to the cache while it is written.
+/// Inserts a table's blocks into the cache while the table is written.
 #[derive(Debug)]
 pub struct CacheWarmer {
     tables: Arc<OpenTables>,
     watch: Option<Arc<FilterWatch>>,
     residency: Arc<InputResidency>,
     recent: RecentResidency,
-    /// Blocks that are stored as they are will be read where they lie.
+    /// Blocks stored uncompressed will be read from the mapped file.
     is_mapped: bool,
-    /// From the first block on that is handed over.
+    /// Set by the first warm block.
     warmed: Option<WarmedTable>,
 }
 
 impl CacheWarmer {
-    /// For a table that will be opened among `tables`, with somebody who counts what its filter answers.
+    /// For a table that will be opened among `tables`; `watch` counts the answers of its filter.
     pub fn new(
         tables: &Arc<OpenTables>,
         watch: Option<Arc<FilterWatch>>,
@@ -237,15 +236,14 @@ impl CacheWarmer {
         }
     }
 
-    /// For a table whose file will be mapped: nobody will ask the cache for blocks that are stored as they
-    /// are.
+    /// For a table whose file will be mapped: its uncompressed blocks are not read through the cache.
     #[must_use]
     pub fn for_mapped(self) -> CacheWarmer {
         CacheWarmer { is_mapped: true, ..self }
     }
 
-    /// A block ends, which is to have this number: for whom it belongs into the cache. Its place there is on
-    /// its way while the block is compressed.
+    /// The kind of reader to cache block `number` for, which ends now. Prefetches its place in the cache,
+    /// which arrives while the block is compressed.
     pub(crate) fn end_block(&mut self, number: u32) -> Option<Admission> {
         let admission = match self.residency.is_in_memory {
             true => Some(Admission::Point),
@@ -261,10 +259,11 @@ impl CacheWarmer {
         admission
     }
 
-    /// Puts a block into the cache, of which the file has `image`, and `payload` uncompressed.
+    /// Inserts a block into the cache whose file image is `image` and whose uncompressed payload is
+    /// `payload`.
     ///
     /// # Errors
-    /// What the block's validation finds: the encoder made something that readers would refuse.
+    /// What the block's validation finds: the encoder produced something that readers would refuse.
     pub(crate) fn insert_warm(
         &mut self,
         header: &BlockHeader,
@@ -283,12 +282,12 @@ impl CacheWarmer {
         let block = buffer.finish(Arc::downgrade(&warmed.identity))?;
         let key = CacheKey { table: warmed.identity.number(), block: header.number };
         let part = CachedPart::Block(BlockRef::clone(&block));
-        warmed.identity.cache().hand_over(key, part, BlockKind::Data, admission);
+        warmed.identity.cache().insert_warm(key, part, BlockKind::Data, admission);
         warmed.identity.add_warm_block(&block, header.number);
         Ok(())
     }
 
-    /// Whether there is room for so many bytes, or others may have to go for them (HO7).
+    /// Whether there is free space for so many bytes, or other blocks may be evicted for them (HO7).
     fn may_insert(&self, bytes: usize) -> bool {
         let cache = self.tables.cache();
         if cache.has_room_for(bytes + cache.entry_overhead_bytes()) {
@@ -308,7 +307,7 @@ impl CacheWarmer {
     fn warmed(&mut self) -> Result<&mut WarmedTable> {
         let identity = match self.warmed.take() {
             Some(warmed) => return Ok(self.warmed.insert(warmed)),
-            None => TableIdentity::watched(&self.tables, self.watch.clone())?,
+            None => TableIdentity::with_filter_watch(&self.tables, self.watch.clone())?,
         };
         Ok(self.warmed.insert(WarmedTable { identity }))
     }

@@ -1,4 +1,4 @@
-//! What the cache holds of tables.
+//! The values of the block cache: blocks and paged filters of tables.
 
 use crate::block::BlockRef;
 use esker_cache::{BlockCache, Charge};
@@ -8,13 +8,12 @@ use std::sync::Arc;
 /// The cache of all tables.
 pub type TableCache = BlockCache<CachedPart>;
 
-/// A part of a table in the cache. As small as a pointer to a block with its length, so that buckets stay
-/// half a cache line.
+/// A cached part of a table. As small as a fat pointer, so that buckets of the cache stay half a cache line.
 #[derive(Clone, Debug)]
 pub enum CachedPart {
-    /// Entries.
+    /// A block of entries or of index pages.
     Block(BlockRef),
-    /// The filter, if it is paged.
+    /// A paged filter.
     Filter(Arc<Filter>),
 }
 

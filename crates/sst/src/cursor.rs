@@ -1,27 +1,25 @@
-//! Walking a table.
+//! Table cursor: walks a table in both directions.
 //!
-//! A cursor holds the table, the memory of the block it is in, and a position in it; nothing is allocated
-//! while it walks through cached blocks. When it enters a block it prefetches the first lines of the one it
-//! will enter next, so that the step over costs no miss; and a walk that came from a neighbouring block asks
-//! with each step for the same place in the next one, so that all of it is there by then, in either
-//! direction.
+//! A cursor holds the table, the block it is in, and a position in that block; it allocates nothing while it
+//! walks through cached blocks. When it enters a block, it prefetches the first lines of the next one, so
+//! that the step over costs no miss. A walk that came from an adjacent block prefetches with each step the
+//! same offset in the next block, so that all of that block has arrived by then, in either direction.
 //!
 //! # Where blocks come from
-//! * [`ReadPurpose::Point`] and [`ReadPurpose::Scan`] use the cache, the latter in a way that cannot push out
-//!   what lookups use. What is not there is read block by block at first and in growing windows as the walk
-//!   goes on.
+//! * [`ReadPurpose::Point`] and [`ReadPurpose::Scan`] use the cache; blocks of scans cannot evict those of
+//!   lookups. Uncached blocks are read one by one at first and in growing windows as the walk goes on.
 //! * [`ReadPurpose::Compaction`] does not fill the cache: it reads each block once, 64 KiB at a time into a
-//!   buffer of its own, and uncompressed blocks are decoded where they lie. A job's cursor tells of each
-//!   block whether it is in the cache ([`crate::cache_warming`]), and walks over those whose slots have them where
-//!   they lie: they were read, verified and decompressed before, and each step asks for memory in the next
-//!   one. That is no use of theirs of which the cache is told. Other walks of this purpose, such as those
-//!   that check what was written, take everything from the file.
+//!   buffer of its own, and uncompressed blocks are decoded in place. A job's cursor reports for each block
+//!   whether it is cached ([`crate::cache_warming`]) and walks over blocks whose slots are full without
+//!   reading them: they were read, verified and decompressed before, and each step prefetches the next one.
+//!   That is not recorded as a use. Other walks of this purpose, such as verification of written tables, read
+//!   everything from the file.
 //!
 //! # Safety argument
-//! [`BlockCursor`] points into the block that `held` keeps: a shared block, whose memory neither moves nor
-//! changes while it is counted, or the table's mapped file (MP2), or the buffers of `read_ahead` and
+//! [`BlockCursor`] points into the block that `pinned` keeps: a shared block, whose memory neither moves nor
+//! changes while it is counted; or the table's mapped file (MP2); or the buffers of `read_ahead` and
 //! `unpacked`, whose heap memory does not move with the cursor and is changed by [`TableCursor::enter`] only,
-//! which closes the block cursor first. `enter` is also the only place that replaces `held`.
+//! which closes the block cursor first. `enter` is also the only function that replaces `pinned`.
 
 use crate::block::cursor::BlockCursor;
 use crate::block::{BlockBytes, BlockRef};
@@ -41,9 +39,9 @@ use std::sync::Arc;
 /// What a cursor is for; decides how it uses the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadPurpose {
-    /// A few entries around a key, which may well be asked for again.
+    /// A few entries around a key, which may well be read again.
     Point,
-    /// A range, which comes by once.
+    /// A range, which is read once.
     Scan,
     /// All of the table, which is about to be replaced.
     Compaction,
@@ -60,19 +58,19 @@ impl ReadPurpose {
 
 /// A position among all versions of all keys of a table.
 pub struct TableCursor {
-    /// None before it is given one.
+    /// `None` until the cursor is attached.
     table: Option<Arc<Table>>,
     purpose: ReadPurpose,
-    /// As the table's; here because every step asks for it.
+    /// The table's, copied here because every step needs it.
     global_seqno: SeqNo,
     position: BlockCursor,
-    /// Number of the block entered, if the position is in one.
+    /// Number of the entered block, if the position is in one.
     number: usize,
     /// Keeps the block alive, if it is shared.
     pinned: Option<BlockRef>,
-    /// The block that a seek was prepared for, once it is known and once it is held.
+    /// The block that a seek was prepared for; `ahead` is that block once it is found in memory.
     prepared: usize,
-    /// What alone decided that it was that block: see [`BlockIndex::deciding_head`].
+    /// The head that alone decided for that block: see [`BlockIndex::deciding_head`].
     prepared_head: Option<u64>,
     ahead: Option<BlockRef>,
     read_ahead: ReadAhead,
@@ -87,8 +85,8 @@ unsafe impl Send for TableCursor {}
 unsafe impl Sync for TableCursor {}
 
 impl Table {
-    /// A cursor on no entry, for a job that reads all of the table, or a range: from the cache what that has,
-    /// the rest past it (HO12).
+    /// A cursor on no entry, for a job that reads the table or a range: cached blocks from the cache, the
+    /// others past it (HO12).
     pub fn job_cursor(self: &Arc<Self>, reading: InputReading) -> TableCursor {
         let mut cursor = TableCursor::detached_for_job(reading);
         cursor.attach(self);
@@ -103,15 +101,14 @@ impl Table {
     }
 }
 
-/// The table that a cursor has.
 #[inline(always)]
 fn attached(table: &Option<Arc<Table>>) -> &Arc<Table> {
     table.as_ref().expect("a cursor moves only in a table")
 }
 
 impl TableCursor {
-    /// A cursor on no table yet, and so on no entry. It is large, so whoever will need one makes it in its
-    /// place, and there [attaches](TableCursor::attach) it when the table is known.
+    /// A cursor on no table yet, and so on no entry. It is large, so the caller makes it in its final place
+    /// and [attaches](TableCursor::attach) it there when the table is known.
     #[inline(always)]
     pub fn detached(purpose: ReadPurpose) -> TableCursor {
         let read_ahead = match purpose {
@@ -147,8 +144,7 @@ impl TableCursor {
         self.table.is_some()
     }
 
-    /// Gives the cursor its table. It must have none, because what it holds and has read ahead is that
-    /// table's.
+    /// Gives the cursor its table, once: what it holds and has read ahead belongs to that table.
     #[inline]
     pub fn attach(&mut self, table: &Arc<Table>) {
         assert!(self.table.is_none(), "a cursor stays in its table");
@@ -158,7 +154,7 @@ impl TableCursor {
 }
 
 impl TableCursor {
-    /// The table it walks.
+    /// The table.
     pub fn table(&self) -> &Arc<Table> {
         attached(&self.table)
     }
@@ -168,7 +164,7 @@ impl TableCursor {
     #[inline(always)]
     pub fn step(&mut self) -> bool {
         debug_assert!(self.is_valid());
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.next() };
         self.position.is_valid()
     }
@@ -178,53 +174,52 @@ impl TableCursor {
     #[inline(always)]
     pub fn step_back(&mut self) -> bool {
         debug_assert!(self.is_valid());
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.prev() };
         self.position.is_valid()
     }
 
-    /// Moves to the following entry if it is in the same block and the block can be walked over quickly; else
-    /// nothing happens. For the one loop that this is compiled into. The cursor must be valid.
+    /// Moves to the following entry if it is in the same block and the block allows the fast path; else does
+    /// nothing. For the one loop that this is compiled into. The cursor must be valid.
     #[inline(always)]
     pub fn step_uniform(&mut self) -> bool {
         debug_assert!(self.is_valid());
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.next_uniform() }
     }
 
-    /// How the entry stands to `bound` in the direction of `BACKWARD`, and the bound for
-    /// [`TableCursor::step_to_only`], see [`Cursor::standing`], given that the table has one version of each
-    /// key: of which the cursor itself, whose table may have more, tells nothing. The cursor must be valid.
+    /// How the entry compares with `bound` in the direction of `BACKWARD`, and the bound for
+    /// [`TableCursor::step_to_only`], see [`Cursor::standing`]. The caller knows that the table has one
+    /// version of each key. The cursor must be valid.
     #[inline(always)]
     pub fn standing_of_only<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
         debug_assert!(self.is_valid());
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.standing::<BACKWARD>(bound) }
     }
 
-    /// Moves to the next entry within the block and says how it stands to a bound; nothing happens where that
-    /// is not known. The cursor must be valid.
+    /// Moves to the next entry within the block and compares it with a bound; does nothing where the result
+    /// is unknown. The cursor must be valid.
     #[inline(always)]
     pub fn step_to_only<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
         debug_assert!(self.is_valid());
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.step_towards::<BACKWARD>(bound) }
     }
 
-    /// Moves to the first entry of the block behind the one in which the cursor is, to none if it is the
-    /// last.
+    /// Moves to the first entry of the next block, to none after the last block.
     ///
     /// # Errors
-    /// What reading the block meets.
+    /// Errors of reading the block.
     #[cold]
     pub fn next_block(&mut self) -> Result<()> {
         self.first_of(self.number + 1)
     }
 
-    /// Moves to the last entry of the block before that in which the cursor is, to none if it is the first.
+    /// Moves to the last entry of the previous block, to none before the first block.
     ///
     /// # Errors
-    /// What reading the block meets.
+    /// Errors of reading the block.
     #[cold]
     pub fn previous_block(&mut self) -> Result<()> {
         self.last_before(self.number)
@@ -234,7 +229,7 @@ impl TableCursor {
     #[inline]
     fn enter(&mut self, number: usize) -> Result<()> {
         if self.position.count() > 0 && self.number == number {
-            // SAFETY: the block is held.
+            // SAFETY: the cursor keeps the block alive.
             unsafe { self.position.move_to_index(usize::MAX) };
             return Ok(());
         }
@@ -253,7 +248,7 @@ impl TableCursor {
                     None => self.load(number)?,
                 },
             };
-            // SAFETY: `held` keeps the block until the position is closed.
+            // SAFETY: `pinned` keeps the block until the position is closed.
             unsafe { self.position.open(block.contents()) };
             self.pinned = Some(block);
         }
@@ -267,7 +262,7 @@ impl TableCursor {
         self.read_ahead.under_way()
     }
 
-    /// Enters a block where it lies in the mapped file; whether that can be done.
+    /// Enters a block in the mapped file; whether that is possible.
     #[cold]
     fn enter_mapped(&mut self, number: usize) -> Result<bool> {
         let table = &**attached(&self.table);
@@ -281,8 +276,7 @@ impl TableCursor {
         Ok(true)
     }
 
-    /// Gets a block that is not in the cache: alone, or with what follows if the walk has come from the block
-    /// before.
+    /// Loads an uncached block: alone, or with the following ones if the walk came from the block before.
     #[cold]
     fn load(&mut self, number: usize) -> Result<BlockRef> {
         let admission = self.purpose.admission();
@@ -299,20 +293,20 @@ impl TableCursor {
         Ok(attached(&self.table).admit(block, number, admission))
     }
 
-    /// Enters a block for a job: where it lies in the cache, or in the cursor's own buffers.
+    /// Enters a block for a job: in the cache, or in the cursor's own buffers.
     fn enter_in_place(&mut self, number: usize) -> Result<()> {
         let table = &**attached(&self.table);
         let place = table.place(number)?;
         let offset = place.start;
         self.pinned = None;
         if let Some(block) = self.read_ahead.resident(table, number, place.end - offset)? {
-            // SAFETY: `held` keeps the block until the position is closed.
+            // SAFETY: `pinned` keeps the block until the position is closed.
             unsafe { self.position.open(block.contents()) };
             self.position.set_fetches_ahead(true);
             self.pinned = Some(block);
             return Ok(());
         }
-        // What was just read lies near.
+        // What was just read is in the processor's caches.
         self.position.set_fetches_ahead(false);
         let image = self.read_ahead.image(table, number)?;
         let block = verify_numbered(image, table.uid, offset, number).and_then(|header| {
@@ -337,7 +331,7 @@ impl TableCursor {
         }
         self.enter(number)?;
         self.walk_towards(number + 1);
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.move_to_first() };
         Ok(())
     }
@@ -350,13 +344,13 @@ impl TableCursor {
         };
         self.enter(number)?;
         self.walk_towards(number.wrapping_sub(1));
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.move_to_last() };
         Ok(())
     }
 
-    /// Asks for the first lines of the block that a walk will enter next, if there is one and it is in
-    /// memory, and has the steps to come ask for the rest.
+    /// Prefetches the first lines of the block that a walk enters next, if it is in memory, and makes the
+    /// next steps prefetch the rest.
     #[inline]
     fn walk_towards(&mut self, number: usize) {
         if (self.purpose != ReadPurpose::Compaction || self.pinned.is_some())
@@ -367,7 +361,7 @@ impl TableCursor {
         }
     }
 
-    /// Asks for the first lines of a block, if there is one and it is in memory.
+    /// Prefetches the first lines of a block, if it is in memory.
     #[inline]
     fn prefetch_block(&self, number: usize) {
         if self.purpose != ReadPurpose::Compaction {
@@ -412,7 +406,7 @@ impl TableCursor {
             return self.first_of(number + 1);
         }
         self.enter(number)?;
-        // SAFETY: as above; the block is held.
+        // SAFETY: the caller has the instructions, and the cursor keeps the block alive.
         unsafe { self.position.seek::<K>(key, newest) };
         if self.position.is_valid() {
             self.prefetch_block(number + 1);
@@ -422,7 +416,7 @@ impl TableCursor {
     }
 
     /// Moves to the last entry of a lesser key: in the block where the key belongs, or else in the one
-    /// before, and in no other.
+    /// before.
     ///
     /// # Safety
     /// The kernel's instructions must be available.
@@ -434,19 +428,19 @@ impl TableCursor {
             return self.last_before(number);
         }
         self.enter(number)?;
-        // SAFETY: as above; the block is held.
+        // SAFETY: the caller has the instructions, and the cursor keeps the block alive.
         unsafe { self.position.seek::<K>(key, Tag::NEWEST) };
         if self.position.is_valid() {
             return self.prev();
         }
         self.prefetch_block(number.wrapping_sub(1));
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.move_to_last() };
         Ok(())
     }
 
-    /// Whether block `number` would have to be read to find that nothing in it is wanted, as `is_outside`
-    /// tells of the key. After an error the cursor is on no entry.
+    /// Whether block `number` is not in memory and `is_outside` tells that a seek to the key needs nothing of
+    /// it. After an error the cursor is on no entry.
     #[cold]
     fn skips_unread(
         &mut self,
@@ -465,25 +459,25 @@ impl TableCursor {
         is_outside(attached(&self.table), index, number, key).inspect_err(|_| self.position.close())
     }
 
-    /// Moves on to a greater key: the entry found is newer than what is looked for, although the file does
-    /// not say so.
+    /// Moves to a greater key: the entries of this key count as newer than the reader, which the file does
+    /// not say.
     #[cold]
-    fn pass(&mut self, key: &[u8]) -> Result<()> {
+    fn skip_key(&mut self, key: &[u8]) -> Result<()> {
         while self.is_valid() && self.key() == key {
             self.next()?;
         }
         Ok(())
     }
 
-    /// Finds the block in which a seek to `key` starts, and asks for what tells where it is in memory;
-    /// whether there is one.
+    /// Finds the block in which a seek to `key` starts, and prefetches its slot; whether there is one.
     #[inline]
     fn prepare_block(&mut self, key: &[u8]) -> bool {
         self.ahead = None;
         let located = with_kernel!(
             attached(&self.table).isa,
             |K| (table: &Table, key: &[u8]) -> Option<usize> {
-                // SAFETY: compiled once for each kernel, and called for the one that exists.
+                // SAFETY: `with_kernel` runs the code compiled for a kernel only where its instructions
+                // exist.
                 unsafe { locate_block::<K>(table, key) }
             }
             (attached(&self.table), key)
@@ -494,10 +488,10 @@ impl TableCursor {
         located.is_some()
     }
 
-    /// Holds the block, which was asked for, if it is in memory, and asks for the entry.
+    /// Takes the prefetched block if it is in memory, and prefetches the entry.
     #[inline]
     fn prepare_entry(&mut self, key: &[u8]) {
-        // Blocks of a mapped file are not in the cache as a rule, and are entered where they lie.
+        // Blocks of a mapped file are not cached as a rule, and are entered in place.
         if self.ahead.is_some()
             || attached(&self.table).index.is_none()
             || attached(&self.table).verified.is_some()
@@ -509,7 +503,7 @@ impl TableCursor {
             with_kernel!(
                 attached(&self.table).isa,
                 |K| (block: &BlockBytes, key: &[u8]) -> () {
-                    // SAFETY: compiled once for each kernel, and called for the one that exists.
+                    // SAFETY: as in `prepare_block`.
                     unsafe { BlockCursor::prefetch_seek::<K>(block, key) }
                 }
                 (block.contents(), key)
@@ -521,7 +515,7 @@ impl TableCursor {
         with_kernel!(
             attached(&self.table).isa,
             |K| (cursor: &mut TableCursor, key: &[u8], newest: Tag) -> Result<()> {
-                // SAFETY: compiled once for each kernel, and called for the one that exists.
+                // SAFETY: as in `prepare_block`.
                 unsafe { cursor.seek_with::<K>(key, newest) }
             }
             (self, key, newest)
@@ -537,7 +531,7 @@ impl TableCursor {
 unsafe fn locate_block<K: Kernel>(table: &Table, key: &[u8]) -> Option<usize> {
     let index = table.index.as_ref()?;
     if index.tree().is_none() {
-        // The seek itself tells what is wrong.
+        // The seek itself reports the error.
         return table.locate(index, key, Tag::NEWEST).ok();
     }
     // SAFETY: the caller has the instructions.
@@ -556,14 +550,14 @@ impl Cursor for TableCursor {
     #[inline]
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.seek_to(key, Tag::visible_at(seqno))?;
-        if seqno < self.global_seqno { self.pass(key) } else { Ok(()) }
+        if seqno < self.global_seqno { self.skip_key(key) } else { Ok(()) }
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         with_kernel!(
             attached(&self.table).isa,
             |K| (cursor: &mut TableCursor, key: &[u8]) -> Result<()> {
-                // SAFETY: compiled once for each kernel, and called for the one that exists.
+                // SAFETY: as in `prepare_block`.
                 unsafe { cursor.seek_before_with::<K>(key) }
             }
             (self, key)
@@ -597,19 +591,19 @@ impl Cursor for TableCursor {
 
     #[inline(always)]
     fn value(&self) -> &[u8] {
-        // SAFETY: the block is held.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.value() }
     }
 
     #[inline(always)]
     fn head(&self, skip: usize) -> u64 {
-        // SAFETY: as above.
+        // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.head(skip) }
     }
 
-    /// Finds the block, then asks for it, then holds it and asks for the entry. Between rounds the other
-    /// sources do the same: the first touch of a block mostly waits for its address to be translated, be it a
-    /// prefetch, and blocks that are asked for right after each other wait together.
+    /// Finds the block, then prefetches it, then takes it and prefetches the entry. Between rounds the other
+    /// sources do the same: the first access to a block mostly waits for address translation, be it a
+    /// prefetch, and blocks prefetched one after the other wait together.
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
         if self.purpose == ReadPurpose::Compaction {
             self.position.close();

@@ -1,4 +1,4 @@
-//! What is wrong with stored bytes, before file and offset are known.
+//! Decode errors: why stored bytes cannot be used, before file and offset are known.
 
 use esker_base::Error;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub(crate) enum DecodeError {
 }
 
 impl DecodeError {
-    /// The error for the caller of the library.
+    /// The public error, with file and offset.
     #[cold]
     pub(crate) fn into_error(self, file: &Path, offset: u64) -> Error {
         match self {
@@ -25,13 +25,11 @@ impl DecodeError {
     }
 }
 
-/// Damage, described.
 #[cold]
 pub(crate) fn damaged<T>(detail: impl Into<String>) -> Result<T, DecodeError> {
     Err(DecodeError::Damaged(detail.into()))
 }
 
-/// Something of a newer version, described.
 #[cold]
 pub(crate) fn unsupported<T>(detail: impl Into<String>) -> Result<T, DecodeError> {
     Err(DecodeError::Unsupported(detail.into()))

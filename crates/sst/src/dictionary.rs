@@ -1,12 +1,12 @@
-//! The section with what all blocks of a table share: a dictionary for Zstandard
+//! Dictionary section: the Zstandard dictionary that all blocks of a table share
 //! ([`esker_codec::dictionary`]).
 //!
 //! ```text
 //! magic 8 | length u32 | zero u32 | dictionary | checksum u64, placed, of all before it
 //! ```
-//! The section directory has a checksum of the section, too. The one in it, and the magic, are for a repair:
-//! a table that lost its footer still has blocks that can be found, and they are worth nothing without the
-//! dictionary, so that can be found as they are.
+//! The section directory has a checksum of the section, too. The one in the section, and the magic, are for
+//! repair: a table that lost its footer still has blocks that can be found, but they cannot be decompressed
+//! without the dictionary, so it must be findable in the same way.
 
 use crate::block::header::placed_checksum;
 use crate::decode_error::{DecodeError, damaged};
@@ -25,7 +25,7 @@ const MAX_SECTION_BYTES: usize = HEADER_BYTES + MAX_DICTIONARY_BYTES + TRAILER_B
 /// Bytes searched at once.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// The section of a dictionary, to lie at `offset`.
+/// Encodes a dictionary section for `offset`.
 pub(crate) fn encode(uid: TableUid, offset: u64, dictionary: &[u8]) -> Vec<u8> {
     let mut section = Vec::with_capacity(HEADER_BYTES + dictionary.len() + TRAILER_BYTES);
     section.extend_from_slice(&MAGIC);
@@ -38,14 +38,15 @@ pub(crate) fn encode(uid: TableUid, offset: u64, dictionary: &[u8]) -> Vec<u8> {
     section
 }
 
-/// The dictionary of the section that `bytes` start with, which lie at `offset`, and how long the section is.
+/// Decodes the section at the start of `bytes`, which lie at `offset`: the dictionary and the section's
+/// length.
 fn read(uid: TableUid, offset: u64, bytes: &[u8]) -> Result<(DictionaryDecoder, usize), DecodeError> {
     let mut reader = Reader::new(bytes);
     let (magic, len, _zero) = (reader.take(8), reader.u32(), reader.u32());
     let (Some(len), true) = (len, magic == Some(&MAGIC[..])) else {
         return damaged("no dictionary starts here");
     };
-    // Before anything is computed over so many bytes.
+    // Checked before the checksum is computed over so many bytes.
     if len as usize > MAX_DICTIONARY_BYTES {
         return damaged(format!("a dictionary has at most {MAX_DICTIONARY_BYTES} bytes, not {len}"));
     }
@@ -64,7 +65,7 @@ fn read(uid: TableUid, offset: u64, bytes: &[u8]) -> Result<(DictionaryDecoder, 
     }
 }
 
-/// Reads the section, which lies at `offset`.
+/// Decodes the section, which lies at `offset`.
 pub(crate) fn decode(uid: TableUid, offset: u64, section: &[u8]) -> Result<DictionaryDecoder, DecodeError> {
     match read(uid, offset, section)? {
         (decoder, len) if len == section.len() => Ok(decoder),
@@ -72,16 +73,16 @@ pub(crate) fn decode(uid: TableUid, offset: u64, section: &[u8]) -> Result<Dicti
     }
 }
 
-/// Looks for the table's dictionary anywhere in a file of `file_bytes`, from the end, where it lies.
+/// Searches a file of `file_bytes` for the table's dictionary, backwards from the end, where it lies.
 ///
 /// # Errors
-/// Whatever reading meets.
+/// Errors of reading.
 pub(crate) fn find(file: &dyn File, file_bytes: u64, uid: TableUid) -> Result<Option<DictionaryDecoder>> {
     let mut end = file_bytes;
     let mut bytes = Vec::new();
     while end > 0 {
         let start = end.saturating_sub(WINDOW_BYTES as u64);
-        // What starts in front of `end` may reach beyond it.
+        // A section that starts in front of `end` may reach beyond it.
         let len = (file_bytes - start).min((WINDOW_BYTES + MAX_SECTION_BYTES) as u64) as usize;
         bytes.resize(len, 0);
         file.read_exact_at(&mut bytes, start)?;
@@ -134,7 +135,7 @@ mod tests {
             for behind in [0, 3, 2 << 20] {
                 let file = fs.open(path(), OpenMode::CreateOrTruncate).unwrap();
                 let section = encode(UID, offset, &dictionary);
-                // Beginnings of sections that are none.
+                // Magic bytes without a section behind them.
                 file.write_at(&MAGIC.repeat(20), offset + section.len() as u64 + 9).unwrap();
                 file.write_at(&section, offset).unwrap();
                 let len = file.len().unwrap().max(offset + section.len() as u64 + behind);

@@ -1,13 +1,12 @@
-//! Blocks that wait for their table's dictionary.
+//! Dictionary buffer: holds a table's first blocks until its compression dictionary is trained from them.
 //!
-//! A dictionary is trained from the first blocks of a table ([`SAMPLE_BYTES`] of them), so those are held
-//! back, encoded but not compressed, until it is made; then they are written as if nothing had happened. Keys
-//! ascend, so the first blocks are not a fair sample of the keys, but what is worth a dictionary, the common
-//! form of values and the names in them, does not depend on where in the order an entry stands. Samples from
-//! all inputs of a compaction would have to be read twice.
+//! [`SAMPLE_BYTES`] of blocks are buffered, encoded but not compressed; when the dictionary is trained they
+//! are written like any others. Keys ascend, so the first blocks are no fair sample of the keys. But what a
+//! dictionary captures, the common form of values and the names in them, does not depend on the position in
+//! the order. Samples from all inputs of a compaction would have to be read twice.
 //!
-//! A dictionary is used only if it pays: what it saves on the blocks held is compared with its own length. If
-//! more blocks follow, it will save several times as much.
+//! A dictionary is used only if the bytes it saves on the buffered blocks exceed its own length, with the
+//! saving multiplied if more blocks follow.
 
 use crate::block::staged::Staged;
 use crate::block::{self, BlockHeader, BlockLayout, Scratch};
@@ -17,26 +16,25 @@ use esker_cache::Admission;
 use esker_codec::dictionary::SAMPLE_BYTES;
 use esker_codec::{Codec, DictionaryEncoder, History};
 
-/// Length of the pieces that training sees: a usual block. Longer blocks are cut, for training wants many.
+/// Length of the training samples: a usual block. Longer blocks are cut, because training needs many samples.
 const PIECE_BYTES: usize = 4096;
 
-/// How many times the bytes held a table has that goes on when enough are held. Tables are mostly much
-/// longer.
+/// Assumed length of a table that continues behind the buffered blocks, in multiples of these. Tables are
+/// mostly much longer.
 const LIKELY_MULTIPLE: usize = 4;
 
-/// Bytes of a block in the file and of its entry in the index, its separator aside, beyond what is stored of
-/// its payload.
+/// Bytes of a block in the file and of its index entry, without its stored payload and its separator.
 const AROUND_BYTES: usize = 48;
 
 /// A block that is encoded but not compressed.
 #[derive(Debug)]
 pub(crate) struct BufferedBlock {
-    /// As if it were stored raw.
+    /// As if the block were stored raw.
     pub(crate) header: BlockHeader,
     /// Its lower bound in the index.
     pub(crate) separator: Vec<u8>,
     pub(crate) continued_at: Option<Tag>,
-    /// For whom it is to be in the cache.
+    /// The kind of reader to cache it for.
     pub(crate) admission: Option<Admission>,
 }
 
@@ -45,12 +43,11 @@ pub(crate) struct BufferedBlock {
 pub(crate) struct DictionaryBuffer {
     payloads: Vec<u8>,
     blocks: Vec<BufferedBlock>,
-    /// What the blocks would take in the file without a dictionary.
+    /// Bytes of the blocks in the file without a dictionary.
     plain_bytes: usize,
 }
 
 impl DictionaryBuffer {
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.blocks.len()
     }
@@ -60,17 +57,16 @@ impl DictionaryBuffer {
         self.payloads.len() >= SAMPLE_BYTES
     }
 
-    /// What they would take in the file without a dictionary.
+    /// Bytes of the blocks in the file without a dictionary, with frames and index entries.
     pub(crate) fn estimated_bytes(&self) -> usize {
         self.plain_bytes + AROUND_BYTES * self.blocks.len()
     }
 
-    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.payloads.capacity() + self.blocks.capacity() * size_of::<BufferedBlock>()
     }
 
-    /// Holds the block of the staged entries.
+    /// Buffers the block of the staged entries.
     pub(crate) fn add(
         &mut self,
         staged: &mut Staged,
@@ -86,11 +82,11 @@ impl DictionaryBuffer {
         self.blocks.push(BufferedBlock { header, separator: separator.to_vec(), continued_at, admission });
     }
 
-    /// The dictionary, if one pays. `is_all`: no block follows. Asks `look` before the training, which
-    /// nothing ends, and before each block.
+    /// Trains the dictionary; `None` if it saves too little. `is_all`: no block follows. `check_cancelled` is
+    /// called before the training, which cannot be interrupted, and before each block.
     ///
     /// # Errors
-    /// Those of `look`.
+    /// Those of `check_cancelled`.
     pub(crate) fn train(
         &self,
         codec: Codec,
@@ -101,7 +97,7 @@ impl DictionaryBuffer {
         let Codec::ZstdDictionary { level } = codec else { return Ok(None) };
         check_cancelled()?;
         let mut samples = Vec::with_capacity(self.payloads.len().min(2 * SAMPLE_BYTES));
-        // A giant value is no sample of anything.
+        // A giant value is not representative.
         for (_, payload) in self.blocks().filter(|(_, payload)| payload.len() <= MAX_BLOCK_SIZE_BYTES) {
             samples.extend_from_slice(payload);
         }

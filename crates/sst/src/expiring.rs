@@ -1,4 +1,4 @@
-//! What a table holds of entries that expire, counted while it is written.
+//! Statistics of a table's expiring entries, collected while it is written.
 
 use esker_base::Tag;
 use esker_base::expiry::split;
@@ -7,11 +7,11 @@ use esker_base::kind::FLAG_EXPIRY;
 /// The entries of a table that expire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expiring {
-    /// How many there are.
+    /// Their number.
     pub entries: u64,
     /// The earliest expiry time, in milliseconds since 1970; 0 if there is none.
     pub earliest_ms: u64,
-    /// The latest one.
+    /// The latest expiry time.
     pub latest_ms: u64,
 }
 
@@ -26,7 +26,7 @@ impl Expiring {
 
     #[cold]
     fn add(&mut self, value: &[u8]) {
-        // Too short for a time: readers refuse it, and it counts as one that never ends.
+        // Too short for an expiry time: readers refuse it, and it counts as never expiring.
         let expiry_ms = split(value).map_or(u64::MAX, |(expiry_ms, _)| expiry_ms);
         self.earliest_ms = if self.entries == 0 { expiry_ms } else { self.earliest_ms.min(expiry_ms) };
         self.latest_ms = self.latest_ms.max(expiry_ms);

@@ -1,18 +1,17 @@
-//! The file of a table while it is written: bytes collect until a call is worth it, and go to the system and
-//! on to the device.
+//! Buffered file writer of tables: collects bytes, writes aligned pieces and starts write-back early.
 //!
-//! What a call costs is not its bytes alone. The page cache of Linux keeps a file in folios, the larger the
-//! better, and a write makes a folio no larger than its place is aligned and its length allows: a piece of
-//! 256 KiB at a multiple of 256 KiB is one, the same piece somewhere else a dozen. And a block of the file
-//! system that has a place on the device is written into with half the work of one that has to be promised
-//! one first. So pieces are aligned, and places are reserved ahead.
+//! A call costs more than its bytes. The page cache of Linux keeps a file in folios, the larger the better,
+//! and a write makes a folio no larger than its offset is aligned and its length allows: a piece of 256 KiB
+//! at a multiple of 256 KiB is one folio, the same piece elsewhere a dozen. And writing into an allocated
+//! block of the file system costs half of writing into one whose allocation is delayed. So pieces are
+//! aligned, and space is allocated ahead.
 //!
-//! * OG1: pieces go out in order, without gaps, and none twice.
+//! * OG1: pieces are written in order, without gaps, and none twice.
 //! * OG2: all pieces but those of the end begin and end at multiples of [`PIECE_BYTES`].
-//! * OG3: what is reserved is at most as much again as is written, or [`MAX_RESERVED_BYTES`], and what
-//!   nothing was written to is given back before the file is synced. A reservation is a hint: where there is
-//!   none to be had, writing tells whether there is room.
-//! * OG4: of what is long, filters above all, no more than a piece is kept here beside what the caller has.
+//! * OG3: the space allocated ahead is at most as much again as is written, or [`MAX_RESERVED_BYTES`]; what
+//!   was not written to is released before the file is synced. The allocation is a hint: where it fails,
+//!   writing tells whether there is space.
+//! * OG4: of long sections, filters above all, no more than a piece is buffered beside the caller's copy.
 
 use crate::read_ahead::JobControl;
 use esker_base::Result;
@@ -21,14 +20,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Bytes collected before they are written: few enough that they stay in the second-level cache from block to
-/// block, enough that the calls do not count.
+/// block, enough that the cost of calls is small.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
 
-/// Bytes after which the device is told to begin: a millisecond of its work, so that little is left when the
-/// file is synced, and few calls.
+/// Bytes after which write-back is started: a millisecond of the device's work, so that little is left for
+/// the sync, and few calls are made.
 pub(crate) const WRITE_BACK_BYTES: u64 = 1 << 20;
 
-/// Least and most bytes that are reserved at once.
+/// Least and most bytes that are allocated at once.
 const MIN_RESERVED_BYTES: u64 = 1 << 20;
 pub(crate) const MAX_RESERVED_BYTES: u64 = 16 << 20;
 
@@ -36,20 +35,20 @@ pub(crate) const MAX_RESERVED_BYTES: u64 = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct FileWriter {
     file: Arc<dyn File>,
-    /// What was appended and not written yet.
+    /// Appended bytes that are not written yet.
     pub(crate) bytes: Vec<u8>,
-    /// Bytes of the file written already; `bytes` follow them.
+    /// Bytes of the file that are written; `bytes` follow them.
     written_bytes: u64,
-    /// Bytes of the file that were sent to the device already.
+    /// Bytes of the file whose write-back has begun.
     sent_bytes: u64,
-    /// Bytes of the file that have a place on the device, if places can be reserved.
+    /// Bytes of the file that are allocated; `None` if the file system cannot allocate ahead.
     reserved_bytes: Option<u64>,
-    /// Who is asked between the pieces of what comes in one.
+    /// Checked between the pieces of long sections.
     control: Option<Arc<dyn JobControl>>,
 }
 
 impl FileWriter {
-    /// The beginning of an empty file, with room for a piece and so much more.
+    /// A writer of an empty file, with a buffer for a piece and so many bytes more.
     pub(crate) fn new(file: Arc<dyn File>, more_bytes: usize) -> FileWriter {
         FileWriter {
             file,
@@ -65,7 +64,6 @@ impl FileWriter {
         self.control = Some(control);
     }
 
-    /// Whoever is asked whether to go on.
     pub(crate) fn control(&self) -> Option<&Arc<dyn JobControl>> {
         self.control.as_ref()
     }
@@ -78,20 +76,19 @@ impl FileWriter {
         self.file.path()
     }
 
-    /// Where in the file the next byte comes to lie.
+    /// Offset of the next byte appended.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.written_bytes + self.bytes.len() as u64
     }
 
-    /// Writes what there is of whole pieces.
+    /// Writes the whole pieces that are buffered.
     #[inline]
-    pub(crate) fn flow(&mut self) -> Result<()> {
+    pub(crate) fn write_full_pieces(&mut self) -> Result<()> {
         if self.bytes.len() < PIECE_BYTES { Ok(()) } else { self.write_pieces() }
     }
 
-    /// Adds what is long: it goes on to the file as it comes, so that no more than a piece of it is kept
-    /// twice.
+    /// Appends a long section: it is written as it comes, so that no more than a piece of it is copied.
     pub(crate) fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let room = PIECE_BYTES - self.bytes.len().min(PIECE_BYTES - 1);
@@ -101,7 +98,7 @@ impl FileWriter {
             if !bytes.is_empty() {
                 self.check_cancelled()?;
             }
-            self.flow()?;
+            self.write_full_pieces()?;
         }
         Ok(())
     }
@@ -111,12 +108,12 @@ impl FileWriter {
         let whole = self.bytes.len() - self.bytes.len() % PIECE_BYTES;
         self.reserve(self.written_bytes + whole as u64);
         self.write(whole)?;
-        // What a giant value made the buffer grow to is given back.
+        // Releases the memory that a giant value made the buffer grow to.
         self.bytes.shrink_to(2 * PIECE_BYTES);
         Ok(())
     }
 
-    /// Writes the rest and makes the file durable; its length.
+    /// Writes the rest and makes the file durable; returns its length.
     pub(crate) fn finish(&mut self) -> Result<u64> {
         self.write(self.bytes.len())?;
         if self.reserved_bytes.is_some_and(|reserved| reserved > self.written_bytes) {
@@ -130,7 +127,7 @@ impl FileWriter {
     fn write(&mut self, len: usize) -> Result<()> {
         for piece in self.bytes[..len].chunks(WRITE_BACK_BYTES as usize) {
             if len > WRITE_BACK_BYTES as usize {
-                // Index and filter of a large table, which come in one.
+                // Index and filter of a large table are appended whole.
                 self.check_cancelled()?;
             }
             self.file.write_at(piece, self.written_bytes)?;
@@ -145,7 +142,7 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Sees to it that the file has places up to `end`, and some more, if that can be.
+    /// Allocates space up to `end`, and some more, if the file system can.
     fn reserve(&mut self, end: u64) {
         let Some(reserved) = self.reserved_bytes.filter(|reserved| *reserved < end) else { return };
         let step = end.clamp(MIN_RESERVED_BYTES, MAX_RESERVED_BYTES).max(end - reserved);

@@ -1,36 +1,35 @@
-//! A table's filter: kept with the table, or paged through the cache.
+//! Access to a table's filter: kept in memory with the table, or paged through the block cache.
 //!
-//! Kept with the table, a filter is in memory as long as its table is open, and a lookup finds it without
-//! asking anybody. Paged, it is a block of the cache like any other, of [`BlockKind::Filter`] and so with
-//! more patience than data: it counts against the cache's budget instead of the open table's memory, goes
-//! when nobody asks for it, and is read again when somebody does. That is for databases whose filters do not
-//! fit memory; a lookup pays a shard's lock for each table that it asks. Opening a table does not read a
-//! filter that is paged: the first lookup that asks does.
+//! A kept filter is in memory as long as its table is open, and lookups read it without a lock. A paged
+//! filter is an entry of the cache, of [`BlockKind::Filter`] and so evicted later than data. It is charged to
+//! the cache's budget instead of the open table's memory, is evicted when it is not used, and is read again
+//! on demand. Paging is for databases whose filters do not fit memory; it costs a shard's lock for each table
+//! that a lookup probes. Opening a table does not read a paged filter: the first lookup does.
 //!
 //! # Invariants
-//! * PF1. Whatever happens to a filter, lookups are right: one that is damaged, cannot be read or has no room
-//!   counts as *maybe*. Damage is remembered and told by [`Table::filter_damage`], as for filters that are
-//!   kept, and not read again. That reading failed is not remembered: the lookup goes on to a block, whose
-//!   error is told.
-//! * PF2. A filter is verified before anybody sees it, however often it is read (BS6).
-//! * PF3. A filter is charged once: to its table while it is kept, to the cache while it is paged and there.
-//!   Who is just asking it holds it for no longer than the question.
-//! * PF4. Of those who miss a filter at the same time one reads it, and the others wait for what it brings.
-//!   They hold no other lock while they wait, and whoever reads takes a shard's lock only.
+//! * PF1. Lookups are right whatever happens to a filter: one that is damaged, cannot be read or has no space
+//!   in the cache counts as *maybe*. Damage is remembered, told by [`Table::filter_damage`] as for kept
+//!   filters, and the filter is not read again. A failed read is not remembered: the lookup continues with a
+//!   block, whose read reports the error.
+//! * PF2. A filter is verified before it is used, however often it is read (BS6).
+//! * PF3. A filter is charged once: to its table while it is kept, to the cache while it is paged and
+//!   resident. A probe holds a reference no longer than it needs.
+//! * PF4. If several threads miss a filter at once, one reads it and the others wait for the result. They
+//!   hold no other lock while they wait, and the reading thread takes a shard's lock only.
 //!
 //! # Size
-//! A filter that would take more than [`MAX_CACHE_SHARE`] of the cache is not read at all: it would be evicted
-//! before it is asked again, and reading it costs more than the block that it might save. One below that is
-//! still larger than all other entries of the cache by far, so the cache makes its room in all shards alike
+//! A filter that would take more than [`MAX_CACHE_SHARE`] of the cache is not read: it would be evicted
+//! before the next probe, and reading it costs more than the block that it might save. A filter below that is
+//! still far larger than all other entries of the cache, so the cache makes space for it in all shards alike
 //! ([`esker_cache::LARGE_SHARE`]).
 //!
 //! # Rejected
-//! * Filters in parts, each an entry of its own, as RocksDB's partitioned filters: a lookup would bring in
-//!   kilobytes instead of the whole, at the price of a second kind of section, written only where the option
-//!   was set before the table was. Tables here are cut at some tens of mebibytes, so a filter is some hundred
-//!   kibibytes, which a device reads in the time of a few blocks, once.
-//! * *Maybe* for those who find somebody reading: each of them would read a block in vain, one read for each
-//!   lookup, to save waiting for a part of one.
+//! * Partitioned filters, each partition a cache entry, as in RocksDB: a lookup would read kilobytes instead
+//!   of the whole filter, at the price of a second kind of section, written only where the option was set
+//!   before the table. Tables are cut at some tens of mebibytes, so a filter is some hundred kibibytes, which
+//!   a device reads once in the time of a few blocks.
+//! * *Maybe* while another thread reads the filter: each such lookup would read a block in vain to save
+//!   waiting for a part of one read.
 
 use crate::cached_part::CachedPart;
 use crate::decode_error::DecodeError;
@@ -43,8 +42,7 @@ use esker_filter::watch::is_sampled;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
-/// The number under which a table's filter lies in the cache: no block's, because blocks are counted in 32
-/// bits.
+/// The block number of the table's filter in the cache. No block has it: blocks are counted in 32 bits.
 const FILTER_NUMBER: u32 = u32::MAX;
 
 /// Largest share of the cache that a paged filter may take: 1/16.
@@ -56,26 +54,26 @@ pub(crate) enum FilterAccess {
     Kept(Filter),
     /// There is none, or it is damaged.
     None,
-    /// In the cache, or in a section of the file.
+    /// In the cache, or only in its section of the file.
     Paged(PagedFilter),
 }
 
-/// A filter that comes and goes.
+/// A paged filter.
 pub(crate) struct PagedFilter {
     section: Section,
-    /// Held by the one who reads it (PF4).
+    /// Held by the thread that reads it (PF4).
     reading: Mutex<()>,
 }
 
 impl PagedFilter {
-    /// The filter in this section, which nobody has read yet.
+    /// The filter in this section, not read yet.
     pub(crate) fn new(section: Section) -> PagedFilter {
         PagedFilter { section, reading: Mutex::new(()) }
     }
 }
 
 impl FilterAccess {
-    /// Bytes that are the table's own.
+    /// Bytes charged to the table.
     pub(crate) fn memory_bytes(&self) -> usize {
         match self {
             FilterAccess::Kept(filter) => filter.memory_bytes(),
@@ -84,11 +82,11 @@ impl FilterAccess {
     }
 }
 
-/// What went wrong with a table's filter, if anything did.
+/// Damage of a table's filter, if any was found.
 pub(crate) type FilterDamage = OnceLock<Error>;
 
 impl Table {
-    /// The filter, if it is kept in memory with the table and can be used.
+    /// The filter, if it is kept in memory and usable.
     pub fn filter(&self) -> Option<&Filter> {
         match &self.filter {
             FilterAccess::Kept(filter) => Some(filter),
@@ -101,13 +99,13 @@ impl Table {
         self.filter_damage.get()
     }
 
-    /// Share of absent keys within the table's range for which a lookup is expected to search it: what the
-    /// filter promises, 1 without one that can be used.
+    /// Expected share of absent keys within the table's range for which a lookup searches it: the filter's
+    /// false-positive rate, 1 without a usable filter.
     pub fn expected_false_positive_rate(&self) -> f64 {
         if self.has_usable_filter() { self.filter_rate } else { 1.0 }
     }
 
-    /// Whether the key with this hash may be in the table: `false` is certain.
+    /// Whether the key with this hash may be in the table; `false` is certain.
     #[inline(always)]
     pub fn may_contain(&self, hash: u64) -> bool {
         let maybe = match &self.filter {
@@ -121,8 +119,7 @@ impl Table {
         maybe
     }
 
-    /// What [`Table::may_contain`] says if that needs no reading, and nothing counted; `None` if there is no
-    /// filter in memory.
+    /// As [`Table::may_contain`], without reading and counting; `None` if no filter is in memory.
     pub fn may_contain_by_memory(&self, hash: u64) -> Option<bool> {
         match &self.filter {
             FilterAccess::Kept(filter) => Some(filter.may_contain(hash)),
@@ -134,7 +131,7 @@ impl Table {
         }
     }
 
-    /// Counts that a reader at `seqno` did not find a key although the filter let it pass, if there is one.
+    /// Counts a false positive if a reader at `seqno` did not find a key that the filter let pass.
     #[inline]
     pub(crate) fn note_absent(&self, key: &[u8], hash: u64, seqno: SeqNo) {
         if is_sampled(hash) {
@@ -142,13 +139,13 @@ impl Table {
         }
     }
 
-    /// A filter knows keys and not versions: that it let a key pass of which the table has only versions
-    /// newer than the reader is no mistake of its. So the key is looked for once more, as somebody who sees
-    /// everything, where that may make a difference.
+    /// A filter knows keys, not versions: if the table has only versions of the key that are newer than the
+    /// reader, passing it was right. So the key is searched again at the newest sequence number where that
+    /// may differ.
     #[cold]
     fn note_sampled_absent(&self, key: &[u8], hash: u64, seqno: SeqNo) {
         let sees_all = self.properties().max_seqno.max(self.global_seqno) <= seqno;
-        // What cannot be read says nothing.
+        // A failed read tells nothing.
         let is_absent = || matches!(self.get_with(key, hash, SeqNo::MAX, |_, _| ()), Ok(None));
         if self.has_usable_filter() && (sees_all || is_absent()) {
             self.note_filter(true);
@@ -163,7 +160,7 @@ impl Table {
         }
     }
 
-    /// Whether a lookup could ask a filter.
+    /// Whether lookups have a filter to probe.
     fn has_usable_filter(&self) -> bool {
         match &self.filter {
             FilterAccess::Kept(_) => true,
@@ -172,7 +169,7 @@ impl Table {
         }
     }
 
-    /// Asks for the memory that [`Table::may_contain`] will look at, if it is known where that is.
+    /// Prefetches the memory that [`Table::may_contain`] will read, if its address is known.
     #[inline]
     pub fn prefetch_filter(&self, hash: u64) {
         match &self.filter {
@@ -182,14 +179,14 @@ impl Table {
         }
     }
 
-    /// The cache's name for the filter.
+    /// The filter's key in the cache.
     fn filter_key(&self) -> CacheKey {
         CacheKey { table: self.number, block: FILTER_NUMBER }
     }
 
     #[cold]
     fn may_contain_by_cache(&self, paged: &PagedFilter, hash: u64) -> bool {
-        // Asked first: what cannot be there is no miss of the cache.
+        // Checked first, so that a filter that cannot be there is not counted as a miss.
         if !self.has_usable_filter() {
             return true;
         }
@@ -201,10 +198,10 @@ impl Table {
         self.load_filter(paged).is_none_or(|filter| filter.may_contain(hash))
     }
 
-    /// The filter that was not in the cache a moment ago, read by one thread for all that want it (PF4).
+    /// Reads a filter that was not in the cache, once for all threads that miss it (PF4).
     fn load_filter(&self, paged: &PagedFilter) -> Option<Arc<Filter>> {
         let _reading = paged.reading.lock();
-        // Whoever waited finds what the one before it brought or learnt.
+        // A thread that waited finds the result of the one before it.
         if self.filter_damage().is_some() {
             return None;
         }
@@ -227,7 +224,7 @@ impl Table {
 
     /// Reads, verifies and decodes the filter, past the cache.
     fn read_filter(&self, section: &Section) -> Result<Filter> {
-        // The length is that of a part of the file, which the footer was checked to say rightly.
+        // The footer's check bounds the length by the file's.
         let mut bytes = vec![0; section.len as usize];
         self.file.read_exact_at(&mut bytes, section.offset)?;
         section
@@ -236,7 +233,7 @@ impl Table {
             .map_err(|error| self.decode_error_at(error, section.offset))
     }
 
-    /// Puts a verified filter into the cache; answers the one to use.
+    /// Puts a verified filter into the cache; returns the resident one.
     fn admit_filter(&self, filter: Filter) -> Arc<Filter> {
         let filter = Arc::new(filter);
         let part = CachedPart::Filter(Arc::clone(&filter));
@@ -246,10 +243,10 @@ impl Table {
         }
     }
 
-    /// Whether the filter, if there is one, can be used: reads it if it is paged.
+    /// Checks that the filter, if there is one, is usable; reads it if it is paged.
     ///
     /// # Errors
-    /// Its damage, and whatever reading it meets.
+    /// Its damage, and errors of reading.
     pub(crate) fn check_filter(&self) -> Result<()> {
         if let Some(damage) = self.filter_damage() {
             return Err(damage.clone());

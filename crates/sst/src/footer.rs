@@ -1,6 +1,6 @@
-//! The frame of a table file: a header in front, a section directory and a footer of fixed size at the end.
+//! Frame of a table file: file header, section directory and the footer of fixed size.
 //!
-//! The file's header repeats the identity, so that a file whose end is lost can still be recognised and its
+//! The file header repeats the identity, so that a file whose end is lost can still be recognised and its
 //! blocks verified. Reading starts at the footer.
 
 use crate::block::header::placed_checksum;
@@ -34,7 +34,7 @@ impl SectionKind {
     pub const INDEX: SectionKind = SectionKind(1);
     /// The filter over all keys.
     pub const FILTER: SectionKind = SectionKind(2);
-    /// The range deletes.
+    /// The range tombstones.
     pub const RANGE_DELETES: SectionKind = SectionKind(3);
     /// The dictionary that blocks are compressed with.
     pub const DICTIONARY: SectionKind = SectionKind(4);
@@ -44,7 +44,7 @@ impl SectionKind {
     pub const INDEX_PAGES: SectionKind = SectionKind(6);
     /// A hash table from keys to blocks.
     pub const LOCATOR: SectionKind = SectionKind(7);
-    /// Where the keys of blocks end and begin.
+    /// First and last keys of blocks.
     pub const BOUNDS: SectionKind = SectionKind(8);
 
     /// The name in reports.
@@ -92,7 +92,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// The section of these bytes, to lie at `offset`.
+    /// The section of these bytes at `offset`.
     pub(crate) fn describing(
         kind: SectionKind,
         is_optional: bool,
@@ -122,7 +122,7 @@ impl Section {
         Some((Section { kind, is_optional, offset, len, checksum }, flags & !SECTION_OPTIONAL))
     }
 
-    /// Checks the bytes of the section.
+    /// Verifies the bytes of the section.
     pub(crate) fn verify(&self, uid: TableUid, bytes: &[u8]) -> Result<(), DecodeError> {
         let computed = placed_checksum(uid, self.offset, bytes);
         if computed != self.checksum {
@@ -146,7 +146,7 @@ pub(crate) fn encode_file_header(uid: TableUid) -> [u8; FILE_HEADER_BYTES] {
     bytes
 }
 
-/// The identity that a file's first bytes state.
+/// The identity that a file header states.
 pub(crate) fn decode_file_header(bytes: &[u8; FILE_HEADER_BYTES]) -> Result<TableUid, DecodeError> {
     let mut reader = Reader::new(bytes);
     let magic = reader.take(8);
@@ -170,7 +170,7 @@ fn check_version(version: u32) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// The last bytes of the file.
+/// The footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub(crate) uid: TableUid,
@@ -198,7 +198,7 @@ impl Footer {
         bytes
     }
 
-    /// Reads the footer of a file of `file_bytes`.
+    /// Decodes the footer of a file of `file_bytes`.
     ///
     /// Magic, version and checksum lie in the same place in all versions, so that damage is told from a newer
     /// version.
@@ -238,7 +238,7 @@ impl Footer {
         Ok(footer)
     }
 
-    /// Reads the directory, whose bytes these are.
+    /// Decodes the section directory.
     pub(crate) fn sections(&self, directory: &[u8]) -> Result<Vec<Section>, DecodeError> {
         let computed = placed_checksum(self.uid, self.directory_offset, directory);
         if computed != self.directory_checksum {

@@ -1,15 +1,17 @@
-//! The block index: which block may hold a key.
+//! Block index (fence pointers): finds the block that may hold a key.
 //!
-//! [`section`] is how it is stored; [`tree`] how it is searched in memory unless another [`IndexKind`] was
-//! chosen, whose forms are gathered in [`form`]. A search of heads compares eight bytes of the key behind
-//! what all keys of the table have in common; only if these equal a separator's are whole keys compared, and
+//! [`section`] is the stored form. [`tree`] is the default form in memory, a search tree; [`form`] gathers
+//! those of the other [`IndexKind`]s. A search by heads compares eight bytes of the key behind the prefix
+//! that all keys of the table have in common. Only if these equal a separator's are whole keys compared, and
 //! not even then where no two separators share a head and none is longer than one.
 //!
-//! The default is reached without a call: lookups ask [`BlockIndex::tree`] first and are compiled around it;
-//! everything else is one call out of line away, in [`dispatch`], where answers may also need pages to be read.
+//! The default is reached without a call: lookups check [`BlockIndex::tree`] first and are compiled around
+//! it. The other forms are one call out of line away, in [`dispatch`], where operations may also read index
+//! pages.
 //!
 //! Internal order matters in one case only: if a block continues the versions of a key, the block to start
-//! from depends on the version wanted. Such blocks are listed apart, so that tables without them pay nothing.
+//! from depends on the wanted version. Such blocks are listed apart, so that tables without them have no
+//! cost.
 
 mod dispatch;
 mod fence;
@@ -42,20 +44,20 @@ use std::cmp::Reverse;
 use std::ops::Range;
 use tree::SearchTree;
 
-/// The index of one table with at least one block.
+/// The index of a table with at least one block.
 #[derive(Debug)]
 pub(crate) struct BlockIndex {
     form: Form,
     blocks: usize,
-    /// What all keys of the table start with.
+    /// The common prefix of all keys of the table.
     prefix: Vec<u8>,
-    /// Whether a separator with the head of a key is at most the key: see [`heads_decide`].
+    /// Whether heads alone decide: see [`heads_decide`].
     heads_decide: bool,
     /// Whether any block continues the key of the one before.
     continues: bool,
-    /// Where each block starts and the last one ends; empty if the form has it.
+    /// Where each block starts and the last one ends; empty if the form stores it.
     starts: LongSlice<u64>,
-    /// Empty if the form has them.
+    /// Empty if the form stores them.
     separators: Separators,
     continuations: Vec<Continuation>,
 }
@@ -69,7 +71,7 @@ enum Form {
 
 /// Heads of separators, in order.
 ///
-/// Separators ascend, so heads do; that they do is kept up if `prefix` is not that of the separators.
+/// Separators ascend, so heads do; that is enforced if `prefix` is not that of the separators.
 fn heads_of(separators: &Separators, prefix: &[u8]) -> Vec<u64> {
     let mut last = 0;
     (0..separators.len())
@@ -84,7 +86,7 @@ fn heads_of(separators: &Separators, prefix: &[u8]) -> Vec<u64> {
 
 /// Whether heads alone tell the last separator that is at most a key. They do if they ascend strictly and no
 /// separator but the first, which is empty, is longer than prefix and head or ends with a zero byte: then a
-/// separator with the head of a key is a prefix of the key, padded with nothing that the key does not have.
+/// separator with the head of a key is a prefix of the key, without padding that the key does not have.
 fn heads_decide(separators: &Separators, prefix: &[u8], heads: &[u64]) -> bool {
     heads.windows(2).all(|pair| pair[0] < pair[1])
         && (1..separators.len()).all(|block| {
@@ -129,7 +131,7 @@ impl BlockIndex {
         Some(index)
     }
 
-    /// An index of pages: it has nothing in memory.
+    /// An index of pages, with nothing in memory.
     pub(crate) fn of_pages(pages: PagedIndex) -> BlockIndex {
         BlockIndex {
             blocks: pages.blocks(),
@@ -143,7 +145,7 @@ impl BlockIndex {
         }
     }
 
-    /// This index, a tree, with a locator for lookups.
+    /// Adds a locator for lookups to a search tree.
     pub(crate) fn with_locator(mut self, locator: Locator) -> BlockIndex {
         if let Form::Tree(tree) = self.form {
             self.form = Form::Other(Box::new(OtherForm::Located { locator, tree }));
@@ -151,7 +153,7 @@ impl BlockIndex {
         self
     }
 
-    /// The locator, if lookups go by one.
+    /// The locator, if lookups use one.
     #[inline]
     pub(crate) fn locator(&self) -> Option<&Locator> {
         match &self.form {
@@ -163,7 +165,7 @@ impl BlockIndex {
         }
     }
 
-    /// The pages, if it consists of them.
+    /// The pages, if the index is paged.
     #[inline]
     pub(crate) fn pages(&self) -> Option<&PagedIndex> {
         match &self.form {
@@ -175,7 +177,6 @@ impl BlockIndex {
         }
     }
 
-    /// The kind of its form.
     pub(crate) fn kind(&self) -> IndexKind {
         match &self.form {
             Form::Tree(_) => IndexKind::STree,
@@ -183,7 +184,6 @@ impl BlockIndex {
         }
     }
 
-    /// Number of blocks.
     #[inline(always)]
     pub(crate) fn blocks(&self) -> usize {
         self.blocks
@@ -198,7 +198,7 @@ impl BlockIndex {
         }
     }
 
-    /// Asks for the memory that [`BlockIndex::place`] looks at, if it is not in the form.
+    /// Prefetches what [`BlockIndex::place`] reads, if the form does not store it.
     pub(crate) fn prefetch_place(&self, block: usize) {
         prefetch(self.starts.as_ptr().wrapping_add(block).cast());
     }
@@ -212,7 +212,7 @@ impl BlockIndex {
         }
     }
 
-    /// The key that bounds a block from below.
+    /// The separator of a block, which bounds its keys from below.
     pub(crate) fn separator(&self, block: usize) -> Cow<'_, [u8]> {
         match &self.form {
             Form::Other(form) if form.has_separators() => Cow::Owned(form.separator(block)),
@@ -220,7 +220,6 @@ impl BlockIndex {
         }
     }
 
-    /// How the key that bounds a block from below compares with `key`.
     fn compare_separator(&self, block: usize, key: &[u8]) -> std::cmp::Ordering {
         match &self.form {
             Form::Other(form) if form.has_separators() => form.compare_separator(block, key),
@@ -228,8 +227,7 @@ impl BlockIndex {
         }
     }
 
-    /// The tree, if that is the form: for searches that are compiled around it, alone or for several keys at
-    /// once.
+    /// The search tree, if that is the form: for searches compiled around it, of one key or several at once.
     #[inline(always)]
     pub(crate) fn tree(&self) -> Option<&SearchTree> {
         match &self.form {
@@ -263,8 +261,8 @@ impl BlockIndex {
         unsafe { self.locate_near::<K>(key, newest, |_| ()) }
     }
 
-    /// As [`BlockIndex::locate`]. Before the last step, which waits for memory, a tree calls `near` with the
-    /// first of the [`NODE_KEYS`](crate::simd::NODE_KEYS) blocks that come into question.
+    /// As [`BlockIndex::locate`]. A tree calls `near` before the last step, which waits for memory, with the
+    /// first of the [`NODE_KEYS`](crate::simd::NODE_KEYS) candidate blocks.
     ///
     /// # Safety
     /// The kernel's instructions must be available.
@@ -275,18 +273,18 @@ impl BlockIndex {
         newest: Tag,
         near: impl FnOnce(usize),
     ) -> usize {
-        let Form::Tree(tree) = &self.form else { return self.locate_otherwise(key, newest) };
+        let Form::Tree(tree) = &self.form else { return self.locate_general(key, newest) };
         let head = self.head_of(key);
         // SAFETY: the caller has the instructions.
         unsafe {
             let place = tree.find_near::<K>(head, near);
-            self.settle::<K>(tree, place, head, key, newest)
+            self.place_to_block::<K>(tree, place, head, key, newest)
         }
     }
 
-    /// As [`BlockIndex::locate`], for all forms in memory but the tree.
+    /// [`BlockIndex::locate`] for all forms in memory but the tree.
     #[inline(never)]
-    fn locate_otherwise(&self, key: &[u8], newest: Tag) -> usize {
+    fn locate_general(&self, key: &[u8], newest: Tag) -> usize {
         let Form::Other(form) = &self.form else { return 0 };
         let head = self.head_of(key);
         let block = match form.find_head(head) {
@@ -307,13 +305,12 @@ impl BlockIndex {
         (self.heads_decide && self.continuations.is_empty()).then(|| self.head_of(key))
     }
 
-    /// Turns the place that the tree found for `head` into the block, by whole keys and versions where
-    /// needed.
+    /// The block for the place that the tree found for `head`, by whole keys and versions where needed.
     ///
     /// # Safety
     /// The kernel's instructions must be available.
     #[inline(always)]
-    pub(crate) unsafe fn settle<K: Kernel>(
+    pub(crate) unsafe fn place_to_block<K: Kernel>(
         &self,
         tree: &SearchTree,
         place: usize,
@@ -349,7 +346,7 @@ impl BlockIndex {
     }
 
     /// `block` is the last one whose separator is at most `key`. If it continues the key with versions older
-    /// than the one wanted, an earlier block is the one to start from.
+    /// than the wanted one, the search starts in an earlier block.
     #[inline(never)]
     fn before_versions(&self, block: usize, key: &[u8], newest: Tag) -> usize {
         let at = self.continuations.partition_point(|continuation| {
@@ -388,7 +385,6 @@ impl BlockIndex {
         Some(self.continuations[at].tag)
     }
 
-    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         let form = match &self.form {
             Form::Tree(tree) => tree.memory_bytes(),
@@ -410,7 +406,7 @@ mod tests {
     use esker_env::SeededRandom;
     use section::IndexEncoder;
 
-    /// Cuts entries into blocks of one to eight and gives the index and where blocks start.
+    /// Cuts entries into blocks of one to eight; returns the index and where blocks start.
     fn cut(entries: &[TestEntry], random: &SeededRandom) -> (Vec<u8>, Vec<usize>) {
         let mut encoder = IndexEncoder::default();
         let mut starts = vec![0];

@@ -1,6 +1,6 @@
-//! Looking into a table without looking anything up: what its blocks are made of, and all their entries.
+//! Inspection of a table: composition of its blocks, and all their entries.
 //!
-//! Blocks are read past the cache. This is what `esker inspect table` shows.
+//! Blocks are read past the cache. `esker inspect table` shows this.
 
 use crate::block::delta::Savings;
 use crate::block::delta_encode::{SLOT_CANCELLED, SLOT_EMPTY};
@@ -16,34 +16,34 @@ use esker_base::{Error, Result, Tag};
 /// The block index of a table in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexFacts {
-    /// The kind that was asked for.
+    /// The requested kind.
     pub requested: IndexKind,
-    /// The kind that is used.
+    /// The kind in use.
     pub used: IndexKind,
-    /// Why that one.
+    /// The reason for it.
     pub reason: &'static str,
     /// Entries: one for each block.
     pub entries: usize,
-    /// Pages in the file, if it consists of them.
+    /// Pages in the file, if the index is paged.
     pub pages: Option<usize>,
-    /// Bits of the locator's fingerprints, if lookups go by one.
+    /// Bits of the locator's fingerprints, if lookups use one.
     pub fingerprint_bits: Option<u32>,
     /// Bytes of memory, separators and the places of blocks included.
     pub memory_bytes: usize,
-    /// Bytes of memory that whole separators in order take, [`IndexKind::SortedArray`], for comparison.
+    /// Bytes of memory of whole separators in order, [`IndexKind::SortedArray`], for comparison.
     pub sorted_array_bytes: usize,
-    /// Bytes of memory that the bounds of blocks take beside it, if the table has them.
+    /// Bytes of memory of block bounds, if the table has them.
     pub bounds_bytes: Option<usize>,
 }
 
-/// What a block is made of.
+/// Composition of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockFacts {
     /// Its header.
     pub header: BlockHeader,
     /// Where it starts in the file.
     pub offset: u64,
-    /// Bytes it takes in the file, header and checksum included.
+    /// Bytes in the file, header and checksum included.
     pub file_bytes: u64,
     /// Its lower bound in the index, not necessarily a key of the table.
     pub separator: Vec<u8>,
@@ -51,11 +51,11 @@ pub struct BlockFacts {
     pub first_key: Vec<u8>,
     /// Bytes in front of each entry for sequence number and kind; 0 if all are the same.
     pub tag_bytes: usize,
-    /// What is particular to its layout.
+    /// Details of its layout.
     pub layout: LayoutFacts,
 }
 
-/// What is particular to a block's layout.
+/// Details of a block's layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayoutFacts {
     /// The flat layout.
@@ -67,7 +67,7 @@ pub enum LayoutFacts {
     Delta {
         /// Restart points.
         restarts: usize,
-        /// What became of the hash slots.
+        /// Use of the hash slots.
         slots: SlotCounts,
         /// Key bytes not stored because the key before has them.
         shared_bytes: u64,
@@ -76,28 +76,28 @@ pub enum LayoutFacts {
     },
 }
 
-/// Hash slots of delta blocks, by what they are good for.
+/// Hash slots of delta blocks, by their use.
 ///
 /// With as many slots as keys, chance makes 36.8 % of them usable, leaves 36.8 % empty and cancels 26.4 %;
 /// keys in the same restart interval can share a slot, which makes more of them usable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotCounts {
-    /// Name a restart point.
+    /// Slots that name a restart point.
     pub usable: u64,
-    /// Say that the key is absent.
+    /// Slots that tell that a key is absent.
     pub empty: u64,
-    /// Say nothing, because keys of different restart points meet there.
+    /// Slots without information, because keys of different restart points share them.
     pub cancelled: u64,
 }
 
 impl Table {
-    /// The block index; `None` if the table has no blocks. O(entries of the index), and reads pages if it
-    /// consists of them.
+    /// Facts about the block index; `None` if the table has no blocks. O(entries of the index), and reads
+    /// pages if the index is paged.
     ///
     /// # Errors
-    /// Damage of pages, and whatever reading them meets.
+    /// Damage of pages, and errors of reading them.
     pub fn index_facts(&self) -> Result<Option<IndexFacts>> {
-        /// Of a separator: where it ends, and where its block starts.
+        /// For each separator: where it ends, and where its block starts.
         const PLACES_BYTES: usize = size_of::<u32>() + size_of::<u64>();
         let Some(index) = &self.index else { return Ok(None) };
         let mut sorted_array_bytes = size_of::<u64>();
@@ -117,11 +117,10 @@ impl Table {
         }))
     }
 
-    /// What block `number` is made of.
+    /// Facts about block `number`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there is no such block, damage of the block, and whatever reading it
-    /// meets.
+    /// [`Error::InvalidArgument`] if there is no such block, damage of the block, and errors of reading it.
     pub fn block_facts(&self, number: usize) -> Result<BlockFacts> {
         let index = self
             .index

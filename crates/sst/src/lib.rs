@@ -1,38 +1,42 @@
-//! Table files: immutable sorted files of blocks.
+//! SST files: immutable sorted table files of blocks, written, read, verified and salvaged.
 //!
 //! ```text
-//! file header | block 0 | block 1 | ... | [index pages] | [locator] | index | filter | range deletes | properties | section directory | footer
+//! file header | block 0 | block 1 | ... | [index pages] | [locator] | index | [block bounds] | [filter]
+//!             | [range tombstones] | [dictionary] | properties | section directory | footer
 //! ```
 //! `docs/format/table.md` describes every byte. A [`TableWriter`] takes entries in internal order (key
-//! ascending, newest version first) and writes them out as they come; a [`Table`] keeps index, range deletes
-//! and, unless it is to be paged, the filter in memory and reads blocks through the block cache; a
-//! [`TableCursor`] walks; [`multi_get()`] looks up many keys with their cache misses overlapped.
+//! ascending, newest version first) and writes them as they come. A [`Table`] keeps index, range tombstones
+//! and, unless it is paged, the filter in memory, and reads blocks through the block cache. A [`TableCursor`]
+//! walks. [`multi_get()`] looks up many keys with overlapped cache misses.
 //!
-//! What holds:
-//! * **Nothing unverified is seen** (BS6). A block's checksum covers its header and its stored bytes and is
-//!   bound to the table's identity and the block's place, and it is checked before the block is decompressed,
-//!   cached or read. The same goes for sections and footer. Only what a merge hands on has not been in the
-//!   file: it is what the checksum was computed from (HO5). What a checksum accepts is still validated once,
-//!   so that even bytes made to deceive cannot make a reader panic, leave its buffers or allocate more than
-//!   the file's size or a block's limit.
+//! # Guarantees
+//! * **No unverified bytes are read** (BS6). A block's checksum covers its header and stored bytes and is
+//!   bound to the table's identity and the block's offset. It is checked before the block is decompressed,
+//!   cached or read; sections and footer are treated alike. Only blocks inserted by cache warming were not
+//!   read from the file: the checksum was computed from them (HO5). What a checksum accepts is still
+//!   validated once, so that even crafted bytes cannot make a reader panic, leave its buffers or allocate
+//!   more than the file's size or a block's limit.
 //! * **All versions of a key are found**, also if they fill several blocks: the index marks the blocks that
-//!   go on with the key of the block before.
+//!   continue the key of the block before.
 //! * **An error is an error**, never an absent key. Only a damaged filter, locator or root of index pages is
-//!   passed over, because lookups are right without; [`Table::filter_damage`] and [`Table::index_damage`]
+//!   ignored, because lookups are right without it; [`Table::filter_damage`] and [`Table::index_damage`]
 //!   tell, and [`Table::verify`] reports it.
-//! * **No allocation** per entry or block while writing, per lookup of what is cached, or per step of a
+//! * **No allocation** per entry or block while writing, per lookup of cached blocks, or per step of a
 //!   cursor.
 //!
-//! Speed comes from few cache misses in a row and from waiting for many at once: the index is searched by key
-//! heads with vector instructions, a block's directory lies in neighbouring lines and names the one entry to
-//! touch, and whole lookups are compiled for each instruction set and chosen at run time.
+//! Lookups are fast because few cache misses depend on each other and many are overlapped: the index is
+//! searched by key heads with vector instructions, a block's directory lies in adjacent lines and names the
+//! one entry to read, and whole lookups are compiled for each instruction set and chosen at run time.
 //!
-//! Map, bottom up: `isa` the instruction sets; `block` the two layouts of entries and what frames them;
-//! `index` the block index, stored and in memory; `range_section`, `footer` and `properties` the rest of the
-//! format; `options`, `outgoing` and `writer` make tables; `tail` reads the end of a file and `table` opens
-//! it, `filter_access` asks its filter, `home` is what stays of tables while they are closed; `part` is what
-//! the cache holds of them; `heir` hands blocks of a merge on to it; `slots`, `load` and `read_ahead` get
-//! blocks, `lookup`, `multi_get` and `cursor` read entries; `verify`, `inspect` and `salvage` are for people.
+//! # Map, bottom up
+//! * `simd`: instruction sets. `block`: the two layouts of entries, and the frame around them.
+//! * `index`: the block index, stored and in memory. `block_bounds`, `range_tombstones`, `dictionary`,
+//!   `properties` and `footer`: the other sections.
+//! * `options`, `file_writer`, `dictionary_buffer`, `writer` and `cache_warming` write tables.
+//! * `section_reader` reads the end of a file and `table` opens it. `filter_access` is its filter,
+//!   `table_identity` what is kept while it is closed, `cached_part` what the cache holds of it.
+//! * `slots`, `load`, `mapped` and `read_ahead` get blocks; `lookup`, `multi_get` and `cursor` read entries.
+//! * `verify`, `inspect` and `salvage` are for tools.
 
 mod block;
 mod block_bounds;

@@ -1,5 +1,5 @@
-//! Getting a block: from the cache, or from the file through the checks that every block passes before
-//! anybody sees it (BS6).
+//! Block loading: from a slot, the cache or the file. Every block from a file is verified before it is used
+//! (BS6).
 
 use crate::block::header::{FRAME_BYTES, HEADER_BYTES, verify_image};
 use crate::block::{BlockBuffer, BlockHeader, BlockRef};
@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of a buffer for reading compressed blocks that a thread keeps.
+/// Most bytes that a thread keeps of its buffer for compressed blocks.
 const LARGEST_KEPT_BYTES: usize = 1 << 20;
 
 thread_local! {
@@ -24,14 +24,14 @@ thread_local! {
 }
 
 impl Table {
-    /// The cache's name for block `number`.
+    /// The cache key of block `number`.
     #[inline(always)]
     pub(crate) fn cache_key(&self, number: usize) -> CacheKey {
         // The index counts its blocks in 32 bits.
         CacheKey { table: self.number, block: number as u32 }
     }
 
-    /// Asks for the first lines of block `number`, if it is in memory and has a slot.
+    /// Prefetches the first lines of block `number`, if its slot has it.
     #[inline(always)]
     pub(crate) fn prefetch_block(&self, number: usize) {
         if let Some(slot) = self.slots.get(number) {
@@ -39,8 +39,8 @@ impl Table {
         }
     }
 
-    /// As [`Table::prefetch_block`], for a lookup that has something else to wait for. If the slot is empty,
-    /// asks for what the cache and the index look at before the block is read.
+    /// As [`Table::prefetch_block`], for a lookup. If the slot is empty, prefetches what the cache and the
+    /// index read before the block is loaded.
     #[inline(always)]
     pub(crate) fn prefetch_for_lookup(&self, index: &BlockIndex, number: usize) {
         if let Some(slot) = self.slots.get(number)
@@ -57,11 +57,11 @@ impl Table {
         index.prefetch_place(number);
     }
 
-    /// Block `number`, which must exist, if it is in the cache. That it is not there is counted when it is
-    /// read: bounds may still say that nobody needs it.
+    /// Block `number`, which must exist, if it is in the cache. A miss is counted only when the block is
+    /// read: block bounds may still exclude it.
     #[inline(always)]
     pub(crate) fn cached_block(&self, number: usize, admission: Admission) -> Option<BlockRef> {
-        // What is looked at first waits for its line; the block's other lines come meanwhile.
+        // The line read first is waited for; the block's other lines arrive meanwhile.
         self.prefetch_block(number);
         self.prefetched_block(number, admission)
     }
@@ -69,29 +69,29 @@ impl Table {
     /// As [`Table::cached_block`], after [`Table::prefetch_block`].
     #[inline(always)]
     pub(crate) fn prefetched_block(&self, number: usize, admission: Admission) -> Option<BlockRef> {
-        // There are slots, or none at all: what keeps the number within bounds also chooses the kind of
-        // cache, and a table whose index is in pages has none.
+        // A table has a slot for each block or none at all. Checking the number therefore also covers cache
+        // kinds without slots and tables whose index is paged.
         let Some(block) = self.slots.get(number).and_then(Slot::get) else {
             return self.block_without_slot(number, admission);
         };
         if admission == Admission::Point {
-            block.note_use();
+            block.mark_used();
         }
         self.cache.count_shortcut_hits(BlockKind::Data, 1);
         Some(block)
     }
 
-    /// A block that is not in its slot, or has none, but may be in the cache.
+    /// Probes the cache for a block whose slot is empty or missing.
     #[cold]
     fn block_without_slot(&self, number: usize, admission: Admission) -> Option<BlockRef> {
         let found = self.cache.find(&self.cache_key(number), BlockKind::Data, admission)?;
-        // No block has the number of the filter.
+        // No block has the filter's number.
         let CachedPart::Block(block) = found else { return None };
         self.install(&block, number);
         Some(block)
     }
 
-    /// Puts a block that the cache holds, or held a moment ago, into its slot, if it has one.
+    /// Puts a block that is in the cache, or was a moment ago, into its slot, if it has one.
     pub(crate) fn install(&self, block: &BlockRef, number: usize) {
         if let Some(slot) = self.slots.get(number) {
             slot.install(block, |block| block.is_resident());
@@ -107,7 +107,7 @@ impl Table {
         }
     }
 
-    /// Reads block `number`, which must exist, and puts it into the cache.
+    /// Reads block `number`, which must exist, and caches it.
     #[cold]
     pub(crate) fn load_block(&self, number: usize, admission: Admission) -> Result<BlockRef> {
         self.cache.count_miss(BlockKind::Data);
@@ -115,8 +115,8 @@ impl Table {
         Ok(self.admit(block, number, admission))
     }
 
-    /// Reads block `number`, which must exist, to look for `key` in it, unless the table says that the key is
-    /// not there.
+    /// Reads block `number`, which must exist, to search it for `key`; `None` if the block bounds exclude the
+    /// key.
     #[cold]
     pub(crate) fn load_block_for(
         &self,
@@ -130,7 +130,7 @@ impl Table {
         self.load_block(number, Admission::Point).map(Some)
     }
 
-    /// Puts a block that was just read into the cache and its slot; answers the one to use.
+    /// Puts a block that was just read into the cache and its slot; returns the resident one.
     pub(crate) fn admit(&self, block: BlockRef, number: usize, admission: Admission) -> BlockRef {
         let part = CachedPart::Block(BlockRef::clone(&block));
         let part = self.cache.insert(self.cache_key(number), part, BlockKind::Data, admission);
@@ -145,7 +145,7 @@ impl Table {
         // The place lies in the file; spans of blocks are bounded by what a block may hold.
         let span = (place.end - place.start) as usize;
         if self.expects_raw_blocks.load(Ordering::Relaxed) && span > FRAME_BYTES {
-            // Read into the block's own memory: an uncompressed block stays as it is, its checksum being
+            // Read into the block's own memory: an uncompressed block is used as it is, with its checksum as
             // slack.
             let mut buffer = BlockBuffer::new(span - FRAME_BYTES);
             let image = &mut buffer.bytes_mut()[..span];
@@ -171,20 +171,20 @@ impl Table {
         })
     }
 
-    /// What it takes to read block `number`, which must exist.
+    /// A request to read block `number`, which must exist.
     pub(crate) fn read_request(&self, number: usize) -> Result<ReadRequest> {
         let place = self.place(number)?;
         let buffer = vec![0; (place.end - place.start) as usize];
         Ok(ReadRequest { file: Arc::clone(&self.file), offset: place.start, buffer })
     }
 
-    /// The block that was asked for by [`Table::read_request`].
+    /// The block that [`Table::read_request`] requested.
     pub(crate) fn block_of_read(&self, read: PendingRead, number: usize) -> Result<BlockRef> {
         let (image, offset) = (read.wait()?, self.place(number)?.start);
         self.copied_from_image(&image, offset, number).map_err(|error| self.decode_error_at(error, offset))
     }
 
-    /// The block with the file image `image`, in memory of its own.
+    /// The block with the file image `image`, copied to memory of its own.
     pub(crate) fn copied_from_image(
         &self,
         image: &[u8],
@@ -197,7 +197,7 @@ impl Table {
 
     fn unpacked(&self, header: &BlockHeader, image: &[u8]) -> Result<BlockRef, DecodeError> {
         if header.codec_id == id::NONE {
-            // What was compressed by no codec could have done without this copy.
+            // An uncompressed block could have been read without this copy.
             self.expects_raw_blocks.store(true, Ordering::Relaxed);
         }
         let mut buffer = BlockBuffer::new(header.raw_len as usize);
@@ -206,7 +206,7 @@ impl Table {
     }
 }
 
-/// Verifies the file image of a block and what it says of its place.
+/// Verifies the file image of a block and its number.
 pub(crate) fn verify_numbered(
     image: &[u8],
     uid: TableUid,

@@ -1,4 +1,4 @@
-//! Looking up one key.
+//! Point lookup of one key in a table.
 
 use crate::block::{BlockRef, FoundEntry};
 use crate::index::BlockIndex;
@@ -9,21 +9,21 @@ use crate::table::Table;
 use esker_base::{Result, SeqNo, Tag};
 use esker_cache::Admission;
 
-/// A lookup that knows its block: where [`Table::begin_lookup`] came to.
+/// A lookup whose block is known and prefetched, made by [`Table::begin_lookup`].
 #[derive(Clone, Copy, Debug)]
 pub struct PreparedLookup<'t> {
     table: &'t Table,
     index: &'t BlockIndex,
-    /// The block that holds the key, or the first of those that do.
+    /// The first block that may hold the key.
     number: usize,
     newest: Tag,
 }
 
 impl Table {
-    /// Begins to look for `key` as a reader at `seqno`: finds its block, and asks for the lines of memory
-    /// that [`PreparedLookup::get`] looks at first, if the block is in memory. Waits for nothing but the index, so
-    /// whoever has something else to find out meanwhile, as what the filter says, does not pay for it. `None`
-    /// if it takes more than that to say which block it is: then [`Table::get`] finds out.
+    /// Begins a lookup of `key` by a reader at `seqno`: finds its block and, if that is in memory, prefetches
+    /// the lines that [`PreparedLookup::get`] reads first. Waits for the index only, so that the caller can
+    /// overlap the misses with other work, such as probing filters. `None` if the index is not a search tree
+    /// in memory: use [`Table::get`] then.
     #[inline]
     pub fn begin_lookup(&self, key: &[u8], seqno: SeqNo) -> Option<PreparedLookup<'_>> {
         let index = self.index.as_ref()?;
@@ -38,25 +38,24 @@ impl Table {
         Some(PreparedLookup { table: self, index, number, newest })
     }
 
-    /// The newest version of `key` that a reader at `seqno` sees, be it a put or a delete. `hash` is
+    /// The newest version of `key` that a reader at `seqno` sees, a put or a tombstone. `hash` is
     /// [`esker_base::checksum::key_hash`] of the key.
     ///
-    /// Does not ask the filter: the caller asks [`Table::may_contain`] first, for all tables before it looks
-    /// into any. Reads at most one block, unless versions of the key are spread over several. About 350 ns
-    /// with the block in the cache and two million entries, nearly all of it cache misses.
+    /// Does not probe the filter: the caller calls [`Table::may_contain`] for all tables before it searches
+    /// any. Reads at most one block, unless versions of the key are spread over several. About 350 ns with
+    /// the block in the cache and two million entries, nearly all of it cache misses.
     ///
     /// # Errors
-    /// Damage of the block, and whatever reading it meets.
+    /// Damage of the block, and errors of reading it.
     #[inline]
     pub fn get(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
         match self.begin_lookup(key, seqno) {
             Some(begin_lookup) => begin_lookup.get(key, hash),
-            None => self.get_otherwise(key, hash, seqno),
+            None => self.get_general(key, hash, seqno),
         }
     }
 
-    /// As [`Table::get`], but lends tag and value to `read` instead of giving out a value that keeps the
-    /// block.
+    /// As [`Table::get`], but lends tag and value to `read` instead of returning a value that pins the block.
     ///
     /// # Errors
     /// As [`Table::get`].
@@ -70,17 +69,17 @@ impl Table {
     ) -> Result<Option<R>> {
         let found = match self.begin_lookup(key, seqno) {
             Some(begin_lookup) => find_from(&begin_lookup, key, hash)?,
-            None => find_otherwise(self, key, hash, seqno)?,
+            None => find_general(self, key, hash, seqno)?,
         };
         Ok(found.map(|(block, found)| {
             read(found.tag.at_global(self.global_seqno), block.contents().slice(found.range()))
         }))
     }
 
-    /// As [`Table::get`], where there is no begin_lookup.
+    /// [`Table::get`] where [`Table::begin_lookup`] gives `None`.
     #[inline(never)]
-    fn get_otherwise(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
-        let found = find_otherwise(self, key, hash, seqno)?;
+    fn get_general(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Result<Option<TableHit>> {
+        let found = find_general(self, key, hash, seqno)?;
         Ok(self.hit_of(found, key, hash, seqno))
     }
 
@@ -101,7 +100,7 @@ impl Table {
 }
 
 impl PreparedLookup<'_> {
-    /// What [`Table::get`] answers; the key must be the one that was approached.
+    /// The result of [`Table::get`] for the key that the lookup was begun with.
     ///
     /// # Errors
     /// As [`Table::get`].
@@ -115,12 +114,12 @@ impl PreparedLookup<'_> {
     }
 }
 
-/// The block that an begin_lookup comes to; its first lines are asked for.
+/// Finds and prefetches the block of a lookup.
 fn locate(table: &Table, index: &BlockIndex, key: &[u8], newest: Tag) -> usize {
     with_kernel!(
         table.isa,
         |K| (table: &Table, index: &BlockIndex, key: &[u8], newest: Tag) -> usize {
-            // SAFETY: compiled once for each kernel, and called for the one that exists.
+            // SAFETY: `with_kernel` runs the code compiled for a kernel only where its instructions exist.
             let number = unsafe { index.locate_near::<K>(key, newest, |first| prefetch_slots(table, first)) };
             table.prefetch_for_lookup(index, number);
             number
@@ -138,14 +137,14 @@ fn find_from(
         begin_lookup.table.isa,
         |K| (begin_lookup: &PreparedLookup<'_>, key: &[u8], hash: u64) -> Result<Option<(BlockRef, FoundEntry)>> {
             let PreparedLookup { table, index, number, newest } = *begin_lookup;
-            // SAFETY: compiled once for each kernel, and called for the one that exists.
+            // SAFETY: as in `locate`.
             unsafe { find_in_blocks::<K>(table, index, number, key, hash, newest) }
         }
         (begin_lookup, key, hash)
     )
 }
 
-/// Looks into block `number`, and into those behind it that continue the key.
+/// Searches block `number` and the following ones that continue the key.
 ///
 /// # Safety
 /// The kernel's instructions must be available.
@@ -173,8 +172,8 @@ unsafe fn find_in_blocks<K: Kernel>(
     }
 }
 
-/// As [`find_in_blocks`], from a block on that is not in the cache. Apart, so that what is cached pays
-/// nothing for what reading asks first.
+/// As [`find_in_blocks`], from an uncached block on. Out of line, so that lookups of cached blocks do not pay
+/// for the checks before a read.
 #[cold]
 #[inline(never)]
 fn find_unread(
@@ -187,7 +186,7 @@ fn find_unread(
 ) -> Result<Option<(BlockRef, FoundEntry)>> {
     let Some(mut block) = table.load_block_for(index, number, key)? else { return Ok(None) };
     loop {
-        // SAFETY: plain code needs no special instructions.
+        // SAFETY: portable code needs no special instructions.
         if let Some(found) = unsafe { block.contents().find::<Portable>(key, hash, newest) } {
             return Ok(Some((block, found)));
         }
@@ -199,9 +198,9 @@ fn find_unread(
     }
 }
 
-/// As [`find_from`], where there is no begin_lookup.
+/// As [`find_from`], for an index that is no search tree.
 #[inline(never)]
-fn find_otherwise(
+fn find_general(
     table: &Table,
     key: &[u8],
     hash: u64,
@@ -220,12 +219,13 @@ fn find_otherwise(
             else {
                 continue;
             };
-            // SAFETY: plain code needs no special instructions.
+            // SAFETY: portable code needs no special instructions.
             if let Some(found) = unsafe { block.contents().find::<Portable>(key, hash, newest) } {
                 return Ok(Some((block, found)));
             }
             if table.continues_after(index, number, key)? {
-                // The newest version is here, and the one wanted further on: the tree knows where.
+                // The newest version is in this block and the wanted one in a later block: the tree tells
+                // which.
                 return find_ordered(table, index, key, hash, newest);
             }
         }
@@ -242,11 +242,11 @@ fn find_ordered(
     newest: Tag,
 ) -> Result<Option<(BlockRef, FoundEntry)>> {
     let number = table.locate(index, key, newest)?;
-    // SAFETY: plain code needs no special instructions.
+    // SAFETY: portable code needs no special instructions.
     unsafe { find_in_blocks::<Portable>(table, index, number, key, hash, newest) }
 }
 
-/// Asks for the slots of the blocks of one index node, all of them: which one it is, is not known yet.
+/// Prefetches the slots of all blocks of one index node: which block it will be is not known yet.
 #[inline(always)]
 pub(crate) fn prefetch_slots(table: &Table, first: usize) {
     const BYTES: usize = NODE_KEYS * size_of::<Slot<BlockRef>>();

@@ -1,18 +1,17 @@
-//! Blocks of a mapped file, read where they lie.
+//! Mapped tables: reads uncompressed blocks in place in a memory-mapped file.
 //!
-//! A table whose file was opened as memory needs no copy of blocks that are stored as they are: a lookup
-//! searches the block in the page cache itself, and a value that is given out keeps the file mapped.
-//! Compressed blocks have to be unpacked into memory of their own in any case, and take the usual way through
-//! the cache.
+//! A table whose file is mapped needs no copy of uncompressed blocks: a lookup searches the block in the page
+//! cache, and a returned value keeps the file mapped. Compressed blocks have to be decompressed into memory
+//! of their own and take the usual way through the cache.
 //!
 //! # Invariants
 //! * MP1. A block is used in place only after its checksum and its layout were verified, once for each open
-//!   table: a bit says so. It is set after the verification (release) and asked before the use (acquire); two
+//!   table: a bit tells. It is set after the verification (release) and read before the use (acquire); two
 //!   threads may both verify a block.
 //! * MP2. The file does not change while it is mapped. Esker writes a table once, before it is opened, and
-//!   never cuts it short; whoever chooses mapped reads promises that nobody else does. That is the risk of
-//!   this way of reading: a file that is changed from outside gives wrong answers or worse, and an error of
-//!   the device ends the process by a signal, where a call would have answered an error.
+//!   never truncates it; with mapped reads the user guarantees that no other process does. That is the risk
+//!   of this mode: a file changed from outside gives wrong answers or worse, and an error of the device ends
+//!   the process by a signal instead of returning an error.
 
 use crate::block::header::CODEC_AT;
 use crate::block::{BlockBytes, FoundEntry, SLACK_BYTES};
@@ -29,14 +28,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Which blocks have been verified.
+/// Bitmap of the verified blocks.
 #[derive(Debug)]
 pub(crate) struct VerifiedBlocks {
     words: Box<[AtomicU64]>,
 }
 
 impl VerifiedBlocks {
-    /// None so far, if the file is mapped and the index is a tree in memory.
+    /// An empty one, if the file is mapped and the index is a search tree in memory.
     pub(crate) fn begin(file: &dyn File, index: Option<&BlockIndex>) -> Option<VerifiedBlocks> {
         let blocks = index.filter(|index| index.tree().is_some() && file.mapped().is_some())?.blocks();
         Some(VerifiedBlocks { words: (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect() })
@@ -56,25 +55,24 @@ impl VerifiedBlocks {
 }
 
 impl Table {
-    /// The bytes of block `number`, which must exist, where they lie in the mapped file, with [`SLACK_BYTES`]
-    /// behind them, and where that is; `None` if the block has to be unpacked. Looks at one of them.
+    /// The bytes of block `number`, which must exist, in the mapped file, with [`SLACK_BYTES`] behind them,
+    /// and their range; `None` if the block is compressed. Reads one of the bytes.
     pub(crate) fn mapped_image(&self, number: usize) -> Result<Option<(&[u8], Range<u64>)>> {
         let Some(file) = self.file.mapped().filter(|_| self.verified.is_some()) else { return Ok(None) };
         let place = self.place(number)?;
-        // Behind the last block come the sections and the footer, so that there are bytes of anything behind
-        // each block.
+        // Sections and footer follow the last block, so there are bytes behind each block.
         let image = file.get(place.start as usize..place.end as usize + SLACK_BYTES);
         let raw = image.filter(|image| image.get(CODEC_AT) == Some(&id::NONE));
         Ok(raw.map(|image| (image, place)))
     }
 
-    /// Block `number`, which must exist, where it lies in the mapped file; `None` if it has to be unpacked.
+    /// Block `number`, which must exist, in the mapped file; `None` if it is compressed.
     pub(crate) fn mapped_block(&self, number: usize) -> Result<Option<(&BlockBytes, u64)>> {
         let (Some(verified), Some((image, place))) = (&self.verified, self.mapped_image(number)?) else {
             return Ok(None);
         };
         if verified.contains(number) {
-            // SAFETY: these bytes were validated when the bit was set (MP1), and have not changed since
+            // SAFETY: these bytes were validated before the bit was set (MP1), and have not changed since
             // (MP2).
             return Ok(Some((unsafe { BlockBytes::validated(image) }, place.start)));
         }
@@ -86,15 +84,15 @@ impl Table {
         Ok(Some((block, place.start)))
     }
 
-    /// Asks for the first lines of block `number` where it lies in the mapped file. What the processor cannot
-    /// translate yet is not waited for.
+    /// Prefetches the first lines of block `number` in the mapped file. A prefetch of an address without a
+    /// translation is dropped, not waited for.
     pub(crate) fn prefetch_mapped(&self, number: usize) {
         let (Some(file), Ok(place)) = (self.file.mapped(), self.place(number)) else { return };
         let start = file.as_ptr().wrapping_add(place.start as usize);
         (0..PREFETCHED_LINES).for_each(|line| prefetch(start.wrapping_add(64 * line)));
     }
 
-    /// As [`Table::get`], for a mapped file, from the block on that the index names for the key.
+    /// As [`Table::get`], for a mapped file, from the block that the index names for the key.
     #[inline(never)]
     pub(crate) fn get_mapped_from(
         &self,
@@ -135,7 +133,7 @@ impl Table {
         }
     }
 
-    /// Whether block `number`, which was not read yet, does not have the key.
+    /// Whether the bounds exclude the key from block `number`, which was not read yet.
     #[cold]
     fn excludes_unread(&self, number: usize, key: &[u8]) -> Result<bool> {
         match (&self.verified, &self.index) {
@@ -149,7 +147,8 @@ impl Table {
         with_kernel!(
             isa,
             |K| (block: &BlockBytes, key: &[u8], hash: u64, newest: Tag) -> Option<FoundEntry> {
-                // SAFETY: as above.
+                // SAFETY: `with_kernel` runs the code compiled for a kernel only where its instructions
+                // exist.
                 unsafe { block.find::<K>(key, hash, newest) }
             }
             (block, key, hash, newest)

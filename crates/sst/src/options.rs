@@ -1,4 +1,4 @@
-//! What a table is made with, and what the writer tells when it is done.
+//! Options of a table writer and a table reader, and the writer's summary.
 
 use crate::block::delta_encode::DeltaOptions;
 use crate::block::staged::LayoutOptions;
@@ -11,9 +11,7 @@ use esker_codec::Codec;
 use esker_filter::FilterPolicy;
 use esker_iter::DeletedHull;
 
-/// How to write a table.
-///
-/// Everything but the identity has a default that suits data which is read.
+/// How to write a table. The defaults suit data that is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableOptions {
     /// Arrangement of entries in blocks.
@@ -31,15 +29,15 @@ pub struct TableOptions {
     pub codec: Codec,
     /// The filter over all keys.
     pub filter: FilterPolicy,
-    /// Bits of the filter, whatever number of keys the table gets; the bits a key follow from it, and the
-    /// kind from `filter`. `None` to take the bits a key from `filter`.
+    /// Bits of the whole filter, whatever number of keys the table gets; the bits a key follow from it, and
+    /// the kind from `filter`. `None` to take the bits a key from `filter`.
     pub filter_bits: Option<u64>,
-    /// The kind of block index that the table will be read with as a rule: what it needs beside the index
-    /// that all tables have, pages or a locator, is written.
+    /// The index kind that the table will mostly be read with: index pages or a locator are written if it
+    /// needs them.
     pub index: IndexKind,
-    /// Whether the table says where the keys of its blocks end and begin.
+    /// Whether the table stores where the keys of its blocks end and begin.
     pub bounds: BlockBounds,
-    /// The database that the table is written for; told by inspection.
+    /// The database that the table is written for; shown by inspection.
     pub db_uuid: [u8; 16],
     /// Random number of the table. Every checksum in the file is bound to it.
     pub uid: TableUid,
@@ -47,7 +45,7 @@ pub struct TableOptions {
     pub keyspace: KeyspaceId,
     /// The level that the table is written for.
     pub level: u8,
-    /// The time, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub created_ms: u64,
 }
 
@@ -72,7 +70,7 @@ impl Default for TableOptions {
     }
 }
 
-/// How a table is read: what a reader chooses anew whenever it opens the table. The file says nothing of it.
+/// How a table is read: what a reader chooses each time it opens the table. The file does not depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableReading {
     /// The form of the block index in memory.
@@ -80,7 +78,7 @@ pub struct TableReading {
 }
 
 impl TableOptions {
-    /// Checks the numbers.
+    /// Checks the ranges.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] naming what is out of range.
@@ -114,7 +112,7 @@ impl TableOptions {
     }
 }
 
-/// Largest target size of a block: what offsets of two bytes reach.
+/// Largest target size of a block: the range of two-byte offsets.
 pub const MAX_BLOCK_SIZE_BYTES: usize = 65_536;
 
 /// A table that was written and synced.
@@ -128,7 +126,7 @@ pub struct TableSummary {
     pub raw_bytes: u64,
     /// Number of entries: every version counts.
     pub entries: u64,
-    /// Entries that are deletes.
+    /// Entries that are tombstones.
     pub tombstones: u64,
     /// Entries that expire.
     pub expiring: Expiring,
@@ -138,15 +136,15 @@ pub struct TableSummary {
     pub smallest: Vec<u8>,
     /// Last key; empty if there is no entry.
     pub largest: Vec<u8>,
-    /// Range deletes: each counts once for every fragment that it covers.
+    /// Range tombstones: each counts once for every fragment that it covers.
     pub range_deletes: u64,
-    /// Where the range deletes begin and end (not at all if `None`); `None` if there are none.
+    /// First and last key that range tombstones cover (no last key if they have no end); `None` without any.
     pub deleted: Option<DeletedHull>,
-    /// Least sequence number, those of range deletes included; [`SeqNo::MAX`] if there is neither.
+    /// Least sequence number, including range tombstones; [`SeqNo::MAX`] if the table is empty.
     pub min_seqno: SeqNo,
-    /// Greatest sequence number, those of range deletes included; [`SeqNo::ZERO`] if there is neither.
+    /// Greatest sequence number, including range tombstones; [`SeqNo::ZERO`] if the table is empty.
     pub max_seqno: SeqNo,
-    /// Whether every key has one version only, all entries are plain puts and there are no range deletes:
-    /// readers that see `max_seqno` need not look at versions at all.
+    /// Whether every key has one version only, all entries are plain puts and there are no range tombstones:
+    /// readers that see `max_seqno` need not check versions at all.
     pub single_version: bool,
 }

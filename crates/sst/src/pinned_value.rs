@@ -1,4 +1,4 @@
-//! A value found in a table.
+//! A value found in a table, which pins the block or the mapped file that it lies in.
 
 use crate::block::{BlockRef, FoundEntry};
 use esker_base::Tag;
@@ -6,11 +6,11 @@ use esker_env::File;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A value that lies in a block and keeps it in memory; derefs to its bytes.
+/// A value that keeps its block in memory; derefs to its bytes.
 #[derive(Clone)]
 pub struct PinnedValue {
     owner: ValueOwner,
-    /// In the block's memory, or in the file.
+    /// Offset in the block's memory, or in the file.
     start: u64,
     len: u32,
 }
@@ -19,7 +19,7 @@ pub struct PinnedValue {
 #[derive(Clone)]
 enum ValueOwner {
     Block(BlockRef),
-    /// A file that is mapped.
+    /// A mapped file.
     File(Arc<dyn File>),
 }
 
@@ -44,7 +44,7 @@ impl PinnedValue {
         self
     }
 
-    /// Bytes of memory that this value keeps from being freed; none if it lies in the kernel's cache.
+    /// Bytes of memory that this value keeps allocated; none if it lies in the page cache.
     pub fn pinned_bytes(&self) -> usize {
         match &self.owner {
             ValueOwner::Block(block) => block.memory_bytes(),
@@ -62,7 +62,7 @@ impl Deref for PinnedValue {
         let range = start..start + self.len as usize;
         match &self.owner {
             ValueOwner::Block(block) => block.contents().slice(range),
-            // Checked when the value was found, and a mapped file stays so.
+            // The range was checked when the value was found, and a mapped file does not shrink (MP2).
             ValueOwner::File(file) => file.mapped().and_then(|bytes| bytes.get(range)).unwrap_or_default(),
         }
     }
@@ -77,8 +77,8 @@ impl std::fmt::Debug for PinnedValue {
 /// An entry found by a lookup.
 #[derive(Clone, Debug)]
 pub struct TableHit {
-    /// Sequence number and kind; the entry may be a delete.
+    /// Sequence number and kind; the entry may be a tombstone.
     pub tag: Tag,
-    /// The value; empty for deletes.
+    /// The value; empty for tombstones.
     pub value: PinnedValue,
 }

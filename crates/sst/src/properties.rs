@@ -1,7 +1,7 @@
-//! What a table says about its contents.
+//! Table properties: what a table states about its contents.
 //!
 //! Stored as `tag varint | len varint | body` fields; numbers are varints. Unknown tags are kept for
-//! inspection and otherwise ignored: what a reader must understand is said by the format version and by
+//! inspection and otherwise ignored: what a reader must understand is told by the format version and by
 //! required sections.
 
 use crate::decode_error::{DecodeError, damaged};
@@ -15,7 +15,7 @@ use esker_base::{KeyspaceId, SeqNo, TableUid};
 pub struct TableProperties {
     /// Number of entries: every version counts.
     pub entries: u64,
-    /// Entries that are deletes.
+    /// Entries that are tombstones.
     pub tombstones: u64,
     /// Bytes of all keys.
     pub raw_key_bytes: u64,
@@ -25,9 +25,9 @@ pub struct TableProperties {
     pub min_key: Vec<u8>,
     /// Last key; empty if there is no entry.
     pub max_key: Vec<u8>,
-    /// Least sequence number, those of range deletes included.
+    /// Least sequence number, including range tombstones.
     pub min_seqno: SeqNo,
-    /// Greatest sequence number, those of range deletes included.
+    /// Greatest sequence number, including range tombstones.
     pub max_seqno: SeqNo,
     /// Target size of blocks.
     pub block_size_bytes: u64,
@@ -43,9 +43,9 @@ pub struct TableProperties {
     pub level: u64,
     /// Kind and parameters of the filter.
     pub filter: String,
-    /// Name and parameters of the compression asked for; each block says what it got.
+    /// Name and parameters of the requested compression; each block states what it got.
     pub codec: String,
-    /// When the table was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub created_ms: u64,
     /// Identity of the table.
     pub uid: TableUid,
@@ -53,7 +53,7 @@ pub struct TableProperties {
     pub keyspace: KeyspaceId,
     /// The database that it was written for.
     pub db_uuid: [u8; 16],
-    /// Whether every key has one version only, all entries are plain puts, and there are no range deletes.
+    /// Whether every key has one version only, all entries are plain puts, and there are no range tombstones.
     pub single_version: bool,
     /// Bytes of the blocks in the file.
     pub data_bytes: u64,
@@ -61,11 +61,11 @@ pub struct TableProperties {
     pub uncompressed_bytes: u64,
     /// Distinct keys.
     pub keys: u64,
-    /// Range deletes: each counts once for every fragment that it covers.
+    /// Range tombstones: each counts once for every fragment that it covers.
     pub range_deletes: u64,
-    /// Entries that expire. Not told by tables of versions that did not need it here.
+    /// Entries that expire. Absent in tables of versions that did not need it here.
     pub expiring: Expiring,
-    /// Fields that this build does not know: tag and body.
+    /// Fields unknown to this build: tag and body.
     pub unknown: Vec<(u64, Vec<u8>)>,
 }
 
@@ -102,7 +102,7 @@ mod tag {
 }
 
 impl TableProperties {
-    /// What the options say; the rest is counted while writing.
+    /// The properties that options determine; the rest is counted while writing.
     pub(crate) fn of_options(options: &TableOptions) -> TableProperties {
         let is_delta = options.layout == crate::block::BlockLayout::Delta;
         TableProperties {
@@ -123,7 +123,6 @@ impl TableProperties {
         }
     }
 
-    /// The section.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(300 + self.min_key.len() + self.max_key.len());
         let numbers = [
@@ -150,7 +149,7 @@ impl TableProperties {
             (tag::EARLIEST_EXPIRY_MS, self.expiring.earliest_ms),
             (tag::LATEST_EXPIRY_MS, self.expiring.latest_ms),
         ];
-        // Tables without range deletes and expiring entries are the same bytes as before there were any.
+        // Tables without range tombstones and expiring entries have the same bytes as before these existed.
         for (tag, number) in
             numbers.into_iter().filter(|(field, number)| *field < tag::RANGE_DELETES || *number > 0)
         {
@@ -174,7 +173,7 @@ impl TableProperties {
         out
     }
 
-    /// Reads the section. A field that is missing has its default.
+    /// Decodes the section. A missing field has its default.
     pub(crate) fn decode(section: &[u8]) -> Result<TableProperties, DecodeError> {
         let mut properties = TableProperties::default();
         let mut reader = Reader::new(section);
@@ -266,7 +265,7 @@ mod tests {
             for byte in 0..=255 {
                 let mut bytes = good.clone();
                 bytes[at] = byte;
-                // Many changes give other valid properties; a checksum stands in front of this.
+                // Many changes give other valid properties; a checksum precedes this decoder.
                 let _ = TableProperties::decode(&bytes);
             }
             let _ = TableProperties::decode(&good[..at]);

@@ -1,12 +1,11 @@
-//! The section of range deletes (`docs/format/table.md`): fragments in key order, each with its sequence
-//! numbers.
+//! Range-tombstone section (`docs/format/table.md`): fragments in key order, each with its sequence numbers.
 //!
 //! ```text
 //! section  = fragments varint | fragment*
-//! fragment = start length varint | start | end length varint | end | numbers varint | newest varint | difference varint*
+//! fragment = start length varint | start | end length varint | end
+//!            | numbers varint | newest varint | difference varint*
 //! ```
-//! An end of no bytes means that there is none. Each further number is less than the one before by its
-//! difference.
+//! An empty end means that there is none. Each further number is less than the one before by its difference.
 
 use crate::decode_error::{DecodeError, damaged};
 use esker_base::SeqNo;
@@ -14,12 +13,11 @@ use esker_base::coding::{Reader, put_prefixed, put_varint};
 use esker_base::limits::MAX_KEY_LEN;
 use esker_iter::{Fragment, RangeDeletes};
 
-/// A border behind the longest key is that key and one zero byte more.
+/// The bound behind the longest key is that key and a zero byte.
 const MAX_BOUND_LEN: usize = MAX_KEY_LEN + 1;
 /// Bytes of the smallest fragment: two lengths, one count, one number.
 const MIN_FRAGMENT_BYTES: usize = 4;
 
-/// The section's bytes.
 pub fn encode(deletes: &RangeDeletes) -> Vec<u8> {
     let mut out = Vec::with_capacity(deletes.memory_bytes());
     put_varint(&mut out, deletes.fragments().len() as u64);
@@ -36,10 +34,10 @@ pub fn encode(deletes: &RangeDeletes) -> Vec<u8> {
     out
 }
 
-/// Reads the section. Allocates no more than a small multiple of its bytes.
+/// Decodes the section. Allocates no more than a small multiple of its bytes.
 ///
 /// # Errors
-/// What is wrong with the bytes, as a sentence.
+/// A sentence about the damage.
 pub fn decode_bytes(section: &[u8]) -> Result<RangeDeletes, String> {
     decode(section).map_err(|error| match error {
         DecodeError::Damaged(detail) | DecodeError::Unsupported(detail) => detail,
@@ -64,9 +62,9 @@ fn read_fragments(reader: &mut Reader<'_>) -> Option<Vec<Fragment>> {
     }
     let mut fragments: Vec<Fragment> = Vec::with_capacity(count);
     for _ in 0..count {
-        let start = read_border(reader)?;
-        let end = Some(read_border(reader)?).filter(|end| !end.is_empty());
-        // Neighbours share the border between them, in memory as well.
+        let start = read_bound(reader)?;
+        let end = Some(read_bound(reader)?).filter(|end| !end.is_empty());
+        // Adjacent fragments share the bound between them, in memory as well.
         let shared = fragments.last().and_then(|last| last.end.clone()).filter(|bound| **bound == *start);
         let start = shared.unwrap_or_else(|| start.into());
         fragments.push(Fragment { start, end: end.map(Into::into), seqnos: read_seqnos(reader)? });
@@ -74,7 +72,7 @@ fn read_fragments(reader: &mut Reader<'_>) -> Option<Vec<Fragment>> {
     Some(fragments)
 }
 
-fn read_border<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
+fn read_bound<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     reader.prefixed().filter(|bound| bound.len() <= MAX_BOUND_LEN)
 }
 

@@ -1,14 +1,14 @@
-//! Reading many blocks of a table with few calls, for scans of what is not in the cache and for compactions.
+//! Read-ahead: reads consecutive blocks with few calls, for scans of uncached blocks and for compactions.
 //!
-//! One call for 4 KiB takes 1.2 us from the page cache, most of it for the call; for 64 KiB the call no
-//! longer counts. The buffers belong to one cursor and are recycled. Scans start with single blocks and
-//! double what they read as long as they go on without a gap, so that a short scan reads no more than it
-//! uses; a compaction reads all and starts big.
+//! One call for 4 KiB takes 1.2 us from the page cache, most of it for the call; at 64 KiB the call is
+//! negligible. The buffers belong to one cursor and are reused. Scans start with single blocks and double the
+//! window as long as they continue without a gap, so that a short scan reads no more than it uses; a
+//! compaction reads everything and starts with the full window.
 //!
-//! Where reads can overlap ([`esker_env::reads`]), the window after the present one is asked for as soon as
-//! the present one is there, so that the device works while its blocks are walked over. What is in the cache
-//! a job takes from there, so its windows begin with blocks that are not. A walk that turns away leaves at
-//! most one window behind that was read for nothing, which is no larger than all it read before.
+//! Where reads can overlap ([`esker_env::reads`]), the next window is requested as soon as the present one
+//! has arrived, so that the device works while blocks are walked over. A job takes cached blocks from the
+//! cache, so its windows begin with blocks that are not cached. A walk that stops early wastes at most one
+//! window, which is no larger than all it read before.
 
 use crate::block::{BlockRef, SLACK_BYTES};
 use crate::cache_warming::{InputReading, ResidencySample};
@@ -21,45 +21,43 @@ use std::sync::Arc;
 
 /// First read beyond a single block.
 const MIN_WINDOW_BYTES: u64 = 8 << 10;
-/// Most bytes of one read of a scan, but for larger blocks.
+/// Most bytes of one read of a scan, unless a block is larger.
 const MAX_SCAN_WINDOW_BYTES: u64 = 1 << 20;
 /// Bytes of one read of a compaction. It has many inputs, each with two windows: those of four inputs and the
-/// writer's buffer fit a second-level cache of a mebibyte, so what the kernel has copied is still near when
+/// writer's buffer fit a second-level cache of a mebibyte, so what the kernel has copied is still cached when
 /// it is walked over. With 256 KiB, and a mebibyte for the writer, a merge of four takes a quarter longer.
 pub(crate) const COMPACTION_WINDOW_BYTES: u64 = 64 << 10;
-/// Smaller windows are not read ahead of time: handing a read over costs as much as the call that it saves.
+/// Smaller windows are not requested ahead: submitting a read costs as much as the call that it saves.
 const MIN_OVERLAPPED_BYTES: u64 = 64 << 10;
 
-/// Who walks over a table as a whole, or writes one, and is asked before it goes on: a job that may be called
-/// off, or is held to a rate.
+/// Paces and cancels a job that reads or writes whole tables.
 pub trait JobControl: std::fmt::Debug + Send + Sync {
-    /// Called before so many bytes of the file are looked at, be they read or in the cache: at most some
-    /// hundred KiB but for larger blocks.
+    /// Called before so many bytes of the file are walked over, read or cached: at most some hundred KiB,
+    /// unless a block is larger. May block to hold the job to a rate.
     ///
     /// # Errors
-    /// Whatever is to end the walk.
+    /// An error ends the walk.
     fn before_read(&self, bytes: u64) -> Result<()>;
 
-    /// Asked now and then by what reads nothing.
+    /// Called now and then by work that reads nothing.
     ///
     /// # Errors
-    /// Whatever is to end the work.
+    /// An error ends the work.
     fn check_cancelled(&self) -> Result<()>;
 }
 
-/// What is read at once: whole blocks, one after the other.
+/// Consecutive whole blocks that are read at once.
 #[derive(Debug, Default)]
 struct ReadWindow {
-    /// The blocks.
     blocks: Range<usize>,
-    /// Where each of them starts in the file, and where the last one ends.
+    /// File offset of each of them, and of the end of the last.
     offsets: Vec<u64>,
 }
 
 impl ReadWindow {
     /// The blocks from `first` on, which must exist, that lie within `window_bytes`; at least one.
     fn fill(&mut self, table: &Table, first: usize, window_bytes: u64) -> Result<()> {
-        // Nothing is held if something fails.
+        // The window is empty if something fails.
         self.blocks = first..first;
         let place = table.place(first)?;
         self.offsets.clear();
@@ -91,28 +89,28 @@ impl ReadWindow {
     }
 }
 
-/// A window on the file, and the one after it.
+/// A window of the file, and the one after it.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
-    /// File image of the window, and [`SLACK_BYTES`] of anything; empty if its blocks were read by other
+    /// File image of the window, then [`SLACK_BYTES`] of anything; empty if its blocks were read by other
     /// means.
     buffer: Vec<u8>,
     window: ReadWindow,
-    /// Bytes to read next time, if it continues this time.
+    /// Bytes of the next window, if it continues this one.
     window_bytes: u64,
     max_window_bytes: u64,
     /// The window after this one, being read.
     next: Option<(ReadWindow, PendingRead)>,
     /// Memory for the window after the next.
     spare: Vec<u8>,
-    /// Who is asked first, and who is told.
+    /// Pacing and residency reports, for a job.
     reading: Option<InputReading>,
-    /// For who is told.
+    /// For the residency reports.
     last_answer: ResidencySample,
 }
 
 impl ReadAhead {
-    /// The blocks of the window that is being read.
+    /// The blocks of the window being read.
     #[cfg(test)]
     pub(crate) fn under_way(&self) -> Option<Range<usize>> {
         self.next.as_ref().map(|(window, _)| window.blocks.clone())
@@ -144,7 +142,7 @@ impl ReadAhead {
         ReadAhead { reading: Some(reading), ..ReadAhead::full() }
     }
 
-    /// Tells, for a job, that block `number` is entered, which has so many bytes in the file; the block, if
+    /// For a job: reports that block `number`, of `bytes` in the file, is entered, and returns the block if
     /// its slot has it (HO12).
     pub(crate) fn resident(&mut self, table: &Table, number: usize, bytes: u64) -> Result<Option<BlockRef>> {
         let Some(reading) = &self.reading else { return Ok(None) };
@@ -154,8 +152,8 @@ impl ReadAhead {
         Ok(Some(block))
     }
 
-    /// Asks before block `number`, of so many bytes, is taken from elsewhere; of a window it was asked for
-    /// when that was read.
+    /// Calls [`JobControl::before_read`] for block `number`, of `bytes`, that is taken from elsewhere. For a
+    /// block of the window that was done when the window was read.
     pub(crate) fn before_block(&self, number: usize, bytes: u64) -> Result<()> {
         if self.holds(number) { Ok(()) } else { self.before_read(bytes) }
     }
@@ -164,7 +162,7 @@ impl ReadAhead {
         self.reading.as_ref().map_or(Ok(()), |reading| reading.control.before_read(bytes))
     }
 
-    /// Whether a read of `number` goes on where the last one ended.
+    /// Whether block `number` follows the last read.
     pub(crate) fn continues_at(&self, number: usize) -> bool {
         self.window.blocks.end == number && !self.window.blocks.is_empty()
     }
@@ -174,17 +172,17 @@ impl ReadAhead {
         self.window.blocks.contains(&number)
     }
 
-    /// Notes that block `number` was read by other means.
+    /// Records that block `number` was read by other means.
     pub(crate) fn note(&mut self, number: usize) {
         self.window.blocks = number..number + 1;
         self.window_bytes = 0;
-        // The buffer holds nothing of it; the next read goes on behind it.
+        // The buffer is empty; the next read continues behind the block.
         self.buffer.clear();
         self.next = None;
     }
 
-    /// The file image of block `number`, with at least [`SLACK_BYTES`] behind it. Whatever was given out
-    /// before is overwritten if the block has to be read.
+    /// The file image of block `number`, with at least [`SLACK_BYTES`] behind it. Overwrites images returned
+    /// before if the block has to be read.
     pub(crate) fn image(&mut self, table: &Table, number: usize) -> Result<&[u8]> {
         if !self.holds(number) || self.buffer.is_empty() {
             self.fill(table, number)?;
@@ -200,7 +198,8 @@ impl ReadAhead {
         self.window.blocks = number..number;
         match self.next.take() {
             Some((next, read)) if next.blocks.contains(&number) => {
-                // What lies before it was in the cache when the walk came there, and was asked for alone.
+                // Blocks before it in the window were cached when the walk reached them, and were paced one
+                // by one.
                 self.before_read(next.len_from(number) as u64)?;
                 let buffer = read.wait()?;
                 self.spare = std::mem::replace(&mut self.buffer, buffer);
@@ -228,7 +227,7 @@ impl ReadAhead {
         (self.window_bytes * 2).clamp(MIN_WINDOW_BYTES, self.max_window_bytes)
     }
 
-    /// Asks for the window after the present one.
+    /// Requests the window after the present one.
     fn read_next(&mut self, table: &Table) -> Result<()> {
         let Some(queue) = table.identity.reads() else { return Ok(()) };
         if self.grown() < MIN_OVERLAPPED_BYTES {
@@ -239,7 +238,7 @@ impl ReadAhead {
         let mut window = ReadWindow::default();
         window.fill(table, first, self.window_bytes)?;
         let mut buffer = std::mem::take(&mut self.spare);
-        // So that the slack behind it finds room.
+        // Capacity for the slack behind the window.
         buffer.reserve((window.len() + SLACK_BYTES).saturating_sub(buffer.len()));
         buffer.resize(window.len(), 0);
         let request = ReadRequest { file: Arc::clone(&table.file), offset: window.start(), buffer };
@@ -247,9 +246,8 @@ impl ReadAhead {
         Ok(())
     }
 
-    /// The block that the next window begins with; `None` if there is none, or none yet. A job takes blocks
-    /// that are in the cache from there, and passes over as many as a window has before it thinks of the
-    /// next.
+    /// The first block of the next window; `None` if there is none, or none yet. A job takes cached blocks
+    /// from the cache, and passes up to a window of them before it requests the next one.
     fn next_to_read(&self, table: &Table) -> Result<Option<usize>> {
         let is_resident = |block: usize| table.slots.get(block).is_some_and(|slot| slot.address() != 0);
         let behind = self.window.start() + self.window.len() as u64;

@@ -1,9 +1,10 @@
-//! Getting entries out of a file that cannot be opened as a table: index, footer or some blocks are lost.
+//! Salvage: recovers entries from a file that cannot be opened as a table, because index, footer or blocks
+//! are lost.
 //!
-//! Every block names itself, and its checksum is bound to the table and to its place, so blocks are found by
-//! looking for their first bytes and keeping what verifies. All that is needed is the table's identity, which
-//! the file states at both ends and the manifest knows. Blocks that were compressed with the table's
-//! dictionary need that, too: it is found in the same way, and if it is damaged they are lost.
+//! Every block describes itself, and its checksum is bound to the table and to its offset, so blocks are
+//! found by searching for their magic bytes and keeping what verifies. That needs only the table's identity,
+//! which the file states at both ends and the manifest knows. Blocks compressed with the table's dictionary
+//! need that, too: it is found in the same way, and if it is damaged they are lost.
 
 use crate::block::cursor::BlockCursor;
 use crate::block::header::{BLOCK_MAGIC, CODEC_AT, FRAME_BYTES, HEADER_BYTES, MAX_RAW_BYTES, verify_image};
@@ -20,12 +21,12 @@ use std::sync::Arc;
 /// Bytes read at once.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// A block that was found.
+/// A recovered block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SalvagedBlock {
     /// Where it starts in the file.
     pub offset: u64,
-    /// What it says of itself; its number tells whether blocks before it are missing.
+    /// Its header; the number tells whether blocks before it are missing.
     pub header: BlockHeader,
 }
 
@@ -36,12 +37,12 @@ pub struct Salvage {
     uid: TableUid,
     position: u64,
     skipped_bytes: u64,
-    /// Looked for when a block needs it first; `Some(None)` if there is none.
+    /// Searched for when the first block needs it; `Some(None)` if there is none.
     dictionary: Option<Option<DictionaryDecoder>>,
     unpacked: Vec<u8>,
 }
 
-/// A piece of the file in memory, with slack behind it.
+/// A range of the file in memory, with slack behind it.
 #[derive(Debug)]
 struct SearchWindow {
     file: Arc<dyn File>,
@@ -51,12 +52,12 @@ struct SearchWindow {
 }
 
 impl Salvage {
-    /// Starts a search in `file`, which has `file_bytes`. Without `uid` the identity is taken from what is
-    /// left of the file.
+    /// Starts a search in `file`, which has `file_bytes`. Without `uid` the identity is taken from the
+    /// undamaged end of the file.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if the identity is not given and both ends of the file are damaged, and whatever
-    /// reading meets.
+    /// [`Error::Corruption`] if the identity is not given and both ends of the file are damaged, and errors
+    /// of reading.
     pub fn open(file: Arc<dyn File>, file_bytes: u64, uid: Option<TableUid>) -> Result<Salvage> {
         let uid = match uid {
             Some(uid) => uid,
@@ -67,7 +68,7 @@ impl Salvage {
         Ok(Salvage { window, uid, position, skipped_bytes: 0, dictionary: None, unpacked: Vec::new() })
     }
 
-    /// Identity of the table that is searched for.
+    /// Identity of the table.
     pub fn uid(&self) -> TableUid {
         self.uid
     }
@@ -80,7 +81,7 @@ impl Salvage {
     /// Finds the next good block and calls `visit` with its entries, in order; `None` at the end of the file.
     ///
     /// # Errors
-    /// Whatever reading meets, and [`Error::Unsupported`] for a good block of a newer version.
+    /// Errors of reading, and [`Error::Unsupported`] for a good block of a newer version.
     pub fn next_block(&mut self, visit: impl FnMut(&[u8], Tag, &[u8])) -> Result<Option<SalvagedBlock>> {
         while let Some(offset) = self.next_candidate()? {
             let Some(image) = self.window.image_at(offset)? else {
@@ -112,7 +113,7 @@ impl Salvage {
         self.position = position;
     }
 
-    /// Goes to the next place where a block may start.
+    /// Moves to the next offset where a block may start.
     fn next_candidate(&mut self) -> Result<Option<u64>> {
         const OVERLAP: u64 = BLOCK_MAGIC.len() as u64 - 1;
         let file_bytes = self.window.file_bytes;
@@ -131,8 +132,7 @@ impl Salvage {
 }
 
 impl SearchWindow {
-    /// The file image of the block that may start at `offset`, with slack behind it; `None` if it cannot be
-    /// one.
+    /// The file image of the block that may start at `offset`, with slack behind it; `None` if no block can.
     fn image_at(&mut self, offset: u64) -> Result<Option<&[u8]>> {
         let left = self.file_bytes - offset;
         if left < FRAME_BYTES as u64 {
@@ -141,7 +141,7 @@ impl SearchWindow {
         let Some(header) = self.at_least(offset, HEADER_BYTES)?.first_chunk() else { return Ok(None) };
         let stored_len = u32::from_le_bytes([header[12], header[13], header[14], header[15]]) as usize;
         let len = FRAME_BYTES + stored_len;
-        // What cannot be a header is not worth reading what it would be the header of.
+        // Checked first, so that no bytes are read for an impossible header.
         let is_impossible = matches!(BlockHeader::decode(header), Err(DecodeError::Damaged(_)));
         if is_impossible || stored_len > MAX_RAW_BYTES || len as u64 > left {
             return Ok(None);
@@ -196,7 +196,7 @@ fn visit_all(block: &BlockBytes, mut visit: impl FnMut(&[u8], Tag, &[u8])) {
     }
 }
 
-/// What the file says of its identity, at its start or its end.
+/// The identity that the file states at its start or its end.
 fn uid_of_file(file: &dyn File, file_bytes: u64) -> Result<TableUid> {
     let mut start = [0; FILE_HEADER_BYTES];
     if file_bytes >= start.len() as u64 {
@@ -267,7 +267,7 @@ mod tests {
             assert_eq!(found.len(), entries.len() - bad.header.entries as usize);
             assert!(skipped >= bad.header.file_len() as u64);
 
-            // So is the file's header: only the manifest can tell now.
+            // The file's header is damaged as well: only the manifest has the identity.
             file.write_at(&[0; 32], 0).unwrap();
             assert!(salvage(&file, None).unwrap_err().is_corruption());
             assert_eq!(salvage(&file, Some(UID)).unwrap().0, rest);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_found_where_nothing_is() {
+    fn salvage_finds_nothing_in_noise() {
         let fs = new_fs();
         for len in [0u64, 3, 31, 32, 64, 70_000] {
             let file = fs.open(path(), OpenMode::CreateOrTruncate).unwrap();

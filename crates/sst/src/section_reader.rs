@@ -1,5 +1,5 @@
-//! The end of a table file, read when it is opened: footer, section directory, and the sections that are
-//! needed.
+//! Section reader: reads the end of a table file when it is opened (footer, section directory, needed
+//! sections) and decodes sections on demand.
 
 use crate::decode_error::DecodeError;
 use crate::filter_access::{FilterAccess, FilterDamage, PagedFilter};
@@ -8,7 +8,7 @@ use esker_base::{Error, Result, TableUid};
 use esker_env::{File, LongSlice};
 use esker_filter::Filter;
 
-/// Least and most bytes read at once from the end of the file.
+/// Least and most bytes of the first read at the end of the file.
 const MIN_TAIL_BYTES: u64 = 16 << 10;
 const MAX_TAIL_BYTES: u64 = 4 << 20;
 
@@ -22,8 +22,8 @@ pub(crate) struct SectionReader {
 }
 
 impl SectionReader {
-    /// Reads the end of a file of `file_bytes`, with all sections but those that are to be read when they are
-    /// asked for. If the filter is among these (`without_filter`) so is what lies in front of it.
+    /// Reads the end of a file of `file_bytes`: all sections but those for which `is_read_later` holds. With
+    /// `without_filter` the filter is not read, nor is what lies in front of it.
     pub(crate) fn read(
         file: &dyn File,
         file_bytes: u64,
@@ -35,7 +35,7 @@ impl SectionReader {
             let detail = format!("a table expected, {file_bytes} bytes found");
             return Err(Error::corruption(file.path(), 0, detail));
         }
-        // Index and filter take about 1.3 % of a file of small entries, so that this is one read as a rule.
+        // Index and filter take about 1.3 % of a file of small entries, so one read is enough as a rule.
         // Without the filter it is one read for what lies behind it, and one for the index.
         let most = if without_filter { MIN_TAIL_BYTES } else { MAX_TAIL_BYTES };
         let guess = (file_bytes / 64).clamp(MIN_TAIL_BYTES, most).min(file_bytes);
@@ -52,7 +52,7 @@ impl SectionReader {
             return Err(Error::corruption(file.path(), footer_at, detail));
         }
         let mut reader = SectionReader { footer, sections: Vec::new(), bytes, start };
-        reader.reach(file, footer.directory_offset)?;
+        reader.load_from(file, footer.directory_offset)?;
         let directory_bytes = u64::from(footer.directory_entries) * DIRECTORY_ENTRY_BYTES as u64;
         reader.sections = footer
             .sections(reader.range(footer.directory_offset, directory_bytes))
@@ -63,13 +63,13 @@ impl SectionReader {
             None => !is_read_later(section.kind),
         });
         if let Some(first) = now.map(|section| section.offset).min() {
-            reader.reach(file, first)?;
+            reader.load_from(file, first)?;
         }
         Ok(reader)
     }
 
-    /// Has everything from `offset` on in memory.
-    fn reach(&mut self, file: &dyn File, offset: u64) -> Result<()> {
+    /// Ensures that everything from `offset` on is in memory.
+    fn load_from(&mut self, file: &dyn File, offset: u64) -> Result<()> {
         if offset < self.start {
             let missing = (self.start - offset) as usize;
             let mut joined = LongSlice::filled(0, missing + self.bytes.len());
@@ -80,18 +80,18 @@ impl SectionReader {
         Ok(())
     }
 
-    /// Bytes of a part that is in memory.
+    /// Bytes of a range that is in memory.
     fn range(&self, offset: u64, len: u64) -> &[u8] {
         let from = (offset - self.start) as usize;
         &self.bytes[from..from + len as usize]
     }
 
-    /// The section of this kind, if there is one.
+    /// The section of this kind, if the table has one.
     pub(crate) fn section(&self, kind: SectionKind) -> Option<Section> {
         self.sections.iter().copied().find(|section| section.kind == kind)
     }
 
-    /// The filter, in memory and verified, or paged and not read yet; and what is wrong with it.
+    /// The filter, in memory and verified, or paged and not read yet; and its damage, if any.
     pub(crate) fn filter(&self, file: &dyn File, paged: bool) -> (FilterAccess, FilterDamage) {
         let Some(at) = self.section(SectionKind::FILTER) else {
             return (FilterAccess::None, FilterDamage::new());
@@ -105,7 +105,7 @@ impl SectionReader {
         }
     }
 
-    /// The section of this kind.
+    /// As [`SectionReader::section`]; its absence is damage.
     pub(crate) fn required(&self, file: &dyn File, kind: SectionKind) -> Result<Section> {
         self.section(kind).ok_or_else(|| {
             let detail = format!("the table has no {} section", kind.name());
@@ -113,14 +113,14 @@ impl SectionReader {
         })
     }
 
-    /// Verifies a section and reads what is in it.
+    /// Verifies and decodes a section, which is read if it is not in memory.
     pub(crate) fn decode<T>(
         &self,
         file: &dyn File,
         section: Section,
         decode: impl FnOnce(&[u8]) -> Result<T, DecodeError>,
     ) -> Result<T> {
-        // The footer was checked to place sections within the file.
+        // Decoding the footer checked that sections lie within the file.
         let read;
         let bytes = if section.offset < self.start {
             read = read_range(file, section.offset, section.len)?;
@@ -131,7 +131,7 @@ impl SectionReader {
         decode_section(file, self.footer.uid, section, bytes, decode)
     }
 
-    /// The last bytes of a section, not verified.
+    /// The last `N` bytes of a section, not verified.
     pub(crate) fn end_of<const N: usize>(&self, file: &dyn File, section: Section) -> Result<[u8; N]> {
         let mut end = [0; N];
         if section.len < N as u64 {
@@ -143,7 +143,7 @@ impl SectionReader {
     }
 }
 
-/// Verifies the bytes of a section and reads what is in it.
+/// Verifies and decodes the bytes of a section.
 pub(crate) fn decode_section<T>(
     file: &dyn File,
     uid: TableUid,
@@ -157,7 +157,7 @@ pub(crate) fn decode_section<T>(
         .map_err(|error| error.into_error(file.path(), section.offset))
 }
 
-/// Bytes of the file. The length is that of a part of it, which exists.
+/// Reads a range of the file, which must exist.
 pub(crate) fn read_range(file: &dyn File, offset: u64, len: u64) -> Result<LongSlice<u8>> {
     let mut bytes = LongSlice::filled(0, len as usize);
     file.read_exact_at(&mut bytes, offset)?;

@@ -1,9 +1,9 @@
-//! Which vector instructions this machine has, chosen at run time.
+//! SIMD dispatch: chooses the vector instructions of this machine at run time.
 //!
-//! Users build for the baseline of their architecture, so the wide paths sit behind a run-time choice. The
-//! choice is made once per lookup and not once per probe: the whole lookup is compiled three times, as a
-//! function generic over a [`Kernel`] inside a thin function that enables the instructions. A call per probe
-//! costs 25 to 45 ns a get.
+//! Users build for the baseline of their architecture, so wide instructions need a run-time choice. It is
+//! made once per lookup and not once per probe: the whole lookup is compiled three times, as a function
+//! generic over a [`Kernel`] inside a thin function that enables the instructions. A call per probe costs 25
+//! to 45 ns a get.
 //!
 //! All kernels give identical answers; the tests compare them.
 
@@ -28,10 +28,10 @@ pub(crate) const NODE_KEYS: usize = 16;
 /// Most fingerprints compared at once; blocks have at least this many readable bytes behind their entries.
 pub(crate) const LANE_BYTES: usize = 64;
 
-/// The instructions that lookups use.
+/// The instruction set of lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InstructionSet {
-    /// Plain code for every machine.
+    /// Portable code for every machine.
     Portable,
     /// x86-64 with AVX2 and the bit manipulation sets.
     Avx2,
@@ -40,7 +40,7 @@ pub(crate) enum InstructionSet {
 }
 
 impl InstructionSet {
-    /// The best of this machine. Cheap: the standard library remembers what it found.
+    /// The best set of this machine. Cheap: the standard library caches the detection.
     #[inline]
     pub(crate) fn detect() -> InstructionSet {
         #[cfg(target_arch = "x86_64")]
@@ -94,7 +94,8 @@ pub(crate) trait Kernel: Copy {
 /// Compiles `$body`, a function's body over the kernel type `$kernel`, for each instruction set and calls the
 /// one for `$isa` with the arguments.
 ///
-/// What the body calls must be `#[inline(always)]`, else it is not compiled with the instructions.
+/// Functions called by the body must be `#[inline(always)]`, else they are not compiled with the
+/// instructions.
 macro_rules! with_kernel {
     ($isa:expr, |$kernel:ident| ($($name:ident : $type:ty),* $(,)?) -> $output:ty $body:block ($($argument:expr),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]
@@ -117,7 +118,8 @@ macro_rules! with_kernel {
             $body
         }
         match $isa {
-            // SAFETY: an `InstructionSet` comes from `InstructionSet::detect`, or from tests that asked `InstructionSet::is_available`.
+            // SAFETY: an `InstructionSet` comes from `InstructionSet::detect`, or from tests that checked
+            // `InstructionSet::is_available`.
             #[cfg(target_arch = "x86_64")]
             $crate::simd::InstructionSet::Avx512 => unsafe { on_avx512($($argument),*) },
             // SAFETY: as above.

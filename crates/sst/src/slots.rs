@@ -1,40 +1,40 @@
-//! A table's own way to those of its blocks that are in memory: one slot a block, found by number.
+//! Block slots: per-table pointers to cached blocks, found by block number (pointer swizzling).
 //!
-//! The cache's hash table costs a lookup two cache misses and a lock; a slot costs eight bytes, whose line is
-//! prefetched while the index is still being searched. Measured at 60,000 blocks: a fifth off a cached get, a
-//! third off a scan.
+//! A cache lookup costs two cache misses and a lock; a slot costs eight bytes, whose line is prefetched while
+//! the index is still being searched. Measured at 60,000 blocks: a fifth off a cached get, a third off a
+//! scan.
 //!
-//! # Counts in stock
-//! Between reading a pointer and counting it, what it points to may be freed. So a slot has a stock of
-//! counts, [`STOCK`] when a block is installed, and its word has the address and how many of these it has
-//! given out: one compare-exchange finds the block and takes a count, and the block itself, whose line may
-//! still be on its way, is not written to. Whoever took a count gives it back to the block, as any other. A
-//! slot that has given out half has its stock filled up by the reader who notices.
+//! # Reserved reference counts
+//! Between loading a pointer and incrementing the count of its target, the target may be freed. So the
+//! counting is split: a slot owns a reserve of counts, [`RESERVED_COUNTS`] when a block is installed, and its
+//! word holds the address and the number of counts taken. One compare-exchange finds the block and takes a
+//! count; the block itself, whose line may still be on its way, is not written to. Every count taken is
+//! released to the block, like any other. A reader that finds half of the reserve taken replenishes it.
 //!
 //! # Invariants
-//! * SL1. A slot that holds a block owns [`STOCK`] of its counts less those that its word says were given
-//!   out; at least one.
-//! * SL2. A count is given out by changing the word from one that has the block, so the block was not freed
-//!   before. Who empties the slot takes what is left of the stock from the word that it replaced, and nobody
-//!   else does.
-//! * SL3. Nobody waits: a word that has changed meanwhile has been changed by somebody who came further.
-//! * SL4. Once a block has left the cache and all calls about it have returned, no slot holds it: shortcuts
-//!   do not exceed the budget.
+//! * SL1. A slot that holds a block owns [`RESERVED_COUNTS`] of its counts less those that its word says were
+//!   taken; at least one.
+//! * SL2. A count is taken by changing the word from one that has the block, so the block was not freed
+//!   before. Only the thread that empties the slot releases the rest of the reserve, as told by the word it
+//!   replaced.
+//! * SL3. No thread waits: a word that has changed meanwhile was changed by a thread that made progress.
+//! * SL4. Once a block has left the cache and all calls about it have returned, no slot holds it: slots do
+//!   not exceed the cache's budget.
 //!
-//! # Entering and leaving (SL4)
+//! # Installation against eviction (SL4)
 //! The cache may evict a block before the thread that loaded it installs it. So residence is a flag of the
-//! block: installing is *store the pointer, then read the flag*, leaving is *clear the flag, then look for
-//! the pointer*, with a sequentially consistent fence between the two steps of each. Whichever fence comes
-//! second, the step behind it sees what was done before the other, and the slot is emptied. A removal names
-//! the block it means, and its caller holds that block, so that its address is no other's.
+//! block. Installing is *store the pointer, then read the flag*; evicting is *clear the flag, then search for
+//! the pointer*; a sequentially consistent fence stands between the two steps of each. The step behind the
+//! later fence sees what was done before the earlier one, and the slot is emptied. A removal names the block
+//! by address, and its caller holds that block, so that the address cannot be another block's.
 //!
 //! # Rejected
-//! * A bit of the word that a reader holds while it takes a count of the block: two atomic operations more,
-//!   one of them on the block's line.
-//! * Epochs or hazard pointers, which spare the writes to slot and block: they need a registry of threads. To
-//!   be reconsidered for machines with many cores, where hot slots are shared.
-//! * Weak pointers: upgrading writes to the same line as cloning does, and the memory of what was evicted
-//!   would stay.
+//! * A lock bit in the word that a reader holds while it increments the block's count: two more atomic
+//!   operations, one of them on the block's line.
+//! * Epochs or hazard pointers, which avoid the writes to slot and block: they need a registry of threads. To
+//!   be reconsidered for machines with many cores, where hot slots are contended.
+//! * Weak pointers: upgrading writes to the same line as cloning does, and the memory of evicted blocks would
+//!   stay.
 
 use crate::block::BlockRef;
 use crate::simd::prefetch;
@@ -43,17 +43,18 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// Counts that a slot owns of the block that is installed in it. Models have few, so that they run out.
-const STOCK: usize = if cfg!(loom) { 3 } else { 1 << 15 };
+/// Counts that a slot owns of a block when it is installed. Loom models use few, so that they run out.
+const RESERVED_COUNTS: usize = if cfg!(loom) { 3 } else { 1 << 15 };
 
-/// The part of a slot's word that is the address: so many bits have addresses of processes. What has a higher
-/// one is not installed.
+/// The bits of a slot's word that hold the address, as many as user-space addresses have. A block at a higher
+/// address is not installed.
 const ADDRESS: u64 = (1 << 48) - 1;
 
-/// One count that was given out.
-const GIVEN: u64 = ADDRESS + 1;
+/// One taken count.
+const ONE_TAKEN: u64 = ADDRESS + 1;
 
-const _: () = assert!(STOCK as u64 <= u64::MAX / GIVEN, "a word can say that all were given out");
+const _: () =
+    assert!(RESERVED_COUNTS as u64 <= u64::MAX / ONE_TAKEN, "a word can say that all were given out");
 
 /// Cache lines of a block that are prefetched: the directory of a flat block of 4 KiB ends in the fifth.
 pub(crate) const PREFETCHED_LINES: usize = 5;
@@ -62,33 +63,33 @@ pub(crate) const PREFETCHED_LINES: usize = 5;
 ///
 /// # Safety
 /// The address is not 0 and is that of no other object while there are counts. As long as there is a count,
-/// what it points to stays alive, and counts may be added and given back from any thread; giving them back
-/// releases.
+/// the target stays alive, and counts may be added and released from any thread; releasing has release
+/// ordering.
 pub(crate) unsafe trait Pointer: Send + Sync {
-    /// Where it points to.
+    /// The address of the target.
     fn address(&self) -> usize;
 
-    /// Adds so many counts, which nobody has yet.
+    /// Adds so many counts, for the caller to own.
     ///
     /// # Safety
-    /// The address must be that of a pointer which the caller has a count of.
+    /// The address must be that of a pointer of which the caller owns a count.
     unsafe fn add_counts(address: usize, counts: usize);
 
-    /// Takes over a count that somebody has.
+    /// Makes a pointer of a count that the caller owns.
     ///
     /// # Safety
-    /// The address must be that of a pointer whose count it is, and each count may be taken over once.
+    /// The address must be that of the pointer whose count it is, and each count may be used once.
     unsafe fn from_count(address: usize) -> Self;
 
-    /// Gives back so many counts.
+    /// Releases so many counts.
     ///
     /// # Safety
     /// As for [`Pointer::from_count`].
-    unsafe fn give_back(address: usize, counts: usize);
+    unsafe fn release_counts(address: usize, counts: usize);
 }
 
-// SAFETY: the address of a block is that of a piece of memory; a count keeps it alive, and blocks may be
-// shared among threads.
+// SAFETY: the address of a block is that of a slab piece, which is not 0 and not reused while a count exists;
+// a count keeps the block alive, and blocks may be shared among threads.
 unsafe impl Pointer for BlockRef {
     #[inline]
     fn address(&self) -> usize {
@@ -96,114 +97,112 @@ unsafe impl Pointer for BlockRef {
     }
 
     unsafe fn add_counts(address: usize, counts: usize) {
-        // SAFETY: the caller's promise; the reference is not given back, because its count is the caller's.
+        // SAFETY: the caller owns a count, so the block is alive. `ManuallyDrop` keeps the temporary
+        // reference from releasing the caller's count.
         unsafe { ManuallyDrop::new(BlockRef::from_address(address)).add_counts(counts) };
     }
 
     #[inline(always)]
     unsafe fn from_count(address: usize) -> BlockRef {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller owns the count and gives it up here.
         unsafe { BlockRef::from_address(address) }
     }
 
-    unsafe fn give_back(address: usize, counts: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { BlockRef::give_back(address, counts) };
+    unsafe fn release_counts(address: usize, counts: usize) {
+        // SAFETY: the caller owns the counts and gives them up here.
+        unsafe { BlockRef::release_counts(address, counts) };
     }
 }
 
 /// The slots of a table, one for each block.
 pub(crate) type Slots = Arc<[Slot<BlockRef>]>;
 
-/// Slots for as many blocks, all empty.
+/// As many empty slots as there are blocks.
 pub(crate) fn empty_slots(blocks: usize) -> Slots {
     (0..blocks).map(|_| Slot::new()).collect()
 }
 
-/// Slot of one block. Eight make a cache line.
+/// The slot of one block. Eight make a cache line.
 pub(crate) struct Slot<P: Pointer> {
-    /// 0 if it is empty, else the address and what was given out in units of [`GIVEN`].
+    /// 0 if it is empty, else the address and the counts taken in units of [`ONE_TAKEN`].
     word: AtomicU64,
     owned: PhantomData<P>,
 }
 
-/// The address in a word.
 #[inline(always)]
 fn address_in(word: u64) -> usize {
     (word & ADDRESS) as usize
 }
 
-/// How many counts a word says were given out.
 #[inline(always)]
-fn given_in(word: u64) -> usize {
-    (word / GIVEN) as usize
+fn taken_in(word: u64) -> usize {
+    (word / ONE_TAKEN) as usize
 }
 
 impl<P: Pointer> Slot<P> {
-    /// An empty slot.
     pub(crate) fn new() -> Slot<P> {
         Slot { word: AtomicU64::new(0), owned: PhantomData }
     }
 
-    /// The block, unless the slot is empty, or has no count left but its own last one.
+    /// The block, unless the slot is empty or only its last count is left.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<P> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            if word == 0 || word >= (STOCK as u64 - 1) * GIVEN {
+            if word == 0 || word >= (RESERVED_COUNTS as u64 - 1) * ONE_TAKEN {
                 return None;
             }
             // Acquire: the block's contents were written before it was installed.
             let taken =
-                self.word.compare_exchange_weak(word, word + GIVEN, Ordering::Acquire, Ordering::Relaxed);
+                self.word.compare_exchange_weak(word, word + ONE_TAKEN, Ordering::Acquire, Ordering::Relaxed);
             match taken {
                 Ok(_) => break,
                 Err(now) => word = now,
             }
         }
-        if word >= (STOCK as u64 / 2) * GIVEN {
-            self.fill_up(address_in(word));
+        if word >= (RESERVED_COUNTS as u64 / 2) * ONE_TAKEN {
+            self.replenish(address_in(word));
         }
-        // SAFETY: SL2: the count was the slot's and is this call's now.
+        // SAFETY: SL2: the exchange took one of the slot's counts, which this call owns now.
         Some(unsafe { P::from_count(address_in(word)) })
     }
 
-    /// Adds what was given out to the stock, as far as it is known to the word that is replaced. The caller
-    /// holds the block.
+    /// Adds the taken counts to the reserve, as many as the replaced word knows of. The caller holds the
+    /// block.
     #[cold]
     #[inline(never)]
-    fn fill_up(&self, address: usize) {
+    fn replenish(&self, address: usize) {
         let word = self.word.load(Ordering::Relaxed);
-        let given = given_in(word);
-        if address_in(word) != address || given <= STOCK / 2 {
+        let given = taken_in(word);
+        if address_in(word) != address || given <= RESERVED_COUNTS / 2 {
             return;
         }
-        // SAFETY: the caller holds the block.
+        // SAFETY: the caller holds the block, so the address is that of a living one.
         unsafe { P::add_counts(address, given) };
-        // Release: the counts were added before, for whoever gives them back.
+        // Release: the counts were added before, for the thread that will release them.
         let filled = self.word.compare_exchange(word, word & ADDRESS, Ordering::Release, Ordering::Relaxed);
         if filled.is_err() {
-            // Somebody took a count meanwhile, or emptied the slot; there is half a stock of opportunities
-            // more. SAFETY: the counts were added above, and the slot did not take them.
-            unsafe { P::give_back(address, given) };
+            // Another thread took a count meanwhile, or emptied the slot; half of the reserve is left for
+            // further attempts. SAFETY: the counts were added above, and the slot did not take them over.
+            unsafe { P::release_counts(address, given) };
         }
     }
 
-    /// Puts a block into the slot if that is empty and the block is in the cache, which is asked before and
-    /// afterwards (see the head of this file).
+    /// Puts a block into the slot if the slot is empty and the block is resident, which is checked before and
+    /// after (see the head of this file).
     pub(crate) fn install(&self, pointer: &P, is_resident: impl Fn(&P) -> bool) {
         let address = pointer.address();
         let fits = address as u64 <= ADDRESS;
         if !fits || self.word.load(Ordering::Relaxed) != 0 || !is_resident(pointer) {
             return;
         }
-        // SAFETY: the caller holds the block.
-        unsafe { P::add_counts(address, STOCK) };
+        // SAFETY: the caller holds the block, so the address is that of a living one.
+        unsafe { P::add_counts(address, RESERVED_COUNTS) };
         // Release: readers that find the pointer here see the block's contents, and its count with what was
         // added.
         if self.word.compare_exchange(0, address as u64, Ordering::Release, Ordering::Relaxed).is_err() {
-            // SAFETY: the counts were added above, and the slot did not take them.
-            unsafe { P::give_back(address, STOCK) };
+            // SAFETY: the counts were added above, and the slot did not take them over.
+            unsafe { P::release_counts(address, RESERVED_COUNTS) };
             return;
         }
         fence(Ordering::SeqCst);
@@ -212,27 +211,28 @@ impl<P: Pointer> Slot<P> {
         }
     }
 
-    /// Takes what another slot holds. This one is empty, and neither is known to anybody else: who looks for
-    /// the block meanwhile is kept waiting by the caller.
+    /// Moves the content of another slot into this one, which is empty. The caller keeps evictions of the
+    /// block waiting, so no other thread accesses either slot.
     pub(crate) fn take_from(&self, other: Slot<P>) {
         debug_assert_eq!(self.address(), 0, "an empty slot takes over");
-        // SL1 goes on to hold: the stock goes with the word, and the other slot gives nothing back.
+        // SL1 holds on: the reserve moves with the word, and the other slot is not dropped.
         let word = ManuallyDrop::new(other).word.load(Ordering::Relaxed);
-        // Release: whoever finds the block here sees its contents.
+        // Release: a reader that finds the block here sees its contents.
         self.word.store(word, Ordering::Release);
     }
 
     /// Empties the slot if it holds the block with this address. The caller holds the block.
     pub(crate) fn remove(&self, address: usize) {
-        // The block's flag of residence was cleared before.
+        // The block's residence flag was cleared before.
         fence(Ordering::SeqCst);
         let mut word = self.word.load(Ordering::Relaxed);
         while address_in(word) == address {
-            // Acquire: the counts given back were added before.
+            // Acquire: the counts released below were added before.
             match self.word.compare_exchange_weak(word, 0, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
-                    // SAFETY: SL1, SL2; the slot gave up what it had left just now.
-                    unsafe { P::give_back(address, STOCK - given_in(word)) };
+                    // SAFETY: SL1, SL2: the exchange emptied the slot, and its remaining counts are released
+                    // once, here.
+                    unsafe { P::release_counts(address, RESERVED_COUNTS - taken_in(word)) };
                     return;
                 }
                 Err(now) => word = now,
@@ -240,15 +240,13 @@ impl<P: Pointer> Slot<P> {
         }
     }
 
-    /// Where the block begins that the slot holds; 0 if there is none. To ask for its memory, and for nothing
-    /// else.
+    /// The address of the block that the slot holds; 0 if it is empty. For prefetching only.
     #[inline(always)]
     pub(crate) fn address(&self) -> usize {
         address_in(self.word.load(Ordering::Relaxed))
     }
 
-    /// Prefetches the first lines of the block that the slot holds, its count among them; `false` if it is
-    /// empty.
+    /// Prefetches the first lines of the slot's block, its count among them; `false` if the slot is empty.
     #[inline(always)]
     pub(crate) fn prefetch_block(&self) -> bool {
         let start = self.address();
@@ -266,8 +264,8 @@ impl<P: Pointer> Drop for Slot<P> {
     fn drop(&mut self) {
         let word = self.word.load(Ordering::Acquire);
         if word != 0 {
-            // SAFETY: SL1; the slot is gone.
-            unsafe { P::give_back(address_in(word), STOCK - given_in(word)) };
+            // SAFETY: SL1: the slot owned these counts and is gone.
+            unsafe { P::release_counts(address_in(word), RESERVED_COUNTS - taken_in(word)) };
         }
     }
 }

@@ -23,60 +23,60 @@ use esker_iter::RangeDeletes;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Which table a file is expected to hold, so that a swapped file is noticed.
+/// The table that a file is expected to hold, so that a swapped file is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectedTable {
     /// Random number of the table, written at its creation.
     pub uid: TableUid,
-    /// The keyspace that it belongs to. Not compared if the table was ingested: whoever wrote it did not
-    /// know.
+    /// The keyspace that it belongs to. Not compared if the table was ingested: it was written without
+    /// knowing its keyspace.
     pub keyspace: KeyspaceId,
-    /// The sequence number that all entries count as, if the table was ingested; the file says 0.
+    /// The sequence number of all entries, if the table was ingested; the file says 0.
     pub global_seqno: Option<SeqNo>,
 }
 
-/// A table file, open for reading. Index, filter and range deletes are in memory; blocks are read when needed
-/// and kept in the cache.
+/// A table file, open for reading. Index, filter and range tombstones are in memory; blocks are read on
+/// demand and cached.
 ///
 /// Everything is immutable, so a table may be used from all threads.
 pub struct Table {
     pub(crate) index: Option<BlockIndex>,
-    /// Which form of the index was asked for, and why it is the one it is.
+    /// The requested index form, and the reason for the one in use.
     pub(crate) index_requested: IndexKind,
     pub(crate) index_reason: &'static str,
-    /// Why that form could not be used, if its section is damaged.
+    /// Why the requested form could not be used, if its section is damaged.
     index_damage: Option<Error>,
-    /// Where the keys of blocks end and begin, if the table says.
+    /// First and last keys of blocks, if the table has that section.
     pub(crate) bounds: Option<BoundsSection>,
-    /// Where the blocks end.
+    /// Offset of the end of the last block.
     pub(crate) data_end: u64,
     pub(crate) filter: FilterAccess,
-    /// False positives to be expected of the filter.
+    /// Expected false-positive rate of the filter.
     pub(crate) filter_rate: f64,
-    /// Which blocks of the mapped file were verified; `None` if the file is not mapped, or the index is none
-    /// in memory that every lookup goes through: then blocks are copied from the map as from a file.
+    /// Which blocks of the mapped file were verified. `None` if the file is not mapped, or if the index is
+    /// not one in memory that every lookup uses: then blocks are copied from the map as from a file.
     pub(crate) verified: Option<VerifiedBlocks>,
-    /// Blocks that are in the cache, if its kind has shortcuts; empty otherwise.
+    /// Slots of cached blocks, if the cache kind supports them; empty otherwise.
     pub(crate) slots: Slots,
     pub(crate) identity: Arc<TableIdentity>,
-    /// The home's cache and number, here because every lookup asks for them.
+    /// The identity's cache and number, copied here because every lookup needs them.
     pub(crate) cache: Arc<TableCache>,
     pub(crate) number: u32,
     pub(crate) isa: InstructionSet,
-    /// Blocks are likely stored raw, so that they are best read straight into their own memory: as the block
-    /// read last was.
+    /// Whether blocks are likely stored raw, as the last block read was: then they are read straight into
+    /// their own memory.
     pub(crate) expects_raw_blocks: AtomicBool,
     pub(crate) uid: TableUid,
-    /// What the entries' sequence numbers of 0 stand for; 0 unless the table was ingested.
+    /// What a stored sequence number of 0 stands for; 0 unless the table was ingested.
     pub(crate) global_seqno: SeqNo,
     pub(crate) file: Arc<dyn File>,
     properties: TableProperties,
     range_deletes: Arc<RangeDeletes>,
-    /// What blocks were compressed with, if the table has a dictionary.
+    /// Dictionary that the blocks were compressed with, if the table has one.
     pub(crate) dictionary: Option<DictionaryDecoder>,
     sections: Vec<Section>,
     file_bytes: u64,
-    /// Why the filter could not be used, if the table has one.
+    /// Why the filter is not used, if it is damaged.
     pub(crate) filter_damage: FilterDamage,
 }
 
@@ -84,15 +84,14 @@ impl Table {
     /// Opens the table in `file`, which has `file_bytes`: reads its end, verifies and decodes it. No block is
     /// read.
     ///
-    /// `home` is this file's: no other file may be opened with it, and no other table of it be open (HM2).
+    /// `identity` must be this file's, without another open table (HM2).
     ///
     /// A damaged filter does not keep a table from being read: it is left out, see [`Table::filter_damage`].
-    /// If the home has filters paged it is not read now, so that its damage is told when the first lookup
-    /// asked it.
+    /// A paged filter is not read now, so its damage shows with the first lookup that uses it.
     ///
     /// # Errors
     /// [`Error::Corruption`] if the file is damaged or is not the expected table, [`Error::Unsupported`] if a
-    /// newer version wrote it, and whatever reading meets.
+    /// newer version wrote it, and errors of reading.
     pub fn open(
         file: Arc<dyn File>,
         file_bytes: u64,
@@ -102,7 +101,7 @@ impl Table {
         Table::open_for(file, file_bytes, Some(expected), identity, TableReading::default())
     }
 
-    /// As [`Table::open`], whichever table it is: for inspection and repair.
+    /// As [`Table::open`], for any table: for inspection and repair.
     ///
     /// # Errors
     /// As [`Table::open`].
@@ -110,7 +109,7 @@ impl Table {
         Table::open_for(file, file_bytes, None, identity, TableReading::default())
     }
 
-    /// As [`Table::open`], or as [`Table::open_any`] without an identity, with choices of the reader.
+    /// As [`Table::open`], or as [`Table::open_any`] without an expected table, with the reader's choices.
     ///
     /// # Errors
     /// As [`Table::open`].
@@ -185,12 +184,12 @@ impl Table {
         Ok(table)
     }
 
-    /// The random number that the table was given when it was made.
+    /// The random number that the table was given when it was written.
     pub fn uid(&self) -> TableUid {
         self.uid
     }
 
-    /// What the table says about its contents.
+    /// The table's properties.
     pub fn properties(&self) -> &TableProperties {
         &self.properties
     }
@@ -200,15 +199,14 @@ impl Table {
         &self.sections
     }
 
-    /// The range deletes, which are in memory.
+    /// The range tombstones, which are in memory.
     #[inline]
     pub fn range_deletes(&self) -> &Arc<RangeDeletes> {
         &self.range_deletes
     }
 
-    /// Why the table's index pages or its locator are not used although they were asked for and it has them,
-    /// or the bounds of its blocks although it has them: reads are right, by the search tree and by looking
-    /// into blocks.
+    /// Damage of the index pages or the locator, if they were requested and are not used for it, or of the
+    /// block bounds. Reads are right without them: they use the search tree and look into blocks.
     pub fn index_damage(&self) -> Option<&Error> {
         self.index_damage.as_ref()
     }
@@ -223,8 +221,7 @@ impl Table {
         self.index.as_ref().map_or(0, BlockIndex::blocks)
     }
 
-    /// Bytes of memory that index, dictionary, slots, range deletes, properties and the filter, unless it is
-    /// paged, take.
+    /// Bytes of memory of index, dictionary, slots, range tombstones, properties and the unpaged filter.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Table>()
             + self.index.as_ref().map_or(0, BlockIndex::memory_bytes)
@@ -244,26 +241,26 @@ impl Table {
         self.index.is_some() && *self.properties.min_key <= *key && *key <= *self.properties.max_key
     }
 
-    /// Asks for the line of the locator that a lookup will look at, if it goes by one.
+    /// Prefetches the line of the locator that a lookup reads first, if the table uses a locator.
     pub(crate) fn prefetch_locator(&self, hash: u64) {
         if let Some(locator) = self.index.as_ref().and_then(BlockIndex::locator) {
             locator.prefetch(hash);
         }
     }
 
-    /// Whether a reader at `seqno` may see anything of the table at all.
+    /// Whether a reader at `seqno` may see any entry of the table.
     #[inline]
     pub fn is_visible_at(&self, seqno: SeqNo) -> bool {
         self.properties.min_seqno.max(self.global_seqno) <= seqno
     }
 
-    /// An error about the place of a block.
+    /// An error at a block's offset.
     #[cold]
     pub(crate) fn decode_error_at(&self, error: DecodeError, offset: u64) -> Error {
         error.into_error(self.file.path(), offset)
     }
 
-    /// Uses other instructions than the best, so that tests compare them. They must exist on the machine.
+    /// Makes lookups use this instruction set, which must be available, so that tests compare them.
     #[cfg(test)]
     pub(crate) fn set_isa(&mut self, isa: InstructionSet) {
         assert!(isa.is_available());
@@ -271,15 +268,15 @@ impl Table {
     }
 }
 
-/// False positives to be expected of the filter. A policy that this build does not know belongs to a filter
+/// Expected false-positive rate of the filter. A policy that this build does not know belongs to a filter
 /// that it cannot read either.
 fn expected_rate(properties: &TableProperties) -> f64 {
     properties.filter.parse::<FilterPolicy>().unwrap_or(FilterPolicy::None).false_positive_rate()
 }
 
-/// What is wrong if a table is of another keyspace than the one that it is expected in.
+/// Compares the keyspace of a table with the expected one.
 fn check_keyspace(expected: Option<ExpectedTable>, properties: &TableProperties) -> Result<(), String> {
-    // Who wrote an ingested table did not know where it goes.
+    // An ingested table was written without knowing its keyspace.
     let own = expected.filter(|expected| expected.global_seqno.is_none());
     match own.map(|expected| expected.keyspace).filter(|keyspace| *keyspace != properties.keyspace) {
         Some(wanted) => Err(format!(

@@ -1,26 +1,28 @@
-//! What stays of a table while it is closed, so that it can be opened again as the same one.
+//! Table identity: the block-cache number and the slots of a table, kept across close and reopen.
 //!
-//! Blocks outlive the table that loaded them: they stay in the cache when the table is closed to give its
-//! descriptor, index and filter back. When it is opened again they must be found again, by the same number
-//! and soon by slots as before. So the number belongs to a [`TableIdentity`], and blocks know the home instead of
-//! the slots; the home knows the slots of the table that is open, if one is. Invariants, beside those of
+//! Blocks outlive the open table that loaded them: they stay in the cache when the table is closed to release
+//! its descriptor, index and filter. After a reopen they must be found under the same number and, soon, by
+//! slots. So the number belongs to a [`TableIdentity`], and a block refers to the identity instead of to the
+//! slots; the identity refers to the slots of the table that is open, if one is. Invariants, beside those of
 //! [`crate::slots`]:
 //!
-//! * HM1. Whoever can insert blocks under a number holds its home: every [`crate::Table`] does. So the number
-//!   goes back to the cache when neither the home's owner nor a table of it is left (BS5).
-//! * HM2. A home has one open table at a time. Its owner sees to it, by sharing the one that is open; so a
-//!   block that leaves the cache finds the one array that may point to it (SL4). While a table is being
-//!   dropped its successor may be open already: nobody looks into the old array any more, and the blocks in
-//!   it are let go with it.
-//! * HM3. When no table is open the home holds no slots but those of HM4: closing gives their memory back
-//!   too, whatever is in the cache.
-//! * HM4. Before its table is opened for the first time, a home may hold slots of blocks that were put into
-//!   the cache when they were written ([`crate::cache_warming`]). They are touched under the home's lock alone, so a
-//!   block that leaves finds the slot that holds it (SL4), or its flag is seen to be gone before there is
-//!   one. The table takes them over when it is opened, before anybody can look into it.
+//! * HM1. Every [`crate::Table`] holds its identity, so whatever can insert blocks under a number keeps the
+//!   number alive. The number returns to the cache when neither the owner of the identity nor a table of it
+//!   is left (BS5).
+//! * HM2. An identity has at most one open table. Its owner ensures this by sharing the open one; so a block
+//!   that leaves the cache finds the one slot array that may point to it (SL4). While a table is being
+//!   dropped, its successor may already be open: no thread reads the old array any more, and the references
+//!   in it are released with it.
+//! * HM3. When no table is open, the identity holds no slots but those of HM4: closing releases their memory,
+//!   whatever is in the cache.
+//! * HM4. Before its table is opened for the first time, an identity may hold slots of blocks that cache
+//!   warming inserted while the table was written ([`crate::cache_warming`]). They are accessed only under
+//!   the identity's lock, so a block that leaves the cache finds the slot that holds it (SL4), or its
+//!   residence flag is already clear when the slot is installed. Opening the table moves them into the
+//!   table's slots before any lookup can read those.
 //!
-//! [`OpenTables`] counts what is open, because both descriptors and memory are bounded by whoever opens and
-//! closes.
+//! [`OpenTables`] counts the open tables, because the code that opens and closes them bounds both descriptors
+//! and memory.
 
 use crate::block::BlockRef;
 use crate::cached_part::{CachedPart, TableCache};
@@ -34,25 +36,25 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The tables of one owner that are open: the cache they share, and what they take beside it.
+/// The open tables of one owner: the cache they share, and what they use beside it.
 #[derive(Debug)]
 pub struct OpenTables {
     cache: Arc<TableCache>,
     pages_filters: bool,
     count: AtomicUsize,
     memory_bytes: AtomicU64,
-    /// For reads that overlap.
+    /// Queue for overlapped reads.
     reads: Option<Arc<ReadQueue>>,
 }
 
 impl OpenTables {
-    /// None open so far; blocks go into `cache`, filters stay with their tables.
+    /// No table open yet; blocks go into `cache`, filters stay with their tables.
     pub fn new(cache: Arc<TableCache>) -> Arc<OpenTables> {
         OpenTables::with_choices(cache, false, None)
     }
 
-    /// As [`OpenTables::new`]; filters go into the cache as well if they are `paged`, and by the queue
-    /// lookups of many keys and long walks read several things at once.
+    /// As [`OpenTables::new`]. If `pages_filters`, filters go into the cache as well. With a queue, lookups
+    /// of many keys and long walks overlap their reads.
     pub fn with_choices(
         cache: Arc<TableCache>,
         pages_filters: bool,
@@ -62,66 +64,68 @@ impl OpenTables {
         Arc::new(OpenTables { cache, pages_filters, count, memory_bytes, reads })
     }
 
-    /// Tables that are open, which is descriptors in use.
+    /// Number of open tables, which is the number of descriptors in use.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Bytes of memory that their indexes, slots and filters, if those are not paged, take: the sum of
-    /// [`Table::memory_bytes`].
+    /// Bytes of memory of their indexes, slots and unpaged filters: the sum of [`Table::memory_bytes`].
     pub fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }
 
-    /// The cache.
+    /// The block cache.
     pub fn cache(&self) -> &Arc<TableCache> {
         &self.cache
     }
 }
 
-/// What stays of a table while it is closed.
+/// What is kept of a table while it is closed.
 #[derive(Debug)]
 pub struct TableIdentity {
     number: TableNumber<CachedPart>,
     tables: Arc<OpenTables>,
     slots: Mutex<IdentitySlots>,
-    /// Who wants to know how the filter does.
+    /// Counts how well the filter does.
     watch: Option<Arc<FilterWatch>>,
 }
 
-/// The slots that a home knows.
+/// Slots of the table's blocks.
 #[derive(Debug, Default)]
 struct IdentitySlots {
-    /// Of the table that is open.
+    /// Those of the open table.
     open: Option<Slots>,
-    /// Of blocks of the table that is not opened yet, with their numbers, which ascend (HM4).
+    /// Those of warm blocks of the table that is not open yet, with block numbers, which ascend (HM4).
     warm_slots: Vec<(u32, Slot<BlockRef>)>,
 }
 
 impl TableIdentity {
-    /// A home for one table file, counted among `tables` while it is open.
+    /// An identity for one table file, counted among `tables` while it is open.
     ///
     /// # Errors
-    /// [`Error::Full`] if four billion homes share the cache.
+    /// [`Error::Full`] if four billion identities share the cache.
     pub fn new(tables: &Arc<OpenTables>) -> Result<Arc<TableIdentity>> {
-        TableIdentity::watched(tables, None)
+        TableIdentity::with_filter_watch(tables, None)
     }
 
-    /// As [`TableIdentity::new`], with somebody who counts what the table's filter answers.
+    /// As [`TableIdentity::new`]; `watch` counts the answers of the table's filter.
     ///
     /// # Errors
     /// As [`TableIdentity::new`].
-    pub fn watched(tables: &Arc<OpenTables>, watch: Option<Arc<FilterWatch>>) -> Result<Arc<TableIdentity>> {
+    pub fn with_filter_watch(
+        tables: &Arc<OpenTables>,
+        watch: Option<Arc<FilterWatch>>,
+    ) -> Result<Arc<TableIdentity>> {
         let number = tables.cache.number_table();
         let number = number.ok_or_else(|| Error::Full("the cache has a number for no more tables".into()))?;
         Ok(Arc::new(TableIdentity { number, tables: Arc::clone(tables), slots: Mutex::default(), watch }))
     }
 
-    /// A home for a table that stands alone.
+    /// An identity for a single table with a cache of its own.
     ///
     /// # Errors
     /// As [`TableIdentity::new`].
-    pub fn alone(cache: Arc<TableCache>) -> Result<Arc<TableIdentity>> {
+    pub fn standalone(cache: Arc<TableCache>) -> Result<Arc<TableIdentity>> {
         TableIdentity::new(&OpenTables::new(cache))
     }
 
@@ -137,17 +141,17 @@ impl TableIdentity {
         self.number.cache()
     }
 
-    /// Whether its table's filter lies in the cache instead of with the table.
+    /// Whether the table's filter lies in the cache instead of with the table.
     pub(crate) fn pages_filters(&self) -> bool {
         self.tables.pages_filters
     }
 
-    /// The number in the cache, for as long as the home lives.
+    /// The table's number in the cache, valid as long as the identity lives.
     pub(crate) fn number(&self) -> u32 {
         self.number.get()
     }
 
-    /// A table has been opened.
+    /// Registers a table that was opened.
     pub(crate) fn opened(&self, table: &Table) {
         self.tables.count.fetch_add(1, Ordering::Relaxed);
         self.tables.memory_bytes.fetch_add(table.memory_bytes() as u64, Ordering::Relaxed);
@@ -161,8 +165,7 @@ impl TableIdentity {
         slots.open = Some(Arc::clone(&table.slots));
     }
 
-    /// Block `number` of the table to be was put into the cache a moment ago: its slot is filled, as that of
-    /// a block that a reader loaded.
+    /// Installs a slot for block `number` of the table to be, which was just inserted into the cache.
     pub(crate) fn add_warm_block(&self, block: &BlockRef, number: u32) {
         // The table may never be opened.
         self.number.expect_more_bytes(block.memory_bytes() as u64);
@@ -176,7 +179,7 @@ impl TableIdentity {
         slots.warm_slots.push((number, slot));
     }
 
-    /// A table that was opened goes (HM3).
+    /// Unregisters a table that is dropped (HM3).
     pub(crate) fn closed(&self, table: &Table) {
         self.tables.count.fetch_sub(1, Ordering::Relaxed);
         self.tables.memory_bytes.fetch_sub(table.memory_bytes() as u64, Ordering::Relaxed);

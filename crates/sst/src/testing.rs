@@ -1,4 +1,4 @@
-//! Entries to test with: shapes of keys that have broken stores before, each from a seed.
+//! Entries for tests: shapes of keys that have broken stores before, each from a seed.
 
 use esker_base::{SeqNo, Tag, ValueKind};
 use esker_env::{Random, SeededRandom};
@@ -18,7 +18,7 @@ impl TestEntry {
     }
 }
 
-/// How keys look.
+/// The shape of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Sixteen random bytes.
@@ -54,7 +54,7 @@ fn bytes(random: &SeededRandom, len: usize) -> Vec<u8> {
     (0..len).map(|_| random.next_u64() as u8).collect()
 }
 
-/// A key of the shape; `spread` is how many different ones there are to hope for.
+/// A key of the shape; `spread` is about how many different ones there are.
 pub(crate) fn key_of(shape: Shape, spread: u64, random: &SeededRandom) -> Vec<u8> {
     match shape {
         Shape::Random => bytes(random, 16),
@@ -111,7 +111,7 @@ pub(crate) fn entries(shape: Shape, count: usize, seqnos: u64, random: &SeededRa
     entries
 }
 
-/// What a reader at `seqno` should find.
+/// The entry that a reader at `seqno` should find.
 pub(crate) fn expected<'a>(entries: &'a [TestEntry], key: &[u8], seqno: SeqNo) -> Option<&'a TestEntry> {
     let newest = Tag::visible_at(seqno);
     let at = entries.partition_point(|entry| entry.order() < (key, Reverse(newest)));

@@ -1,4 +1,4 @@
-//! Tables as a whole: what they answer, and what they do when files are damaged or calls fail.
+//! Tables as a whole: answers, and behaviour with damaged files and failing calls.
 
 mod block_bounds;
 mod cache_warming;
@@ -63,16 +63,16 @@ pub(crate) fn write(fs: &StrictFs, entries: &[TestEntry], options: TableOptions)
     summary
 }
 
-/// A home for a table with a cache of its own.
+/// An identity for a table with a cache of its own.
 pub(crate) fn identity(cache_bytes: usize) -> Arc<TableIdentity> {
-    TableIdentity::alone(Arc::new(BlockCache::new(cache_bytes))).unwrap()
+    TableIdentity::standalone(Arc::new(BlockCache::new(cache_bytes))).unwrap()
 }
 
 pub(crate) fn open(fs: &StrictFs, cache_bytes: usize) -> Arc<Table> {
     open_as(fs, cache_bytes, IndexKind::default())
 }
 
-/// The table with its index in a form.
+/// The table, with its index in this form.
 pub(crate) fn open_as(fs: &StrictFs, cache_bytes: usize, index: IndexKind) -> Arc<Table> {
     let len = fs.file_len(path()).unwrap().unwrap();
     let file = fs.open(path(), OpenMode::Read).unwrap();

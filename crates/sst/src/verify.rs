@@ -1,4 +1,4 @@
-//! Reading everything in a table and checking what holds for it.
+//! Full verification of a table: reads everything and checks what must hold.
 
 use crate::block::cursor::BlockCursor;
 use crate::block::header::HEADER_BYTES;
@@ -20,14 +20,14 @@ use esker_base::{Error, Result, SeqNo, Tag};
 use esker_codec::id;
 use esker_filter::Filter;
 
-/// A table that was found good.
+/// The result of verifying an undamaged table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// Blocks read.
     pub blocks: u64,
-    /// Entries met.
+    /// Entries read.
     pub entries: u64,
-    /// Which kind bytes they have.
+    /// Their kind bytes.
     pub kinds: KindBytes,
 }
 
@@ -48,16 +48,15 @@ impl KindBytes {
 
 impl Table {
     /// Reads the whole table past the cache and checks every checksum, that entries are in order and where
-    /// the index says, that lookups and seeks come to every one of them, that the filter knows every key,
-    /// that all kinds are known, and that the properties are true. Range deletes were checked when the table
-    /// was opened.
+    /// the index says, that lookups and seeks find every one of them, that the filter has every key, that all
+    /// kinds are known, and that the properties are true. Range tombstones were checked when the table was
+    /// opened.
     ///
-    /// Takes the time of reading the file once and of looking every entry up; memory stays below a mebibyte,
-    /// and what the sections take that the table does not hold.
+    /// Takes the time of reading the file once and of looking up every entry; memory stays below a mebibyte,
+    /// plus the sections that the open table does not hold.
     ///
     /// # Errors
-    /// [`Error::Corruption`] with the first thing found wrong, a damaged filter included, and whatever
-    /// reading meets.
+    /// [`Error::Corruption`] with the first damage found, a damaged filter included, and errors of reading.
     pub fn verify(&self) -> Result<Verified> {
         self.check_filter()?;
         if let Some(damage) = self.index_damage() {
@@ -87,7 +86,7 @@ impl Table {
         counts.compare(self)
     }
 
-    /// Reads block `number` past the cache and gives it out with a cursor on its first entry.
+    /// Reads block `number` past the cache and passes it to `visit` with a cursor on its first entry.
     pub(crate) fn visit_block<R>(
         &self,
         number: usize,
@@ -121,15 +120,14 @@ impl Table {
     }
 }
 
-/// What else the file has to find keys by, beside what the table uses.
+/// Sections for finding keys that the open table does not use.
 struct UnloadedSections {
     filter: Option<Filter>,
     locator: Option<Locator>,
 }
 
 impl UnloadedSections {
-    /// Reads the sections that opening the table left out, checks all checksums, and that index and index
-    /// pages say the same.
+    /// Reads the sections that opening left out, checks all checksums, and that index and index pages agree.
     fn read(table: &Table) -> Result<UnloadedSections> {
         for section in table.sections() {
             table.section(section.kind, |_| Ok(()))?;
@@ -169,7 +167,7 @@ impl Table {
         decode_section(&*self.file, self.uid, section, &bytes, decode).map(Some)
     }
 
-    /// Checks that pages of the index say what the index says.
+    /// Compares index pages with the index section.
     fn compare_pages(&self) -> Result<()> {
         let Some(at) = self.sections().iter().find(|section| section.kind == SectionKind::INDEX_PAGES) else {
             return Ok(());
@@ -188,7 +186,7 @@ impl Table {
     }
 }
 
-/// What is counted on the way.
+/// What was counted so far.
 struct TableCounts {
     blocks: u64,
     entries: u64,
@@ -249,7 +247,7 @@ impl TableCounts {
         if *cursor.key() < *table.separator(index, number)? {
             return Err(table.wrong(offset, format!("the index places block {number} behind its first key")));
         }
-        // Seeks go by this tag, which lookups of whole tags would not notice to be another one.
+        // Seeks use this tag; lookups with whole tags would not detect a wrong one.
         let continues = self.entries > 0 && *cursor.key() == self.last_key[..];
         if table.continued_at(index, number)? != continues.then(|| cursor.tag()) {
             return Err(
@@ -263,7 +261,7 @@ impl TableCounts {
         // SAFETY: the block is borrowed for longer than the cursor lives.
         unsafe { seeker.open(block) };
         while cursor.is_valid() {
-            // SAFETY: the block is borrowed for longer than this.
+            // SAFETY: the block is borrowed for longer than the value.
             let value = unsafe { cursor.value() };
             self.entry(
                 table,
@@ -273,12 +271,12 @@ impl TableCounts {
                 cursor.tag(),
                 value,
             )?;
-            // SAFETY: as above.
+            // SAFETY: the block is alive, and both cursors are in it.
             if !unsafe { is_reached(table, index, number, block, &mut seeker, cursor) }? {
                 let key = cursor.key().escape_ascii();
                 return Err(table.wrong(offset, format!("lookups of key {key} do not come to its entry")));
             }
-            // SAFETY: as above.
+            // SAFETY: the block is alive.
             unsafe { cursor.next() };
         }
         for key in [&first_key, &self.last_key] {
@@ -386,11 +384,11 @@ impl TableCounts {
     }
 }
 
-/// Whether a lookup and a seek of the entry under `cursor` come to it: the index leads to its block, and what
-/// the block has for being searched (fingerprints, heads, hash slots, restart points) leads to the entry.
+/// Whether a lookup and a seek find the entry under `cursor`: the index leads to its block, and the block's
+/// directory (fingerprints, heads, hash slots, restart points) leads to the entry.
 ///
 /// # Safety
-/// `block` is alive, and both cursors are in it.
+/// `block` must be alive, and both cursors be in it.
 unsafe fn is_reached(
     table: &Table,
     index: &BlockIndex,
@@ -401,7 +399,7 @@ unsafe fn is_reached(
 ) -> Result<bool> {
     let (key, tag) = (cursor.key(), cursor.tag());
     let hash = key_hash(key);
-    // SAFETY: the portable kernel needs no special instructions, and the caller answers for the block.
+    // SAFETY: the portable kernel needs no special instructions, and the caller keeps the block alive.
     let (found, fits) = unsafe {
         seeker.seek::<Portable>(key, tag);
         let fits = match block.view() {

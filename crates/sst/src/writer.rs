@@ -1,10 +1,11 @@
-//! Writing a table, entry by entry; what comes behind the last block is in `end`.
+//! Table writer: stages entries, encodes and compresses blocks, and writes them in sequence; `finish` writes
+//! the sections.
 //!
 //! Entries are staged until their block is full, the block is encoded into a buffer of 256 KiB, and the
-//! buffer goes to the file when it is full: sequential writes, memory bounded by the buffer, the index and
-//! the filter's hashes. Blocks that are to share a dictionary wait for it first ([`crate::dictionary_buffer`]). Nothing is
-//! allocated per entry or per block. The file is complete and durable when [`TableWriter::finish`] returns;
-//! making its name durable is the caller's business.
+//! buffer is written when it is full: sequential writes, memory bounded by the buffer, the index and the
+//! filter's hashes. Blocks that will share a dictionary are buffered first ([`crate::dictionary_buffer`]).
+//! Nothing is allocated per entry or block. The file is complete and durable when [`TableWriter::finish`]
+//! returns; the caller makes its name durable.
 
 mod finish;
 
@@ -33,10 +34,10 @@ use esker_filter::{FilterBuilder, FilterPolicy};
 use esker_iter::RangeDeletes;
 use std::sync::Arc;
 
-/// Bytes that index pages take for a block, about: separator, place, and the page's directory.
+/// Approximate bytes of index pages for a block: separator, place, and the page's directory.
 const PAGES_BYTES_A_BLOCK: u64 = 24;
 
-/// Most bytes of separators, which the index addresses with 32 bits in memory.
+/// Most bytes of separators, which the index in memory addresses with 32 bits.
 const MAX_SEPARATOR_BYTES: u64 = u32::MAX as u64;
 
 /// Writes one table.
@@ -55,7 +56,7 @@ pub struct TableWriter {
     last_leading: u128,
     /// Entries of the block being staged whose key is that of the entry before.
     repeated_keys: u64,
-    /// Whether nobody but block and filter has to hear of a plain put of a new key.
+    /// Whether a plain put of a new key concerns only the block and the filter, which allows the fast path.
     is_plain: bool,
     /// Last key of the block before the one being staged.
     closed_key: Vec<u8>,
@@ -66,20 +67,20 @@ pub struct TableWriter {
     index: IndexEncoder,
     filter: FilterBuilder,
     filter_policy: FilterPolicy,
-    /// Of the whole filter, if that is fixed.
+    /// Bits of the whole filter, if they are fixed.
     filter_bits: Option<u64>,
-    /// Whether the index is written as pages, too.
+    /// Whether the index is also written as pages.
     with_pages: bool,
     /// The keys and their blocks, if a locator is written.
     locator: Option<LocatorBuilder>,
-    /// Where blocks end and begin, if that is written.
+    /// First and last keys of blocks, if they are written.
     bounds: Option<BoundsEncoder>,
     range_deletes: RangeDeletes,
-    /// The first blocks, while they wait for a dictionary.
+    /// The first blocks, until the dictionary is trained.
     buffered: Option<Box<DictionaryBuffer>>,
     dictionary: Option<DictionaryEncoder>,
     scratch: Scratch,
-    /// Who puts blocks into the cache.
+    /// Inserts blocks into the cache.
     warmer: Option<Box<CacheWarmer>>,
 }
 
@@ -125,14 +126,15 @@ impl TableWriter {
         })
     }
 
-    /// For a job that may be called off: it is asked while dictionary, filter and index are made and written,
-    /// after some milliseconds of work each, and before the file is synced. One thing goes on for longer:
-    /// training a dictionary, about 20 ms of processor time.
+    /// Sets what may cancel the writer: checked while dictionary, filter and index are made and written,
+    /// after some milliseconds of work each, and before the file is synced. One step is longer: training a
+    /// dictionary, about 20 ms of processor time.
     pub fn set_job_control(&mut self, control: Arc<dyn JobControl>) {
         self.out.set_job_control(control);
     }
 
-    /// For a merge of tables of which blocks may be in the cache, or a flush of what is read.
+    /// Sets what inserts written blocks into the cache, for a merge of tables or a flush of memtables that
+    /// are read.
     pub fn set_cache_warmer(&mut self, warmer: CacheWarmer) {
         self.warmer = Some(Box::new(warmer));
     }
@@ -146,18 +148,18 @@ impl TableWriter {
     ///
     /// # Errors
     /// [`Error::Internal`] if the order is violated, [`Error::InvalidArgument`] if key or value is too long,
-    /// and whatever writing to the file meets.
+    /// and errors of writing.
     #[inline(always)]
     pub fn add(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
         let leading = leading(key);
-        // Leading bytes that are greater are those of a greater key, and what certainly fits into the block
-        // is not too long for a value.
-        let is_quick = self.is_plain
+        // Greater leading bytes mean a greater key, and a value that certainly fits the block is not too
+        // long.
+        let is_fast = self.is_plain
             && leading > self.last_leading
             && tag.is_plain_put()
             && key.len() <= MAX_KEY_LEN
             && self.staged.certainly_fits(self.block_size_bytes, key, tag, value);
-        if !is_quick {
+        if !is_fast {
             return self.add_out_of_line(key, tag, value);
         }
         self.add_plain(key, leading, tag, value);
@@ -173,7 +175,7 @@ impl TableWriter {
         self.staged.add_flat(key, hash, tag, value);
     }
 
-    /// As [`TableWriter::add`], for what may end the block, and for what is not plain.
+    /// [`TableWriter::add`] for entries that may end the block or that are not plain.
     #[inline(never)]
     fn add_out_of_line(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
         let leading = leading(key);
@@ -225,7 +227,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Counts the staged entries, at least one, which make a block.
+    /// Counts the staged entries, at least one, as a block.
     fn count_block(&mut self) {
         let (totals, properties) = (self.staged.totals(), &mut self.properties);
         if properties.entries == 0 {
@@ -255,8 +257,8 @@ impl TableWriter {
         ))
     }
 
-    /// Length of the file if it were finished now, within a few percent. Compression is counted for closed
-    /// blocks only.
+    /// Estimated length of the file if it were finished now, within a few percent. Compression is counted for
+    /// closed blocks only.
     #[inline]
     pub fn estimated_file_bytes(&self) -> u64 {
         let staged = self.staged.raw_len() + 8 * self.staged.entries().len();
@@ -287,8 +289,8 @@ impl TableWriter {
         self.out.bytes.capacity() + staged + self.index.len() + bounds + filter + locator + buffered
     }
 
-    /// Sets the table's range deletes; to be called at most once. They need not lie between the first and the
-    /// last key.
+    /// Sets the table's range tombstones; to be called at most once. They may cover keys outside of the
+    /// table's.
     pub fn set_range_deletes(&mut self, deletes: RangeDeletes) {
         if let Some((oldest, newest)) = deletes.seqnos() {
             let properties = &mut self.properties;
@@ -342,7 +344,7 @@ impl TableWriter {
         self.end_block(start, &header)
     }
 
-    /// Encodes the staged entries as a block that waits for the dictionary.
+    /// Buffers the staged entries as a block until the dictionary is trained.
     #[cold]
     fn buffer_block(&mut self, admission: Option<Admission>) -> Result<()> {
         let Some(buffered) = &mut self.buffered else { return Ok(()) };
@@ -352,7 +354,7 @@ impl TableWriter {
         if buffered.is_enough() { self.flush_buffered(false) } else { Ok(()) }
     }
 
-    /// Trains the dictionary and writes the blocks that waited for it. `is_all`: no block follows.
+    /// Trains the dictionary and writes the buffered blocks. `is_all`: no block follows.
     fn flush_buffered(&mut self, is_all: bool) -> Result<()> {
         let Some(buffered) = self.buffered.take() else { return Ok(()) };
         let control = self.out.control().cloned();
@@ -391,23 +393,22 @@ impl TableWriter {
             HEADER_BYTES + header.stored_len as usize + TRAILER_BYTES
         );
         self.index.add(&self.separator, self.continued_at, (self.out.bytes.len() - start) as u64);
-        self.out.flow()
+        self.out.write_full_pieces()
     }
 
-    /// A key that only the filter hears of.
+    /// Adds a key to the filter only.
     #[cfg(test)]
     pub(crate) fn add_to_filter(&mut self, hash: u64) {
         self.filter.add(hash);
     }
 
-    /// Takes every entry the long way.
+    /// Disables the fast path.
     #[cfg(test)]
-    pub(crate) fn take_the_long_way(&mut self) {
+    pub(crate) fn disable_fast_path(&mut self) {
         self.is_plain = false;
     }
 
-    /// The filter that the keys so far would get: fixed bits are brought within what the kind can use for so
-    /// many.
+    /// The filter policy for the keys so far: fixed bits are limited to what the kind can use for so many.
     #[inline]
     fn final_filter_policy(&self) -> FilterPolicy {
         match self.filter_bits.filter(|_| !self.filter.is_empty()) {
@@ -417,8 +418,8 @@ impl TableWriter {
     }
 }
 
-/// Has the block that was just appended to the file, from `start` on, go into the cache. `raw` is its
-/// payload, if that was compressed.
+/// Inserts the block that was just appended, from `start` on, into the cache. `raw` is its payload, if that
+/// was compressed.
 fn insert_warm(
     warmer: &mut CacheWarmer,
     header: &BlockHeader,

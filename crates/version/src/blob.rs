@@ -1,9 +1,9 @@
-//! Blob files as the tree knows them: which there are, and how much of each is still pointed to.
+//! Blob files of a version, and the bytes of each that parts still point to.
 //!
-//! A part says how many bytes of which blob files its entries point to ([`BlobReference`]). Nothing counts
-//! references on disk: what is alive follows from the parts that a version has, so an edit that swaps parts
-//! cannot leave a count behind that is wrong (BF1). A file is in the version as long as some part points to
-//! it, and leaves it with the edit that removes the last such part (BF2).
+//! A part states how many bytes of which blob files its entries point to ([`BlobReference`]). No reference
+//! count is stored: the live bytes follow from the parts of a version, so an edit that swaps parts cannot
+//! leave a wrong count (BF1). A file is in the version as long as some part points to it, and leaves it with
+//! the edit that removes the last such part (BF2).
 
 use crate::part::PartMeta;
 use esker_base::{FileNumber, TableUid};
@@ -33,7 +33,7 @@ pub struct BlobFileMeta {
     pub uid: TableUid,
     /// Values in it.
     pub records: u64,
-    /// Bytes of their records: the file without its head and foot.
+    /// Bytes of their records: the file without header and footer.
     pub record_bytes: u64,
     /// Bytes of the values before compression.
     pub value_bytes: u64,
@@ -124,7 +124,7 @@ impl BlobFiles {
         Ok(())
     }
 
-    /// Takes back what a part that was counted points to.
+    /// Takes back what a counted part points to.
     pub(crate) fn discount(&mut self, part: &PartMeta) {
         for reference in &*part.blobs {
             if let Some(blob) = Arc::make_mut(&mut self.files).get_mut(&reference.file) {
@@ -135,7 +135,7 @@ impl BlobFiles {
         }
     }
 
-    /// Takes out the files that nothing points to.
+    /// Removes and returns the files that nothing points to.
     pub(crate) fn take_unreferenced(&mut self) -> Vec<FileNumber> {
         let is_unreferenced = |blob: &&LiveBlob| blob.parts == 0;
         let unreferenced: Vec<FileNumber> =

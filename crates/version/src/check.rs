@@ -1,9 +1,9 @@
-//! Structural checks, for tests and for `verify`.
+//! Structural checks of a version, for tests and for `verify`.
 //!
-//! What cannot be checked from metadata: that versions of one key get older in reading order (I1, IN6). Not
-//! even "overlapping parts have ordered sequence numbers" holds: two flushes may be placed at both sides of a
-//! newer run's key, and a later merge may join them to one part that spans that key with newer numbers than
-//! its. Only a scan of the entries can tell; this module checks everything that needs no scan.
+//! Metadata cannot tell whether versions of one key get older in reading order (I1, IN6). Not even
+//! "overlapping parts have ordered sequence numbers" holds: two flushes may be placed on both sides of a
+//! newer run's key, and a later merge may join them to one part that spans that key with newer numbers. Only
+//! a scan of the entries can tell; this module checks everything that needs no scan.
 
 use crate::part::PartMeta;
 use crate::version::Version;
@@ -51,9 +51,9 @@ pub(crate) fn problems_of(version: &Version) -> Vec<String> {
     problems
 }
 
-/// What is wrong with the facts about a part taken alone.
+/// A contradiction in the metadata of one part.
 pub(crate) fn part_problem(part: &PartMeta) -> Option<String> {
-    // Keys have an end; only a range delete can go on behind all of them.
+    // Keys have an end; only a range tombstone can be unbounded.
     let is_endless = part.range.end.key().is_none() && part.range_deletes == 0;
     if part.range.is_empty() || is_endless {
         return Some(format!("part {} has the impossible range {}", part.id, part.range));
@@ -73,7 +73,7 @@ pub(crate) fn part_problem(part: &PartMeta) -> Option<String> {
     None
 }
 
-/// Parts of one file must be slices that share no key, and agree about the file.
+/// Parts of one file must be slices that share no key and agree about the file.
 fn file_problems(version: &Version) -> Vec<String> {
     let mut problems = Vec::new();
     let mut files: BTreeMap<_, Vec<&Arc<PartMeta>>> = BTreeMap::new();

@@ -1,6 +1,6 @@
-//! The file `CURRENT`, which names the manifest that counts, and the names around it.
+//! The file `CURRENT`, which names the current manifest, and the names of manifest files.
 //!
-//! Four lines of text, so that a person can read it:
+//! Four lines of readable text:
 //!
 //! ```text
 //! esker 1
@@ -21,7 +21,7 @@ use std::path::Path;
 pub const CURRENT_NAME: &str = "CURRENT";
 /// Where it is written before it is renamed. An orphan if found at open.
 pub const CURRENT_TEMPORARY_NAME: &str = "CURRENT.tmp";
-/// The lock file of a database directory; it says nothing about whether there is a database.
+/// The lock file of a database directory; its existence does not mean that there is a database.
 pub const LOCK_NAME: &str = "LOCK";
 
 const FIRST_LINE: &str = "esker 1";
@@ -40,17 +40,17 @@ pub fn parse_manifest_name(name: &str) -> Option<FileNumber> {
     (manifest_name(number) == name).then_some(number)
 }
 
-/// What `CURRENT` says.
+/// The content of `CURRENT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Current {
-    /// The manifest that counts.
+    /// The current manifest.
     pub manifest: FileNumber,
     /// The database.
     pub uuid: DatabaseUuid,
 }
 
 impl Current {
-    /// The content of the file.
+    /// Encodes the file.
     pub fn encode(&self) -> String {
         let uuid: String = self.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
         let text = format!("{FIRST_LINE}\n{}\n{uuid}\n", manifest_name(self.manifest));
@@ -58,7 +58,7 @@ impl Current {
         format!("{text}{crc:08x}\n")
     }
 
-    /// Reads the content of the file; an error is a reason.
+    /// Decodes the file; the error is a reason.
     pub fn decode(bytes: &[u8]) -> Result<Current, &'static str> {
         let text = std::str::from_utf8(bytes).map_err(|_| "it is not text")?;
         let body = text.strip_suffix('\n').ok_or("its last line is not ended")?;

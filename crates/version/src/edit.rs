@@ -1,4 +1,4 @@
-//! Version edits: what one manifest record says.
+//! Version edits: the content of one manifest record.
 
 use crate::blob::BlobFileMeta;
 use crate::part::PartMeta;
@@ -10,41 +10,41 @@ use std::sync::Arc;
 
 /// One change of the database's metadata.
 ///
-/// Figures that only grow (`Next...`, `LastSeqno`, `DurablePosition`, `TimeFloor`) may be repeated or come
-/// late: the greater value counts.
+/// Values that only grow (`Next...`, `LastSeqno`, `DurablePosition`, `TimeFloor`) may be repeated or late:
+/// the greatest counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditOp {
-    /// Everything before this is forgotten: the first operation of a manifest's first record, nowhere else.
+    /// Resets the state: the first operation of a manifest's first record, nowhere else.
     Snapshot,
     /// A new keyspace. Its id must not be below the next keyspace id, which rises past it (WL5).
     CreateKeyspace {
         /// Its id.
         id: KeyspaceId,
-        /// Its name, unique among the living.
+        /// Its name, unique among existing keyspaces.
         name: Arc<str>,
         /// Its options as the engine encodes them.
         options: Arc<[u8]>,
     },
-    /// A keyspace goes with all its parts.
+    /// Drops a keyspace with all its parts.
     DropKeyspace {
         /// Which.
         id: KeyspaceId,
     },
-    /// A keyspace gets another name.
+    /// Renames a keyspace.
     RenameKeyspace {
         /// Which.
         id: KeyspaceId,
-        /// The new name, unique among the living.
+        /// The new name, unique among existing keyspaces.
         name: Arc<str>,
     },
-    /// A keyspace gets other options.
+    /// Replaces the options of a keyspace.
     SetKeyspaceOptions {
         /// Which.
         id: KeyspaceId,
         /// All its options as the engine encodes them.
         options: Arc<[u8]>,
     },
-    /// A part joins a run.
+    /// Adds a part to a run.
     AddPart {
         /// The keyspace of the run.
         keyspace: KeyspaceId,
@@ -53,7 +53,7 @@ pub enum EditOp {
         /// The part.
         part: Arc<PartMeta>,
     },
-    /// A part leaves its run.
+    /// Removes a part from its run.
     RemovePart {
         /// The keyspace of the run.
         keyspace: KeyspaceId,
@@ -66,21 +66,22 @@ pub enum EditOp {
         /// The start of the part's range, so that it is found without a search through the run.
         start: Key,
     },
-    /// A blob file comes into being. Parts that point to it come in the same edit or it goes at once.
+    /// Adds a blob file. Parts that point to it are added by the same edit; otherwise the file is removed at
+    /// once.
     AddBlobFile {
         /// The keyspace of its values.
         keyspace: KeyspaceId,
         /// The file.
         file: BlobFileMeta,
     },
-    /// All entries of a keyspace up to a sequence number are in parts. Never falls.
+    /// All entries of a keyspace up to a sequence number are in parts. Never decreases.
     FlushedSeqno {
         /// Which keyspace.
         keyspace: KeyspaceId,
         /// The newest sequence number that replay may skip.
         seqno: SeqNo,
     },
-    /// Where the planner of a keyspace stopped in a level (round-robin picks).
+    /// Where compaction of a keyspace stopped in a level (round-robin picks).
     Cursor {
         /// Which keyspace.
         keyspace: KeyspaceId,
@@ -89,7 +90,7 @@ pub enum EditOp {
         /// The key behind the last pick.
         key: Key,
     },
-    /// Log segments with smaller ids are not needed any more. Never falls.
+    /// Log segments with smaller ids are not needed any more. Never decreases.
     MinLogId(LogId),
     /// No file has this number or a greater one.
     NextFile(FileNumber),
@@ -99,26 +100,27 @@ pub enum EditOp {
     NextKeyspace(KeyspaceId),
     /// No part and no run has this id or a greater one; both are numbered by this counter.
     NextPart(PartId),
-    /// Everything in the log before this segment and offset is known to be durable.
+    /// The log before this segment and offset is known to be durable.
     DurablePosition(LogId, u64),
-    /// The latest time that was given out, in milliseconds since 1970: time does not run backwards past it.
+    /// The latest time that was returned, in milliseconds since 1970: the clock does not run backwards past
+    /// it.
     TimeFloor(u64),
-    /// A consumer of changes has all of them up to a sequence number; the log keeps what is newer. A new one
-    /// begins there.
+    /// A consumer of changes has all of them up to a sequence number; the log keeps what is newer. A new
+    /// consumer starts there.
     Consumer {
         /// Its name.
         name: Arc<str>,
         /// What it has acknowledged.
         seqno: SeqNo,
     },
-    /// A consumer of changes goes; nothing is kept for it any more.
+    /// Removes a consumer of changes; nothing is kept for it any more.
     DropConsumer {
         /// Which.
         name: Arc<str>,
     },
-    /// Kept segments of the log that an earlier open wrote; in the order of time.
+    /// Kept log segments that an earlier open wrote; in order of time.
     LogLife(LogLife),
-    /// A lifetime total of the engine's; the engine numbers them.
+    /// A lifetime counter of the engine, which numbers them.
     Counter {
         /// Which.
         number: u32,
@@ -127,13 +129,13 @@ pub enum EditOp {
     },
 }
 
-/// What one open of the database has left of its log: the segments after those of the life before, up to this
-/// one.
+/// The part of the log that one open of the database wrote: the segments after those of the open before, up
+/// to this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLife {
     /// Its last segment.
     pub last_log_id: LogId,
-    /// The last sequence number that recovery found there. What stands behind it never happened.
+    /// The last sequence number that recovery found there. What follows it in the log was never committed.
     pub last_seqno: SeqNo,
 }
 
@@ -156,17 +158,17 @@ impl VersionEdit {
         self
     }
 
-    /// A part joins a run.
+    /// Adds a part to a run.
     pub fn add_part(&mut self, keyspace: KeyspaceId, place: Place, part: Arc<PartMeta>) -> &mut VersionEdit {
         self.push(EditOp::AddPart { keyspace, place, part })
     }
 
-    /// A blob file comes into being.
+    /// Adds a blob file.
     pub fn add_blob_file(&mut self, keyspace: KeyspaceId, file: BlobFileMeta) -> &mut VersionEdit {
         self.push(EditOp::AddBlobFile { keyspace, file })
     }
 
-    /// A part leaves its run.
+    /// Removes a part from its run.
     pub fn remove_part(
         &mut self,
         keyspace: KeyspaceId,
@@ -178,12 +180,12 @@ impl VersionEdit {
         self.push(EditOp::RemovePart { keyspace, level, run, part: part.id, start })
     }
 
-    /// Whether nothing would change.
+    /// Whether the edit changes nothing.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
 
-    /// Whether this is the record that a manifest starts with.
+    /// Whether this is the first record of a manifest.
     pub fn is_snapshot(&self) -> bool {
         self.ops.first() == Some(&EditOp::Snapshot)
     }

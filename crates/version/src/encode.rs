@@ -1,8 +1,8 @@
-//! Edits as bytes: the payload of a manifest record (`docs/format/manifest.md`).
+//! Encoding of version edits: the payload of a manifest record (`docs/format/manifest.md`).
 //!
 //! A payload is a list of fields, `tag varint | length varint | body`. A reader that does not know a tag must
 //! stop if the tag is odd and may skip the field if it is even. So a newer writer can add hints that older
-//! readers ignore, and cannot add meaning that they would miss.
+//! readers ignore, but no meaning that they would miss.
 
 use crate::blob::{BlobFileMeta, BlobReference};
 use crate::edit::{EditOp, LogLife, VersionEdit};
@@ -38,9 +38,9 @@ mod tag {
     pub(super) const LOG_LIFE: u64 = 33;
 }
 
-/// Tags of the figures of a part.
+/// Tags of a part's figures.
 mod figure {
-    /// Odd: who does not know it would read the entries as if they were as old as can be.
+    /// Odd: a reader that does not know it would take the entries for the oldest possible.
     pub(super) const GLOBAL_SEQNO: u64 = 1;
     pub(super) const BYTES: u64 = 2;
     pub(super) const RAW_BYTES: u64 = 4;
@@ -55,21 +55,21 @@ mod figure {
     pub(super) const PINNED_BY: u64 = 22;
     pub(super) const EXPIRING: u64 = 24;
     pub(super) const LATEST_EXPIRY_MS: u64 = 26;
-    /// Odd: who does not know it must not go on, because it would take the files for orphans.
+    /// Odd: a reader that does not know it would take the blob files for orphans.
     pub(super) const BLOBS: u64 = 29;
 }
 
-/// A part ends with an included key.
+/// The part ends with an included key.
 const END_INCLUDED: u8 = 0;
-/// A part ends before a key, or not at all if that key is empty: nothing lies before the empty key.
+/// The part ends before a key, or has no end if that key is empty: nothing lies before the empty key.
 const END_EXCLUDED: u8 = 1;
 /// The part is a slice of its file.
 const SLICED: u8 = 2;
 
-/// Files beyond this do not exist; it keeps sums of sizes far from overflow. 2^48 bytes are 256 TiB.
+/// Larger files do not exist; the limit keeps sums of sizes far from overflow. 2^48 bytes are 256 TiB.
 const MAX_FILE_BYTES: u64 = 1 << 48;
 
-/// Why a payload cannot be read.
+/// Why a payload cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// The bytes are not what was written.
@@ -79,7 +79,7 @@ pub enum DecodeError {
 }
 
 impl VersionEdit {
-    /// Appends the payload of this edit.
+    /// Appends the encoded edit.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut body = Vec::new();
         for op in &self.ops {
@@ -90,7 +90,7 @@ impl VersionEdit {
         }
     }
 
-    /// Reads a payload.
+    /// Decodes a payload.
     ///
     /// # Errors
     /// [`DecodeError`]; nothing is allocated beyond the size of the payload.
@@ -105,17 +105,17 @@ impl VersionEdit {
             };
             let mut body = Reader::new(body);
             match decode_op(tag, &mut body) {
-                Known::Op(op) if body.is_empty() => {
+                DecodedOp::Op(op) if body.is_empty() => {
                     edit.push(op);
                 }
-                Known::Op(_) => return Err(damaged(&format!("field {tag} is longer than its content"))),
-                Known::Damaged => return Err(damaged(&format!("field {tag} is malformed"))),
-                Known::Not if tag % 2 == 0 => {}
-                Known::Not => {
+                DecodedOp::Op(_) => return Err(damaged(&format!("field {tag} is longer than its content"))),
+                DecodedOp::Damaged => return Err(damaged(&format!("field {tag} is malformed"))),
+                DecodedOp::Unknown if tag % 2 == 0 => {}
+                DecodedOp::Unknown => {
                     let text = format!("the manifest has a field {tag}, which this version does not know");
                     return Err(DecodeError::Unsupported(text));
                 }
-                Known::NotFigure(figure) => {
+                DecodedOp::UnknownFigure(figure) => {
                     let text = format!("a part has a figure {figure}, which this version does not know");
                     return Err(DecodeError::Unsupported(text));
                 }
@@ -196,7 +196,7 @@ fn encode_op(op: &EditOp, body: &mut Vec<u8>) -> u64 {
     }
 }
 
-/// Appends a number and passes the tag through.
+/// Appends a number and returns the tag.
 fn put(body: &mut Vec<u8>, value: u64, tag: u64) -> u64 {
     put_varint(body, value);
     tag
@@ -212,15 +212,15 @@ fn put_bytes(body: &mut Vec<u8>, bytes: &[u8], tag: u64) -> u64 {
     tag
 }
 
-/// What became of a field.
-enum Known {
+/// Result of decoding a field.
+enum DecodedOp {
     Op(EditOp),
     Damaged,
-    Not,
-    NotFigure(u64),
+    Unknown,
+    UnknownFigure(u64),
 }
 
-fn decode_op(tag: u64, body: &mut Reader<'_>) -> Known {
+fn decode_op(tag: u64, body: &mut Reader<'_>) -> DecodedOp {
     let op = match tag {
         tag::SNAPSHOT => Some(EditOp::Snapshot),
         tag::CREATE_KEYSPACE | tag::DROP_KEYSPACE | tag::RENAME_KEYSPACE | tag::SET_KEYSPACE_OPTIONS => {
@@ -253,9 +253,9 @@ fn decode_op(tag: u64, body: &mut Reader<'_>) -> Known {
         tag::COUNTER => {
             body.varint_u32().zip(body.varint()).map(|(number, value)| EditOp::Counter { number, value })
         }
-        _ => return Known::Not,
+        _ => return DecodedOp::Unknown,
     };
-    op.map_or(Known::Damaged, Known::Op)
+    op.map_or(DecodedOp::Damaged, DecodedOp::Op)
 }
 
 fn decode_keyspace_op(tag: u64, body: &mut Reader<'_>) -> Option<EditOp> {
@@ -274,27 +274,27 @@ fn decode_cursor(body: &mut Reader<'_>) -> Option<EditOp> {
     Some(EditOp::Cursor { keyspace: keyspace_id(body)?, level: level(body)?, key: body.prefixed()?.into() })
 }
 
-fn decode_add_part(body: &mut Reader<'_>) -> Known {
+fn decode_add_part(body: &mut Reader<'_>) -> DecodedOp {
     let head = |body: &mut Reader<'_>| {
         let keyspace = keyspace_id(body)?;
         let place = Place { level: level(body)?, run: RunId(body.varint()?), order: body.varint()? };
         Some((keyspace, place, decode_part(body)?))
     };
-    let Some((keyspace, place, mut part)) = head(body) else { return Known::Damaged };
+    let Some((keyspace, place, mut part)) = head(body) else { return DecodedOp::Damaged };
     while !body.is_empty() {
-        let Some((tag, value)) = body.varint().zip(body.prefixed()) else { return Known::Damaged };
+        let Some((tag, value)) = body.varint().zip(body.prefixed()) else { return DecodedOp::Damaged };
         let mut value = Reader::new(value);
         match decode_figure(tag, &mut value, &mut part) {
             Some(true) if value.is_empty() => {}
             Some(false) if tag % 2 == 0 => {}
-            Some(false) => return Known::NotFigure(tag),
-            _ => return Known::Damaged,
+            Some(false) => return DecodedOp::UnknownFigure(tag),
+            _ => return DecodedOp::Damaged,
         }
     }
     if crate::check::part_problem(&part).is_some() {
-        return Known::Damaged;
+        return DecodedOp::Damaged;
     }
-    Known::Op(EditOp::AddPart { keyspace, place, part: Arc::new(part) })
+    DecodedOp::Op(EditOp::AddPart { keyspace, place, part: Arc::new(part) })
 }
 
 fn decode_remove_part(body: &mut Reader<'_>) -> Option<EditOp> {
@@ -378,7 +378,7 @@ fn decode_blob_file(body: &mut Reader<'_>) -> Option<BlobFileMeta> {
     })
 }
 
-/// What a part points to: by ascending file number, nothing of it zero.
+/// The blob references of a part: by ascending file number, without zeros.
 fn decode_blobs(body: &mut Reader<'_>) -> Option<Arc<[BlobReference]>> {
     let mut blobs: Vec<BlobReference> = Vec::new();
     while !body.is_empty() {
@@ -392,7 +392,7 @@ fn decode_blobs(body: &mut Reader<'_>) -> Option<Arc<[BlobReference]>> {
     Some(blobs.into())
 }
 
-/// The figures of a part by tag; what is left out reads as zero or none.
+/// The figures of a part by tag; missing ones decode as zero or none.
 fn figures(part: &PartMeta) -> [(u64, Option<u64>); 14] {
     let nonzero = |value: u64| Some(value).filter(|value| *value != 0);
     [
@@ -413,7 +413,7 @@ fn figures(part: &PartMeta) -> [(u64, Option<u64>); 14] {
     ]
 }
 
-/// What is always there; figures follow.
+/// The fixed fields of a part; figures follow.
 fn decode_part(body: &mut Reader<'_>) -> Option<PartMeta> {
     let (id, file) = (PartId(body.varint()?), FileNumber(body.varint()?));
     let file_bytes = body.varint().filter(|bytes| *bytes <= MAX_FILE_BYTES)?;

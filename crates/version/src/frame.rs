@@ -1,4 +1,4 @@
-//! The frame of a manifest file: header, records, the verdict at its end (`docs/format/manifest.md`).
+//! Frame of a manifest file: header, records, and the state of its tail (`docs/format/manifest.md`).
 
 use crate::state::DatabaseUuid;
 use esker_base::FileNumber;
@@ -11,14 +11,14 @@ pub const HEADER_LEN: usize = 64;
 pub const RECORD_HEADER_LEN: usize = 16;
 /// Records start at multiples of this.
 pub const RECORD_ALIGN: usize = 8;
-/// The newest format this version reads, and the one it writes.
+/// The format that this version reads and writes.
 pub const FORMAT: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"ESKRMAN1";
 /// The checksum covers everything before it.
 const CRC_AT: usize = HEADER_LEN - 4;
 
-/// What a manifest file says of itself.
+/// The header of a manifest file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManifestHeader {
     /// The format of everything behind the header.
@@ -31,7 +31,7 @@ pub struct ManifestHeader {
     pub salt: u64,
 }
 
-/// Why a header cannot be read.
+/// Why a header cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderError {
     /// The bytes are not a manifest header.
@@ -41,7 +41,7 @@ pub enum HeaderError {
 }
 
 impl ManifestHeader {
-    /// The header as bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[0..8].copy_from_slice(MAGIC);
@@ -54,11 +54,11 @@ impl ManifestHeader {
         bytes
     }
 
-    /// Reads a header.
+    /// Decodes a header.
     ///
     /// # Errors
-    /// [`HeaderError`]. The checksum is looked at before the format, so that damage is not taken for the
-    /// future.
+    /// [`HeaderError`]. The checksum is verified before the format is checked, so that damage is not taken
+    /// for a newer version.
     pub fn decode(bytes: &[u8]) -> Result<ManifestHeader, HeaderError> {
         let header =
             bytes.get(..HEADER_LEN).ok_or(HeaderError::Damaged("the file ends inside its header"))?;
@@ -85,8 +85,7 @@ impl ManifestHeader {
     }
 }
 
-/// Appends a record, padded to [`RECORD_ALIGN`]; `false`, and nothing appended, if the payload is too long
-/// for one.
+/// Appends a record, padded to [`RECORD_ALIGN`]. `false`, with nothing appended, if the payload is too long.
 pub(crate) fn encode_record(out: &mut Vec<u8>, salt: u64, edit_no: u64, payload: &[u8]) -> bool {
     let Ok(len) = u32::try_from(payload.len()) else { return false };
     let crc = record_crc(salt, len, edit_no, payload);
@@ -127,11 +126,11 @@ impl RawRecord<'_> {
 pub enum Tail {
     /// After a whole record; what follows, if anything, is zero.
     Clean,
-    /// With this many bytes of a record that was being written when the power went: it is ignored.
+    /// With this many bytes of a record that was being written at a power failure: it is ignored.
     Torn {
         /// Where the bytes begin.
         offset: u64,
-        /// How many there are.
+        /// Their number.
         bytes: u64,
     },
     /// With a bad record that has a good one behind it. At most one record is ever unsynced, so the bad one
@@ -144,7 +143,7 @@ pub enum Tail {
     },
 }
 
-/// Walks the records of a manifest's bytes.
+/// Iterator over the records in a manifest's bytes.
 #[derive(Clone, Debug)]
 pub struct RawRecords<'a> {
     bytes: &'a [u8],
@@ -159,7 +158,7 @@ impl<'a> RawRecords<'a> {
         RawRecords { bytes, salt, at: HEADER_LEN, last_edit: None }
     }
 
-    /// Where the walk has got to: behind the last record.
+    /// Offset behind the last record.
     pub fn offset(&self) -> u64 {
         self.at as u64
     }
@@ -179,7 +178,7 @@ impl<'a> RawRecords<'a> {
             return Tail::Clean;
         }
         let offset = self.at as u64;
-        // Numbers that a record here can have; any, if the first one is bad.
+        // Possible numbers of a later record; any, if the first record is bad.
         let (least, most) = self.last_edit.map_or((0, u64::MAX), |last| {
             let least = last.saturating_add(1);
             (least, least.saturating_add((rest.len() / RECORD_HEADER_LEN) as u64))
@@ -202,8 +201,7 @@ impl<'a> RawRecords<'a> {
 impl<'a> Iterator for RawRecords<'a> {
     type Item = RawRecord<'a>;
 
-    /// The next record; `None` at the first place that does not hold one: then ask for the
-    /// [`RawRecords::tail`].
+    /// The next record; `None` at the first offset without one: [`RawRecords::tail`] tells why.
     fn next(&mut self) -> Option<RawRecord<'a>> {
         let record = self.record_at(self.at)?;
         if self.last_edit.is_some_and(|last| Some(record.edit_no) != last.checked_add(1)) {

@@ -1,9 +1,10 @@
-//! The shape of the tree on disk: parts, runs, levels, versions, edits and the manifest.
+//! Versions and the manifest: the LSM tree's metadata, its edits, and their durable log.
 //!
-//! This crate knows what is in table files only by their metadata; it never opens one. A keyspace's tree at
-//! one moment is a [`Version`]: levels, each a list of runs (newest first), each a list of disjoint parts in
-//! key order. A part is a table file or a slice of one. A [`VersionEdit`] is a set of changes that become
-//! durable and visible together; a [`DatabaseState`] is what all edits add up to.
+//! This crate knows table files by their metadata only; it never opens one. A keyspace's tree at one moment
+//! is a
+//! [`Version`]: levels, each a list of runs (newest first), each a list of disjoint parts in key order. A part is a table
+//! file or a slice of one. A [`VersionEdit`] is a set of changes that become durable and visible together; a
+//! [`DatabaseState`] is the sum of all edits.
 //!
 //! ```text
 //! L0     run 9 [a....z]          newest: flushes
@@ -12,19 +13,19 @@
 //! Llast  run 2 [a.c][d.f][g..p][q..z]
 //! ```
 //!
-//! Invariants, in the words of the protocols that rely on them:
+//! Invariants, with the ids of the protocols that rely on them:
 //!
 //! * I1, IN6: in reading order (level 0 newest run to oldest, level 1, ...) versions of one user key get
 //!   older.
 //! * I2, I3, IN5: parts of a run share no key, so all versions of a user key in a run lie in one part; a part
-//!   that an edit removes is there. [`DatabaseState::apply`] refuses edits that violate it.
+//!   that an edit removes exists. [`DatabaseState::apply`] refuses edits that violate it.
 //! * BF1, BF2: a blob file is in a version exactly as long as some part points to it; how much of it is
-//!   pointed to follows from the parts.
-//! * RC3: ids, file numbers and sequence numbers never go back.
+//!   referenced follows from the parts.
+//! * RC3: ids, file numbers and sequence numbers never decrease.
 //!
-//! Map: [`range`], [`part`] and [`blob`] are the nouns, [`run`] and [`version`] the tree, [`edit`] and
-//! [`state`] its changes, `check` what can be verified without reading tables. [`encode`], [`frame`] and
-//! [`current`] are the bytes of the manifest; [`manifest`] writes it and [`recover`](mod@recover) reads it.
+//! Map: [`range`], [`part`] and [`blob`] are the elements, [`run`] and [`version`] the tree, [`edit`] and
+//! [`state`] its changes, `check` the checks that need no table. [`encode`], [`frame`] and [`current`] are
+//! the encodings of the manifest; [`manifest`] writes it and [`recover`](mod@recover) reads it.
 #![forbid(unsafe_code)]
 
 pub mod blob;
@@ -49,7 +50,7 @@ pub use edit::{EditOp, LogLife, VersionEdit};
 pub use manifest::{AppendError, Manifest, RolloverError};
 pub use part::{PartFlags, PartMeta};
 pub use range::{Key, KeyEnd, KeyRange, SHARE_ONE};
-pub use recover::{Closed, Found, ManifestFile, ManifestRecord, Recovered, recover};
+pub use recover::{ClosedManifest, ManifestFile, ManifestRecord, Recovered, Recovery, recover};
 pub use run::Run;
 pub use state::{Applied, DatabaseState, DatabaseUuid, EditError, FileKind, KeyspaceState, LiveFile};
 pub use version::{Level, LevelIndex, Place, PlacementError, Version};

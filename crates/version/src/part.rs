@@ -1,4 +1,4 @@
-//! Parts: the tables of the tree's shape.
+//! Parts: table files, or slices of them, as the tree knows them.
 
 use crate::blob::BlobReference;
 use crate::range::{KeyRange, SHARE_ONE};
@@ -6,19 +6,19 @@ use esker_base::{FileNumber, PartId, SeqNo, TableUid};
 use std::fmt;
 use std::sync::Arc;
 
-/// Yes-or-no facts about a part, as persisted bits.
+/// Boolean facts about a part, as persisted bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartFlags(pub u64);
 
 impl PartFlags {
-    /// One version of each key, only plain puts, no range deletes: readers may skip visibility checks if
-    /// [`PartMeta::max_seqno`] is not newer than what they read at.
+    /// One version of each key, only plain puts, no range tombstones: readers may skip visibility checks if
+    /// [`PartMeta::max_seqno`] is not newer than their sequence number.
     pub const SINGLE_VERSION: PartFlags = PartFlags(1);
-    /// What it holds hides something older that was deleted, by tombstones that are gone:
-    /// [`PartMeta::oldest_delete_ms`] says since when.
+    /// Its entries hide older deleted data, for which there are no tombstones any more:
+    /// [`PartMeta::oldest_delete_ms`] tells since when.
     pub const HIDES_DELETED: PartFlags = PartFlags(2);
 
-    /// The two sets together.
+    /// The union of both sets.
     #[must_use]
     pub const fn with(self, other: PartFlags) -> PartFlags {
         PartFlags(self.0 | other.0)
@@ -30,11 +30,12 @@ impl PartFlags {
     }
 }
 
-/// A key range of a table file, with everything that planning and reading need to know without opening it.
+/// A key range of a table file, with everything that planning and reading need to know without opening the
+/// file.
 ///
 /// Usually a part is a whole file. A compaction may consume a slice of a table; then the part is replaced by
-/// parts for what remains, which share the file, and the file goes when its last part goes. Figures of such
-/// parts are shares of the file's, estimated or measured by whoever made the slice.
+/// parts for the rest, which share the file, and the file is deleted with its last part. Figures of such
+/// parts are shares of the file's, estimated or measured when the slice was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartMeta {
     /// Identity of the part; never reused, and kept when the part moves to another level.
@@ -43,21 +44,21 @@ pub struct PartMeta {
     pub file: FileNumber,
     /// Length of the whole file in bytes.
     pub file_bytes: u64,
-    /// What the table file says it is, so that a swapped file is noticed.
+    /// The identity that the table file states, so that a swapped file is detected.
     pub table_uid: TableUid,
     /// Whether the part is a slice: a reader must then ignore what the file holds outside of
     /// [`PartMeta::range`].
     pub sliced: bool,
-    /// The keys of the part, range deletes included. Exact for whole tables; the borders of a slice need not
-    /// be keys that exist. Unbounded only if a range delete has no end.
+    /// The keys of the part, range tombstones included. Exact for whole tables; the bounds of a slice need
+    /// not be existing keys. Unbounded only if a range tombstone has no end.
     pub range: KeyRange,
-    /// The sequence number of all entries, if the file does not say it: such a table was written before its
-    /// place in the order was known, with sequence numbers of zero, and ingested. Then it is also the oldest
-    /// and the newest one.
+    /// The sequence number of all entries of an ingested table. Such a table was written with sequence
+    /// numbers of zero, before its position in the order was known. Then it is also the oldest and the newest
+    /// one.
     pub global_seqno: Option<SeqNo>,
-    /// The oldest sequence number inside.
+    /// The oldest sequence number in the part.
     pub min_seqno: SeqNo,
-    /// The newest sequence number inside.
+    /// The newest sequence number in the part.
     pub max_seqno: SeqNo,
     /// Bytes of the file that belong to this part; all of them for a whole table.
     pub bytes: u64,
@@ -67,11 +68,11 @@ pub struct PartMeta {
     pub entries: u64,
     /// Deletes and single deletes among the entries.
     pub tombstones: u64,
-    /// Range deletes: each counts once for every fragment that it covers.
+    /// Range tombstones: each counts once for every fragment that it covers.
     pub range_deletes: u64,
-    /// When the oldest tombstone or range delete was written, in milliseconds since 1970; of a part without
-    /// any, when the oldest was that it stands for ([`PartFlags::HIDES_DELETED`]) or, of a slice, that took
-    /// what is missing of its file.
+    /// When the oldest tombstone or range tombstone was written, in milliseconds since 1970. For a part
+    /// without any: when the oldest of the dropped ones was written ([`PartFlags::HIDES_DELETED`]) or, for a
+    /// slice, the oldest that removed the rest of its file.
     pub oldest_delete_ms: Option<u64>,
     /// The earliest expiry time of an entry, in milliseconds since 1970.
     pub min_expiry_ms: Option<u64>,
@@ -83,17 +84,17 @@ pub struct PartMeta {
     pub latest_expiry_ms: Option<u64>,
     /// When the file was written, in milliseconds since 1970; 0 if unknown.
     pub created_ms: u64,
-    /// Facts that readers use.
+    /// Facts for readers.
     pub flags: PartFlags,
-    /// Entries that could have been dropped had no snapshot needed them: not worth another try until the
+    /// Entries could have been dropped if no snapshot had needed them: no retry is worthwhile until the
     /// oldest snapshot is newer than this.
     pub pinned_by: Option<SeqNo>,
-    /// What its entries point to in blob files, by ascending file number.
+    /// References of its entries to blob files, by ascending file number.
     pub blobs: Arc<[BlobReference]>,
 }
 
 impl PartMeta {
-    /// A part for a whole table file with no entries counted yet; fill in the rest.
+    /// A part for a whole table file without counts; the caller fills in the rest.
     pub fn new(
         id: PartId,
         file: FileNumber,
@@ -143,8 +144,8 @@ impl PartMeta {
         &self.range.start
     }
 
-    /// The last key of the part, or the border behind it if [`crate::KeyEnd::Excluded`]; empty if there is no
-    /// end.
+    /// The last key of the part, or the exclusive bound behind it if [`crate::KeyEnd::Excluded`]; empty if
+    /// there is no end.
     #[inline]
     pub fn largest(&self) -> &[u8] {
         self.range.end.key().map_or(&[], |key| key)
@@ -156,24 +157,24 @@ impl PartMeta {
         self.range.contains(key)
     }
 
-    /// Bytes with which the part counts when garbage is judged: each tombstone also kills an average entry
-    /// below it, so deleting data makes a tree as eager to merge as overwriting it.
+    /// Bytes that count when garbage is estimated: each tombstone also kills an average entry below it, so
+    /// deletes make a tree as eager to merge as overwrites do.
     pub fn effective_bytes(&self) -> u64 {
         let average = self.bytes.checked_div(self.entries).unwrap_or(0);
         self.bytes.saturating_add(self.tombstones.saturating_mul(average))
     }
 
-    /// Whether the part holds tombstones of any kind.
+    /// Whether the part holds point or range tombstones.
     pub fn has_tombstones(&self) -> bool {
         self.tombstones > 0 || self.range_deletes > 0
     }
 
-    /// Whether something that was deleted goes, here or below, when the part is merged down.
+    /// Whether merging the part down removes deleted data, here or below.
     pub fn stands_for_deletes(&self) -> bool {
         self.has_tombstones() || self.flags.has(PartFlags::HIDES_DELETED)
     }
 
-    /// About how many entries have expired by `time_ms`, if expiry times are spread evenly from the earliest
+    /// Estimated number of entries expired by `time_ms`, if expiry times are spread evenly from the earliest
     /// to the latest; at least one if the earliest has passed.
     pub fn expired_entries(&self, time_ms: u64) -> u64 {
         let (Some(earliest), Some(latest)) = (self.min_expiry_ms, self.latest_expiry_ms) else { return 0 };
@@ -187,9 +188,9 @@ impl PartMeta {
         ((u128::from(self.expiring) * passed / span) as u64).max(1)
     }
 
-    /// The part of this part that lies in `range`, under a new id; `None` if they share nothing. Figures are
-    /// shared out by [`KeyRange::share_inside`]; counts that decide whether something must be looked at
-    /// (entries, tombstones, range deletes) never round down to zero.
+    /// The slice of this part in `range`, under a new id; `None` if they share no key. Figures are divided by
+    /// [`KeyRange::share_inside`]; counts that decide whether something must be read (entries, tombstones,
+    /// range tombstones) never round down to zero.
     pub fn slice(&self, id: PartId, range: &KeyRange) -> Option<PartMeta> {
         let inside = self.range.intersection(range)?;
         let share = self.range.share_inside(range);

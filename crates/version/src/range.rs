@@ -1,18 +1,18 @@
-//! Key ranges: what a part covers, what a compaction touches.
+//! Key ranges of parts and compactions.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// A user key that several owners share.
+/// A shared user key.
 pub type Key = Arc<[u8]>;
 
-/// Where a [`KeyRange`] ends.
+/// The end of a [`KeyRange`].
 ///
 /// Both forms are needed: the last key of a table is known exactly and lies inside, while the end of a slice
-/// or of a range delete is a border that lies outside, and a byte string has no greatest predecessor that
-/// could stand in for it.
+/// or of a range tombstone is an exclusive bound, and a byte string has no greatest predecessor that could
+/// stand in for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyEnd {
     /// The last key lies inside.
@@ -24,22 +24,22 @@ pub enum KeyEnd {
 }
 
 impl KeyEnd {
-    /// Whether `key` is not past this end.
+    /// Whether `key` is not behind this end.
     #[inline]
     pub fn covers(&self, key: &[u8]) -> bool {
         match self {
             KeyEnd::Included(last) => key <= &**last,
-            KeyEnd::Excluded(border) => key < &**border,
+            KeyEnd::Excluded(bound) => key < &**bound,
             KeyEnd::Unbounded => true,
         }
     }
 
     /// The first key that lies outside; `None` if there is no end.
-    pub fn border(&self) -> Option<Cow<'_, [u8]>> {
+    pub fn exclusive_bound(&self) -> Option<Cow<'_, [u8]>> {
         match self {
             // The first key after an included one is that key followed by a zero byte.
             KeyEnd::Included(last) => Some([last, &[0u8][..]].concat().into()),
-            KeyEnd::Excluded(border) => Some((&**border).into()),
+            KeyEnd::Excluded(bound) => Some((&**bound).into()),
             KeyEnd::Unbounded => None,
         }
     }
@@ -67,15 +67,15 @@ impl PartialOrd for KeyEnd {
     }
 }
 
-/// An end is less than another iff it lets fewer keys in.
+/// An end is less than another iff it includes fewer keys.
 impl Ord for KeyEnd {
     fn cmp(&self, other: &KeyEnd) -> Ordering {
         self.rank().cmp(&other.rank())
     }
 }
 
-/// An interval of user keys. It starts with a key that lies inside; the empty key, which is the smallest of
-/// all, stands for "from the beginning".
+/// An interval of user keys with an inclusive start. The empty key, the smallest of all, as start means "from
+/// the beginning".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
     /// The first key that may lie inside.
@@ -90,9 +90,9 @@ impl KeyRange {
         KeyRange { start: smallest.into(), end: KeyEnd::Included(largest.into()) }
     }
 
-    /// From `start`, which lies inside, to `border`, which does not.
-    pub fn half_open(start: impl Into<Key>, border: impl Into<Key>) -> KeyRange {
-        KeyRange { start: start.into(), end: KeyEnd::Excluded(border.into()) }
+    /// From `start`, which lies inside, to `bound`, which does not.
+    pub fn half_open(start: impl Into<Key>, bound: impl Into<Key>) -> KeyRange {
+        KeyRange { start: start.into(), end: KeyEnd::Excluded(bound.into()) }
     }
 
     /// Every key from `start` on.
@@ -156,17 +156,17 @@ impl KeyRange {
         let before_end = self.end.clone().min(KeyEnd::Excluded(other.start.clone()));
         let before = KeyRange { start: self.start.clone(), end: before_end };
         let after: Option<Key> = match &other.end {
-            KeyEnd::Excluded(border) => Some(border.clone()),
-            end => end.border().map(|border| border.into_owned().into()),
+            KeyEnd::Excluded(bound) => Some(bound.clone()),
+            end => end.exclusive_bound().map(|bound| bound.into_owned().into()),
         };
         let after =
-            after.map(|border| KeyRange { start: self.start.clone().max(border), end: self.end.clone() });
+            after.map(|bound| KeyRange { start: self.start.clone().max(bound), end: self.end.clone() });
         (Some(before).filter(|range| !range.is_empty()), after.filter(|range| !range.is_empty()))
     }
 
-    /// How much of this range lies in `other`, in 1/65536, if keys were spread evenly: an estimate from
-    /// twelve bytes of the keys behind the prefix that the ends of this range share. Integers only, so that
-    /// every platform plans alike.
+    /// The share of this range that lies in `other`, in 1/65536, if keys were spread evenly: estimated from
+    /// twelve bytes of the keys behind the common prefix of this range's ends. Integers only, so that every
+    /// platform plans alike.
     pub fn share_inside(&self, other: &KeyRange) -> u64 {
         if !self.overlaps(other) {
             return 0;
@@ -175,33 +175,33 @@ impl KeyRange {
             return SHARE_ONE;
         }
         let Some(last) = self.end.key() else { return SHARE_ONE / 2 };
-        let ruler = Ruler::new(&self.start, last);
-        let (low, high) = (ruler.measure(&self.start), ruler.measure(last));
+        let scale = KeyInterpolator::new(&self.start, last);
+        let (low, high) = (scale.measure(&self.start), scale.measure(last));
         let high = high.max(low + 1);
-        let from = if other.start > self.start { ruler.measure(&other.start) } else { low };
+        let from = if other.start > self.start { scale.measure(&other.start) } else { low };
         let to = match other.end.key() {
-            Some(key) if other.end < self.end => ruler.measure(key),
+            Some(key) if other.end < self.end => scale.measure(key),
             _ => high,
         };
         let inside = to.clamp(low, high).saturating_sub(from.clamp(low, high));
-        // At least one unit: the ranges do overlap.
+        // At least one unit, because the ranges overlap.
         ((inside * u128::from(SHARE_ONE) / (high - low)) as u64).max(1)
     }
 }
 
-/// Reads keys as numbers. Where the two keys it is made for both have a decimal digit, or both a small
-/// letter, the position counts in that alphabet: keys of text are sparse, and taken as plain bytes their even
-/// spread would look like a staircase.
-struct Ruler {
+/// Maps keys to numbers for interpolation. A position where both end keys have a decimal digit, or both a
+/// small letter, is counted in that alphabet: text keys are sparse, and as plain bytes an even spread would
+/// look like a staircase.
+struct KeyInterpolator {
     skip: usize,
-    alphabets: [(u8, u8); Ruler::POSITIONS],
+    alphabets: [(u8, u8); KeyInterpolator::POSITIONS],
 }
 
-impl Ruler {
-    /// Positions that are looked at: numbers of twelve bytes leave room to be multiplied.
+impl KeyInterpolator {
+    /// Positions used: numbers of twelve bytes leave room for multiplication.
     const POSITIONS: usize = 12;
 
-    fn new(first: &[u8], last: &[u8]) -> Ruler {
+    fn new(first: &[u8], last: &[u8]) -> KeyInterpolator {
         let skip = esker_base::key::common_prefix_len(first, last);
         let alphabets = std::array::from_fn(|at| {
             let within = |low: u8, high: u8| {
@@ -214,7 +214,7 @@ impl Ruler {
                 () => (0, 255),
             }
         });
-        Ruler { skip, alphabets }
+        KeyInterpolator { skip, alphabets }
     }
 
     fn measure(&self, key: &[u8]) -> u128 {
@@ -225,7 +225,7 @@ impl Ruler {
     }
 }
 
-/// What [`KeyRange::share_inside`] answers for "all of it".
+/// The result of [`KeyRange::share_inside`] for the whole range.
 pub const SHARE_ONE: u64 = 1 << 16;
 
 impl fmt::Display for KeyRange {

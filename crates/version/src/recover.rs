@@ -1,8 +1,8 @@
-//! Reading what a manifest says: the first step of an open, and of inspection.
+//! Manifest recovery: reads the manifest, as the first step of an open and of inspection.
 //!
-//! Nothing here changes a file, so recovery may be interrupted and repeated at will (RC1, RC2). A manifest
-//! that was read is not appended to, because its tail may be torn: a writable open ends by writing a new one
-//! ([`crate::Manifest::create`]). Only one that was closed may be gone on with ([`Closed`]).
+//! Recovery changes no file, so it may be interrupted and repeated (RC1, RC2). A manifest that was read is
+//! not appended to, because its tail may be torn: a writable open ends by writing a new one
+//! ([`crate::Manifest::create`]). Only a closed one may be resumed ([`ClosedManifest`]).
 
 use crate::current::{CURRENT_NAME, Current, LOCK_NAME, manifest_name};
 use crate::edit::VersionEdit;
@@ -13,13 +13,13 @@ use esker_base::{Error, FileNumber, Result};
 use esker_env::{DirEntry, FileSystem, OpenMode};
 use std::path::{Path, PathBuf};
 
-/// What a directory holds.
+/// The content of a directory.
 #[derive(Debug)]
-pub enum Found {
-    /// Nothing: the directory is missing or empty but for a lock file. A database may be created.
+pub enum Recovery {
+    /// The directory is missing or empty but for a lock file. A database may be created.
     Nothing,
-    /// Files, but no `CURRENT`: a creation that was interrupted if there is neither a table nor a live log
-    /// record, else damage. Only the caller knows those files.
+    /// Files, but no `CURRENT`: an interrupted creation if there is neither a table nor a live log record,
+    /// else damage. Only the caller knows those files.
     NoCurrent {
         /// Everything in the directory but the lock file.
         entries: Vec<DirEntry>,
@@ -28,7 +28,7 @@ pub enum Found {
     Database(Box<Recovered>),
 }
 
-/// What a manifest says.
+/// The content of a manifest.
 #[derive(Debug)]
 pub struct Recovered {
     /// The sum of its edits.
@@ -37,40 +37,41 @@ pub struct Recovered {
     pub manifest: FileNumber,
     /// The number of the last edit in it.
     pub last_edit: u64,
-    /// Bytes at its end that were being written when the power went, and are ignored.
+    /// Bytes at its end that were being written at a power failure, and are ignored.
     pub torn_bytes: u64,
-    /// Who wrote it says that all of it is durable: [`crate::Manifest::resume`] goes on with it.
-    pub closed: Option<Closed>,
+    /// Set if its writer recorded that all of it is durable: [`crate::Manifest::resume`] continues it.
+    pub closed: Option<ClosedManifest>,
     /// Everything in the directory but the lock file, as listed before the manifest was read.
     pub entries: Vec<DirEntry>,
 }
 
-/// A manifest whose last record has no fields: the writer's word, given when the database was closed, that
-/// every record before it is durable. Of that record itself nothing is known, it was not synced; so the next
-/// edit is written in its place. A manifest that says so once more after a life without edits is still right.
+/// A manifest whose last record has no fields. The writer appended it when the database was closed; it
+/// records that every record before it is durable. The record itself was not synced, so the next edit is
+/// written over it. A manifest with several such records, closed again without edits between, is right as
+/// well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closed {
+pub struct ClosedManifest {
     pub(crate) header: ManifestHeader,
-    /// Where the last record begins.
+    /// Offset of the last record.
     pub(crate) end: u64,
-    /// Where the first one ends.
+    /// End of the first record.
     pub(crate) snapshot_bytes: u64,
 }
 
-/// Finds out what a directory holds and, if it is a database, reads its manifest.
+/// Classifies a directory and, if it is a database, reads its manifest.
 ///
 /// # Errors
 /// Corruption with file and offset if `CURRENT` or the manifest it names is damaged or missing (an older
 /// manifest is never used instead); [`Error::Unsupported`] if a newer version wrote something that must be
 /// understood.
-pub fn recover(fs: &dyn FileSystem, dir: &Path) -> Result<Found> {
+pub fn recover(fs: &dyn FileSystem, dir: &Path) -> Result<Recovery> {
     let entries = match fs.list(dir) {
-        Err(error) if error.is_not_found() => return Ok(Found::Nothing),
+        Err(error) if error.is_not_found() => return Ok(Recovery::Nothing),
         listed => listed?,
     };
     let entries: Vec<DirEntry> = entries.into_iter().filter(|entry| entry.name != LOCK_NAME).collect();
     let Some(current) = Current::read(fs, dir)? else {
-        return Ok(if entries.is_empty() { Found::Nothing } else { Found::NoCurrent { entries } });
+        return Ok(if entries.is_empty() { Recovery::Nothing } else { Recovery::NoCurrent { entries } });
     };
     let path = dir.join(manifest_name(current.manifest));
     let file = match ManifestFile::read(fs, &path) {
@@ -87,9 +88,9 @@ pub fn recover(fs: &dyn FileSystem, dir: &Path) -> Result<Found> {
             "the manifest belongs to another database or has another number",
         ));
     }
-    let Replayed { state, last_edit, torn_bytes, closed } = file.replay()?;
+    let ReplayedState { state, last_edit, torn_bytes, closed } = file.replay()?;
     let manifest = current.manifest;
-    Ok(Found::Database(Box::new(Recovered { state, manifest, last_edit, torn_bytes, closed, entries })))
+    Ok(Recovery::Database(Box::new(Recovered { state, manifest, last_edit, torn_bytes, closed, entries })))
 }
 
 /// The bytes of a manifest file. The whole file is in memory: it holds one snapshot and at most three times
@@ -98,16 +99,16 @@ pub fn recover(fs: &dyn FileSystem, dir: &Path) -> Result<Found> {
 pub struct ManifestFile {
     path: PathBuf,
     bytes: Vec<u8>,
-    /// What the file says of itself.
+    /// The file's header.
     pub header: ManifestHeader,
 }
 
-/// What the records of a manifest come to.
-struct Replayed {
+/// The sum of a manifest's records.
+struct ReplayedState {
     state: DatabaseState,
     last_edit: u64,
     torn_bytes: u64,
-    closed: Option<Closed>,
+    closed: Option<ClosedManifest>,
 }
 
 /// A record of a manifest, decoded.
@@ -157,12 +158,12 @@ impl ManifestFile {
         raw.tail()
     }
 
-    /// Adds up all edits.
-    fn replay(&self) -> Result<Replayed> {
+    /// Applies all edits.
+    fn replay(&self) -> Result<ReplayedState> {
         let mut state = DatabaseState { uuid: self.header.uuid, ..DatabaseState::default() };
         let mut last_edit = None;
         let mut snapshot_bytes = None;
-        // Where an edit without fields begins, as long as none with fields follows.
+        // Offset of the first edit without fields behind the last one with fields.
         let mut end = None;
         for record in self.records() {
             let record = record?;
@@ -188,8 +189,9 @@ impl ManifestFile {
         let tail = self.tail();
         let torn_bytes = if let Tail::Torn { bytes, .. } = tail { bytes } else { 0 };
         let closed = end.zip(snapshot_bytes).filter(|_| tail == Tail::Clean);
-        let closed = closed.map(|(end, snapshot_bytes)| Closed { header: self.header, end, snapshot_bytes });
-        Ok(Replayed { state, last_edit, torn_bytes, closed })
+        let closed =
+            closed.map(|(end, snapshot_bytes)| ClosedManifest { header: self.header, end, snapshot_bytes });
+        Ok(ReplayedState { state, last_edit, torn_bytes, closed })
     }
 }
 

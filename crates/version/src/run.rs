@@ -6,14 +6,14 @@ use esker_base::RunId;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Parts in ascending key order that share no key: a lookup touches at most one of them.
+/// Parts in ascending key order that share no key: a lookup reads at most one of them.
 ///
-/// Never empty inside a [`crate::Version`]: the run goes with its last part.
+/// Never empty inside a [`crate::Version`]: the run is removed with its last part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Identity of the run; never reused.
     pub id: RunId,
-    /// Place among the runs of its level: the greater, the newer. Unique in the level.
+    /// Position among the runs of its level: the greater, the newer. Unique in the level.
     pub order: u64,
     parts: Vec<Arc<PartMeta>>,
     bytes: u64,
@@ -50,7 +50,7 @@ impl Run {
         part.range.end.covers(key).then_some(part)
     }
 
-    /// Index of the first part that does not end before `key`: where a scan from `key` begins. O(log parts).
+    /// Index of the first part that does not end before `key`, where a scan from `key` begins. O(log parts).
     #[inline]
     pub fn seek(&self, key: &[u8]) -> usize {
         self.parts.partition_point(|part| !part.range.end.covers(key))
@@ -73,7 +73,7 @@ impl Run {
         !self.overlapping_indexes(range).is_empty()
     }
 
-    /// Puts a part in its place; on failure answers the part it would share keys with.
+    /// Inserts a part; on failure returns a part that it would share keys with.
     pub(crate) fn insert(&mut self, part: Arc<PartMeta>) -> Result<(), Arc<PartMeta>> {
         let at = self.overlapping_indexes(&part.range);
         if !at.is_empty() {
@@ -84,7 +84,7 @@ impl Run {
         Ok(())
     }
 
-    /// Takes out the part that starts with `start` if it is the one asked for.
+    /// Removes the part that starts with `start`, if it has this id.
     pub(crate) fn remove(&mut self, start: &Key, id: esker_base::PartId) -> Option<Arc<PartMeta>> {
         let at = self.parts.partition_point(|part| part.range.start < *start);
         if self.parts.get(at)?.id != id {

@@ -1,4 +1,4 @@
-//! The database's metadata as a value: what the edits of a manifest add up to.
+//! Database state: the metadata that results from all edits of a manifest.
 
 use crate::edit::{EditOp, LogLife, VersionEdit};
 use crate::part::PartMeta;
@@ -24,22 +24,22 @@ pub struct KeyspaceState {
     pub options: Arc<[u8]>,
     /// Its tree.
     pub version: Arc<Version>,
-    /// All its entries at or below this are in parts: replay of the log skips them.
+    /// All its entries up to this are in parts: replay of the log skips them.
     pub flushed_seqno: SeqNo,
-    /// Where the planner stopped, by level.
+    /// Where compaction stopped, by level.
     pub cursors: BTreeMap<LevelIndex, Key>,
 }
 
 /// The database's metadata. Cheap to clone: versions are shared until changed.
 ///
-/// The holder of the manifest lock clones it, applies an edit to the clone, appends the edit to the manifest
-/// and then puts the clone in place of the original. So an edit that violates an invariant never reaches the
-/// disk, and memory is never ahead of the manifest (IN2).
+/// Under the manifest lock the state is cloned, an edit is applied to the clone and appended to the manifest,
+/// and then the clone replaces the original. So an edit that violates an invariant never reaches the disk,
+/// and memory is never ahead of the manifest (IN2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DatabaseState {
     /// Identity of the database.
     pub uuid: DatabaseUuid,
-    /// Living keyspaces.
+    /// Existing keyspaces.
     pub keyspaces: BTreeMap<KeyspaceId, KeyspaceState>,
     /// Log segments with smaller ids are not needed.
     pub min_log_id: LogId,
@@ -47,24 +47,24 @@ pub struct DatabaseState {
     pub next_file: FileNumber,
     /// No part holds a newer sequence number.
     pub last_seqno: SeqNo,
-    /// Above the id of every keyspace that ever was: an unknown id below it was dropped, one above it never
-    /// was.
+    /// Above the id of every keyspace that ever existed: an unknown id below it was dropped, one above it
+    /// never existed.
     pub next_keyspace: KeyspaceId,
     /// Above the id of every part and every run.
     pub next_part: PartId,
-    /// Everything in the log before this segment and offset is known to be durable.
+    /// The log before this segment and offset is known to be durable.
     pub durable_position: Option<(LogId, u64)>,
-    /// The latest time given out, in milliseconds since 1970.
+    /// The latest time that was returned, in milliseconds since 1970.
     pub time_floor_ms: u64,
     /// Lifetime totals, numbered by the engine.
     pub counters: BTreeMap<u32, u64>,
-    /// Consumers of changes, and up to where each has them.
+    /// Consumers of changes, and the sequence number up to which each has them.
     pub consumers: BTreeMap<Arc<str>, SeqNo>,
-    /// Earlier lives of the log of which segments are kept for them, oldest first.
+    /// Earlier opens of which log segments are kept for consumers, oldest first.
     pub log_lives: Vec<LogLife>,
 }
 
-/// An edit does not fit the state it was applied to.
+/// An edit that does not fit the state it was applied to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditError(pub String);
 
@@ -75,28 +75,28 @@ impl fmt::Display for EditError {
 }
 
 impl From<EditError> for Error {
-    /// An edit of our own making that does not fit is a defect; one read from a file is damage, which the
-    /// reader of the manifest reports with its place.
+    /// An edit made by this process that does not fit is a bug; for one read from a file the reader of the
+    /// manifest reports damage with its offset.
     fn from(error: EditError) -> Error {
         Error::internal(format!("an edit does not fit the tree: {error}"))
     }
 }
 
-/// What an edit did beyond the state itself.
+/// Effects of an edit beyond the state itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// Files whose last part went: to be deleted once the edit is durable and no reader has them (IN3).
+    /// Files that lost their last part: to be deleted once the edit is durable and no reader has them (IN3).
     pub obsolete_files: Vec<FileNumber>,
-    /// Blob files that no part points to any more: likewise.
+    /// Blob files that no part points to any more: to be deleted likewise.
     pub obsolete_blobs: Vec<FileNumber>,
-    /// Keyspaces whose version is another one now; those that were dropped are not among them.
+    /// Keyspaces whose version changed, without the dropped ones.
     pub changed: Vec<KeyspaceId>,
-    /// Keyspaces that were dropped.
+    /// Dropped keyspaces.
     pub dropped: Vec<KeyspaceId>,
 }
 
 impl DatabaseState {
-    /// The state of a database that was just created: no keyspace yet, all counters at one.
+    /// The state of a new database: no keyspace yet, all counters at one.
     pub fn new(uuid: DatabaseUuid) -> DatabaseState {
         DatabaseState {
             uuid,
@@ -171,7 +171,8 @@ impl DatabaseState {
     ///
     /// # Errors
     /// If the edit violates an invariant (IN5: a removed part is missing, a run would not be disjoint) or
-    /// names a keyspace that does not live. The state is then half changed: throw it away, it was a clone.
+    /// names a keyspace that does not exist. The state is then half changed and must be discarded; it was a
+    /// clone.
     pub fn apply(&mut self, edit: &VersionEdit) -> Result<Applied, EditError> {
         let mut applied = AppliedBuilder::default();
         for (at, op) in edit.ops.iter().enumerate() {
@@ -183,7 +184,7 @@ impl DatabaseState {
                 _ => self.apply_keyspace_op(op, &mut applied)?,
             }
         }
-        // All removals come before all additions: a part that moves, and parts that replace another, would
+        // All removals precede all additions: a part that moves, and parts that replace another, would
         // overlap themselves otherwise.
         for op in &edit.ops {
             if let EditOp::RemovePart { keyspace, level, run, part, start } = op {
@@ -221,7 +222,7 @@ impl DatabaseState {
         }
     }
 
-    /// Everything that is not about parts.
+    /// Applies everything that is not about parts.
     fn apply_keyspace_op(&mut self, op: &EditOp, applied: &mut AppliedBuilder) -> Result<(), EditError> {
         match op {
             EditOp::CreateKeyspace { id, name, options } => {
@@ -361,13 +362,13 @@ impl DatabaseState {
         let above = part.id.max(PartId(place.run.get())).get().saturating_add(1);
         self.next_part = self.next_part.max(PartId(above));
         self.next_file = self.next_file.max(FileNumber(part.file.get().saturating_add(1)));
-        // It moved, or a slice of it stays.
+        // The part moved, or a slice of the file stays.
         applied.removed_files.remove(&part.file);
         applied.changed.insert(keyspace);
         Ok(())
     }
 
-    /// No part may be newer than what the database says was ever written.
+    /// No part may be newer than the last sequence number.
     fn check_seqnos(&self, edit: &VersionEdit) -> Result<(), EditError> {
         for op in &edit.ops {
             if let EditOp::AddPart { part, .. } = op
@@ -389,8 +390,8 @@ impl DatabaseState {
             }
         }
         if removed_files.values().any(|&sliced| sliced) {
-            // Another slice of the file may live on. Files belong to one keyspace, so only changed ones need
-            // a look.
+            // Another slice of the file may remain. Files belong to one keyspace, so only changed ones need a
+            // check.
             for keyspace in changed.iter().filter_map(|id| self.keyspaces.get(id)) {
                 for (_, _, part) in keyspace.version.parts() {
                     removed_files.remove(&part.file);
@@ -406,7 +407,7 @@ impl DatabaseState {
         }
     }
 
-    /// The one edit that makes this state out of nothing: what a new manifest starts with.
+    /// The edit that makes this state out of nothing: the first record of a new manifest.
     pub fn to_snapshot_edit(&self) -> VersionEdit {
         let mut edit = VersionEdit::new();
         edit.push(EditOp::Snapshot)
@@ -441,12 +442,12 @@ impl DatabaseState {
                 edit.add_part(*id, place, part.clone());
             }
         }
-        // Last, because a keyspace is made with ids from the next one on.
+        // Last, because a keyspace is created with an id that is not below it.
         edit.push(EditOp::NextKeyspace(self.next_keyspace));
         edit
     }
 
-    /// What is wrong with the state, as sentences; empty if nothing is. O(parts log parts).
+    /// Contradictions in the state, as sentences; empty if there are none. O(parts log parts).
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let mut owners: BTreeMap<FileNumber, KeyspaceId> = BTreeMap::new();
@@ -475,7 +476,7 @@ impl DatabaseState {
     }
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileKind {
     /// Entries: a table file.
@@ -497,13 +498,13 @@ pub struct LiveFile {
     pub table_uid: esker_base::TableUid,
     /// The sequence number it was ingested with, if it was.
     pub global_seqno: Option<SeqNo>,
-    /// How many parts refer to it.
+    /// Number of parts that refer to it.
     pub parts: u32,
 }
 
 #[derive(Debug, Default)]
 struct AppliedBuilder {
-    /// Files that lost a part, and whether the part was a slice.
+    /// Files that lost a part, and whether that part was a slice.
     removed_files: BTreeMap<FileNumber, bool>,
     /// Blob files that nothing points to.
     removed_blobs: Vec<FileNumber>,

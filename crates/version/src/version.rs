@@ -8,15 +8,15 @@ use esker_base::{FileNumber, PartId, RunId, SeqNo};
 use std::fmt;
 use std::sync::Arc;
 
-/// Which level. 0 takes flushes, 1 to 62 are tiers or levels in between, [`LevelIndex::LAST`] is where data
-/// rests. The last level always has the same number, so a tree that gets deeper never relabels anything.
+/// The index of a level. 0 takes flushes, 1 to 62 are tiers or levels in between, [`LevelIndex::LAST`] is the
+/// bottommost. The last level always has the same number, so a tree that gets deeper never relabels anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LevelIndex(u8);
 
 impl LevelIndex {
     /// Level 0, where flushes go.
     pub const FLUSH: LevelIndex = LevelIndex(0);
-    /// The last level, where data rests.
+    /// The last level, the bottommost.
     pub const LAST: LevelIndex = LevelIndex(63);
 
     /// The level with this number; `None` past the last.
@@ -78,22 +78,22 @@ impl Level {
     }
 }
 
-/// Where a part goes.
+/// Position of a part in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The level.
     pub level: LevelIndex,
-    /// The run; made if the level does not have it.
+    /// The run; created if the level does not have it.
     pub run: RunId,
-    /// The run's place in its level, see [`Run::order`]; must agree if the run exists.
+    /// The run's position in its level, see [`Run::order`]; must agree if the run exists.
     pub order: u64,
 }
 
-/// The levels of one keyspace at one moment; never changed once shared.
+/// The levels of one keyspace at one moment; immutable once shared.
 ///
-/// Reading order is level 0 from its newest to its oldest run, then level 1, and so on: for one user key, a
-/// version met earlier is newer (I1). Cloning copies pointers to runs; changing a clone copies the runs
-/// touched.
+/// Reading order is level 0 from its newest to its oldest run, then level 1, and so on: of one user key, a
+/// version met earlier is newer (I1). Cloning copies pointers to runs; changing a clone copies the runs that
+/// change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Version {
     levels: Vec<Level>,
@@ -137,7 +137,7 @@ impl Version {
         self.blobs.add(file)
     }
 
-    /// Takes out the blob files that no part points to any more (BF2).
+    /// Removes and returns the blob files that no part points to any more (BF2).
     pub fn take_unreferenced_blobs(&mut self) -> Vec<FileNumber> {
         self.blobs.take_unreferenced()
     }
@@ -169,7 +169,7 @@ impl Version {
         self.runs_of(level).iter().find(|run| run.id == id)
     }
 
-    /// Number of runs: the tables that a lookup may have to touch.
+    /// Number of runs: the most tables that a lookup may read.
     pub fn run_count(&self) -> usize {
         self.levels.iter().map(|level| level.runs.len()).sum()
     }
@@ -196,8 +196,8 @@ impl Version {
 
     /// The place of a new run that is newer than all runs of `level`.
     ///
-    /// Ids grow, so an order that is not below the id is never used twice, not even after its run went: a job
-    /// that still remembers a vanished run can bring it back in its old place.
+    /// Ids grow, so an order that is not below the id is never used twice, not even after its run is removed:
+    /// a job that still knows a removed run can restore it in its old place.
     pub fn front(&self, level: LevelIndex, run: RunId) -> Place {
         let above = self.runs_of(level).first().map_or(1, |newest| newest.order.saturating_add(1));
         Place { level, run, order: above.max(run.get()) }
@@ -208,10 +208,10 @@ impl Version {
         self.runs().any(|(_, run)| run.overlaps(range))
     }
 
-    /// Adds a part, making its run and level if they are missing. O(parts of the run) if the run is shared.
+    /// Adds a part, creating its run and level if they are missing. O(parts of the run) if the run is shared.
     ///
     /// # Errors
-    /// The version is unchanged but for an empty run that may have been made; throw the clone away.
+    /// The version is unchanged but for an empty run that may have been created; discard the clone.
     pub fn insert(&mut self, place: Place, part: Arc<PartMeta>) -> Result<(), PlacementError> {
         let level = match self.levels.binary_search_by_key(&place.level, |level| level.index) {
             Ok(at) => &mut self.levels[at],
@@ -239,8 +239,8 @@ impl Version {
         run.insert(part.clone()).map_err(|other| PlacementError::Overlap { place, part, other })
     }
 
-    /// Takes out the part with this id whose range starts with `start`; `None` if it is not there. The run
-    /// and the level go with their last part. O(parts of the run) if the run is shared.
+    /// Removes the part with this id whose range starts with `start`; `None` if it does not exist. The run
+    /// and the level are removed with their last part. O(parts of the run) if the run is shared.
     pub fn remove(
         &mut self,
         level: LevelIndex,
@@ -263,7 +263,7 @@ impl Version {
         Some(removed)
     }
 
-    /// What is wrong with the structure, as sentences; empty if nothing is. Looks at runs (disjoint,
+    /// Contradictions in the structure, as sentences; empty if there are none. Checks runs (disjoint,
     /// ascending, not empty), orders, part ids, and slices of one file. O(parts log parts).
     pub fn problems(&self) -> Vec<String> {
         crate::check::problems_of(self)
@@ -275,16 +275,16 @@ impl Version {
 pub enum PlacementError {
     /// The run has a part that shares keys with the new one.
     Overlap {
-        /// Where the part was to go.
+        /// The place of the new part.
         place: Place,
         /// The new part.
         part: Arc<PartMeta>,
-        /// The part that is there.
+        /// The existing part.
         other: Arc<PartMeta>,
     },
     /// The run exists with another order.
     OrderDiffers {
-        /// Where the part was to go.
+        /// The place of the new part.
         place: Place,
         /// The order of the run.
         found: u64,
@@ -298,7 +298,7 @@ pub enum PlacementError {
     },
     /// Another run has that order.
     OrderTaken {
-        /// Where the part was to go.
+        /// The place of the new part.
         place: Place,
         /// The run that has the order.
         by: RunId,

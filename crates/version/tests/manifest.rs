@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const DIR: &str = "/db";
 
-/// What an engine does under its manifest lock, and nothing else.
+/// The steps of an engine under its manifest lock.
 struct Installer {
     env: Env,
     state: DatabaseState,
@@ -21,7 +21,7 @@ struct Installer {
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Installed,
-    /// The edit is not in, and the database takes no more.
+    /// The edit was not appended, and the database refuses writes.
     Poisoned,
 }
 
@@ -33,9 +33,9 @@ impl Installer {
         env.fs.create_dir_all(dir)?;
         env.fs.sync_dir(Path::new("/"))?;
         let (mut state, last_edit, entries) = match recover(&*env.fs, dir)? {
-            Found::Nothing => (DatabaseState::new([9; 16]), 0, Vec::new()),
-            Found::NoCurrent { entries } => (DatabaseState::new([9; 16]), 0, entries),
-            Found::Database(found) => {
+            Recovery::Nothing => (DatabaseState::new([9; 16]), 0, Vec::new()),
+            Recovery::NoCurrent { entries } => (DatabaseState::new([9; 16]), 0, entries),
+            Recovery::Database(found) => {
                 if let Some(closed) = found.closed
                     && let Some(manifest) = Manifest::resume(&env, dir, &closed, found.last_edit)?
                 {
@@ -143,8 +143,8 @@ fn plain(state: &DatabaseState) -> DatabaseState {
 /// What recovery finds; `None` if there is no database.
 fn found_in(fs: &dyn FileSystem, what: &str) -> Option<DatabaseState> {
     match recover(fs, Path::new(DIR)).unwrap_or_else(|error| panic!("{what}: {error}")) {
-        Found::Nothing | Found::NoCurrent { .. } => None,
-        Found::Database(found) => {
+        Recovery::Nothing | Recovery::NoCurrent { .. } => None,
+        Recovery::Database(found) => {
             assert!(found.state.next_file > found.manifest, "{what}");
             assert_eq!(found.state.problems(), Vec::<String>::new(), "{what}");
             Some(plain(&found.state))
@@ -226,7 +226,7 @@ fn recover_nested(fs: &StrictFs, depth: u32, what: &str) {
             let image = replayer.image(crash);
             let found = found_in(&image, &what);
             assert!(found == before || found.as_ref() == Some(&expected), "{what}");
-            // Deeper only where something was half done.
+            // Deeper only in the middle of a step.
             if depth > 1 && replayer.position() % 3 == 1 {
                 recover_nested(&image, depth - 1, &what);
             }
@@ -250,7 +250,7 @@ fn recovery_may_be_interrupted_again_and_again() {
     }
 }
 
-/// Runs the workload over a failing file system; answers how many edits were acknowledged.
+/// Runs the workload over a failing file system; returns the number of acknowledged edits.
 fn run_with_faults(fs: &FaultFs) -> Option<usize> {
     let shared: Arc<dyn FileSystem> = Arc::new(fs.clone());
     let mut installer = (0..3).find_map(|_| Installer::open(shared.clone()).ok())?;
@@ -263,7 +263,7 @@ fn run_with_faults(fs: &FaultFs) -> Option<usize> {
             return Some(at + 1);
         }
         if [2, 4, 5].contains(&at) {
-            // Whether it says so or not, the next open finds every edit.
+            // Whether closing succeeds or not, the next open finds every edit.
             let _ = installer.manifest.close();
             installer = (0..3).find_map(|_| Installer::open(shared.clone()).ok())?;
         }
@@ -314,8 +314,7 @@ fn check_one_fault(call: u64, fault: Fault, poisoned: &mut u32, survived: &mut u
     }
 }
 
-/// Guards that what nobody knows to be durable is not gone on with, and that what is closed is, without a
-/// sync.
+/// Only a closed manifest is resumed, without a sync; one whose tail may not be durable is not.
 #[test]
 fn only_a_manifest_that_was_closed_is_gone_on_with() {
     let fs = FaultFs::over_strict(StrictFs::new());
@@ -360,7 +359,7 @@ fn a_disk_that_keeps_failing_is_given_up_and_a_full_one_is_not() {
         assert_eq!(error.fatal, attempt == 3, "attempt {attempt}: {error}");
     }
     fs.heal();
-    // The old manifest counts all the while, and nothing is left of the attempts.
+    // The old manifest stays current, and the failed attempts leave nothing behind.
     assert!(installer.manifest.append(&edits()[0]).is_ok());
     let names: Vec<String> =
         installer.env.fs.list(Path::new(DIR)).unwrap().into_iter().map(|entry| entry.name).collect();
@@ -395,7 +394,7 @@ fn an_edit_that_frees_space_fits_on_a_full_disk() {
     for edit in &edits[1..5] {
         assert_eq!(installer.install(edit), Outcome::Installed);
     }
-    // At last the room is used up; that is noticed before a byte is written.
+    // In the end the space is used up; that is detected before a byte is written.
     let mut filler = VersionEdit::new();
     filler.push(EditOp::SetKeyspaceOptions { id: KeyspaceId(0), options: vec![1; 100_000].into() });
     let error = (0..100).find_map(|_| installer.manifest.append(&filler).err()).unwrap();
@@ -445,8 +444,8 @@ fn damage_is_reported_and_never_read_past() {
         file.write_at(&[bytes[at] ^ 0x10], at as u64).unwrap();
         match recover(&fs, Path::new(DIR)) {
             Err(error) => assert!(error.is_corruption() && at < last, "byte {at}: {error}"),
-            // Only the last record can be taken for a torn end, and only padding for nothing.
-            Ok(Found::Database(found)) => {
+            // Only the last record can be taken for a torn tail, and only padding for no record.
+            Ok(Recovery::Database(found)) => {
                 assert!(at >= last || plain(&found.state) == history[4], "byte {at}");
                 assert!(history[3..=4].contains(&plain(&found.state)), "byte {at}");
             }
@@ -467,13 +466,13 @@ fn damage_is_reported_and_never_read_past() {
 fn directories_without_a_database_are_told_apart() {
     let fs = StrictFs::new();
     let dir = Path::new(DIR);
-    assert!(matches!(recover(&fs, dir), Ok(Found::Nothing)), "absent");
+    assert!(matches!(recover(&fs, dir), Ok(Recovery::Nothing)), "absent");
     fs.create_dir_all(dir).unwrap();
     fs.open(&dir.join(LOCK_NAME), OpenMode::CreateNew).unwrap();
-    assert!(matches!(recover(&fs, dir), Ok(Found::Nothing)), "only locked");
+    assert!(matches!(recover(&fs, dir), Ok(Recovery::Nothing)), "only locked");
     fs.open(&dir.join("000001.sst"), OpenMode::CreateNew).unwrap();
     match recover(&fs, dir) {
-        Ok(Found::NoCurrent { entries }) => assert_eq!(entries[0].name, "000001.sst"),
+        Ok(Recovery::NoCurrent { entries }) => assert_eq!(entries[0].name, "000001.sst"),
         other => panic!("{other:?}"),
     }
 }

@@ -41,7 +41,7 @@
 use crate::paths;
 use crate::tree::TableFiles;
 use esker_base::{Error, FileNumber, KeyspaceId, Result};
-use esker_blob::{BlobCheck, BlobPointer, BlobReader};
+use esker_blob::{BlobPointer, BlobReader, ExpectedBlob};
 use esker_env::OpenMode;
 use esker_iter::LargeValues;
 use esker_version::{BlobFileMeta, PartMeta, Version};
@@ -87,7 +87,7 @@ impl LargeFile {
             return Ok(Arc::clone(reader));
         }
         let check =
-            BlobCheck { file_bytes: self.meta.file_bytes, uid: self.meta.uid, keyspace: self.keyspace };
+            ExpectedBlob { file_bytes: self.meta.file_bytes, uid: self.meta.uid, keyspace: self.keyspace };
         let reader = Arc::new(BlobReader::open(self.files.env.fs.open(&self.path, OpenMode::Read)?, check)?);
         *open = Some(Arc::clone(&reader));
         drop(open);

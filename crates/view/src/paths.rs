@@ -1,7 +1,7 @@
 //! The file names of a database directory.
 //!
 //! ```text
-//! LOCK            held by whoever has the database open
+//! LOCK            locked by the process that has the database open
 //! CURRENT         names the manifest
 //! MANIFEST-n      the shape of the tree
 //! wal/0001.seg    segments of the log

@@ -4,9 +4,9 @@ use crate::findings::Findings;
 use crate::repository::Repository;
 use std::path::Path;
 
-/// Endings of files that somebody meant to throw away.
+/// Endings of leftover files.
 const LEFTOVERS: [&str; 6] = ["._rs", ".rs.bak", ".orig", ".rej", ".swp", "~"];
-/// Beginnings of lines of code that somebody switched off.
+/// Beginnings of lines of code that is commented out.
 const SWITCHED_OFF: [&str; 8] =
     ["// mod ", "// pub mod ", "// use ", "// pub use ", "// let ", "// fn ", "// pub fn ", "// #["];
 

@@ -24,7 +24,7 @@ fn write(env: &Env, path: &Path, codec: Codec, values: &[(&[u8], Vec<u8>)]) -> (
 }
 
 fn open(env: &Env, path: &Path, file_bytes: u64) -> Result<BlobReader> {
-    let check = BlobCheck { file_bytes, uid: TableUid(5), keyspace: KeyspaceId(2) };
+    let check = ExpectedBlob { file_bytes, uid: TableUid(5), keyspace: KeyspaceId(2) };
     BlobReader::open(env.fs.open(path, OpenMode::Read)?, check)
 }
 
@@ -66,7 +66,7 @@ fn a_pointer_to_another_record_is_refused_with_file_and_offset() {
     let (bytes, pointers) = write(&env, &path, Codec::None, &values);
     let reader = open(&env, &path, bytes).unwrap();
     let mut out = Vec::new();
-    // The same key, another value of it: only the checksum tells.
+    // The same key with another value: only the checksum tells.
     let swapped =
         BlobPointer { offset: pointers[3].offset, record_bytes: pointers[3].record_bytes, ..pointers[1] };
     let text = reader.read(b"b", &swapped, &mut out).unwrap_err().to_string();
@@ -76,7 +76,7 @@ fn a_pointer_to_another_record_is_refused_with_file_and_offset() {
         let beyond = BlobPointer { offset, record_bytes, ..pointers[0] };
         assert!(reader.read(b"a", &beyond, &mut out).is_err(), "{beyond:?}");
     }
-    let other = BlobCheck { file_bytes: bytes, uid: TableUid(6), keyspace: KeyspaceId(2) };
+    let other = ExpectedBlob { file_bytes: bytes, uid: TableUid(6), keyspace: KeyspaceId(2) };
     assert!(BlobReader::open(env.fs.open(&path, OpenMode::Read).unwrap(), other).is_err());
 }
 
@@ -94,7 +94,7 @@ fn every_flipped_bit_is_noticed() {
             let scanned = open(&env, &path, bytes).and_then(|reader| reader.scan(|_, _, _| Ok(())));
             assert!(scanned.is_err(), "bit {bit} of byte {at}");
             if let Ok(reader) = open(&env, &path, bytes) {
-                // A damaged record does not keep its neighbour from being read.
+                // A damaged record does not prevent reads of the others.
                 let read: Vec<bool> = values
                     .iter()
                     .zip(&pointers)

@@ -1,9 +1,10 @@
-//! What all kinds promise: the cache against a plain map, its accounting, its priorities, the scans' share,
+//! Guarantees of all kinds: the cache against a plain map, its accounting, its priorities, the scans' share,
 //! and many threads at once.
 
-mod handing;
+mod hit_rates;
 mod large;
 mod stretches;
+mod warming;
 
 use super::*;
 use esker_env::ManualClock;
@@ -12,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Runs a test for each kind, and for one with a TTL whose time does not come.
+/// Runs a test for each kind, and for one with a TTL that never expires.
 fn for_each_kind(test: impl Fn(CacheKind)) {
     let patient = CacheKind::Lru { ttl: Some(Duration::from_secs(1)) };
     for kind in CacheKind::ALL.into_iter().chain([patient]) {
@@ -21,13 +22,13 @@ fn for_each_kind(test: impl Fn(CacheKind)) {
     }
 }
 
-/// A cache of so many shards; its clock stands still.
+/// A cache of so many shards whose clock stands still.
 fn cache_of<V: Charge + Clone>(kind: CacheKind, capacity_bytes: usize, shards: usize) -> BlockCache<V> {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(0));
     BlockCache::with_shards(kind, capacity_bytes, shards, &clock)
 }
 
-/// A block that knows which one it is.
+/// A block that knows its key.
 #[derive(Debug)]
 struct Block {
     key: CacheKey,
@@ -60,7 +61,7 @@ impl Random {
     }
 }
 
-/// BS4 and the counters, when nothing is under way; answers what is resident.
+/// Checks BS4 and the counters when no operation is under way; returns what is resident.
 fn audit<V: Charge + Clone>(cache: &BlockCache<V>) -> BTreeMap<CacheKey, V> {
     let mut resident = BTreeMap::new();
     let (mut used, mut scanned) = (0, 0);
@@ -93,8 +94,8 @@ fn audit<V: Charge + Clone>(cache: &BlockCache<V>) -> BTreeMap<CacheKey, V> {
 }
 
 #[test]
-fn the_crates_page_tells_what_an_entry_is_charged() {
-    assert_eq!(CacheKind::ALL.map(overhead_bytes), [88, 80, 166, 150, 258]);
+fn overheads_are_those_of_the_crate_page() {
+    assert_eq!(CacheKind::ALL.map(overhead_bytes), [88, 80, 258, 166, 150]);
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn a_block_is_found_until_its_table_goes() {
 }
 
 #[test]
-fn what_is_too_large_is_answered_but_not_kept() {
+fn a_block_larger_than_the_budget_is_returned_but_not_cached() {
     for_each_kind(|kind| {
         let cache = cache_of(kind, 10_000, 1);
         let (large, fitting) = (key(1, 1), key(1, 2));
@@ -247,8 +248,8 @@ fn hit_rate_of_hot_set(cache: &BlockCache<Arc<Block>>) -> f64 {
     (0..hot).filter(is_hit).count() as f64 / hot as f64
 }
 
-/// Walks over blocks of many tables, ten times the cache, and answers what share of the cache it leaves
-/// filled with them.
+/// Inserts blocks of many tables, ten times the cache, and returns the share of the cache that they occupy
+/// then.
 fn walk(cache: &BlockCache<Arc<Block>>, admission: Admission) -> f64 {
     for number in 0..10 * SCANNED_CACHE_BLOCKS {
         let key = key(2 + number / 1000, number);
@@ -259,8 +260,8 @@ fn walk(cache: &BlockCache<Arc<Block>>, admission: Admission) -> f64 {
     left as f64 / SCANNED_CACHE_BLOCKS as f64
 }
 
-/// A hot set survives a scan over ten times the cache, and of all the blocks that came by no more than the
-/// share of scans stays. The same walk without the rule, by lookups, leaves more than that.
+/// A hot set survives a scan over ten times the cache, and the scan's blocks keep no more than the scans'
+/// share. The same walk by lookups keeps more than that.
 #[test]
 fn scans_leave_the_hot_set_alone() {
     let share = SCAN_SHARE.0 as f64 / SCAN_SHARE.1 as f64;
@@ -288,11 +289,11 @@ fn scans_leave_the_hot_set_alone() {
     });
 }
 
-/// A full cache with a door takes in a lookup's data block that comes back, or that is used while it waits;
-/// what is asked for once pushes nobody out. As long as there is room, and for blocks of other kinds, nobody
-/// waits.
+/// A full cache with a doorkeeper admits a lookup's data block that is loaded twice, or that is used while it
+/// is the candidate; blocks loaded once evict nothing. While there is room, and for blocks of other kinds,
+/// every block is admitted.
 #[test]
-fn a_full_cache_takes_in_what_comes_back() {
+fn a_full_cache_admits_what_is_loaded_twice() {
     for_each_kind(|kind| {
         let cache = cache_of(kind, 100 * (1000 + overhead_bytes(kind)), 1);
         let load = |table: u64, number: u64| {
@@ -304,16 +305,16 @@ fn a_full_cache_takes_in_what_comes_back() {
         };
         let residents = |table: u32| audit(&cache).keys().filter(|key| key.table == table).count();
         (0..100).for_each(|number| _ = load(1, number));
-        assert_eq!((residents(1), cache.stats().turned_away), (100, 0));
+        assert_eq!((residents(1), cache.stats().not_admitted), (100, 0));
         (0..1000).for_each(|number| _ = load(2, number));
-        let (stayed, turned_away) = (residents(1), cache.stats().turned_away);
-        let has_door = kind == CacheKind::Slots;
-        assert!(!has_door || stayed > 90 && turned_away > 980, "{stayed} stayed, {turned_away} went");
-        assert!(has_door || turned_away == 0);
-        // Neighbours in a block ask for it one after the other.
+        let (stayed, not_admitted) = (residents(1), cache.stats().not_admitted);
+        let has_doorkeeper = kind == CacheKind::Slots;
+        assert!(!has_doorkeeper || stayed > 90 && not_admitted > 980, "{stayed} stayed, {not_admitted} went");
+        assert!(has_doorkeeper || not_admitted == 0);
+        // Lookups of neighbouring keys follow each other in one block.
         assert_eq!((0..30).filter(|&number| !load(3, number) && load(3, number)).count(), 30);
-        assert!(residents(3) >= 29 || !has_door, "{} entered", residents(3));
-        // Rounds over what is new, and fits.
+        assert!(residents(3) >= 29 || !has_doorkeeper, "{} entered", residents(3));
+        // A new set that fits, in rounds.
         (0..300).for_each(|number| _ = load(4, number % 50));
         assert!((0..50).filter(|&number| load(4, number)).count() > 45);
         for number in 0..20 {
@@ -324,10 +325,10 @@ fn a_full_cache_takes_in_what_comes_back() {
     });
 }
 
-/// Blocks that serve whole tables are no part of the scans' share though scans brought them in, and keep what
-/// that leaves.
+/// Blocks that serve whole tables are no part of the scans' share though scans inserted them, and keep the
+/// rest.
 #[test]
-fn scans_leave_index_blocks_their_room() {
+fn scans_do_not_evict_index_blocks() {
     for_each_kind(|kind| {
         let charge = 1000 + overhead_bytes(kind);
         let cache = cache_of(kind, 100 * charge, 1);
@@ -345,10 +346,9 @@ fn scans_leave_index_blocks_their_room() {
     });
 }
 
-/// Blocks used again and again outlive a stream of blocks used once, and unused index blocks outlive unused
-/// data.
+/// Blocks used repeatedly outlive a stream of blocks used once, and unused index blocks outlive unused data.
 #[test]
-fn use_and_kind_decide_who_stays() {
+fn used_blocks_and_index_blocks_stay() {
     for_each_kind(|kind| {
         let charge = 1000 + overhead_bytes(kind);
         let cache = cache_of(kind, 1000 * charge, 2);
@@ -356,9 +356,8 @@ fn use_and_kind_decide_who_stays() {
             if cache.get(&key, kind, Admission::Point).is_none() {
                 let is_full = cache.used_bytes() + charge > cache.capacity_bytes();
                 cache.insert(key, block(key, 1000), kind, Admission::Point);
-                // What is used while it waits at the door enters, and has no more chances than others by
-                // that.
-                if is_full && cache.kind().has_door() && kind == BlockKind::Data {
+                // A candidate that is used is admitted, with no more chances than others.
+                if is_full && cache.kind().has_doorkeeper() && kind == BlockKind::Data {
                     cache.get(&key, kind, Admission::Point);
                 }
             }
@@ -373,7 +372,7 @@ fn use_and_kind_decide_who_stays() {
         let resident = audit(&cache);
         let count = |table| resident.keys().filter(|key| key.table == table).count();
         assert_eq!(count(1), 100, "used data");
-        // What S3-FIFO admitted to its large queue leaves it only when more is found worth keeping.
+        // S3-FIFO's large queue gives an entry up only for a promoted one.
         if kind != CacheKind::S3Fifo {
             assert_eq!(count(3), 0, "unused data");
         }
@@ -387,7 +386,7 @@ fn use_and_kind_decide_who_stays() {
     });
 }
 
-/// A block whose end asks the cache for something: it must not hold the lock meanwhile.
+/// A block whose drop calls the cache: the lock must not be held meanwhile.
 struct Nosy {
     cache: Weak<BlockCache<Arc<Nosy>>>,
     dropped: Arc<AtomicU64>,
@@ -430,9 +429,9 @@ fn values_are_freed_outside_of_the_locks_and_once() {
     });
 }
 
-/// Threads that load, hit, delete tables and change the capacity; whoever gets a block gets the right one.
+/// Threads that load, hit, remove tables and change the capacity; every lookup returns the right block.
 #[test]
-fn many_threads_keep_the_books() {
+fn accounting_holds_under_many_threads() {
     for_each_kind(|kind| {
         let cache = cache_of(kind, 1 << 20, 4);
         // Table numbers are never reused: removed ones make room for higher ones.
@@ -444,7 +443,7 @@ fn many_threads_keep_the_books() {
                 scope.spawn(move || {
                     let mut random = Random(0x5eed_0040 + thread);
                     for step in 0..40_000u64 {
-                        // Skewed towards low numbers, so that threads often want the same block.
+                        // Skewed towards low numbers, so that threads often load the same block.
                         let number = random.below(40) * random.below(20);
                         let key = key(oldest.load(Ordering::Relaxed) + random.below(3), number);
                         let kind = BlockKind::ALL[(number % 4) as usize];
@@ -469,7 +468,7 @@ fn many_threads_keep_the_books() {
                 });
             }
         });
-        // An insertion that raced with a lowered capacity is set right by the next one.
+        // The next insertion enforces a capacity that was lowered during an insertion.
         cache.insert(key(1 << 40, 0), block(key(1 << 40, 0), 100), BlockKind::Data, Admission::Point);
         let stats = cache.stats();
         let total = stats.total();
@@ -481,7 +480,7 @@ fn many_threads_keep_the_books() {
     });
 }
 
-/// Few large blocks in many shards: nearly every insertion has to let go of its shard to find room elsewhere,
+/// Few large blocks in many shards: nearly every insertion has to unlock its shard to find room elsewhere,
 /// and often another thread has loaded the same block meanwhile.
 #[test]
 fn borrowing_threads_agree_on_one_block() {
@@ -506,7 +505,7 @@ fn borrowing_threads_agree_on_one_block() {
     });
 }
 
-/// A block with a shortcut, which counts what it is told.
+/// A block with a shortcut, which counts its notifications.
 #[derive(Debug)]
 struct Shortcut {
     bytes: usize,
@@ -552,7 +551,7 @@ impl Charge for Shortcut {
 }
 
 #[test]
-fn values_hear_once_that_they_enter_and_leave() {
+fn entered_and_left_are_called_once() {
     for_each_kind(|kind| {
         for admission in [Admission::Point, Admission::Scan] {
             let cache = cache_of(kind, 40_000, 4);
@@ -589,9 +588,9 @@ fn values_hear_once_that_they_enter_and_leave() {
     });
 }
 
-/// Who waits at the door hears of the cache once somebody finds it there, and if nobody does, nothing at all.
+/// A candidate is notified once a lookup finds it, and otherwise never.
 #[test]
-fn who_waits_at_the_door_has_no_shortcuts_until_it_is_found() {
+fn a_candidate_gets_no_shortcuts_until_it_is_found() {
     let cache = cache_of(CacheKind::Slots, 40_000, 1);
     let load = |number: u64| {
         let value = Shortcut::new(900);
@@ -603,7 +602,7 @@ fn who_waits_at_the_door_has_no_shortcuts_until_it_is_found() {
     let residents = first.iter().take_while(|value| entered(value) == 1).count();
     assert!((30..60).contains(&residents), "{residents} found room");
     assert!(first[residents..].iter().all(|value| entered(value) == 0), "{residents} found room");
-    assert_eq!(cache.stats().turned_away, 99 - residents as u64);
+    assert_eq!(cache.stats().not_admitted, 99 - residents as u64);
     let found = cache.find(&key(1, 99), BlockKind::Data, Admission::Point).unwrap();
     assert!(Arc::ptr_eq(&found, &first[99]) && found.is_resident());
     let next = load(100);
@@ -614,9 +613,9 @@ fn who_waits_at_the_door_has_no_shortcuts_until_it_is_found() {
     audit(&cache);
 }
 
-/// Asking for memory waits for no lock, and is no lookup.
+/// A prefetch does not wait for locks, and is no lookup.
 #[test]
-fn asking_for_memory_changes_nothing() {
+fn prefetch_changes_nothing() {
     for_each_kind(|kind| {
         let cache = cache_of(kind, 40_000, 2);
         for number in 0..200 {
@@ -649,7 +648,7 @@ fn uses_by_shortcut_count_and_do_not_stop_the_clock() {
     }
     assert!(hot.iter().all(|value| value.is_resident()));
     assert!(cache.stats().entries > 80);
-    // All blocks in use all the time: something has to go all the same.
+    // All blocks are in use all the time: the capacity is enforced all the same.
     hot.iter().for_each(|value| value.used.store(usize::MAX, Ordering::Relaxed));
     cache.set_capacity_bytes(5_000);
     assert!(cache.used_bytes() <= 5_000);
@@ -659,9 +658,9 @@ fn uses_by_shortcut_count_and_do_not_stop_the_clock() {
     assert_eq!((stats[BlockKind::Data].hits, stats[BlockKind::Index].hits), (5, 2));
 }
 
-/// A TTL counts from the insertion; what is too old is not found, leaves once, and is taken out of the books.
+/// A TTL counts from the insertion; an expired entry is not found, leaves once, and leaves the accounting.
 #[test]
-fn what_outlives_its_ttl_is_not_found() {
+fn an_expired_entry_is_not_found() {
     let clock = Arc::new(ManualClock::new(0));
     let as_clock: Arc<dyn Clock> = Arc::clone(&clock) as _;
     let kind: CacheKind = "lru:10s".parse().unwrap();
@@ -694,9 +693,9 @@ fn what_outlives_its_ttl_is_not_found() {
     assert_eq!(audit(&cache).len(), 1);
 }
 
-/// ND1: told once for each wait, by the entry that finds no room and none before.
+/// ND1: fired once for each arming, by the first entry that does not fit.
 #[test]
-fn who_waits_for_a_need_is_told_once_and_not_before_the_cache_is_full() {
+fn the_full_notification_fires_once_and_only_when_full() {
     for_each_kind(|kind| {
         let cache = cache_of(kind, 64 << 10, 1);
         let told = Arc::new(AtomicU64::new(0));

@@ -1,22 +1,21 @@
 //! CLOCK (Corbató 1968): a hand goes round over the buckets of a hash table, takes a chance from each entry
-//! that has some left and evicts the first that has none.
+//! that has one and evicts the first that has none.
 //!
-//! A hit touches one bucket, and writes to it only if the entry has not all its chances. Eviction takes
-//! constant time over time. Costs one bucket of 32 bytes for each entry, in a table that is three eighths to
-//! three quarters full.
+//! A hit touches one bucket, and writes to it only if the entry lacks a chance. An eviction takes amortized
+//! constant time. Each entry costs one bucket of 32 bytes, in a table that is three eighths to three quarters
+//! full.
 //!
-//! This is the policy that asks values whether a shortcut to them was used ([`Charge::take_use`]).
+//! This is the only policy that reads the reference bits of shortcuts ([`Charge::take_use`]).
 
 use super::table::Table;
-use super::{Entry, IsDoomed};
+use super::{Entry, ShouldRemove};
 use crate::entry::{BlockKind, CacheKey, Charge};
 
-/// Rounds of the clock hand in which uses by shortcut count as chances: all entries can have been used once
-/// before, and a second time since.
+/// Rounds of the hand in which reference bits count: every entry can have been used once before, and a second
+/// time since.
 const ROUNDS_WITH_SHORTCUTS: usize = 2 + MOST_CHANCES;
 
-/// Buckets from the hand on whose values are asked for before they are needed: in a set that is all asked for
-/// alike the hand finds who is to go within so many.
+/// Buckets ahead of the hand whose values are prefetched: with uniform use the next victim is within so many.
 const BUCKETS_AHEAD: usize = 8;
 
 /// Most chances of any entry.
@@ -25,9 +24,9 @@ const MOST_CHANCES: usize = BlockKind::Index.most_chances() as usize;
 #[derive(Debug)]
 pub(crate) struct ClockPolicy<V> {
     table: Table<V>,
-    /// The bucket that the clock's hand points to.
+    /// The bucket that the hand points to.
     hand: usize,
-    /// Where the next victim among the scans' blocks is looked for.
+    /// The hand for scans' blocks.
     scan_hand: usize,
     /// Charges of entries that are marked `scanned`.
     scanned_bytes: usize,
@@ -46,7 +45,7 @@ impl<V: Charge + Clone> ClockPolicy<V> {
         self.scanned_bytes
     }
 
-    /// A lookup: gives the entry a chance back unless only a scan came by.
+    /// A lookup; one that counts as a use gives the entry a chance.
     #[inline]
     pub(super) fn get(&mut self, hash: u64, key: &CacheKey, is_use: bool) -> Option<V> {
         let entry = self.table.find_mut(hash, key)?;
@@ -63,19 +62,18 @@ impl<V: Charge + Clone> ClockPolicy<V> {
         Some(entry.value.clone())
     }
 
-    /// Asks for the first buckets that a lookup with this hash looks at, and for those that the hand comes to
-    /// next.
+    /// Prefetches the first buckets that a lookup with this hash reads, and those next to the hand.
     pub(super) fn prefetch(&self, hash: u64) {
         // Clusters seldom end later.
         self.table.prefetch(hash as usize, 4);
         self.table.prefetch(self.hand, BUCKETS_AHEAD);
     }
 
-    /// Asks for the values in the buckets that the hand comes to next.
+    /// Prefetches the values in the buckets next to the hand.
     pub(super) fn prefetch_victims(&self) {
         let mask = self.table.bucket_count() - 1;
         let ahead = (0..BUCKETS_AHEAD).filter_map(|step| self.table.at((self.hand + step) & mask));
-        ahead.filter(|entry| entry.chances == 0).for_each(|entry| entry.value.prefetch());
+        ahead.for_each(|entry| entry.value.prefetch());
     }
 
     pub(super) fn resident(&mut self, hash: u64, key: &CacheKey) -> Option<&Entry<V>> {
@@ -91,32 +89,36 @@ impl<V: Charge + Clone> ClockPolicy<V> {
 
     /// Evicts by the clock; `None` if the shard is empty.
     ///
-    /// Every bucket passed is empty, or gives up a chance that a use of it had paid for: the cost is constant
-    /// over time. At worst all entries have all their chances, and one call walks round as many times. Uses
-    /// by shortcut are asked for only in the first rounds, since they may go on while the hand moves.
+    /// An entry whose reference bit is set gains a chance, up to [`BlockKind::most_chances`]; any other loses
+    /// one. So entries used in several rounds outlive those used in one. Each chance lost was gained by a
+    /// use, so the cost is amortized constant. At worst every entry has all its chances and one call walks
+    /// round as many times. Reference bits are read only in the first rounds, since uses may go on while the
+    /// hand moves.
     pub(super) fn evict(&mut self) -> Option<Entry<V>> {
         if self.table.len() == 0 {
             return None;
         }
         let mask = self.table.bucket_count() - 1;
         let mut bucket = self.hand & mask;
-        let mut patience = ROUNDS_WITH_SHORTCUTS * (mask + 1);
+        let mut rounds_left = ROUNDS_WITH_SHORTCUTS * (mask + 1);
         loop {
             match self.table.at_mut(bucket) {
-                Some(entry) if entry.chances == 0 && (patience == 0 || !entry.value.take_use()) => break,
-                Some(entry) if entry.chances == 0 => {}
+                Some(entry) if rounds_left > 0 && entry.value.take_use() => {
+                    entry.chances = (entry.chances + 1).min(entry.kind.most_chances());
+                }
+                Some(entry) if entry.chances == 0 => break,
                 Some(entry) => entry.chances -= 1,
                 None => {}
             }
             bucket = (bucket + 1) & mask;
-            patience = patience.saturating_sub(1);
+            rounds_left = rounds_left.saturating_sub(1);
         }
         // The hand stays: removing may have moved another entry here.
         self.hand = bucket;
         self.remove_at(bucket)
     }
 
-    /// Evicts a block that a scan brought in and nobody looked up since; `None` if there is none.
+    /// Evicts a block that a scan inserted and no lookup used since; `None` if there is none.
     ///
     /// Called when such blocks have used up their share, so they are frequent and one is soon found. No
     /// chance of any other entry is touched.
@@ -129,7 +131,7 @@ impl<V: Charge + Clone> ClockPolicy<V> {
         for bucket in (0..=mask).map(|step| (first + step) & mask) {
             let Some(entry) = self.table.at_mut(bucket).filter(|entry| entry.scanned) else { continue };
             if entry.value.take_use() {
-                // A lookup met it by a shortcut: it is an ordinary block now.
+                // A lookup used it by a shortcut: it is an ordinary block now.
                 entry.scanned = false;
                 entry.chances = entry.kind.initial_chances();
                 self.scanned_bytes -= entry.charge as usize;
@@ -149,13 +151,17 @@ impl<V: Charge + Clone> ClockPolicy<V> {
         Some(entry)
     }
 
-    /// Removes the entries that are doomed.
-    pub(super) fn remove_where(&mut self, is_doomed: &mut IsDoomed<'_, V>, removed: &mut Vec<Entry<V>>) {
-        // Closing a gap moves entries only from buckets not yet looked at into the present one or later ones,
-        // or from the beginning to the end where they are looked at again.
+    /// Removes the chosen entries.
+    pub(super) fn remove_where(
+        &mut self,
+        should_remove: &mut ShouldRemove<'_, V>,
+        removed: &mut Vec<Entry<V>>,
+    ) {
+        // Closing a gap moves entries only from buckets not yet visited into the present one or later ones,
+        // or from the beginning to the end, where they are visited again.
         let mut bucket = 0;
         while bucket < self.table.bucket_count() {
-            let doomed = self.table.at(bucket).is_some_and(&mut *is_doomed);
+            let doomed = self.table.at(bucket).is_some_and(&mut *should_remove);
             match doomed.then(|| self.remove_at(bucket)).flatten() {
                 Some(entry) => removed.push(entry),
                 None => bucket += 1,
@@ -163,7 +169,7 @@ impl<V: Charge + Clone> ClockPolicy<V> {
         }
     }
 
-    /// Gives the memory of empty buckets back.
+    /// Shrinks the table.
     pub(super) fn shrink_to_fit(&mut self) {
         self.table.shrink_to_fit();
     }

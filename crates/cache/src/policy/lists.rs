@@ -1,10 +1,10 @@
-//! Entries in doubly linked lists, found by key: what the policies with an exact order are made of.
+//! Doubly linked lists of entries with an index by key: the base of policies with an exact order.
 //!
-//! The links are numbers of places in one array, so an entry costs no allocation of its own and nothing here
-//! is unsafe. Which list an entry is in is the caller's knowledge: it follows from what a policy knows of the
-//! entry, and need not be stored. Everything takes constant time, but for walks over all entries.
+//! Links are indices into one array, so an entry costs no allocation of its own and no unsafe code. The list
+//! of an entry is not stored: the policy derives it from the entry's state. Every operation takes constant
+//! time, but for walks over all entries.
 
-use super::{Entry, IsDoomed};
+use super::{Entry, ShouldRemove};
 use crate::entry::CacheKey;
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
@@ -12,13 +12,13 @@ use std::collections::HashMap;
 /// No place.
 const NONE: u32 = u32::MAX;
 
-/// An entry's share of array and index: both double when they are full, and the index is then filled to 7/16
-/// with buckets of 16 bytes and a byte.
+/// Bytes for an entry in array and index: both double when they are full, and the index is then filled to
+/// 7/16 with buckets of 16 bytes and a byte.
 pub(super) const fn overhead_bytes<S>() -> usize {
     2 * size_of::<Node<std::sync::Arc<[u8]>, S>>() + (16 + 1) * 16 / 7
 }
 
-/// Lists of entries of which the policy remembers `S`.
+/// Lists of entries with a policy's state `S` for each.
 #[derive(Debug)]
 pub(crate) struct Lists<V, S> {
     places: HashMap<u64, u32, FixedState>,
@@ -26,7 +26,7 @@ pub(crate) struct Lists<V, S> {
     /// Places without an entry, linked by `older`.
     free: u32,
     ends: Vec<Ends>,
-    /// Charges of the entries that a scan brought in and nobody asked for since.
+    /// Charges of the entries that a scan inserted and no lookup used since.
     scanned_bytes: usize,
 }
 
@@ -54,7 +54,6 @@ impl<V, S: Copy> Lists<V, S> {
         Lists { places: HashMap::default(), nodes: Vec::new(), free: NONE, ends, scanned_bytes: 0 }
     }
 
-    /// Entries in all lists.
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
@@ -63,7 +62,7 @@ impl<V, S: Copy> Lists<V, S> {
         self.scanned_bytes
     }
 
-    /// Where the entry of a key is.
+    /// The place of a key's entry.
     #[inline]
     pub(super) fn find(&self, key: &CacheKey) -> Option<u32> {
         self.places.get(&key.packed()).copied()
@@ -75,7 +74,7 @@ impl<V, S: Copy> Lists<V, S> {
         self.nodes[place as usize].entry.as_ref().expect("a place in a list has an entry")
     }
 
-    /// Takes back that a scan brought the entry in: somebody asked for it.
+    /// Clears `scanned`, since a lookup used the entry.
     #[inline]
     pub(super) fn make_ordinary(&mut self, place: u32) {
         let entry = self.nodes[place as usize].entry.as_mut().expect("a place in a list has an entry");
@@ -85,7 +84,7 @@ impl<V, S: Copy> Lists<V, S> {
         }
     }
 
-    /// What the policy remembers of the entry.
+    /// The policy's state of the entry.
     #[inline]
     pub(super) fn state(&self, place: u32) -> S {
         self.nodes[place as usize].state
@@ -96,7 +95,7 @@ impl<V, S: Copy> Lists<V, S> {
         self.nodes[place as usize].state = state;
     }
 
-    /// The end of a list from which entries go.
+    /// The end of a list from which entries are evicted.
     #[inline]
     pub(super) fn oldest(&self, list: usize) -> Option<u32> {
         Some(self.ends[list].oldest).filter(|&place| place != NONE)
@@ -110,8 +109,8 @@ impl<V, S: Copy> Lists<V, S> {
         }
         let node = Node { entry: Some(entry), state, newer: NONE, older: NONE };
         let place = if self.free == NONE {
-            // Each entry is charged more than a byte, and a shard has fewer than 2^32 of them by far: 200 GiB
-            // of lists.
+            // Each entry is charged more than a byte, and a shard has far fewer than 2^32 of them: 200 GiB of
+            // lists.
             self.nodes.push(node);
             self.nodes.len() as u32 - 1
         } else {
@@ -186,24 +185,24 @@ impl<V, S: Copy> Lists<V, S> {
         }
     }
 
-    /// Removes the entries that are doomed; `list_of` tells the list of an entry.
+    /// Removes the chosen entries; `list_of` returns the list of an entry.
     pub(super) fn remove_where(
         &mut self,
-        is_doomed: &mut IsDoomed<'_, V>,
+        should_remove: &mut ShouldRemove<'_, V>,
         list_of: impl Fn(&Entry<V>, S) -> usize,
         removed: &mut Vec<Entry<V>>,
     ) {
         for place in 0..self.nodes.len() {
             let node = &self.nodes[place];
             let Some(entry) = &node.entry else { continue };
-            if is_doomed(entry) {
+            if should_remove(entry) {
                 let list = list_of(entry, node.state);
                 removed.push(self.remove(list, place as u32));
             }
         }
     }
 
-    /// Gives memory back if more than half of the places are free. Lists keep their order.
+    /// Shrinks the array if more than half of its places are free. Lists keep their order.
     pub(super) fn shrink_to_fit(&mut self) {
         if self.len() * 2 < self.nodes.len() {
             let mut fitting = Lists::new(self.ends.len());

@@ -1,33 +1,35 @@
-//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi 2023), as the crate `quick_cache` has it: new entries go through a
-//! small queue; those asked for meanwhile move to a large one with second chances, the others go and leave
-//! their names behind; who comes back by a remembered name enters the large queue at once.
+//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi 2023), by the crate `quick_cache`: new entries go through a small
+//! queue. Those used there move to a large queue with second chances; the others are evicted and leave a
+//! *ghost entry*, their key alone. A block that is loaded while its ghost entry is present enters the large
+//! queue at once.
 //!
-//! # The library decides who goes, the cache decides when
-//! `quick_cache` evicts when its own budget is used up. Used as it comes, that would break this cache's
-//! promises: its budget is divided evenly among its shards and not shared, so an entry larger than a shard's
-//! part is refused without a word; and a budget shared with scans' blocks and with other shards cannot be
-//! told to it. So each shard here has one unshared `unsync::Cache`, whose budget is moved to what is wanted:
+//! # The library chooses what is evicted, the cache chooses when
+//! `quick_cache` evicts when its own budget is used up. That would break this cache's guarantees: the library
+//! divides its budget evenly among its shards, so it refuses an entry larger than a shard's part silently;
+//! and it cannot share a budget with scans' blocks and with other shards. So each shard here has one unshared
+//! `unsync::Cache`, whose budget follows what is resident:
 //!
-//! * To insert, it is raised to what is resident and the new entry; nothing goes, and nothing is too large.
-//! * To evict, it is lowered to one less than what is resident; whoever the library names goes, several at
-//!   times.
+//! * To insert, it is raised to what is resident and the new entry; nothing is evicted, and nothing is too
+//!   large.
+//! * To evict, it is lowered to one less than what is resident; what the library then evicts is returned, at
+//!   times several entries.
 //!
 //! So the library's budget is always what the shard holds when it is full, and its queues divide that as they
 //! should. Two details make it hold for long:
 //!
 //! * Each change scales the library's targets and rounds them down. Weights are counted in units of 2^-16
 //!   bytes, so that a million changes lose a dozen bytes.
-//! * The number of names it remembers is scaled as well, and would soon be rounded away. So it is told to
-//!   remember far more than there can be, and the names are counted here: as many as half of the entries, as
-//!   the library does by itself. Older ones are removed from it.
+//! * The number of ghost entries is scaled as well, and would soon be rounded to nothing. So the library may
+//!   keep far more than can exist, and they are counted here: half as many as entries, which is the library's
+//!   own proportion. Older ones are removed from it.
 //!
 //! Blocks that serve whole tables are marked as used twice when they enter, which takes them to the large
-//! queue. The library evicts from there only when more was found worth keeping, so there they can stay long
-//! without being used. Scans' blocks are not told to the library: they wait in a list of their own, go first,
-//! and enter when a lookup asks for them.
+//! queue. The library evicts from there only when other entries are promoted, so there they can stay long
+//! without being used. The library does not see scans' blocks: they wait in a list of their own, are evicted
+//! first, and enter when a lookup uses them.
 
 use super::lists::{self, Lists};
-use super::{Entry, IsDoomed};
+use super::{Entry, ShouldRemove};
 use crate::entry::{BlockKind, CacheKey};
 use foldhash::fast::FixedState;
 use parking_lot::Mutex;
@@ -36,9 +38,9 @@ use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What an entry takes: its place in the library's array of 72 bytes, and half a place for a name, in an
-/// array that doubles; the same in its index of five bytes, which may be filled to 7/16; a name in a queue
-/// that doubles. For a scan's block it is less.
+/// Bytes of an entry: its place in the library's array of 72 bytes, and half a place for a ghost entry, in an
+/// array that doubles; the same in its index of five bytes, which may be filled to 7/16; a key in a queue
+/// that doubles. A scan's block takes less.
 pub(super) const OVERHEAD_BYTES: usize = {
     let in_library = 2 * (72 + 36) + (5 + 3) * 16 / 7 + 2 * 4;
     let in_list = lists::overhead_bytes::<()>();
@@ -48,16 +50,17 @@ pub(super) const OVERHEAD_BYTES: usize = {
 /// Weight of a byte.
 const UNITS: u64 = 1 << 16;
 
-/// Names to remember for an entry: the library's own half.
-const NAMES_FOR_ENTRIES: (usize, usize) = (1, 2);
+/// Ghost entries for each entry: the library's own half.
+const GHOSTS_FOR_ENTRIES: (usize, usize) = (1, 2);
 
-/// Names that are remembered however few entries there are.
-const MIN_NAMES: usize = 16;
+/// Ghost entries that are kept however few entries there are.
+const MIN_GHOSTS: usize = 16;
 
-/// Uses that an entry which serves a whole table is credited with: the most that the library counts.
+/// Uses credited to a block that serves a whole table: the most that the library counts.
 const INITIAL_USES: usize = 2;
 
-/// The library is made with this budget, to have one name a unit, and then brought down to that of nothing.
+/// Budget at the library's creation, for one ghost entry a unit; it is lowered to that of an empty cache at
+/// once.
 const FIRST_BUDGET: u64 = UNITS << 32;
 
 #[derive(Clone, Debug)]
@@ -69,23 +72,23 @@ impl<V> Weighter<CacheKey, Entry<V>> for ByCharge {
     }
 }
 
-/// Gathers what the library evicts, and whose names it keeps.
+/// Collects what the library evicts, and the keys of new ghost entries.
 #[derive(Debug)]
-struct Gather<V>(Arc<Mutex<Gathered<V>>>);
+struct EvictionListener<V>(Arc<Mutex<Collected<V>>>);
 
 #[derive(Debug)]
-struct Gathered<V> {
+struct Collected<V> {
     evicted: Vec<Entry<V>>,
-    names: VecDeque<CacheKey>,
+    ghosts: VecDeque<CacheKey>,
 }
 
-impl<V> Lifecycle<CacheKey, Entry<V>> for Gather<V> {
+impl<V> Lifecycle<CacheKey, Entry<V>> for EvictionListener<V> {
     type RequestState = ();
 
     fn on_evict_cold(&self, _state: &mut (), key: CacheKey, entry: Entry<V>) {
-        let mut gathered = self.0.lock();
-        gathered.names.push_back(key);
-        gathered.evicted.push(entry);
+        let mut collected = self.0.lock();
+        collected.ghosts.push_back(key);
+        collected.evicted.push(entry);
     }
 
     fn on_evict_hot(&self, _state: &mut (), _key: CacheKey, entry: Entry<V>) {
@@ -94,27 +97,27 @@ impl<V> Lifecycle<CacheKey, Entry<V>> for Gather<V> {
 }
 
 pub(crate) struct S3FifoPolicy<V> {
-    library: Cache<CacheKey, Entry<V>, ByCharge, FixedState, Gather<V>>,
-    /// Shared with the library. Never waited for: both are reached under the shard's lock only.
-    gathered: Arc<Mutex<Gathered<V>>>,
-    /// What scans brought in, oldest first.
+    library: Cache<CacheKey, Entry<V>, ByCharge, FixedState, EvictionListener<V>>,
+    /// Shared with the library. Never contended: both are reached under the shard's lock only.
+    collected: Arc<Mutex<Collected<V>>>,
+    /// Scans' blocks, oldest first.
     scanned: Lists<V, ()>,
 }
 
 impl<V: Clone> S3FifoPolicy<V> {
     pub(super) fn new() -> S3FifoPolicy<V> {
-        let gathered = Arc::new(Mutex::new(Gathered { evicted: Vec::new(), names: VecDeque::new() }));
-        // Places for a name in each unit of weight: more than there can be, whatever the rounding.
+        let collected = Arc::new(Mutex::new(Collected { evicted: Vec::new(), ghosts: VecDeque::new() }));
+        // Space for a ghost entry in each unit of weight: more than can exist, whatever the rounding.
         let options = OptionsBuilder::new()
             .weight_capacity(FIRST_BUDGET)
             .estimated_items_capacity(FIRST_BUDGET as usize)
             .ghost_allocation(1.0)
             .build()
             .expect("all that is needed was given");
-        let gather = Gather(Arc::clone(&gathered));
-        let mut library = Cache::with_options(options, ByCharge, FixedState::default(), gather);
+        let listener = EvictionListener(Arc::clone(&collected));
+        let mut library = Cache::with_options(options, ByCharge, FixedState::default(), listener);
         library.set_capacity(UNITS);
-        S3FifoPolicy { library, gathered, scanned: Lists::new(1) }
+        S3FifoPolicy { library, collected, scanned: Lists::new(1) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -163,37 +166,37 @@ impl<V: Clone> S3FifoPolicy<V> {
             self.library.set_capacity(wanted);
         }
         self.library.insert(key, entry);
-        debug_assert!(self.gathered.lock().evicted.is_empty(), "there was room");
+        debug_assert!(self.collected.lock().evicted.is_empty(), "there was room");
         if kind != BlockKind::Data {
             (0..INITIAL_USES).for_each(|_| _ = self.library.get(&key));
         }
     }
 
-    /// Evicts what the library names: several entries if one that was found worth keeping takes the place of
-    /// smaller ones.
+    /// Evicts what the library chooses: several entries if one that is promoted takes the place of smaller
+    /// ones.
     pub(super) fn evict(&mut self, evicted: &mut Vec<Entry<V>>) {
         if let Some(entry) = self.evict_scanned() {
             evicted.push(entry);
         } else if self.library.weight() > 0 {
             self.library.set_capacity(self.library.weight() - 1);
-            evicted.append(&mut self.gathered.lock().evicted);
-            self.forget_names();
+            evicted.append(&mut self.collected.lock().evicted);
+            self.trim_ghosts();
         }
     }
 
-    /// Removes from the library the oldest names beyond those to remember.
-    fn forget_names(&mut self) {
-        let (numerator, denominator) = NAMES_FOR_ENTRIES;
-        let most = (self.library.len() * numerator / denominator).max(MIN_NAMES);
+    /// Removes the oldest ghost entries beyond their limit.
+    fn trim_ghosts(&mut self) {
+        let (numerator, denominator) = GHOSTS_FOR_ENTRIES;
+        let most = (self.library.len() * numerator / denominator).max(MIN_GHOSTS);
         loop {
-            let mut gathered = self.gathered.lock();
-            if gathered.names.len() <= most {
+            let mut collected = self.collected.lock();
+            if collected.ghosts.len() <= most {
                 return;
             }
-            let name = gathered.names.pop_front();
-            drop(gathered);
-            // Who came back is an entry again, and no name.
-            if let Some(key) = name.filter(|key| !self.library.contains_key(key)) {
+            let ghost = collected.ghosts.pop_front();
+            drop(collected);
+            // A block that was loaded again is an entry, and no ghost.
+            if let Some(key) = ghost.filter(|key| !self.library.contains_key(key)) {
                 self.library.remove(&key);
             }
         }
@@ -204,29 +207,32 @@ impl<V: Clone> S3FifoPolicy<V> {
         Some(self.scanned.remove(0, place))
     }
 
-    pub(super) fn remove_where(&mut self, is_doomed: &mut IsDoomed<'_, V>, removed: &mut Vec<Entry<V>>) {
-        let doomed = self.library.iter().filter(|(_, entry)| is_doomed(entry));
+    pub(super) fn remove_where(
+        &mut self,
+        should_remove: &mut ShouldRemove<'_, V>,
+        removed: &mut Vec<Entry<V>>,
+    ) {
+        let doomed = self.library.iter().filter(|(_, entry)| should_remove(entry));
         let doomed: Vec<CacheKey> = doomed.map(|(&key, _)| key).collect();
         removed.extend(doomed.iter().filter_map(|key| self.library.remove(key)).map(|(_, entry)| entry));
-        self.scanned.remove_where(is_doomed, |_, ()| 0, removed);
+        self.scanned.remove_where(should_remove, |_, ()| 0, removed);
     }
 
-    /// Forgets the names of some tables' entries: a number is given to another table, whose blocks are not
-    /// known for having been here.
+    /// Drops the ghost entries of some tables, since the numbers are given to other tables.
     pub(super) fn forget_tables(&mut self, tables: &[u32]) {
         let is_of = |key: &CacheKey| tables.binary_search(&key.table).is_ok();
-        let mut names = Vec::new();
-        self.gathered.lock().names.retain(|name| {
-            let stays = !is_of(name);
+        let mut ghosts = Vec::new();
+        self.collected.lock().ghosts.retain(|ghost| {
+            let stays = !is_of(ghost);
             if !stays {
-                names.push(*name);
+                ghosts.push(*ghost);
             }
             stays
         });
-        names.iter().for_each(|name| _ = self.library.remove(name));
+        ghosts.iter().for_each(|ghost| _ = self.library.remove(ghost));
     }
 
-    /// The library's arrays do not shrink; what they have too much is used again.
+    /// The library's arrays do not shrink; their free space is reused.
     pub(super) fn shrink_to_fit(&mut self) {
         self.scanned.shrink_to_fit();
     }
@@ -269,10 +275,10 @@ mod tests {
         }
     }
 
-    /// Rounding does not wear the library's targets out: after many evictions names are still remembered, not
-    /// more than are to be, and who comes back by its name stays when what came by once does not.
+    /// Rounding does not wear the library's targets out: after many evictions ghost entries are still kept,
+    /// within their limit, and a block with a ghost entry stays when a block used once does not.
     #[test]
-    fn names_are_remembered_for_ever_and_not_without_bound() {
+    fn ghosts_survive_rounding_and_stay_bounded() {
         const ENTRIES: usize = 1_000;
         let mut policy: S3FifoPolicy<u64> = S3FifoPolicy::new();
         let mut next = 0;
@@ -281,42 +287,42 @@ mod tests {
             next += 1;
         }
         assert_eq!(policy.len(), ENTRIES);
-        let names = policy.gathered.lock().names.clone();
-        assert_eq!(names.len(), (ENTRIES - 1) / 2, "half of what was left by the last eviction");
-        assert!(names.iter().all(|name| policy.library.remove(name).is_none()), "names are no entries");
-        // Those that were removed just now are known no more; the ones that follow are.
+        let ghosts = policy.collected.lock().ghosts.clone();
+        assert_eq!(ghosts.len(), (ENTRIES - 1) / 2, "half of what was left by the last eviction");
+        assert!(ghosts.iter().all(|ghost| policy.library.remove(ghost).is_none()), "ghosts are no entries");
+        // Those removed just now are unknown; the ones that follow are known.
         for _ in 0..ENTRIES / 4 {
             put(&mut policy, next, ENTRIES);
             next += 1;
         }
         let returning: Vec<u32> =
-            policy.gathered.lock().names.iter().rev().take(50).map(|name| name.block).collect();
+            policy.collected.lock().ghosts.iter().rev().take(50).map(|ghost| ghost.block).collect();
         returning.iter().for_each(|&block| put(&mut policy, block, ENTRIES));
         for _ in 0..10 * ENTRIES {
             put(&mut policy, next, ENTRIES);
             next += 1;
         }
         let stayed = returning.iter().filter(|&&block| policy.library.contains_key(&key(block))).count();
-        assert_eq!(stayed, returning.len(), "who came back by its name is in the large queue");
-        assert!(policy.gathered.lock().names.len() <= ENTRIES / 2);
+        assert_eq!(stayed, returning.len(), "a block with a ghost entry enters the large queue");
+        assert!(policy.collected.lock().ghosts.len() <= ENTRIES / 2);
         assert_eq!(policy.entries().count(), ENTRIES);
         // An `Arc` of bytes is eight bytes longer than a number, twice for arrays that double.
-        let used = policy.library.memory_used().total() + policy.gathered.lock().names.capacity() * 8;
+        let used = policy.library.memory_used().total() + policy.collected.lock().ghosts.capacity() * 8;
         assert!(used + ENTRIES * 16 <= ENTRIES * OVERHEAD_BYTES, "{used} bytes for {ENTRIES} entries");
     }
 
-    /// A table that is gone leaves no names: whoever gets its number starts like a stranger.
+    /// A dropped table leaves no ghost entries: the next table with its number starts without any.
     #[test]
-    fn names_go_with_their_table() {
+    fn ghosts_of_a_dropped_table_are_forgotten() {
         const ENTRIES: usize = 200;
         let mut policy: S3FifoPolicy<u64> = S3FifoPolicy::new();
         (0..4 * ENTRIES as u32).for_each(|block| put(&mut policy, block, ENTRIES));
-        let returning: Vec<u32> = policy.gathered.lock().names.iter().map(|name| name.block).collect();
+        let returning: Vec<u32> = policy.collected.lock().ghosts.iter().map(|ghost| ghost.block).collect();
         assert!(returning.len() > 50);
         policy.remove_where(&mut |entry| entry.key.table == 1, &mut Vec::new());
         policy.forget_tables(&[1]);
-        assert_eq!((policy.len(), policy.gathered.lock().names.len()), (0, 0));
-        // As strangers they come by once and go, where remembered ones would stay.
+        assert_eq!((policy.len(), policy.collected.lock().ghosts.len()), (0, 0));
+        // Without ghost entries they are evicted after one use, where blocks with one would stay.
         let start = 100_000;
         (start..start + ENTRIES as u32).for_each(|block| put(&mut policy, block, ENTRIES));
         returning.iter().for_each(|&block| put(&mut policy, block, ENTRIES));
@@ -325,9 +331,10 @@ mod tests {
         assert_eq!(stayed, 0);
     }
 
-    /// Nothing is refused for its size and nothing goes unasked, whatever the library's own budget would say.
+    /// No entry is refused for its size, and none is evicted without a request, whatever the library's own
+    /// budget.
     #[test]
-    fn large_entries_are_taken_and_nothing_goes_unasked() {
+    fn large_entries_are_accepted_and_evictions_happen_only_on_request() {
         let mut policy: S3FifoPolicy<u64> = S3FifoPolicy::new();
         for block in 0..40 {
             let charge = if block % 3 == 0 { u32::MAX } else { 1 + block };

@@ -45,7 +45,7 @@ impl<V> Table<V> {
         self.buckets[bucket].as_mut()
     }
 
-    /// Asks for so many buckets from this one on.
+    /// Prefetches this many buckets from `first` on.
     pub(crate) fn prefetch(&self, first: usize, count: usize) {
         let first = first & (self.buckets.len() - 1);
         // Two lie in a line.
@@ -135,7 +135,7 @@ mod tests {
 
     fn entry(key: CacheKey, value: u64) -> Entry<u64> {
         let kind = BlockKind::Data;
-        Entry { key, value, charge: 1, kind, chances: 0, scanned: false, told: false }
+        Entry { key, value, charge: 1, kind, chances: 0, scanned: false, notified: false }
     }
 
     /// Random insertions and removals against an ordered map, with a small key space so that clusters wrap

@@ -1,9 +1,9 @@
-//! What the policies' tests share.
+//! Helpers of the policies' tests.
 
 use super::Entry;
 use crate::entry::{Admission, BlockKind, CacheKey};
 
-/// An entry that a lookup brought in.
+/// An entry that a lookup inserted.
 pub(super) fn entry(key: CacheKey, kind: BlockKind) -> Entry<u64> {
     Entry {
         key,
@@ -12,7 +12,7 @@ pub(super) fn entry(key: CacheKey, kind: BlockKind) -> Entry<u64> {
         kind,
         chances: kind.initial_chances(),
         scanned: false,
-        told: false,
+        notified: false,
     }
 }
 

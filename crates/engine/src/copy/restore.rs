@@ -6,10 +6,10 @@ use super::checkpoint::{Unfinished, check_vacant};
 use super::transfer::{CopyProgress, Progress, checksum_of, copy};
 use crate::verify::Damage;
 use esker_base::{Error, Result};
-use esker_blob::{BlobCheck, BlobReader};
+use esker_blob::{BlobReader, ExpectedBlob};
 use esker_env::OpenMode;
 use esker_sst::{ExpectedTable, Table, TableCache, TableIdentity};
-use esker_version::{CURRENT_NAME, DatabaseState, FileKind, Found, LiveFile, manifest_name};
+use esker_version::{CURRENT_NAME, DatabaseState, FileKind, LiveFile, Recovery, manifest_name};
 use esker_view::paths;
 use std::path::Path;
 use std::sync::Arc;
@@ -166,14 +166,14 @@ impl Backups {
         check_sum(path, table, checksum_of(env, path, table.bytes, progress)?)?;
         let file = file.ok_or_else(|| Error::internal("a table of the catalog is not in the manifest"))?;
         if table.kind == FileKind::Blob {
-            let check = BlobCheck { file_bytes: table.bytes, uid: table.uid, keyspace: file.keyspace };
+            let check = ExpectedBlob { file_bytes: table.bytes, uid: table.uid, keyspace: file.keyspace };
             let opened = BlobReader::open(env.fs.open(path, OpenMode::Read)?, check)?;
             // Its values are entries of the tables that point to them.
             return opened.scan(|_, _, _| Ok(())).map(|_| 0);
         }
         let (keyspace, global_seqno) = (file.keyspace, file.global_seqno);
         let expected = ExpectedTable { uid: table.uid, keyspace, global_seqno };
-        let identity = TableIdentity::alone(Arc::new(TableCache::new(CACHE_BYTES)))?;
+        let identity = TableIdentity::standalone(Arc::new(TableCache::new(CACHE_BYTES)))?;
         let opened = Table::open(env.fs.open(path, OpenMode::Read)?, table.bytes, expected, identity)?;
         if let Some(damage) = opened.filter_damage() {
             return Err(damage.clone());
@@ -185,7 +185,7 @@ impl Backups {
     fn state_of(&self, id: BackupId) -> Result<DatabaseState> {
         let dir = self.dir_of(id);
         match esker_version::recover(&*self.env().fs, &dir)? {
-            Found::Database(recovered) => Ok(recovered.state),
+            Recovery::Database(recovered) => Ok(recovered.state),
             _ => Err(Error::corruption(dir.join(CURRENT_NAME), None, "the file is missing")),
         }
     }

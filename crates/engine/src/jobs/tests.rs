@@ -154,7 +154,7 @@ fn ranges_of_pieces_cover_the_hull_evenly() {
     assert_eq!(ranges[0].start, plan.hull.start);
     assert_eq!(ranges[3].end, plan.hull.end);
     for pair in ranges.windows(2) {
-        assert_eq!(pair[0].end.border().as_deref(), Some(&*pair[1].start));
+        assert_eq!(pair[0].end.exclusive_bound().as_deref(), Some(&*pair[1].start));
     }
     let bytes: Vec<u64> = ranges
         .iter()

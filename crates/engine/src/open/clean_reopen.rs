@@ -20,12 +20,12 @@
 use super::Opening;
 use crate::store::{Store, Writing};
 use esker_base::{LogId, Result};
-use esker_version::{Closed, DatabaseState, Manifest, VersionEdit};
+use esker_version::{ClosedManifest, DatabaseState, Manifest, VersionEdit};
 use esker_wal::{LogPosition, RecoveryReport};
 
 /// The inputs of the decision.
 pub(super) struct Found<'a> {
-    pub(super) closed: Option<Closed>,
+    pub(super) closed: Option<ClosedManifest>,
     pub(super) last_edit: u64,
     /// Whether the state equals the manifest in every field.
     pub(super) is_unchanged: bool,

@@ -24,14 +24,14 @@ fn what_is_gone_leaves_the_cache_before_it_is_much() {
         assert!(steps < 1000, "work that does not end");
     };
     (0..RANGES).for_each(replace);
-    cache.remove_departed();
+    cache.remove_dropped_tables();
     let whole_bytes = cache.used_bytes();
     assert!(whole_bytes > 4_000_000, "{whole_bytes} bytes are cached");
     let mut waits = 0;
     for round in 0..3 * RANGES {
         replace(round % RANGES);
-        assert!(!cache.is_worth_removing(), "round {round}");
-        waits += u32::from(cache.has_departed());
+        assert!(!cache.should_remove_dropped(), "round {round}");
+        waits += u32::from(cache.has_dropped_tables());
         let (used_bytes, most_bytes) = (cache.used_bytes(), whole_bytes + whole_bytes / 12);
         assert!(used_bytes <= most_bytes, "round {round}: {used_bytes} bytes of {whole_bytes}");
     }

@@ -1,11 +1,11 @@
-//! Walking the entries of one block, in both directions.
+//! Block cursor: walks the entries of one block in both directions.
 //!
-//! The cursor holds positions and a copy of the key, nothing that borrows: the table cursor owns the block's
+//! The cursor holds positions and a copy of the key and borrows nothing: the table cursor owns the block's
 //! memory and this cursor side by side. Values are lent from the block. Keys are stored in pieces, so the
-//! cursor assembles the current one in a small buffer. Reading eight bytes back that were just written in two
-//! stores stalls (17-30 ns an entry of a merge instead of 11-21), so [`BlockCursor::head`] reads the pieces
-//! instead, and where the common prefix is shorter than a word ([`JoinedHead`]) the first word of the key is put
-//! together in a register and stored whole.
+//! cursor assembles the current one in a small buffer. Reading back eight bytes that were just written in two
+//! stores stalls (17-30 ns an entry of a merge instead of 11-21). So [`BlockCursor::head`] reads the pieces
+//! instead; where the common prefix is shorter than a word ([`JoinedHead`]), the first word of the key is
+//! assembled in a register and stored whole.
 
 mod uniform;
 
@@ -17,18 +17,18 @@ use crate::simd::{Kernel, prefetch};
 use esker_base::Tag;
 use uniform::{JoinedHead, UniformKeys};
 
-/// How far ahead of the entry that a cursor is on memory is asked for in the block that a seek led to: four
-/// entries of 116 bytes.
+/// How far ahead of the current entry memory is prefetched in the block that a seek led to: four entries of
+/// 116 bytes.
 const AHEAD_BYTES: usize = 512;
 
-/// Keys of up to this many bytes need no memory of their own.
+/// Longer keys need memory of their own.
 const INLINE_KEY_BYTES: usize = 96;
 
 /// The key of the current entry.
 #[derive(Debug)]
 struct KeyBuffer {
     inline: [u8; INLINE_KEY_BYTES + raw::COPY_SLACK],
-    /// Used instead once a longer key was met; empty until then.
+    /// Replaces `inline` after a longer key; empty until then.
     long: Vec<u8>,
     len: usize,
 }
@@ -58,7 +58,7 @@ impl KeyBuffer {
             unsafe { raw::copy_in_steps(from, self.inline.as_mut_ptr().add(keep), len) };
             self.len = end;
         } else {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { self.assemble_long(keep, std::slice::from_raw_parts(from, len)) };
         }
     }
@@ -71,7 +71,7 @@ impl KeyBuffer {
             self.long.extend_from_slice(&self.inline[..keep]);
         }
         if self.long.len() < end {
-            // Room for the next longer keys as well. Never empty, which would mean the inline buffer.
+            // Room for the next longer keys as well. Never empty, because empty means the inline buffer.
             self.long.resize(end.next_power_of_two(), 0);
         }
         self.long[keep..end].copy_from_slice(rest);
@@ -79,37 +79,39 @@ impl KeyBuffer {
     }
 }
 
-/// What a cursor without a block points to: as much as any method reads from positions of zero.
+/// The payload of a cursor without a block: as many bytes as any method reads from positions of zero.
 static NOTHING: [u8; SLACK_BYTES] = [0; SLACK_BYTES];
 
 /// A position in a block.
 ///
-/// Every unsafe method requires that the block given to [`BlockCursor::open`] is alive, nothing more: without
-/// a block or an entry they answer something meaningless, because positions are those of an entry of the
-/// present block or zero.
+/// Every unsafe method requires only that the block given to [`BlockCursor::open`] is alive. Without a block
+/// or an entry the result is meaningless, because positions are those of an entry of the present block or
+/// zero.
 #[derive(Debug)]
 pub(crate) struct BlockCursor {
     view: Option<LayoutView>,
     /// Start of the payload.
     base: *const u8,
-    /// The quick way from entry to entry, if the block has it.
+    /// The fast path between entries, if the block allows it.
     uniform: Option<UniformKeys>,
-    /// How the first word of its keys comes about, if it has it and that is not the prefix.
+    /// How the first word of a key is assembled, if the fast path applies and the prefix is shorter than that
+    /// word.
     joined: Option<JoinedHead>,
-    /// Whether the entries ahead are to be fetched, because the block was not just read as a whole.
+    /// Whether entries ahead are prefetched, because the block was not just read as a whole.
     fetches_ahead: bool,
-    /// Where the block begins that the walk will enter next, if it is known: each step asks for the same
-    /// place in it as the one it is at here. Null after a seek, when what lies ahead in this block is asked
-    /// for.
+    /// Address of the block that the walk will enter next, if it is known: each step prefetches the same
+    /// offset there as the current one here. Null after a seek; then each step prefetches ahead in this
+    /// block.
     towards: *const u8,
-    /// The head of the prefix of a flat block.
+    /// Head of the prefix of a flat block.
     prefix_head: u64,
-    /// The head of the current key, if a step led to it.
+    /// Head of the current key, if a fast step led to it.
     head: u64,
     has_head: bool,
     count: usize,
     index: usize,
-    /// Where the current entry's own key bytes lie in the payload, behind `own_from` bytes that it shares.
+    /// Where the current entry's own key bytes lie in the payload; `own_from` shared bytes precede them in
+    /// the key.
     own_at: usize,
     own_from: usize,
     value_at: usize,
@@ -119,8 +121,8 @@ pub(crate) struct BlockCursor {
 }
 
 impl BlockCursor {
-    /// A cursor on no block. `fetches_ahead`: whether it is to fetch the memory ahead of it, which only costs
-    /// time where that is close by.
+    /// A cursor on no block. `fetches_ahead`: whether it prefetches ahead, which only costs time where the
+    /// memory is cached already.
     #[inline(always)]
     pub(crate) fn new(fetches_ahead: bool) -> BlockCursor {
         BlockCursor {
@@ -144,7 +146,6 @@ impl BlockCursor {
         }
     }
 
-    /// Leaves the block.
     #[inline]
     pub(crate) fn close(&mut self) {
         self.view = None;
@@ -200,14 +201,13 @@ impl BlockCursor {
         self.index = self.count;
     }
 
-    /// Whether the memory ahead is to be fetched from now on, for a cursor that enters blocks here and there:
-    /// see [`BlockCursor::new`].
+    /// Sets whether memory ahead is prefetched: see [`BlockCursor::new`].
     #[inline]
     pub(crate) fn set_fetches_ahead(&mut self, fetches_ahead: bool) {
         self.fetches_ahead = fetches_ahead;
     }
 
-    /// A walk goes on to the block at this address; 0 if that is not known.
+    /// The walk will continue in the block at this address; 0 if that is not known.
     #[inline]
     pub(crate) fn walk_towards(&mut self, address: usize) {
         self.towards = std::ptr::without_provenance(address);
@@ -237,7 +237,6 @@ impl BlockCursor {
         self.key.as_slice()
     }
 
-    /// The tag of the entry.
     #[inline(always)]
     pub(crate) fn tag(&self) -> Tag {
         self.tag
@@ -262,7 +261,7 @@ impl BlockCursor {
         if skip == 0 && self.has_head {
             return self.head;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.head_of_pieces(skip) }
     }
 
@@ -271,8 +270,8 @@ impl BlockCursor {
     #[inline]
     unsafe fn head_of_pieces(&self, skip: usize) -> u64 {
         let (base, own_len) = (self.base, self.value_at - self.own_at);
-        // SAFETY: own bytes lie in the payload of a living block, which has more than eight bytes behind it,
-        // and whatever lies behind `own_len` is masked out.
+        // SAFETY: own bytes lie in the payload of a living block, which has more than eight bytes behind it;
+        // what lies behind `own_len` is masked out.
         unsafe {
             if skip >= self.own_from {
                 let skipped = (skip - self.own_from).min(own_len);
@@ -285,31 +284,27 @@ impl BlockCursor {
                 Some(LayoutView::Flat(_)) => {
                     raw::head_at(base, flat_encode::PAYLOAD_HEADER_BYTES + skip, shared_len)
                 }
-                // The shared bytes were written with earlier entries. The mask hides what was written just
-                // now, but only the common short keys are worth avoiding the load for.
+                // The shared bytes were written with earlier entries. The mask hides what was just written,
+                // but only for common short keys is the load worth avoiding.
                 _ => esker_base::key::head(&self.key.as_slice()[..self.own_from], skip),
             };
             if shared_len >= 8 { shared } else { shared | own >> (8 * shared_len) }
         }
     }
 
-    /// Moves to the first entry.
-    ///
     /// # Safety
     /// See [`BlockCursor`].
     #[inline]
     pub(crate) unsafe fn move_to_first(&mut self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.move_to_index(0) }
     }
 
-    /// Moves to the last entry.
-    ///
     /// # Safety
     /// See [`BlockCursor`].
     #[inline]
     pub(crate) unsafe fn move_to_last(&mut self) {
-        // SAFETY: the caller's promise; blocks have at least one entry.
+        // SAFETY: guaranteed by the caller; blocks have at least one entry.
         unsafe { self.move_to_index(self.count.wrapping_sub(1)) }
     }
 
@@ -353,13 +348,13 @@ impl BlockCursor {
             return;
         }
         // SAFETY: the index is that of an entry, and the cursor is on the one before.
-        unsafe { self.next_unevenly(index) }
+        unsafe { self.next_general(index) }
     }
 
     /// # Safety
     /// The block must be alive, `index < count`, and the cursor on the entry before.
     #[inline(never)]
-    unsafe fn next_unevenly(&mut self, index: usize) {
+    unsafe fn next_general(&mut self, index: usize) {
         // SAFETY: the index is that of an entry.
         unsafe {
             match &self.view {
@@ -377,8 +372,8 @@ impl BlockCursor {
         }
     }
 
-    /// Asks for what a walk forwards comes to. The streams of a prefetcher end with a page, and blocks are
-    /// hardly longer.
+    /// Prefetches for a walk forwards. Hardware prefetch streams end with a page, and blocks are hardly
+    /// longer.
     #[inline(always)]
     fn fetch_ahead(&self) {
         let own = self.base.wrapping_add(AHEAD_BYTES);
@@ -387,7 +382,7 @@ impl BlockCursor {
         prefetch(ahead.wrapping_add(64));
     }
 
-    /// Asks for what a walk backwards comes to.
+    /// Prefetches for a walk backwards.
     #[inline(always)]
     fn fetch_behind(&self) {
         let own = self.base.wrapping_sub(AHEAD_BYTES);
@@ -403,8 +398,7 @@ impl BlockCursor {
     #[inline(always)]
     pub(crate) unsafe fn prev(&mut self) {
         let index = self.index.wrapping_sub(1);
-        // One comparison for both ends: where the cursor is on no entry, nothing says where the one before
-        // ends.
+        // One comparison for both ends: from no entry, the end of the entry before is not known.
         if index >= self.count.wrapping_sub(1) {
             self.index = self.count;
             return;
@@ -418,14 +412,14 @@ impl BlockCursor {
             return;
         }
         // SAFETY: as above.
-        unsafe { self.prev_unevenly(index) }
+        unsafe { self.prev_general(index) }
     }
 
     /// # Safety
     /// The block must be alive and `index < count`.
     #[inline(never)]
-    unsafe fn prev_unevenly(&mut self, index: usize) {
-        // SAFETY: the caller's promise.
+    unsafe fn prev_general(&mut self, index: usize) {
+        // SAFETY: guaranteed by the caller.
         unsafe { self.move_to_index(index) }
         if self.fetches_ahead {
             self.fetch_behind();
@@ -439,14 +433,14 @@ impl BlockCursor {
     #[inline(always)]
     pub(crate) unsafe fn seek<K: Kernel>(&mut self, key: &[u8], newest: Tag) {
         self.towards = std::ptr::null();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match self.view {
                 Some(LayoutView::Flat(flat)) => {
                     let index = flat.lower_bound::<K>(key, newest);
                     if index < self.count {
                         self.load_flat(&flat, index);
-                        // Short scans follow: the next entries are likely wanted.
+                        // Short scans follow: the next entries are likely read.
                         for line in 1..AHEAD_BYTES / 64 {
                             prefetch(self.base.wrapping_add(self.end + 64 * line));
                         }
@@ -528,7 +522,7 @@ impl BlockCursor {
         }
     }
 
-    /// Prefetches what a seek in the block will look at behind the directory.
+    /// Prefetches what a seek in the block reads after the directory.
     ///
     /// # Safety
     /// The kernel's instructions must be available.

@@ -1,4 +1,4 @@
-//! Reading the delta layout (T2).
+//! Delta block layout (T2): reading, lookups and seeks.
 //!
 //! ```text
 //! payload: tag coding 10 | restart interval 2 | hash slots 2 | zero 2
@@ -7,22 +7,23 @@
 //!          restart points 2 x ceil(n / interval) (wide: 4 x), where every interval-th entry starts
 //!          hash slots 1 x
 //! ```
-//! `shared` is what a key has in common with the key before it; at restart points it is zero, so that a
-//! search can start there. A hash slot holds the restart interval in which a key first occurs, or that no key
-//! of the block has such a hash, or that keys of different intervals do and only a binary search over the
-//! restart points can tell.
+//! `shared` is the length of the prefix that a key has in common with the key before it; at restart points it
+//! is zero, so that a search can start there. A hash slot holds the restart interval in which a key first
+//! occurs, or tells that no key of the block has such a hash, or that keys of different intervals do, so that
+//! only a binary search over the restart points can tell.
 //!
 //! # Safety argument
 //! [`Delta::validate`] is run once, when a block enters memory. It walks all entries and establishes:
-//! * D1. hash slots and restart points lie within the payload, and entries fill the room before them exactly;
-//! * D2. each entry's varints, tag distance, key bytes and value lie within that room;
+//! * D1. hash slots and restart points lie within the payload, and entries fill the space before them
+//!   exactly;
+//! * D2. each entry's varints, tag distance, key bytes and value lie within that space;
 //! * D3. `shared` is zero at restart points, and never more than the length of the key before;
 //! * D4. keys are at most [`MAX_KEY_LEN`] bytes;
 //! * D5. restart point `r` is where entry `r * interval` starts.
 //!
-//! Positions are only ever computed from restart points, or as the end of an entry with an index less than
-//! `count` whose follower has one too, so every access is within the payload; eight-byte loads may reach into
-//! the readable bytes behind it.
+//! Positions are only computed from restart points, or as the end of an entry with an index less than `count`
+//! that has a successor, so every access is within the payload; eight-byte loads may reach into the readable
+//! bytes behind it.
 
 use super::FoundEntry;
 use super::delta_encode::{PAYLOAD_HEADER_BYTES, SLOT_CANCELLED, SLOT_EMPTY, slot_of};
@@ -39,8 +40,8 @@ use std::cmp::Ordering;
 
 /// Where the parts of a validated delta block lie.
 ///
-/// Holds no lifetime, so that cursors can keep it beside the block. Every unsafe method requires that the
-/// block is alive.
+/// Has no lifetime, so that cursors can keep it beside the block. Every unsafe method requires that the block
+/// is alive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delta {
     /// Start of the payload.
@@ -80,13 +81,13 @@ impl DeltaEntry {
     }
 }
 
-/// What the hash index says of a key.
+/// What the hash index tells about a key.
 enum HashSlot {
     /// The key is not in the block.
     Absent,
     /// If it is in the block, its newest version is in this restart interval.
     Restart(usize),
-    /// Nothing.
+    /// No information.
     Unknown,
 }
 
@@ -95,12 +96,12 @@ impl Delta {
     #[inline(always)]
     pub(crate) fn new(header: &BlockHeader, payload: &[u8]) -> Delta {
         let field = |at: usize| usize::from(u16::from_le_bytes([payload[at], payload[at + 1]]));
-        // Short payloads are refused before; the bounds check costs nothing beside the copy.
+        // Short payloads were refused before; the bounds check costs nothing beside the copy.
         let tags: [u8; TAG_CODING_BYTES] = payload[..TAG_CODING_BYTES].try_into().expect("ten bytes");
         let (count, interval, slots) = (header.entries as usize, field(10).max(1), field(12));
         let restarts = count.div_ceil(interval);
         let wide = header.wide_offsets();
-        // Wrong payloads may make these wrap; validation finds that.
+        // Invalid payloads may make these wrap; validation detects that.
         let slots_at = (header.raw_len as usize).wrapping_sub(slots);
         let restarts_at = slots_at.wrapping_sub(restarts * if wide { 4 } else { 2 });
         Delta {
@@ -166,7 +167,7 @@ impl Delta {
         Ok(())
     }
 
-    /// Passes one entry; the length of its key.
+    /// Passes one entry; returns the length of its key.
     fn read_entry(&self, reader: &mut Reader<'_>, previous_len: usize) -> Option<usize> {
         let (shared, unshared) = (reader.varint_u32()? as usize, reader.varint_u32()? as usize);
         let value_len = reader.varint_u32()? as usize;
@@ -289,7 +290,7 @@ impl Delta {
         unsafe {
             match self.slot(hash) {
                 HashSlot::Absent => None,
-                // With an older version wanted, newer ones may fill intervals: go over them by a binary
+                // If an older version is wanted, newer ones may fill whole intervals: skip them by binary
                 // search.
                 HashSlot::Restart(restart) => match self.scan(restart, key, newest, true) {
                     ScanResult::Found(found) => Some(found),
@@ -311,17 +312,17 @@ impl Delta {
         }
     }
 
-    /// Walks from restart point `restart` to the version of `key` wanted, comparing without assembling keys.
+    /// Walks from restart point `restart` to the wanted version of `key`, comparing without assembling keys.
     ///
-    /// `matched` is what `key` has in common with the entry before, which is less than the version wanted. If
-    /// an entry shares more with that entry, it is less too; if it shares less, it is greater than `key`;
-    /// only if it shares exactly that much, its own bytes decide.
+    /// `matched` is the length of the prefix that `key` has in common with the entry before, which is less
+    /// than the wanted version. If an entry shares more with that entry, it is less too; if it shares less,
+    /// it is greater than `key`; only if it shares exactly that much, its own bytes decide.
     ///
     /// # Safety
     /// The block must be alive and `restart < restarts`.
     #[inline(always)]
     unsafe fn scan(&self, restart: usize, key: &[u8], newest: Tag, one_interval: bool) -> ScanResult {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let mut at = unsafe { self.restart(restart) };
         let first = restart * self.interval;
         let mut next_restart = first;
@@ -329,10 +330,11 @@ impl Delta {
         for i in first..self.count {
             if i == next_restart {
                 if one_interval && i != first {
-                    // Without a version of the key so far there is none: the first one would be here.
+                    // Without a version of the key so far there is none: the first one would be in this
+                    // interval.
                     return if met_key { ScanResult::LeftInterval } else { ScanResult::Ended };
                 }
-                // What restart points share is not stored.
+                // Restart points store whole keys.
                 matched = 0;
                 next_restart += self.interval;
             }
@@ -387,7 +389,7 @@ impl Delta {
         from
     }
 
-    /// Prefetches what [`Delta::find`] looks at first.
+    /// Prefetches what [`Delta::find`] reads first.
     ///
     /// # Safety
     /// The block must be alive.
@@ -415,7 +417,7 @@ impl Delta {
         }
     }
 
-    /// What sharing and varints save, for inspection.
+    /// Bytes that prefix sharing and varints save, for inspection.
     ///
     /// # Safety
     /// The block must be alive.
@@ -429,7 +431,7 @@ impl Delta {
             let lengths = [entry.shared_len, entry.unshared_len, value_len];
             let varints: usize = lengths.iter().map(|&len| coding::varint_len(len as u64)).sum();
             savings.shared_bytes += entry.shared_len as u64;
-            // Two bytes each for the key's lengths and four for the value's would be the fixed form.
+            // The fixed form would have two bytes for each of the key's lengths and four for the value's.
             savings.varint_bytes += 8u64.saturating_sub(varints as u64);
             at = entry.end;
         }

@@ -1,4 +1,4 @@
-//! Writing the delta layout. [`super::delta`] describes it.
+//! Encoder of the delta layout, which [`super::delta`] describes.
 
 use super::header::FLAG_WIDE_OFFSETS;
 use super::staged::Staged;
@@ -76,7 +76,7 @@ pub(crate) fn slot_of(hash: u64, slots: usize) -> usize {
     ((hash >> 32) as usize * slots) >> 32
 }
 
-/// Appends the payload for the staged entries, at least one, to `out`. Answers the header's flags.
+/// Appends the payload of the staged entries, at least one, to `out`; returns the header's flags.
 pub(crate) fn encode(staged: &Staged, options: DeltaOptions, out: &mut Vec<u8>) -> u8 {
     let start = out.len();
     let count = staged.entries().len();
@@ -136,7 +136,7 @@ fn write_slots(staged: &Staged, options: DeltaOptions, slots: usize, out: &mut V
     out.resize(at + slots, SLOT_EMPTY);
     let mut previous_key_len = None;
     for (i, entry) in staged.entries().iter().enumerate() {
-        // Older versions of a key follow the newest; a lookup finds them by going on from there.
+        // Older versions of a key follow the newest; a lookup finds them by walking on from there.
         let is_older_version = previous_key_len == Some(entry.key_len) && entry.shared_len == entry.key_len;
         previous_key_len = Some(entry.key_len);
         if is_older_version {

@@ -1,4 +1,4 @@
-//! Reading the flat layout.
+//! Flat block layout: reading, lookups and seeks.
 //!
 //! ```text
 //! payload: tag coding 10 | prefix length 2 | suffix length 2 | entry length 2
@@ -8,12 +8,12 @@
 //!          heads 2 x n                 first two bytes of each suffix, as a number
 //!          entries n x                 tag distance | [suffix length varint] | suffix | value
 //! ```
-//! A value ends where the next entry starts. The suffix length is there unless the header's flag says that
-//! all suffixes have the same. Where values have one length as well, offsets would say what a multiplication
-//! does: of an entry with a key and a value of eight bytes they were an eighth. A lookup compares all
-//! fingerprints at once and touches the entry it wants; a seek ranks the heads. Both read two or three
-//! neighbouring cache lines and one more, where walking delta-coded entries reads them one after the other:
-//! half the time.
+//! A value ends where the next entry starts. The suffix length is stored unless the header's flag says that
+//! all suffixes have the same. Where values have one length as well, there are no offsets: a multiplication
+//! replaces them; for keys and values of eight bytes they would be an eighth of each entry. A lookup compares
+//! all fingerprints at once and reads the one entry; a seek ranks the heads. Both read two or three adjacent
+//! cache lines and one more, where walking delta-coded entries reads lines one after the other: half the
+//! time.
 //!
 //! # Safety argument
 //! [`Flat::validate`] ([`validity`]) is run once, when a block enters memory. It establishes, for all
@@ -26,10 +26,10 @@
 //! * F5. the header's flag says that entries have one length if and only if that is not zero; then suffixes
 //!   have one as well, and no offset is wide.
 //!
-//! And [`BlockBytes`](super::BlockBytes) have at least [`LANE_BYTES`] readable bytes behind its payload. So
-//! every position computed below from an index less than `count` is readable, even by loads of up to 64
-//! bytes, and no other position is ever computed. The order of keys is not part of it: wrong order gives
-//! wrong answers (which the checksum excludes), never a wrong access.
+//! [`BlockBytes`](super::BlockBytes) have at least [`LANE_BYTES`] readable bytes behind the payload. So every
+//! position computed below from an index less than `count` is readable, even by loads of up to 64 bytes, and
+//! no other position is computed. The order of keys is not part of the argument: a wrong order gives wrong
+//! answers (which the checksum excludes), never a wrong access.
 
 mod validity;
 
@@ -42,17 +42,16 @@ use crate::simd::{Kernel, LANE_BYTES, prefetch};
 use esker_base::Tag;
 use std::cmp::Ordering;
 
-/// Above this many entries fingerprints alone would name several wrong entries, so heads narrow the search
-/// first.
-const MOST_BY_FINGERPRINT_ALONE: usize = 128;
+/// With more entries, fingerprints alone would match several wrong ones, so heads narrow the search first.
+const MAX_ENTRIES_BY_FINGERPRINT: usize = 128;
 
-/// Versions of one key looked at one by one before a binary search takes over.
-const MOST_VERSIONS_IN_A_ROW: usize = 4;
+/// Versions of one key compared one by one before a binary search.
+const MAX_LINEAR_VERSIONS: usize = 4;
 
 /// Where the parts of a validated flat block lie.
 ///
-/// Holds no lifetime, so that cursors can keep it beside the block. Every unsafe method requires that the
-/// block is alive and that indexes are less than [`Flat::count`].
+/// Has no lifetime, so that cursors can keep it beside the block. Every unsafe method requires that the block
+/// is alive and that indexes are less than [`Flat::count`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flat {
     /// Start of the payload.
@@ -113,7 +112,7 @@ impl Flat {
         }
     }
 
-    /// How long the suffixes are, if all have one length and no offset is wide.
+    /// Length of the suffixes, if all have one and no offset is wide.
     #[inline(always)]
     pub(crate) fn uniform_suffix_len(&self) -> Option<usize> {
         self.suffix_len.filter(|_| !self.wide)
@@ -191,8 +190,8 @@ impl Flat {
     #[inline(always)]
     unsafe fn offset(&self, i: usize) -> usize {
         if self.stride != 0 {
-            // They fill the payload to its end, and from there it takes fewer steps than behind prefix and
-            // directory.
+            // The entries fill the payload to its end, and counting from there takes fewer steps than from
+            // behind prefix and directory.
             return self.len - self.stride * (self.count - i);
         }
         let offsets_at = self.fingerprints_at() + self.count;
@@ -222,13 +221,11 @@ impl Flat {
         }
     }
 
-    /// Entry `i`.
-    ///
     /// # Safety
     /// The block must be alive and `i < count`.
     #[inline(always)]
     pub(crate) unsafe fn entry(&self, i: usize) -> FlatEntry {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.entry_at(i, self.offset(i)) }
     }
 
@@ -250,8 +247,8 @@ impl Flat {
         }
     }
 
-    /// Whether the directory tells the truth about entry `i`, whose key has this hash. It need not for the
-    /// entry itself to be found, but then seeks of keys that are not there go wrong.
+    /// Whether the directory is right about entry `i`, whose key has this hash. A wrong directory may still
+    /// find the entry, but misleads seeks of absent keys.
     ///
     /// # Safety
     /// The block must be alive and `i < count`.
@@ -281,7 +278,7 @@ impl Flat {
     #[inline(always)]
     pub(crate) unsafe fn find<K: Kernel>(&self, key: &[u8], hash: u64, newest: Tag) -> Option<FoundEntry> {
         if self.count > LANE_BYTES {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             return unsafe { self.find_in_lanes::<K>(key, hash, newest) };
         }
         // SAFETY: F1, and 64 bytes behind the fingerprints are readable. Bits are set below `count` only.
@@ -291,8 +288,8 @@ impl Flat {
             if mask == 0 {
                 return None;
             }
-            // The first is nearly always the one, so it comes without a loop, for which much would be made
-            // ready.
+            // The first match is nearly always the right one, so it is checked outside of a loop, which would
+            // need more setup.
             let first = mask.trailing_zeros() as usize;
             let at = self.offset(first);
             self.prefetch_at(at);
@@ -300,7 +297,7 @@ impl Flat {
             if self.has_key(&entry, key) && entry.tag <= newest {
                 return Some(entry.found());
             }
-            self.answer_among(0, mask, key, newest).flatten()
+            self.resolve_candidates(0, mask, key, newest).flatten()
         }
     }
 
@@ -311,7 +308,7 @@ impl Flat {
     #[inline(always)]
     unsafe fn find_in_lanes<K: Kernel>(&self, key: &[u8], hash: u64, newest: Tag) -> Option<FoundEntry> {
         let (mut at, mut to) = (0, self.count);
-        if self.count > MOST_BY_FINGERPRINT_ALONE {
+        if self.count > MAX_ENTRIES_BY_FINGERPRINT {
             let suffix = key.get(self.prefix_len..)?;
             // SAFETY: F1, and 64 bytes behind the heads are readable.
             (at, to) =
@@ -325,7 +322,7 @@ impl Flat {
             };
             if mask != 0 {
                 // SAFETY: bits are set below `lane` only, so they name entries below `count`.
-                let answer = unsafe { self.answer_among(at, mask, key, newest) };
+                let answer = unsafe { self.resolve_candidates(at, mask, key, newest) };
                 if let Some(answer) = answer {
                     return answer;
                 }
@@ -335,13 +332,13 @@ impl Flat {
         None
     }
 
-    /// What the entries say of whose numbers, counted from `at`, the bits are set: `None` if none of them has
-    /// the key.
+    /// Checks the entries whose bits are set, numbered from `at`. `None` if none of them has the key; else
+    /// the version found, if it is visible.
     ///
     /// # Safety
     /// The block must be alive, and the numbers less than `count`.
     #[inline(never)]
-    unsafe fn answer_among(
+    unsafe fn resolve_candidates(
         &self,
         at: usize,
         mut mask: u64,
@@ -351,8 +348,8 @@ impl Flat {
         while mask != 0 {
             let i = at + mask.trailing_zeros() as usize;
             mask &= mask - 1;
-            // The key comes with the first line; what reads the value does not wait for the others
-            // afterwards. SAFETY: the caller's promise.
+            // The key arrives with the first line; prefetching the others saves the reader of the value from
+            // waiting for them. SAFETY: guaranteed by the caller.
             let entry = unsafe {
                 let at = self.offset(i);
                 self.prefetch_at(at);
@@ -382,14 +379,14 @@ impl Flat {
         unsafe { raw::bytes_equal(self.suffix(entry), back) && raw::bytes_equal(self.prefix(), front) }
     }
 
-    /// Looks for an older version of `key` from entry `i` on, the entry before being too new.
+    /// Searches for an older version of `key` from entry `i` on; the entry before is too new.
     ///
     /// # Safety
     /// The block must be alive.
     #[cold]
     unsafe fn find_older(&self, mut i: usize, key: &[u8], newest: Tag) -> Option<FoundEntry> {
         let suffix = key.get(self.prefix_len..)?;
-        let one_by_one = self.count.min(i + MOST_VERSIONS_IN_A_ROW);
+        let one_by_one = self.count.min(i + MAX_LINEAR_VERSIONS);
         // SAFETY: indexes stay below `count`, and the block is alive.
         unsafe {
             while i < one_by_one && self.is_before(i, suffix, newest) {
@@ -412,7 +409,7 @@ impl Flat {
     /// The block must be alive and `i < count`.
     #[inline(always)]
     unsafe fn is_before(&self, i: usize, suffix: &[u8], newest: Tag) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let entry = unsafe { self.entry(i) };
         // SAFETY: the block is alive.
         match unsafe { self.suffix(&entry) }.cmp(suffix) {
@@ -456,7 +453,7 @@ impl Flat {
         }
     }
 
-    /// Prefetches the entry that [`Flat::find`] will look at first.
+    /// Prefetches the entry that [`Flat::find`] reads first.
     ///
     /// # Safety
     /// As [`Flat::find`].
@@ -471,7 +468,7 @@ impl Flat {
         }
     }
 
-    /// Prefetches the entry that [`Flat::lower_bound`] will look at first.
+    /// Prefetches the entry that [`Flat::lower_bound`] reads first.
     ///
     /// # Safety
     /// As [`Flat::lower_bound`].
@@ -482,7 +479,7 @@ impl Flat {
         let (from, _) =
             unsafe { K::rank_heads(self.base.add(self.heads_at()), self.count, head_of_suffix(suffix)) };
         if from < self.count {
-            // SAFETY: just checked.
+            // SAFETY: `from < count` was just checked.
             unsafe { self.prefetch_entry(from) };
         }
     }
@@ -491,7 +488,7 @@ impl Flat {
     /// The block must be alive and `i < count`.
     #[inline(always)]
     unsafe fn prefetch_entry(&self, i: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         self.prefetch_at(unsafe { self.offset(i) });
     }
 

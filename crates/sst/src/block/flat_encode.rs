@@ -1,4 +1,4 @@
-//! Writing the flat layout. [`super::flat`] describes it.
+//! Encoder of the flat layout, which [`super::flat`] describes.
 
 use super::header::BlockHeader;
 use super::header::{FLAG_EQUAL_ENTRIES, FLAG_FIXED_SUFFIX, FLAG_WIDE_OFFSETS};
@@ -22,22 +22,22 @@ pub(super) const FINGERPRINT_AND_HEAD_BYTES: usize = 1 + HEAD_BYTES;
 /// Directory bytes of an entry with a narrow offset.
 pub(super) const DIRECTORY_BYTES: usize = FINGERPRINT_AND_HEAD_BYTES + 2;
 
-/// Bytes of a payload without the entries themselves, if each has so many in the directory.
+/// Bytes of a payload without the entries, with `directory_bytes` for each in the directory.
 pub(crate) fn fixed_len(entries: usize, prefix_len: usize, directory_bytes: usize) -> usize {
     PAYLOAD_HEADER_BYTES + prefix_len + entries * directory_bytes
 }
 
-/// Bytes of each entry, if tags, suffixes and values have these lengths; `None` if the payload's header
-/// cannot state it. Nor is nothing stated: readers take that for entries with offsets.
+/// Bytes of each entry, if tags, suffixes and values have these lengths. `None` if the payload's header
+/// cannot state it, or if it is zero, which readers take for entries with offsets.
 pub(super) fn stride_of(tag_bytes: usize, suffix_len: usize, value_len: usize) -> Option<u16> {
     u16::try_from(tag_bytes + suffix_len + value_len).ok().filter(|&stride| stride != 0)
 }
 
-/// Entries whose suffix and value have no more than so many bytes are copied in as many steps as the longest
-/// of their block.
+/// Entries whose suffix and value are no longer are copied in a number of steps that is constant for the
+/// block.
 const LONGEST_STEPPED: usize = 128;
 
-/// Bytes that writing entries may touch behind the last of them, there and where they come from.
+/// Bytes that writing entries may touch behind the last of them, in the source and in the destination.
 pub(super) const ENTRY_SLACK: usize = LONGEST_STEPPED;
 
 /// The byte of a key's hash that the directory holds.
@@ -56,11 +56,11 @@ pub(crate) fn head_of_suffix(suffix: &[u8]) -> u16 {
     }
 }
 
-/// Where rows lie in a payload that was just encoded, for codecs that look for integers: offsets and heads,
-/// or heads and entries where these have one length, unless that is longer than a row may be. Fingerprints
-/// are as good as random.
+/// Where rows of integers lie in a payload that was just encoded, for codecs that pack integers: offsets and
+/// heads, or heads and entries where these have one length, unless that is longer than a row may be.
+/// Fingerprints are as good as random.
 ///
-/// Answers rows, and how many of them there are.
+/// Returns the rows and their number.
 pub(crate) fn rows(header: &BlockHeader, payload: &[u8]) -> ([Rows; 2], usize) {
     let count = header.entries as usize;
     let field = |at: usize| usize::from(u16::from_le_bytes([payload[at], payload[at + 1]]));
@@ -80,7 +80,7 @@ pub(crate) fn rows(header: &BlockHeader, payload: &[u8]) -> ([Rows; 2], usize) {
     ([offsets, Rows { start: heads_at, stride: HEAD_BYTES, count }], 2)
 }
 
-/// Where the parts of a payload lie.
+/// Where the parts of a payload will lie.
 struct Plan {
     prefix_len: usize,
     tags: TagCoding,
@@ -93,7 +93,7 @@ struct Plan {
     heads_at: usize,
     entries_at: usize,
     len: usize,
-    /// In how many steps each entry can be copied, if all are short and the payload is plain; else 0.
+    /// Steps in which each entry can be copied, if all are short and the payload is plain; else 0.
     steps: usize,
 }
 
@@ -113,7 +113,7 @@ impl Plan {
             .equal_value_len()
             .filter(|_| fixed_suffix)
             .and_then(|value_len| stride_of(tags.width(), staged.last_key().len() - prefix_len, value_len));
-        // The last entry may reach beyond what two bytes can say; where it starts may not.
+        // The last entry may reach beyond what two bytes can state; its start may not.
         let narrow_len = fixed_len(count, prefix_len, DIRECTORY_BYTES) + contents;
         let last_len = staged.entries().last().map_or(0, |last| last.value_len as usize);
         let wide = stride.is_none() && narrow_len - last_len > usize::from(u16::MAX);
@@ -152,7 +152,7 @@ impl Plan {
     }
 }
 
-/// Appends the payload for the staged entries, at least one, to `out`. Answers the header's flags.
+/// Appends the payload of the staged entries, at least one, to `out`; returns the header's flags.
 pub(crate) fn encode(staged: &Staged, out: &mut Vec<u8>) -> u8 {
     let plan = Plan::of(staged);
     let start = out.len();
@@ -172,8 +172,8 @@ pub(crate) fn encode(staged: &Staged, out: &mut Vec<u8>) -> u8 {
     plan.flags()
 }
 
-/// [`write_entries`] with this machine's vectors, so that a step of 32 bytes is one instruction, for the
-/// shape that most blocks have or for any.
+/// [`write_entries`] compiled for this machine's vectors, so that a step of 32 bytes is one instruction, and
+/// for the shape that most blocks have or for any.
 ///
 /// # Safety
 /// As [`write_entries`].
@@ -181,7 +181,7 @@ unsafe fn write_in_steps(staged: &Staged, plan: &Plan, to: *mut u8) {
     with_kernel!(
         InstructionSet::detect(),
         |_K| (staged: &Staged, plan: &Plan, to: *mut u8) -> () {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 match plan.steps {
                     1 => write_entries::<true, 1>(staged, plan, to),
@@ -197,9 +197,9 @@ unsafe fn write_in_steps(staged: &Staged, plan: &Plan, to: *mut u8) {
     );
 }
 
-/// Writes directory and entries, which is everything behind the prefix. `PLAIN`: suffixes of one length and
-/// no wide offsets. `STEPS`: in how many steps every entry is copied, so that none of them needs a decision;
-/// 0 if each needs its own.
+/// Writes directory and entries: everything behind the prefix. `PLAIN`: suffixes have one length and no
+/// offset is wide. `STEPS`: the number of steps in which every entry is copied without a branch; 0 if each
+/// needs its own.
 ///
 /// # Safety
 /// `plan.len + ENTRY_SLACK + 8` bytes from `to` must be writable, `plan` must be that of `staged`, and as
@@ -225,17 +225,16 @@ unsafe fn write_entries<const PLAIN: bool, const STEPS: usize>(staged: &Staged, 
             } else {
                 to.add(plan.offsets_at + 2 * i).cast::<[u8; 2]>().write((at as u16).to_le_bytes());
             }
-            // Without offsets heads lie where these would, and the head takes the place of what was just
-            // written.
+            // Without offsets, heads lie in their place; the head overwrites what was just written.
             let head = head_of_suffix(std::slice::from_raw_parts(own, suffix_len));
             to.add(plan.heads_at + 2 * i).cast::<[u8; 2]>().write(head.to_le_bytes());
-            // Eight bytes are written whatever the width; what is too much is overwritten.
+            // Eight bytes are written whatever the width; the excess is overwritten.
             to.add(at).cast::<[u8; 8]>().write(plan.tags.distance(entry.tag).to_le_bytes());
             at += plan.tags.width();
             if !plan.fixed_suffix && !PLAIN {
                 at = write_varint(to, at, suffix_len);
             }
-            // The value follows the key, here and there.
+            // The value follows the key in source and destination.
             if STEPS > 0 {
                 copy_steps::<STEPS>(own, to.add(at));
             } else {

@@ -1,8 +1,8 @@
-//! The header in front of every block and the checksum behind it.
+//! Block frame: the header in front of every block and the checksum behind it.
 //!
-//! A block tells what it is without any help from the rest of the file, so that a repair can find the blocks
-//! of a table whose index is lost. The checksum covers header and stored bytes and is bound to the table and
-//! to the place in the file: a block that was swapped, moved or left over from another file does not verify
+//! A block describes itself without help from the rest of the file, so that a repair can find the blocks of a
+//! table whose index is lost. The checksum covers header and stored bytes and is bound to the table and to
+//! the offset in the file: a block that was swapped, moved or left over from another file does not verify
 //! (BS6).
 
 use crate::decode_error::{DecodeError, damaged, unsupported};
@@ -39,10 +39,10 @@ pub(crate) const FLAG_FIXED_SUFFIX: u8 = 2;
 /// offsets.
 pub(crate) const FLAG_EQUAL_ENTRIES: u8 = 4;
 
-/// Flag of both layouts: the entries are an index of blocks or pages, and none of the table's.
+/// Flag of both layouts: the entries are an index of blocks or pages, not the table's entries.
 pub(crate) const FLAG_INDEX_PAGE: u8 = 0x80;
 
-/// How a block's entries are arranged.
+/// Arrangement of a block's entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BlockLayout {
     /// Common prefix once, a directory, then the entries: the fastest to read.
@@ -97,7 +97,7 @@ impl std::fmt::Display for BlockLayout {
     }
 }
 
-/// What a block says of itself.
+/// A block's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockHeader {
     /// Arrangement of the entries.
@@ -117,7 +117,6 @@ pub struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// The stored form.
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&BLOCK_MAGIC);
@@ -129,7 +128,7 @@ impl BlockHeader {
         bytes
     }
 
-    /// Reads a header whose magic and checksum are right. The codec is not judged here.
+    /// Decodes a header whose magic and checksum were verified. The codec is not checked here.
     pub(crate) fn decode(header: &[u8; HEADER_BYTES]) -> Result<BlockHeader, DecodeError> {
         let [version, layout, codec_id, flags] = [header[4], header[5], header[6], header[7]];
         if version != BLOCK_VERSION {
@@ -174,7 +173,7 @@ impl BlockHeader {
     }
 }
 
-/// What ties checksums to one place of one table.
+/// The number that binds checksums to one offset of one table.
 fn place_of(uid: TableUid, offset: u64) -> u64 {
     let mut place = [0; 16];
     place[..8].copy_from_slice(&uid.get().to_le_bytes());
@@ -182,18 +181,18 @@ fn place_of(uid: TableUid, offset: u64) -> u64 {
     xxh3_64(&place)
 }
 
-/// Checksum of `bytes` that lie at `offset` of the table `uid`.
+/// Checksum of `bytes` at `offset` of the table `uid`.
 ///
-/// The place is folded in after hashing: a seed would cost 30 ns a block to expand, and an exclusive-or tells
-/// a moved block just as surely.
+/// The offset is folded in after hashing: a seed would cost 30 ns a block to expand, and an exclusive-or
+/// tells a moved block as surely.
 pub(crate) fn placed_checksum(uid: TableUid, offset: u64, bytes: &[u8]) -> u64 {
     block_hash(bytes) ^ place_of(uid, offset)
 }
 
-/// Checks the block whose file image `image` starts with, found at `offset` of the table `uid`.
+/// Verifies the block whose file image `image` starts with, at `offset` of the table `uid`.
 ///
 /// Magic, stored length and checksum lie in the same place in all versions of the format, so the checksum is
-/// judged before anything else: a damaged version number is damage and not a newer version.
+/// checked first: a damaged version number is damage and not a newer version.
 pub(crate) fn verify_image(image: &[u8], uid: TableUid, offset: u64) -> Result<BlockHeader, DecodeError> {
     let Some(header) = image.first_chunk::<HEADER_BYTES>() else {
         return damaged(format!("a block header of {HEADER_BYTES} bytes expected, {} found", image.len()));

@@ -1,6 +1,6 @@
 //! Reads and copies without bounds checks, for bytes that were validated once.
 //!
-//! Every function states what must hold; debug builds check it where they can.
+//! Every function states its contract; debug builds check it where they can.
 
 use std::mem::MaybeUninit;
 
@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 /// `base + at` must be readable.
 #[inline(always)]
 pub(crate) unsafe fn u8_at(base: *const u8, at: usize) -> u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { base.add(at).read() }
 }
 
@@ -20,7 +20,7 @@ pub(crate) unsafe fn u8_at(base: *const u8, at: usize) -> u8 {
 /// Two bytes from `base + at` must be readable.
 #[inline(always)]
 pub(crate) unsafe fn u16_at(base: *const u8, at: usize) -> u16 {
-    // SAFETY: the caller's promise; byte arrays need no alignment.
+    // SAFETY: guaranteed by the caller; byte arrays need no alignment.
     u16::from_le_bytes(unsafe { base.add(at).cast::<[u8; 2]>().read() })
 }
 
@@ -30,7 +30,7 @@ pub(crate) unsafe fn u16_at(base: *const u8, at: usize) -> u16 {
 /// Four bytes from `base + at` must be readable.
 #[inline(always)]
 pub(crate) unsafe fn u32_at(base: *const u8, at: usize) -> u32 {
-    // SAFETY: the caller's promise; byte arrays need no alignment.
+    // SAFETY: guaranteed by the caller; byte arrays need no alignment.
     u32::from_le_bytes(unsafe { base.add(at).cast::<[u8; 4]>().read() })
 }
 
@@ -40,7 +40,7 @@ pub(crate) unsafe fn u32_at(base: *const u8, at: usize) -> u32 {
 /// Eight bytes from `base + at` must be readable.
 #[inline(always)]
 pub(crate) unsafe fn u64_at(base: *const u8, at: usize) -> u64 {
-    // SAFETY: the caller's promise; byte arrays need no alignment.
+    // SAFETY: guaranteed by the caller; byte arrays need no alignment.
     u64::from_le_bytes(unsafe { base.add(at).cast::<[u8; 8]>().read() })
 }
 
@@ -50,7 +50,7 @@ pub(crate) unsafe fn u64_at(base: *const u8, at: usize) -> u64 {
 /// Eight bytes from `base + at` must be readable, whatever `len` is.
 #[inline(always)]
 pub(crate) unsafe fn head_at(base: *const u8, at: usize, len: usize) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let head = unsafe { u64_at(base, at) }.swap_bytes();
     if len >= 8 { head } else { head & !(u64::MAX >> (8 * len)) }
 }
@@ -61,11 +61,11 @@ pub(crate) unsafe fn head_at(base: *const u8, at: usize, len: usize) -> u64 {
 /// They must be readable and not be written to for as long as `'a`.
 #[inline(always)]
 pub(crate) unsafe fn slice_at<'a>(base: *const u8, at: usize, len: usize) -> &'a [u8] {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::slice::from_raw_parts(base.add(at), len) }
 }
 
-/// Decodes a varint of at most 32 bits that a validation has accepted: the value and where it ends.
+/// Decodes a varint of at most 32 bits that validation has accepted: the value and where it ends.
 ///
 /// # Safety
 /// The bytes at `at` must hold a whole varint of at most five bytes.
@@ -76,7 +76,7 @@ pub(crate) unsafe fn varint_at(base: *const u8, at: usize) -> (usize, usize) {
     if first < 0x80 {
         return (usize::from(first), at + 1);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { long_varint_at(base, at) }
 }
 
@@ -86,7 +86,7 @@ pub(crate) unsafe fn varint_at(base: *const u8, at: usize) -> (usize, usize) {
 unsafe fn long_varint_at(base: *const u8, mut at: usize) -> (usize, usize) {
     let (mut value, mut shift) = (0usize, 0);
     loop {
-        // SAFETY: the varint goes on: its previous byte said so, and it was validated.
+        // SAFETY: the varint continues: its previous byte said so, and it was validated.
         let byte = unsafe { u8_at(base, at) };
         value |= usize::from(byte & 0x7f) << shift;
         shift += 7;
@@ -108,8 +108,7 @@ pub(crate) const STEP_BYTES: usize = 32;
 /// uninitialised), and the two must not overlap.
 #[inline(always)]
 pub(crate) unsafe fn copy_steps<const STEPS: usize>(from: *const u8, to: *mut u8) {
-    // SAFETY: the caller's promise; any bytes are valid. One piece of a length that the compiler knows is no
-    // call.
+    // SAFETY: guaranteed by the caller; any bytes are valid. A copy of constant length compiles to no call.
     unsafe { std::ptr::copy_nonoverlapping(from.cast::<Steps<STEPS>>(), to.cast::<Steps<STEPS>>(), 1) };
 }
 
@@ -128,13 +127,13 @@ pub(crate) const COPY_SLACK: usize = 31;
 pub(crate) unsafe fn copy_in_steps(from: *const u8, to: *mut u8, len: usize) {
     const LONGEST_IN_STEPS: usize = 512;
     if len > LONGEST_IN_STEPS {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
         return;
     }
     let mut at = 0;
     while at < len {
-        // SAFETY: the caller's promise. `MaybeUninit` copies whatever is there.
+        // SAFETY: guaranteed by the caller. `MaybeUninit` copies uninitialised bytes as well.
         unsafe {
             let step = from.add(at).cast::<MaybeUninit<[u8; 32]>>().read();
             to.add(at).cast::<MaybeUninit<[u8; 32]>>().write(step);
@@ -144,8 +143,8 @@ pub(crate) unsafe fn copy_in_steps(from: *const u8, to: *mut u8, len: usize) {
 }
 
 /// Copies all of `from` without a call for the lengths of keys and small values, and without touching a byte
-/// behind either side: pieces from the front and from the back that may overlap. No loop, of which the
-/// compiler would make a call.
+/// behind either side: pieces from the front and from the back, which may overlap. Without a loop, because
+/// the compiler would turn that into a call.
 ///
 /// # Safety
 /// `from.len()` bytes must be writable at `to`, and must not overlap `from`.
@@ -172,8 +171,8 @@ pub(crate) unsafe fn copy_exactly(from: &[u8], to: *mut u8) {
     }
 }
 
-/// As [`copy_exactly`], for a key. Keys of up to two words are copied by words, because a cursor has just put
-/// them together in its buffer so, and a wider read of what was just written stalls.
+/// As [`copy_exactly`], for a key. Keys of up to two words are copied by words: a cursor has just written
+/// them to its buffer by words, and a wider read of bytes just written stalls.
 ///
 /// # Safety
 /// As [`copy_exactly`].
@@ -187,7 +186,7 @@ pub(crate) unsafe fn copy_key(from: &[u8], to: *mut u8) {
             copy_piece::<8>(at.add(len - 8), to.add(len - 8));
         }
     } else {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { copy_exactly(from, to) };
     }
 }
@@ -196,7 +195,7 @@ pub(crate) unsafe fn copy_key(from: &[u8], to: *mut u8) {
 /// `N` bytes must be readable at `from` and writable at `to`.
 #[inline(always)]
 unsafe fn copy_piece<const N: usize>(from: *const u8, to: *mut u8) {
-    // SAFETY: the caller's promise; byte arrays need no alignment.
+    // SAFETY: guaranteed by the caller; byte arrays need no alignment.
     unsafe { to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read()) };
 }
 
@@ -204,7 +203,7 @@ unsafe fn copy_piece<const N: usize>(from: *const u8, to: *mut u8) {
 /// As [`copy_exactly`].
 #[inline(never)]
 unsafe fn copy_other_length(from: &[u8], to: *mut u8) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
 }
 

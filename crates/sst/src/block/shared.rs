@@ -1,17 +1,17 @@
-//! A block in memory of its own, counted: what the cache holds, slots point to and values keep.
+//! Reference-counted blocks in memory of their own: what the cache holds, slots point to and values pin.
 //!
-//! Count, housekeeping and bytes are one piece of memory, so a lookup that has found the block's address
-//! touches nothing between it and the block's directory. The memory comes from [`esker_env::slabs`], in huge
-//! pages once there is much of it; that is why blocks are counted here and not by an `Arc`, which knows the
+//! Count, header fields and bytes are one allocation, so a lookup that has found the block's address touches
+//! nothing between it and the block's directory. The memory comes from [`esker_env::slabs`], in huge pages
+//! once there is much of it. For that reason blocks are counted here and not by an `Arc`, which uses the
 //! global allocator only.
 //!
 //! # Invariants
-//! * BR1. Each [`BlockRef`] owns one of the counts, and a slot as many as it has in stock ([`crate::slots`]);
-//!   the block is freed by the one that gives back the last.
-//! * BR2. Whoever gives a count back has done with the block before, and whoever frees it does so after all
-//!   others: the decrement releases, and the last one acquires.
-//! * BR3. `bytes` has [`BlockBytes::memory_len`] of the header's raw length, so that the address alone tells
-//!   the length.
+//! * BR1. Each [`BlockRef`] owns one count, and a slot as many as its reserve says ([`crate::slots`]);
+//!   releasing the last count frees the block.
+//! * BR2. A count is released after the last access through it, and the block is freed after all of them: the
+//!   decrement has release ordering, and freeing acquires.
+//! * BR3. `bytes` has [`BlockBytes::memory_len`] of the header's raw length, so the address alone tells the
+//!   length.
 
 use super::header::RAW_LEN_AT;
 use super::{BlockBytes, BlockHeader, check, raw};
@@ -26,18 +26,18 @@ use std::ptr::NonNull;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
-/// See the file's head.
+/// A block with its reference count.
 ///
-/// Block sizes vary, so the directories of blocks do not all fall into the same sets of the first-level
-/// cache, as they would at strides of 4096 bytes.
+/// Block sizes vary, so the directories of blocks do not all map to the same sets of the first-level cache,
+/// as they would at strides of 4096 bytes.
 #[repr(C)]
 pub struct Block {
     count: AtomicUsize,
-    /// The home of its table, which knows the slot that may point to it.
+    /// The identity of its table, which knows the slot that may point to the block.
     identity: Weak<TableIdentity>,
-    /// Used by a lookup that the cache did not see.
+    /// Whether a lookup used it through its slot, unknown to the cache.
     used: AtomicBool,
-    /// In the cache.
+    /// Whether it is in the cache.
     resident: AtomicBool,
     origin: Origin,
     bytes: BlockBytes,
@@ -59,26 +59,26 @@ unsafe impl Send for BlockRef {}
 // SAFETY: as above.
 unsafe impl Sync for BlockRef {}
 
-/// Memory for a block, to be filled: what will be a block once it is validated.
+/// Memory for a block that is to be filled and validated.
 pub(crate) struct BlockBuffer {
-    /// [`BYTES_AT`] bytes for housekeeping, then `len` bytes, then nothing or padding.
+    /// [`BYTES_AT`] bytes for the fields, then `len` bytes, then padding.
     piece: NonNull<u8>,
     origin: Origin,
     len: usize,
 }
 
-// SAFETY: memory with one owner.
+// SAFETY: the buffer is the only owner of its memory.
 unsafe impl Send for BlockBuffer {}
 // SAFETY: as above.
 unsafe impl Sync for BlockBuffer {}
 
-/// Bytes of the piece of a block with so many bytes after the housekeeping: what `size_of_val` tells of it.
+/// Bytes of the allocation of a block with `len` bytes after the fields: its `size_of_val`.
 fn piece_len(len: usize) -> usize {
     (BYTES_AT + len).next_multiple_of(align_of::<AtomicUsize>())
 }
 
 impl BlockBuffer {
-    /// Memory for a block whose payload has `raw_len` bytes, of anything.
+    /// Memory for a block whose payload has `raw_len` bytes; its content is arbitrary.
     pub(crate) fn new(raw_len: usize) -> BlockBuffer {
         let len = BlockBytes::memory_len(raw_len);
         let (piece, origin) = slabs::allocate(piece_len(len));
@@ -87,8 +87,8 @@ impl BlockBuffer {
 
     /// The bytes to fill: header, payload and slack.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `new` made room for `len` bytes behind the housekeeping, all of them initialised, which
-        // nobody else knows.
+        // SAFETY: `new` allocated `len` initialised bytes behind the fields, and no other pointer to them
+        // exists.
         unsafe { std::slice::from_raw_parts_mut(self.piece.as_ptr().add(BYTES_AT), self.len) }
     }
 
@@ -101,8 +101,8 @@ impl BlockBuffer {
         }
         let (piece, origin) = (self.piece, self.origin);
         std::mem::forget(self);
-        // SAFETY: nobody else knows the piece. It has `BYTES_AT` bytes for the fields before the bytes, is
-        // aligned for them, and they are written here; its bytes were validated.
+        // SAFETY: no other pointer to the piece exists. It has `BYTES_AT` bytes for the fields, is aligned
+        // for them, and they are written here; its bytes were validated.
         unsafe {
             let block = pointer(piece, len);
             (&raw mut (*block.as_ptr()).count).write(AtomicUsize::new(1));
@@ -117,7 +117,7 @@ impl BlockBuffer {
 
 impl Drop for BlockBuffer {
     fn drop(&mut self) {
-        // SAFETY: taken with this length, and not given out.
+        // SAFETY: the piece was allocated with this length, and no block was made of it.
         unsafe { slabs::free(self.piece, piece_len(self.len), self.origin) };
     }
 }
@@ -126,7 +126,7 @@ impl Drop for BlockBuffer {
 #[inline(always)]
 fn pointer(piece: NonNull<u8>, len: usize) -> NonNull<Block> {
     let block = std::ptr::slice_from_raw_parts_mut(piece.as_ptr(), len) as *mut Block;
-    // SAFETY: the piece is not at 0.
+    // SAFETY: `block` has the address of `piece`, which is not null.
     unsafe { NonNull::new_unchecked(block) }
 }
 
@@ -136,30 +136,31 @@ impl BlockRef {
         self.0.cast::<u8>().as_ptr().expose_provenance()
     }
 
-    /// Adds counts for whoever keeps the address.
+    /// Adds counts, for the holder of the address.
     #[inline(always)]
     pub(crate) fn add_counts(&self, counts: usize) {
-        // Relaxed: they are made from one that sees the block already.
+        // Relaxed: the caller has a count already, so it sees the block.
         if self.count.fetch_add(counts, Ordering::Relaxed) > MAX_REFERENCES {
             std::process::abort();
         }
     }
 
-    /// Gives back so many counts of the block with this address.
+    /// Releases so many counts of the block with this address.
     ///
     /// # Safety
-    /// The address must come from [`BlockRef::exposed_address`], and the counts be owned by the caller, who
-    /// does not use them again.
-    pub(crate) unsafe fn give_back(address: usize, counts: usize) {
-        // SAFETY: the caller's promise; the one count that this makes a reference of goes with the others.
+    /// The address must come from [`BlockRef::exposed_address`], and the caller must own the counts and not
+    /// use them again.
+    pub(crate) unsafe fn release_counts(address: usize, counts: usize) {
+        // SAFETY: the caller owns the counts, so the block is alive; `ManuallyDrop` leaves their release to
+        // the subtraction below.
         let block = unsafe { ManuallyDrop::new(BlockRef::from_address(address)) };
         if block.count.fetch_sub(counts, Ordering::Release) == counts {
             // SAFETY: those were the last counts (BR1).
-            unsafe { release(block.0) };
+            unsafe { free_block(block.0) };
         }
     }
 
-    /// A reference that owns a count which was added for whoever kept the address.
+    /// A reference that owns a count which was added for the holder of the address.
     ///
     /// # Safety
     /// The address must come from [`BlockRef::exposed_address`], and each count be made a reference of once.
@@ -176,14 +177,14 @@ impl BlockRef {
 }
 
 impl BlockRef {
-    /// Which stretch of memory the block lies in. Does not look at the block.
+    /// The slab that the block lies in. Does not read the block.
     pub(crate) fn stretch(&self) -> usize {
         slabs::stretch_of(self.0.cast::<u8>())
     }
 
-    /// As [`slabs::close`], for somebody who is about to let go of `count` blocks in this one's stretch.
+    /// As [`slabs::close`]: the caller is about to release `count` blocks in this block's slab.
     pub(crate) fn close_stretch(&self, count: usize) -> bool {
-        // SAFETY: the block is held, and its piece has this length (BR3).
+        // SAFETY: the reference keeps the block alive, and its piece has this length (BR3).
         unsafe { slabs::close(self.0.cast::<u8>(), size_of_val(&**self), self.origin, count) }
     }
 }
@@ -193,7 +194,7 @@ impl Deref for BlockRef {
 
     #[inline(always)]
     fn deref(&self) -> &Block {
-        // SAFETY: BR1.
+        // SAFETY: BR1: the reference's count keeps the block alive.
         unsafe { self.0.as_ref() }
     }
 }
@@ -211,7 +212,7 @@ impl Drop for BlockRef {
     fn drop(&mut self) {
         if self.count.fetch_sub(1, Ordering::Release) == 1 {
             // SAFETY: that was the last count (BR1).
-            unsafe { release(self.0) };
+            unsafe { free_block(self.0) };
         }
     }
 }
@@ -219,13 +220,14 @@ impl Drop for BlockRef {
 /// Frees a block.
 ///
 /// # Safety
-/// All its counts have been given back.
+/// All its counts must have been released.
 #[cold]
 #[inline(never)]
-unsafe fn release(block: NonNull<Block>) {
-    // BR2: everything that others did with the block was before.
+unsafe fn free_block(block: NonNull<Block>) {
+    // BR2: all accesses by other threads happened before.
     fence(Ordering::Acquire);
-    // SAFETY: nobody else has the block. Of its fields the home alone has something to drop.
+    // SAFETY: no count is left, so no other thread accesses the block. Of its fields only the identity needs
+    // dropping.
     unsafe {
         let (len, origin) = (size_of_val(block.as_ref()), block.as_ref().origin);
         (&raw mut (*block.as_ptr()).identity).drop_in_place();
@@ -240,21 +242,20 @@ impl Block {
         self.resident.load(Ordering::Relaxed)
     }
 
-    /// Notes that a lookup used it by its slot.
+    /// Records that a lookup used the block through its slot.
     #[inline(always)]
-    pub(crate) fn note_use(&self) {
-        // Stored only if it changes, so that a hot block's line is not written to more than needed.
+    pub(crate) fn mark_used(&self) {
+        // Stored only if it changes, so that a hot block's line is rarely written.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
     }
 
-    /// What the block says of itself.
+    /// The block's header.
     pub fn header(&self) -> BlockHeader {
         self.bytes.header()
     }
 
-    /// Its contents.
     #[inline(always)]
     pub(crate) fn contents(&self) -> &BlockBytes {
         &self.bytes
@@ -320,7 +321,7 @@ mod tests {
     use esker_codec::Codec;
     use std::sync::Arc;
 
-    /// A block of some entries whose home can be counted: a weak reference of the block's own.
+    /// A block of some entries. It holds a weak reference to the identity, which tests count.
     fn block(identity: &Arc<TableIdentity>, entries: u32) -> BlockRef {
         let mut staged = Staged::new(LayoutOptions::Flat);
         for at in 0..entries {
@@ -337,11 +338,11 @@ mod tests {
 
     fn identity() -> Arc<TableIdentity> {
         let cache = esker_cache::BlockCache::new(1 << 20);
-        TableIdentity::alone(Arc::new(cache)).unwrap()
+        TableIdentity::standalone(Arc::new(cache)).unwrap()
     }
 
     #[test]
-    fn the_last_reference_frees_the_block_and_lets_its_home_go() {
+    fn the_last_reference_frees_the_block_and_its_identity() {
         let identity = identity();
         let first = block(&identity, 30);
         assert_eq!(Arc::weak_count(&identity), 1);
@@ -349,9 +350,9 @@ mod tests {
         let address = first.exposed_address();
         first.add_counts(3);
         drop(first);
-        // SAFETY: one of the three counts, and the other two.
+        // SAFETY: the three added counts are owned here: two are released, one becomes a reference.
         let first = unsafe {
-            BlockRef::give_back(address, 2);
+            BlockRef::release_counts(address, 2);
             BlockRef::from_address(address)
         };
         assert_eq!((first.header(), first.memory_bytes()), (second.header(), second.memory_bytes()));
@@ -362,13 +363,13 @@ mod tests {
         assert_eq!(Arc::weak_count(&identity), 0);
     }
 
-    /// A cache that becomes much smaller gives slabs back: what is left lies in as few as it can.
+    /// A cache that shrinks by half keeps its blocks in as few slabs as possible.
     #[test]
-    fn what_is_left_in_a_smaller_cache_lies_close_together() {
+    fn shrinking_the_cache_releases_whole_slabs() {
         const ENTRIES: u32 = 300;
         const SLAB: usize = 2 << 20;
         let cache = Arc::new(crate::TableCache::new(64 << 20));
-        let identity = TableIdentity::alone(Arc::clone(&cache)).unwrap();
+        let identity = TableIdentity::standalone(Arc::clone(&cache)).unwrap();
         let stretches = || {
             let parts =
                 (0..2_000).filter_map(|at| cache.peek(&CacheKey { table: identity.number(), block: at }));
@@ -383,7 +384,7 @@ mod tests {
         assert!(used > 20 << 20, "{used}");
         cache.set_capacity_bytes(used / 2);
         let (after, used) = (stretches(), cache.used_bytes());
-        // What the heap gave first lies anywhere.
+        // The first blocks come from the heap and lie anywhere.
         let of_heap = slabs::SMALL_BYTES / SLAB + 2;
         assert!(
             after <= used.div_ceil(SLAB) + of_heap,

@@ -1,7 +1,7 @@
-//! The entries of the block being written, before their final form.
+//! Staging buffer of the block being written: collects entries before they are encoded.
 //!
 //! Neither the common prefix nor the width of the tags is known before the last entry is, so entries are
-//! collected here and encoded at once. Keys and values lie back to back in one buffer that is recycled from
+//! collected here and encoded at once. Keys and values lie back to back in one buffer that is reused from
 //! block to block.
 
 use super::delta_encode::{self, DeltaOptions};
@@ -24,7 +24,7 @@ pub(crate) struct StagedEntry {
     pub(crate) shared_len: u16,
 }
 
-/// Which layout a block gets, with its parameters.
+/// The layout of a block, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LayoutOptions {
     Flat,
@@ -43,27 +43,27 @@ pub(crate) struct Staged {
     shortest_key: usize,
     min_tag: u64,
     max_tag: u64,
-    /// Tag and key length of the first entry: only what differs from them has to be looked at. Without an
-    /// entry everything differs.
+    /// Tag and key length of the first entry: only entries that differ from them need more work. Without an
+    /// entry, everything differs.
     first_tag: u64,
     first_key_len: usize,
-    /// Length of the first value; without an entry that of no value.
+    /// Length of the first value; an impossible length without an entry.
     first_value_len: usize,
     /// Whether all values are as long as the first.
     has_equal_values: bool,
     /// Most bytes of the block for each entry besides key and value, if the next one has tag, key length and
     /// value length of the first.
     around_bytes: usize,
-    /// The bits in which the kinds of others differ from that of the first.
+    /// Bits in which the kinds of other entries differ from that of the first.
     kind_differences: u8,
-    /// Bytes that delta coding takes so far, without tags, restart points and hash slots.
+    /// Bytes of the delta coding so far, without tags, restart points and hash slots.
     delta_bytes: usize,
 }
 
 /// Most bytes of a block that has no entry.
 const MOST_OF_NONE: usize = FRAME_BYTES + flat_encode::PAYLOAD_HEADER_BYTES;
 
-/// What a block holds, told once it is full instead of entry by entry.
+/// What a block holds, counted once it is full instead of entry by entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) entries: u64,
@@ -171,7 +171,7 @@ impl Staged {
         self.has_equal_values.then_some(self.first_value_len)
     }
 
-    /// Bytes common to all keys. They are sorted, so the first and the last one tell.
+    /// Bytes common to all keys. Keys are sorted, so the first and the last one decide.
     pub(crate) fn common_prefix_len(&self) -> usize {
         common_prefix_len(self.first_key(), self.last_key())
     }
@@ -180,10 +180,10 @@ impl Staged {
         TagCoding::covering(self.min_tag, self.max_tag, self.kind_differences == 0)
     }
 
-    /// Adds an entry. `shared_len` is what its key has in common with the last one; the caller checked the
-    /// order.
+    /// Adds an entry. `shared_len` is the length of the prefix that its key has in common with the last one;
+    /// the caller checked the order.
     ///
-    /// The caller keeps keys and values within their limits, and adds what is too large for a block to an
+    /// The caller keeps keys and values within their limits, and adds an entry too large for a block to an
     /// empty one.
     #[inline]
     pub(crate) fn add(&mut self, key: &[u8], hash: u64, tag: Tag, value: &[u8], shared_len: usize) {
@@ -194,7 +194,7 @@ impl Staged {
         self.push(key, hash, tag, value, shared_len);
     }
 
-    /// As [`Staged::add`], for the flat layout, which does not ask what keys have in common.
+    /// As [`Staged::add`], for the flat layout, which does not use common prefixes of adjacent keys.
     #[inline(always)]
     pub(crate) fn add_flat(&mut self, key: &[u8], hash: u64, tag: Tag, value: &[u8]) {
         debug_assert!(!self.needs_shared_len());
@@ -209,8 +209,8 @@ impl Staged {
         if end + ENTRY_SLACK > self.bytes.capacity() {
             self.make_room(end + ENTRY_SLACK - self.last_key_at);
         }
-        // SAFETY: there is room for both up to `end`, which is initialised then; neither lies in a buffer
-        // that is borrowed mutably.
+        // SAFETY: the capacity suffices for both up to `end`, and all of it is initialised then; neither
+        // slice lies in a buffer that is borrowed mutably.
         unsafe {
             let to = self.bytes.as_mut_ptr().add(self.last_key_at);
             copy_key(key, to);
@@ -238,14 +238,14 @@ impl Staged {
         self.bytes.reserve(bytes);
     }
 
-    /// Notes tag and key length of an entry that differs from the first in them, or is the first.
+    /// Records tag and key length of an entry that differs in them from the first, or is the first.
     #[inline]
     fn note_other(&mut self, tag: Tag, key_len: usize) {
         if self.entries.is_empty() {
             (self.first_tag, self.first_key_len) = (tag.raw(), key_len);
             // As long as all entries are like the first, neither tags nor suffix lengths are written, nor
-            // offsets if values are as long as the first: keys with one tag differ, so there is a length to
-            // state, and one that does not fit its field is that of a single entry.
+            // offsets if values are as long as the first. Keys with one tag differ, so there is a length to
+            // state; one that does not fit its field is that of a single entry.
             let is_flat = !self.needs_shared_len();
             self.around_bytes =
                 if is_flat { flat_encode::FINGERPRINT_AND_HEAD_BYTES } else { self.most_around() };
@@ -259,7 +259,7 @@ impl Staged {
         self.max_tag = self.max_tag.max(tag.raw());
     }
 
-    /// Notes a value that has another length than the first, or is the first.
+    /// Records a value whose length differs from the first, or is the first.
     #[inline]
     fn note_other_value(&mut self, value_len: usize) {
         if self.first_value_len == usize::MAX {
@@ -270,8 +270,7 @@ impl Staged {
         }
     }
 
-    /// Whether the block, without compression, is certainly not larger than `limit_bytes` with this entry in
-    /// it too.
+    /// Whether the block with this entry, uncompressed, is certainly not larger than `limit_bytes`.
     #[inline(always)]
     pub(crate) fn certainly_fits(&self, limit_bytes: usize, key: &[u8], tag: Tag, value: &[u8]) -> bool {
         let around = if !self.is_like_first(key, tag) {
@@ -291,7 +290,7 @@ impl Staged {
         tag.raw() == self.first_tag && key.len() == self.first_key_len
     }
 
-    /// Most bytes that a block has for an entry besides its key and value.
+    /// Most bytes of a block for an entry besides its key and value.
     #[inline]
     fn most_around(&self) -> usize {
         // Flat: directory, tag and suffix length. Delta: three lengths, tag, restart point and four hash
@@ -301,7 +300,7 @@ impl Staged {
         if self.needs_shared_len() { AROUND_A_DELTA_ENTRY } else { AROUND_A_FLAT_ENTRY }
     }
 
-    /// Whether the block, without compression, would be larger than `limit_bytes` with this entry in it too.
+    /// Whether the block with this entry, uncompressed, would be larger than `limit_bytes`.
     #[inline]
     pub(crate) fn would_exceed(
         &self,
@@ -348,7 +347,7 @@ impl Staged {
         FRAME_BYTES + payload + entries * tag_len
     }
 
-    /// Appends the payload of the block to `out` and starts the next block. Answers the flags for its header.
+    /// Appends the payload of the block to `out` and starts the next block; returns the flags for its header.
     pub(crate) fn encode(&mut self, out: &mut Vec<u8>) -> u8 {
         let flags = match self.options {
             LayoutOptions::Flat => flat_encode::encode(self, out),
@@ -359,7 +358,7 @@ impl Staged {
     }
 
     fn clear(&mut self) {
-        /// What a giant value made the buffer grow to is given back.
+        /// Releases the memory that a giant value made the buffer grow to.
         const LARGEST_KEPT_BYTES: usize = 1 << 20;
         self.bytes.clear();
         self.bytes.shrink_to(LARGEST_KEPT_BYTES);

@@ -1,8 +1,9 @@
-//! Tags (sequence number and kind) of a block's entries, as small as the block allows.
+//! Tag coding: stores the tags (sequence number and kind) of a block's entries in as few bytes as the block
+//! allows.
 //!
-//! A block stores one base tag, and each entry the distance of its tag from the base in a width that is the
+//! A block stores one base tag, and each entry the distance of its tag from the base, in a width that is the
 //! same for the whole block: `tag = base + (distance << shift)`. The width is zero if all tags are equal, as
-//! in the last level where sequence numbers are zeroed. The shift is 8 if all entries have the same kind, so
+//! in the last level, where sequence numbers are zeroed. The shift is 8 if all entries have the same kind, so
 //! that only sequence numbers are stored: 3 bytes for a range of 16 million operations.
 //!
 //! The distance lies in front of the entry, not in an array of its own: a lookup has that cache line anyway.
@@ -31,7 +32,7 @@ impl TagCoding {
         TagCoding { base: min, width: significant_bits.div_ceil(8) as u8, shift }
     }
 
-    /// Reads the stored form.
+    /// Decodes and validates the stored form.
     pub(crate) fn decode(bytes: &[u8; TAG_CODING_BYTES]) -> Result<TagCoding, DecodeError> {
         let coding = TagCoding::from_validated(bytes);
         let (width, shift) = (coding.width, coding.shift);
@@ -41,14 +42,13 @@ impl TagCoding {
         Ok(coding)
     }
 
-    /// Reads a stored form that [`TagCoding::decode`] has accepted before.
+    /// Decodes a stored form that [`TagCoding::decode`] has accepted before.
     #[inline(always)]
     pub(crate) fn from_validated(bytes: &[u8; TAG_CODING_BYTES]) -> TagCoding {
         let [b0, b1, b2, b3, b4, b5, b6, b7, width, shift] = *bytes;
         TagCoding { base: u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]), width, shift }
     }
 
-    /// The stored form.
     pub(crate) fn encode(self) -> [u8; TAG_CODING_BYTES] {
         let mut bytes = [0; TAG_CODING_BYTES];
         bytes[..8].copy_from_slice(&self.base.to_le_bytes());
@@ -63,7 +63,7 @@ impl TagCoding {
         usize::from(self.width)
     }
 
-    /// The distance to store for `tag`: the low [`TagCoding::width`] bytes of the answer.
+    /// The distance to store for `tag`: the low [`TagCoding::width`] bytes of the result.
     #[inline(always)]
     pub(crate) fn distance(self, tag: u64) -> u64 {
         (tag - self.base) >> self.shift
@@ -78,7 +78,7 @@ impl TagCoding {
         if self.width == 0 {
             return Tag::from_raw(self.base);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let word = unsafe { raw::u64_at(base, at) };
         let distance = word & (u64::MAX >> (64 - 8 * u32::from(self.width)));
         Tag::from_raw(self.base.wrapping_add(distance << self.shift))

@@ -164,7 +164,7 @@ fn blocks_answer_like_sorted_vectors() {
 }
 
 #[test]
-fn sizes_are_foretold() {
+fn sizes_are_predicted() {
     // Without sequence numbers all tags are equal, which is what most blocks have.
     for (shape, seqnos) in SHAPES.into_iter().flat_map(|shape| [(shape, 1_000), (shape, 0)]) {
         let random = SeededRandom::new(77);
@@ -241,7 +241,7 @@ fn hash_slots_hold_what_they_should() {
     assert!(unsafe { delta.slots() }.is_empty());
 }
 
-/// Reads everything a reader could, so that a wrong access would show.
+/// Reads everything that a reader could, so that a wrong access shows.
 fn exercise(block: &BlockBytes, entries: &[TestEntry]) {
     let mut cursor = BlockCursor::new(true);
     // SAFETY: the block outlives the cursor.
@@ -276,7 +276,7 @@ fn damaged_payloads_are_refused_or_read_within_bounds() {
         for layout in layouts() {
             let good = image(layout, &entries);
             for round in 0..4_000 {
-                // Boxed anew each time at its exact size, so that a sanitizer sees every byte too far.
+                // Boxed anew each time at its exact size, so that a sanitizer detects every access beyond it.
                 let mut bytes = good.clone();
                 let changes = 1 + random.below(3);
                 for _ in 0..changes {
@@ -306,7 +306,8 @@ fn damaged_payloads_are_refused_or_read_within_bounds() {
     }
 }
 
-/// What codecs of integers are told of a block is so, and it is enough to pack one of a real table well.
+/// The rows that codecs of integers are given are right, and packing them suffices for a block of a real
+/// table.
 #[test]
 fn rows_of_flat_blocks_lie_where_they_are_said_to() {
     let raw = |entries: &[TestEntry]| {
@@ -359,12 +360,12 @@ fn rows_of_flat_blocks_lie_where_they_are_said_to() {
     let mut scratch = Vec::new();
     let stored =
         Codec::Delta.compress_with(&payload, &rows, None, &mut History::default(), &mut scratch).bytes.len();
-    // Two bytes of the value, one of the fingerprint, and little of anything else: a quarter.
+    // Two bytes of the value, one of the fingerprint, and little else: a quarter.
     assert!(stored * 4 < payload.len(), "{stored} bytes of {}", payload.len());
 }
 
-/// Keys of one length are put together from words, by the length of the prefix, and entries copied in steps,
-/// by their own length: all of them, with values of one length and of many.
+/// Keys of one length are assembled from words, by the length of the prefix, and entries copied in steps, by
+/// their own length: all lengths, with values of one length and of many.
 #[test]
 fn keys_of_every_length_behind_every_prefix() {
     let random = SeededRandom::new(23);
@@ -419,8 +420,8 @@ fn keys_of_every_length_behind_every_prefix() {
     }
 }
 
-/// Where all entries have one length none of them has an offset, however many bytes there are; and where
-/// there is none to tell, or it does not fit its field, they have.
+/// Where all entries have one length, there are no offsets, however many bytes it is; where that length is
+/// zero, or does not fit its field, there are offsets.
 #[test]
 fn entries_of_one_length_have_no_offsets() {
     let put = Tag::new(SeqNo::ZERO, esker_base::ValueKind::Put);
@@ -432,7 +433,7 @@ fn entries_of_one_length_have_no_offsets() {
         all[299].value.push(7);
         all
     };
-    // The length of an entry with a prefix of nothing, and bytes in the directory.
+    // The length of an entry with an empty prefix, and bytes in the directory.
     let cases = [
         (all(0), 2, 3),
         (all(8), 10, 3),
@@ -454,7 +455,7 @@ fn entries_of_one_length_have_no_offsets() {
     }
 }
 
-/// What a header says of equal entries has to agree with itself and with the length of the block.
+/// What a header states of equal entries has to agree with itself and with the length of the block.
 #[test]
 fn equal_entries_that_do_not_fill_their_block_are_refused() {
     let entries = entries(Shape::Records, 40, 0, &SeededRandom::new(8));
@@ -479,7 +480,7 @@ fn equal_entries_that_do_not_fill_their_block_are_refused() {
     refused(&[(16, good[16] + 1)], "do not fill");
 }
 
-/// Whether keys fit their entries is decided by a byte, on either side.
+/// One byte decides whether keys fit their entries, on either side.
 #[test]
 fn keys_fit_the_entries_of_one_length_or_not() {
     // Tags of two bytes, suffixes of one, values of eight.
@@ -507,7 +508,7 @@ fn keys_fit_the_entries_of_one_length_or_not() {
     }
 }
 
-/// What a block was like is forgotten when the next one begins.
+/// The shape of a block does not carry over to the next one.
 #[test]
 fn blocks_of_records_follow_others() {
     let random = SeededRandom::new(12);
@@ -523,7 +524,7 @@ fn blocks_of_records_follow_others() {
     }
 }
 
-/// A cursor that is on no entry stays there: what tells where the entry before ends is not to be trusted.
+/// A cursor on no entry stays there: the end of the entry before is not known.
 #[test]
 fn a_step_back_from_no_entry_leads_to_none() {
     let entries = entries(Shape::Records, 40, 0, &SeededRandom::new(8));

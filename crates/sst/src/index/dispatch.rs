@@ -1,4 +1,4 @@
-//! What a table asks its block index, whatever its form: one of pages may have to read some.
+//! Block-index operations of a table, whatever the form; those of a paged index may read pages.
 
 use super::BlockIndex;
 use super::page_format::PageLocation;
@@ -27,7 +27,8 @@ impl Table {
         let block = with_kernel!(
             self.isa,
             |K| (index: &BlockIndex, key: &[u8], newest: Tag) -> usize {
-                // SAFETY: compiled once for each kernel, and called for the one that exists.
+                // SAFETY: `with_kernel` runs the code compiled for a kernel only where its instructions
+                // exist.
                 unsafe { index.locate::<K>(key, newest) }
             }
             (index, key, newest)
@@ -46,7 +47,7 @@ impl Table {
         }
     }
 
-    /// The key that bounds block `number`, which must exist, from below.
+    /// The separator of block `number`, which must exist.
     pub(crate) fn separator<'a>(&self, index: &'a BlockIndex, number: usize) -> Result<Cow<'a, [u8]>> {
         match index.pages() {
             Some(pages) => Ok(Cow::Owned(pages.leaf(self, number)?.separator)),
@@ -54,12 +55,12 @@ impl Table {
         }
     }
 
-    /// Up to `most` keys, ascending, that divide the table's blocks evenly, the first with its first key:
-    /// each with the bytes from it on up to the next, or the last block's end. Keys are those of the index:
-    /// there may be none just like it, but what the bytes hold is not less. No block is read.
+    /// Up to `most` keys, ascending, that divide the table's blocks evenly, the first with its first key;
+    /// each with the bytes up to the next one, or to the last block's end. Keys are separators: the table may
+    /// not have them, but the bytes are exact. Reads no block.
     ///
     /// # Errors
-    /// What reading pages of the index meets, if it lies in pages.
+    /// Errors of reading index pages, if the index is paged.
     pub fn anchors(&self, most: usize) -> Result<Vec<(Vec<u8>, u64)>> {
         let Some(index) = &self.index else { return Ok(Vec::new()) };
         let (blocks, count) = (self.blocks(), most.min(self.blocks()));
@@ -75,8 +76,8 @@ impl Table {
         Ok(anchors)
     }
 
-    /// The tag of the first entry of block `number`, as the index has it, if the block continues the key of
-    /// the one before.
+    /// The tag of the first entry of block `number`, according to the index, if the block continues the key
+    /// of the one before.
     pub(crate) fn continued_at(&self, index: &BlockIndex, number: usize) -> Result<Option<Tag>> {
         match index.pages() {
             Some(pages) => Ok(Some(pages.leaf(self, number)?.tag).filter(|&tag| tag != Tag::NEWEST)),
@@ -114,7 +115,7 @@ impl Table {
     }
 }
 
-/// Verifies the file image of a page and what it says of itself.
+/// Verifies the file image of a page and its number.
 fn check_page(image: &[u8], uid: esker_base::TableUid, page: PageLocation) -> Result<(), DecodeError> {
     let header = verify_image(image, uid, page.start)?;
     let is_page = header.is_index_page() && header.number == page.number;
@@ -124,7 +125,7 @@ fn check_page(image: &[u8], uid: esker_base::TableUid, page: PageLocation) -> Re
     Ok(())
 }
 
-/// Pages come through the cache, where they are told from blocks by their numbers, which are greater.
+/// Pages are cached under numbers greater than those of blocks.
 impl PageSource for Table {
     fn page(&self, page: PageLocation) -> Result<BlockRef> {
         let key = CacheKey { table: self.number, block: page.number };
@@ -149,7 +150,7 @@ impl PageSource for Table {
 }
 
 impl PagedIndex {
-    /// Walks all blocks and compares what the pages say of them with the index section.
+    /// Compares the pages with the index section, for all blocks.
     pub(crate) fn compare(&self, table: &Table, index: &DecodedIndex) -> Result<()> {
         let mut continuations = index.continuations.iter().peekable();
         for block in 0..self.blocks() {

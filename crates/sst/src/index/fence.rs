@@ -1,4 +1,4 @@
-//! A block index without a table: for experiments and benchmarks of its forms.
+//! Fence index: a block index without a table, for experiments and benchmarks of the index forms.
 
 use super::locator::{Locator, LocatorBuilder};
 use super::page_format::{self, PageLocation};
@@ -18,11 +18,10 @@ use std::path::Path;
 use std::sync::Weak;
 
 /// An index over sorted keys, as tables have over their blocks: the keys are the *fences*, the least keys of
-/// successive blocks, and a search answers the block that a key falls into.
+/// successive blocks, and a search returns the block that a key falls into.
 ///
-/// Index pages lie in memory here and are searched through a block cache that has room for all of them. A
-/// hash locator knows the fences themselves; other keys are found by the search tree beside it, after it has
-/// said that they are none.
+/// Index pages lie in memory here and are searched through a block cache with space for all of them. A hash
+/// locator knows the fences themselves; other keys are found by the search tree beside it.
 ///
 /// ```
 /// use esker_sst::{FenceIndex, IndexKind};
@@ -40,25 +39,25 @@ pub struct FenceIndex {
     pages: Option<PagesInMemory>,
 }
 
-/// A section of index pages, and the cache that they go through.
+/// A section of index pages, and the cache that they are read through.
 #[derive(Debug)]
 struct PagesInMemory {
     section: Vec<u8>,
-    /// Where it would start in the file.
+    /// Its offset in the imagined file.
     start: u64,
     cache: TableCache,
 }
 
-/// What blocks and pages are taken to belong to.
+/// Identity of the imagined table.
 const UID: TableUid = TableUid(0);
-/// Bytes of blocks by default: where they would lie is of interest for the room that places take.
+/// Length of the imagined blocks, which determines the size of stored places.
 const BLOCK_BYTES: u64 = 4096;
 
 impl FenceIndex {
     /// An index of this kind over `fences`, which must ascend. An adaptive kind chooses as for a table of
     /// level 0.
     ///
-    /// Takes memory for the fences and for the form, in one pass: O(n).
+    /// O(n) in one pass, with memory for the fences and the form.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if there are no fences, if they do not ascend, or if they have more than 4
@@ -102,31 +101,32 @@ impl FenceIndex {
     #[inline]
     pub fn find(&self, key: &[u8]) -> usize {
         if self.index.tree().is_none()
-            && let Some(found) = self.find_otherwise(key)
+            && let Some(found) = self.find_general(key)
         {
             return found;
         }
         with_kernel!(
             self.isa,
             |K| (index: &BlockIndex, key: &[u8]) -> usize {
-                // SAFETY: compiled once for each kernel, and called for the one that exists.
+                // SAFETY: `with_kernel` runs the code compiled for a kernel only where its instructions
+                // exist.
                 unsafe { index.locate::<K>(key, Tag::NEWEST) }
             }
             (&self.index, key)
         )
     }
 
-    /// By pages or the locator; `None` if neither can tell.
-    fn find_otherwise(&self, key: &[u8]) -> Option<usize> {
+    /// By pages or the locator; `None` if neither finds it.
+    fn find_general(&self, key: &[u8]) -> Option<usize> {
         if let Some(locator) = self.index.locator() {
             let mut candidates = locator.candidates(key_hash(key));
             return candidates.find(|&candidate| *self.index.separator(candidate) == *key);
         }
-        // Pages that are in memory and were made here cannot be damaged.
+        // Pages in memory that were encoded here cannot be damaged.
         self.index.pages()?.locate(self.pages.as_ref()?, key, Tag::NEWEST).ok()
     }
 
-    /// The numbers of the blocks that keys from `from` on and below `to` may lie in; at least one.
+    /// The numbers of the blocks in which keys from `from` on and below `to` may lie; at least one.
     #[inline]
     pub fn find_range(&self, from: &[u8], to: &[u8]) -> std::ops::RangeInclusive<usize> {
         let first = self.find(from);
@@ -139,13 +139,13 @@ impl FenceIndex {
         self.index.blocks()
     }
 
-    /// The kind that is used: what an adaptive one chose.
+    /// The kind in use: the choice of an adaptive one.
     pub fn kind(&self) -> IndexKind {
         self.index.kind()
     }
 
-    /// Bytes of memory that the index takes, fences and the places of blocks included. Index pages do not
-    /// count: they would be in a file, and in the cache as far as they are used.
+    /// Bytes of memory of the index, fences and places of blocks included. Index pages do not count: they
+    /// would be in a file, and cached as far as they are used.
     pub fn memory_bytes(&self) -> usize {
         self.index.memory_bytes()
     }
@@ -162,7 +162,7 @@ fn in_pages(decoded: &DecodedIndex, data_end: u64) -> Result<(BlockIndex, PagesI
     let at = data_end..data_end + section.len() as u64;
     let index = PagedIndex::decode(&section, UID, at, decoded.separators.len() as u64, data_end);
     let index = index.map_err(|error| error.into_error(Path::new("fences"), data_end))?;
-    // Blocks in memory have slack, and the cache notes of its own.
+    // Blocks in memory have slack, and the cache has overhead.
     let cache = TableCache::new(2 * section.len() + (1 << 20));
     Ok((BlockIndex::of_pages(index), PagesInMemory { section, start: data_end, cache }))
 }

@@ -1,4 +1,4 @@
-//! The forms of the block index beside the default one, behind one face.
+//! The forms of the block index other than the default search tree, behind one enum.
 
 use super::prefix_compressed::PrefixCompressed;
 
@@ -13,12 +13,10 @@ use super::tree::SearchTree;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// How an index is searched that is no search tree.
+/// An index form that is no plain search tree.
 #[derive(Debug)]
 pub(crate) enum OtherForm {
-    /// The separators alone, by binary search over whole keys: what the CS265 report calls standard. No
-    /// memory beside the separators; each step waits for two lines, one that tells where the separator lies,
-    /// and the separator's.
+    /// See [`super::reference::sorted_array`].
     SortedArray,
     /// See [`super::prefix_compressed`].
     PrefixCompressed(PrefixCompressed),
@@ -26,15 +24,15 @@ pub(crate) enum OtherForm {
     Eytzinger(Eytzinger),
     /// See [`super::reference::fast_lane`].
     FastLane(FastLane),
-    /// See [`super::page_format`]. What it is asked goes by [`super::dispatch`], because answers may need reads.
+    /// See [`super::page_format`]. Its operations are in [`super::dispatch`], because they may read pages.
     Pages(PagedIndex),
-    /// See [`super::locator`]: the tree is for everything but lookups of keys.
+    /// See [`super::locator`]; the tree serves everything but lookups of keys.
     Located { locator: Locator, tree: SearchTree },
 }
 
 impl OtherForm {
-    /// The form of this kind over the separators, whose heads these are, of blocks that start at `starts`.
-    /// `None` if the search tree is to be used.
+    /// The form of this kind over separators with these heads, of blocks that start at `starts`. `None` if it
+    /// is the search tree.
     pub(crate) fn new(
         kind: IndexKind,
         heads: &[u64],
@@ -42,13 +40,13 @@ impl OtherForm {
         starts: &[u64],
     ) -> Option<OtherForm> {
         match kind {
-            // Pages and locators come from sections of their own.
+            // Pages and locators are added from their own sections.
             IndexKind::STree | IndexKind::Adaptive(_) | IndexKind::BTreePages | IndexKind::HashLocator => {
                 None
             }
             IndexKind::SortedArray => Some(OtherForm::SortedArray),
             IndexKind::PrefixCompressed => {
-                // What does not fit its 32-bit offsets stays as it is.
+                // Separators that exceed its 32-bit offsets stay uncompressed.
                 let compressed = PrefixCompressed::new(|block| separators.get(block), starts);
                 Some(compressed.map_or(OtherForm::SortedArray, OtherForm::PrefixCompressed))
             }
@@ -57,7 +55,6 @@ impl OtherForm {
         }
     }
 
-    /// Its kind.
     pub(crate) fn kind(&self) -> IndexKind {
         match self {
             OtherForm::SortedArray => IndexKind::SortedArray,
@@ -92,12 +89,12 @@ impl OtherForm {
         }
     }
 
-    /// Whether it has separators and places of its own, so that nobody else needs to keep them.
+    /// Whether it stores separators and places itself.
     pub(crate) fn has_separators(&self) -> bool {
         matches!(self, OtherForm::PrefixCompressed(_))
     }
 
-    /// The separator of a block, of a form that has them.
+    /// The separator of a block, if the form stores it.
     pub(crate) fn separator(&self, block: usize) -> Vec<u8> {
         match self {
             OtherForm::PrefixCompressed(compressed) => compressed.separator(block),
@@ -105,7 +102,7 @@ impl OtherForm {
         }
     }
 
-    /// How the separator of a block compares with `key`, of a form that has separators.
+    /// How the separator of a block compares with `key`, if the form stores it.
     pub(crate) fn compare_separator(&self, block: usize, key: &[u8]) -> Ordering {
         match self {
             OtherForm::PrefixCompressed(compressed) => compressed.compare(block, key),
@@ -113,7 +110,7 @@ impl OtherForm {
         }
     }
 
-    /// Where a block lies in the file, of a form that has separators.
+    /// Where a block lies in the file, if the form stores it.
     pub(crate) fn place(&self, block: usize) -> Range<u64> {
         match self {
             OtherForm::PrefixCompressed(compressed) => compressed.place(block),
@@ -121,7 +118,7 @@ impl OtherForm {
         }
     }
 
-    /// Bytes of memory beside its own.
+    /// Bytes of memory beside the enum's own.
     pub(crate) fn memory_bytes(&self) -> usize {
         match self {
             OtherForm::SortedArray => 0,

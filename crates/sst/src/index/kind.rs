@@ -1,9 +1,12 @@
-//! Which form the block index of a table takes in memory.
+//! Index kinds: the form that the block index of a table takes in memory.
 //!
 //! All forms answer the same questions over the same stored section ([`super::section`]) and are built from
-//! it when a table is opened, so another choice needs no rewrite of any file. What they cost for a block,
-//! beside the eight bytes of its place and its separator, and what finds are like,
-//! `cargo run --release -p esker-sst --example index_bench` tells.
+//! it when a table is opened, so another choice rewrites no file.
+//! `cargo run --release -p esker-sst --example index_bench` shows their memory for a block, beside the eight
+//! bytes of its place and its separator, and their search times.
+//!
+//! [`IndexKind::SortedArray`], [`IndexKind::Eytzinger`] and [`IndexKind::FastLane`] are kept for comparison
+//! ([`super::reference`]).
 
 use super::section::Separators;
 use esker_base::{Error, Result};
@@ -26,19 +29,19 @@ pub enum IndexKind {
     /// A static search tree of key heads, sixteen to a node, ranked by vector instructions: the fastest.
     #[default]
     STree,
-    /// Whole separators in order, found by binary search.
+    /// For comparison: whole separators in order, found by binary search.
     SortedArray,
     /// Separators as differences from the one before, with restart points: the smallest in memory.
     PrefixCompressed,
-    /// Key heads in the breadth-first order of a binary search tree.
+    /// For comparison: key heads in the breadth-first order of a binary search tree.
     Eytzinger,
-    /// Key heads in lanes: all, every fourth, every sixteenth, and so on.
+    /// For comparison: key heads in lanes, with all, every fourth, every sixteenth, and so on.
     FastLane,
     /// A B-tree of pages in the file that are searched through the block cache, so that no index is in
-    /// memory. Tables that were written for another kind have no pages; they get the search tree.
+    /// memory. Tables written for another kind have no pages and get the search tree.
     BTreePages,
-    /// A hash table from keys to blocks in the place of filter and index for lookups, beside the search tree
-    /// for ranges. Tables that were written for another kind have none; they get filter and search tree.
+    /// A hash table from keys to blocks that replaces filter and index for lookups, beside the search tree
+    /// for ranges. Tables written for another kind have none and get filter and search tree.
     HashLocator,
     /// One of the others for each table, by its size, its level and a limit of memory.
     Adaptive(AdaptiveIndex),
@@ -47,30 +50,30 @@ pub enum IndexKind {
 /// What [`IndexKind::Adaptive`] decides by (the selection that the CS265 report describes in its section
 /// 2.3.2, with the fastest form of this crate in the place of its fastest).
 ///
-/// In this order: a search tree that would take more than `memory_bytes` gives way to prefix-compressed
-/// separators; where keys are looked up, a table that was written with a hash locator uses it; a table with
-/// at least `small_entries` blocks, or written for `tree_level` or a deeper one, gets the search tree; any
-/// other a sorted array, which for so few is as good.
+/// In this order: a search tree that would exceed `memory_bytes` is replaced by prefix-compressed separators;
+/// where keys are looked up, a table written with a hash locator uses it; a table with at least
+/// `small_entries` blocks, or written for `tree_level` or a deeper one, gets the search tree; any other a
+/// sorted array, which for so few is as good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AdaptiveIndex {
-    /// Entries of the index, one for each block, from which a table is no longer small.
+    /// Number of blocks from which a table is no longer small.
     pub small_entries: u32,
     /// The level from which on all tables get the search tree; 0 is the uppermost,
     /// [`AdaptiveIndex::NO_LEVEL`] none.
     pub tree_level: u8,
     /// Most bytes that the index of one table should take; 0 for no limit.
     pub memory_bytes: u64,
-    /// What reads are like.
+    /// The pattern of reads.
     pub pattern: AccessPattern,
 }
 
-/// What reads of a keyspace are like, as far as its index is concerned.
+/// The pattern of a keyspace's reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AccessPattern {
     /// Ranges and keys.
     #[default]
     Mixed,
-    /// Keys, hardly ever ranges: tables are written with hash locators, as for [`IndexKind::HashLocator`].
+    /// Keys, rarely ranges: tables are written with hash locators, as for [`IndexKind::HashLocator`].
     Point,
 }
 
@@ -84,9 +87,9 @@ impl AccessPattern {
 }
 
 impl AdaptiveIndex {
-    /// No level is this deep.
+    /// Deeper than every level.
     pub const NO_LEVEL: u8 = 64;
-    /// Small below 5,000 entries, as in the CS265 report; neither level nor memory matter.
+    /// Small below 5,000 entries, as in the CS265 report; level and memory do not matter.
     pub const DEFAULT: AdaptiveIndex = AdaptiveIndex {
         small_entries: 5_000,
         tree_level: AdaptiveIndex::NO_LEVEL,
@@ -94,7 +97,7 @@ impl AdaptiveIndex {
         pattern: AccessPattern::Mixed,
     };
 
-    /// The form for one table, and why.
+    /// The form for one table, and the reason.
     pub(crate) fn choose(&self, table: &TableShape) -> (IndexKind, &'static str) {
         if self.memory_bytes > 0 && table.tree_bytes > self.memory_bytes {
             return (IndexKind::PrefixCompressed, "the search tree would exceed the limit of memory");
@@ -118,7 +121,7 @@ impl Default for AdaptiveIndex {
     }
 }
 
-/// What an adaptive index looks at.
+/// What an adaptive index decides by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableShape {
     /// Entries of the index.
@@ -140,8 +143,8 @@ impl TableShape {
     }
 }
 
-/// Bytes of memory that the search tree takes for a block beside its separator: head and place, and a
-/// fifteenth of a head in the levels above, rounded up.
+/// Bytes of memory of the search tree for a block beside its separator: head and place, and a fifteenth of a
+/// head in the levels above, rounded up.
 const TREE_ENTRY_BYTES: u64 = 17;
 
 impl IndexKind {
@@ -194,7 +197,7 @@ impl IndexKind {
         }
     }
 
-    /// The kind to use for a table, which is not adaptive, and why.
+    /// The kind to use for a table, which is not adaptive, and the reason.
     pub(crate) fn for_table(self, table: &TableShape) -> (IndexKind, &'static str) {
         match self {
             IndexKind::Adaptive(adaptive) => adaptive.choose(table),

@@ -1,25 +1,26 @@
-//! A hash table from each key of a table to its block, which takes the place of filter and index for lookups
-//! of keys.
+//! Hash locator: a hash table from each key of a table to its block, which replaces filter and index for
+//! lookups.
 //!
-//! A slot holds a fingerprint of a key and the number of the block that its newest version is in. A lookup
-//! goes to the bucket of its key, one cache line, and reads the blocks whose fingerprints are equal: one as a
-//! rule, and none for nearly all absent keys, in 99.5 of 100 cases with twelve bits. So one line is touched
-//! where filter and tree touch four or five. Walks and seeks use the search tree, which stays in memory
-//! beside it.
+//! A slot holds a fingerprint of a key and the number of the block with the key's newest version. A lookup
+//! reads the bucket of its key, one cache line, and then the blocks whose fingerprints are equal: mostly one,
+//! and none for nearly all absent keys, in 99.5 of 100 cases with twelve bits. So one line is read where
+//! filter and tree take four or five. Walks and seeks use the search tree, which stays in memory beside it.
 //!
 //! ```text
-//! section: version u8 (1) | slot bytes u8 (4 or 5) | block bits u8 | 0 u8 | buckets u32 | longest u32 | 0 u32 | keys u64
-//!          bucket: 64 bytes, 16 slots of 4 bytes or 12 of 5, filled from the front; what is left is 0
+//! section: version u8 (1) | slot bytes u8 (4 or 5) | block bits u8 | 0 u8 | buckets u32 | longest u32
+//!          | 0 u32 | keys u64 | bucket*
+//! bucket:  64 bytes, 16 slots of 4 bytes or 12 of 5, filled from the front; the rest is 0
 //! slot:    fingerprint << block bits | block; the fingerprint is at least 1, so a slot of 0 is empty
 //! ```
-//! The home of a key is bucket `(hash >> 32) * buckets >> 32`, and its fingerprint the lowest bits of its
-//! hash. A key whose home is full lies in one of the next buckets, round the end; `longest` is how many a
-//! search may have to look into, and a bucket with an empty slot ends it.
+//! The home bucket of a key is `(hash >> 32) * buckets >> 32`, and its fingerprint the lowest bits of its
+//! hash (linear probing by buckets). A key whose home bucket is full lies in one of the next buckets,
+//! wrapping around; `longest` is the most buckets that a search may have to read, and a bucket with an empty
+//! slot ends it.
 //!
 //! Source: the locator measured in this project's prototypes (5.3 bytes a key; at 10 million keys 274 ns for
 //! a lookup that takes 553 with filter and tree). Cost: 5.3 bytes a key with slots of four bytes, 6.7 with
-//! five, in memory and in the file; the writer keeps 12 bytes a key until the table is finished. What does
-//! not fit is refused when it is built: fingerprints never get shorter than twelve bits for the sake of block
+//! five, in memory and in the file; the writer keeps 12 bytes a key until the table is finished. A locator
+//! that does not fit is not built: fingerprints never get shorter than twelve bits for the sake of block
 //! numbers.
 
 use crate::decode_error::{DecodeError, damaged, unsupported};
@@ -36,15 +37,15 @@ const BUCKET_BYTES: usize = 64;
 /// Fewest bits of a fingerprint: one absent key in 200 to 300 reads a block. With eight bits it would be one
 /// in 20, and a filter would be worth keeping.
 const MIN_FINGERPRINT_BITS: u32 = 12;
-/// Most bits of a fingerprint: those above choose the block's own fingerprint and the bucket.
+/// Most bits of a fingerprint: higher hash bits choose the block's own fingerprint and the bucket.
 const MAX_FINGERPRINT_BITS: u32 = 24;
 /// Most keys of a table: 1.8 GB of locator. It keeps all lengths within 32 bits of buckets.
 const MAX_KEYS: usize = 1 << 28;
-/// Keys that are put into buckets between two looks: at 50 to 160 ns each, for a cache miss or two, some
+/// Keys inserted between two checks for cancellation: at 50 to 160 ns each, for a cache miss or two, some
 /// milliseconds.
 pub(crate) const KEYS_PER_CHECK: usize = 1 << 16;
 
-/// How wide slots are.
+/// Width of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SlotWidth {
     bytes: usize,
@@ -63,7 +64,7 @@ impl SlotWidth {
         BUCKET_BYTES / self.bytes
     }
 
-    /// Slots that are filled on average: more would make searches longer than a bucket or two.
+    /// Slots filled on average: more would make searches longer than a bucket or two.
     fn filled_per_bucket(self) -> f64 {
         self.slots_per_bucket() as f64 * if self.bytes == 4 { 0.75 } else { 0.8 }
     }
@@ -100,7 +101,7 @@ pub(crate) struct Locator {
 }
 
 impl Locator {
-    /// Reads the section of a table with so many blocks. Allocates no more than the section has bytes.
+    /// Decodes the section of a table with so many blocks. Allocates no more than the section has bytes.
     pub(crate) fn decode(section: &[u8], blocks: usize) -> Result<Locator, DecodeError> {
         let mut reader = Reader::new(section);
         let fields = (reader.u8(), reader.u8(), reader.u8(), reader.u8());
@@ -145,7 +146,7 @@ impl Locator {
         (((hash >> 32) * self.buckets.len() as u64) >> 32) as usize
     }
 
-    /// Asks for the memory that [`Locator::candidates`] looks at first.
+    /// Prefetches the memory that [`Locator::candidates`] reads first.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         prefetch(self.buckets.as_ptr().wrapping_add(self.home_bucket(hash)).cast());
@@ -168,7 +169,7 @@ impl Locator {
         self.buckets.capacity() * BUCKET_BYTES
     }
 
-    /// Keys in it, as the writer counted.
+    /// Number of keys, as the writer counted.
     pub(crate) fn keys(&self) -> u64 {
         self.keys
     }
@@ -179,13 +180,13 @@ impl Locator {
     }
 }
 
-/// Numbers of blocks in question, see [`Locator::candidates`].
+/// Iterator over candidate block numbers, see [`Locator::candidates`].
 pub(crate) struct Candidates<'a> {
     locator: &'a Locator,
     fingerprint: u64,
     bucket: usize,
     at: usize,
-    /// Buckets that may be looked into, this one included.
+    /// Buckets that may be read, this one included.
     left: usize,
 }
 
@@ -233,21 +234,20 @@ impl LocatorBuilder {
         }
     }
 
-    /// Bytes of memory that it holds.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.hashes.capacity() * size_of::<u64>() + self.blocks.capacity() * size_of::<u32>()
     }
 
-    /// Bytes of the section, with slots of the common width.
+    /// Estimated bytes of the section, with slots of the common width.
     pub(crate) fn estimated_bytes(&self) -> u64 {
         (self.hashes.len() as f64 * 4.0 / 0.75) as u64 + HEADER_BYTES as u64
     }
 
     /// The section of a table with so many blocks. `None` if there are no keys, or more keys or blocks than
-    /// fit: lookups then use filter and search tree. Asks `look` after each [`KEYS_PER_CHECK`].
+    /// fit: lookups then use filter and search tree. Calls `check_cancelled` after each [`KEYS_PER_CHECK`].
     ///
     /// # Errors
-    /// Those of `look`.
+    /// Those of `check_cancelled`.
     pub(crate) fn finish(
         &self,
         blocks: usize,
@@ -279,8 +279,8 @@ impl LocatorBuilder {
 }
 
 impl Locator {
-    /// Puts a key into the first bucket from its home on that has room: there is one, because not all slots
-    /// get filled.
+    /// Inserts a key into the first bucket with space, from its home bucket on: there is one, because not all
+    /// slots get filled.
     fn insert(&mut self, filled: &mut [u8], hash: u64, block: u32) {
         let SlotWidth { bytes, block_bits } = self.width;
         let slot = self.width.fingerprint(hash) << block_bits | u64::from(block);
@@ -288,7 +288,7 @@ impl Locator {
         for looked_into in 1.. {
             let at = usize::from(filled[bucket]);
             if (0..at).any(|at| self.buckets[bucket].slot(self.width, at) == slot) {
-                // Another key of the block leads there already.
+                // Another key with this fingerprint is in the same block.
                 return;
             }
             if at < self.width.slots_per_bucket() {
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn keys_of_one_bucket_spread_over_the_next() {
-        // All homes are bucket 0, and fingerprints of one block are equal only if the keys' are.
+        // The home bucket of all is 0, and fingerprints of one block are equal only if the keys' are.
         let mut builder = LocatorBuilder::default();
         (0..100).for_each(|key| builder.add(key + 1, (key % 3) as u32));
         let locator = Locator::decode(&finish(&builder, 3).unwrap(), 3).unwrap();

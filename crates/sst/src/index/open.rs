@@ -1,4 +1,4 @@
-//! Getting the index of a table in the form that was asked for, or else in one that the file allows.
+//! Opening the index of a table in the requested form, or else in one that the file allows.
 
 use super::locator::Locator;
 use super::page_format::{TRAILER_BYTES, Trailer};
@@ -11,20 +11,20 @@ use crate::section_reader::SectionReader;
 use esker_base::{Error, Result};
 use esker_env::File;
 
-/// The index of a table, and how it came to have its form.
+/// The index of a table, and the reason for its form.
 pub(crate) struct OpenedIndex {
     /// `None` without blocks.
     pub(crate) index: Option<BlockIndex>,
     pub(crate) reason: &'static str,
-    /// Why the form asked for could not be used, if its section is damaged.
+    /// Why the requested form could not be used, if its section is damaged.
     pub(crate) damage: Option<Error>,
 }
 
 impl OpenedIndex {
-    /// Reads what the form `asked` needs.
+    /// Reads what the form `requested` needs.
     ///
     /// # Errors
-    /// Damage of the index section. That of pages and locators is kept: the table can be read without.
+    /// Damage of the index section. Damage of pages and locators is kept: the table can be read without them.
     pub(crate) fn open(
         reader: &SectionReader,
         file: &dyn File,
@@ -55,13 +55,14 @@ impl OpenedIndex {
         }
     }
 
-    /// Slots that the table needs: none if nothing else of its blocks is in memory either.
+    /// Number of slots that the table needs: none if its index is paged, because then nothing of its blocks
+    /// is kept in memory.
     pub(crate) fn slots(&self) -> usize {
         self.index.as_ref().filter(|index| index.pages().is_none()).map_or(0, BlockIndex::blocks)
     }
 }
 
-/// The index in memory, in the form of `kind` if that needs no section of its own.
+/// The index in memory, in the requested form if that needs no section of its own.
 fn open_section(
     reader: &SectionReader,
     file: &dyn File,
@@ -92,7 +93,7 @@ fn open_pages(
     Ok(PagedIndex::new(trailer, pages, FILE_HEADER_BYTES as u64..reader.footer.data_end))
 }
 
-/// Has lookups go by the table's locator, if there is one and it is good.
+/// Makes lookups use the table's locator, if there is one without damage.
 fn locate_by_hash(
     reader: &SectionReader,
     file: &dyn File,

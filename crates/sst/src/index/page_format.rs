@@ -1,25 +1,25 @@
-//! The block index as a static B-tree of pages in the file, so that none of it needs to be in memory.
+//! Index pages: the block index as a static B-tree in the file, so that none of it needs to be in memory.
 //!
 //! Source: the static B-tree that the CSC443 project stores behind each table's data and reads through its
-//! buffer pool. A *page* is a block (`docs/format/table.md`) with the flag of index pages: its entries are
-//! separators, their tags tell versions of one key apart, and their values tell which child they bound from
-//! below, a block at the lowest level and a page above. PagesEncoder follow each other level by level, the root
-//! last, and a trailer of fixed length says where the root is.
+//! buffer pool. A *page* is a block (`docs/format/table.md`) with the flag of index pages. The keys of its
+//! entries are separators, their tags tell versions of one key apart, and their values point to the child
+//! that they bound from below: a block at the lowest level and a page above. Pages are stored level by level,
+//! the root last, and a trailer of fixed length points to the root.
 //!
 //! ```text
 //! section: page | page | ... | trailer
 //! value:   first block varint | [page varint, above the lowest level] | start varint | span varint
-//! trailer: root start u64 | root span u32 | root number u32 | pages u32 | blocks u32 | levels u8 | continues u8
-//!          | 0, 6 bytes | checksum u64, placed, of the bytes before
+//! trailer: root start u64 | root span u32 | root number u32 | pages u32 | blocks u32 | levels u8
+//!          | continues u8 | 0, 6 bytes | checksum u64, placed, of the bytes before
 //! ```
-//! The number of a page in its header, and in the cache, is that of its position among the pages, behind the
-//! numbers of all blocks. An entry whose block starts a new key has the newest of all tags, one that
-//! continues a key has the tag of the block's first entry: so entries are in internal order, and the last one
-//! that is not behind the version wanted is the one.
+//! The number of a page in its header, and in the cache, is its position among the pages plus the number of
+//! blocks. An entry whose block starts a new key has the newest of all tags; one that continues a key has the
+//! tag of the block's first entry. So entries are in internal order, and the last one that is not behind the
+//! wanted version is the right one.
 //!
-//! Cost: a search of a page, through the cache, for each level: about 150 entries to a page of 4 KiB, so two
-//! levels for a table of 64 MiB, three for one of 10 GiB. Nothing is in memory for as long as nobody asks;
-//! what is asked for often stays in the cache like any block. [`super::page_search`] searches them.
+//! Cost: one page search, through the cache, for each level: about 150 entries to a page of 4 KiB, so two
+//! levels for a table of 64 MiB, three for one of 10 GiB. Unused pages take no memory; used ones stay in the
+//! cache like any block. [`super::page_search`] searches them.
 
 use super::section::DecodedIndex;
 use crate::block::header::{FLAG_INDEX_PAGE, FLAGS_AT, placed_checksum};
@@ -38,7 +38,7 @@ const PAGE_BYTES: usize = 4096;
 pub(crate) const TRAILER_BYTES: usize = 40;
 /// More levels than pages of two entries can have.
 const MAX_LEVELS: u8 = 33;
-/// Blocks that are put into pages between two looks: some milliseconds.
+/// Blocks added between two checks for cancellation: some milliseconds.
 const BLOCKS_PER_CHECK: usize = 1 << 14;
 
 /// Where a page lies, and its number.
@@ -49,7 +49,7 @@ pub(crate) struct PageLocation {
     pub(crate) span: u32,
 }
 
-/// What an entry of a page leads to.
+/// What an entry of a page points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Child {
     /// The first block below.
@@ -70,7 +70,7 @@ impl Child {
         put_varint(out, self.span);
     }
 
-    /// Reads the value of an entry, at the lowest level or above it.
+    /// Decodes the value of an entry, at the lowest level or above it.
     pub(crate) fn decode(value: &[u8], is_lowest: bool) -> Option<Child> {
         let mut reader = Reader::new(value);
         let first_block = reader.varint()?;
@@ -80,7 +80,7 @@ impl Child {
     }
 }
 
-/// The end of the section.
+/// The trailer of the section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trailer {
     pub(crate) root: PageLocation,
@@ -106,7 +106,7 @@ impl Trailer {
         bytes
     }
 
-    /// Reads the trailer of the section that takes this place in the file of a table with so many blocks.
+    /// Decodes the trailer of the section that takes this range of the file of a table with so many blocks.
     pub(crate) fn decode(
         bytes: &[u8; TRAILER_BYTES],
         uid: TableUid,
@@ -141,7 +141,7 @@ impl Trailer {
         Ok(trailer)
     }
 
-    /// Whether a page can be where it is said to be.
+    /// Whether a page with this number can lie at this location.
     pub(crate) fn holds(&self, page: PageLocation, pages: &Range<u64>) -> bool {
         let end = page.start.checked_add(u64::from(page.span));
         page.number >= self.blocks
@@ -151,7 +151,7 @@ impl Trailer {
     }
 }
 
-/// PagesEncoder being written.
+/// Encodes the pages.
 struct PagesEncoder {
     uid: TableUid,
     /// Where `out` starts in the file.
@@ -160,7 +160,7 @@ struct PagesEncoder {
     staged: Staged,
     scratch: Scratch,
     out: Vec<u8>,
-    /// Of the page that is being filled: its first entry's separator and tag, and the first block.
+    /// First entry's separator and tag, and first block, of the page that is being filled.
     first: Option<(Vec<u8>, Tag, u64)>,
     /// The pages of this level so far, each as the entry for it one level up.
     level: Vec<(Vec<u8>, Tag, Child)>,
@@ -172,8 +172,8 @@ impl PagesEncoder {
         let mut value = Vec::with_capacity(24);
         child.encode(&mut value);
         let shared = common_prefix_len(self.staged.last_key(), separator);
-        // Two entries a page, however large, so that each level has at most half as many pages as the one
-        // below.
+        // At least two entries a page, however large, so that each level has at most half as many pages as
+        // the one below.
         let may_close = self.staged.entries().len() >= 2;
         if may_close && self.staged.would_exceed(PAGE_BYTES, separator, tag, &value, shared) {
             self.close();
@@ -201,11 +201,11 @@ impl PagesEncoder {
     }
 }
 
-/// The section for an index, to lie at `offset`. `None` if there are no blocks, or too many to number the
-/// pages behind them. Asks `look` after each [`BLOCKS_PER_CHECK`].
+/// Encodes the section of an index for `offset`. `None` if there are no blocks, or too many to number the
+/// pages behind them. Calls `check_cancelled` after each [`BLOCKS_PER_CHECK`].
 ///
 /// # Errors
-/// Those of `look`.
+/// Those of `check_cancelled`.
 pub(crate) fn encode(
     index: &DecodedIndex,
     uid: TableUid,

@@ -1,8 +1,8 @@
-//! Searching index pages ([`super::page_format`]), each gotten from wherever pages come from.
+//! Search in index pages ([`super::page_format`]), which a [`PageSource`] provides.
 //!
-//! What pages say is not believed: each is verified like a block before anybody sees it, and what its entries
-//! lead to must lie within the section or the blocks, else that is damage. A search ends after as many pages
-//! as the trailer states levels.
+//! Pages are not trusted: each is verified like a block before it is used, and what its entries point to must
+//! lie within the section or the blocks, else that is damage. A search ends after as many pages as the
+//! trailer states levels.
 
 use super::page_format::{Child, PageLocation, TRAILER_BYTES, Trailer};
 use crate::block::cursor::BlockCursor;
@@ -13,15 +13,15 @@ use crate::simd::{InstructionSet, Kernel, with_kernel};
 use esker_base::{Error, Result, TableUid, Tag};
 use std::ops::Range;
 
-/// Where pages come from.
+/// Provides verified pages.
 pub(crate) trait PageSource {
     /// The page, verified.
     fn page(&self, page: PageLocation) -> Result<BlockRef>;
 
-    /// The error for a page that leads to nowhere.
+    /// The error for a page with an invalid entry.
     fn damage(&self, page: PageLocation, detail: String) -> Error;
 
-    /// The best instructions.
+    /// The instruction set of searches.
     fn isa(&self) -> InstructionSet;
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct PagedIndex {
     data: Range<u64>,
 }
 
-/// What is looked for in pages.
+/// What a descent searches for.
 enum PageTarget<'a> {
     Version(&'a [u8], Tag),
     Block(usize),
@@ -50,12 +50,12 @@ pub(crate) struct LeafEntry {
 }
 
 impl PagedIndex {
-    /// The index with this trailer, its pages and the blocks at these places of the file.
+    /// The index with this trailer, pages and blocks at these ranges of the file.
     pub(crate) fn new(trailer: Trailer, pages: Range<u64>, data: Range<u64>) -> PagedIndex {
         PagedIndex { trailer, pages, data }
     }
 
-    /// The index with the pages and the trailer of a whole section, which lies at this place of the file.
+    /// The index of a whole section, which lies at this range of the file.
     pub(crate) fn decode(
         section: &[u8],
         uid: TableUid,
@@ -96,7 +96,7 @@ impl PagedIndex {
         self.descend(source, &PageTarget::Block(block), |_, place, _| place)
     }
 
-    /// What the index says of a block.
+    /// What the index tells about a block.
     pub(crate) fn leaf(&self, source: &impl PageSource, block: usize) -> Result<LeafEntry> {
         self.descend(source, &PageTarget::Block(block), |_, place, cursor| LeafEntry {
             place,
@@ -136,8 +136,7 @@ impl PagedIndex {
         self.trailer.holds(page, &self.pages).then_some(page)
     }
 
-    /// The block that an entry of the lowest level leads to, if there can be such a one and it is the one
-    /// wanted.
+    /// The block that an entry of the lowest level points to, if it can exist and is the wanted one.
     fn block_at(&self, child: &Child, wanted: &PageTarget<'_>) -> Option<(usize, Range<u64>)> {
         let block = usize::try_from(child.first_block).ok().filter(|&block| block < self.blocks())?;
         let end = child.start.checked_add(child.span)?;
@@ -150,7 +149,7 @@ impl PagedIndex {
     }
 }
 
-/// Moves to the last entry of a page that is not behind what is wanted; to the first if all are.
+/// Moves to the last entry of a page that is not behind the target; to the first if all are.
 fn find(
     isa: InstructionSet,
     cursor: &mut BlockCursor,
@@ -158,14 +157,15 @@ fn find(
     wanted: &PageTarget<'_>,
     is_lowest: bool,
 ) {
-    // SAFETY: the page is borrowed for longer than the cursor is used in it here, and the caller keeps it
-    // while it reads.
+    // SAFETY: the page is borrowed for longer than the cursor is used here, and the caller keeps it while it
+    // reads.
     unsafe { cursor.open(page) };
     match *wanted {
         PageTarget::Version(key, newest) => with_kernel!(
             isa,
             |K| (cursor: &mut BlockCursor, key: &[u8], newest: Tag) -> () {
-                // SAFETY: compiled once for each kernel, and called for the one that exists.
+                // SAFETY: `with_kernel` runs the code compiled for a kernel only where its instructions
+                // exist.
                 unsafe { find_version::<K>(cursor, key, newest) }
             }
             (cursor, key, newest)
@@ -178,7 +178,7 @@ fn find(
 /// The kernel's instructions must be available, and the cursor be in a living page.
 #[inline(always)]
 unsafe fn find_version<K: Kernel>(cursor: &mut BlockCursor, key: &[u8], newest: Tag) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         cursor.seek::<K>(key, newest);
         if !cursor.is_valid() {
@@ -193,14 +193,15 @@ fn find_block(cursor: &mut BlockCursor, block: usize, is_lowest: bool) {
     let (mut from, mut to) = (0, cursor.count());
     while to > from + 1 {
         let middle = (from + to) / 2;
-        // SAFETY: the page is borrowed by the caller.
+        // SAFETY: the caller borrows the page.
         let first = unsafe {
             cursor.move_to_index(middle);
             Child::decode(cursor.value(), is_lowest)
         };
-        // What cannot be read counts as behind; the entry that is chosen in the end is judged by the caller.
+        // An undecodable entry counts as behind the target; the caller checks the entry that is chosen in the
+        // end.
         if first.is_some_and(|child| child.first_block <= block as u64) { from = middle } else { to = middle }
     }
-    // SAFETY: as above.
+    // SAFETY: the caller borrows the page.
     unsafe { cursor.move_to_index(from) };
 }

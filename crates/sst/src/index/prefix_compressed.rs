@@ -1,36 +1,36 @@
-//! Separators as differences from the one before, with the places of the blocks among them.
+//! Prefix-compressed index: separators as differences from the one before, with the places of the blocks
+//! among them.
 //!
 //! Source: the prefix compression of LevelDB's blocks, used for fence pointers as the CS265 report proposes
-//! (its 2.3.2, which names 30 to 70 % of the memory as what is saved). Every sixteenth separator is a
-//! *restart point*: it is whole, and an array says where it lies and where its block starts. A search is a
-//! binary search over restart points and a walk over up to sixteen entries; the walk compares each entry
-//! without putting its key together, by what it shares with the one before. The place of a block is the sum
-//! of spans from the restart point on, which is paid when a block is read from the file, not when it is found
-//! in the cache.
+//! (its 2.3.2, which names a saving of 30 to 70 % of the memory). Every sixteenth separator is a *restart
+//! point*: it is whole, and an array tells where it lies and where its block starts. A search is a binary
+//! search over restart points and a walk over up to sixteen entries; the walk compares each entry without
+//! assembling its key, by what it shares with the one before. The place of a block is the sum of spans from
+//! the restart point on, computed only when a block is read from the file.
 //!
-//! Cost: 12 bytes for sixteen blocks, and for each block its separator's own bytes and three varints, most of
-//! a byte.
+//! Cost: 12 bytes for sixteen blocks, and for each block its separator's own bytes and three varints, mostly
+//! of a byte.
 
 use esker_base::coding::{get_varint, put_varint};
 use esker_base::key::common_prefix_len;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// SeparatorEntries from one restart point to the next.
+/// Entries from one restart point to the next.
 const INTERVAL: usize = 16;
 
 /// All separators and places of a table.
 #[derive(Debug, Default)]
 pub(crate) struct PrefixCompressed {
-    /// For each block: bytes shared with the separator before, number of other bytes, these, bytes that the
-    /// block takes.
+    /// For each block: bytes shared with the separator before, number of other bytes, these bytes, span of
+    /// the block.
     entries: Vec<u8>,
     restarts: Vec<Restart>,
     /// Where the last block ends.
     end: u64,
 }
 
-/// Twelve bytes: the start in two halves, so that nothing is padded.
+/// Twelve bytes: the start is stored in two halves to avoid padding.
 #[derive(Clone, Copy, Debug)]
 struct Restart {
     at: u32,
@@ -44,7 +44,7 @@ impl Restart {
     }
 }
 
-/// An entry under way.
+/// A decoded entry.
 struct SeparatorEntry<'a> {
     shared: usize,
     own: &'a [u8],
@@ -52,8 +52,8 @@ struct SeparatorEntry<'a> {
 }
 
 impl PrefixCompressed {
-    /// Compresses the separators that `separator` gives, for blocks that start at `starts`, the last of which
-    /// is where the last block ends. `None` if they take more than 4 GiB even so.
+    /// Compresses the separators that `separator` returns, for blocks that start at `starts`, whose last
+    /// element is the end of the last block. `None` if they take more than 4 GiB.
     pub(crate) fn new<'a>(separator: impl Fn(usize) -> &'a [u8], starts: &[u64]) -> Option<PrefixCompressed> {
         let blocks = starts.len() - 1;
         let mut compressed = PrefixCompressed { end: starts[blocks], ..PrefixCompressed::default() };
@@ -131,7 +131,7 @@ impl PrefixCompressed {
     }
 }
 
-/// SeparatorEntries from a restart point on.
+/// Entries from a restart point on.
 struct SeparatorEntries<'a> {
     bytes: &'a [u8],
 }
@@ -155,7 +155,7 @@ impl<'a> Iterator for SeparatorEntries<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<SeparatorEntry<'a>> {
-        // The entries are this file's own: they always decode.
+        // The entries were encoded here: they always decode.
         let shared = self.varint()? as usize;
         let own_len = self.varint()? as usize;
         let (own, rest) = self.bytes.split_at_checked(own_len)?;
@@ -167,7 +167,7 @@ impl<'a> Iterator for SeparatorEntries<'a> {
 /// Compares successive entries of a group with a key, each by what it does not share with the one before.
 struct Comparison<'a> {
     key: &'a [u8],
-    /// Bytes that the entry before and the key have in common, and how the two compare.
+    /// Length of the common prefix of the entry before and the key, and how the two compare.
     matched: usize,
     order: Ordering,
 }
@@ -179,7 +179,8 @@ impl<'a> Comparison<'a> {
 
     #[inline]
     fn next(&mut self, entry: &SeparatorEntry<'_>) -> Ordering {
-        // What decided for the entry before is part of what this one shares with it: it decides again.
+        // The byte that decided for the entry before is part of what this one shares with it: it decides
+        // again.
         if entry.shared <= self.matched {
             let rest = &self.key[entry.shared..];
             let matched = common_prefix_len(entry.own, rest);

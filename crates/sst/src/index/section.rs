@@ -1,17 +1,17 @@
-//! The stored form of the block index.
+//! Index section: the stored form of the block index.
 //!
 //! ```text
 //! blocks varint
 //! per block: shared varint | unshared * 2 + continues varint | unshared bytes | [tag 8] | span varint
 //! ```
-//! A block's *separator* is a key that no key of an earlier block exceeds or equals and no key of the block
-//! is less than; it is the shortest such prefix of the block's first key, coded as its difference from the
-//! separator before. That of the first block is empty. If the versions of one key are spread over blocks, no
-//! key separates them: the later block *continues* the key, which is its separator in full, and the tag of
-//! its first entry is stored. `span` is how many bytes of the file the block takes; blocks follow each other
-//! without a gap.
+//! A block's *separator* is a key that is greater than every key of an earlier block and not greater than any
+//! key of the block; it is the shortest such prefix of the block's first key, coded as its difference from
+//! the separator before. That of the first block is empty. If the versions of one key are spread over blocks,
+//! no key separates them: the later block *continues* the key, which is its separator in full, and the tag of
+//! its first entry is stored. `span` is the number of bytes of the block in the file; blocks are contiguous.
 //!
-//! Every in-memory form of the index is built from this at open, so changing the form needs no rewrite.
+//! Every form of the index in memory is built from this section at open, so changing the form rewrites
+//! nothing.
 
 use crate::decode_error::{DecodeError, damaged};
 use esker_base::Tag;
@@ -64,7 +64,6 @@ impl IndexEncoder {
         self.out.len()
     }
 
-    /// The section.
     pub(crate) fn finish(self) -> Vec<u8> {
         let mut section = Vec::with_capacity(self.out.len() + 5);
         put_varint(&mut section, u64::from(self.blocks));
@@ -104,14 +103,14 @@ impl Separators {
     }
 }
 
-/// Where the separator of a block lies.
+/// Range of a block's separator in the buffer.
 #[inline]
 fn range_of(ends: &[u32], block: usize) -> Range<usize> {
     let start = if block == 0 { 0 } else { ends[block - 1] as usize };
     start..ends[block] as usize
 }
 
-/// Puts separators together.
+/// Builds [`Separators`].
 #[derive(Debug, Default)]
 pub(super) struct SeparatorsBuilder {
     bytes: Vec<u8>,
@@ -128,13 +127,14 @@ impl SeparatorsBuilder {
         self.nth_last(0)
     }
 
-    /// The one that so many came after.
+    /// The separator added `later` separators ago.
     fn nth_last(&self, later: usize) -> Option<&[u8]> {
         let block = self.ends.len().checked_sub(later + 1)?;
         Some(&self.bytes[range_of(&self.ends, block)])
     }
 
-    /// Appends `shared` bytes of the last one and `unshared`. `None` if that cannot be.
+    /// Appends the first `shared` bytes of the last separator and `unshared`. `None` if it has fewer bytes,
+    /// or if the total exceeds 4 GiB.
     pub(super) fn push(&mut self, shared: usize, unshared: &[u8]) -> Option<()> {
         let last = self.ends.len().checked_sub(1).map_or(0..0, |last| range_of(&self.ends, last));
         if shared > last.len() {
@@ -146,7 +146,7 @@ impl SeparatorsBuilder {
         Some(())
     }
 
-    /// All of them, where they can stay.
+    /// All of them, in memory that lasts.
     pub(super) fn finish(&self) -> Separators {
         Separators {
             bytes: LongSlice::lasting(self.bytes.iter().copied()),
@@ -206,7 +206,7 @@ impl DecodedIndex {
     }
 }
 
-/// What of a section was decoded.
+/// The decoded part of a section.
 struct Decoder {
     separators: SeparatorsBuilder,
     starts: Vec<u64>,
@@ -284,7 +284,7 @@ mod tests {
             for byte in 0..=255 {
                 let mut bytes = good.clone();
                 bytes[at] = byte;
-                // Other bytes may be another valid index; a checksum stands in front of this.
+                // Other bytes may be another valid index; a checksum precedes this decoder.
                 let _ = DecodedIndex::decode(&bytes, 32, end);
             }
         }

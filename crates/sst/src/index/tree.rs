@@ -1,9 +1,9 @@
-//! A static search tree over the blocks' key heads: the default in-memory form of the block index.
+//! Static search tree (S-tree) over the blocks' key heads: the default form of the block index in memory.
 //!
-//! Sixteen heads make a node of two cache lines that a vector instruction or two rank at once; the level
+//! Sixteen heads make a node of two cache lines that one or two vector instructions rank at once; the level
 //! above holds the first head of each node below. The last level is all heads in order, so the rank is the
 //! block number and nothing needs to be stored beside it: 8.5 bytes a block. Measured at 60,000 blocks: 10 ns
-//! a lookup with AVX-512, 35 if it waits for the one before; a binary search over whole keys takes 180.
+//! a lookup with AVX-512, 35 if it depends on the one before; a binary search over whole keys takes 180.
 
 use crate::simd::{InstructionSet, Kernel, NODE_KEYS, prefetch, with_kernel};
 use esker_env::LongSlice;
@@ -18,16 +18,16 @@ struct Node([u64; NODE_KEYS]);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
-    /// Its first node.
+    /// Index of its first node.
     first: u32,
-    /// Its heads; as many as the level below has nodes.
+    /// Number of its heads; the level below has as many nodes.
     keys: u32,
 }
 
 /// The tree.
 ///
 /// Invariant: level 0 is the root, a single node; level `l + 1` has as many nodes as level `l` has keys; each
-/// level has at least one key; nodes are filled up with the greatest number.
+/// level has at least one key; nodes are padded with the greatest number.
 #[derive(Debug)]
 pub(crate) struct SearchTree {
     nodes: LongSlice<Node>,
@@ -74,22 +74,22 @@ impl SearchTree {
     fn node(&self, level: usize, position: usize) -> &Node {
         let index = self.levels[level].first as usize + position;
         debug_assert!(index < self.nodes.len());
-        // SAFETY: `position` is 0 at the root, and elsewhere the answer of `step` for the level above, which
+        // SAFETY: `position` is 0 at the root, and elsewhere the result of `step` for the level above, which
         // is less than its number of keys, hence less than the number of nodes of this level.
         unsafe { self.nodes.get_unchecked(index) }
     }
 
-    /// One level of a descent: from a node to the last of its keys that is at most `head`. The answer names
-    /// the node of the next level; at the last level it is the place of the head.
+    /// One level of a descent: the last of a node's keys that is at most `head`. The result is the node of
+    /// the next level; at the last level it is the place of the head.
     ///
     /// # Safety
     /// The kernel's instructions must be available, `level < depth`, and `position` must be 0 at level 0 and
-    /// the answer for the level above elsewhere.
+    /// the result of the level above elsewhere.
     #[inline(always)]
     pub(crate) unsafe fn step<K: Kernel>(&self, level: usize, position: usize, head: u64) -> usize {
         // SAFETY: the caller has the instructions.
         let rank = unsafe { K::rank_node(&self.node(level, position).0, head) };
-        // What fills a node up counts for the greatest head of all.
+        // The padding counts for a head equal to it.
         let last = self.levels[level].keys as usize - 1;
         (position * NODE_KEYS + rank.saturating_sub(1)).min(last)
     }
@@ -120,7 +120,8 @@ impl SearchTree {
         with_kernel!(
             InstructionSet::detect(),
             |K| (tree: &SearchTree, head: u64) -> usize {
-                // SAFETY: compiled once for each kernel, and called for the one that exists.
+                // SAFETY: `with_kernel` runs the code compiled for a kernel only where its instructions
+                // exist.
                 unsafe { tree.find::<K>(head) }
             }
             (self, head)
@@ -135,7 +136,7 @@ impl SearchTree {
     pub(crate) unsafe fn find_near<K: Kernel>(&self, head: u64, near: impl FnOnce(usize)) -> usize {
         let mut position = 0;
         for level in 0..self.depth - 1 {
-            // SAFETY: the position is the answer for the level above.
+            // SAFETY: the caller has the instructions; the position is the result of the level above.
             position = unsafe { self.step::<K>(level, position, head) };
         }
         near(position * NODE_KEYS);
@@ -143,7 +144,7 @@ impl SearchTree {
         unsafe { self.step::<K>(self.depth - 1, position, head) }
     }
 
-    /// The head at a place that [`SearchTree::find`] gave.
+    /// The head at a place returned by [`SearchTree::find`].
     #[inline(always)]
     pub(crate) fn head(&self, place: usize) -> u64 {
         self.node(self.depth - 1, place / NODE_KEYS).0[place % NODE_KEYS]

@@ -1,11 +1,11 @@
-//! XXH3-64 of a block, with the widest vectors of this machine.
+//! Block checksum: XXH3-64 with the widest vectors of this machine.
 //!
 //! The hash is that of [`esker_base::checksum::xxh3_64`], bit for bit. Inputs of more than 240 bytes are
 //! taken in *stripes* of 64 bytes: eight accumulators each add the product of two halves of a word, and the
-//! word beside it. Eight accumulators are one vector of 512 bits, two of 256 or four of 128. The library that
-//! we use for all other hashes decides between them when it is compiled, and users compile for the baseline
-//! of their architecture, so it takes 45 instructions for a stripe there; chosen at run time it is 10 or 20.
-//! A compaction hashes every byte twice, once read and once written.
+//! word beside it. Eight accumulators are one vector of 512 bits, two of 256 or four of 128. The library used
+//! for all other hashes chooses between them at compile time, and users compile for the baseline of their
+//! architecture, so it takes 45 instructions for a stripe there; chosen at run time it is 10 or 20. A
+//! compaction hashes every byte twice, once read and once written.
 //!
 //! The constants and the order of steps are those of the XXH3 specification, and persisted.
 
@@ -14,13 +14,13 @@ use esker_base::checksum::xxh3_64;
 
 /// Bytes that are taken at once.
 const STRIPE_BYTES: usize = 64;
-/// Inputs of up to so many bytes are hashed in other ways, which have nothing to gain.
+/// Inputs of up to so many bytes are hashed by other algorithms, which gain nothing.
 const LONGEST_SHORT_BYTES: usize = 240;
 /// Bytes by which the secret moves on with each stripe.
 const SECRET_STEP_BYTES: usize = 8;
-/// Stripes until the secret is used up, and the accumulators are scrambled.
+/// Stripes until the secret is used up and the accumulators are scrambled.
 const STRIPES_A_ROUND: usize = (SECRET.len() - STRIPE_BYTES) / SECRET_STEP_BYTES;
-/// Where the secret of the last stripe starts, which is aligned to nothing.
+/// Offset of the secret of the last stripe, which is not aligned.
 const LAST_SECRET_AT: usize = SECRET.len() - STRIPE_BYTES - 7;
 /// Where the secret starts that the accumulators are merged with.
 const MERGE_SECRET_AT: usize = 11;
@@ -38,7 +38,7 @@ const AVALANCHE: u64 = 0x1656_6791_9e37_79f9;
 const START: [u64; 8] =
     [PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1];
 
-/// What XXH3 mixes in where no other secret is given.
+/// The default secret of XXH3.
 static SECRET: [u8; 192] = [
     0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe, 0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c, 0xde,
     0xd4, 0x6d, 0xe9, 0x83, 0x90, 0x97, 0xdb, 0x72, 0x40, 0xa4, 0xa4, 0xb7, 0xb3, 0x67, 0x1f, 0xcb, 0x79,
@@ -66,7 +66,8 @@ pub(crate) fn block_hash(bytes: &[u8]) -> u64 {
 
 fn long_hash(isa: InstructionSet, bytes: &[u8]) -> u64 {
     match isa {
-        // SAFETY: an `InstructionSet` comes from `InstructionSet::detect`, or from tests that asked `InstructionSet::is_available`.
+        // SAFETY: an `InstructionSet` comes from `InstructionSet::detect`, or from tests that checked
+        // `InstructionSet::is_available`.
         #[cfg(target_arch = "x86_64")]
         InstructionSet::Avx512 => unsafe { x86::on_avx512(bytes) },
         // SAFETY: as above.

@@ -7,8 +7,8 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 use std::mem::ManuallyDrop;
 
-/// Stands for a block: its count, contents that must be seen written, and the flag of residence. Loom
-/// complains if one is never freed.
+/// Stands for a block: its count, contents that must be seen written, and the residence flag. Loom reports
+/// leaks.
 struct Page {
     count: AtomicUsize,
     contents: UnsafeCell<u32>,
@@ -16,17 +16,17 @@ struct Page {
     _freed: loom::alloc::Track<()>,
 }
 
-/// Stands for a `BlockRef`, and is counted as that is.
+/// Stands for a `BlockRef`, and is counted like one.
 struct Shared(*const Page);
 
-// SAFETY: the contents are written before the page is shared, and when nobody else has it any more; loom
-// checks that.
+// SAFETY: the contents are written before the page is shared, and after the last count is gone; loom checks
+// that.
 unsafe impl Send for Shared {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// A block that was just loaded, and entered the cache.
+    /// A block that was just loaded and inserted into the cache.
     fn load(number: u32) -> Shared {
         let page = Page {
             count: AtomicUsize::new(1),
@@ -35,14 +35,14 @@ impl Shared {
             _freed: loom::alloc::Track::new(()),
         };
         page.contents.with_mut(|contents| {
-            // SAFETY: nobody else has the page yet.
+            // SAFETY: no other thread has the page yet.
             unsafe { *contents = number }
         });
         Shared(Box::into_raw(Box::new(page)))
     }
 
     fn page(&self) -> &Page {
-        // SAFETY: a count keeps it.
+        // SAFETY: a count keeps the page alive.
         unsafe { &*self.0 }
     }
 
@@ -57,19 +57,19 @@ impl Shared {
         slot.install(self, |page| page.page().resident.load(Ordering::Relaxed));
     }
 
-    /// What the cache does when it evicts.
+    /// The steps of an eviction.
     fn leave(&self, slot: &Slot<Shared>) {
         self.page().resident.store(false, Ordering::Relaxed);
         slot.remove(self.address());
     }
 
-    fn give_back_some(&self, counts: usize) {
+    fn release_some(&self, counts: usize) {
         let left = self.page().count.fetch_sub(counts, Ordering::Release).checked_sub(counts);
         if left.expect("no more than there are") == 0 {
             fence(Ordering::Acquire);
-            // What others did with it was before, or loom panics.
+            // All other accesses happened before, or loom panics.
             self.page().contents.with_mut(|contents| {
-                // SAFETY: as loom checks.
+                // SAFETY: loom checks that no other access is concurrent.
                 unsafe { *contents = 0 }
             });
             // SAFETY: that was the last count.
@@ -87,7 +87,7 @@ impl Clone for Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.give_back_some(1);
+        self.release_some(1);
     }
 }
 
@@ -98,7 +98,7 @@ unsafe impl Pointer for Shared {
     }
 
     unsafe fn add_counts(address: usize, counts: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let own = ManuallyDrop::new(unsafe { Shared::from_count(address) });
         own.page().count.fetch_add(counts, Ordering::Relaxed);
     }
@@ -107,9 +107,9 @@ unsafe impl Pointer for Shared {
         Shared(std::ptr::with_exposed_provenance(address))
     }
 
-    unsafe fn give_back(address: usize, counts: usize) {
-        // SAFETY: the caller's promise.
-        ManuallyDrop::new(unsafe { Shared::from_count(address) }).give_back_some(counts);
+    unsafe fn release_counts(address: usize, counts: usize) {
+        // SAFETY: guaranteed by the caller.
+        ManuallyDrop::new(unsafe { Shared::from_count(address) }).release_some(counts);
     }
 }
 
@@ -125,10 +125,10 @@ fn read(slot: &Slot<Shared>) {
     }
 }
 
-/// A loader installs while an evictor already throws the block out, and a reader comes by: the reader sees a
-/// whole block or none, and the slot ends empty (SL4).
+/// A loader installs a block while an evictor already removes it, and a reader probes the slot: the reader
+/// sees a whole block or none, and the slot ends empty (SL4).
 #[test]
-fn installing_against_leaving() {
+fn install_against_eviction() {
     explore(|| {
         let slot = Arc::new(Slot::new());
         let page = Shared::load(7);
@@ -147,10 +147,10 @@ fn installing_against_leaving() {
     });
 }
 
-/// Two readers and an evictor: nobody uses a freed block, and what was evicted is given up although they come
+/// Two readers and an evictor: no freed block is used, and the evicted block is freed although readers come
 /// and go.
 #[test]
-fn reading_against_leaving() {
+fn read_against_eviction() {
     explore(|| {
         let slot = Arc::new(Slot::new());
         let page = Shared::load(7);
@@ -197,10 +197,10 @@ fn replacing() {
     });
 }
 
-/// Readers fill up the stock of a slot, which has three counts here, while it is emptied: each count is given
-/// back once.
+/// Readers replenish the reserve of a slot, which has three counts here, while it is emptied: each count is
+/// released once.
 #[test]
-fn filling_up_against_leaving() {
+fn replenish_against_eviction() {
     explore(|| {
         let slot = Arc::new(Slot::new());
         let page = Shared::load(7);
@@ -225,7 +225,7 @@ fn filling_up_against_leaving() {
     });
 }
 
-/// A slot that goes with its table gives its block up.
+/// A slot that is dropped with its table releases its block.
 #[test]
 fn dropping_a_full_slot() {
     explore(|| {
@@ -235,13 +235,14 @@ fn dropping_a_full_slot() {
     });
 }
 
-/// A block is handed over before its table is opened, and the opening takes its slot over, while an evictor
-/// throws the block out: the slot of the table ends empty (HM4).
+/// A warm block is inserted before its table is opened, and opening moves its slot to the table, while an
+/// evictor removes the block: the slot of the table ends empty (HM4).
 #[test]
-fn taking_over_against_leaving() {
+fn take_from_against_eviction() {
     explore(|| {
         let slot = Arc::new(Slot::new());
-        // What the home's lock guards: the slot of the table that is not opened yet, and whether it is.
+        // What the identity's lock guards: the slot of the table that is not opened yet, and whether it is
+        // open.
         let owner = Arc::new(Mutex::new((None::<Slot<Shared>>, false)));
         let page = Shared::load(7);
         let evictor = {

@@ -1,10 +1,10 @@
-//! One slot and one thread: what is given out and given back.
+//! One slot and one thread: counts taken and released.
 
-use super::{ADDRESS, GIVEN, Pointer, STOCK, Slot, given_in};
+use super::{ADDRESS, ONE_TAKEN, Pointer, RESERVED_COUNTS, Slot, taken_in};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Stands for a block: its count, which is never given up by the heap.
+/// Stands for a block: its leaked count.
 struct CountedPointer(&'static AtomicUsize);
 
 impl CountedPointer {
@@ -17,7 +17,7 @@ impl CountedPointer {
     }
 }
 
-// SAFETY: the count is never freed.
+// SAFETY: the count is leaked, so the address stays valid.
 unsafe impl Pointer for CountedPointer {
     fn address(&self) -> usize {
         std::ptr::from_ref(self.0).expose_provenance()
@@ -34,8 +34,8 @@ unsafe impl Pointer for CountedPointer {
         CountedPointer(unsafe { &*std::ptr::with_exposed_provenance(address) })
     }
 
-    unsafe fn give_back(address: usize, counts: usize) {
-        // SAFETY: as above.
+    unsafe fn release_counts(address: usize, counts: usize) {
+        // SAFETY: the address of a count that was leaked.
         let own = ManuallyDrop::new(unsafe { CountedPointer::from_count(address) });
         assert!(own.0.fetch_sub(counts, Ordering::Relaxed) >= counts, "more than there are");
     }
@@ -47,18 +47,19 @@ impl Drop for CountedPointer {
     }
 }
 
-/// SL1, however often a block is asked for, and however many hold it at once.
+/// SL1, however often a block is taken, and however many references exist at once.
 #[test]
-fn the_stock_is_filled_up_before_it_ends() {
+fn reserved_counts_are_replenished_in_time() {
     let (block, slot) = (CountedPointer::new(), Slot::new());
     slot.install(&block, |_| true);
-    assert_eq!(block.count(), 1 + STOCK);
-    let stock = || STOCK - given_in(slot.word.load(Ordering::Relaxed));
-    for _ in 0..STOCK * 2 {
+    assert_eq!(block.count(), 1 + RESERVED_COUNTS);
+    let stock = || RESERVED_COUNTS - taken_in(slot.word.load(Ordering::Relaxed));
+    for _ in 0..RESERVED_COUNTS * 2 {
         assert!(slot.get().is_some());
         assert_eq!(block.count(), 1 + stock());
     }
-    let held: Vec<CountedPointer> = (0..STOCK * 2).map(|_| slot.get().expect("the block")).collect();
+    let held: Vec<CountedPointer> =
+        (0..RESERVED_COUNTS * 2).map(|_| slot.get().expect("the block")).collect();
     assert_eq!(block.count(), 1 + stock() + held.len());
     slot.remove(block.address());
     assert!(slot.get().is_none());
@@ -70,17 +71,18 @@ fn the_stock_is_filled_up_before_it_ends() {
     assert_eq!(block.count(), 1, "a slot that goes gives back what it has");
 }
 
-/// The last count is the slot's own: were it given out, the block could go while the slot has its address.
+/// The last count is the slot's own: if it were taken, the block could be freed while the slot has its
+/// address.
 #[test]
 fn the_last_count_stays() {
     let (block, slot) = (CountedPointer::new(), Slot::new());
     slot.install(&block, |_| true);
-    let others = STOCK - 1;
-    slot.word.fetch_add(others as u64 * GIVEN, Ordering::Relaxed);
+    let others = RESERVED_COUNTS - 1;
+    slot.word.fetch_add(others as u64 * ONE_TAKEN, Ordering::Relaxed);
     assert!(slot.get().is_none());
     assert_eq!(slot.address(), block.address());
-    // SAFETY: the counts that were taken above.
-    unsafe { CountedPointer::give_back(block.address(), others) };
+    // SAFETY: these counts were taken above.
+    unsafe { CountedPointer::release_counts(block.address(), others) };
     slot.remove(block.address());
     assert_eq!((block.count(), slot.address()), (1, 0));
 }
@@ -90,7 +92,7 @@ fn only_what_is_resident_and_meant_is_installed_and_removed() {
     let (block, other, slot) = (CountedPointer::new(), CountedPointer::new(), Slot::new());
     slot.install(&block, |_| false);
     assert!(slot.get().is_none());
-    // It leaves while it is installed.
+    // The block is evicted while it is installed.
     let asked = std::cell::Cell::new(0);
     slot.install(&block, |_| asked.replace(asked.get() + 1) == 0);
     assert!(slot.get().is_none());
@@ -98,6 +100,6 @@ fn only_what_is_resident_and_meant_is_installed_and_removed() {
     slot.install(&other, |_| true);
     slot.remove(other.address());
     assert_eq!(slot.address(), block.address());
-    assert_eq!((block.count(), other.count()), (1 + STOCK, 1));
+    assert_eq!((block.count(), other.count()), (1 + RESERVED_COUNTS, 1));
     assert!(block.address() as u64 <= ADDRESS);
 }

@@ -1,4 +1,4 @@
-//! BoundsSection of blocks: with them a key between two blocks costs no read, and nothing else changes.
+//! Block bounds: a key between two blocks costs no read, and nothing else changes.
 
 use super::contract::check_everything;
 use super::paged_filters::NotedFile;
@@ -33,7 +33,7 @@ fn every_kind_answers_as_without() {
                 println!("{shape:?}, blocks of {block_size_bytes}, {kind}");
                 let fs = new_fs();
                 write(&fs, &entries, TableOptions { block_size_bytes, ..bounded(kind) });
-                // Nothing stays in the cache, so that bounds are asked each time.
+                // Nothing stays in the cache, so that bounds are checked each time.
                 let table = open_as(&fs, 0, kind);
                 assert_eq!(table.bounds.is_some(), table.blocks() > 1);
                 check_everything(table, &entries, shape, &random);
@@ -52,7 +52,7 @@ fn thousands() -> Vec<TestEntry> {
     (0..10_000).map(entry).collect()
 }
 
-/// The table in a file that notes reads, with nothing in its cache.
+/// The table in a file that records reads.
 fn noted(options: TableOptions, cache_bytes: usize) -> (Arc<NotedFile>, Arc<Table>) {
     let (fs, index) = (new_fs(), options.index);
     let len = write(&fs, &thousands(), options).file_bytes;
@@ -111,8 +111,8 @@ fn a_key_between_two_blocks_costs_no_read() {
     }
 }
 
-/// The last entry before a key is in the block where the key belongs or in the one before it, and no other
-/// block is read to find it. With bounds it is known beforehand which of the two.
+/// The last entry before a key is in the block where the key belongs or in the one before it, and finding it
+/// reads no other block. With bounds it is known beforehand which of the two.
 #[test]
 fn the_last_entry_before_a_key_costs_one_read() {
     for kind in IndexKind::ALL {
@@ -130,7 +130,7 @@ fn the_last_entry_before_a_key_costs_one_read() {
                     file.bytes_read_of(&data)
                 };
                 let len = |block| table.place(block).map(|place| place.end - place.start).unwrap();
-                // What is known of the block before the gap is enough for a key just behind its end.
+                // The gap's first half decides for a key just behind the block's end.
                 assert_eq!(read(&behind_last), len(block), "{kind}, {bounds}: {}", last.escape_ascii());
                 let in_gap = read(absent);
                 match bounds {
@@ -145,7 +145,7 @@ fn the_last_entry_before_a_key_costs_one_read() {
     }
 }
 
-/// A block that nobody had to read is not one that the cache missed.
+/// A block that did not have to be read is not counted as a miss.
 #[test]
 fn misses_are_counted_where_blocks_are_read() {
     for cache in CacheKind::ALL {
@@ -153,7 +153,7 @@ fn misses_are_counted_where_blocks_are_read() {
             let fs = new_fs();
             let len = write(&fs, &thousands(), bounded(index)).file_bytes;
             let cache = cache_of(cache, 64 << 20);
-            let identity = TableIdentity::alone(Arc::clone(&cache)).unwrap();
+            let identity = TableIdentity::standalone(Arc::clone(&cache)).unwrap();
             let file = fs.open(path(), OpenMode::Read).unwrap();
             let table = Table::open_for(file, len, Some(EXPECTED), identity, TableReading { index });
             let table = Arc::new(table.unwrap());
@@ -173,8 +173,8 @@ fn misses_are_counted_where_blocks_are_read() {
                 .unwrap();
             }
             assert_eq!(loads(), before, "{index}: no block was read");
-            // By seeks, lookups of one and of several keys, and a walk: all that is read is counted once, and
-            // brought in once.
+            // By seeks, lookups of one and of several keys, and a walk: every read is counted once, and
+            // loaded once.
             let quarter = table.blocks() as u64 / 4;
             let keys: Vec<&[u8]> = gaps.iter().map(|(_, next)| &next[..]).collect();
             let (sought, rest) = keys.split_at(keys.len() / 4);
@@ -221,7 +221,7 @@ fn blocks_are_read_once() {
         let fs = new_fs();
         let len = write(&fs, &thousands(), bounded(IndexKind::STree)).file_bytes;
         let file = NotedFile::over(fs.open(path(), OpenMode::Read).unwrap());
-        let identity = TableIdentity::alone(cache_of(kind, 8 << 20)).unwrap();
+        let identity = TableIdentity::standalone(cache_of(kind, 8 << 20)).unwrap();
         let table = Table::open(Arc::clone(&file) as _, len, EXPECTED, identity).unwrap();
         for round in 0..2 {
             file.clear();
@@ -234,7 +234,7 @@ fn blocks_are_read_once() {
     }
 }
 
-/// Tables of the same keys, and how many of their absent keys the bounds refuse.
+/// Tables of the same keys, and how many of their absent keys the bounds exclude.
 #[test]
 fn most_of_what_lies_between_blocks_is_refused() {
     for shape in [Shape::Random, Shape::Decimal, Shape::Paths] {
@@ -301,7 +301,7 @@ fn damaged_bounds_are_left_out_and_told() {
     assert!(table.verify().unwrap_err().is_corruption());
 }
 
-/// A checksum says that bytes are what was written, not that they are true of the blocks.
+/// A checksum proves that bytes are what was written, not that they are true of the blocks.
 #[test]
 fn verification_compares_bounds_with_blocks() {
     let fs = new_fs();

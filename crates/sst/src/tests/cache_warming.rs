@@ -1,4 +1,4 @@
-//! Blocks of a merge's output that are in the cache before anybody has asked for them.
+//! Cache warming: output blocks of a merge are in the cache before any reader requests them.
 
 use super::slots_and_cache::cache_of;
 use super::{EXPECTED, new_fs, options};
@@ -60,7 +60,7 @@ impl Tables {
         Arc::new(Table::open_for(file, len, Some(EXPECTED), Arc::clone(identity), reading).unwrap())
     }
 
-    /// A table of entries that nobody has read yet.
+    /// A table of entries without cached blocks.
     pub(super) fn input(&self, entries: &[TestEntry], options: &TableOptions) -> Arc<Table> {
         let mut writer = self.writer(1, options);
         entries.iter().for_each(|entry| writer.add(&entry.key, entry.tag, &entry.value).unwrap());
@@ -68,7 +68,7 @@ impl Tables {
         self.open(1, &TableIdentity::new(&self.open).unwrap())
     }
 
-    /// Writes what is in a table into another one, as a merge does.
+    /// Writes a table's entries to another one, as a merge does.
     fn merge(&self, input: &Arc<Table>, options: &TableOptions) -> Option<WarmedTable> {
         let reading = InputReading { control: Arc::new(NoHurry), residency: Arc::default() };
         let mut writer = self.writer(2, options);
@@ -82,18 +82,18 @@ impl Tables {
         writer.finish_warmed().unwrap().1
     }
 
-    /// The table that [`Tables::merge`] wrote, with what it has inherited.
+    /// The table that [`Tables::merge`] wrote, opened with its warmed identity.
     fn output(&self, warmed: &WarmedTable) -> Arc<Table> {
         self.open(2, warmed.identity())
     }
 }
 
-/// Has blocks of a table loaded.
+/// Loads blocks of a table.
 pub(super) fn load(table: &Table, numbers: impl Iterator<Item = usize>, admission: Admission) {
     numbers.for_each(|number| drop(table.block(number, admission).unwrap()));
 }
 
-/// The blocks of a table that are in the cache. Those that are have the bytes that a reader would load (HO5).
+/// The blocks of a table that are in the cache. They have the bytes that a reader would load (HO5).
 fn resident(table: &Table) -> Vec<usize> {
     let is_there = |&number: &usize| {
         let Some(CachedPart::Block(block)) = table.cache.peek(&table.cache_key(number)) else { return false };
@@ -107,7 +107,7 @@ fn resident(table: &Table) -> Vec<usize> {
 }
 
 #[test]
-fn blocks_of_what_was_resident_are_there_as_a_reader_would_load_them() {
+fn warm_blocks_equal_loaded_blocks() {
     let codecs = [Codec::None, Codec::Lz4, Codec::ZstdDictionary { level: 1 }];
     for (codec, layout) in codecs
         .into_iter()
@@ -122,7 +122,7 @@ fn blocks_of_what_was_resident_are_there_as_a_reader_would_load_them() {
             let warmed = tables.merge(&input, &options).expect("everything is warm");
             let (table, before) = (tables.output(&warmed), tables.open.cache().stats());
             assert_eq!(resident(&table).len(), table.blocks(), "{codec:?} {layout:?} {shape:?}");
-            assert_eq!(before.handed_over, table.blocks() as u64);
+            assert_eq!(before.warm_inserts, table.blocks() as u64);
             assert!(table.slots.iter().all(|slot| slot.get().is_some()), "slots are filled");
             for entry in entries.iter().step_by(10) {
                 let hit = table.get(&entry.key, key_hash(&entry.key), entry.tag.seqno()).unwrap();
@@ -135,7 +135,7 @@ fn blocks_of_what_was_resident_are_there_as_a_reader_would_load_them() {
 }
 
 #[test]
-fn tables_without_slots_and_all_kinds_of_caches_are_handed_on() {
+fn warming_works_without_slots_and_with_every_cache_kind() {
     let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
     for kind in CacheKind::ALL {
         for index in [IndexKind::default(), IndexKind::BTreePages] {
@@ -152,7 +152,7 @@ fn tables_without_slots_and_all_kinds_of_caches_are_handed_on() {
 
 /// HO8.
 #[test]
-fn where_nothing_is_resident_nothing_is_handed_on() {
+fn nothing_is_warmed_without_resident_inputs() {
     let tables = Tables::new(CacheKind::Slots, 256 << 20);
     let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
     let input = tables.input(&sample, &options());
@@ -160,9 +160,9 @@ fn where_nothing_is_resident_nothing_is_handed_on() {
     assert_eq!(tables.open.cache().stats().entries, 0);
 }
 
-/// Of a table of which a part is in use, the same part of what takes its place.
+/// If a part of the input is resident, the same part of the output is warmed.
 #[test]
-fn what_was_not_resident_stays_out() {
+fn cold_blocks_are_not_warmed() {
     let tables = Tables::new(CacheKind::Slots, 256 << 20);
     let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(7));
     let small = TableOptions { block_size_bytes: 1_000, ..options() };
@@ -182,7 +182,7 @@ fn what_was_not_resident_stays_out() {
 }
 
 #[test]
-fn what_scans_brought_in_stays_within_their_share() {
+fn scan_blocks_stay_within_the_scan_share() {
     let tables = Tables::new(CacheKind::Slots, 256 << 20);
     let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
     let input = tables.input(&sample, &options());
@@ -197,7 +197,7 @@ fn what_scans_brought_in_stays_within_their_share() {
 
 /// HO7, and BS4: however much is resident, others lose no more than the share of it, and the budget is kept.
 #[test]
-fn a_full_cache_gives_no_more_than_a_share() {
+fn warming_displaces_at_most_its_share() {
     let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(8));
     let small = TableOptions { block_size_bytes: 1_000, ..options() };
     let tables = Tables::new(CacheKind::Slots, 64 << 20);
@@ -209,16 +209,16 @@ fn a_full_cache_gives_no_more_than_a_share() {
     let warmed = tables.merge(&input, &small).expect("everything is warm");
     let stats = cache.stats();
     assert!(stats.used_bytes <= stats.capacity_bytes);
-    let handed_bytes = (resident_bytes as u64 * stats.handed_over / input.blocks() as u64) as usize;
+    let handed_bytes = (resident_bytes as u64 * stats.warm_inserts / input.blocks() as u64) as usize;
     let share = resident_bytes / 8;
     assert!((share / 2..=share + share / 4).contains(&handed_bytes), "{handed_bytes} of {resident_bytes}");
-    assert_eq!(stats.turned_away, 0, "nobody waits at the door");
+    assert_eq!(stats.not_admitted, 0, "nobody waits at the door");
     drop(warmed);
 }
 
-/// HO6: of a table that nobody ever opens nothing stays.
+/// HO6: nothing stays of a table that is never opened.
 #[test]
-fn what_never_becomes_a_table_leaves_the_cache() {
+fn blocks_of_an_abandoned_table_leave_the_cache() {
     let tables = Tables::new(CacheKind::Slots, 64 << 20);
     let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
     let input = tables.input(&sample, &options());
@@ -227,14 +227,14 @@ fn what_never_becomes_a_table_leaves_the_cache() {
     let warmed = tables.merge(&input, &options());
     assert!(tables.open.cache().stats().used_bytes > before && warmed.is_some());
     drop(warmed);
-    assert!(tables.open.cache().has_departed());
-    tables.open.cache().remove_departed();
+    assert!(tables.open.cache().has_dropped_tables());
+    tables.open.cache().remove_dropped_tables();
     assert_eq!(tables.open.cache().stats().used_bytes, before);
 }
 
-/// HO11: for whom blocks are there is soon known where it changes, though not every one is asked.
+/// HO11: a change of the kind of reader is detected soon, although not every block is probed.
 #[test]
-fn stretches_of_scans_and_of_lookups_stay_apart() {
+fn scan_and_point_residency_are_told_apart() {
     let tables = Tables::new(CacheKind::Slots, 256 << 20);
     let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(7));
     let small = TableOptions { block_size_bytes: 1_000, ..options() };
@@ -244,15 +244,15 @@ fn stretches_of_scans_and_of_lookups_stay_apart() {
     load(&input, half..input.blocks(), Admission::Point);
     let warmed = tables.merge(&input, &small).expect("everything is warm");
     let table = tables.output(&warmed);
-    let of_scans = |number: &usize| cache.wanted_by(&table.cache_key(*number)) == Some(Admission::Scan);
+    let of_scans = |number: &usize| cache.admission_of(&table.cache_key(*number)) == Some(Admission::Scan);
     let scanned = (0..table.blocks()).filter(of_scans).count();
     assert!(scanned.abs_diff(half) <= 16, "{scanned} of {half}");
     assert!((0..half - 16).all(|number| of_scans(&number)), "they lie where they lay");
 }
 
-/// HO11: of a full cache nothing is carried on because its neighbour is in use.
+/// HO11: in a full cache a block is not warmed because the one beside it is in use.
 #[test]
-fn a_full_cache_is_asked_about_each_block() {
+fn a_full_cache_is_queried_for_each_block() {
     let tables = Tables::new(CacheKind::Slots, 64 << 20);
     let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(8));
     let small = TableOptions { block_size_bytes: 1_000, ..options() };
@@ -265,16 +265,20 @@ fn a_full_cache_is_asked_about_each_block() {
     let is_there = |number: &usize| input.slots[*number].address() != 0;
     let used: Vec<usize> = (0..input.blocks()).step_by(16).filter(is_there).collect();
     load(&input, used.iter().copied(), Admission::Point);
-    let before = cache.stats().handed_over;
+    let before = cache.stats().warm_inserts;
     let warmed = tables.merge(&input, &small).expect("some are warm");
-    let handed_over = (cache.stats().handed_over - before) as usize;
-    assert!((used.len() / 2..=used.len() * 3 / 2).contains(&handed_over), "{handed_over} of {}", used.len());
+    let warm_inserts = (cache.stats().warm_inserts - before) as usize;
+    assert!(
+        (used.len() / 2..=used.len() * 3 / 2).contains(&warm_inserts),
+        "{warm_inserts} of {}",
+        used.len()
+    );
     drop(warmed);
 }
 
-/// HM4, SL4: what leaves the cache before its table is opened is in no slot.
+/// HM4, SL4: a block that leaves the cache before its table is opened is in no slot.
 #[test]
-fn what_leaves_before_the_table_is_opened_is_gone() {
+fn warm_blocks_may_be_evicted_before_the_table_opens() {
     let tables = Tables::new(CacheKind::Slots, 64 << 20);
     let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
     let input = tables.input(&sample, &options());

@@ -1,5 +1,5 @@
-//! A writer asks whether it is to go on, however long the end of its table is: counted in work between two
-//! questions, not in time.
+//! Cancellation: the writer checks regularly, however long the end of its table is, counted in work between
+//! two checks, not in time.
 
 use super::{new_fs, options, path};
 use crate::file_writer::WRITE_BACK_BYTES;
@@ -11,13 +11,13 @@ use esker_env::{File, FileOver, FileSystem, OpenMode, SeededRandom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Who is asked, and what was written meanwhile.
+/// Counts checks, and what was written between them.
 #[derive(Debug, Default)]
 struct CancelAt {
     looks: AtomicU64,
     since_look_bytes: AtomicU64,
     most_bytes: AtomicU64,
-    /// The first look that calls the job off, if not zero.
+    /// The first check that cancels the job, if not zero.
     last: u64,
 }
 
@@ -59,7 +59,8 @@ impl FileOver for CheckedFile {
     }
 }
 
-/// Writes a table of so many keys with values of so many bytes; who was asked, and the length of the file.
+/// Writes a table of so many keys with values of so many bytes; returns the counter and the length of the
+/// file.
 fn write(options: TableOptions, keys: u64, value_bytes: usize, last: u64) -> (Arc<CancelAt>, Result<u64>) {
     let cancel = Arc::new(CancelAt { last, ..CancelAt::default() });
     let file = new_fs().open(path(), OpenMode::CreateNew).unwrap();
@@ -94,10 +95,10 @@ fn a_long_end_is_made_and_written_in_pieces() {
     assert!(most <= 2 * WRITE_BACK_BYTES, "{most} bytes in one go");
     let pieces = KEYS / KEYS_PER_CHECK as u64;
     assert!(cancel.looks() >= pieces + 3, "{} looks for {pieces} pieces of the locator", cancel.looks());
-    // Any of them ends it.
+    // Each check can end the job.
     for last in 1..=write(located.clone(), KEYS / 20, 0, 0).0.looks() {
         let (stopped, finished) = write(located.clone(), KEYS / 20, 0, last);
-        // The filter asks once more before it gives up.
+        // The filter checks once more before it gives up.
         assert!(matches!(finished, Err(Error::Closed)) && stopped.looks() <= last + 2, "{last}");
     }
     let (few, many) = (write(uncompressed.clone(), KEYS, 0, 0).0, cancel);
@@ -107,7 +108,7 @@ fn a_long_end_is_made_and_written_in_pieces() {
     assert!(with_pages.looks() > few.looks(), "{} and {}", with_pages.looks(), few.looks());
 }
 
-/// Blocks that waited for a dictionary are compressed twice, one at a time.
+/// Blocks buffered for a dictionary are compressed twice, one at a time.
 #[test]
 fn each_block_that_waits_for_a_dictionary_is_a_piece() {
     let trained = TableOptions { codec: Codec::ZstdDictionary { level: 3 }, ..options() };

@@ -84,7 +84,7 @@ fn check_seeks(
         let before = random.below(3) == 0;
         for round in 0..random.below(4) as u32 {
             let goes_on = cursor.prepare_seek(&key, round);
-            // The block is found, asked for and held.
+            // The block is found, prefetched and taken.
             assert_eq!(goes_on, round < 2 && purpose != ReadPurpose::Compaction);
             assert!(!cursor.is_valid());
         }
@@ -200,7 +200,7 @@ fn tables_answer_like_sorted_vectors() {
     for shape in SHAPES {
         for block_size_bytes in [64, 512, 4096, 65_536] {
             for layout in [BlockLayout::Flat, BlockLayout::Delta] {
-                // Each codec meets each layout and block size with some shape, and each shape.
+                // Each codec is combined with each layout and block size for some shape, and with each shape.
                 round += 1;
                 let codec = codecs[round % codecs.len()];
                 let seqnos = [0, 100, 1 << 30][round / 2 % 3];
@@ -350,7 +350,7 @@ fn wrong_order_and_wrong_options_are_errors() {
         }
         let too_long = vec![b'c'; 65_536];
         assert!(matches!(writer.add(&too_long, put(1), b""), Err(Error::InvalidArgument(_))));
-        // What was refused has left no trace.
+        // A refused entry leaves no trace.
         assert_eq!(writer.finish().unwrap().entries, 50);
     }
     for wrong in [

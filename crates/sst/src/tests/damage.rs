@@ -1,4 +1,4 @@
-//! Damaged files: every change is noticed or without effect, and nothing else than an error comes of it.
+//! Damaged files: every change is detected or harmless, and results in an error only.
 
 use super::{EXPECTED, UID, identity, new_fs, open, options, path, write};
 use crate::block::header::{HEADER_BYTES, placed_checksum};
@@ -64,7 +64,7 @@ fn is_clear(error: &Error) -> bool {
     matches!(error, Error::Corruption(_) | Error::Unsupported(_))
 }
 
-/// Reads everything; whatever answers must answer right.
+/// Reads everything; whatever is returned must be right.
 fn read_all(fs: &StrictFs, len: u64, entries: &[TestEntry]) -> Result<()> {
     read_all_of(&try_open(fs, len)?, entries)
 }
@@ -129,7 +129,7 @@ fn every_changed_byte_is_noticed_or_harmless() {
                         assert!(is_clear(&error), "byte {at}: {error}");
                     }
                 }
-                // Verification overlooks nothing, be it without effect on reads.
+                // Verification detects every change, even one that reads do not notice.
                 let verified = try_open(&fs, len).and_then(|table| table.verify());
                 assert!(verified.as_ref().is_err_and(is_clear), "byte {at} ^ {change:#x}: {verified:?}");
             }
@@ -183,7 +183,7 @@ fn pages_and_locators_that_change_are_noticed_or_done_without() {
     }
 }
 
-/// A repair finds blocks by their first bytes: pages have them too, and are no entries of the table.
+/// Salvage finds blocks by their magic bytes: index pages have them too, and hold no entries of the table.
 #[test]
 fn pages_are_not_taken_for_blocks_of_entries() {
     let (fs, entries, len, _) = tables_with_sections().remove(0);
@@ -210,8 +210,8 @@ fn a_damaged_filter_is_left_out_and_told() {
     assert!(table.verify().unwrap_err().is_corruption());
 }
 
-/// A paged filter that is damaged after its table was opened: lookups go on without it, once it is read, and
-/// it is told (PF1).
+/// A paged filter that is damaged after its table was opened: lookups continue without it, once it is read,
+/// and the damage is reported (PF1).
 #[test]
 fn a_paged_filter_damaged_later_is_left_out_and_told() {
     let (fs, entries, len) = small_tables().remove(0);
@@ -253,7 +253,7 @@ fn a_file_cut_short_is_noticed() {
 #[test]
 fn swapped_blocks_are_noticed() {
     // Two files with the same entries differ in their uid only, hence in all checksums; and a block is bound
-    // to its place.
+    // to its offset.
     let (fs, entries, len) = small_tables().remove(0);
     let other = new_fs();
     let same =
@@ -303,7 +303,7 @@ fn damage_of_one_block_leaves_the_others_readable() {
     assert!(cursor.is_valid() && cursor.tag() != Tag::OLDEST);
 }
 
-/// A checksum says that bytes are what was written, not that what was written can be found. Here it was not.
+/// A checksum proves that bytes are what was written, not that entries can be found. Here they cannot.
 #[test]
 fn verification_looks_every_entry_up() {
     let random = SeededRandom::new(43);

@@ -14,7 +14,7 @@ use esker_iter::Cursor;
 const SHARED: Codec = Codec::ZstdDictionary { level: 3 };
 const OWN: Codec = Codec::Zstd { level: 3 };
 
-/// What dictionaries are for: records of one form.
+/// The use case of dictionaries: records of one form.
 fn records(count: u64) -> Vec<TestEntry> {
     let random = SeededRandom::new(5);
     (0..count)
@@ -63,7 +63,7 @@ fn check(table: &std::sync::Arc<Table>, entries: &[TestEntry]) {
 
 #[test]
 fn blocks_share_a_dictionary_and_shrink_by_it() {
-    // Fewer blocks than training wants, and several times as many.
+    // Fewer blocks than training needs, and several times as many.
     for count in [400, 12_000] {
         let entries = records(count);
         let (own, shared) = (new_fs(), new_fs());
@@ -87,7 +87,7 @@ fn blocks_share_a_dictionary_and_shrink_by_it() {
 }
 
 #[test]
-fn locators_and_index_pages_know_blocks_that_waited_for_a_dictionary() {
+fn locators_and_index_pages_cover_blocks_buffered_for_a_dictionary() {
     for index in [IndexKind::HashLocator, IndexKind::BTreePages] {
         for count in [400, 12_000] {
             let (fs, entries) = (new_fs(), records(count));
@@ -107,11 +107,11 @@ fn bytes(fs: &StrictFs) -> Vec<u8> {
 }
 
 #[test]
-fn tables_that_a_dictionary_does_not_pay_for_have_none() {
+fn a_dictionary_that_saves_nothing_is_left_out() {
     let mut noise = records(3_000);
     let random = SeededRandom::new(6);
     noise.iter_mut().for_each(|entry| entry.value = (0..60).map(|_| random.below(256) as u8).collect());
-    // One giant, which is no sample.
+    // One giant value, which is no sample.
     let mut giant = records(2);
     giant[1].value = records(9_000).into_iter().flat_map(|entry| entry.value).collect();
     for entries in [records(0), records(1), records(20), noise, giant] {
@@ -182,7 +182,7 @@ fn a_table_without_its_dictionary_is_damaged_and_what_does_not_need_it_is_saved(
     assert_eq!(salvaged(None), entries);
     file.write_at(&kept, footer).unwrap();
 
-    // The dictionary is damaged: the table does not open, and the raw blocks are what is left.
+    // The dictionary is damaged: the table does not open, and only raw blocks are recovered.
     file.write_at(&[0xee; 3], section.offset + section.len / 2).unwrap();
     let opened = Table::open(fs.open(path(), OpenMode::Read).unwrap(), len, EXPECTED, identity(1 << 20));
     let error = opened.unwrap_err();
@@ -192,9 +192,9 @@ fn a_table_without_its_dictionary_is_damaged_and_what_does_not_need_it_is_saved(
     assert!(rest.iter().all(|entry| entries.contains(entry)));
 }
 
-/// Blocks that wait for their dictionary will have entries in the index pages like all others.
+/// Blocks buffered for the dictionary will have entries in the index pages like all others.
 #[test]
-fn the_estimate_counts_index_pages_of_blocks_that_wait() {
+fn the_estimate_counts_index_pages_of_buffered_blocks() {
     let records = records(200);
     let estimated = |index| {
         let file = new_fs().open(path(), OpenMode::CreateOrTruncate).unwrap();

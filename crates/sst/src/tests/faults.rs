@@ -1,4 +1,4 @@
-//! Failing calls: every failure is reported by the call that met it, and leaves what was good good.
+//! Failing calls: every failure is reported by the call that met it, and leaves good data usable.
 
 use super::{EXPECTED, identity, new_fs, options, path, write};
 use crate::testing::{Shape, TestEntry, entries};
@@ -98,7 +98,7 @@ fn cursors_report_failures_and_never_skip() {
         let mut failures = 0;
         for forward in [true, false] {
             let (mut cursor, mut at) = (table.cursor(purpose), 0);
-            // After each failure the walk goes on from the entry that it had reached.
+            // After each failure the walk continues from the entry that it had reached.
             while at < entries.len() {
                 let wanted = if forward { at } else { entries.len() - 1 - at };
                 if !cursor.is_valid() && cursor.seek(&entries[wanted].key, SeqNo::MAX).is_err() {
@@ -137,7 +137,7 @@ fn a_failed_multi_get_keeps_what_it_found() {
     assert!(hits.iter().all(Option::is_some));
 }
 
-/// PF1: a paged filter that cannot be read now counts as *maybe*, and is read when that is possible again.
+/// PF1: a paged filter that cannot be read counts as *maybe*, and is read when that is possible again.
 #[test]
 fn a_paged_filter_that_cannot_be_read_is_passed_over_for_now() {
     let strict = new_fs();

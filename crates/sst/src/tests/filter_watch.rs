@@ -1,4 +1,4 @@
-//! What is told of filters to whoever watches them.
+//! Filter statistics: what a filter watch counts.
 
 use super::{EXPECTED, KEYSPACE, UID, new_fs, options, path, write};
 use crate::testing::{Shape, TestEntry, entries, key_of};
@@ -16,7 +16,8 @@ const LEVEL: u8 = 3;
 
 fn open(fs: &StrictFs, global_seqno: Option<SeqNo>) -> (Table, Arc<FilterWatch>) {
     let (watch, cache) = (Arc::new(FilterWatch::default()), Arc::new(TableCache::new(1 << 20)));
-    let identity = TableIdentity::watched(&OpenTables::new(cache), Some(Arc::clone(&watch))).unwrap();
+    let identity =
+        TableIdentity::with_filter_watch(&OpenTables::new(cache), Some(Arc::clone(&watch))).unwrap();
     let len = fs.file_len(path()).unwrap().unwrap();
     let expected = ExpectedTable { global_seqno, ..EXPECTED };
     (Table::open(fs.open(path(), OpenMode::Read).unwrap(), len, expected, identity).unwrap(), watch)
@@ -64,7 +65,7 @@ fn keys_that_are_only_newer_than_the_reader_are_no_false_positives() {
     }
 }
 
-/// The same rate is seen at whatever moment one reads, and it is the one that is expected.
+/// The rate is the same at every sequence number, and it is the expected one.
 #[test]
 fn keys_that_are_absent_are_counted_for_every_reader() {
     let policy = FilterPolicy::blocked_bloom(3.0);
@@ -82,7 +83,8 @@ fn keys_that_are_absent_are_counted_for_every_reader() {
     }
 }
 
-/// Hashes that cannot be told apart by shards: a blocked filter is built instead, and the table says so.
+/// Hashes that a shard-based filter cannot tell apart: a blocked filter is built instead, and the table says
+/// so.
 #[test]
 fn the_filter_that_was_built_is_the_one_that_is_expected() {
     let inverse = (0..6).fold(1u64, |inverse, _| {

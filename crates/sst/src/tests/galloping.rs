@@ -1,4 +1,4 @@
-//! How far a walk may go without a look at keys.
+//! Galloping: how far a walk may go without comparing keys.
 
 use super::{options, table};
 use crate::testing::{SHAPES, Shape, entries, key_of};
@@ -6,7 +6,7 @@ use crate::{ReadPurpose, TableCursor};
 use esker_env::SeededRandom;
 use esker_iter::{Cursor, Standing};
 
-/// How often each standing was told, and the most steps of one walk.
+/// How often each standing was returned, and the most steps of one walk.
 #[derive(Default)]
 struct Met {
     before: usize,
@@ -16,7 +16,7 @@ struct Met {
 }
 
 impl Met {
-    /// Checks what was told of a key.
+    /// Checks the standing returned for a key.
     fn check<const BACKWARD: bool>(&mut self, standing: Standing, key: &[u8], bound: Option<&[u8]>) {
         let order = bound.map(|bound| if BACKWARD { bound.cmp(key) } else { key.cmp(bound) });
         let context = || format!("{standing:?} {BACKWARD} {} {bound:?}", key.escape_ascii());
@@ -34,7 +34,7 @@ impl Met {
         }
     }
 
-    /// Walks towards a bound as far as that is told, and back.
+    /// Walks towards a bound as long as the standing is known, and back.
     fn walk<const BACKWARD: bool>(
         &mut self,
         cursor: &mut TableCursor,
@@ -65,7 +65,7 @@ impl Met {
 }
 
 #[test]
-fn what_is_told_of_a_bound_is_true_in_either_direction() {
+fn standing_matches_comparison_in_both_directions() {
     let random = SeededRandom::new(5);
     let mut met = Met::default();
     for shape in SHAPES.into_iter().filter(|shape| *shape != Shape::Giant) {

@@ -1,4 +1,4 @@
-//! Tables whose entries count as another sequence number than the file says.
+//! Global sequence numbers: tables whose entries count as another sequence number than the file says.
 
 use super::{EXPECTED, identity, new_fs, options, path, write};
 use crate::testing::{SHAPES, TestEntry, entries};
@@ -25,7 +25,7 @@ fn ingestible(shape: crate::testing::Shape) -> Vec<TestEntry> {
 }
 
 #[test]
-fn every_way_to_an_entry_finds_the_number_it_counts_as() {
+fn every_read_path_reports_the_global_seqno() {
     for (shape, layout) in
         SHAPES.into_iter().flat_map(|shape| [(shape, BlockLayout::Flat), (shape, BlockLayout::Delta)])
     {
@@ -33,7 +33,7 @@ fn every_way_to_an_entry_finds_the_number_it_counts_as() {
         let fs = new_fs();
         let len = write(&fs, &all, TableOptions { layout, block_size_bytes: 512, ..options() }).file_bytes;
         let file = fs.open(path(), OpenMode::Read).unwrap();
-        // Whoever wrote it did not know the keyspace either.
+        // The keyspace was not known either when the table was written.
         let expected = ExpectedTable { global_seqno: Some(GLOBAL), keyspace: KeyspaceId(99), ..EXPECTED };
         let table = Arc::new(Table::open(file, len, expected, identity(100_000)).unwrap());
         assert!(table.is_visible_at(GLOBAL) && !table.is_visible_at(BEFORE));
@@ -52,7 +52,7 @@ fn every_way_to_an_entry_finds_the_number_it_counts_as() {
             }
             cursor.seek(&entry.key, GLOBAL).unwrap();
             assert_eq!((cursor.key(), cursor.tag()), (&entry.key[..], tag));
-            // To a reader of before, the entry is newer than what is looked for: the next key is the first.
+            // To an earlier reader the entry is too new: the next key is the first.
             cursor.seek(&entry.key, BEFORE).unwrap();
             let next = all.get(at + 1).map(|entry| &entry.key[..]);
             assert_eq!(cursor.is_valid().then(|| cursor.key()), next);

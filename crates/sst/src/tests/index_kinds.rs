@@ -38,7 +38,7 @@ fn every_kind_answers_like_a_sorted_vector() {
     }
 }
 
-/// What the CS265 report promises of prefix compression, 30 to 70 % of the memory, on keys of both of the
+/// The CS265 report's claim for prefix compression, 30 to 70 % of the memory, holds for keys of both of the
 /// benchmarks' kinds.
 #[test]
 fn compression_saves_memory_and_is_counted() {
@@ -51,13 +51,13 @@ fn compression_saves_memory_and_is_counted() {
         assert_eq!(array.sorted_array_bytes, compressed.sorted_array_bytes);
         let saved = 1.0 - compressed.memory_bytes as f64 / array.memory_bytes as f64;
         assert!(saved > if shape == Shape::Paths { 0.7 } else { 0.3 }, "{shape:?}: {array:?} {compressed:?}");
-        // The prefix and the form itself, but nothing for each block that is not counted.
+        // The prefix and the form itself, but no uncounted bytes for each block.
         assert!(array.memory_bytes.abs_diff(array.sorted_array_bytes) < 200, "{shape:?}: {array:?}");
     }
 }
 
 #[test]
-fn what_is_open_is_charged_with_the_form_that_it_has() {
+fn open_tables_are_charged_for_their_index_form() {
     let entries = entries(Shape::Random, 5_000, 0, &SeededRandom::new(4));
     let fs = new_fs();
     let mut charged = Vec::new();
@@ -76,10 +76,10 @@ fn what_is_open_is_charged_with_the_form_that_it_has() {
     assert!(of(IndexKind::PrefixCompressed) < of(IndexKind::SortedArray));
     assert!(of(IndexKind::SortedArray) < of(IndexKind::Eytzinger));
     assert!(of(IndexKind::Eytzinger) < of(IndexKind::FastLane));
-    // Neither index nor slots: the filter is all there is, but for what any table takes.
+    // Neither index nor slots: only the filter, and what every table takes.
     let filter = 5_000 * 10 / 8;
     assert!(of(IndexKind::BTreePages) < filter + 3_000, "{charged:?}");
-    // The locator is in the place of the filter.
+    // The locator replaces the filter.
     let locator = 5_000 * 16 / 3;
     assert!(
         of(IndexKind::HashLocator).abs_diff(of(IndexKind::STree) - filter + locator) < 1_000,
@@ -87,7 +87,7 @@ fn what_is_open_is_charged_with_the_form_that_it_has() {
     );
 }
 
-/// What a table was written for and what it is read with are two things.
+/// The index kind to write for and the kind to read with are independent.
 #[test]
 fn any_table_is_read_with_any_kind() {
     for (number, written) in IndexKind::ALL.into_iter().enumerate() {
@@ -108,7 +108,7 @@ fn any_table_is_read_with_any_kind() {
     }
 }
 
-/// The tree of pages is as deep as it should be, and a search reads a page a level once and then nothing.
+/// The tree of pages has the expected depth, and a search reads one page a level once and then nothing.
 #[test]
 fn pages_go_through_the_cache() {
     let entries = entries(Shape::Random, 30_000, 0, &SeededRandom::new(6));

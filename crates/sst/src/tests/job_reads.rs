@@ -1,4 +1,4 @@
-//! What jobs take from the cache and what from files (HO12), and what they are asked for it.
+//! What jobs read from the cache and from files (HO12), and the bytes that they are charged for it.
 
 use super::cache_warming::{Tables, load, table_path};
 use super::read_modes::OnDisk;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
 
-/// Counts what it is asked for.
+/// Counts the bytes charged.
 #[derive(Debug, Default)]
 struct CountedReads(AtomicU64);
 
@@ -38,7 +38,7 @@ impl JobControl for CountedReads {
     }
 }
 
-/// A cursor of a job, and who counts what that is asked for.
+/// A job's cursor, and the counter of its bytes.
 fn job(table: &Arc<Table>) -> (TableCursor, Arc<CountedReads>) {
     let control = Arc::new(CountedReads::default());
     let reading =
@@ -52,7 +52,7 @@ fn check(cursor: &TableCursor, entry: &TestEntry) {
     assert_eq!((cursor.key(), cursor.tag(), cursor.value()), expected);
 }
 
-/// Walks over all entries, which are these.
+/// Walks over all entries and compares them.
 fn walk(cursor: &mut TableCursor, entries: &[TestEntry], mut between: impl FnMut(&TableCursor)) {
     cursor.seek_to_first().unwrap();
     for entry in entries {
@@ -67,10 +67,10 @@ fn data_bytes(table: &Table, blocks: impl Iterator<Item = usize>) -> u64 {
     blocks.map(|number| table.place(number).unwrap()).map(|place| place.end - place.start).sum()
 }
 
-/// HO12: a job takes what its slots have from the cache, and the rest from the file; nobody is told of it as
-/// of a use.
+/// HO12: a job takes blocks whose slots are full from the cache, and the rest from the file; that is not
+/// recorded as a use.
 #[test]
-fn a_job_takes_what_is_resident_from_the_cache() {
+fn a_job_reads_resident_blocks_from_the_cache() {
     let sample = entries(Shape::Random, 20_000, 0, &SeededRandom::new(12));
     let in_cache: [fn(usize) -> bool; 4] =
         [|_| true, |number| number % 2 == 0, |number| number % 50 < 40, |number| number % 50 == 7];
@@ -80,7 +80,7 @@ fn a_job_takes_what_is_resident_from_the_cache() {
         let tables = Tables::new(CacheKind::Slots, 256 << 20);
         let input = tables.input(&sample, &TableOptions { codec, block_size_bytes: 1_000, ..options() });
         load(&input, (0..input.blocks()).filter(|&number| is_in_cache(number)), Admission::Point);
-        // Whoever used what is read of these from the file would notice.
+        // Reading the damaged copy of these blocks would be detected.
         let file = tables.fs.open(&table_path(1), OpenMode::ReadWrite).unwrap();
         for number in (0..input.blocks()).filter(|&number| is_in_cache(number)) {
             let place = input.place(number).unwrap();
@@ -91,9 +91,9 @@ fn a_job_takes_what_is_resident_from_the_cache() {
         walk(&mut cursor, &sample, |_| ());
         drop(cursor);
         assert_eq!(tables.open.cache().stats(), before);
-        // Each block counts once, wherever it came from.
+        // Each block is charged once, from the cache or the file.
         assert_eq!(control.bytes(), data_bytes(&input, 0..input.blocks()));
-        // Who is no job takes everything from the file.
+        // A cursor that is no job's reads everything from the file.
         let mut cursor = input.cursor(ReadPurpose::Compaction);
         let mut walked = cursor.seek_to_first();
         while walked.is_ok() && cursor.is_valid() {
@@ -103,14 +103,13 @@ fn a_job_takes_what_is_resident_from_the_cache() {
     }
 }
 
-/// Blocks that lie raw in a mapped file are entered there, and those between that do not are read or lie in
-/// the cache: each counts once.
+/// Raw blocks of a mapped file are used in place, and those between are read or cached: each is charged once.
 #[test]
 fn blocks_of_mapped_files_count_once() {
     let mut sample = entries(Shape::Decimal, 12_000, 0, &SeededRandom::new(5));
     let random = SeededRandom::new(6);
     for (at, entry) in sample.iter_mut().enumerate().filter(|(_, entry)| !entry.value.is_empty()) {
-        // Some stretches can be compressed and some cannot.
+        // Some ranges can be compressed and some cannot.
         let is_random = at / 300 % 3 == 0;
         entry.value = (0..100).map(|_| if is_random { random.next_u64() as u8 } else { 3 }).collect();
     }
@@ -175,10 +174,10 @@ fn large_sample() -> Vec<TestEntry> {
     sample
 }
 
-/// A reader may load the block that the window under way begins with, or all of it, or some in its middle:
-/// nothing is read twice by the job, and each block counts once.
+/// A reader may load the block that the pending window begins with, or all of it, or some in its middle: the
+/// job reads nothing twice, and each block is charged once.
 #[test]
-fn a_window_under_way_serves_though_some_of_it_became_resident() {
+fn a_pending_window_is_used_although_blocks_became_resident() {
     let sample = large_sample();
     let chosen: [fn(Range<usize>) -> Range<usize>; 4] = [
         |window| window.start..window.start + 1,
@@ -202,13 +201,13 @@ fn a_window_under_way_serves_though_some_of_it_became_resident() {
         assert!(windows > 2, "{windows}");
         let all = data_bytes(&table, 0..table.blocks());
         assert_eq!(control.bytes(), all);
-        // A window that nobody had to wait for may still be under way, and counts less then.
+        // A window that was not waited for may still be pending, and counts less then.
         assert!(file.bytes.load(Ordering::Relaxed) - opened <= all + by_reader);
     }
 }
 
-/// However resident blocks lie, the reads of a job overlap with its work: but for those that begin anew
-/// behind a long stretch of them.
+/// However resident blocks lie, the reads of a job overlap with its work, except for those that start anew
+/// behind a long range of them.
 #[test]
 fn reads_overlap_between_blocks_that_are_resident() {
     let sample = large_sample();

@@ -1,4 +1,4 @@
-//! Filters that are paged: when they are read, how often, and by whom.
+//! Paged filters: when they are read, and how often.
 
 use super::{EXPECTED, new_fs, options, path, write};
 use crate::testing::{Shape, TestEntry, entries};
@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A file that notes what is read of it, and may keep readers of a place waiting until something holds.
+/// A file that records reads, and may block readers of an offset until a condition holds.
 #[derive(Debug)]
 pub(super) struct NotedFile {
     file: Arc<dyn File>,
@@ -19,7 +19,7 @@ pub(super) struct NotedFile {
     gate: Mutex<Option<Gate>>,
 }
 
-/// Whoever reads across `at` waits until so many have missed a filter.
+/// A read across `at` waits until so many threads have missed a filter.
 #[derive(Clone, Debug)]
 struct Gate {
     at: u64,
@@ -32,12 +32,12 @@ impl NotedFile {
         Arc::new(NotedFile { file, reads: Mutex::default(), gate: Mutex::default() })
     }
 
-    /// Forgets what was read.
+    /// Clears the recorded reads.
     pub(super) fn clear(&self) {
         self.reads.lock().clear();
     }
 
-    /// Bytes of a range that were read, those that were read twice counting twice.
+    /// Bytes of a range that were read; those read twice count twice.
     pub(super) fn bytes_read_of(&self, range: &Range<u64>) -> u64 {
         let overlap = |read: &Range<u64>| read.end.min(range.end).saturating_sub(read.start.max(range.start));
         self.reads.lock().iter().map(overlap).sum()
@@ -62,7 +62,7 @@ impl FileOver for NotedFile {
     }
 }
 
-/// A table of so many keys with a paged filter, its file, and where the filter lies in it.
+/// A table of so many keys with a paged filter, its file, and the range of the filter.
 struct Paged {
     cache: Arc<TableCache>,
     file: Arc<NotedFile>,
@@ -88,7 +88,7 @@ impl Paged {
     }
 }
 
-/// What reading the end of the file brings by the way is all that opening reads of a paged filter.
+/// Opening reads no more of a paged filter than the read of the file's end includes.
 #[test]
 fn opening_reads_no_paged_filter() {
     let paged = Paged::new(80_000);
@@ -96,7 +96,7 @@ fn opening_reads_no_paged_filter() {
     let by_opening = paged.file.bytes_read_of(&paged.filter);
     assert!(len > 90_000 && by_opening <= 16 << 10, "{by_opening} of {len} bytes read");
     assert_eq!(paged.cache.stats()[BlockKind::Filter].inserts, 0);
-    // Each part of the end is read once.
+    // Each byte of the end is read once.
     let file_bytes = paged.table.file_bytes();
     assert!(
         paged.file.bytes_read_of(&(0..file_bytes)) <= file_bytes - paged.table.data_end - len + (16 << 10)
@@ -120,7 +120,7 @@ fn a_missing_filter_is_read_once_for_all() {
     let len = paged.filter.end - paged.filter.start;
     for round in 1..=5 {
         paged.file.clear();
-        // Nobody gets to read before all have missed it.
+        // No thread can read before all have missed it.
         let gate = Gate { at: paged.filter.start, cache: Arc::clone(&paged.cache), misses: round * THREADS };
         *paged.file.gate.lock() = Some(gate);
         let refused = AtomicUsize::new(0);

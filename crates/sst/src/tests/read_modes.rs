@@ -1,4 +1,4 @@
-//! Ways of reading a file: all give the same answers, and notice the same damage.
+//! Read modes of a file: all give the same answers and detect the same damage.
 
 use super::contract::check_everything;
 use super::{EXPECTED, options, path, write};
@@ -12,7 +12,7 @@ use esker_env::{AlignedFile, AsyncReads, Env, FileSystem, OpenMode, ReadQueue, S
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A table written by tests, as a file of the machine that goes with the value.
+/// A table written by tests, as a file on disk that is removed with the value.
 pub(super) struct OnDisk {
     path: PathBuf,
 }
@@ -66,14 +66,14 @@ impl Drop for OnDisk {
 
 const MODES: [OpenMode; 3] = [OpenMode::Read, OpenMode::ReadDirect, OpenMode::ReadMapped];
 
-/// No queue, and those that the machine can have.
+/// No queue, and those that the machine supports.
 fn queues() -> Vec<Option<Arc<ReadQueue>>> {
     let ways = [AsyncReads::Off, AsyncReads::IoUring, AsyncReads::Threads];
     ways.into_iter().filter_map(|way| ReadQueue::new(way, &Env::real()).ok()).collect()
 }
 
 #[test]
-fn all_ways_of_reading_give_the_same_answers() {
+fn all_read_modes_give_the_same_answers() {
     let queues = queues();
     let shapes = [Shape::Random, Shape::Paths, Shape::Versions, Shape::Giant];
     for (round, shape) in shapes.into_iter().enumerate() {
@@ -87,7 +87,7 @@ fn all_ways_of_reading_give_the_same_answers() {
                 for queue in &queues {
                     let way = queue.as_ref().map(|queue| queue.way());
                     println!("{shape:?}, {codec}, {mode:?}, {way:?}");
-                    // A cache that holds a part, and none at all: then every block is read again and again.
+                    // A cache that holds a part, and none at all: then every block is read each time.
                     for cache_bytes in [20_000, 0] {
                         let table = on_disk.open(mode, cache_bytes, queue.clone()).unwrap();
                         check_everything(table, &entries, shape, &random);
@@ -129,7 +129,7 @@ fn values_of_a_mapped_file_outlive_the_table() {
 }
 
 #[test]
-fn damage_is_noticed_by_all_ways_of_reading() {
+fn all_read_modes_detect_damage() {
     let random = SeededRandom::new(3);
     let entries = entries(Shape::Decimal, 60, 0, &random);
     let on_disk = OnDisk::new("damage", &entries, TableOptions { block_size_bytes: 512, ..options() });

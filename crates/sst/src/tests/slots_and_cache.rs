@@ -1,4 +1,4 @@
-//! Tables, slots and cache together: what is shared by threads stays right and within the budget.
+//! Tables, slots and cache together: state shared by threads stays right and within the budget.
 
 use super::{EXPECTED, new_fs, options, path, write};
 use crate::testing::{Shape, TestEntry, entries};
@@ -27,8 +27,8 @@ fn open(fs: &StrictFs, identity: &Arc<TableIdentity>) -> Arc<Table> {
 
 fn tables(cache: &Arc<TableCache>) -> (Vec<Arc<Table>>, Vec<TestEntry>) {
     let (fs, entries) = file();
-    // Two homes of the same file are two tables to the cache.
-    let open = || open(&fs, &TableIdentity::alone(Arc::clone(cache)).unwrap());
+    // Two identities of the same file are two tables to the cache.
+    let open = || open(&fs, &TableIdentity::standalone(Arc::clone(cache)).unwrap());
     (vec![open(), open()], entries)
 }
 
@@ -41,7 +41,7 @@ fn full_slots(tables: &[Arc<Table>]) -> usize {
     tables.iter().flat_map(|table| table.slots.iter()).filter(|slot| slot.get().is_some()).count()
 }
 
-/// SL4, while nothing is under way: what a slot holds is in the cache.
+/// SL4, while no call is running: a block that a slot holds is in the cache.
 fn assert_within_budget(cache: &TableCache, tables: &[Arc<Table>]) {
     let stats = cache.stats();
     assert!(full_slots(tables) <= stats.entries, "{} slots, {stats:?}", full_slots(tables));
@@ -61,7 +61,7 @@ fn slots_follow_the_cache() {
             assert!(full_slots(&tables) > 0);
         }
     }
-    // A block in use by its slot is worth as much as one that the cache was asked for.
+    // A use through a slot counts as much as a cache hit.
     for _ in 0..50 {
         get(&tables[0], &entries[7]);
         let before = cache.stats()[BlockKind::Data];
@@ -80,24 +80,24 @@ fn slots_follow_the_cache() {
     assert_eq!(full_slots(&tables), 0);
     get(&tables[0], &entries[1]);
     assert_eq!(full_slots(&tables), 0, "what the cache declines gets no slot");
-    // A closed table leaves blocks in the cache, which go on without slots.
+    // A closed table leaves blocks in the cache, which continue without slots.
     cache.set_capacity_bytes(60_000);
     get(&tables[0], &entries[1]);
     get(&tables[1], &entries[1]);
     tables.remove(0);
     assert_eq!(cache.stats().entries, 2);
-    assert_eq!(cache.remove_departed(), 1);
+    assert_eq!(cache.remove_dropped_tables(), 1);
     assert_eq!(full_slots(&tables), 1);
 }
 
-/// A block that waits at the door of a full cache gets its slot by the lookup that finds it there; most go
-/// without.
+/// A block that the doorkeeper of a full cache holds back gets its slot by the lookup that finds it there;
+/// most get none.
 #[test]
-fn who_waits_at_the_door_has_no_slot_until_it_is_found() {
+fn doorkeeper_candidates_have_no_slot_until_found() {
     let cache = Arc::new(TableCache::new(60_000));
     let (tables, entries) = tables(&cache);
     entries.iter().for_each(|entry| get(&tables[1], entry));
-    assert!(cache.stats().turned_away > 0, "the cache is full");
+    assert!(cache.stats().not_admitted > 0, "the cache is full");
     let step = |entry: &TestEntry| {
         get(&tables[0], entry);
         (full_slots(&tables[..1]), cache.stats()[BlockKind::Data].misses)
@@ -114,8 +114,7 @@ pub(super) fn cache_of(kind: CacheKind, capacity_bytes: usize) -> Arc<TableCache
     Arc::new(TableCache::of_kind(kind, capacity_bytes, &clock))
 }
 
-/// Whatever the kind, lookups find the blocks that are in the cache; slots are there for the kind that wants
-/// them.
+/// Whatever the cache kind, lookups find cached blocks; slots exist for the kinds that support them.
 #[test]
 fn hits_are_counted_once_with_and_without_slots() {
     for kind in CacheKind::ALL {
@@ -155,7 +154,7 @@ fn share_tables(kind: CacheKind) {
                 let mut cursor = tables[seed as usize % 2].cursor(ReadPurpose::Scan);
                 for round in 0..4_000u64 {
                     let at = random.below(entries.len() as u64) as usize;
-                    // A few blocks are wanted by all threads at once.
+                    // Some blocks are read by all threads at once.
                     get(&tables[round as usize % 2], &entries[if round % 3 == 0 { at % 40 } else { at }]);
                     if round % 16 == 0 {
                         cursor.seek(&entries[at].key, SeqNo::MAX).unwrap();
@@ -176,9 +175,10 @@ fn share_tables(kind: CacheKind) {
     assert_eq!(full_slots(&tables), 0);
 }
 
-/// Closed and opened again by its home, a table is the same to the cache, and the shortcuts come back.
+/// Closed and opened again with its identity, a table is the same to the cache, and its slots are filled
+/// again.
 #[test]
-fn a_home_outlives_its_table() {
+fn cache_identity_outlives_its_table() {
     let cache = Arc::new(TableCache::new(1 << 20));
     let (fs, entries) = file();
     let open_tables = OpenTables::new(Arc::clone(&cache));
@@ -192,7 +192,7 @@ fn a_home_outlives_its_table() {
     drop(table);
     assert_eq!((open_tables.count(), open_tables.memory_bytes()), (0, 0));
     assert_eq!(slots.strong_count(), 0, "HM3: the blocks in the cache keep no slots");
-    assert_eq!((cache.stats().entries, cache.has_departed()), (blocks, false));
+    assert_eq!((cache.stats().entries, cache.has_dropped_tables()), (blocks, false));
 
     let tables = [open(&fs, &identity)];
     assert_eq!((tables[0].number, full_slots(&tables)), (number, 0));
@@ -200,30 +200,30 @@ fn a_home_outlives_its_table() {
     assert_eq!(cache.stats()[BlockKind::Data].misses, loads, "nothing is read again");
     assert_eq!(full_slots(&tables), blocks, "each has its slot again");
 
-    // HM2: what leaves now leaves the new slots.
+    // HM2: evictions now empty the new slots.
     cache.set_capacity_bytes(cache.used_bytes() / 2);
     assert!(full_slots(&tables) > 0);
     assert_within_budget(&cache, &tables);
-    // What leaves while nothing is open has no slot to leave.
+    // Evictions while no table is open have no slot to empty.
     drop(tables);
     cache.set_capacity_bytes(0);
     let tables = [open(&fs, &identity)];
     get(&tables[0], &entries[1]);
     assert_eq!(full_slots(&tables), 0);
 
-    // HM1: the number is free when neither home nor table is left.
+    // HM1: the number is free when neither identity nor table is left.
     drop(identity);
-    assert!(!cache.has_departed());
+    assert!(!cache.has_dropped_tables());
     drop(tables);
-    assert!(cache.has_departed());
+    assert!(cache.has_dropped_tables());
 }
 
-/// Threads read while the table is closed and opened again behind them, and blocks come and go.
+/// Threads read while the table is closed and opened again, and blocks are loaded and evicted.
 #[test]
 fn threads_read_while_tables_are_closed_and_opened() {
     let cache = Arc::new(TableCache::new(60_000));
     let (fs, entries) = file();
-    let identity = TableIdentity::alone(Arc::clone(&cache)).unwrap();
+    let identity = TableIdentity::standalone(Arc::clone(&cache)).unwrap();
     let current = parking_lot::Mutex::new(Some(open(&fs, &identity)));
     std::thread::scope(|scope| {
         for seed in 0..3 {
@@ -238,8 +238,8 @@ fn threads_read_while_tables_are_closed_and_opened() {
                     drop(table);
                     if round % 50 == seed {
                         let mut current = current.lock();
-                        // Closed as an engine closes it: who still has it goes on, and it is shared as long
-                        // as it lives (HM2).
+                        // Closed as an engine closes it: readers that still have it continue, and it is
+                        // shared as long as it lives (HM2).
                         let closed = current.take().as_ref().map(Arc::downgrade).unwrap();
                         *current = Some(closed.upgrade().unwrap_or_else(|| open(fs, identity)));
                         cache.set_capacity_bytes([60_000, 5_000, 30_000][random.below(3) as usize]);
@@ -254,20 +254,20 @@ fn threads_read_while_tables_are_closed_and_opened() {
     assert_eq!(full_slots(&tables), 0);
 }
 
-/// Tables whose filters are paged, in a cache of a kind.
+/// Tables whose filters are paged, in this cache.
 fn with_paged_filters(cache: &Arc<TableCache>) -> (StrictFs, Arc<OpenTables>, Vec<TestEntry>) {
     let (fs, entries) = file();
     (fs, OpenTables::with_choices(Arc::clone(cache), true, None), entries)
 }
 
-/// PF3: a paged filter is charged to the cache and not to its table, goes from there, is read again when it
-/// is asked, and is gone before its table's number is another's.
+/// PF3: a paged filter is charged to the cache and not to its table, is evicted, is read again on demand, and
+/// is removed before its table's number is reused.
 #[test]
 fn paged_filters_come_and_go() {
     for kind in CacheKind::ALL {
         let cache = cache_of(kind, 1 << 20);
         let (fs, open_tables, entries) = with_paged_filters(&cache);
-        let kept = open(&fs, &TableIdentity::alone(Arc::clone(&cache)).unwrap());
+        let kept = open(&fs, &TableIdentity::standalone(Arc::clone(&cache)).unwrap());
         let identity = TableIdentity::new(&open_tables).unwrap();
         let table = open(&fs, &identity);
         let filter_bytes = kept.filter().unwrap().memory_bytes();
@@ -289,19 +289,19 @@ fn paged_filters_come_and_go() {
         assert!(entries.iter().all(|entry| table.may_contain(key_hash(&entry.key))));
         assert_eq!((of_filters().inserts, of_filters().evictions), (2, 1));
 
-        // Closed and opened again the table finds it in the cache.
+        // Closed and opened again, the table finds it in the cache.
         drop(table);
         let table = open(&fs, &identity);
         assert_eq!(refused(&table), refused(&kept));
         assert_eq!((of_filters().inserts, cache.stats().duplicate_loads), (2, 0));
         table.verify().unwrap();
         drop((table, identity));
-        assert_eq!(cache.remove_departed(), 1);
+        assert_eq!(cache.remove_dropped_tables(), 1);
         assert_eq!(of_filters().resident_bytes, 0);
     }
 }
 
-/// PF1 while filters and blocks come and go: threads find what there is, whatever was evicted meanwhile.
+/// PF1 while filters and blocks are loaded and evicted: threads find every entry.
 #[test]
 fn threads_share_paged_filters() {
     for kind in CacheKind::ALL {
@@ -332,7 +332,7 @@ fn threads_share_paged_filters() {
 }
 
 #[test]
-fn an_approach_finds_what_it_came_to_though_the_block_left_meanwhile() {
+fn prepared_lookup_works_after_its_block_is_evicted() {
     let cache = Arc::new(TableCache::new(60_000));
     let (tables, entries) = tables(&cache);
     for entry in entries.iter().step_by(41) {
@@ -342,7 +342,7 @@ fn an_approach_finds_what_it_came_to_though_the_block_left_meanwhile() {
         cache.set_capacity_bytes(0);
         assert_eq!(full_slots(&tables), 0, "the block is gone");
         cache.set_capacity_bytes(60_000);
-        // Another table's block may lie where it lay.
+        // Another table's block may reuse its address.
         get(&tables[1], entry);
         let hit = begin_lookup.get(&entry.key, hash).unwrap();
         assert_eq!(hit.map(|hit| hit.value.to_vec()).as_ref(), Some(&entry.value));

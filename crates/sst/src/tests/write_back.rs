@@ -1,5 +1,4 @@
-//! What a writer has written goes to the system in aligned pieces, into space that was reserved for it, and
-//! to the device while it writes on.
+//! The file writer writes aligned pieces, into space that was allocated ahead, and starts write-back early.
 
 use super::{new_fs, open, options, path};
 use crate::file_writer::{MAX_RESERVED_BYTES, PIECE_BYTES, WRITE_BACK_BYTES};
@@ -11,7 +10,7 @@ use esker_env::{File, FileOver, FileSystem, OpenMode, SeededRandom};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// A file that checks the order of what happens to it.
+/// A file that checks the order of its calls.
 #[derive(Debug)]
 struct Sent {
     file: Arc<dyn File>,
@@ -19,7 +18,7 @@ struct Sent {
     reserving: Reserving,
 }
 
-/// What becomes of reservations.
+/// Results of allocating ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Reserving {
     #[default]
@@ -32,14 +31,13 @@ enum Reserving {
 struct State {
     written: u64,
     sent: u64,
-    /// Bytes that were left to send when the file was synced.
+    /// Bytes without write-back when the file was synced.
     left: Option<u64>,
-    /// Writes so far that did not begin or did not end at the border of a piece.
+    /// Writes so far that did not begin or end at a multiple of the piece.
     unaligned: u64,
     /// Bytes of the longest write.
     longest: u64,
-    /// End of what is reserved, how often that was asked for, and whether what lies behind the end was given
-    /// back.
+    /// End of the allocation, number of allocations, and whether the unused rest was released.
     reserved: u64,
     asked: u64,
     is_trimmed: bool,
@@ -104,7 +102,7 @@ impl FileOver for Sent {
     }
 }
 
-/// Writes a table of some pieces; what happened to its file, its length, and what it takes of the device.
+/// Writes a table of some pieces; returns the calls, its length, and the space allocated.
 fn write(reserving: Reserving) -> (State, u64, u64) {
     let fs = new_fs();
     let file = fs.open(path(), OpenMode::CreateNew).unwrap();
@@ -135,7 +133,7 @@ fn all_but_the_end_goes_in_whole_pieces() {
     assert!(state.unaligned <= 1, "{state:?}");
 }
 
-/// OG4: a filter of a mebibyte is not put together with what stands before it.
+/// OG4: a filter of a mebibyte is not copied together with what precedes it.
 #[test]
 fn a_long_end_goes_in_pieces_as_well() {
     let fs = new_fs();
@@ -154,7 +152,7 @@ fn a_long_end_goes_in_pieces_as_well() {
 }
 
 #[test]
-fn what_was_reserved_for_nothing_is_given_back() {
+fn unused_reservation_is_released() {
     let (state, bytes, used_bytes) = write(Reserving::Granted);
     assert!(state.reserved > bytes && state.is_trimmed, "{state:?}");
     assert!(state.asked < 10, "{state:?}");
@@ -162,7 +160,7 @@ fn what_was_reserved_for_nothing_is_given_back() {
 }
 
 #[test]
-fn where_nothing_can_be_reserved_nothing_is_asked_again() {
+fn reservation_is_not_retried_after_a_refusal() {
     let granted = write(Reserving::Granted);
     for reserving in [Reserving::Unknown, Reserving::Failing] {
         let (state, bytes, _) = write(reserving);

@@ -1,4 +1,4 @@
-//! The quick way of the writer, for plain puts of new keys, against the long way and against counting.
+//! The writer's fast path, for plain puts of new keys, against the general path and against counting.
 
 use super::{new_fs, options, path};
 use crate::testing::{SHAPES, Shape, TestEntry, entries};
@@ -7,12 +7,12 @@ use esker_base::{SeqNo, Tag, ValueKind};
 use esker_env::{FileSystem, OpenMode, SeededRandom};
 
 /// The bytes of the table, and its summary.
-fn written(entries: &[TestEntry], options: TableOptions, by_the_long_way: bool) -> (Vec<u8>, TableSummary) {
+fn written(entries: &[TestEntry], options: TableOptions, without_fast_path: bool) -> (Vec<u8>, TableSummary) {
     let fs = new_fs();
     let file = fs.open(path(), OpenMode::CreateOrTruncate).unwrap();
     let mut writer = TableWriter::new(file, options).unwrap();
-    if by_the_long_way {
-        writer.take_the_long_way();
+    if without_fast_path {
+        writer.disable_fast_path();
     }
     for entry in entries {
         writer.add(&entry.key, entry.tag, &entry.value).unwrap();
@@ -51,7 +51,7 @@ fn ends(entries: &[TestEntry]) -> Option<(&Vec<u8>, &Vec<u8>)> {
 }
 
 #[test]
-fn both_ways_write_the_same_bytes() {
+fn fast_and_general_path_write_the_same_bytes() {
     for shape in SHAPES {
         for seqnos in [0, 3, 1 << 40] {
             let random = SeededRandom::new(seqnos ^ 0x51);
@@ -65,7 +65,7 @@ fn both_ways_write_the_same_bytes() {
                     &format!("{shape:?}, numbers to {seqnos}, {block_size_bytes} bytes a block"),
                 );
             }
-            // Values of all the lengths at which copying changes its way.
+            // Values of all the lengths at which copying changes its method.
             entries.retain(|entry| entry.tag.kind_byte() == ValueKind::Put as u8);
             for (at, entry) in entries.iter_mut().enumerate() {
                 entry.value = (0..at % 300).map(|byte| (byte ^ at) as u8).collect();
@@ -76,7 +76,7 @@ fn both_ways_write_the_same_bytes() {
 }
 
 #[test]
-fn neither_way_takes_entries_out_of_order() {
+fn both_paths_refuse_entries_out_of_order() {
     let random = SeededRandom::new(5);
     for _ in 0..4_000 {
         let key = |random: &SeededRandom| {

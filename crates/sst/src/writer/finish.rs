@@ -1,5 +1,4 @@
-//! The end of a table: what was collected while entries came becomes sections, behind them a directory and
-//! the footer.
+//! Finishing a table: writes the sections, the section directory and the footer.
 
 use super::TableWriter;
 use crate::block::header::placed_checksum;
@@ -14,7 +13,7 @@ use crate::range_tombstones;
 use esker_base::Result;
 use esker_env::LongSlice;
 
-/// Lookups without these are slow but right.
+/// Lookups without these are slower but right.
 const OPTIONAL: [SectionKind; 4] =
     [SectionKind::FILTER, SectionKind::INDEX_PAGES, SectionKind::LOCATOR, SectionKind::BOUNDS];
 
@@ -22,12 +21,12 @@ impl TableWriter {
     /// Completes the file and makes it durable.
     ///
     /// # Errors
-    /// Whatever writing and syncing meet; the file is then of no use.
+    /// Errors of writing and syncing; the file is then unusable.
     pub fn finish(self) -> Result<TableSummary> {
         self.finish_warmed().map(|(summary, _)| summary)
     }
 
-    /// As [`TableWriter::finish`]; answers what the table has in the cache, too.
+    /// As [`TableWriter::finish`]; also returns the identity of a table with warm blocks in the cache.
     ///
     /// # Errors
     /// As [`TableWriter::finish`].
@@ -46,11 +45,11 @@ impl TableWriter {
         self.properties.expiring = self.expiring;
         let index = std::mem::take(&mut self.index).finish();
         let filter = self.finish_filter();
-        // What was called off on the way is no filter of the keys.
+        // A cancelled filter may lack keys.
         self.check_cancelled()?;
         let properties = self.properties.encode();
         let mut directory = Vec::new();
-        // What most readers leave out comes first, so that the rest is one piece.
+        // What most readers skip comes first, so that the rest is contiguous.
         self.append_pages(&index, data_end, &mut directory)?;
         let (blocks, check_cancelled) = (self.properties.blocks as usize, || self.check_cancelled());
         let locator = self
@@ -95,12 +94,12 @@ impl TableWriter {
             let control = self.out.control();
             self.filter.finish_unless(&|| control.is_some_and(|control| control.check_cancelled().is_err()))
         };
-        // What was asked for is not always what could be built.
+        // The filter that was built may differ from the one requested.
         self.properties.filter = built.to_string();
         filter
     }
 
-    /// Appends the index as pages, if that is asked for and there are any blocks.
+    /// Appends the index as pages, if they are requested and there are blocks.
     fn append_pages(&mut self, index: &[u8], data_end: u64, directory: &mut Vec<u8>) -> Result<()> {
         if !self.with_pages {
             return Ok(());

@@ -15,8 +15,8 @@ use esker_env::fault::StrictFs;
 use esker_env::{FileSystem, OpenMode, Random, SeededRandom};
 use esker_version::frame::{HEADER_LEN, ManifestHeader, RECORD_ALIGN, RECORD_HEADER_LEN};
 use esker_version::{
-    CURRENT_NAME, Current, DatabaseState, EditOp, Found, KeyRange, LevelIndex, LogLife, PartFlags, PartMeta,
-    VersionEdit, manifest_name, recover,
+    CURRENT_NAME, Current, DatabaseState, EditOp, KeyRange, LevelIndex, LogLife, PartFlags, PartMeta,
+    Recovery, VersionEdit, manifest_name, recover,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ fn manifest(bytes: &[u8]) -> bool {
     let current = Current { manifest: header.number, uuid: header.uuid };
     write(CURRENT_NAME, current.encode().as_bytes()).expect("memory");
     match recover(&fs, dir) {
-        Ok(Found::Database(recovered)) => {
+        Ok(Recovery::Database(recovered)) => {
             assert_eq!(recovered.state.uuid, header.uuid);
             assert!(recovered.torn_bytes < bytes.len() as u64);
             check_state(&recovered.state);

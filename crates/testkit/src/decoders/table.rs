@@ -30,7 +30,7 @@ pub(super) fn open(bytes: &[u8]) -> Option<Arc<Table>> {
     let file = memory_file();
     file.write_at(bytes, 0).expect("memory");
     let identity =
-        TableIdentity::alone(Arc::new(BlockCache::new(CACHE_BYTES))).expect("the first of its cache");
+        TableIdentity::standalone(Arc::new(BlockCache::new(CACHE_BYTES))).expect("the first of its cache");
     let reading = TableReading { index: IndexKind::ALL[bytes.len() % IndexKind::ALL.len()] };
     match Table::open_for(file, bytes.len() as u64, None, identity, reading) {
         Ok(table) => Some(Arc::new(table)),

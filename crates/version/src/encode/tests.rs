@@ -118,7 +118,7 @@ fn damage_is_an_error_and_never_a_panic() {
         for _ in 0..50 {
             let mut damaged = payload.clone();
             damaged[random.below(payload.len() as u64) as usize] = random.below(256) as u8;
-            // Anything but a panic: the record's checksum is what notices damage.
+            // No result but a panic is wrong: the record's checksum detects damage.
             let _ = VersionEdit::decode(&damaged);
         }
         let noise: Vec<u8> = (0..random.below(60)).map(|_| random.below(256) as u8).collect();

@@ -166,7 +166,7 @@ fn consumers_move_forward_and_lives_follow_each_other() {
     }
     apply_one(&mut state, gone()).unwrap();
     assert!(apply_one(&mut state, gone()).is_err());
-    // Another one of the same name may begin anywhere.
+    // Another consumer of the same name may start anywhere.
     apply_one(&mut state, to(2)).unwrap();
 }
 
@@ -247,7 +247,7 @@ fn a_blob_file_lives_as_long_as_a_part_points_to_it() {
     );
     assert_eq!(apply(&mut state, &edit).unwrap().obsolete_blobs, []);
 
-    // Slices share what the whole points to, and each keeps it alive.
+    // Slices divide the references of the whole part, and each keeps the blob file alive.
     let (before, after) = low.range.without(&keys("c", "d"));
     let before = Arc::new(low.slice(PartId(20), &before.unwrap()).unwrap());
     let after = Arc::new(low.slice(PartId(21), &after.unwrap()).unwrap());

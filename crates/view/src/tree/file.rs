@@ -1,36 +1,37 @@
 //! A table file, and the ways in which it is open.
 //!
-//! # Three who may hold an open table
+//! # Owners of an open table
 //! An open table costs a descriptor, its index and its filter, so only a bounded number is open at a time.
-//! What holds it open:
+//! Three owners hold it open:
 //!
-//! 1. The *cell* of the [`TableFile`] by which trees refer to it. It is the fast way: a lookup has pinned a
-//!    view, and borrows the table from there without a lock and without a count. So a cell cannot be emptied
-//!    while a view refers to it.
+//! 1. The *cell* of the [`TableFile`] by which trees refer to it. It is the fast path: a lookup has pinned a
+//!    view, and borrows the table from there without a lock and without a reference count. So a cell cannot
+//!    be emptied while a view refers to it.
 //! 2. The file's *identity*, which *keeps* it from when it is opened until it is closed.
-//! 3. Whoever reads at this moment and was lent it.
+//! 3. A current reader that borrowed it.
 //!
-//! To close a table is to take it from the identity and, if the cell has it too, to publish a tree that
-//! refers to the same file by a fresh `TableFile`, whose cell is empty ([`FileIdentity::close`],
-//! [`super::Tree::renewed`]). Readers of older views keep what they have until they let go; whoever comes
-//! later opens it again. Which table is closed, and when, is decided in [`super::table_cache`].
+//! Closing a table removes it from the identity and, if the cell has it too, publishes a tree that refers to
+//! the same file by a fresh `TableFile`, whose cell is empty ([`FileIdentity::close`],
+//! [`super::Tree::renewed`]). Readers of older views keep their table until they are dropped; later readers
+//! open it again. Which table is closed, and when, is decided in [`super::table_cache`].
 //!
-//! Range deletes are borrowed for longer than a lookup, by cursors that seek over what is deleted. They have
-//! a cell of their own, which is filled whatever is open: they are few bytes, and go with the `TableFile`.
+//! Range tombstones are borrowed for longer than a lookup, by cursors that seek over deleted ranges. They
+//! have a cell of their own, which is filled whatever is open: they are few bytes, and are dropped with the
+//! `TableFile`.
 //!
 //! # Invariants
 //! * OT1. A file has one identity as long as anything refers to it, and an identity has one open table at a
-//!   time: who opens asks under the identity's lock whether the last one still lives. So closing and opening
-//!   again costs no second descriptor while old views live, and the table finds its blocks in the cache (HM2
+//!   time: opening checks under the identity's lock whether the last one still exists. So closing and opening
+//!   again costs no second descriptor while old views exist, and the table finds its blocks in the cache (HM2
 //!   in `esker-sst`).
-//! * OT2. A file is handed over for deletion by the drop of its identity, hence once, and after all
+//! * OT2. A file is scheduled for deletion by the drop of its identity, hence once, and after all
 //!   `TableFile`s of it, the present one and those of old views (IN3).
 //! * OT3. A cell is filled under the identity's lock, only while its `TableFile` is the one of the current
 //!   tree, the identity keeps the table, and no more tables are open than the limit says. So what the current
 //!   tree holds open can be closed, and old views together never hold more open than the limit, whatever
 //!   their number and age.
-//! * OT4. What is open beyond the limit is kept by identities alone and can be closed at once; what is open
-//!   beyond the headroom above the limit is kept by nobody but its readers.
+//! * OT4. Tables open beyond the limit are kept by identities alone and can be closed at once; tables open
+//!   beyond the headroom above the limit are kept only by their readers.
 //! * OT5. The trees of a keyspace are built and published one at a time
 //!   (`KeyspaceState::publishing`), so that a tree built before a table was closed is not
 //!   published after it, with the old cell in it.
@@ -38,7 +39,7 @@
 //! # Rejected
 //! * Emptying cells in place, with hazard pointers or epochs: views pin already; one more protocol on every
 //!   lookup.
-//! * Lookups that clone the table's `Arc`: two writes to a shared line for each table asked.
+//! * Lookups that clone the table's `Arc`: two writes to a shared line for each table searched.
 
 use super::files::TableFiles;
 use super::table_cache::Place;
@@ -77,7 +78,7 @@ pub struct FileIdentity {
     obsolete: AtomicBool,
     /// As [`TableFile::used`], by readers that did not find the cell filled.
     used: AtomicBool,
-    /// Reads since the database was opened, by sample: see the engine's `read_heat`. They order nothing, so relaxed
+    /// Sampled reads since the open: see the engine's `read_heat`. They order nothing, so relaxed
     /// ordering suffices.
     reads: AtomicU64,
     open: Mutex<OpenState>,
@@ -288,7 +289,7 @@ impl FileIdentity {
             Some(identity) => identity,
             None => {
                 let watch = self.files.watch_of(self.expected.keyspace);
-                open.identity.insert(TableIdentity::watched(&self.files.tables, Some(watch))?)
+                open.identity.insert(TableIdentity::with_filter_watch(&self.files.tables, Some(watch))?)
             }
         };
         let files = &self.files;

@@ -183,14 +183,14 @@ impl TableFiles {
 
     /// Whether files are to be deleted, or enough blocks of deleted files to be removed from the cache.
     pub fn has_doomed(&self) -> bool {
-        !self.doomed.lock().is_empty() || self.cache().is_worth_removing()
+        !self.doomed.lock().is_empty() || self.cache().should_remove_dropped()
     }
 
     /// Deletes the files that nothing refers to any more.
     pub fn delete_doomed(&self) {
         let doomed = std::mem::take(&mut *self.doomed.lock());
-        if self.cache().is_worth_removing() {
-            self.cache().remove_departed();
+        if self.cache().should_remove_dropped() {
+            self.cache().remove_dropped_tables();
         }
         for path in doomed {
             if let Err(error) = self.env.fs.remove_file(&path)
@@ -202,7 +202,7 @@ impl TableFiles {
         }
     }
 
-    /// What a table that was just asked for may do.
+    /// Whether a table that was just opened may stay open.
     /// Schedules the deletion of doomed files and the closing of cold tables.
     pub fn request_cleanup(&self) {
         (self.request_cleanup.0)();

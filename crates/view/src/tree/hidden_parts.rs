@@ -68,6 +68,6 @@ pub(super) fn hidden_parts(tree: &Tree) -> Result<Vec<HiddenPart>> {
 /// The range tombstones of a part, clipped to its key range.
 pub fn clipped(all: &RangeDeletes, part: &TreePart) -> RangeDeletes {
     let low = part.meta.smallest();
-    let high = part.meta.range.end.border();
+    let high = part.meta.range.end.exclusive_bound();
     RangeDeletes::new(all.deletes().filter_map(|delete| delete.clipped(Some(low), high.as_deref())))
 }

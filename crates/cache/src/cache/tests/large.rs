@@ -12,7 +12,7 @@ fn bytes_by_shard(cache: &BlockCache<Arc<Block>>) -> Vec<usize> {
     cache.shards.iter().map(of).collect()
 }
 
-/// As large as an even share of a shard, it takes as much from each shard and not everything from its own.
+/// An entry as large as a shard's even share evicts as much from each shard, not everything from its own.
 #[test]
 fn room_for_a_large_entry_is_made_in_all_shards_alike() {
     for_each_kind(|kind| {
@@ -29,7 +29,8 @@ fn room_for_a_large_entry_is_made_in_all_shards_alike() {
             assert!(audit(&cache).contains_key(&key), "{kind}");
             let home = cache.shard_of(hash_of(&key));
             for (at, (before, after)) in before.into_iter().zip(bytes_by_shard(&cache)).enumerate() {
-                // A filter of an earlier round that goes for this one is as much as a shard gives at once.
+                // A filter of an earlier round that is evicted for this one is the most that a shard frees at
+                // once.
                 let own = if at == home { share + cache.entry_overhead_bytes() } else { 0 };
                 let lost = (before + own).saturating_sub(after);
                 let most = share / SHARDS + 4 * BLOCK_BYTES;
@@ -62,9 +63,9 @@ fn threads_agree_on_one_large_entry() {
     });
 }
 
-/// Whoever peeks changes nothing that is counted.
+/// A peek changes no counter.
 #[test]
-fn a_peek_is_no_use_and_no_question() {
+fn a_peek_counts_neither_use_nor_lookup() {
     for_each_kind(|kind| {
         let cache = cache_of(kind, 1 << 20, SHARDS);
         let (there, absent) = (key(1, 1), key(1, 2));

@@ -19,7 +19,7 @@ use std::sync::Arc;
 fn open(path: &Path, index: IndexKind) -> Result<Table> {
     let file = StdFileSystem.open(path, OpenMode::Read)?;
     let file_bytes = file.len()?;
-    let identity = TableIdentity::alone(Arc::new(BlockCache::new(0)))?;
+    let identity = TableIdentity::standalone(Arc::new(BlockCache::new(0)))?;
     Table::open_for(file, file_bytes, None, identity, TableReading { index })
 }
 

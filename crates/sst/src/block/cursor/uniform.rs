@@ -1,7 +1,9 @@
-//! The quick way from entry to entry of a flat block: where suffixes have one length, a step reads a tag and
-//! at most one offset, copies so many bytes whatever the key, and has the first word of the key without
-//! reading it back. Walks take it ([`BlockCursor::step`]), and it tells a merge how the entry stands to the
-//! key of another source at the price of one comparison ([`BlockCursor::step_towards`]).
+//! Fast path through flat blocks whose key suffixes have one length.
+//!
+//! A step reads a tag and at most one offset, copies a fixed number of bytes whatever the key, and has the
+//! first word of the key without reading it back. Walks use it ([`BlockCursor::step`]), and merges learn from
+//! it at the cost of one comparison how the entry compares with another source's key
+//! ([`BlockCursor::step_towards`]).
 
 use super::super::flat::Flat;
 use super::super::tags::TagCoding;
@@ -12,8 +14,8 @@ use esker_iter::Standing;
 /// Most bytes of a suffix that a step copies at once.
 const STEP_BYTES: usize = 32;
 
-/// What a step through a flat block needs where suffixes have one length and offsets are narrow or none: then
-/// an entry starts where the one before ends, and one offset and one tag tell all of it, or the tag alone.
+/// What a step needs where suffixes have one length and offsets are narrow or absent: an entry starts where
+/// the one before ends, so one offset and one tag, or the tag alone, locate all of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UniformKeys {
     offsets: *const u8,
@@ -22,26 +24,26 @@ pub(super) struct UniformKeys {
     stride: usize,
     tags: TagCoding,
     pub(super) suffix_len: usize,
-    /// Those bytes of the big-endian word where a suffix starts that are the suffix's.
+    /// Mask of the suffix's bytes in the big-endian word where it starts.
     word_mask: u64,
 }
 
-/// How the first word of a key comes about where the prefix is shorter than a word: its bytes, and behind
-/// them the first of the suffix.
+/// How the first word of a key is assembled where the prefix is shorter than a word: the prefix, then the
+/// first bytes of the suffix.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JoinedHead {
-    /// The prefix as a little-endian word, zeros behind it.
+    /// The prefix as a little-endian word, zero-padded.
     prefix: u64,
-    /// By how many bits the suffix's word is shifted behind it.
+    /// Bits by which the suffix's word is shifted behind it.
     shift: u32,
     /// Bytes of the suffix in the first word, if it is that long.
     in_first: usize,
-    /// Those bytes of the big-endian first word that are the key's.
+    /// Mask of the key's bytes in the big-endian first word.
     head_mask: u64,
 }
 
 impl JoinedHead {
-    /// For a prefix of less than a word, and keys of this length.
+    /// For a prefix shorter than a word, and keys of this length.
     #[inline]
     pub(super) fn of(flat: &Flat, key_len: usize) -> Option<JoinedHead> {
         let shift = 8 * flat.prefix_len() as u32;
@@ -57,7 +59,7 @@ impl JoinedHead {
 }
 
 impl UniformKeys {
-    /// For a block whose entries can be walked over so, given that the key buffer is not a long one.
+    /// For a block that allows the fast path, given that the key buffer is inline.
     #[inline]
     pub(super) fn of(flat: &Flat) -> Option<UniformKeys> {
         let suffix_len = flat.uniform_suffix_len()?;
@@ -72,7 +74,7 @@ impl UniformKeys {
 }
 
 impl BlockCursor {
-    /// Moves to the following entry if the block has the quick way and that entry; else nothing happens.
+    /// Moves to the following entry if the block allows the fast path and has that entry; else does nothing.
     ///
     /// # Safety
     /// See [`BlockCursor`].
@@ -95,10 +97,10 @@ impl BlockCursor {
     /// Moves from entry `index - 1` to entry `index`.
     ///
     /// # Safety
-    /// The block of `even` must be alive, `index < count`, and the cursor on the entry before.
+    /// The block of `uniform` must be alive, `index < count`, and the cursor on the entry before.
     #[inline(always)]
     pub(super) unsafe fn step(&mut self, uniform: &UniformKeys, index: usize) {
-        // The entry starts where the one before ends, by definition.
+        // The entry starts where the one before ends.
         let at = self.end;
         let end = if uniform.stride != 0 {
             at + uniform.stride
@@ -108,17 +110,17 @@ impl BlockCursor {
         } else {
             uniform.payload_end
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.set_entry(uniform, index, at, end) }
     }
 
     /// Moves from entry `index + 1` to entry `index`.
     ///
     /// # Safety
-    /// The block of `even` must be alive, and the cursor on the entry behind.
+    /// The block of `uniform` must be alive, and the cursor on the entry behind.
     #[inline(always)]
     pub(super) unsafe fn step_back(&mut self, uniform: &UniformKeys, index: usize) {
-        // It ends where the one after it starts.
+        // The entry ends where the one after it starts.
         let end = self.own_at - uniform.tags.width();
         let at = if uniform.stride != 0 {
             debug_assert_eq!(
@@ -131,18 +133,18 @@ impl BlockCursor {
             // SAFETY: the index is that of an entry, whose offset this is.
             usize::from(unsafe { raw::u16_at(uniform.offsets, 2 * index) })
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.set_entry(uniform, index, at, end) }
     }
 
-    /// Stands on entry `index`, which starts at `at` and ends at `end`.
+    /// Makes entry `index`, which starts at `at` and ends at `end`, the current one.
     ///
     /// # Safety
-    /// The block of `even` must be alive, and `index`, `at` and `end` be those of an entry of it.
+    /// The block of `uniform` must be alive, and `index`, `at` and `end` be those of an entry of it.
     #[inline(always)]
     unsafe fn set_entry(&mut self, uniform: &UniformKeys, index: usize, at: usize, end: usize) {
         // SAFETY: F2 and F3: all of the entry lies in the payload, which has `STEP_BYTES` and eight more
-        // behind it, as the key buffer has behind the prefix or the first word.
+        // bytes behind it, as the key buffer has behind the prefix or the first word.
         unsafe {
             self.end = end;
             self.index = index;
@@ -159,17 +161,17 @@ impl BlockCursor {
             } else {
                 let suffix = from.cast::<[u8; STEP_BYTES]>().read();
                 to.add(self.own_from).cast::<[u8; STEP_BYTES]>().write(suffix);
-                // The prefix is a word at least.
+                // The prefix is at least a word.
                 (self.head, self.has_head) = (self.prefix_head, true);
             }
         }
         self.key.len = self.own_from + uniform.suffix_len;
     }
 
-    /// How the entry stands to `bound` in the direction of `BACKWARD`, where no key of the block has two
-    /// versions, and the bound for
-    /// [`BlockCursor::step_towards`]: what it has behind the block's prefix, or the greatest or least there is if all of the block lies before or behind it.
-    /// Nothing is known where that is not told quickly.
+    /// How the entry compares with `bound` in the direction of `BACKWARD`, in a block without two versions of
+    /// a key, and the bound for [`BlockCursor::step_towards`]: the word behind the block's prefix, or the
+    /// greatest or least word if the whole block lies before or behind it. Unknown where no fast comparison
+    /// tells.
     ///
     /// # Safety
     /// See [`BlockCursor`].
@@ -191,14 +193,14 @@ impl BlockCursor {
         } else {
             0
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         (unsafe { self.standing_to::<BACKWARD>(uniform, word) }, word)
     }
 
-    /// How the entry stands to a bound.
+    /// How the entry compares with a bound word.
     ///
     /// # Safety
-    /// The block of `even` must be alive and the cursor on an entry of it.
+    /// The block of `uniform` must be alive and the cursor on an entry of it.
     #[inline(always)]
     unsafe fn standing_to<const BACKWARD: bool>(&self, uniform: &UniformKeys, bound: u64) -> Standing {
         // SAFETY: the suffix lies in the payload, which has more than eight bytes behind it.
@@ -206,24 +208,24 @@ impl BlockCursor {
         Standing::of_words::<BACKWARD>(word, bound)
     }
 
-    /// Moves to the next entry in the direction of `BACKWARD` and says how it stands to a bound that
-    /// [`BlockCursor::standing`] gave; if it is unknown, because the block has no such entry, nothing has
-    /// happened.
+    /// Moves to the next entry in the direction of `BACKWARD` and compares it with a bound that
+    /// [`BlockCursor::standing`] returned. If the result is unknown, because the block has no such entry, the
+    /// cursor has not moved.
     ///
     /// # Safety
     /// See [`BlockCursor`].
     #[inline(always)]
     pub(crate) unsafe fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
         let index = if BACKWARD { self.index.wrapping_sub(1) } else { self.index + 1 };
-        // As in `prev`: backwards there is no step from where the cursor is on no entry.
+        // As in `prev`: from no entry there is no step backwards.
         let limit = if BACKWARD { self.count.wrapping_sub(1) } else { self.count };
         let Some(uniform) = self.uniform.filter(|_| index < limit) else { return Standing::Unknown };
-        // SAFETY: the index is that of an entry, and the cursor on its neighbour.
+        // SAFETY: the index is that of an entry, and the cursor on the adjacent one.
         unsafe { if BACKWARD { self.step_back(&uniform, index) } else { self.step(&uniform, index) } }
         if self.fetches_ahead {
             if BACKWARD { self.fetch_behind() } else { self.fetch_ahead() }
         }
-        // SAFETY: it stands on an entry now.
+        // SAFETY: the cursor is on an entry now.
         unsafe { self.standing_to::<BACKWARD>(&uniform, bound) }
     }
 }

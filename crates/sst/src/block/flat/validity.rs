@@ -1,4 +1,4 @@
-//! Whether a flat payload keeps what its readers rely on: F1 to F5 at the head of [`super`].
+//! Validation of flat payloads: establishes F1 to F5 at the head of [`super`].
 
 use super::Flat;
 use crate::block::flat_encode::{FINGERPRINT_AND_HEAD_BYTES, PAYLOAD_HEADER_BYTES};
@@ -29,22 +29,22 @@ impl Flat {
             ));
         }
         if flat.stride != 0 {
-            return flat.validate_equal(entries_at);
+            return flat.validate_uniform(entries_at);
         }
-        if flat.is_evenly_valid(payload, entries_at) {
+        if flat.is_uniform_valid(payload, entries_at) {
             return Ok(());
         }
         flat.validate_entries(payload, entries_at)
     }
 
-    /// End of the directory, which is where entries may start; `None` if it overflows.
+    /// End of the directory, where entries may start; `None` if it overflows.
     fn entries_at(&self) -> Option<usize> {
         let directory_bytes = self.count.checked_mul(FINGERPRINT_AND_HEAD_BYTES + self.offset_bytes())?;
         (PAYLOAD_HEADER_BYTES + self.prefix_len).checked_add(directory_bytes)
     }
 
-    /// F2 to F4, and the rest of F5, where entries have one length: then what holds for one holds for all.
-    fn validate_equal(&self, entries_at: usize) -> Result<(), DecodeError> {
+    /// F2 to F4, and the rest of F5, where entries have one length: one check holds for all.
+    fn validate_uniform(&self, entries_at: usize) -> Result<(), DecodeError> {
         if self.wide {
             return damaged("a flat block has entries of one length, and wide offsets as well");
         }
@@ -95,9 +95,10 @@ impl Flat {
         Ok(())
     }
 
-    /// F2 to F4 at once, for narrow offsets and suffixes of one length: then it is enough that no entry is
-    /// shorter than what precedes its value. No is no answer: whoever finds the flaw says which.
-    fn is_evenly_valid(&self, payload: &[u8], entries_at: usize) -> bool {
+    /// F2 to F4 at once, for narrow offsets and suffixes of one length: it is enough that no entry is shorter
+    /// than what precedes its value. `false` is not final: the caller then validates entry by entry, which
+    /// finds the damage.
+    fn is_uniform_valid(&self, payload: &[u8], entries_at: usize) -> bool {
         let Some(suffix_len) = self.suffix_len.filter(|_| !self.wide) else { return false };
         let least = self.tags.width() + suffix_len;
         let at = self.fingerprints_at() + self.count;
@@ -105,10 +106,9 @@ impl Flat {
         let offsets = offsets.as_chunks::<2>().0;
         let offset = |bytes: &[u8; 2]| usize::from(u16::from_le_bytes(*bytes));
         let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return false };
-        // At least one byte: nothing is lacking of nothing, even where offsets decrease.
+        // At least one byte, because decreasing offsets must be refused even if entries need none.
         let Ok(least_bytes) = u16::try_from(least.max(1)) else { return false };
-        // No early end, and nothing wider than an offset, so that the comparisons are made many at a time by
-        // any processor.
+        // No early exit, and nothing wider than an offset, so that the comparison is vectorised.
         let lacks = |pair: &[[u8; 2]; 2]| {
             let len = u16::from_le_bytes(pair[1]).saturating_sub(u16::from_le_bytes(pair[0]));
             least_bytes.saturating_sub(len)
@@ -131,10 +131,10 @@ mod tests {
     use esker_codec::Codec;
     use esker_env::SeededRandom;
 
-    /// What is accepted at once is accepted entry by entry; and whole blocks with suffixes of one length are
-    /// accepted at once.
+    /// What bulk validation accepts is accepted entry by entry; and whole blocks with suffixes of one length
+    /// are accepted in bulk.
     #[test]
-    fn nothing_is_valid_at_once_that_is_not_valid_entry_by_entry() {
+    fn bulk_validation_is_no_weaker_than_entry_by_entry() {
         let random = SeededRandom::new(11);
         let (mut accepted, mut refused) = (0, 0);
         for shape in SHAPES {
@@ -154,25 +154,24 @@ mod tests {
                 continue;
             }
             let is_even = header.flags & FLAG_FIXED_SUFFIX != 0 && !header.wide_offsets();
-            assert_eq!(flat.is_evenly_valid(payload, entries_at), is_even, "{shape:?}");
+            assert_eq!(flat.is_uniform_valid(payload, entries_at), is_even, "{shape:?}");
             for _ in 0..20_000 {
                 let mut damaged = payload.to_vec();
-                // One or two bytes of the directory, more often than not in an offset that then lies nearby.
+                // One or two bytes of the directory, mostly in an offset that then stays close to its value.
                 for _ in 0..1 + random.below(2) {
                     let at = flat.fingerprints_at() + random.below(5 * flat.count as u64) as usize;
                     damaged[at] = damaged[at].wrapping_add((random.below(9) as u8).wrapping_sub(4));
                 }
                 let flat = Flat::new(&header, &damaged);
                 let is_valid = flat.validate_entries(&damaged, entries_at).is_ok();
-                assert!(is_valid || !flat.is_evenly_valid(&damaged, entries_at), "{shape:?}");
+                assert!(is_valid || !flat.is_uniform_valid(&damaged, entries_at), "{shape:?}");
                 (accepted, refused) = (accepted + u32::from(is_valid), refused + u32::from(!is_valid));
             }
         }
         assert!(accepted > 1_000 && refused > 1_000, "{accepted} accepted, {refused} refused");
     }
 
-    /// Of entries that have no bytes before their value none is too short, but offsets must not decrease
-    /// (F2).
+    /// Entries without bytes before their value are never too short, but offsets must not decrease (F2).
     #[test]
     fn offsets_that_decrease_are_refused_though_entries_may_be_empty() {
         let mut staged = Staged::new(LayoutOptions::Flat);
@@ -193,7 +192,7 @@ mod tests {
         for (i, offset) in [entries_at + 6, entries_at, entries_at + 6].into_iter().enumerate() {
             payload[offsets_at + 2 * i..][..2].copy_from_slice(&(offset as u16).to_le_bytes());
         }
-        assert!(!flat.is_evenly_valid(&payload, entries_at));
+        assert!(!flat.is_uniform_valid(&payload, entries_at));
         assert!(flat.validate_entries(&payload, entries_at).is_err());
     }
 }

@@ -1,10 +1,10 @@
-//! Key heads in the order of a breadth-first walk through a balanced binary search tree.
+//! Eytzinger layout: key heads in the breadth-first order of a balanced binary search tree. For comparison.
 //!
 //! Source: M. Eytzinger's numbering of ancestors (1590), as a search layout in Khuong and Morin, "Array
 //! Layouts for Comparison-Based Searching" (2017). The root has number 1, the children of node `k` have `2k`
-//! and `2k + 1`, and an in-order walk meets the heads in ascending order. The steps of a search then touch
-//! few lines while they are near the root, where all searches meet, and the eight nodes three steps further
-//! down lie in one line, which is prefetched. The step is arithmetic, without a branch to mispredict.
+//! and `2k + 1`, and an in-order walk meets the heads in ascending order. The first steps of all searches
+//! share few lines, and the eight nodes three steps further down lie in one line, which is prefetched. The
+//! step is arithmetic, without a branch to mispredict.
 //!
 //! Cost: eight bytes a head. The rank of a node follows from its number, so nothing is stored beside the
 //! heads. (The recursion that the CS265 report prints visits indices in order and so copies the array
@@ -20,7 +20,6 @@ const LINE_HEADS: usize = 8;
 #[repr(align(64))]
 struct Line([u64; LINE_HEADS]);
 
-/// The layout.
 #[derive(Debug)]
 pub(crate) struct Eytzinger {
     /// Node `k` is head `k % 8` of line `k / 8`; number 0 is unused.
@@ -74,9 +73,10 @@ impl Eytzinger {
 #[inline]
 fn rank(node: usize, len: usize) -> usize {
     let (depth, deepest) = (node.ilog2(), len.ilog2());
-    // If the deepest level were full: it has every second place, the level above every fourth, and so on.
+    // If the deepest level were full, it would have every second place, the level above every fourth, and so
+    // on.
     let in_full = ((2 * (node - (1 << depth)) + 1) << (deepest - depth)) - 1;
-    // It is filled from the left; what is missing lies behind its last node.
+    // It is filled from the left; the missing nodes lie behind its last one.
     let deepest_nodes = len + 1 - (1 << deepest);
     in_full - in_full.div_ceil(2).saturating_sub(deepest_nodes)
 }
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(layout(6), [3, 1, 5, 0, 2, 4]);
         assert_eq!(layout(7), [3, 1, 5, 0, 2, 4, 6]);
         assert_eq!(layout(10), [6, 3, 8, 1, 5, 7, 9, 0, 2, 4]);
-        // What makes it a search tree, at all sizes: all nodes to the left are less, all to the right
+        // The property of a search tree, at all sizes: nodes to the left are less, nodes to the right
         // greater.
         for len in 1..300 {
             let layout = layout(len);

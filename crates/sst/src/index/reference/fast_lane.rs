@@ -1,17 +1,17 @@
-//! Key heads in lanes: one with all of them, one with every fourth, one with every sixteenth, and so on.
+//! Fast-lane index: key heads in lanes, with all of them, every fourth, every sixteenth, and so on. For
+//! comparison.
 //!
-//! Source: the skip lanes of the CS265 report, 3.4.2: a search starts in the topmost lane, goes along it as
-//! long as the heads are not too great, and goes on four times as finely in the lane below, from where it
-//! stands. No lane is searched further than four heads, half a cache line.
+//! Source: the skip lanes of the CS265 report, 3.4.2. A search starts in the topmost lane, goes along it as
+//! long as the heads are not too great, and continues four times as finely in the lane below. No lane is
+//! searched further than four heads, half a cache line.
 //!
 //! Cost: 10.7 bytes a head (eight, and a third of that for the lanes above). It differs from the search tree
-//! ([`super::tree`]) by its nodes, of four heads instead of sixteen: twice as many steps, each without
+//! ([`super::super::tree`]) by nodes of four heads instead of sixteen: twice as many steps, each without
 //! vectors.
 
 /// Heads of a lane for one head of the lane above.
 const STRIDE: usize = 4;
 
-/// The lanes.
 #[derive(Debug)]
 pub(crate) struct FastLane {
     /// The lane with all heads first. The last has at most [`STRIDE`].
@@ -35,7 +35,7 @@ impl FastLane {
         let mut from = 0;
         for lane in self.lanes.iter().rev() {
             let some = &lane[from.min(lane.len())..(from + STRIDE).min(lane.len())];
-            // Counting without a branch: which of four is the last is anybody's guess.
+            // Counted without a branch, which would be mispredicted.
             let passed: usize = some.iter().map(|&head| usize::from(head <= wanted)).sum();
             from = (from + passed.saturating_sub(1)) * STRIDE;
         }

@@ -1,24 +1,24 @@
-//! LFU: the entry that was used least often goes, of several the one that was used longest ago.
+//! LFU, for comparison: evicts the entry that was used least often, and of several the one used longest ago.
 //!
-//! Everything takes constant time (Shah, Mitra, Matani 2010): there is a list for each frequency, in the
-//! order of use; a hit moves its entry to the next list, and the oldest of the lowest list that has any goes.
-//! Frequencies end at [`MOST_USES`], because beyond that only the order of use tells anything.
+//! Every operation takes constant time (Shah, Mitra, Matani 2010): there is a list for each frequency, in the
+//! order of use; a hit moves its entry to the next list, and the oldest entry of the lowest list is evicted.
+//! Frequencies end at [`MOST_USES`], because beyond that only the order of use is informative.
 //!
 //! # Ageing
-//! Without it what was hot once would stay for ever. After [`AGEING_USES`] uses for each entry all
-//! frequencies are halved, as TinyLFU does (Einziger, Friedman, Manes 2017). Not by a walk: the lists of 2f
-//! and 2f + 1 are put together to that of f, which is a matter of their ends, and an entry remembers in which
-//! age its frequency was counted. Invariant: an entry is in the list of its frequency halved as often as the
-//! shard aged since, or of 1.
+//! Without it, what was hot once would stay for ever. After [`AGEING_USES`] uses for each entry all
+//! frequencies are halved, as in TinyLFU (Einziger, Friedman, Manes 2017). No walk is needed: the lists of 2f
+//! and 2f + 1 are appended to that of f, which changes their ends only, and an entry stores in which age its
+//! frequency was counted. Invariant: an entry is in the list of its frequency halved as often as the shard
+//! aged since, or of 1.
 //!
-//! Data blocks enter with frequency 1, blocks that serve whole tables with 4. A scan's blocks have a list of
-//! their own, below all others: nobody asked for them once.
+//! Data blocks enter with frequency 1, blocks that serve whole tables with 4. Scans' blocks have a list of
+//! their own below all others.
 
-use super::lists::{self, Lists};
-use super::{Entry, IsDoomed};
 use crate::entry::CacheKey;
+use crate::policy::lists::{self, Lists};
+use crate::policy::{Entry, ShouldRemove};
 
-pub(super) const OVERHEAD_BYTES: usize = lists::overhead_bytes::<Uses>();
+pub(in crate::policy) const OVERHEAD_BYTES: usize = lists::overhead_bytes::<Uses>();
 
 /// Highest frequency. One below a power of two, so that halving all lists fills all of the lower half.
 const MOST_USES: u8 = 15;
@@ -26,15 +26,15 @@ const MOST_USES: u8 = 15;
 /// Uses of each entry, on average, between two halvings: TinyLFU's sample of ten times the cache.
 const AGEING_USES: usize = 10;
 
-/// An age is at least as long, so that nearly empty shards do not age with each use.
+/// Least length of an age, so that nearly empty shards do not age with each use.
 const MIN_AGE_USES: usize = 1_000;
 
-/// The list of what scans brought in; list `f` is that of frequency `f`.
+/// The list of scans' blocks; list `f` is that of frequency `f`.
 const SCANNED: usize = 0;
 
 #[derive(Clone, Copy, Debug)]
 struct Uses {
-    /// When the age was `counted`.
+    /// The frequency at the age `counted`.
     frequency: u8,
     counted: u32,
 }
@@ -42,8 +42,8 @@ struct Uses {
 #[derive(Debug)]
 pub(crate) struct LfuPolicy<V> {
     lists: Lists<V, Uses>,
-    /// How often frequencies were halved. Wraps after four billion times, when what was not used for as long
-    /// looks young.
+    /// How often frequencies were halved. Wraps after four billion times; then an entry that was not used for
+    /// as long counts as young.
     age: u32,
     /// Uses and insertions in this age.
     uses: usize,
@@ -58,19 +58,19 @@ fn list_of<V>(entry: &Entry<V>, uses: Uses, age: u32) -> usize {
 }
 
 impl<V: Clone> LfuPolicy<V> {
-    pub(super) fn new() -> LfuPolicy<V> {
+    pub(in crate::policy) fn new() -> LfuPolicy<V> {
         LfuPolicy { lists: Lists::new(usize::from(MOST_USES) + 1), age: 0, uses: 0 }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::policy) fn len(&self) -> usize {
         self.lists.len()
     }
 
-    pub(super) fn scanned_bytes(&self) -> usize {
+    pub(in crate::policy) fn scanned_bytes(&self) -> usize {
         self.lists.scanned_bytes()
     }
 
-    pub(super) fn get(&mut self, _hash: u64, key: &CacheKey, is_use: bool) -> Option<V> {
+    pub(in crate::policy) fn get(&mut self, _hash: u64, key: &CacheKey, is_use: bool) -> Option<V> {
         let place = self.lists.find(key)?;
         if is_use {
             let uses = self.lists.state(place);
@@ -84,11 +84,11 @@ impl<V: Clone> LfuPolicy<V> {
         Some(self.lists.entry(place).value.clone())
     }
 
-    pub(super) fn resident(&mut self, _hash: u64, key: &CacheKey) -> Option<&Entry<V>> {
+    pub(in crate::policy) fn resident(&mut self, _hash: u64, key: &CacheKey) -> Option<&Entry<V>> {
         self.lists.find(key).map(|place| self.lists.entry(place))
     }
 
-    pub(super) fn insert(&mut self, _hash: u64, entry: Entry<V>) {
+    pub(in crate::policy) fn insert(&mut self, _hash: u64, entry: Entry<V>) {
         let uses = Uses { frequency: entry.kind.initial_chances(), counted: self.age };
         self.lists.insert(list_of(&entry, uses, self.age), entry, uses);
         self.count_use();
@@ -99,7 +99,7 @@ impl<V: Clone> LfuPolicy<V> {
         if self.uses >= (AGEING_USES * self.lists.len()).max(MIN_AGE_USES) {
             self.uses = 0;
             self.age = self.age.wrapping_add(1);
-            // What is more frequent lies above what is less.
+            // More frequent entries lie above less frequent ones.
             self.lists.append(1, 2);
             self.lists.append(1, 3);
             for frequency in 2..=usize::from(MOST_USES) / 2 {
@@ -109,11 +109,11 @@ impl<V: Clone> LfuPolicy<V> {
         }
     }
 
-    pub(super) fn evict(&mut self) -> Option<Entry<V>> {
+    pub(in crate::policy) fn evict(&mut self) -> Option<Entry<V>> {
         (SCANNED..=usize::from(MOST_USES)).find_map(|list| self.evict_from(list))
     }
 
-    pub(super) fn evict_scanned(&mut self) -> Option<Entry<V>> {
+    pub(in crate::policy) fn evict_scanned(&mut self) -> Option<Entry<V>> {
         self.evict_from(SCANNED)
     }
 
@@ -122,17 +122,21 @@ impl<V: Clone> LfuPolicy<V> {
         Some(self.lists.remove(list, place))
     }
 
-    pub(super) fn remove_where(&mut self, is_doomed: &mut IsDoomed<'_, V>, removed: &mut Vec<Entry<V>>) {
+    pub(in crate::policy) fn remove_where(
+        &mut self,
+        should_remove: &mut ShouldRemove<'_, V>,
+        removed: &mut Vec<Entry<V>>,
+    ) {
         let age = self.age;
-        self.lists.remove_where(is_doomed, |entry, uses| list_of(entry, uses, age), removed);
+        self.lists.remove_where(should_remove, |entry, uses| list_of(entry, uses, age), removed);
     }
 
-    pub(super) fn shrink_to_fit(&mut self) {
+    pub(in crate::policy) fn shrink_to_fit(&mut self) {
         self.lists.shrink_to_fit();
     }
 
     #[cfg(test)]
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry<V>> {
+    pub(in crate::policy) fn entries(&self) -> impl Iterator<Item = &Entry<V>> {
         self.lists.entries()
     }
 }
@@ -143,10 +147,10 @@ mod tests {
     use crate::entry::{Admission, BlockKind};
     use crate::policy::testing::{entry, random_uses};
 
-    /// Against a plain list of keys with their frequencies, in the order of use: every eviction names the
-    /// least frequent, and the first of them. Ageing is done by a walk there.
+    /// Against a plain list of keys with their frequencies, in the order of use: every eviction removes the
+    /// least frequent, and the first of them. The model ages by a walk.
     #[test]
-    fn the_least_frequent_goes_and_all_age() {
+    fn the_least_frequent_is_evicted_and_frequencies_age() {
         let mut policy: LfuPolicy<u64> = LfuPolicy::new();
         let mut model: Vec<(CacheKey, u8)> = Vec::new();
         let (mut evictions, mut age) = (0, 0);
@@ -174,7 +178,7 @@ mod tests {
             }
             if policy.age != age {
                 age = policy.age;
-                // Of those that become equal the more frequent count as used later.
+                // Of entries that become equal, the more frequent counts as used later.
                 model.sort_by_key(|&(_, frequency)| frequency);
                 model.iter_mut().for_each(|(_, frequency)| *frequency = (*frequency / 2).max(1));
             }

@@ -1,27 +1,28 @@
-//! LRU: the entry that was used longest ago goes, exactly.
+//! LRU, for comparison: evicts the entry that was used longest ago, exactly.
 //!
-//! A hit moves its entry to the newest end of a list, which writes to three entries; that, and the list's and
-//! the index's memory, is what exactness costs over [`super::clock`].
+//! A hit moves its entry to the newest end of a list, which writes to three entries; that, and the memory of
+//! list and index, is the price of exactness over [`crate::policy::clock`].
 //!
 //! Three lists, each in the order of use: ordinary data blocks, blocks that serve whole tables, and data
-//! blocks of scans. An entry remembers the turn of its last use, counted in insertions, and the least turn of
-//! the three ends goes. Blocks that serve whole tables count as used [`KEPT_ROUNDS`] fillings of the shard
-//! later than they were: what the clock's hand grants them. A scan's block has the turn of its insertion.
+//! blocks of scans. An entry stores the turn of its last use, counted in insertions, and the least turn of
+//! the three ends is evicted. Blocks that serve whole tables count as used [`KEPT_ROUNDS`] fillings of the
+//! shard later than they were: what the clock's hand grants them. A scan's block has the turn of its
+//! insertion.
 //!
 //! # TTL
-//! Counted from the insertion on, used or not. A lookup does not find an entry that is too old; the load that
-//! follows takes its place ([`LruPolicy::expire`]). What nobody asks for any more drifts to the end of its
-//! list and leaves there, at the latest by eviction; until then it takes room. A lookup asks the clock only
-//! if there is a TTL.
+//! Counted from the insertion on, used or not. A lookup does not find an expired entry; the load that follows
+//! takes its place ([`LruPolicy::expire`]). Other expired entries drift to the end of their list and are
+//! removed there, at the latest by eviction; until then they take room. A lookup reads the clock only if
+//! there is a TTL.
 
-use super::lists::{self, Lists};
-use super::{Entry, IsDoomed};
 use crate::entry::{BlockKind, CacheKey};
+use crate::policy::lists::{self, Lists};
+use crate::policy::{Entry, ShouldRemove};
 use esker_env::Clock;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) const OVERHEAD_BYTES: usize = lists::overhead_bytes::<Use>();
+pub(in crate::policy) const OVERHEAD_BYTES: usize = lists::overhead_bytes::<Use>();
 
 /// Fillings of the shard that a block which serves a whole table stays longer than a data block used at the
 /// same time.
@@ -39,7 +40,7 @@ const LISTS: usize = 3;
 struct Use {
     /// The turn of the last use.
     turn: u64,
-    /// When the entry has lived long enough, by the monotonic clock.
+    /// When the entry expires, by the monotonic clock.
     expires_ns: u64,
 }
 
@@ -66,21 +67,21 @@ fn list_of<V>(entry: &Entry<V>) -> usize {
 }
 
 impl<V: Clone> LruPolicy<V> {
-    pub(super) fn new(ttl: Option<Duration>, clock: &Arc<dyn Clock>) -> LruPolicy<V> {
+    pub(in crate::policy) fn new(ttl: Option<Duration>, clock: &Arc<dyn Clock>) -> LruPolicy<V> {
         let whole = |ttl: Duration| u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX);
         let ttl = ttl.map(|ttl| TimeToLive { clock: Arc::clone(clock), ns: whole(ttl) });
         LruPolicy { lists: Lists::new(LISTS), turn: 0, ttl }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::policy) fn len(&self) -> usize {
         self.lists.len()
     }
 
-    pub(super) fn scanned_bytes(&self) -> usize {
+    pub(in crate::policy) fn scanned_bytes(&self) -> usize {
         self.lists.scanned_bytes()
     }
 
-    pub(super) fn get(&mut self, _hash: u64, key: &CacheKey, is_use: bool) -> Option<V> {
+    pub(in crate::policy) fn get(&mut self, _hash: u64, key: &CacheKey, is_use: bool) -> Option<V> {
         let place = self.lists.find(key)?;
         let last = self.lists.state(place);
         if self.ttl.as_ref().is_some_and(|ttl| ttl.clock.monotonic_ns() >= last.expires_ns) {
@@ -96,30 +97,30 @@ impl<V: Clone> LruPolicy<V> {
         Some(self.lists.entry(place).value.clone())
     }
 
-    pub(super) fn resident(&mut self, _hash: u64, key: &CacheKey) -> Option<&Entry<V>> {
+    pub(in crate::policy) fn resident(&mut self, _hash: u64, key: &CacheKey) -> Option<&Entry<V>> {
         self.lists.find(key).map(|place| self.lists.entry(place))
     }
 
-    pub(super) fn insert(&mut self, _hash: u64, entry: Entry<V>) {
+    pub(in crate::policy) fn insert(&mut self, _hash: u64, entry: Entry<V>) {
         self.turn += 1;
         let expires_ns =
             self.ttl.as_ref().map_or(u64::MAX, |ttl| ttl.clock.monotonic_ns().saturating_add(ttl.ns));
         self.lists.insert(list_of(&entry), entry, Use { turn: self.turn, expires_ns });
     }
 
-    pub(super) fn evict(&mut self) -> Option<Entry<V>> {
+    pub(in crate::policy) fn evict(&mut self) -> Option<Entry<V>> {
         let patience = KEPT_ROUNDS * self.lists.len() as u64;
         let turn_of = |list: usize| {
             let turn = self.lists.state(self.lists.oldest(list)?).turn;
             Some((if list == KEPT { turn + patience } else { turn }, list))
         };
-        // Of equal turns a scan's block goes first.
+        // Of equal turns a scan's block is evicted first.
         let (_, list) =
             [SCANNED, DATA, KEPT].into_iter().filter_map(turn_of).min_by_key(|&(turn, _)| turn)?;
         self.evict_from(list)
     }
 
-    pub(super) fn evict_scanned(&mut self) -> Option<Entry<V>> {
+    pub(in crate::policy) fn evict_scanned(&mut self) -> Option<Entry<V>> {
         self.evict_from(SCANNED)
     }
 
@@ -128,8 +129,8 @@ impl<V: Clone> LruPolicy<V> {
         Some(self.lists.remove(list, place))
     }
 
-    /// Removes the entry of `key` if it is too old, and a few others from the lists' ends.
-    pub(super) fn expire(&mut self, key: &CacheKey, expired: &mut Vec<Entry<V>>) {
+    /// Removes the entry of `key` if it is expired, and a few others from the lists' ends.
+    pub(in crate::policy) fn expire(&mut self, key: &CacheKey, expired: &mut Vec<Entry<V>>) {
         let Some(now_ns) = self.ttl.as_ref().map(|ttl| ttl.clock.monotonic_ns()) else { return };
         let is_old = |lists: &Lists<V, Use>, place| lists.state(place).expires_ns <= now_ns;
         if let Some(place) = self.lists.find(key).filter(|&place| is_old(&self.lists, place)) {
@@ -146,16 +147,20 @@ impl<V: Clone> LruPolicy<V> {
         }
     }
 
-    pub(super) fn remove_where(&mut self, is_doomed: &mut IsDoomed<'_, V>, removed: &mut Vec<Entry<V>>) {
-        self.lists.remove_where(is_doomed, |entry, _| list_of(entry), removed);
+    pub(in crate::policy) fn remove_where(
+        &mut self,
+        should_remove: &mut ShouldRemove<'_, V>,
+        removed: &mut Vec<Entry<V>>,
+    ) {
+        self.lists.remove_where(should_remove, |entry, _| list_of(entry), removed);
     }
 
-    pub(super) fn shrink_to_fit(&mut self) {
+    pub(in crate::policy) fn shrink_to_fit(&mut self) {
         self.lists.shrink_to_fit();
     }
 
     #[cfg(test)]
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry<V>> {
+    pub(in crate::policy) fn entries(&self) -> impl Iterator<Item = &Entry<V>> {
         self.lists.entries()
     }
 }
