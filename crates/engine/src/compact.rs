@@ -78,7 +78,7 @@ impl Store {
             tracing::warn!(%error, "the end of a change of strategy could not be noted");
         }
         if least == Class::Idle {
-            self.adapt(&keyspaces);
+            (self.adapt_keyspaces)(self, &keyspaces);
         }
         // Equally urgent keyspaces take turns, starting after the one served last.
         let last = self.last_compacted.load(Ordering::Relaxed);

@@ -17,23 +17,32 @@
 //! stated at the head of the file that maintains them; ARCHITECTURE.md lists them all.
 #![forbid(unsafe_code)]
 
+mod adaptive_state;
 mod advice;
 mod amplification;
 mod batch;
 mod cache_warming;
 mod changes;
 mod commit;
+mod commit_notifier;
 mod compact;
 mod compression_downgrade;
+mod consumers;
 mod copy;
+mod counters;
+mod damage;
 mod durability;
 mod elision;
+mod file_transfer;
 mod filters;
 mod flush;
 mod handle;
+mod history_recovery;
 mod idle_budget;
 mod idle_wal;
 mod ingest;
+mod ingest_commit;
+mod ingested_part;
 mod install;
 mod jobs;
 mod keyspace;
@@ -55,6 +64,7 @@ mod scheduler;
 mod store;
 mod table_eviction;
 mod table_sink;
+mod target_report;
 mod targets;
 #[cfg(test)]
 mod tests;
@@ -69,9 +79,10 @@ pub use amplification::{
 pub use batch::WriteBatch;
 pub use changes::{Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, Consumer, ConsumerInfo};
 pub use copy::{
-    BackupId, BackupInfo, BackupReport, BackupVerification, Backups, CheckpointReport, CopyProgress,
-    ExportReport, ImportReport, RestoreReport, Retention, check_export,
+    BackupId, BackupInfo, BackupReport, BackupVerification, Backups, CheckpointReport, ExportReport,
+    ImportReport, RestoreReport, Retention, check_export,
 };
+pub use damage::Damage;
 pub use durability::Durability;
 pub use esker_env::BackgroundRates;
 pub use esker_iter::operator::{Merge, MergeError, MergeOperator, set};
@@ -83,6 +94,7 @@ pub use esker_view::read::keys::Keys;
 pub use esker_view::read::layer::Layer;
 pub use esker_view::read::open_readers::HolderKind;
 pub use esker_view::read::range::Range;
+pub use file_transfer::CopyProgress;
 pub use handle::{DEFAULT_KEYSPACE, Database, Keyspace, Snapshot, Ttl, View};
 pub use ingest::{
     BulkLoadProgress, BulkLoadReport, BulkLoader, IngestMode, IngestOptions, IngestReport, TableWriter,
@@ -101,8 +113,9 @@ pub use pressure::{
     BlockingWork, KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState,
 };
 pub use reader_report::Holder;
-pub use targets::{DeletePromise, DeleteShortfall, KeyspacePromises, PromiseState, SpacePromise};
+pub use target_report::{DeletePromise, KeyspacePromises, PromiseState, SpacePromise};
+pub use targets::DeleteShortfall;
 pub use transaction::{
     CompareAndSet, Isolation, Savepoint, Transaction, TransactionOptions, TransactionRange,
 };
-pub use verify::{Damage, VerifyReport};
+pub use verify::VerifyReport;

@@ -20,15 +20,17 @@
 //!
 //! A read-only open takes a shared lock, keeps replayed data in private memory, and changes no file.
 
-use crate::changes::{Bell, Consumers, history_for_reading, settle_history};
 use crate::commit::{ActiveKeyspace, CommitLock, CommitState};
+use crate::commit_notifier::Bell;
+use crate::consumers::Consumers;
+use crate::counters::Counters;
 use crate::handle::DEFAULT_KEYSPACE;
+use crate::history_recovery::{history_for_reading, settle_history};
 use crate::idle_budget::Leisure;
 use crate::install::Installed;
 use crate::jobs::Jobs;
 use crate::keyspace::{KeyspaceState, Registry};
 use crate::memory_arbiter::Lending;
-use crate::metrics::Counters;
 use crate::options::{KeyspaceOptions, MemoryPlan, Options, default_open_tables};
 use crate::pending_outputs::UnclaimedFiles;
 use crate::picker::Quiet;
@@ -505,6 +507,7 @@ impl Opening {
         });
         let holders = Holders::new(Arc::clone(&self.env.clock), self.options.holder_warn_age);
         let store = Arc::new(Store {
+            adapt_keyspaces: Store::adapt,
             leisure: Mutex::new(Leisure::new(self.env.clock.monotonic_ns())),
             env: self.env,
             dir: self.dir,

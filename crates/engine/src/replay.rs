@@ -7,7 +7,7 @@
 //! (RC1). A read-only open keeps the replayed memtables in private memory instead.
 
 use crate::flush::{add_flushed, add_ingested};
-use crate::ingest::part_of_logged;
+use crate::ingested_part::part_of_logged;
 use crate::options::{KeyspaceOptions, MemoryPlan};
 use crate::pending_outputs::UnclaimedFiles;
 use crate::room::stub_memtable;

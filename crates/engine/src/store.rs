@@ -7,14 +7,16 @@
 //! the `write(2)` path of the log, and a table file that is opened under its own lock.
 
 use crate::Durability;
-use crate::changes::{Bell, Consumers};
+use crate::adaptive_state::AdaptKeyspaces;
 use crate::commit::CommitLock;
+use crate::commit_notifier::Bell;
+use crate::consumers::Consumers;
+use crate::counters::Counters;
 use crate::idle_budget::Leisure;
 use crate::install::Installed;
 use crate::jobs::Jobs;
 use crate::keyspace::{KeyspaceState, Registry};
 use crate::memory_arbiter::Lending;
-use crate::metrics::Counters;
 use crate::options::{KeyspaceOptions, MemoryPlan, NamedKeyspaces};
 use crate::picker::{Activity, Quiet};
 use crate::scheduler::Scheduler;
@@ -85,6 +87,8 @@ pub(crate) struct Store {
     pub(crate) quiet: Quiet,
     /// The remaining budget of idle compaction.
     pub(crate) leisure: Mutex<Leisure>,
+    /// Runs adaptive tuning of keyspaces.
+    pub(crate) adapt_keyspaces: AdaptKeyspaces,
     /// The ages of log segments, for delete-persistence targets.
     pub(crate) log_ages: Mutex<LogAges>,
 

@@ -1,12 +1,12 @@
 //! Verification: reads all files, checks everything that can be checked, and lists all corruption.
 
+use crate::damage::Damage;
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
 use esker_base::{Error, Result, SeqNo};
 use esker_view::blob_files::LargeFile;
 use esker_view::tree::{Access, TreePart};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The result of [`crate::Database::verify`].
@@ -29,18 +29,6 @@ pub struct VerifyReport {
     pub bytes: u64,
     /// All corruption found.
     pub damage: Vec<Damage>,
-}
-
-/// One corrupt file.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Damage {
-    /// The keyspace that the file belongs to.
-    pub keyspace: String,
-    /// The corrupt file.
-    pub file: PathBuf,
-    /// What is wrong with it.
-    pub error: Error,
 }
 
 impl VerifyReport {

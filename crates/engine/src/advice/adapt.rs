@@ -13,30 +13,16 @@
 //! Only the option and the strategy are stored: after an open, observation begins anew.
 
 use super::AdviceRequest;
+use crate::adaptive_state::AdaptiveState;
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
 use crate::store::Store;
 use esker_base::Result;
 use esker_model::advice::{
-    AdaptiveRules, Calibration, Decision, Design, History, Observation, Operations, Question, decide,
+    AdaptiveRules, Calibration, Decision, Design, Observation, Operations, Question, decide,
 };
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The tuning state of a keyspace. Its lock is taken before all others of the store, and no worker waits for
-/// it.
-#[derive(Debug, Default)]
-pub(crate) struct Adapting(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    /// When the window began, the operations counted until then, and the design at that time.
-    window: Option<(u64, Operations, Design)>,
-    history: History,
-    last: Option<Decision>,
-    changes: u64,
-}
 
 /// The tuning state of a keyspace; see [`crate::Keyspace::adaptation`].
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +62,7 @@ impl Store {
         keyspace: &Arc<KeyspaceState>,
         options: &Arc<KeyspaceOptions>,
         window_ms: u64,
-        state: &mut State,
+        state: &mut AdaptiveState,
     ) -> Result<()> {
         let now_ms = self.monotonic_ns() / 1_000_000;
         if state.window.is_some_and(|(began_ms, ..)| now_ms.saturating_sub(began_ms) < window_ms) {

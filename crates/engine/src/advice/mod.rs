@@ -14,7 +14,6 @@ mod check;
 mod question;
 
 pub use adapt::AdaptationInfo;
-pub(crate) use adapt::Adapting;
 pub use check::{ModelCheck, ModelTerm};
 
 use crate::handle::Keyspace;

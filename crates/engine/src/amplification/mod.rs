@@ -95,11 +95,23 @@ impl Amplification {
 impl LevelAmplification {
     /// The usual label: `L0`, `L1`, ..., `Llast`.
     pub fn label(&self) -> String {
-        crate::metrics::level_label(self.number)
+        level_label(self.number)
     }
 }
 
+/// The name of a level.
+pub(crate) fn level_label(number: u8) -> String {
+    if number == LevelIndex::LAST.get() { "Llast".to_owned() } else { format!("L{number}") }
+}
+
 impl Store {
+    /// Key and value bytes that users put.
+    pub(crate) fn user_bytes(&self, keyspace: &KeyspaceState) -> u64 {
+        let Some(writing) = &self.writing else { return 0 };
+        let mut state = writing.commit.lock();
+        state.active(keyspace.id).map_or(0, |active| active.user_bytes)
+    }
+
     /// The amplification of a keyspace with `put_bytes` of user writes.
     pub(crate) fn amplification(
         &self,

@@ -5,6 +5,7 @@
 //! read is on the device (TS1). Creating, moving and dropping happen under the manifest's lock.
 
 use super::Changes;
+use crate::consumers::Standing;
 use crate::handle::Handle;
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
@@ -12,49 +13,8 @@ use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
 use esker_base::{Error, Result, SeqNo};
 use esker_version::{EditOp, VersionEdit};
 use esker_wal::Hold;
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// The consumers of an open database.
-#[derive(Debug, Default)]
-pub(crate) struct Consumers {
-    named: Mutex<BTreeMap<Arc<str>, Standing>>,
-    /// Their number, including those being created: checked by flushes (HS6).
-    count: AtomicUsize,
-}
-
-#[derive(Clone, Debug)]
-struct Standing {
-    acknowledged: SeqNo,
-    /// `None` if the history it needs is gone, and in a read-only database.
-    hold: Option<Arc<Hold>>,
-}
-
-impl Consumers {
-    /// The consumers in the manifest; `hold` registers each with the log.
-    pub(crate) fn new(
-        stored: &BTreeMap<Arc<str>, SeqNo>,
-        hold: impl Fn(&Arc<str>, SeqNo) -> Option<Arc<Hold>>,
-    ) -> Consumers {
-        let stand = |(name, &acknowledged): (&Arc<str>, &SeqNo)| {
-            (Arc::clone(name), Standing { acknowledged, hold: hold(name, acknowledged) })
-        };
-        let named: BTreeMap<_, _> = stored.iter().map(stand).collect();
-        Consumers { count: AtomicUsize::new(named.len()), named: Mutex::new(named) }
-    }
-
-    /// Whether the log must be durable before tables count (HS6).
-    pub(crate) fn are_there(&self) -> bool {
-        self.count.load(Ordering::Acquire) > 0
-    }
-
-    fn standing(&self, name: &str) -> Result<Standing> {
-        let found = self.named.lock().get(name).cloned();
-        found.ok_or_else(|| Error::NotFound(format!("there is no consumer {name:?}").into()))
-    }
-}
+use std::sync::atomic::Ordering;
 
 /// The state of a consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,7 +116,7 @@ impl Store {
         }
         let name: Arc<str> = name.into();
         // From here on each flush makes the log durable first; earlier ones are covered below.
-        let _counted = Counted::new(&self.consumers.count);
+        let _counted = self.consumers.count_one_more();
         let visible = SeqNo::new(self.visible.load(Ordering::Acquire));
         let after = after.unwrap_or(visible);
         if after > visible {
@@ -172,8 +132,7 @@ impl Store {
         let mut edit = VersionEdit::new();
         edit.push(EditOp::Consumer { name: Arc::clone(&name), seqno: after });
         self.make_durable(writing, installed, &edit)?;
-        self.consumers.count.fetch_add(1, Ordering::AcqRel);
-        self.consumers.named.lock().insert(name, Standing { acknowledged: after, hold: Some(hold) });
+        self.consumers.add(name, Standing { acknowledged: after, hold: Some(hold) });
         Ok(())
     }
 
@@ -186,8 +145,7 @@ impl Store {
         let mut edit = VersionEdit::new();
         edit.push(EditOp::DropConsumer { name: name.into() });
         self.make_durable(writing, &mut installed, &edit)?;
-        self.consumers.named.lock().remove(name);
-        self.consumers.count.fetch_sub(1, Ordering::AcqRel);
+        self.consumers.remove(name);
         drop(installed);
         self.scheduler.request(Lane::Log);
         Ok(())
@@ -220,7 +178,7 @@ impl Store {
             }
             None => self.hold_history(writing, name, seqno).ok(),
         };
-        self.consumers.named.lock().insert(Arc::clone(name), Standing { acknowledged: seqno, hold });
+        self.consumers.update(name, Standing { acknowledged: seqno, hold });
         drop(installed);
         self.scheduler.request(Lane::Log);
         Ok(())
@@ -234,7 +192,6 @@ impl Store {
     pub(crate) fn list_consumers(&self) -> Vec<ConsumerInfo> {
         let visible = self.visible.load(Ordering::Acquire);
         let holds = self.writing.as_ref().map(|writing| writing.log.holds()).unwrap_or_default();
-        let named = self.consumers.named.lock();
         let info = |(name, standing): (&Arc<str>, &Standing)| {
             let hold = holds.iter().find(|hold| hold.name.as_ref() == Some(name) && !hold.is_cut_off);
             let is_cut_off = match &self.writing {
@@ -254,22 +211,6 @@ impl Store {
                 is_cut_off,
             }
         };
-        named.iter().map(info).collect()
-    }
-}
-
-/// One more consumer for as long as it is being created.
-struct Counted<'a>(&'a AtomicUsize);
-
-impl<'a> Counted<'a> {
-    fn new(count: &'a AtomicUsize) -> Counted<'a> {
-        count.fetch_add(1, Ordering::AcqRel);
-        Counted(count)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.consumers.map(info)
     }
 }

@@ -37,14 +37,9 @@
 //! [`LINGER`]: stream::LINGER
 
 mod batch;
-mod commit_notifier;
 mod consumer;
-mod history_recovery;
 mod stream;
 
 pub use batch::{Change, ChangeBatch, ChangeIter, ChangedKeyspace};
-pub(crate) use commit_notifier::Bell;
-pub(crate) use consumer::Consumers;
 pub use consumer::{Consumer, ConsumerInfo};
-pub(crate) use history_recovery::{history_for_reading, settle_history};
 pub use stream::Changes;

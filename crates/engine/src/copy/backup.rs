@@ -19,7 +19,7 @@ use super::catalog::{Catalog, CatalogTable, pool_name};
 use super::checkpoint::{INCOMPLETE_SUFFIX, Unfinished};
 use super::image::{Image, ImageTable};
 use super::retention::Retention;
-use super::transfer::{CopyProgress, Progress, checksum_of, copy};
+use crate::file_transfer::{CopyProgress, Progress, checksum_of, copy};
 use crate::open::make_directory;
 use crate::store::Store;
 use esker_base::{Error, Result, SeqNo, TableUid};

@@ -1,7 +1,7 @@
 //! Checkpoints: a copy on the same disk that costs little more than its directory entries.
 
 use super::image::Image;
-use super::transfer::{CopyProgress, Progress, link_or_copy};
+use crate::file_transfer::{CopyProgress, Progress, link_or_copy};
 use crate::open::make_directory;
 use crate::store::Store;
 use esker_base::{Error, Result, SeqNo};

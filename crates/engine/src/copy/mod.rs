@@ -41,12 +41,9 @@ pub(crate) mod image;
 pub(crate) mod portable;
 pub(crate) mod restore;
 pub(crate) mod retention;
-pub(crate) mod transfer;
 
 pub use backup::{BackupId, BackupInfo, BackupReport, Backups};
 pub use checkpoint::CheckpointReport;
 pub use portable::{ExportReport, ImportReport, check_export};
 pub use restore::{BackupVerification, RestoreReport};
 pub use retention::Retention;
-pub use transfer::CopyProgress;
-pub(crate) use transfer::{Progress, copy, link_or_copy};

@@ -3,8 +3,8 @@
 use super::backup::{BackupId, Backups};
 use super::catalog::{CATALOG_NAME, Catalog, CatalogTable};
 use super::checkpoint::{Unfinished, check_vacant};
-use super::transfer::{CopyProgress, Progress, checksum_of, copy};
-use crate::verify::Damage;
+use crate::damage::Damage;
+use crate::file_transfer::{CopyProgress, Progress, checksum_of, copy};
 use esker_base::{Error, Result};
 use esker_blob::{BlobReader, ExpectedBlob};
 use esker_env::OpenMode;

@@ -1,10 +1,10 @@
 //! Ingesting external files: verifies them and gives them a name in the database's directory.
 
-use super::commit::MAX_TABLES;
 use super::new_files::NewFiles;
-use super::part::described;
-use crate::copy::{CopyProgress, Progress, copy, link_or_copy};
+use crate::file_transfer::{CopyProgress, Progress, copy, link_or_copy};
 use crate::handle::Keyspace;
+use crate::ingest_commit::MAX_TABLES;
+use crate::ingested_part::described;
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
 use esker_base::kind::FLAG_EXPIRY;
@@ -114,7 +114,7 @@ impl Store {
         }
         self.env.fs.sync_dir(&paths::tables(&self.dir))?;
         let parts = checked.into_iter().map(|file| file.part).collect();
-        report.seqno = Some(self.commit_ingest(keyspace, parts, &mut files)?);
+        report.seqno = Some(self.commit_ingest(keyspace, parts, || files.claim())?);
         self.remove_originals(paths, options.mode);
         Ok(report)
     }

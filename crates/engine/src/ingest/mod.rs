@@ -42,13 +42,10 @@
 //! * Writing g into the files: they would have to be made durable once more, under the lock.
 
 mod adopt;
-mod commit;
 mod load;
 mod new_files;
-mod part;
 mod writer;
 
 pub use adopt::{IngestMode, IngestOptions, IngestReport};
 pub use load::{BulkLoadProgress, BulkLoadReport, BulkLoader};
-pub(crate) use part::part_of_logged;
 pub use writer::{TableWriter, WrittenTable};

@@ -9,7 +9,7 @@
 //! * WM2. While a writer waits for a keyspace's merges, none of them is rate-limited ([`crate::jobs::Job`]),
 //!   whatever its class: the wait is for that job, which was not known when it began.
 
-use crate::metrics::Waiting;
+use crate::counters::Waiting;
 use esker_base::Error;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -21,7 +21,7 @@ pub use migration::MigrationInfo;
 pub(crate) use migration::Switch;
 pub(crate) use registry::Registry;
 
-use crate::advice::Adapting;
+use crate::adaptive_state::Adapting;
 use crate::amplification::traffic::Traffic;
 use crate::cache_warming::ReadsAtFlush;
 use crate::compression_downgrade::Easing;

@@ -21,7 +21,7 @@
 //!   does: so the other slices record the time as well, and are rewritten in place.
 //! * DW4: tables of the last level with entries that expire: rewritten when the first of them is due.
 //! * DW5: replaced tables, until their last reader is dropped: a snapshot, cursor or range that is older than
-//!   the delete keeps it, and then the target is missed for that reason; [`DeletePromise`] reports it.
+//!   the delete keeps it, and then the target is missed for that reason; `DeletePromise` reports it.
 //! * DW6: the manifest, which has the first and last keys of tables, also of deleted ones: a new one is begun
 //!   a sixteenth of the time after the first edit of the present one.
 //!
@@ -34,11 +34,9 @@
 
 mod deadline;
 mod log_age;
-mod report;
 
 pub use deadline::DeleteShortfall;
 pub(crate) use log_age::LogAges;
-pub use report::{DeletePromise, KeyspacePromises, PromiseState, SpacePromise};
 
 use crate::keyspace::KeyspaceState;
 use crate::options::KeyspaceOptions;
@@ -150,6 +148,3 @@ impl Store {
         )))
     }
 }
-
-#[cfg(test)]
-mod tests;

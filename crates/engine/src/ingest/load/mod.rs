@@ -276,7 +276,8 @@ impl BulkLoader {
         report.tables = tables.parts.len() as u64;
         report.bytes = tables.bytes();
         let FinishedTables { parts, files } = &mut tables;
-        report.seqno = Some(self.store.commit_ingest(&self.keyspace, std::mem::take(parts), files)?);
+        report.seqno =
+            Some(self.store.commit_ingest(&self.keyspace, std::mem::take(parts), || files.claim())?);
         Ok(report)
     }
 

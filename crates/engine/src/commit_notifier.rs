@@ -19,12 +19,12 @@ impl Bell {
     }
 
     /// The number of notifications.
-    pub(super) fn rings(&self) -> u64 {
+    pub(crate) fn rings(&self) -> u64 {
         *self.rings.lock()
     }
 
     /// Waits until the number of notifications exceeds `had`, at most `limit`; `false` on timeout.
-    pub(super) fn wait(&self, had: u64, limit: Duration) -> bool {
+    pub(crate) fn wait(&self, had: u64, limit: Duration) -> bool {
         let mut rings = self.rings.lock();
         *rings != had || !self.rung.wait_for(&mut rings, limit).timed_out()
     }
@@ -33,7 +33,7 @@ impl Bell {
 impl Writing {
     /// Requests a notification by the next writer, unless something after `seqno` is visible already; `false`
     /// then, and if the database is closed.
-    pub(super) fn listen(&self, seqno: u64) -> bool {
+    pub(crate) fn listen(&self, seqno: u64) -> bool {
         let mut state = self.commit.lock();
         let is_up_to_date = state.next_seqno.get() <= seqno + 1 && !state.closed;
         if is_up_to_date {

@@ -1,6 +1,5 @@
 //! Commit of an ingest: the moment at which tables become part of a keyspace; see [`super`].
 
-use super::new_files::NewFiles;
 use crate::batch::{EncodedBatch, Share};
 use crate::commit::{CommitState, Patience, PoisonOnPanic};
 use crate::keyspace::KeyspaceState;
@@ -23,11 +22,11 @@ impl Store {
     /// Adds tables to a keyspace, given in key order and without common keys. Their files are durable, names
     /// included. Durable when it returns; an error leaves nothing, unless it says that the log could not be
     /// synced.
-    pub(super) fn commit_ingest(
+    pub(crate) fn commit_ingest(
         &self,
         keyspace: &Arc<KeyspaceState>,
         parts: Vec<PartMeta>,
-        files: &mut NewFiles,
+        claim: impl FnOnce(),
     ) -> Result<SeqNo> {
         if parts.len() > MAX_TABLES {
             let count = parts.len();
@@ -58,7 +57,7 @@ impl Store {
         };
         let run = Arc::new(TreeRun::new(LevelIndex::FLUSH, parts.into_iter().map(with_file).collect()));
         // Even if the record cannot be written: bytes of it may be in the file (BL4).
-        files.claim();
+        claim();
         let log_id = state.log.append_ingest(seqno, &payload)?.log_id;
         {
             let _guard = PoisonOnPanic(self);

@@ -1,8 +1,8 @@
 //! Reports about targets.
 
-use super::{DeleteShortfall, Room};
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
+use crate::targets::{DeleteShortfall, Room};
 use esker_strategy::oldest_gone_ms;
 use std::fmt;
 use std::time::Duration;
@@ -74,7 +74,7 @@ pub struct DeletePromise {
 }
 
 impl SpacePromise {
-    pub(super) fn new(promised_permille: u64, room: Room) -> SpacePromise {
+    pub(crate) fn new(promised_permille: u64, room: Room) -> SpacePromise {
         let used = u128::from(room.used_bytes()) * 1000;
         let limit = u128::from(room.live_bytes) * u128::from(promised_permille);
         let state = match used {
@@ -211,3 +211,6 @@ impl fmt::Display for KeyspacePromises {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
