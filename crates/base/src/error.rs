@@ -62,7 +62,7 @@ pub enum Error {
         owner: Arc<str>,
     },
 
-    /// `try_write` would have had to wait.
+    /// Writes are held back, and the caller chose not to wait or waited as long as it would.
     #[error("writes are held back for about {} ms: {cause}", retry_after.as_millis())]
     WouldStall {
         /// When trying again is worthwhile.

@@ -128,7 +128,7 @@ fn check(keyspace: &Keyspace, settings: &Settings, data: &Data, runs: u64) -> Re
     while let Some((key, value)) = cursor.entry() {
         found += 1;
         wrong += u64::from(data.value(key, 0) != value);
-        cursor.next()?;
+        cursor.advance()?;
     }
     if (runs, found, wrong) == (1, settings.num, 0) {
         return Ok(());

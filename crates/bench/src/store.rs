@@ -56,7 +56,7 @@ impl Store {
     /// If the directory holds files, but no database of a benchmark.
     pub(crate) fn open(settings: &Settings) -> Result<Store, BenchError> {
         let is_new = is_missing_or_empty(&settings.directory)?;
-        let database = options(settings).create_if_missing(is_new).open(&settings.directory);
+        let database = Database::open_with(&settings.directory, options(settings).create_if_missing(is_new));
         let database = database.map_err(|error| match error {
             esker::Error::NotFound(_) => foreign(&settings.directory, "files that are no database"),
             other => BenchError::Database(other),
@@ -78,7 +78,7 @@ impl Store {
     pub(crate) fn open_timed(settings: &Settings, clock: &dyn Clock) -> Result<(Store, u64), BenchError> {
         let options = options(settings).create_if_missing(false);
         let start = clock.monotonic_ns();
-        let database = options.open(&settings.directory)?;
+        let database = Database::open_with(&settings.directory, options)?;
         let took_ns = clock.monotonic_ns() - start;
         Ok((Store::of(database)?, took_ns))
     }
@@ -97,7 +97,7 @@ impl Store {
     /// The same, with this environment for the new one.
     pub(crate) fn replace_in(self, settings: &Settings, env: Env) -> Result<Store, BenchError> {
         self.remove(settings)?;
-        let database = options(settings).env(env).open(&settings.directory)?;
+        let database = Database::open_with(&settings.directory, options(settings).env(env))?;
         database.keyspace(MARK_KEYSPACE)?;
         Store::of(database)
     }

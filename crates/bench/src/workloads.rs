@@ -132,7 +132,7 @@ impl<'a> Prepared<'a> {
                 for key in group.iter() {
                     batch.put(&store.keyspace, key, self.data.value(key, 0));
                 }
-                store.database.write(batch)
+                store.database.write(&batch)
             })?;
         }
         let ops = part.len() as u64;
@@ -224,7 +224,7 @@ impl<'a> Prepared<'a> {
             last_head = head;
             let thorough = check.is_thorough();
             check.answer(key, Some(in_order && self.data.is_right(key, value, thorough)));
-            sampler.measure(|| if forward { cursor.next() } else { cursor.prev() })?;
+            sampler.measure(|| if forward { cursor.advance() } else { cursor.retreat() })?;
         }
         let found = check.found;
         let wrong = check.finish(self.settings.num);
@@ -248,7 +248,7 @@ impl<'a> Prepared<'a> {
                         break;
                     }
                     pairs += 1;
-                    cursor.next()?;
+                    cursor.advance()?;
                 }
                 Ok(right)
             })?;
@@ -331,7 +331,7 @@ fn check_sum(counters: &Keyspace, expected: u64) -> Result<(), BenchError> {
     cursor.seek_to_first()?;
     while let Some(value) = cursor.value() {
         sum += std::str::from_utf8(value).ok().and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
-        cursor.next()?;
+        cursor.advance()?;
     }
     if sum == expected {
         return Ok(());

@@ -295,6 +295,12 @@ pub(crate) fn human_count(count: u64) -> String {
     out
 }
 
+/// A time in milliseconds since 1970, as JSON has it.
+pub(crate) fn unix_ms(time: std::time::SystemTime) -> u64 {
+    let since = time.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,13 +1,14 @@
 //! Write batches: operations that become visible and durable together.
 
-use crate::handle::Keyspace;
+use crate::Expiry;
+use crate::handle::{Keyspace, no_expiry_to_keep};
 use crate::store::Store;
+use crate::write_options::Ends;
 use esker_base::expiry::EXPIRY_LEN;
 use esker_base::{Error, KeyspaceId, Result, ValueKind};
 use esker_view::read::{HalfOpen, KeyRange};
 use esker_wal::{BatchEncoder, EntryIter};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 /// Operations that are applied together: after a crash all of them are there or none, and no reader sees some
 /// of them, also when they touch several keyspaces.
@@ -20,7 +21,7 @@ use std::time::Duration;
 /// let mut batch = db.batch();
 /// batch.put(&users, b"7", b"Ada");
 /// batch.put(&by_mail, b"ada@example.org", b"7");
-/// db.write(batch)?;
+/// db.write(&batch)?;
 /// # Ok(()) }
 /// ```
 ///
@@ -90,70 +91,81 @@ impl WriteBatch {
     /// Sets `key` to `value`. In a keyspace with a default TTL the value expires by it, counted from this
     /// call.
     pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
-        match keyspace.state().default_ttl() {
-            None => self.put_for_good(keyspace, key.as_ref(), value.as_ref()),
-            Some(ttl) => self.put_with_ttl(keyspace, key, value, ttl),
+        let ends = keyspace.state().default_ttl().map(|ttl| keyspace.store().time.after(ttl));
+        self.put_until(keyspace, key.as_ref(), value.as_ref(), ends);
+    }
+
+    /// Sets `key` to `value`, with this expiry, counted from this call. [`Expiry::Keep`] is an error that the
+    /// call which writes the batch reports: a batch does not read.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker_engine::Database::open("data")?;
+    /// # use std::time::Duration;
+    /// use esker_engine::{Durability, Expiry};
+    /// let sessions = db.keyspace("sessions")?;
+    /// let mut batch = db.batch();
+    /// batch.put_with(&sessions, "ada", "token", Expiry::After(Duration::from_secs(1800)));
+    /// db.write_with(&batch, Durability::Power)?;
+    /// # Ok(()) }
+    /// ```
+    pub fn put_with(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expiry: Expiry,
+    ) {
+        match expiry.resolve(&keyspace.store().time, keyspace.state().default_ttl()) {
+            Ends::Never => self.put_until(keyspace, key.as_ref(), value.as_ref(), None),
+            Ends::At(expiry_ms) => self.put_until(keyspace, key.as_ref(), value.as_ref(), Some(expiry_ms)),
+            Ends::AsBefore => self.fail(no_expiry_to_keep()),
         }
     }
 
-    /// Sets `key` to `value` for as long as `ttl` says, counted from this call. See
-    /// [`Keyspace::put_with_ttl`].
-    pub fn put_with_ttl(
+    /// Sets `key` to `value` until `expiry_ms`, in milliseconds since 1970; for good if there is none.
+    pub(crate) fn put_until(
         &mut self,
         keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        ttl: Duration,
+        key: &[u8],
+        value: &[u8],
+        expiry_ms: Option<u64>,
     ) {
-        self.put_with_expiry(keyspace, key, value, keyspace.store().time.after(ttl));
-    }
-
-    /// Sets `key` to `value` until `expiry_ms`, in milliseconds since 1970: the first moment without the
-    /// value.
-    pub fn put_with_expiry(
-        &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        expiry_ms: u64,
-    ) {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        let bytes = key.len() + EXPIRY_LEN + value.len();
-        self.add(keyspace, bytes, |encoder, id| encoder.put_expiring(id, key, value, expiry_ms));
+        match expiry_ms {
+            None => self.add(keyspace, key.len() + value.len(), |encoder, id| encoder.put(id, key, value)),
+            Some(expiry_ms) => self.add(keyspace, key.len() + EXPIRY_LEN + value.len(), |encoder, id| {
+                encoder.put_expiring(id, key, value, expiry_ms)
+            }),
+        }
     }
 
     /// Adds an operand for `key`: see [`Keyspace::merge`].
     pub fn merge(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) {
-        let (key, operand) = (key.as_ref(), operand.as_ref());
-        if let Some(ttl) = keyspace.state().default_ttl() {
-            return self.merge_with_ttl(keyspace, key, operand, ttl);
-        }
-        self.add(keyspace, key.len() + operand.len(), |encoder, id| {
-            keyspace.state().folding()?.check_operand(key, operand)?;
-            encoder.merge(id, key, operand)
-        });
+        self.merge_with(keyspace, key, operand, Expiry::Default);
     }
 
-    /// Adds an operand for `key` that counts for as long as `ttl` says, from this call on. See
-    /// [`Keyspace::merge_with_ttl`].
-    pub fn merge_with_ttl(
+    /// Adds an operand for `key` that counts until this expiry. See [`Keyspace::merge_with`].
+    pub fn merge_with(
         &mut self,
         keyspace: &Keyspace,
         key: impl AsRef<[u8]>,
         operand: impl AsRef<[u8]>,
-        ttl: Duration,
+        expiry: Expiry,
     ) {
         let (key, operand) = (key.as_ref(), operand.as_ref());
-        let expiry_ms = keyspace.store().time.after(ttl);
-        self.add(keyspace, key.len() + EXPIRY_LEN + operand.len(), |encoder, id| {
+        let expiry_ms = match expiry.resolve(&keyspace.store().time, keyspace.state().default_ttl()) {
+            Ends::Never => None,
+            Ends::At(expiry_ms) => Some(expiry_ms),
+            Ends::AsBefore => return self.fail(no_expiry_to_keep()),
+        };
+        let bytes = key.len() + expiry_ms.map_or(0, |_| EXPIRY_LEN) + operand.len();
+        self.add(keyspace, bytes, |encoder, id| {
             keyspace.state().folding()?.check_operand(key, operand)?;
-            encoder.merge_expiring(id, key, operand, expiry_ms)
+            match expiry_ms {
+                None => encoder.merge(id, key, operand),
+                Some(expiry_ms) => encoder.merge_expiring(id, key, operand, expiry_ms),
+            }
         });
-    }
-
-    /// Sets `key` to `value`, whatever the keyspace's default TTL.
-    pub(crate) fn put_for_good(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
-        self.add(keyspace, key.len() + value.len(), |encoder, id| encoder.put(id, key, value));
     }
 
     /// Removes `key`.
@@ -175,7 +187,7 @@ impl WriteBatch {
     /// let mut batch = db.batch();
     /// batch.delete_range(&users, "7/"..="7/~");
     /// batch.put(&users, "7/name", "Ada");
-    /// db.write(batch)?;
+    /// db.write(&batch)?;
     /// # Ok(()) }
     /// ```
     pub fn delete_range(&mut self, keyspace: &Keyspace, range: impl KeyRange) {
@@ -219,6 +231,11 @@ impl WriteBatch {
         self.encoder.clear();
         self.shares.clear();
         self.error = None;
+    }
+
+    /// Remembers the first mistake, which the call that writes the batch reports.
+    fn fail(&mut self, error: Error) {
+        self.error.get_or_insert(error);
     }
 
     fn add(

@@ -47,6 +47,7 @@ mod lock;
 pub(crate) use lock::{CommitGuard, CommitLock};
 
 use crate::Durability;
+use crate::WriteOptions;
 use crate::batch::EncodedBatch;
 use crate::keyspace::{KeyspaceState, RecentDrops};
 use crate::pressure::{Duties, Pace};
@@ -111,8 +112,15 @@ pub(crate) struct ActiveKeyspace {
 pub(crate) enum Patience {
     /// Up to the configured stall limit.
     Stall,
-    /// Not at all: `try_write`.
+    /// Not at all: `WriteOptions::no_stall`.
     None,
+}
+
+/// How one write is acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriteMode {
+    pub(crate) durability: Durability,
+    pub(crate) patience: Patience,
 }
 
 /// Decides under the commit lock whether a batch may be written.
@@ -204,6 +212,19 @@ impl CommitState {
 }
 
 impl Store {
+    /// How a write without options is acknowledged.
+    #[inline]
+    pub(crate) fn default_write_mode(&self) -> WriteMode {
+        WriteMode { durability: self.durability, patience: Patience::Stall }
+    }
+
+    /// How a write with these options is acknowledged.
+    #[inline]
+    pub(crate) fn write_mode(&self, options: &WriteOptions) -> WriteMode {
+        let patience = if options.no_stall { Patience::None } else { Patience::Stall };
+        WriteMode { durability: options.durability.unwrap_or(self.durability), patience }
+    }
+
     /// Writes a batch; returns its last sequence number.
     pub(crate) fn commit(
         &self,

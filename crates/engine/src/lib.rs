@@ -71,6 +71,7 @@ mod tests;
 mod transaction;
 mod verify;
 mod workers;
+mod write_options;
 
 pub use advice::{AdaptationInfo, AdviceRequest, KeyspaceAdvice, ModelCheck, ModelTerm};
 pub use amplification::{
@@ -119,3 +120,4 @@ pub use transaction::{
     CompareAndSet, Isolation, Savepoint, Transaction, TransactionOptions, TransactionRange,
 };
 pub use verify::VerifyReport;
+pub use write_options::{Expiry, WriteOptions};

@@ -68,7 +68,7 @@ fn run(directory: &Path) -> Outcome {
 
 fn open(directory: &Path, background: Background) -> esker::Result<Database> {
     let env = Env { background, ..Env::simulated(Arc::new(StdFileSystem), SEED) };
-    Options::default().memory_budget(MEMORY_BYTES).env(env).open(directory)
+    Database::open_with(directory, Options::default().memory_budget(MEMORY_BYTES).env(env))
 }
 
 /// What programs wait for.
@@ -176,7 +176,7 @@ fn writes(database: &Database, keyspace: &Keyspace, data: &Data) -> Outcome {
         for keys in data.keys.chunks(BATCH) {
             batch.clear();
             keys.iter().for_each(|key| batch.put(&batched, key, data.value));
-            database.write_ref(&batch, Durability::Process)?;
+            database.write_with(&batch, Durability::Process)?;
         }
         Ok(())
     })?;
@@ -231,12 +231,12 @@ fn scans(keyspace: &Keyspace, data: &Data) -> Outcome {
         for key in data.some() {
             let mut cursor = keyspace.cursor()?;
             cursor.seek(key)?;
-            walk(&mut cursor, PASSED, Cursor::next)?;
+            walk(&mut cursor, PASSED, Cursor::advance)?;
         }
         Ok(())
     })?;
-    scan("scan_forward_an_entry", keyspace, Cursor::seek_to_first, Cursor::next)?;
-    scan("scan_backward_an_entry", keyspace, Cursor::seek_to_last, Cursor::prev)
+    scan("scan_forward_an_entry", keyspace, Cursor::seek_to_first, Cursor::advance)?;
+    scan("scan_backward_an_entry", keyspace, Cursor::seek_to_last, Cursor::retreat)
 }
 
 fn scan(
@@ -277,8 +277,8 @@ fn over_two_sources(keyspace: &Keyspace, data: &Data) -> Outcome {
     for key in data.some() {
         keyspace.put(key, data.value)?;
     }
-    scan("scan_forward_of_memtable_and_table_an_entry", keyspace, Cursor::seek_to_first, Cursor::next)?;
-    scan("scan_backward_of_memtable_and_table_an_entry", keyspace, Cursor::seek_to_last, Cursor::prev)?;
+    scan("scan_forward_of_memtable_and_table_an_entry", keyspace, Cursor::seek_to_first, Cursor::advance)?;
+    scan("scan_backward_of_memtable_and_table_an_entry", keyspace, Cursor::seek_to_last, Cursor::retreat)?;
     counted("delete", OPERATIONS, &mut || Ok(data.some().try_for_each(|key| keyspace.delete(key))?))
 }
 
@@ -292,14 +292,14 @@ fn short_scans(database: &Database, data: &Data) -> Outcome {
     database.compact_all()?;
     warm(&keyspace, data)?;
     data.absent.iter().take(INSERTED).try_for_each(|key| keyspace.put(key, data.value))?;
-    short_scan("seek_and_50_among_inserts", &keyspace, data, Cursor::next)?;
-    short_scan("seek_and_50_back_among_inserts", &keyspace, data, Cursor::prev)?;
+    short_scan("seek_and_50_among_inserts", &keyspace, data, Cursor::advance)?;
+    short_scan("seek_and_50_back_among_inserts", &keyspace, data, Cursor::retreat)?;
     for number in 0..OPERATIONS {
         let hot = mix(number) % (1 + mix(number + OPERATIONS) % HOT);
         keyspace.put(data.keys[hot as usize], data.value)?;
     }
-    short_scan("seek_and_50_after_updates", &keyspace, data, Cursor::next)?;
-    short_scan("seek_and_50_back_after_updates", &keyspace, data, Cursor::prev)?;
+    short_scan("seek_and_50_after_updates", &keyspace, data, Cursor::advance)?;
+    short_scan("seek_and_50_back_after_updates", &keyspace, data, Cursor::retreat)?;
     database.compact_all()?;
     warm(&keyspace, data)?;
     for number in 0..UPDATED * UPDATED_RUNS {
@@ -308,8 +308,8 @@ fn short_scans(database: &Database, data: &Data) -> Outcome {
         }
         keyspace.put(data.keys[(mix(number) % RECORDS) as usize], data.value)?;
     }
-    short_scan("seek_and_50_over_updated_runs", &keyspace, data, Cursor::next)?;
-    short_scan("seek_and_50_back_over_updated_runs", &keyspace, data, Cursor::prev)
+    short_scan("seek_and_50_over_updated_runs", &keyspace, data, Cursor::advance)?;
+    short_scan("seek_and_50_back_over_updated_runs", &keyspace, data, Cursor::retreat)
 }
 
 fn short_scan(

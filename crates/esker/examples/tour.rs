@@ -75,11 +75,11 @@ fn load(db: &Database, cities: &Keyspace, by_population: &Keyspace, lines: &str)
         batch.put(by_population, index_key(city.as_bytes(), facts.as_bytes()), city);
         count += 1;
         if batch.len() >= 2_000 {
-            db.write_ref(&batch, esker::Durability::Process)?;
+            db.write_with(&batch, esker::Durability::Process)?;
             batch.clear();
         }
     }
-    db.write(batch)?;
+    db.write(&batch)?;
     Ok(count)
 }
 
@@ -111,7 +111,7 @@ fn sink_iceland(db: &Database, cities: &Keyspace, by_population: &Keyspace) -> R
         batch.delete(by_population, index_key(&city, &facts));
         batch.delete(cities, city);
     }
-    db.write(batch)?;
+    db.write(&batch)?;
     let now = cities.prefix("IS/").count();
     let then = cities.at(&before).prefix("IS/").count();
     println!("Icelandic cities now: {now}, in the snapshot: {then}");

@@ -17,7 +17,7 @@
 //! batch.put(&users, b"alan", b"1912");
 //! batch.put(&by_year, b"1912", b"alan");
 //! batch.delete(&users, b"ada");
-//! db.write(batch)?;
+//! db.write(&batch)?;
 //!
 //! // Ranges are lazy and go both ways.
 //! for entry in users.range(b"a".as_slice()..b"b").rev() {
@@ -154,7 +154,7 @@ pub use esker_engine::{
     BackupVerification, Backups, BlobFileInfo, BlockingWork, BulkLoadProgress, BulkLoadReport, BulkLoader,
     Cause, CauseInfo, Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, CheckpointReport,
     CompactionFilter, CompareAndSet, Consumer, ConsumerInfo, CopyProgress, Cs265, Cursor, DEFAULT_KEYSPACE,
-    Damage, Database, Decision, DeletePromise, DeleteShortfall, Durability, ExportReport, FilterInfo,
+    Damage, Database, Decision, DeletePromise, DeleteShortfall, Durability, Expiry, ExportReport, FilterInfo,
     FilterTuningInfo, Holder, HolderKind, ImportReport, IngestMode, IngestOptions, IngestReport, Isolation,
     JobMetrics, KeyRange, Keys, Keyspace, KeyspaceAdvice, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions,
     KeyspacePromises, KeyspaceStall, Layer, LevelAmplification, LevelInfo, LogMetrics, MemoryMetrics, Merge,
@@ -163,7 +163,7 @@ pub use esker_engine::{
     PromiseState, Range, ReadAmplification, RestoreReport, Retention, RunInfo, Savepoint, Snapshot,
     SpaceAmplification, SpacePromise, StallChange, Stalls, TableInfo, TableWriter, Transaction,
     TransactionOptions, TransactionRange, Ttl, Value, VerifyReport, View, WaitingWrites, WriteBatch,
-    WriteState, WrittenTable, check_export, set,
+    WriteOptions, WriteState, WrittenTable, check_export, set,
 };
 pub use esker_env::{AsyncReads, ReadMode};
 pub use esker_filter::{FilterAllocation, FilterPolicy};

@@ -28,7 +28,7 @@ fn put_get_delete() {
 #[test]
 fn everything_survives_a_clean_reopen_in_every_state() {
     let dir = TestDir::new("reopen");
-    let open = || Options::default().keyspace_options(tiny()).open(dir.path()).unwrap();
+    let open = || Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     let entries = 3_000u64;
     for round in 0..3 {
         let db = open();
@@ -63,7 +63,7 @@ fn everything_survives_a_clean_reopen_in_every_state() {
 #[test]
 fn ranges_go_both_ways_and_meet() {
     let dir = TestDir::new("ranges");
-    let db = Options::default().keyspace_options(tiny()).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     let users = db.keyspace("users").unwrap();
     for number in 0..2_000 {
         users.put(key(number), value(number, 0)).unwrap();
@@ -99,7 +99,7 @@ fn ranges_go_both_ways_and_meet() {
 #[test]
 fn a_cursor_lends_entries() {
     let dir = TestDir::new("cursor");
-    let db = Options::default().keyspace_options(tiny()).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     for number in (0..1_000).step_by(2) {
         db.put(key(number), value(number, 0)).unwrap();
     }
@@ -107,19 +107,19 @@ fn a_cursor_lends_entries() {
     assert_eq!(cursor.entry(), None);
     cursor.seek(key(501)).unwrap();
     assert_eq!(cursor.key(), Some(key(502).as_slice()));
-    cursor.prev().unwrap();
+    cursor.retreat().unwrap();
     assert_eq!(cursor.key(), Some(key(500).as_slice()));
     cursor.seek_for_prev(key(7)).unwrap();
     assert_eq!(cursor.entry(), Some((key(6).as_slice(), value(6, 0).as_slice())));
     cursor.seek_to_last().unwrap();
-    cursor.next().unwrap();
+    cursor.advance().unwrap();
     assert_eq!(cursor.entry(), None);
 }
 
 #[test]
 fn snapshots_keep_their_moment_through_flush_and_compaction() {
     let dir = TestDir::new("snapshots");
-    let db = Options::default().keyspace_options(tiny()).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     let users = db.default_keyspace().clone();
     let mut snapshots = Vec::new();
     for round in 0..5 {
@@ -170,21 +170,21 @@ fn batches_span_keyspaces() {
     }
     batch.delete(&one, key(5));
     assert_eq!(batch.len(), 2_001);
-    db.write_with(batch, Durability::Power).unwrap();
+    db.write_with(&batch, Durability::Power).unwrap();
     assert_eq!((one.iter().count(), two.iter().count()), (999, 1_000));
     assert_eq!(db.keyspaces(), ["default", "one", "two"]);
     assert!(matches!(db.open_keyspace("three"), Err(Error::NotFound(_))));
     let mut wrong = db.batch();
     wrong.put(&one, b"fine", b"1");
     wrong.put(&one, vec![0u8; 70_000], b"key too long");
-    assert!(matches!(db.write(wrong), Err(Error::InvalidArgument(_))));
+    assert!(matches!(db.write(&wrong), Err(Error::InvalidArgument(_))));
     assert_eq!(one.get(b"fine").unwrap(), None, "a batch with a mistake changes nothing");
 }
 
 #[test]
 fn multi_get_answers_in_order() {
     let dir = TestDir::new("multi");
-    let db = Options::default().keyspace_options(tiny()).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     for number in 0..1_000 {
         db.put(key(number), value(number, 0)).unwrap();
     }
@@ -209,14 +209,17 @@ fn a_directory_is_open_once_and_read_only_opens_change_nothing() {
     assert!(matches!(&error, Error::Locked { .. }), "{error}");
     assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
     drop(db);
-    let reader = Options::default().read_only(true).open(dir.path()).unwrap();
+    let reader = Database::open_with(dir.path(), Options::default().read_only(true)).unwrap();
     assert_eq!(reader.get(b"a").unwrap().as_deref(), Some(b"1".as_slice()));
     assert!(matches!(reader.put(b"a", b"2"), Err(Error::ReadOnly { .. })));
     drop(reader);
     let missing = TestDir::new("missing");
-    assert!(matches!(Options::default().read_only(true).open(missing.path()), Err(Error::NotFound(_))));
     assert!(matches!(
-        Options::default().create_if_missing(false).open(missing.path()),
+        Database::open_with(missing.path(), Options::default().read_only(true)),
+        Err(Error::NotFound(_))
+    ));
+    assert!(matches!(
+        Database::open_with(missing.path(), Options::default().create_if_missing(false)),
         Err(Error::NotFound(_))
     ));
 }
@@ -226,7 +229,7 @@ fn a_directory_is_open_once_and_read_only_opens_change_nothing() {
 #[test]
 fn a_walk_backwards_opens_no_table_that_it_does_not_enter() {
     let dir = TestDir::new("backwards");
-    let open = || Options::default().keyspace_options(tiny()).open(dir.path()).unwrap();
+    let open = || Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     let db = open();
     for number in 0..3_000 {
         db.put(key(number), value(number, 0)).unwrap();

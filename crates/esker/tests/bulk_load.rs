@@ -5,7 +5,7 @@ mod common;
 use common::{TestDir, key, tiny, value};
 use esker::parts::env::fault::{Fault, FaultFs, Operation, Rule, When};
 use esker::parts::env::{Env, StdFileSystem};
-use esker::{Database, Error, Options};
+use esker::{Database, Error, Expiry, Options};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use std::time::Duration;
 
 fn stepped(dir: &Path) -> Database {
     let env = Env::simulated(Arc::new(StdFileSystem), 3);
-    Options::default().env(env).memory_budget(8 << 20).keyspace_options(tiny()).open(dir).expect("opening")
+    Database::open_with(dir, Options::default().env(env).memory_budget(8 << 20).keyspace_options(tiny()))
+        .expect("opening")
 }
 
 #[allow(clippy::disallowed_methods, reason = "the test looks at what the database left")]
@@ -120,7 +121,7 @@ fn the_default_ttl_counts_from_when_an_entry_is_added() {
     let keyspace = db.keyspace_with("k", tiny().default_ttl(Duration::from_secs(60))).unwrap();
     let mut loader = keyspace.bulk_load().unwrap();
     loader.add(key(1), "by default").unwrap();
-    loader.add_with_expiry(key(2), "said so", db.now_ms() + 5_000).unwrap();
+    loader.add_with(key(2), "said so", Expiry::After(Duration::from_secs(5))).unwrap();
     loader.finish().unwrap();
     let left = |number| match keyspace.ttl(key(number)).unwrap() {
         Some(esker::Ttl::Expires { left, .. }) => left,
@@ -141,7 +142,7 @@ fn a_failure_is_final() {
             let faults = Arc::new(FaultFs::new(Arc::new(StdFileSystem)));
             let options = Options::default().env(Env::simulated(Arc::<FaultFs>::clone(&faults), 3));
             let options = options.memory_budget(8 << 20).keyspace_options(tiny());
-            let db = options.open(dir.path()).unwrap();
+            let db = Database::open_with(dir.path(), options).unwrap();
             let mut loader = db.default_keyspace().bulk_load().unwrap().sort_memory(4 << 10);
             let rule = Rule::new(Fault::Full, When::Nth(nth)).path("tables");
             faults.add(rule.on(Operation::Create).on(Operation::Open).on(Operation::Write));

@@ -9,7 +9,7 @@ use esker::parts::env::Env;
 use esker::parts::env::fault::{Crash, StrictFs};
 use esker::{Change, ChangeBatch, Changes, Database, Durability, Error, HolderKind, Options, SeqNo};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// A batch as text, one change each.
 fn told(batch: &ChangeBatch) -> Vec<String> {
@@ -52,14 +52,14 @@ fn every_kind_of_change_comes_in_order_and_batches_are_whole() {
     let mut changes = db.changes_since(SeqNo::ZERO).unwrap();
     assert!(changes.try_next().unwrap().is_none());
     db.put(b"a", b"1").unwrap();
-    users.put_with_expiry(b"b", b"2", u64::MAX / 2).unwrap();
+    users.put_with(b"b", b"2", esker::Expiry::At(UNIX_EPOCH + Duration::from_millis(u64::MAX / 2))).unwrap();
     db.delete(b"a").unwrap();
     let mut batch = db.batch();
     batch.put(&users, b"c", b"3");
     batch.delete_range(&users, b"x".as_slice()..b"z");
     batch.delete_range(&users, b"x".as_slice()..);
     batch.delete(db.default_keyspace(), b"d");
-    db.write(batch).unwrap();
+    db.write(&batch).unwrap();
     db.transact(|tx| {
         tx.put(&users, b"e", b"4")?;
         tx.put(&users, b"f", b"5")
@@ -112,11 +112,11 @@ fn keyspaces_are_named_as_they_are_now() {
 fn what_is_given_out_survives_a_power_cut() {
     let fs = StrictFs::new();
     let open = |fs: &StrictFs| {
-        Options::default()
-            .flush_on_close(false)
-            .env(Env::simulated(Arc::new(fs.clone()), 1))
-            .open("/db")
-            .unwrap()
+        Database::open_with(
+            "/db",
+            Options::default().flush_on_close(false).env(Env::simulated(Arc::new(fs.clone()), 1)),
+        )
+        .unwrap()
     };
     let db = open(&fs);
     db.put(b"a", b"1").unwrap();
@@ -174,7 +174,7 @@ fn churn(db: &Database, from: u64, to: u64) {
 #[test]
 fn without_anybody_who_wants_it_history_goes_and_that_is_said() {
     let dir = TestDir::new("changes-gone");
-    let db = small().open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), small()).unwrap();
     churn(&db, 0, 2_000);
     db.put(b"last", b"v").unwrap();
     assert_eq!(db.metrics().log.history_bytes, 0);
@@ -190,7 +190,7 @@ fn without_anybody_who_wants_it_history_goes_and_that_is_said() {
 #[test]
 fn a_stream_that_lives_keeps_what_it_has_not_read() {
     let dir = TestDir::new("changes-lease");
-    let db = small().open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), small()).unwrap();
     let mut changes = db.changes_since(SeqNo::ZERO).unwrap();
     churn(&db, 0, 2_000);
     let kept = db.metrics().log.history_bytes;
@@ -214,7 +214,7 @@ fn a_stream_that_lives_keeps_what_it_has_not_read() {
 #[test]
 fn past_the_limit_the_oldest_goes_and_nothing_more_is_kept_for_who_wanted_it() {
     let dir = TestDir::new("changes-limit");
-    let db = small().change_history_limit(100_000).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), small().change_history_limit(100_000)).unwrap();
     let mut slow = db.changes_since(SeqNo::ZERO).unwrap();
     let consumer = db.create_consumer("slow").unwrap();
     let mut most = 0;
@@ -242,7 +242,10 @@ fn past_the_limit_the_oldest_goes_and_nothing_more_is_kept_for_who_wanted_it() {
 fn a_consumer_finds_everything_again_over_reopenings() {
     for (is_mapped, flush_on_close) in [(true, true), (true, false), (false, true), (false, false)] {
         let dir = TestDir::new("changes-consumer");
-        let open = || small().mapped_log(is_mapped).flush_on_close(flush_on_close).open(dir.path()).unwrap();
+        let open = || {
+            Database::open_with(dir.path(), small().mapped_log(is_mapped).flush_on_close(flush_on_close))
+                .unwrap()
+        };
         let db = open();
         churn(&db, 0, 100);
         let consumer = db.create_consumer("audit").unwrap();
@@ -269,7 +272,7 @@ fn a_consumer_finds_everything_again_over_reopenings() {
             }
         }
         // An open that reads only shows the same.
-        let reading = small().read_only(true).open(dir.path()).unwrap();
+        let reading = Database::open_with(dir.path(), small().read_only(true)).unwrap();
         let mut changes = reading.consumer("audit").unwrap().changes().unwrap();
         assert_eq!(seqnos(&mut changes), expected);
         assert!(changes.next().is_none(), "nothing will come");
@@ -290,11 +293,11 @@ fn a_consumer_finds_everything_again_over_reopenings() {
 #[test]
 fn a_copy_has_no_consumers() {
     let (dir, copy) = (TestDir::new("changes-copied"), TestDir::new("changes-copy"));
-    let db = small().open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), small()).unwrap();
     db.create_consumer("audit").unwrap();
     churn(&db, 0, 500);
     db.checkpoint(copy.path()).unwrap();
-    let copied = small().open(copy.path()).unwrap();
+    let copied = Database::open_with(copy.path(), small()).unwrap();
     assert!(copied.consumers().is_empty() && copied.get(key(7)).unwrap().is_some());
     assert_eq!(seqnos(&mut copied.changes_since(SeqNo::new(500)).unwrap()), [] as [u64; 0]);
 }
@@ -304,7 +307,7 @@ fn a_copy_has_no_consumers() {
 #[test]
 fn what_is_kept_counts_against_its_own_limit() {
     let dir = TestDir::new("changes-room");
-    let db = small().open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), small()).unwrap();
     db.create_consumer("asleep").unwrap();
     churn(&db, 0, 60_000);
     let metrics = db.metrics();
@@ -320,7 +323,7 @@ fn readers_beside_a_writer_miss_nothing_and_see_nothing_twice() {
     const WRITES: u64 = 30_000;
     for is_mapped in [true, false] {
         let dir = TestDir::new("changes-stress");
-        let db = small().mapped_log(is_mapped).open(dir.path()).unwrap();
+        let db = Database::open_with(dir.path(), small().mapped_log(is_mapped)).unwrap();
         let consumer = db.create_consumer("stress").unwrap();
         std::thread::scope(|scope| {
             for (pace, durability) in
@@ -376,7 +379,7 @@ fn readers_beside_a_writer_miss_nothing_and_see_nothing_twice() {
                     for number in written + 1..=written + 3 {
                         batch.put(db.default_keyspace(), key(number), value(number, number));
                     }
-                    db.write(batch).unwrap();
+                    db.write(&batch).unwrap();
                     written += 3;
                 } else {
                     written += 1;
@@ -413,14 +416,16 @@ fn keys(mut changes: Changes) -> Vec<String> {
 fn power_cut_at_a_rotation(lives: u32) {
     let mut fs = StrictFs::new();
     let open = |fs: &StrictFs| {
-        Options::default()
-            .memory_budget(64 << 20)
-            .wal_segment_bytes(16 << 10)
-            .flush_on_close(false)
-            .keyspace_options(esker::KeyspaceOptions::default().write_buffer_entries(1))
-            .env(Env::simulated(Arc::new(fs.clone()), 1))
-            .open("/db")
-            .unwrap()
+        Database::open_with(
+            "/db",
+            Options::default()
+                .memory_budget(64 << 20)
+                .wal_segment_bytes(16 << 10)
+                .flush_on_close(false)
+                .keyspace_options(esker::KeyspaceOptions::default().write_buffer_entries(1))
+                .env(Env::simulated(Arc::new(fs.clone()), 1)),
+        )
+        .unwrap()
     };
     let mut expected = Vec::new();
     for life in 0..lives {
@@ -472,7 +477,7 @@ fn try_next_gives_what_is_there_behind_unused_numbers() {
     let open = |fs: &StrictFs| {
         let keyspace = esker::KeyspaceOptions::default().write_buffer_entries(1);
         let options = Options::default().flush_on_close(false).keyspace_options(keyspace);
-        options.env(Env::simulated(Arc::new(fs.clone()), 1)).open("/db").unwrap()
+        Database::open_with("/db", options.env(Env::simulated(Arc::new(fs.clone()), 1))).unwrap()
     };
     let db = open(&fs);
     db.create_consumer_at("audit", SeqNo::ZERO).unwrap();

@@ -3,7 +3,7 @@
 mod common;
 
 use common::TestDir;
-use esker::{Cs265, Keyspace, KeyspaceOptions, Options, Preset};
+use esker::{Cs265, Database, Keyspace, KeyspaceOptions, Options, Preset};
 
 fn size(keyspace: &Keyspace) -> u64 {
     let values = keyspace.options().values();
@@ -17,13 +17,14 @@ fn size(keyspace: &Keyspace) -> u64 {
 #[test]
 fn keyspaces_get_what_is_said_of_them_when_created_and_when_opened() {
     let dir = TestDir::new("configured");
-    let open = |text: &str| Options::from_toml(text).and_then(|options| options.open(dir.path()));
+    let open =
+        |text: &str| Options::from_toml(text).and_then(|options| Database::open_with(dir.path(), options));
     let db = open("[keyspace.default]\nblock_size = 512\n[keyspace.a]\nblock_size = 1024").expect("opening");
     let a = db.keyspace("a").expect("a keyspace");
     let b = db.keyspace("b").expect("a keyspace");
     assert_eq!((size(db.default_keyspace()), size(&a), size(&b)), (512, 1024, 4096));
     a.put("k", "v").expect("a put");
-    a.set_options(|options| options.level0_stop_runs(40)).expect("options");
+    a.update_options(|options| options.level0_stop_runs(40)).expect("options");
     drop((a, b));
     db.close().expect("closing");
     drop(db);
@@ -52,14 +53,14 @@ fn keyspaces_get_what_is_said_of_them_when_created_and_when_opened() {
 fn explicit_options_and_stored_ones_come_before_what_is_said_of_others() {
     let dir = TestDir::new("configured-explicit");
     let options = Options::default().set_keyspace("a", "block_size", "1KiB").expect("an option");
-    let db = options.open(dir.path()).expect("opening");
+    let db = Database::open_with(dir.path(), options).expect("opening");
     let a = db.keyspace_with("a", KeyspaceOptions::default().block_size(8192)).expect("a keyspace");
     assert_eq!(size(&a), 8192, "options that a program gives are whole");
 }
 
 fn opens_writes_and_reads(options: &Options, what: &str) {
     let dir = TestDir::new("preset");
-    let db = options.clone().open(dir.path()).expect("opening");
+    let db = Database::open_with(dir.path(), options.clone()).expect("opening");
     let data = db.default_keyspace();
     for round in 0..3 {
         for key in 0..200u32 {
@@ -70,7 +71,7 @@ fn opens_writes_and_reads(options: &Options, what: &str) {
     data.compact(..).expect("a compaction");
     db.close().expect("closing");
     drop(db);
-    let db = options.clone().open(dir.path()).expect("opening");
+    let db = Database::open_with(dir.path(), options.clone()).expect("opening");
     assert_eq!(db.default_keyspace().iter().count(), 200, "{what}");
     let value = db.default_keyspace().get(7u32.to_be_bytes()).expect("a get");
     assert_eq!(value.as_deref(), Some(format!("{what} 2").as_bytes()));

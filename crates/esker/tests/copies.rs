@@ -4,17 +4,17 @@
 mod common;
 
 use common::{TestDir, key, tiny, value};
-use esker::{Backups, Database, Error, Options, Retention};
+use esker::{Backups, Database, Error, Expiry, Options, Retention};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// The pairs of each keyspace.
 type Content = BTreeMap<String, Vec<(Vec<u8>, Vec<u8>)>>;
 
 fn open(path: &Path) -> Database {
-    Options::default().keyspace_options(tiny()).open(path).unwrap()
+    Database::open_with(path, Options::default().keyspace_options(tiny())).unwrap()
 }
 
 fn content(db: &Database) -> Content {
@@ -75,7 +75,7 @@ fn checkpoints_during_writes_are_prefixes() {
                 let mut batch = db.batch();
                 batch.put(&one, key(number), value(number, 1));
                 batch.put(&two, key(number), value(number, 2));
-                db.write(batch).unwrap();
+                db.write(&batch).unwrap();
                 acknowledged.store(number, Ordering::Release);
                 if stop.load(Ordering::Acquire) {
                     break;
@@ -279,12 +279,13 @@ fn an_export_holds_what_a_reader_saw() {
     let db = open(dir.path());
     fill(&db, 0..700, 1);
     let odd = db.open_keyspace("odd").unwrap();
+    let far = UNIX_EPOCH + Duration::from_millis(u64::MAX - 9);
     odd.put(b"", b"").unwrap();
     odd.put([0xff; 300], vec![7; 700_000]).unwrap();
     odd.put([0, 0], (0..600_000u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>()).unwrap();
     db.keyspace("empty").unwrap();
-    odd.put_with_expiry(b"expires", b"later", u64::MAX - 9).unwrap();
-    odd.put_with_expiry(b"expired", b"before", 1).unwrap();
+    odd.put_with(b"expires", b"later", Expiry::At(far)).unwrap();
+    odd.put_with(b"expired", b"before", Expiry::At(UNIX_EPOCH + Duration::from_millis(1))).unwrap();
     let expected = content(&db);
     let keyspaces: Vec<_> = db.keyspaces().iter().map(|name| db.open_keyspace(name).unwrap()).collect();
     let mut bytes = Vec::new();
@@ -309,13 +310,13 @@ fn an_export_holds_what_a_reader_saw() {
     // Expiry times come along, whichever way a cursor came to the entry.
     let mut cursor = target.open_keyspace("odd").unwrap().cursor().unwrap();
     cursor.seek(b"expires").unwrap();
-    assert_eq!((cursor.value(), cursor.expiry_ms()), (Some(b"later".as_slice()), Some(u64::MAX - 9)));
+    assert_eq!((cursor.value(), cursor.expiry()), (Some(b"later".as_slice()), Some(far)));
     cursor.seek_to_last().unwrap();
     while cursor.key() != Some(b"expires".as_slice()) {
-        assert_eq!(cursor.expiry_ms(), None);
-        cursor.prev().unwrap();
+        assert_eq!(cursor.expiry(), None);
+        cursor.retreat().unwrap();
     }
-    assert_eq!(cursor.expiry_ms(), Some(u64::MAX - 9));
+    assert_eq!(cursor.expiry(), Some(far));
     drop(cursor);
     assert_eq!(target.import(&mut bytes.as_slice(), |_| {}).unwrap(), imported, "importing again is safe");
     assert_eq!(content(&target), expected);

@@ -6,7 +6,7 @@ mod common;
 
 use common::{TestDir, key, tiny, value};
 use esker::parts::env::{Env, ManualClock};
-use esker::{Cursor, Options};
+use esker::{Cursor, Database, Expiry, Options};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ fn shown(cursor: &mut Cursor) -> Pairs {
     cursor.seek_to_first().unwrap();
     while let Some(pair) = pair(cursor) {
         forward.push(pair);
-        cursor.next().unwrap();
+        cursor.advance().unwrap();
     }
     cursor.seek_to_last().unwrap();
     while let Some(pair) = pair(cursor) {
         backward.push(pair);
-        cursor.prev().unwrap();
+        cursor.retreat().unwrap();
     }
     backward.reverse();
     assert_eq!(forward, backward);
@@ -34,7 +34,7 @@ fn shown(cursor: &mut Cursor) -> Pairs {
 #[test]
 fn a_cursor_over_one_run_keeps_its_moment() {
     let dir = TestDir::new("cursors-one-run");
-    let db = Options::default().keyspace_options(tiny()).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     let keyspace = db.default_keyspace().clone();
     let pairs = |numbers: &[u64], round| -> Pairs {
         numbers.iter().map(|number| (key(*number), value(*number, round))).collect()
@@ -73,10 +73,10 @@ fn what_has_expired_is_not_shown_from_one_run() {
     let dir = TestDir::new("cursors-expiring");
     let clock = Arc::new(ManualClock::new(1_000_000));
     let env = Env { clock: Arc::<ManualClock>::clone(&clock), ..Env::real() };
-    let db = Options::default().env(env).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), Options::default().env(env)).unwrap();
     let keyspace = db.default_keyspace().clone();
     keyspace.put(key(1), b"stays").unwrap();
-    keyspace.put_with_ttl(key(2), b"goes", Duration::from_secs(10)).unwrap();
+    keyspace.put_with(key(2), b"goes", Expiry::After(Duration::from_secs(10))).unwrap();
     keyspace.compact(..).unwrap();
     let mut before = keyspace.cursor().unwrap();
     clock.advance(Duration::from_secs(11));

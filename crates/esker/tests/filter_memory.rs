@@ -24,7 +24,7 @@ fn open(dir: &TestDir, allocation: &str) -> Database {
         .strategy("tiered:8".parse::<Strategy>().expect("it works"))
         .filter(FilterPolicy::blocked_bloom(10.0))
         .filter_allocation(allocation.parse::<FilterAllocation>().expect("it works"));
-    options.keyspace_options(keyspace).open(dir.path()).expect("it works")
+    Database::open_with(dir.path(), options.keyspace_options(keyspace)).expect("it works")
 }
 
 /// A tree of one large run with `small_runs` small ones above it.

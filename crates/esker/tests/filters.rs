@@ -3,7 +3,7 @@
 mod common;
 
 use common::TestDir;
-use esker::{CompactionFilter, Database, Decision, KeyspaceOptions, MergeOperator, Options};
+use esker::{CompactionFilter, Database, Decision, Expiry, KeyspaceOptions, MergeOperator, Options};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
@@ -58,7 +58,7 @@ fn values_are_kept_changed_and_removed_and_nothing_older_comes_back() {
     data.flush().expect("a flush");
     assert!(filter.take().is_empty(), "flushes show nothing");
     data.put("a", "remove").expect("a put");
-    data.put_with_ttl("b", "change", Duration::from_secs(3600)).expect("a put");
+    data.put_with("b", "change", Expiry::After(Duration::from_secs(3600))).expect("a put");
     data.put("p", "panic").expect("a put");
     data.put("gone", "remove").expect("a put");
     data.delete("gone").expect("a delete");
@@ -98,7 +98,7 @@ fn what_a_snapshot_needs_is_not_shown() {
     let dir = TestDir::new("filter-snapshot");
     let filter = Arc::new(Obedient::default());
     let options = KeyspaceOptions::default().compaction_filter(Arc::<Obedient>::clone(&filter));
-    let db = Options::default().keyspace_options(options).open(dir.path()).expect("opening");
+    let db = Database::open_with(dir.path(), Options::default().keyspace_options(options)).expect("opening");
     let data = db.default_keyspace().clone();
     data.put("old", "remove").expect("a put");
     data.put("both", "older").expect("a put");
@@ -217,12 +217,12 @@ impl CompactionFilter for ByBeginning {
 fn large_values_are_shown_as_well() {
     let dir = TestDir::new("filter-large");
     let options = KeyspaceOptions::default().blob_threshold(4096).compaction_filter(Arc::new(ByBeginning));
-    let db = Options::default().keyspace_options(options).open(dir.path()).expect("opening");
+    let db = Database::open_with(dir.path(), Options::default().keyspace_options(options)).expect("opening");
     let data = db.default_keyspace().clone();
     for (key, first) in [("kept", b'k'), ("larger", b'l'), ("removed", b'r'), ("smaller", b's')] {
         data.put(key, vec![first; 10_000]).expect("a put");
     }
-    data.put_with_ttl("expiring", vec![b's'; 10_000], Duration::from_secs(3600)).expect("a put");
+    data.put_with("expiring", vec![b's'; 10_000], Expiry::After(Duration::from_secs(3600))).expect("a put");
     data.put("inline", "l").expect("a put");
     data.flush().expect("a flush");
     data.compact(..).expect("a compaction");

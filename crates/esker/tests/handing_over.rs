@@ -24,7 +24,7 @@ fn database_over(dir: &TestDir, fs: Arc<dyn FileSystem>, codec: Codec, reads: Re
     let keyspace = KeyspaceOptions::default().table_size(1 << 20).strategy(Strategy::None);
     let keyspace = keyspace.compression(PerLevel::split(Codec::None, codec));
     let options = Options::default().env(Env::simulated(fs, 3)).memory_budget(64 << 20).table_reads(reads);
-    let db = options.keyspace_options(keyspace).open(dir.path()).expect("opening");
+    let db = Database::open_with(dir.path(), options.keyspace_options(keyspace)).expect("opening");
     for number in 0..KEYS {
         db.put(key(number), value(number)).expect("a put");
     }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{TestDir, key, tiny, value};
 use esker::parts::env::{Env, ManualClock};
-use esker::{HolderKind, Options};
+use esker::{Database, HolderKind, Options};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn every_holder_is_listed_while_it_lives() {
     let dir = TestDir::new("holders");
     let clock = Arc::new(ManualClock::new(0));
     let env = Env { clock: Arc::clone(&clock) as _, ..Env::real() };
-    let db = Options::default().keyspace_options(tiny()).env(env).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), Options::default().keyspace_options(tiny()).env(env)).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     for number in 0..1_000 {
         keyspace.put(key(number), value(number, 0)).unwrap();

@@ -4,7 +4,7 @@ mod common;
 
 use common::{TestDir, key, tiny, value};
 use esker::parts::env::{Env, StdFileSystem};
-use esker::{Durability, Options};
+use esker::{Database, Durability, Options};
 use std::sync::Arc;
 
 /// While an idle keyspace has entries only in the log, a flush of another one must first sync the log (WL6).
@@ -14,12 +14,14 @@ use std::sync::Arc;
 fn an_idle_keyspace_does_not_make_every_flush_sync_the_log() {
     const FLUSHES: u64 = 12;
     let dir = TestDir::new("idle");
-    let db = Options::default()
-        .durability(Durability::Process)
-        .env(Env::simulated(Arc::new(StdFileSystem), 7))
-        .keyspace_options(tiny())
-        .open(dir.path())
-        .unwrap();
+    let db = Database::open_with(
+        dir.path(),
+        Options::default()
+            .durability(Durability::Process)
+            .env(Env::simulated(Arc::new(StdFileSystem), 7))
+            .keyspace_options(tiny()),
+    )
+    .unwrap();
     let (idle, busy) = (db.keyspace("idle").unwrap(), db.keyspace("busy").unwrap());
     idle.put(b"left", b"alone").unwrap();
     for round in 0..FLUSHES {

@@ -5,17 +5,18 @@ mod common;
 use common::{TestDir, key, tiny, value};
 use esker::parts::env::{Env, StdFileSystem};
 use esker::{
-    Backups, Change, Database, Error, IngestMode, IngestOptions, Isolation, Keyspace, KeyspaceOptions,
-    Options, TableWriter, TransactionOptions,
+    Backups, Change, Database, Error, Expiry, IngestMode, IngestOptions, Isolation, Keyspace,
+    KeyspaceOptions, Options, TableWriter, TransactionOptions,
 };
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A database whose background work the test steps.
 fn stepped(dir: &Path) -> Database {
     let env = Env::simulated(Arc::new(StdFileSystem), 3);
-    Options::default().env(env).keyspace_options(tiny()).open(dir).expect("opening")
+    Database::open_with(dir, Options::default().env(env).keyspace_options(tiny())).expect("opening")
 }
 
 /// A table of some keys beside the database.
@@ -118,7 +119,7 @@ fn the_log_brings_back_what_no_manifest_has() {
     let options = || Options::default().flush_on_close(false).keyspace_options(tiny());
     let open = || {
         let env = Env::simulated(Arc::new(StdFileSystem), 3);
-        options().env(env).open(&path).unwrap()
+        Database::open_with(&path, options().env(env)).unwrap()
     };
     let db = open();
     let default = db.default_keyspace();
@@ -133,7 +134,7 @@ fn the_log_brings_back_what_no_manifest_has() {
         assert_eq!((get(default, 1), get(default, 2)), (Some(value(1, 1)), Some(b"after".to_vec())));
         assert_eq!(get(default, 6), Some(value(6, 2)));
     };
-    let read_only = Options::default().read_only(true).open(&path).unwrap();
+    let read_only = Database::open_with(&path, Options::default().read_only(true)).unwrap();
     check(&read_only);
     drop(read_only);
     let db = open();
@@ -376,13 +377,13 @@ fn tables_know_what_expires_and_what_they_delete() {
     let dir = TestDir::new("ingest-kinds");
     let db = stepped(&dir.path().join("db"));
     let keyspace = db.keyspace_with("k", tiny().default_ttl(std::time::Duration::from_secs(1))).unwrap();
-    let now_ms = db.now_ms();
-    keyspace.put_with_expiry(key(1), "old", now_ms + 1_000_000).unwrap();
+    let (now, ms) = (db.now(), Duration::from_millis);
+    keyspace.put_with(key(1), "old", Expiry::At(now + ms(1_000_000))).unwrap();
     let path = dir.path().join("a.sst");
     let mut table = TableWriter::create(&path, &KeyspaceOptions::default()).unwrap();
     table.delete(key(1)).unwrap();
-    table.put_with_expiry(key(2), "gone", now_ms).unwrap();
-    table.put_with_expiry(key(3), "stays", now_ms + 500_000).unwrap();
+    table.put_until(key(2), "gone", now).unwrap();
+    table.put_until(key(3), "stays", now + ms(500_000)).unwrap();
     table.put(key(4), "for good").unwrap();
     let written = table.finish().unwrap();
     assert_eq!((written.entries, written.deletes), (4, 1));

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A database whose background work the test steps.
 fn stepped(dir: &Path) -> Database {
     let env = Env::simulated(Arc::new(StdFileSystem), 3);
-    Options::default().env(env).keyspace_options(tiny()).open(dir).expect("opening")
+    Database::open_with(dir, Options::default().env(env).keyspace_options(tiny())).expect("opening")
 }
 
 fn fill(keyspace: &Keyspace, entries: u64, round: u64) {
@@ -64,12 +64,14 @@ fn a_dropped_keyspace_gives_everything_back() {
 #[test]
 fn a_dropped_keyspace_does_not_pin_the_log() {
     let dir = TestDir::new("drop-log");
-    let db = Options::default()
-        .env(Env::simulated(Arc::new(StdFileSystem), 3))
-        .keyspace_options(KeyspaceOptions::default().write_buffer_size(1 << 20))
-        .wal_segment_bytes(64 << 10)
-        .open(dir.path())
-        .unwrap();
+    let db = Database::open_with(
+        dir.path(),
+        Options::default()
+            .env(Env::simulated(Arc::new(StdFileSystem), 3))
+            .keyspace_options(KeyspaceOptions::default().write_buffer_size(1 << 20))
+            .wal_segment_bytes(64 << 10),
+    )
+    .unwrap();
     let doomed = db.keyspace("doomed").unwrap();
     doomed.put(b"first", b"in the oldest segment").unwrap();
     fill(db.default_keyspace(), 10_000, 0);
@@ -110,7 +112,7 @@ fn a_batch_with_a_dropped_keyspace_changes_nothing() {
     batch.put(&doomed, b"b", b"2");
     db.drop_keyspace("doomed").unwrap();
     let before = db.metrics().visible_seqno;
-    let refused = db.write(batch).unwrap_err();
+    let refused = db.write(&batch).unwrap_err();
     assert!(matches!(&refused, Error::NotFound(text) if text.contains("doomed")), "{refused}");
     assert_eq!(db.get(b"a").unwrap(), None);
     assert_eq!(db.metrics().visible_seqno, before, "nothing was consumed");
@@ -168,14 +170,14 @@ fn options_change_online_and_stay() {
     let keyspace = db.keyspace("k").unwrap();
     fill(&keyspace, 10, 0);
     assert_eq!(db.metrics().keyspaces[1].sealed_memtables, 0);
-    keyspace.set_options(|options| options.write_buffer_entries(4).block_size(1024)).unwrap();
+    keyspace.update_options(|options| options.write_buffer_entries(4).block_size(1024)).unwrap();
     let chosen = tiny().write_buffer_entries(4).block_size(1024);
     assert_eq!(keyspace.options(), chosen);
     let sealed_or_flushed =
         || db.metrics().keyspaces[1].sealed_memtables as u64 + db.metrics().keyspaces[1].flushes;
     keyspace.put(b"a", b"").unwrap();
     assert_eq!(sealed_or_flushed(), 1, "the memtable holds more than the limit now");
-    let error = keyspace.set_options(|options| options.block_size(1)).unwrap_err().to_string();
+    let error = keyspace.update_options(|options| options.block_size(1)).unwrap_err().to_string();
     assert!(error.contains("block_size is 1"), "{error}");
     assert_eq!(keyspace.options(), chosen, "a refused change changes nothing");
     db.close().unwrap();
@@ -189,7 +191,7 @@ fn options_change_online_and_stay() {
 fn keyspaces_are_dropped_while_they_work() {
     let dir = TestDir::new("drop-busy");
     let options = Options::default().keyspace_options(tiny().write_buffer_size(16 << 10));
-    let db = options.clone().open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), options.clone()).unwrap();
     let steady = db.keyspace("steady").unwrap();
     let stop = AtomicBool::new(false);
     let mut refusals = Vec::new();
@@ -227,7 +229,7 @@ fn keyspaces_are_dropped_while_they_work() {
     let tables: usize = metrics.keyspaces.iter().map(|keyspace| keyspace.tables).sum();
     let left = table_files(dir.path());
     drop(db);
-    let db = options.read_only(true).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), options.read_only(true)).unwrap();
     let live: usize = db.metrics().keyspaces.iter().map(|keyspace| keyspace.tables).sum();
     assert_eq!(left, live, "files that nothing refers to ({tables} tables before closing)");
 }

@@ -15,7 +15,7 @@ fn layers(db: &Database, keyspace: &Keyspace) -> Vec<(usize, String)> {
         cursor.seek_to_first().unwrap();
         while let Some((key, value)) = cursor.entry() {
             pairs.push(format!("{}={}", key.escape_ascii(), value.escape_ascii()));
-            cursor.next().unwrap();
+            cursor.advance().unwrap();
         }
         pairs.join(" ")
     };

@@ -8,7 +8,7 @@ use esker::{Database, Options};
 use std::path::Path;
 
 fn open(path: &Path) -> Database {
-    Options::default().flush_on_close(false).keyspace_options(tiny()).open(path).unwrap()
+    Database::open_with(path, Options::default().flush_on_close(false).keyspace_options(tiny())).unwrap()
 }
 
 #[test]
@@ -25,7 +25,11 @@ fn every_open_finds_what_the_one_before_wrote() {
         }
         db.close().unwrap();
         for read_only in [true, false] {
-            let db = Options::default().read_only(read_only).flush_on_close(false).open(dir.path()).unwrap();
+            let db = Database::open_with(
+                dir.path(),
+                Options::default().read_only(read_only).flush_on_close(false),
+            )
+            .unwrap();
             let other = db.open_keyspace("other").unwrap();
             for number in 0..entries {
                 let expected = value(number, round);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const ENTRIES: u64 = 600;
 
 fn open(path: &Path) -> Result<Database> {
-    Options::default().keyspace_options(tiny()).open(path)
+    Database::open_with(path, Options::default().keyspace_options(tiny()))
 }
 
 /// A closed database with several tables; gives the paths of all its files.

@@ -19,7 +19,7 @@ const SEGMENT_BYTES: u64 = 256 << 10;
 
 fn open(fs: &StrictFs, budget: u64) -> Database {
     let env = Env::simulated(Arc::new(fs.clone()), 5);
-    Options::default().env(env).memory_budget(budget).open("/db").expect("opening")
+    Database::open_with("/db", Options::default().env(env).memory_budget(budget)).expect("opening")
 }
 
 fn file_system() -> StrictFs {

@@ -22,7 +22,7 @@ fn tables_that_lookups_open_have_the_cache_give_way() {
     let dir = TestDir::new("memory-budget");
     let open = || {
         let env = Env::simulated(Arc::new(StdFileSystem), 3);
-        Options::default().env(env).memory_budget(16 << 20).open(dir.path()).expect("opening")
+        Database::open_with(dir.path(), Options::default().env(env).memory_budget(16 << 20)).expect("opening")
     };
     let db = open();
     (0..KEYS).for_each(|number| db.put(key(number), b"some value").expect("a put"));

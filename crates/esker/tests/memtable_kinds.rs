@@ -13,7 +13,7 @@ use esker::{Database, Isolation, Keyspace, KeyspaceOptions, MemtableKind, Option
 
 fn open(dir: &TestDir, kind: MemtableKind, write_buffer_bytes: u64) -> (Database, Keyspace) {
     let keyspaces = KeyspaceOptions::default().memtable(kind).write_buffer_size(write_buffer_bytes);
-    let db = Options::default().keyspace_options(keyspaces).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), Options::default().keyspace_options(keyspaces)).unwrap();
     let keyspace = db.default_keyspace().clone();
     (db, keyspace)
 }
@@ -42,7 +42,7 @@ fn open_readers_hold_no_lock() {
             assert!(forward.next().unwrap().is_ok() && backward.next().unwrap().is_ok());
             seen += transaction.range(&keyspace, key(0)..key(50)).count();
             keyspace.put(key(number * 2 + 1), number.to_be_bytes()).unwrap();
-            cursor.next().unwrap();
+            cursor.advance().unwrap();
         }
         assert_eq!(seen, 25 * 100, "{kind}: a transaction sees one moment");
         assert_eq!(held.as_ref(), 4u64.to_be_bytes());

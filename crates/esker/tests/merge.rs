@@ -4,9 +4,9 @@ mod common;
 
 use common::TestDir;
 use esker::parts::env::{Env, ManualClock};
-use esker::{Database, Error, KeyspaceOptions, Merge, MergeError, MergeOperator, Options, Ttl, set};
+use esker::{Database, Error, Expiry, KeyspaceOptions, Merge, MergeError, MergeOperator, Options, Ttl, set};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 fn with(operator: MergeOperator) -> KeyspaceOptions {
     KeyspaceOptions::default().merge_operator(operator)
@@ -47,7 +47,8 @@ fn every_reader_folds_wherever_the_operands_are() {
         ("most", MergeOperator::max()),
         ("last", MergeOperator::custom(Arc::new(LastTwo))),
     ];
-    let open = || Options::default().custom_merge(Arc::new(LastTwo)).open(dir.path()).unwrap();
+    let open =
+        || Database::open_with(dir.path(), Options::default().custom_merge(Arc::new(LastTwo))).unwrap();
     let operand = |name: &str, number: u64| match name {
         "sets" => set::encode([number.to_string()]),
         _ => number.to_string().into_bytes(),
@@ -74,7 +75,7 @@ fn every_reader_folds_wherever_the_operands_are() {
                     1 => {
                         let mut batch = db.batch();
                         batch.merge(&keyspace, key, operand(name, count));
-                        db.write(batch).unwrap();
+                        db.write(&batch).unwrap();
                     }
                     _ => db.transact(|tx| tx.merge(&keyspace, key, operand(name, count))).unwrap(),
                 }
@@ -96,8 +97,8 @@ fn every_reader_folds_wherever_the_operands_are() {
             let mut cursor = keyspace.cursor().unwrap();
             cursor.seek_for_prev("y").unwrap();
             assert_eq!((cursor.key(), cursor.value()), (Some(b"k".as_slice()), wanted));
-            cursor.prev().unwrap();
-            cursor.next().unwrap();
+            cursor.retreat().unwrap();
+            cursor.advance().unwrap();
             assert_eq!((cursor.key(), cursor.value()), (Some(b"k".as_slice()), wanted));
         }
         match count {
@@ -149,17 +150,17 @@ fn each_operand_ends_on_its_own() {
     let dir = TestDir::new("merge-ttl");
     let clock = Arc::new(ManualClock::new(1_000_000));
     let env = Env { clock: Arc::<ManualClock>::clone(&clock), ..Env::real() };
-    let db = Options::default().env(env).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), Options::default().env(env)).unwrap();
     let options = with(MergeOperator::counter_wrapping());
     let plain = db.keyspace_with("plain", options.clone()).unwrap();
     let lately = db.keyspace_with("lately", options.default_ttl(Duration::from_secs(60))).unwrap();
     let second = Duration::from_secs(1);
-    plain.put_with_ttl("base", "100", second).unwrap();
+    plain.put_with("base", "100", Expiry::After(second)).unwrap();
     plain.merge("base", "1").unwrap();
     plain.merge("mixed", "1").unwrap();
-    plain.merge_with_ttl("mixed", "10", 2 * second).unwrap();
+    plain.merge_with("mixed", "10", Expiry::After(2 * second)).unwrap();
     plain.merge("mixed", "100").unwrap();
-    plain.merge_with_ttl("short", "7", second).unwrap();
+    plain.merge_with("short", "7", Expiry::After(second)).unwrap();
     lately.merge("k", "1").unwrap();
     let get = |keyspace: &esker::Keyspace, key: &str| {
         keyspace.get(key).unwrap().map(|value| String::from_utf8(value.into_vec()).unwrap())
@@ -169,7 +170,7 @@ fn each_operand_ends_on_its_own() {
         assert_eq!(get(&plain, "base"), is("101"));
         assert_eq!(get(&plain, "mixed"), is("111"));
         assert_eq!(get(&plain, "short"), is("7"));
-        let left = Ttl::Expires { at_ms: 1_001_000, left: second };
+        let left = Ttl::Expires { at: UNIX_EPOCH + Duration::from_millis(1_001_000), left: second };
         assert_eq!(plain.ttl("short").unwrap(), Some(left));
         assert_eq!(plain.ttl("mixed").unwrap(), Some(Ttl::Forever));
         db.compact_all().unwrap();
@@ -207,7 +208,7 @@ fn mistakes_are_told_to_whoever_makes_them() {
     assert!(none.contains("\"default\" has no merge operator"), "{none}");
     let mut batch = db.batch();
     batch.merge(db.default_keyspace(), "k", "1");
-    assert!(told(db.write(batch)).contains("has no merge operator"));
+    assert!(told(db.write(&batch)).contains("has no merge operator"));
     let visits = db.keyspace_with("visits", with(MergeOperator::counter_checked())).unwrap();
     let operand = told(visits.merge("k\n", "one"));
     assert!(operand.contains("key \"k\\n\"") && operand.contains("\"one\" is no whole number"), "{operand}");
@@ -246,19 +247,19 @@ fn mistakes_are_told_to_whoever_makes_them() {
 fn an_operator_is_kept_and_asked_for_by_name() {
     let dir = TestDir::new("merge-names");
     let supplied = || Options::default().custom_merge(Arc::new(LastTwo));
-    let db = Options::default().flush_on_close(false).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), Options::default().flush_on_close(false)).unwrap();
     let words = db.keyspace_with("words", with(MergeOperator::custom(Arc::new(LastTwo)))).unwrap();
     for word in ["a", "b", "c"] {
         words.merge("k", word).unwrap();
     }
     let sums = db.keyspace("sums").unwrap();
     sums.put("k", "40").unwrap();
-    sums.set_options(|options| options.merge_operator(MergeOperator::counter_wrapping())).unwrap();
+    sums.update_options(|options| options.merge_operator(MergeOperator::counter_wrapping())).unwrap();
     sums.merge("k", "2").unwrap();
     let other = |options: KeyspaceOptions| options.merge_operator(MergeOperator::min());
-    let refused = sums.set_options(other).unwrap_err().to_string();
+    let refused = sums.update_options(other).unwrap_err().to_string();
     assert!(refused.contains("\"sums\" cannot become min: there may be operands of counter"), "{refused}");
-    let refused = sums.set_options(|_| KeyspaceOptions::default()).unwrap_err().to_string();
+    let refused = sums.update_options(|_| KeyspaceOptions::default()).unwrap_err().to_string();
     assert!(refused.contains("cannot become none"), "{refused}");
     let refused = db.keyspace_with("sums", with(MergeOperator::max())).unwrap_err().to_string();
     assert!(refused.contains("has the merge operator counter, not max"), "{refused}");
@@ -274,7 +275,7 @@ fn an_operator_is_kept_and_asked_for_by_name() {
     assert!(missing.contains("Options::custom_merge"), "{missing}");
 
     // A tool looks at the rest.
-    let db = Options::default().allow_missing_operators(true).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), Options::default().allow_missing_operators(true)).unwrap();
     let (words, sums) = (db.keyspace("words").unwrap(), db.keyspace("sums").unwrap());
     assert_eq!(sums.get("k").unwrap().as_deref(), Some(b"42".as_slice()));
     assert!(words.get("k").unwrap_err().to_string().contains("was not supplied"));
@@ -285,7 +286,7 @@ fn an_operator_is_kept_and_asked_for_by_name() {
     db.close().unwrap();
     drop(db);
 
-    let db = supplied().open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), supplied()).unwrap();
     let words = db.keyspace("words").unwrap();
     assert_eq!(words.get("k").unwrap().as_deref(), Some(b"b c".as_slice()));
     // A panic of somebody's function takes nothing with it.

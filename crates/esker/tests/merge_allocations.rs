@@ -4,7 +4,7 @@ mod common;
 
 use common::TestDir;
 use esker::parts::env::{Env, StdFileSystem};
-use esker::{Codec, Keyspace, KeyspaceOptions, Options, PerLevel, Strategy};
+use esker::{Codec, Database, Keyspace, KeyspaceOptions, Options, PerLevel, Strategy};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,7 +60,8 @@ fn merging(entries: u64, key_bytes: KeyBytes) -> (u64, u64) {
     let env = Env::simulated(Arc::new(StdFileSystem), 3);
     let options = KeyspaceOptions::default().strategy(Strategy::None).compression(PerLevel::all(Codec::None));
     let options = options.block_size(BLOCK_BYTES);
-    let db = Options::default().env(env).keyspace_options(options).open(dir.path()).expect("opening");
+    let db = Database::open_with(dir.path(), Options::default().env(env).keyspace_options(options))
+        .expect("opening");
     let keyspace = db.default_keyspace();
     write_runs(keyspace, entries, key_bytes);
     let before = ALLOCATIONS.load(Ordering::Relaxed);

@@ -10,7 +10,7 @@ use esker::{Database, Error, Keyspace, MemtableKind, Options, Snapshot};
 use std::ops::Bound;
 
 fn open(dir: &TestDir) -> Database {
-    Options::default().keyspace_options(tiny()).open(dir.path()).unwrap()
+    Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap()
 }
 
 /// Puts numbers in a range, with a text that tells rounds apart.
@@ -160,7 +160,7 @@ fn every_state_survives_reopening() {
                 || Options::default().keyspace_options(tiny().memtable(kind)).flush_on_close(flush_on_close);
             let expected = without(0..500, 50..450);
             {
-                let db = options().open(dir.path()).unwrap();
+                let db = Database::open_with(dir.path(), options()).unwrap();
                 fill(&db, 0..500, "old");
                 if flush_before {
                     db.flush().unwrap();
@@ -170,11 +170,11 @@ fn every_state_survives_reopening() {
                 db.close().unwrap();
             }
             {
-                let db = options().read_only(true).open(dir.path()).unwrap();
+                let db = Database::open_with(dir.path(), options().read_only(true)).unwrap();
                 assert_eq!(numbers(db.default_keyspace(), None, 500), expected, "read-only");
                 assert!(matches!(db.delete_range(key(0)..key(1)), Err(Error::ReadOnly { .. })));
             }
-            let db = options().open(dir.path()).unwrap();
+            let db = Database::open_with(dir.path(), options()).unwrap();
             assert_eq!(numbers(db.default_keyspace(), None, 500), expected);
             db.default_keyspace().compact(..).unwrap();
             assert_eq!(numbers(db.default_keyspace(), None, 500), expected);
@@ -226,7 +226,7 @@ fn range_deletes_over_each_other_and_under_later_writes() {
     batch.put(ks, key(505), "kept");
     batch.delete_range(ks, "z".."a");
     assert_eq!(batch.len(), 3, "an empty range writes nothing");
-    db.write(batch).unwrap();
+    db.write(&batch).unwrap();
     let expected: Vec<u64> =
         (0..100).chain(200..240).chain(245..250).chain(350..490).chain([505]).chain(511..600).collect();
     let check = || {
@@ -278,14 +278,14 @@ fn every_kind_of_bound() {
     for number in 0..1025 {
         batch.delete_range(ks, key(number)..key(number + 1));
     }
-    assert!(matches!(db.write(batch), Err(Error::InvalidArgument(_))));
+    assert!(matches!(db.write(&batch), Err(Error::InvalidArgument(_))));
 }
 
 /// More range deletes than one memtable takes.
 #[test]
 fn many_range_deletes_seal_memtables() {
     let dir = TestDir::new("ranges-many");
-    let db = Options::default().open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), Options::default()).unwrap();
     let ks = db.default_keyspace();
     fill(&db, 0..3000, "x");
     for number in (0..3000).step_by(2) {

@@ -3,12 +3,16 @@
 mod common;
 
 use common::{TestDir, key, tiny, value};
+use esker::Database;
 use esker::Options;
 
 #[test]
 fn writes_that_were_never_flushed_come_back_from_the_log() {
     let dir = TestDir::new("unflushed");
-    let open = || Options::default().keyspace_options(tiny()).flush_on_close(false).open(dir.path()).unwrap();
+    let open = || {
+        Database::open_with(dir.path(), Options::default().keyspace_options(tiny()).flush_on_close(false))
+            .unwrap()
+    };
     open().close().unwrap();
     for round in 0..3 {
         let db = open();

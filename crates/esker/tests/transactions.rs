@@ -15,7 +15,7 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn open(dir: &TestDir) -> (Database, Keyspace) {
-    let db = Options::default().keyspace_options(tiny()).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     (db, keyspace)
 }
@@ -342,7 +342,7 @@ fn a_transaction_that_changed_nothing_always_commits() {
 fn commits_survive_reopening_over_all_keyspaces() {
     let dir = TestDir::new("tx");
     {
-        let db = Options::default().flush_on_close(false).open(dir.path()).unwrap();
+        let db = Database::open_with(dir.path(), Options::default().flush_on_close(false)).unwrap();
         let (left, right) = (db.keyspace("left").unwrap(), db.keyspace("right").unwrap());
         let options = TransactionOptions::default().durability(Durability::Power);
         let mut tx = db.transaction_with(options);

@@ -143,7 +143,8 @@ fn who_does_not_read_is_not_read_from() {
 fn writes_that_are_held_back_are_answered_in_the_end() {
     let dir = TempDir::new();
     // Memtables of half a megabyte: writes come much faster than they can be flushed.
-    let database = esker::Options::default().memory_budget(8 << 20).open(dir.path()).unwrap();
+    let database =
+        esker::Database::open_with(dir.path(), esker::Options::default().memory_budget(8 << 20)).unwrap();
     let server = Running::serve(database.clone(), Config::default());
     let (clients, puts) = (4, 250);
     let value = "v".repeat(64 << 10);

@@ -157,7 +157,7 @@ impl Recording {
     }
 
     fn check_open(&self, image: &StrictFs, promise: &Promise, crashes: &[Crash]) -> Outcome<Found> {
-        let db = self.options(image).open(DIR)?;
+        let db = Database::open_with(DIR, self.options(image))?;
         let opened_at = image.trace_len();
         let content = read_all(&db, None)?;
         let names = db.keyspaces();
@@ -169,7 +169,7 @@ impl Recording {
         check_files(&db, image)?;
         let survivor = promise.survivor(crashes);
         let allowed = survivor..=promise.begun.max(survivor);
-        self.oracle.find(&content, allowed, db.now_ms()).map_err(Failure::new)?;
+        self.oracle.find(&content, allowed, crate::unix_ms(db.now())).map_err(Failure::new)?;
         self.check_stream(&db, &content, promise.followed)?;
         Ok(Found { db, opened_at, content })
     }
@@ -190,7 +190,7 @@ impl Recording {
         let copy = self.copies.iter().rfind(|copy| copy.seqno <= position);
         let mut copy = copy.cloned().unwrap_or_default();
         copy.take(&mut consumer.changes()?.with_durability(Durability::Process))??;
-        let found = copy.without_blurred(db, copy.content(db, db.now_ms())?)?;
+        let found = copy.without_blurred(db, copy.content(db, crate::unix_ms(db.now()))?)?;
         let expected = copy.without_blurred(db, content.clone())?;
         ensure!(found == expected, "by the stream from {position} on: {}", difference(&found, &expected));
         Ok(())
@@ -224,7 +224,7 @@ impl Recording {
         let Found { db, mut content, .. } = found;
         if thorough {
             let lost = image.crash(Crash::PowerAllLost);
-            let again = read_all(&self.options(&lost).open(DIR)?, None)?;
+            let again = read_all(&Database::open_with(DIR, self.options(&lost))?, None)?;
             ensure!(again == content, "lost what an open had shown: {}", difference(&again, &content));
         }
         write_more(&db, &mut content)?;
@@ -234,7 +234,7 @@ impl Recording {
         }
         db.close()?;
         drop(db);
-        let db = self.options(image).open(DIR)?;
+        let db = Database::open_with(DIR, self.options(image))?;
         check_files(&db, image)?;
         let again = read_all(&db, None)?;
         ensure!(again == content, "after writing more and reopening: {}", difference(&again, &content));
@@ -295,7 +295,7 @@ fn write_more(db: &Database, content: &mut Content) -> Outcome {
     let mut batch = db.batch();
     batch.put(&one, b"more", b"1");
     batch.delete(db.default_keyspace(), b"more 1");
-    db.write(batch)?;
+    db.write(&batch)?;
     content[1].insert(b"more".to_vec(), b"1".to_vec());
     content[0].remove(b"more 1".as_slice());
     Ok(())

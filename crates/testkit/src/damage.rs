@@ -104,7 +104,7 @@ impl Victim {
         let fs = self.fs.crash(Crash::Process);
         apply(&fs, path, damage)?;
         let options = Runner::options(&self.plan, Env::simulated(Arc::new(fs), self.plan.seed));
-        let found = options.open(DIR).map_err(Looked::Error).and_then(|db| self.look(&db));
+        let found = Database::open_with(DIR, options).map_err(Looked::Error).and_then(|db| self.look(&db));
         let is_log = path.extension().is_some_and(|extension| extension == "seg");
         match found {
             Ok(at) if at == self.oracle.now() => verdicts.harmless += 1,
@@ -145,7 +145,8 @@ impl Victim {
             }
         }
         let content = read_all(db, None).map_err(Looked::Wrong)?;
-        let at = self.oracle.find(&content, 0..=self.oracle.now(), db.now_ms()).map_err(wrong)?;
+        let at =
+            self.oracle.find(&content, 0..=self.oracle.now(), crate::unix_ms(db.now())).map_err(wrong)?;
         for (space, entries) in content.iter().enumerate() {
             let Ok(keyspace) = db.open_keyspace(SPACES[space]) else { continue };
             for key in (0..KEYS).map(|number| Key(number).bytes()) {

@@ -161,7 +161,7 @@ impl<'a> Trial<'a> {
     }
 
     fn open(&self) -> esker::Result<Database> {
-        Runner::options(self.plan, self.env()).open(DIR)
+        Database::open_with(DIR, Runner::options(self.plan, self.env()))
     }
 
     /// Opens; one call fails in all, so the second attempt succeeds.
@@ -202,7 +202,7 @@ impl<'a> Trial<'a> {
         if fault == Fault::LostSync {
             let lost = self.strict.crash(Crash::PowerAllLost);
             let env = Env::simulated(Arc::new(lost), self.plan.seed);
-            check(&Runner::options(self.plan, env).open(DIR)?, &promised.power)
+            check(&Database::open_with(DIR, Runner::options(self.plan, env))?, &promised.power)
                 .map_err(|failure| failure.during("after a power cut"))?;
         }
         let db = self.open()?;
@@ -283,7 +283,7 @@ fn step(db: &Database, env: &Env, op: &Op, promised: &mut Promised) -> Outcome {
         }
         Op::SetOptions { space, options } => match db.open_keyspace(SPACES[usize::from(*space)]) {
             Ok(keyspace) => {
-                match keyspace.set_options(|_| options.apply(KEYSPACE, KeyspaceOptions::default())) {
+                match keyspace.update_options(|_| options.apply(KEYSPACE, KeyspaceOptions::default())) {
                     // The merge operator stays what it is.
                     Err(Error::InvalidArgument(_)) => Ok(()),
                     set => set,
@@ -350,7 +350,7 @@ fn write(db: &Database, edits: &[Edit], durability: Durability) -> esker::Result
         let keyspace = db.keyspace_with(SPACES[usize::from(edit.space)], options)?;
         put_into(&mut batch, &keyspace, edit);
     }
-    db.write_with(batch, durability)
+    db.write_with(&batch, durability)
 }
 
 fn transact(db: &Database, changes: &[PlainChange], durability: Durability) -> esker::Result<()> {

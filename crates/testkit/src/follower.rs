@@ -73,7 +73,7 @@ impl Copy {
             for entry in keyspace.iter() {
                 let (key, value) = entry?;
                 let end = match keyspace.ttl(&key)? {
-                    Some(Ttl::Expires { at_ms, .. }) => Some(at_ms),
+                    Some(Ttl::Expires { at, .. }) => Some(crate::unix_ms(at)),
                     Some(Ttl::Forever) => None,
                     // It ended between the two questions.
                     None => Some(0),

@@ -5,7 +5,7 @@ use crate::runner::{Mark, Runner, plain_change};
 use crate::script::{Deed, Edit, How};
 use crate::{Key, Outcome, ensure};
 use esker::parts::env::Env;
-use esker::{Error, IngestMode, IngestOptions, Keyspace, KeyspaceOptions, TableWriter};
+use esker::{Error, Expiry, IngestMode, IngestOptions, Keyspace, KeyspaceOptions, TableWriter};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -65,7 +65,7 @@ pub(crate) fn write_tables(
             match deed {
                 Deed::Put(value) | Deed::Merge(value) => table.put(key, value.bytes())?,
                 Deed::PutFor(value, ttl_ms) | Deed::MergeFor(value, ttl_ms) => {
-                    table.put_with_expiry(key, value.bytes(), expiry_ms(*ttl_ms))?;
+                    table.put_until(key, value.bytes(), crate::from_unix_ms(expiry_ms(*ttl_ms)))?;
                 }
                 Deed::Delete | Deed::DeleteUpTo(_) => table.delete(key)?,
             }
@@ -130,7 +130,8 @@ impl Runner {
                 Deed::Put(value) | Deed::Merge(value) => loader.add(key.bytes(), value.bytes())?,
                 Deed::PutFor(value, ttl_ms) | Deed::MergeFor(value, ttl_ms) => {
                     let end_ms = self.now()?.time_ms + self.ttl(*ttl_ms).as_millis() as u64;
-                    loader.add_with_expiry(key.bytes(), value.bytes(), end_ms)?;
+                    let expiry = Expiry::At(crate::from_unix_ms(end_ms));
+                    loader.add_with(key.bytes(), value.bytes(), expiry)?;
                 }
                 Deed::Delete | Deed::DeleteUpTo(_) => {}
             }

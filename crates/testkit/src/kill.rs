@@ -26,7 +26,7 @@ const UPHEAVAL: u64 = 500;
 /// Opens the database with limits so small that everything happens all the time.
 ///
 /// # Errors
-/// As [`Options::open`].
+/// As [`Database::open_with`].
 pub fn open(dir: &Path, mapped_log: bool) -> esker::Result<Database> {
     let keyspace = KeyspaceOptions::default()
         .write_buffer_size(16 << 10)
@@ -34,7 +34,7 @@ pub fn open(dir: &Path, mapped_log: bool) -> esker::Result<Database> {
         .block_size(512)
         .strategy(esker::Strategy::Partitioned);
     let options = Options::default().memory_budget(16 << 20).wal_segment_bytes(32 << 10);
-    options.mapped_log(mapped_log).keyspace_options(keyspace).open(dir)
+    Database::open_with(dir, options.mapped_log(mapped_log).keyspace_options(keyspace))
 }
 
 /// The keyspaces: counters and slots.
@@ -114,7 +114,7 @@ fn write_as(
             Some(value) => batch.put(&slots, slot_key(writer, number), value),
             None => batch.delete(&slots, slot_key(writer, number)),
         }
-        db.write_with(batch, Durability::Process)?;
+        db.write_with(&batch, Durability::Process)?;
         acknowledged[writer].store(number, Ordering::Release);
         if !report(writer, number) {
             break;

@@ -48,3 +48,15 @@ pub use generator::Generator;
 pub use oracle::{Content, Moment, Oracle};
 pub use runner::{DIR, Runner};
 pub use watch::WatchFs;
+
+use std::time::{Duration, SystemTime};
+
+/// A time as the oracle knows it: milliseconds since 1970.
+pub fn unix_ms(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// The time so many milliseconds after 1970 began.
+pub fn from_unix_ms(ms: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(ms)
+}

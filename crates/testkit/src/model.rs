@@ -210,7 +210,10 @@ impl Runner {
         let now = self.now()?;
         let expected = self.oracle.end(space, key, now).map(|end| match end {
             None => Ttl::Forever,
-            Some(at_ms) => Ttl::Expires { at_ms, left: Duration::from_millis(at_ms - now.time_ms) },
+            Some(at_ms) => Ttl::Expires {
+                at: crate::from_unix_ms(at_ms),
+                left: Duration::from_millis(at_ms - now.time_ms),
+            },
         });
         let found = keyspace.ttl(key)?;
         let is_same = match (found, expected) {
@@ -310,8 +313,8 @@ impl Runner {
                     cursor.seek_for_prev(key.bytes())?;
                     entries.partition_point(|(found, _)| **found <= *key.bytes()).checked_sub(1)
                 }
-                Move::Next => (cursor.next()?, position.map(|at| at + 1)).1,
-                Move::Prev => (cursor.prev()?, position.and_then(|at| at.checked_sub(1))).1,
+                Move::Next => (cursor.advance()?, position.map(|at| at + 1)).1,
+                Move::Prev => (cursor.retreat()?, position.and_then(|at| at.checked_sub(1))).1,
             };
             position = position.filter(|&at| at < entries.len());
             let expected = position.map(|at| (entries[at].0, &*entries[at].1));

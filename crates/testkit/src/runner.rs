@@ -10,7 +10,8 @@ use crate::{Failure, Filler, Outcome, SPACES, ensure};
 use esker::parts::env::fault::StrictFs;
 use esker::parts::env::{Clock, Env, FileSystem, ManualClock};
 use esker::{
-    Database, Durability, Error, Keyspace, KeyspaceOptions, Options, Snapshot, TransactionOptions, WriteBatch,
+    Database, Durability, Error, Expiry, Keyspace, KeyspaceOptions, Options, Snapshot, TransactionOptions,
+    WriteBatch, WriteOptions,
 };
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,11 +163,12 @@ impl Runner {
     pub(crate) fn open(&mut self, flush_on_close: bool) -> Outcome {
         self.flush_on_close = flush_on_close;
         let options = Runner::options(&self.plan, self.env.clone()).flush_on_close(flush_on_close);
-        self.attach(options.open(&self.dir)?)
+        self.attach(Database::open_with(&self.dir, options)?)
     }
 
     pub(crate) fn open_read_only(&mut self) -> Outcome {
-        let db = Runner::options(&self.plan, self.env.clone()).read_only(true).open(&self.dir)?;
+        let db =
+            Database::open_with(&self.dir, Runner::options(&self.plan, self.env.clone()).read_only(true))?;
         self.attach(db)
     }
 
@@ -263,9 +265,9 @@ impl Runner {
             keyspace.get(b"k").err(),
             keyspace.put(b"k", b"v").err(),
             keyspace.flush().err(),
-            keyspace.set_options(|options| options).err(),
+            keyspace.update_options(|options| options).err(),
             keyspace.at(&self.db()?.snapshot()).get(b"k").err(),
-            self.db()?.write(batch).err(),
+            self.db()?.write(&batch).err(),
         ];
         for (call, answer) in answers.iter().enumerate() {
             let named = matches!(answer, Some(Error::NotFound(text)) if text.contains(SPACES[space]));
@@ -320,18 +322,18 @@ impl Runner {
         // There may be operands of the operator, so it stays.
         if let Some(operator) = keyspace.options().operator().cloned() {
             if options.operator() != Some(&operator) {
-                let refused = keyspace.set_options(|_| options.clone());
+                let refused = keyspace.update_options(|_| options.clone());
                 let is_named =
                     matches!(&refused, Err(Error::InvalidArgument(text)) if text.contains("operands"));
                 ensure!(is_named, "an operator was replaced: {refused:?}");
             }
             options = options.merge_operator(operator);
         }
-        match keyspace.set_options(|_| options.clone()) {
+        match keyspace.update_options(|_| options.clone()) {
             // What was written so far may be too much for a promise, which is told with the numbers.
             Err(Error::InvalidArgument(text)) if text.contains("cannot be kept") => {
                 options = options.set("max_space_amp", "none")?;
-                keyspace.set_options(|_| options.clone())?;
+                keyspace.update_options(|_| options.clone())?;
             }
             outcome => outcome?,
         }
@@ -384,15 +386,17 @@ impl Runner {
             }
             Deed::Merge(operand) => keyspace.merge_with(edit.key.bytes(), operand.bytes(), durability),
             Deed::MergeFor(operand, ttl_ms) => {
-                keyspace.merge_with_ttl(edit.key.bytes(), operand.bytes(), self.ttl(ttl_ms))
+                let options = WriteOptions::from(durability).ttl(self.ttl(ttl_ms));
+                keyspace.merge_with(edit.key.bytes(), operand.bytes(), options)
             }
             Deed::PutFor(value, ttl_ms) => {
-                keyspace.put_with_ttl(edit.key.bytes(), value.bytes(), self.ttl(ttl_ms))
+                let options = WriteOptions::from(durability).ttl(self.ttl(ttl_ms));
+                keyspace.put_with(edit.key.bytes(), value.bytes(), options)
             }
         }
     }
 
-    /// Carries out a write; `Ok(false)` if it was refused, which a `try_write` may be.
+    /// Carries out a write; `Ok(false)` if it was refused, which a write that must not stall may be.
     pub(crate) fn write(&mut self, edits: &[Edit], how: How, durability: Durability) -> Outcome<bool> {
         let keyspaces = edits.iter().map(|edit| self.create(edit.space)).collect::<Outcome<Vec<_>>>()?;
         let edits: Vec<Edit> =
@@ -425,19 +429,28 @@ impl Runner {
                 for (edit, keyspace) in edits.iter().zip(&keyspaces) {
                     match edit.deed {
                         Deed::PutFor(value, ttl_ms) => {
-                            batch.put_with_ttl(keyspace, edit.key.bytes(), value.bytes(), self.ttl(ttl_ms));
+                            batch.put_with(
+                                keyspace,
+                                edit.key.bytes(),
+                                value.bytes(),
+                                Expiry::After(self.ttl(ttl_ms)),
+                            );
                         }
                         Deed::Merge(operand) => batch.merge(keyspace, edit.key.bytes(), operand.bytes()),
                         Deed::MergeFor(operand, ttl_ms) => {
                             let ttl = self.ttl(ttl_ms);
-                            batch.merge_with_ttl(keyspace, edit.key.bytes(), operand.bytes(), ttl);
+                            batch.merge_with(keyspace, edit.key.bytes(), operand.bytes(), Expiry::After(ttl));
                         }
                         _ => put_into(&mut batch, keyspace, edit),
                     }
                 }
                 let written = edits.iter().filter(|edit| !is_empty_range(edit)).count();
                 ensure!(batch.len() == written, "a batch of {} says it has {}", edits.len(), batch.len());
-                if how == How::Try { db.try_write(&batch) } else { db.write_with(batch, durability) }
+                if how == How::Try {
+                    db.write_with(&batch, WriteOptions::new().no_stall())
+                } else {
+                    db.write_with(&batch, durability)
+                }
             }
         };
         match written {
@@ -467,7 +480,7 @@ impl Runner {
             Op::Join { space, edits, joining } => self.join(*space, edits, *joining)?,
             Op::Snapshot => {
                 let snapshot = self.db()?.snapshot();
-                let moment = Moment { commit: now, time_ms: snapshot.time_ms() };
+                let moment = Moment { commit: now, time_ms: crate::unix_ms(snapshot.time()) };
                 ensure!(
                     moment.time_ms == self.now()?.time_ms || self.clock.is_none(),
                     "a snapshot of another time"
@@ -514,7 +527,7 @@ impl Runner {
 
     /// The present. Asking for the time fixes it: the database's time does not run back behind it.
     pub fn now(&self) -> Outcome<Moment> {
-        Ok(Moment { commit: self.oracle.now(), time_ms: self.db()?.now_ms() })
+        Ok(Moment { commit: self.oracle.now(), time_ms: crate::unix_ms(self.db()?.now()) })
     }
 
     /// Whether time moves only when the script says so.

@@ -49,7 +49,7 @@ fn write(shared: &Shared, writer: u64) {
         let mut batch = shared.db.batch();
         batch.put(&shared.left, &key, &value);
         batch.put(&shared.right, &key, &value);
-        shared.db.write(batch).unwrap();
+        shared.db.write(&batch).unwrap();
         assert_eq!(
             shared.left.get(&key).unwrap().as_deref(),
             Some(value.as_slice()),
@@ -124,7 +124,7 @@ fn run(kind: MemtableKind, mapped_log: bool, max_open_tables: usize) {
     let tiny = tiny.table_size(16 << 10).block_size(512);
     let options = Options::default().memory_budget(16 << 20).wal_segment_bytes(64 << 10);
     let options = options.max_open_tables(max_open_tables);
-    let db = options.mapped_log(mapped_log).keyspace_options(tiny).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), options.mapped_log(mapped_log).keyspace_options(tiny)).unwrap();
     let (left, right) = (db.keyspace("left").unwrap(), db.keyspace("right").unwrap());
     let shared = Arc::new(Shared { db, left, right, writing: AtomicUsize::new(WRITERS as usize) });
     let mut threads = Vec::new();

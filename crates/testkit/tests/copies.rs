@@ -6,9 +6,10 @@
 
 use esker::parts::env::fault::{Crash, StrictFs, StrictOptions};
 use esker::parts::env::{Env, FileSystem, ManualClock};
-use esker::{Backups, Database, Durability, KeyspaceOptions, Options, Retention};
+use esker::{Backups, Database, Durability, Expiry, KeyspaceOptions, Options, Retention};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 const DATA: &str = "/data";
 const COPY: &str = "/copy";
@@ -21,13 +22,15 @@ fn env(fs: &StrictFs) -> Env {
 
 fn open_at(fs: &StrictFs, dir: &str) -> Database {
     let tiny = KeyspaceOptions::default().write_buffer_size(4 << 10).table_size(4 << 10).block_size(512);
-    Options::default()
-        .env(env(fs))
-        .durability(Durability::Power)
-        .memory_budget(8 << 20)
-        .keyspace_options(tiny)
-        .open(dir)
-        .unwrap()
+    Database::open_with(
+        dir,
+        Options::default()
+            .env(env(fs))
+            .durability(Durability::Power)
+            .memory_budget(8 << 20)
+            .keyspace_options(tiny),
+    )
+    .unwrap()
 }
 
 type Content = Vec<(Vec<u8>, Vec<u8>)>;
@@ -187,9 +190,10 @@ fn a_copy_does_not_go_back_in_time() {
     let fs = StrictFs::new();
     let clock = Arc::new(ManualClock::new(1_000));
     let env = Env { clock: Arc::<ManualClock>::clone(&clock), ..env(&fs) };
-    let open = |dir| Options::default().env(env.clone()).memory_budget(8 << 20).open(dir).unwrap();
+    let open =
+        |dir| Database::open_with(dir, Options::default().env(env.clone()).memory_budget(8 << 20)).unwrap();
     let db = open(DATA);
-    db.default_keyspace().put_with_expiry("key", "value", 5_000).unwrap();
+    db.default_keyspace().put_with("key", "value", Expiry::At(UNIX_EPOCH + Duration::from_secs(5))).unwrap();
     db.flush().unwrap();
     clock.set_wall_ms(6_000);
     assert_eq!(db.get("key").unwrap(), None);

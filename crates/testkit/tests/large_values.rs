@@ -4,7 +4,7 @@
 
 use esker::parts::env::fault::{StrictFs, StrictOptions};
 use esker::parts::env::{Env, FileSystem, OpenMode, SeededRandom};
-use esker::{Backups, Database, Error, KeyspaceMetrics, KeyspaceOptions, Options};
+use esker::{Backups, Database, Error, Expiry, KeyspaceMetrics, KeyspaceOptions, Options};
 use esker_testkit::WatchFs;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -53,13 +53,13 @@ impl Store {
         let strict =
             StrictFs::with_options(StrictOptions { record_trace: false, ..StrictOptions::default() });
         let fs = WatchFs::over(Arc::new(strict.clone()), "blob");
-        let db = options(&fs, keyspace).open("/db").unwrap();
+        let db = Database::open_with("/db", options(&fs, keyspace)).unwrap();
         Store { strict, fs, db }
     }
 
     fn reopen(&mut self) {
         self.db.close().unwrap();
-        self.db = options(&self.fs, KeyspaceOptions::default()).open("/db").unwrap();
+        self.db = Database::open_with("/db", options(&self.fs, KeyspaceOptions::default())).unwrap();
     }
 
     fn write(&self, round: u64) {
@@ -105,7 +105,7 @@ fn every_way_of_reading_follows_pointers() {
     let snapshot = db.snapshot();
     let keyspace = db.default_keyspace();
     for number in (0..KEYS).step_by(2) {
-        keyspace.put_with_ttl(key(number), value(number, 1), Duration::from_secs(60)).unwrap();
+        keyspace.put_with(key(number), value(number, 1), Expiry::After(Duration::from_secs(60))).unwrap();
     }
     store.settle();
     let expected = |number: u64| value(number, u64::from(number.is_multiple_of(2)));
@@ -128,8 +128,8 @@ fn every_way_of_reading_follows_pointers() {
     let mut cursor = keyspace.cursor().unwrap();
     cursor.seek(key(10)).unwrap();
     assert_eq!(cursor.entry(), Some((&*key(10), &*expected(10))));
-    cursor.next().unwrap();
-    cursor.prev().unwrap();
+    cursor.advance().unwrap();
+    cursor.retreat().unwrap();
     assert_eq!((cursor.key(), cursor.value()), (Some(&*key(10)), Some(&*expected(10))));
     let transaction = db.transaction();
     assert_eq!(transaction.get(keyspace, key(3)).unwrap().as_deref(), Some(&*expected(3)));
@@ -214,7 +214,7 @@ fn a_file_stays_until_its_last_reader_has_gone() {
     assert!(old.is_subset(&store.blob_files()), "the cursor's files are gone");
     for number in 100..KEYS {
         assert_eq!(cursor.entry(), Some((&*key(number), &*value(number, 0))));
-        cursor.next().unwrap();
+        cursor.advance().unwrap();
     }
     drop(cursor);
     drain(&store.db);
@@ -245,13 +245,13 @@ fn another_threshold_separates_and_brings_back() {
     store.settle();
     assert_eq!(store.metrics().blob_files, 0);
     let keyspace = store.db.default_keyspace();
-    keyspace.set_options(|options| options.blob_threshold(500)).unwrap();
+    keyspace.update_options(|options| options.blob_threshold(500)).unwrap();
     store.db.compact_all().unwrap();
     drain(&store.db);
     let metrics = store.metrics();
     assert!(metrics.blob_bytes > 5 * metrics.table_bytes, "separated by compaction: {metrics:?}");
     assert_round(&store.db, 0);
-    keyspace.set_options(|options| options.blob_threshold(0)).unwrap();
+    keyspace.update_options(|options| options.blob_threshold(0)).unwrap();
     for round in 1..6 {
         // Overwriting half of it again and again makes garbage of what is in blob files.
         for number in 0..KEYS / 2 {
@@ -306,7 +306,7 @@ fn damage_is_told_with_file_and_offset() {
     drop(file);
     store.strict.remove_file(&path).unwrap();
     store.db.close().unwrap();
-    let error = options(&store.fs, large()).open("/db").unwrap_err().to_string();
+    let error = Database::open_with("/db", options(&store.fs, large())).unwrap_err().to_string();
     assert!(error.contains(&name) && error.contains("missing"), "{error}");
 }
 
@@ -329,7 +329,7 @@ fn copies_carry_large_values() {
     store.db.compact_all().unwrap();
     backups.restore(first.id, "/restored").unwrap();
     for dir in ["/copy", "/restored"] {
-        let copy = options(&store.fs, KeyspaceOptions::default()).open(dir).unwrap();
+        let copy = Database::open_with(dir, options(&store.fs, KeyspaceOptions::default())).unwrap();
         for number in 0..KEYS {
             let expected = value(number, u64::from(number == 0));
             assert_eq!(copy.get(key(number)).unwrap().as_deref(), Some(&*expected), "key {number} in {dir}");

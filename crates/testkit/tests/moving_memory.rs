@@ -47,8 +47,8 @@ fn read(db: &Database, seed: u64, is_over: &AtomicBool) {
             let cursor = &mut cursors[random.below(8) as usize];
             match random.below(3) {
                 0 => cursor.seek(random.below(KEYS).to_be_bytes()).expect("a seek"),
-                1 => (0..40).for_each(|_| cursor.next().expect("a step")),
-                _ => (0..40).for_each(|_| cursor.prev().expect("a step")),
+                1 => (0..40).for_each(|_| cursor.advance().expect("a step")),
+                _ => (0..40).for_each(|_| cursor.retreat().expect("a step")),
             }
             cursors.iter().filter_map(|cursor| cursor.entry()).for_each(|(key, found)| check(key, found));
             check_present(db, random.below(KEYS));
@@ -59,7 +59,9 @@ fn read(db: &Database, seed: u64, is_over: &AtomicBool) {
 #[test]
 fn readers_keep_what_they_stand_on_while_memory_moves() {
     let dir = TestDir::new("moving-memory");
-    let db = Arc::new(Options::default().memory_budget(64 << 20).open(dir.path()).expect("a database"));
+    let db = Arc::new(
+        Database::open_with(dir.path(), Options::default().memory_budget(64 << 20)).expect("a database"),
+    );
     let put = |number: u64| db.put(number.to_be_bytes(), value(number)).expect("a put");
     (0..KEYS).for_each(put);
     let is_over = Arc::new(AtomicBool::new(false));

@@ -69,7 +69,9 @@ impl Simulated {
         let strict =
             StrictFs::with_options(StrictOptions { record_trace: false, ..StrictOptions::default() });
         let fs = WatchFs::new(Arc::new(strict));
-        let open = || options(LIMIT).env(Env::simulated(Arc::new(fs.clone()), 1)).open("/db").unwrap();
+        let open = || {
+            Database::open_with("/db", options(LIMIT).env(Env::simulated(Arc::new(fs.clone()), 1))).unwrap()
+        };
         let db = open();
         write(&db, 0);
         db.compact_all().unwrap();
@@ -132,13 +134,13 @@ fn whatever_reads_the_number_of_open_tables_stays_near_the_limit() {
     cursor.seek_to_first().unwrap();
     for number in 0..ENTRIES {
         assert_at(&cursor, number, 0);
-        cursor.next().unwrap();
+        cursor.advance().unwrap();
     }
     check("a scan forwards");
     cursor.seek_to_last().unwrap();
     for number in (0..ENTRIES).rev() {
         assert_at(&cursor, number, 0);
-        cursor.prev().unwrap();
+        cursor.retreat().unwrap();
     }
     check("a scan backwards");
     for _ in 0..1_000 {
@@ -197,7 +199,7 @@ fn an_old_cursor_goes_on_across_a_close() {
     // closed as well.
     for number in middle..ENTRIES {
         assert_at(&cursor, number, 0);
-        cursor.next().unwrap();
+        cursor.advance().unwrap();
         if number.is_multiple_of(1_000) {
             simulated.turn_over(0);
         }
@@ -206,7 +208,7 @@ fn an_old_cursor_goes_on_across_a_close() {
     cursor.seek(key(middle)).unwrap();
     for number in (0..=middle).rev() {
         assert_at(&cursor, number, 0);
-        cursor.prev().unwrap();
+        cursor.retreat().unwrap();
     }
 }
 
@@ -274,7 +276,7 @@ fn a_reopened_table_is_removed_once_and_after_its_last_reader() {
     assert!(tables.iter().all(|&number| !fs.removed().contains(&path(number))), "a cursor needs them");
     for number in middle..ENTRIES {
         assert_at(&second, number, 0);
-        second.next().unwrap();
+        second.advance().unwrap();
     }
     drop(second);
     run_background(db);
@@ -300,7 +302,7 @@ fn tables_of_a_dropped_keyspace_are_closed() {
     cursor.seek_to_first().unwrap();
     for number in 0..ENTRIES / 2 {
         assert_at(&cursor, number, 0);
-        cursor.next().unwrap();
+        cursor.advance().unwrap();
     }
     assert!(fs.open_tables() >= LIMIT, "the cursor's tables stay open as long as there is room");
     simulated.turn_over(0);
@@ -316,7 +318,7 @@ fn indexes_and_filters_stay_within_their_share_of_the_memory() {
     let strict = StrictFs::with_options(StrictOptions { record_trace: false, ..StrictOptions::default() });
     let keyspace = KeyspaceOptions::default().table_size(64 << 10).block_size(512);
     let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace).max_open_tables(700);
-    let db = options.env(Env::simulated(Arc::new(strict), 1)).open("/db").unwrap();
+    let db = Database::open_with("/db", options.env(Env::simulated(Arc::new(strict), 1))).unwrap();
     for number in 0..30_000 {
         db.put(long_key(number), value(number, 0)).unwrap();
     }
@@ -345,7 +347,9 @@ fn indexes_and_filters_stay_within_their_share_of_the_memory() {
 #[test]
 fn a_limit_that_cannot_be_kept_is_refused() {
     for limit in [0, 7, usize::MAX] {
-        let error = options(limit).env(Env::simulated(Arc::new(StrictFs::new()), 1)).open("/db").unwrap_err();
+        let error =
+            Database::open_with("/db", options(limit).env(Env::simulated(Arc::new(StrictFs::new()), 1)))
+                .unwrap_err();
         assert!(error.to_string().contains("max_open_tables"), "{error}");
     }
 }
@@ -354,12 +358,12 @@ fn a_limit_that_cannot_be_kept_is_refused() {
 #[test]
 fn a_read_only_database_closes_tables() {
     let dir = TestDir::new("open-tables");
-    let db = options(LIMIT).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), options(LIMIT)).unwrap();
     write(&db, 0);
     db.compact_all().unwrap();
     db.close().unwrap();
     drop(db);
-    let db = options(LIMIT).read_only(true).open(dir.path()).unwrap();
+    let db = Database::open_with(dir.path(), options(LIMIT).read_only(true)).unwrap();
     let mut rounds = 0;
     while db.metrics().open_tables.closed < 3 * LIMIT as u64 {
         (0..ENTRIES).step_by(7).for_each(|number| assert_has(&db, number, 0));
@@ -413,7 +417,7 @@ fn rounds(mut cursor: Cursor, backwards: bool) -> Vec<u64> {
     while let Some((_, found)) = cursor.entry() {
         let at = rounds.len() as u64;
         rounds.push(round_of(if backwards { ENTRIES - 1 - at } else { at }, found));
-        if backwards { cursor.prev() } else { cursor.next() }.unwrap();
+        if backwards { cursor.retreat() } else { cursor.advance() }.unwrap();
     }
     if backwards {
         rounds.reverse();
@@ -448,7 +452,9 @@ fn threads_read_right_answers_while_tables_are_closed_and_removed() {
     }
     let dir = TestDir::new("open-tables");
     let fs = WatchFs::new(Arc::new(StdFileSystem));
-    let db = options(LIMIT).env(Env { fs: Arc::new(fs.clone()), ..Env::real() }).open(dir.path()).unwrap();
+    let db =
+        Database::open_with(dir.path(), options(LIMIT).env(Env { fs: Arc::new(fs.clone()), ..Env::real() }))
+            .unwrap();
     write(&db, 0);
     db.compact_all().unwrap();
     let tables = db.metrics().keyspaces[0].tables;

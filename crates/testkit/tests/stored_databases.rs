@@ -9,7 +9,7 @@ use esker::{Backups, Database, Keyspace, Options, SeqNo};
 use esker_testkit::TestDir;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -177,33 +177,36 @@ fn check(db: &Database, expected: &BTreeMap<&str, Content>) {
 fn everything_is_there_before_and_after_compactions() {
     let dir = copied();
     let expected = content_with_log();
-    let db = options().open(dir.path()).expect("the database opens");
+    let db = Database::open_with(dir.path(), options()).expect("the database opens");
     check(&db, &expected);
     db.compact_all().expect("a compaction");
     check(&db, &expected);
     db.close().expect("the end");
-    let db = options().open(dir.path()).expect("it opens again");
+    let db = Database::open_with(dir.path(), options()).expect("it opens again");
     check(&db, &expected);
     db.put("new", "of this build").expect("a put");
     db.close().expect("the end");
-    let db = options().read_only(true).open(dir.path()).expect("it opens once more");
+    let db = Database::open_with(dir.path(), options().read_only(true)).expect("it opens once more");
     assert_eq!(db.get("new").expect("a lookup").as_deref(), Some(b"of this build".as_slice()));
 }
 
 #[test]
 fn it_opens_for_reading_alone() {
     let dir = copied();
-    check(&options().read_only(true).open(dir.path()).expect("the database opens"), &content_with_log());
+    check(
+        &Database::open_with(dir.path(), options().read_only(true)).expect("the database opens"),
+        &content_with_log(),
+    );
 }
 
 #[test]
 fn expiry_times_are_kept() {
     let dir = copied();
-    let db = options().open(dir.path()).expect("the database opens");
+    let db = Database::open_with(dir.path(), options()).expect("the database opens");
     let sessions = db.open_keyspace("sessions").expect("the keyspace");
     let mut cursor = sessions.cursor().expect("a cursor");
     cursor.seek("century").expect("a seek");
-    assert_eq!(cursor.expiry_ms(), Some(CENTURY_MS));
+    assert_eq!(cursor.expiry(), Some(UNIX_EPOCH + Duration::from_millis(CENTURY_MS)));
     assert_eq!(sessions.options().ttl_by_default(), Some(Duration::from_secs(36_500 * 86_400)));
     assert!(!sessions.contains("gone").expect("a lookup"));
 }
@@ -211,7 +214,7 @@ fn expiry_times_are_kept() {
 #[test]
 fn options_are_read_by_the_names_of_then() {
     let dir = copied();
-    let db = options().open(dir.path()).expect("the database opens");
+    let db = Database::open_with(dir.path(), options()).expect("the database opens");
     let stored = db.open_keyspace("tuned").expect("the keyspace").options();
     for (name, value) in TUNED {
         assert_eq!(stored.clone().set(name, value).expect("an option"), stored, "{name}");
@@ -230,7 +233,7 @@ fn options_are_read_by_the_names_of_then() {
 #[test]
 fn a_consumer_gets_what_it_has_not_acknowledged() {
     let dir = copied();
-    let db = options().open(dir.path()).expect("the database opens");
+    let db = Database::open_with(dir.path(), options()).expect("the database opens");
     let mut changes = db.consumer("mirror").expect("the consumer").changes().expect("its changes");
     let mut batches = 0;
     let mut last = SeqNo::new(0);
@@ -250,13 +253,13 @@ fn a_backup_can_be_restored() {
     let id = backups.list().expect("the backups")[0].id;
     assert!(backups.verify(id).expect("verification").is_clean());
     backups.restore(id, &restored).expect("a restored database");
-    check(&options().open(&restored).expect("it opens"), &content());
+    check(&Database::open_with(&restored, options()).expect("it opens"), &content());
 }
 
 #[test]
 fn an_export_can_be_imported() {
     let dir = TestDir::new("stored-exports");
-    let db = options().open(dir.path()).expect("a database");
+    let db = Database::open_with(dir.path(), options()).expect("a database");
     for (name, operator) in [("counters", "counter"), ("tuned", "append:/")] {
         let options = options().keyspace_defaults().clone().set("merge_operator", operator);
         db.keyspace_with(name, options.expect("an operator")).expect("a keyspace");

@@ -11,7 +11,7 @@
 #![expect(clippy::expect_used, reason = "helpers of tests, outside the test functions")]
 
 use esker::parts::env::{Env, SeededRandom};
-use esker::{Database, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
+use esker::{Database, Expiry, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
 use esker_testkit::TestDir;
 use esker_testkit::options::{Chosen, DATABASE, KEYSPACE};
 use std::collections::BTreeMap;
@@ -100,11 +100,11 @@ fn change(chance: &Chance, space: &Keyspace, content: &mut Content) {
             content.insert(key, value);
         }
         55..62 => {
-            space.put_with_ttl(&key, &value, DAY).expect("a put");
+            space.put_with(&key, &value, Expiry::After(DAY)).expect("a put");
             content.insert(key, value);
         }
         62..68 => {
-            space.put_with_ttl(&key, &value, Duration::ZERO).expect("a put");
+            space.put_with(&key, &value, Expiry::After(Duration::ZERO)).expect("a put");
             content.remove(&key);
         }
         68..80 => {
@@ -171,8 +171,8 @@ fn walk(chance: &Chance, space: &Keyspace, moment: &Moment) {
                 cursor.seek_for_prev(&key),
                 entries.partition_point(|(other, _)| *other <= key).checked_sub(1),
             ),
-            _ if goes_forward => (cursor.next(), at.map(|at| at + 1)),
-            _ => (cursor.prev(), at.and_then(|at| at.checked_sub(1))),
+            _ if goes_forward => (cursor.advance(), at.map(|at| at + 1)),
+            _ => (cursor.retreat(), at.and_then(|at| at.checked_sub(1))),
         };
         moved.expect("a move");
         at = expected.filter(|at| *at < entries.len());
@@ -275,7 +275,7 @@ fn run(seed: u64) {
     let space = space.apply(KEYSPACE, KeyspaceOptions::default()).merge_operator(MergeOperator::append(","));
     let database = Chosen::random(DATABASE, &random).apply(DATABASE, Options::default());
     let dir = TestDir::new("turning-scans");
-    let db = database.keyspace_options(space).open(dir.path()).expect("a database");
+    let db = Database::open_with(dir.path(), database.keyspace_options(space)).expect("a database");
     let space = db.default_keyspace().clone();
     let (sender, receiver) = sync_channel(2);
     let receiver = Arc::new(Mutex::new(receiver));

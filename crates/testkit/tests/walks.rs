@@ -86,7 +86,7 @@ impl World {
         let env = Env::simulated(Arc::new(fs.clone()), seed);
         let space = space.apply(KEYSPACE, KeyspaceOptions::default());
         let options = database.apply(DATABASE, Options::default()).keyspace_options(space).env(env);
-        let db = options.clone().open("/db").expect("a database");
+        let db = Database::open_with("/db", options.clone()).expect("a database");
         let (shape, keys) = (random.below(5), 50 + random.below(3_000));
         let mut world = World {
             random,
@@ -233,10 +233,10 @@ impl Walker {
             (1, _) => (self.cursor.seek_to_last(), self.before(Bound::Unbounded)),
             (2, _) => (self.cursor.seek(key), self.after(Bound::Included(key))),
             (3, _) => (self.cursor.seek_for_prev(key), self.before(Bound::Included(key))),
-            (4, Some(at)) => (self.cursor.next(), self.after(Bound::Excluded(at))),
-            (_, Some(at)) => (self.cursor.prev(), self.before(Bound::Excluded(at))),
-            (4, None) => (self.cursor.next(), None),
-            (_, None) => (self.cursor.prev(), None),
+            (4, Some(at)) => (self.cursor.advance(), self.after(Bound::Excluded(at))),
+            (_, Some(at)) => (self.cursor.retreat(), self.before(Bound::Excluded(at))),
+            (4, None) => (self.cursor.advance(), None),
+            (_, None) => (self.cursor.retreat(), None),
         };
         if moved.is_err() {
             assert_eq!(self.cursor.entry(), None, "an error leaves a cursor nowhere");
@@ -357,7 +357,7 @@ fn what_a_failed_read_leaves_behind_harms_no_later_seek() {
         for _ in 0..CURSORS {
             // With nothing in the cache and no table open.
             world.db.take().expect("it is open").close().expect("a close");
-            world.db = Some(world.options.clone().open("/db").expect("it opens again"));
+            world.db = Some(Database::open_with("/db", world.options.clone()).expect("it opens again"));
             let mut walker = Walker::new(world.cursor().expect("a cursor"));
             let errors = walker.walk(&mut world, |world| {
                 if world.percent(20) {

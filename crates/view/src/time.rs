@@ -22,7 +22,7 @@
 use esker_env::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The database time.
 #[derive(Debug)]
@@ -66,6 +66,21 @@ impl Time {
     }
 }
 
+/// A time in milliseconds since 1970, fractions rounded up; times before that are 0.
+pub fn to_ms(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+/// The last millisecond of the year 9999: every system can name it.
+const FAR_MS: u64 = 253_402_300_799_999;
+
+/// The time so many milliseconds after 1970 began; far away if the system cannot name it.
+pub fn from_ms(ms: u64) -> SystemTime {
+    let time = |ms| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms));
+    time(ms).or_else(|| time(FAR_MS)).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,5 +107,14 @@ mod tests {
         assert_eq!(time.after(Duration::from_nanos(1)), 1_001);
         assert_eq!(time.after(Duration::from_millis(7)), 1_007);
         assert_eq!(time.after(Duration::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn milliseconds_become_a_system_time_and_come_back() {
+        for ms in [0, 1, 1_000_000, u64::MAX / 2, u64::MAX] {
+            assert_eq!(to_ms(from_ms(ms)), ms);
+        }
+        assert_eq!(to_ms(SystemTime::UNIX_EPOCH + Duration::from_nanos(1)), 1);
+        assert_eq!(to_ms(SystemTime::UNIX_EPOCH - Duration::from_secs(1)), 0);
     }
 }

@@ -40,7 +40,7 @@ fn open_with(
     let options = Options::default()
         .memory_budget(settings.cache_bytes + settings.memtable_bytes)
         .durability(durability);
-    let database = more(options).open(directory)?;
+    let database = Database::open_with(directory, more(options))?;
     let keyspace = database.keyspace("default")?;
     Ok(Box::new(Esker { database, keyspace, durability }))
 }
@@ -93,7 +93,7 @@ impl Session for EskerSession<'_> {
         for (key, value) in batch.iter() {
             self.batch.put(&self.store.keyspace, key, value);
         }
-        Ok(self.store.database.write_ref(&self.batch, self.store.durability)?)
+        Ok(self.store.database.write_with(&self.batch, self.store.durability)?)
     }
 
     fn get(&mut self, key: &[u8], see: &mut SeeValue<'_>) -> Result<bool> {
@@ -113,13 +113,13 @@ impl Session for EskerSession<'_> {
     fn scan(&mut self, from: &[u8], limit: usize, see: &mut SeeEntry<'_>) -> Result<usize> {
         let mut cursor = self.store.keyspace.cursor()?;
         cursor.seek(from)?;
-        walk(&mut cursor, limit, see, Cursor::next)
+        walk(&mut cursor, limit, see, Cursor::advance)
     }
 
     fn scan_backward(&mut self, see: &mut SeeEntry<'_>) -> Result<usize> {
         let mut cursor = self.store.keyspace.cursor()?;
         cursor.seek_to_last()?;
-        walk(&mut cursor, usize::MAX, see, Cursor::prev)
+        walk(&mut cursor, usize::MAX, see, Cursor::retreat)
     }
 }
 

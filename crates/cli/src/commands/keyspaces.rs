@@ -20,7 +20,7 @@ pub(super) fn run(context: &mut Context<'_>, args: &KeyspacesArgs) -> Result<Exi
     } else if !args.set.is_empty() {
         let keyspace = context.existing_keyspace()?;
         let options = with_settings(keyspace.options(), &args.set)?;
-        keyspace.set_options(|_| options.clone())?;
+        keyspace.update_options(|_| options.clone())?;
         told(context, "changed", &keyspace.name())?;
     } else {
         list(context)?;

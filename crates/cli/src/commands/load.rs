@@ -7,7 +7,7 @@ use crate::format::human_count;
 use crate::host;
 use crate::records::{ReadError, Record, RecordReader};
 use esker::parts::base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
-use esker::{BulkLoader, Database, Keyspace, WriteBatch};
+use esker::{BulkLoader, Database, Expiry, Keyspace, WriteBatch};
 use indicatif::ProgressBar;
 use std::io::Write;
 use std::path::Path;
@@ -178,11 +178,7 @@ impl Load<'_> {
         let Some(loader) = &mut self.loader else { return Ok(()) };
         match self.ttl {
             None => loader.add(&record.key, &record.value)?,
-            Some(ttl) => {
-                let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-                let expiry_ms = self.database.now_ms().saturating_add(ttl_ms);
-                loader.add_with_expiry(&record.key, &record.value, expiry_ms)?;
-            }
+            Some(ttl) => loader.add_with(&record.key, &record.value, Expiry::After(ttl))?,
         }
         self.loaded += 1;
         if self.loaded.is_multiple_of(PAIRS_PER_TOLD) {
@@ -208,11 +204,11 @@ impl Load<'_> {
         for record in self.batch.drain(..) {
             match self.ttl {
                 None => batch.put(&self.keyspace, &record.key, &record.value),
-                Some(ttl) => batch.put_with_ttl(&self.keyspace, &record.key, &record.value, ttl),
+                Some(ttl) => batch.put_with(&self.keyspace, &record.key, &record.value, Expiry::After(ttl)),
             }
             self.loaded += 1;
         }
-        self.database.write(batch)?;
+        self.database.write(&batch)?;
         self.batch_bytes = 0;
         self.batch_start = self.reader.number() + 1;
         self.progress.set_position(self.reader.position());

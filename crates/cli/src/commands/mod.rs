@@ -151,7 +151,7 @@ pub(crate) fn open(global: &Global, choose: impl FnOnce(Options) -> Options) -> 
         return Err(Failure::usage(format!("{} is no directory", data.display()))
             .advise("name the directory of the database with --data DIR"));
     }
-    Ok(choose(options).open(data)?)
+    Ok(Database::open_with(data, choose(options))?)
 }
 
 /// As [`open`], for what makes sense with a database that is there: a name that was mistyped creates none.
@@ -231,7 +231,7 @@ impl KeyRange {
             (Some(end), true) => {
                 cursor.seek_for_prev(end)?;
                 if cursor.entry().is_some_and(|(key, _)| key == end.as_slice()) {
-                    cursor.prev()?;
+                    cursor.retreat()?;
                 }
             }
         }
@@ -245,9 +245,9 @@ impl KeyRange {
                 return Ok(());
             }
             if reverse {
-                cursor.prev()?;
+                cursor.retreat()?;
             } else {
-                cursor.next()?;
+                cursor.advance()?;
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use super::{Context, unprintable, write_json, write_json_pair};
 use crate::args::{DeleteArgs, DeleteRangeArgs, GetArgs, PutArgs, TtlArgs};
 use crate::failure::{Exit, Failure};
 use crate::host;
-use esker::Ttl;
+use esker::{Durability, Ttl, WriteOptions};
 
 pub(super) fn get(context: &mut Context<'_>, args: &GetArgs) -> Result<Exit, Failure> {
     let key = context.parse_key(&args.wanted)?;
@@ -30,14 +30,8 @@ pub(super) fn put(context: &mut Context<'_>, args: &PutArgs) -> Result<Exit, Fai
     let value = context.shape.value.parse(&written);
     let value = value.map_err(|reason| Failure::usage(format!("value: {reason}")))?;
     let keyspace = context.keyspace()?;
-    match args.ttl {
-        None => keyspace.put_with(&key, &value, args.durability.into())?,
-        Some(ttl) => {
-            let mut batch = context.database.batch();
-            batch.put_with_ttl(&keyspace, &key, &value, ttl);
-            context.database.write_with(batch, args.durability.into())?;
-        }
-    }
+    let options = WriteOptions::from(Durability::from(args.durability));
+    keyspace.put_with(&key, &value, args.ttl.map_or(options, |ttl| options.ttl(ttl)))?;
     Ok(Exit::Done)
 }
 
@@ -46,7 +40,7 @@ pub(super) fn ttl(context: &mut Context<'_>, args: &TtlArgs) -> Result<Exit, Fai
     let Some(ttl) = context.existing_keyspace()?.ttl(&key)? else { return Ok(Exit::Absent) };
     let (left_ms, at_ms) = match ttl {
         Ttl::Forever => (None, None),
-        Ttl::Expires { at_ms, left } => (Some(left.as_millis() as u64), Some(at_ms)),
+        Ttl::Expires { at, left } => (Some(left.as_millis() as u64), Some(crate::format::unix_ms(at))),
     };
     if context.shape.json {
         write_json(
@@ -65,7 +59,7 @@ pub(super) fn delete(context: &mut Context<'_>, args: &DeleteArgs) -> Result<Exi
     for key in &args.targets {
         batch.delete(&keyspace, context.parse_key(key)?);
     }
-    context.database.write(batch)?;
+    context.database.write(&batch)?;
     if context.shape.json {
         write_json(context.out, [("deleted".to_owned(), args.targets.len().into())])?;
     }

@@ -12,7 +12,7 @@ pub(super) fn run(context: &mut Context<'_>, args: &StrategyArgs) -> Result<Exit
     let keyspace = context.existing_keyspace()?;
     if let Some(text) = &args.strategy {
         let changed = keyspace.options().set("strategy", text)?;
-        keyspace.set_options(|_| changed.clone())?;
+        keyspace.update_options(|_| changed.clone())?;
     }
     if args.pause {
         keyspace.pause_migration()?;

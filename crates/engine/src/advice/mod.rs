@@ -124,7 +124,7 @@ impl Keyspace {
     /// use std::time::Duration;
     ///
     /// let events = db.keyspace("events")?;
-    /// events.set_options(|options| options.adaptive_compaction(Duration::from_secs(600)))?;
+    /// events.update_options(|options| options.adaptive_compaction(Duration::from_secs(600)))?;
     /// if let Some(adaptation) = events.adaptation() {
     ///     println!("{} changes, {}", adaptation.changes, adaptation.last.unwrap_or_default());
     /// }
@@ -138,9 +138,9 @@ impl Keyspace {
     /// ([`Keyspace::migration`]); filters are those of new tables.
     ///
     /// # Errors
-    /// As [`Keyspace::set_options`].
+    /// As [`Keyspace::update_options`].
     pub fn take_advice(&self, design: &Design) -> Result<()> {
-        self.set_options(|options| options.with_design(design))
+        self.update_options(|options| options.with_design(design))
     }
 }
 

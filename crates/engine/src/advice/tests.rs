@@ -17,7 +17,8 @@ fn open(strategy: &str) -> Database {
         .table_size(32 << 10)
         .block_size(1024)
         .compression(crate::PerLevel::all(esker_codec::Codec::None));
-    Options::default().memory_budget(8 << 20).keyspace_options(keyspace).env(env).open("/db").unwrap()
+    Database::open_with("/db", Options::default().memory_budget(8 << 20).keyspace_options(keyspace).env(env))
+        .unwrap()
 }
 
 fn key(number: u64) -> [u8; 8] {
@@ -77,7 +78,7 @@ fn operations_are_counted_by_kind() {
     let mut cursor = keyspace.cursor().unwrap();
     for steps in [2, 1] {
         cursor.seek(key(1200)).unwrap();
-        (0..steps).for_each(|_| cursor.next().unwrap());
+        (0..steps).for_each(|_| cursor.advance().unwrap());
     }
     drop(cursor);
     assert_eq!(keyspace.keys(..).count(), 1000);

@@ -16,7 +16,8 @@ fn open() -> Database {
     let keyspace =
         KeyspaceOptions::default().strategy(Strategy::None).compression(PerLevel::all(Codec::None));
     let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspace);
-    options.env(Env::simulated(Arc::new(StrictFs::new()), 1)).open("/db").expect("a new database")
+    Database::open_with("/db", options.env(Env::simulated(Arc::new(StrictFs::new()), 1)))
+        .expect("a new database")
 }
 
 fn key(number: u64) -> String {

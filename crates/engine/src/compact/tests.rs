@@ -16,7 +16,7 @@ fn database() -> Database {
         KeyspaceOptions::default().table_size(16 << 10).compaction_job_size(32 << 10).block_size(512);
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);
     let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspace).env(env);
-    options.open("/db").expect("a database")
+    Database::open_with("/db", options).expect("a database")
 }
 
 #[test]

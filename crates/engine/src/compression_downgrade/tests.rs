@@ -31,7 +31,8 @@ fn open(options: KeyspaceOptions) -> Database {
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);
     let strong = PerLevel::split(Codec::Zstd { level: 9 }, Codec::Lzma { level: 1 });
     let options = options.compression(strong);
-    Options::default().memory_budget(64 << 20).keyspace_options(options).env(env).open("/db").unwrap()
+    Database::open_with("/db", Options::default().memory_budget(64 << 20).keyspace_options(options).env(env))
+        .unwrap()
 }
 
 /// Seals this many memtables, flushes them together, and returns the configured codec of the newest table.

@@ -3,7 +3,7 @@
 use super::{Handle, Keyspace, Snapshot};
 use crate::batch::WriteBatch;
 use crate::changes::{Changes, Consumer, ConsumerInfo};
-use crate::commit::Patience;
+use crate::commit::WriteMode;
 use crate::copy::{BackupReport, Backups, CheckpointReport};
 use crate::file_transfer::CopyProgress;
 use crate::metrics::{KeyspaceLevels, Metrics};
@@ -14,11 +14,12 @@ use crate::store::Store;
 use crate::target_report::KeyspacePromises;
 use crate::transaction::{Transaction, TransactionOptions};
 use crate::verify::VerifyReport;
-use crate::{Durability, KeyRange, Value, open};
+use crate::{KeyRange, Value, WriteOptions, open};
 use esker_base::{Error, Result, SeqNo};
 use esker_env::BackgroundRates;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Name of the keyspace that every database has.
 pub const DEFAULT_KEYSPACE: &str = "default";
@@ -34,12 +35,29 @@ impl Database {
     /// Opens the database in a directory with default options, creating it if it is missing.
     ///
     /// # Errors
-    /// See [`Options::open`].
+    /// See [`Database::open_with`].
     pub fn open(path: impl AsRef<Path>) -> Result<Database> {
-        Options::default().open(path)
+        Database::open_with(path, Options::default())
     }
 
-    pub(crate) fn open_with(path: &Path, options: Options) -> Result<Database> {
+    /// Opens the database in a directory; opening is recovery.
+    ///
+    /// A process opens a database once and shares the handle. The directory is free again when
+    /// [`Database::close`] has returned, or when the last handle of the database, of a [`Keyspace`] of it
+    /// included, is dropped.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// use esker_engine::{Database, Options};
+    /// let db = Database::open_with("data", Options::default().memory_budget(512 << 20))?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `Locked` if it is open elsewhere, `Corruption` if stored bytes are damaged, `NotFound` if it is
+    /// missing and must not be created, `InvalidArgument` for options that contradict each other.
+    pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Database> {
+        let path = path.as_ref();
         options.validate()?;
         let store = open::open(path, options)?;
         let handle = Arc::new(Handle { store });
@@ -158,35 +176,26 @@ impl Database {
         WriteBatch::new(&self.handle.store)
     }
 
-    /// Applies a batch with the database's default durability.
+    /// Applies a batch with the database's default durability. The batch stays as it is: to use its memory
+    /// for the next one, [`WriteBatch::clear`] it.
     ///
     /// # Errors
     /// What was wrong while the batch was built; `Full` if it is larger than half of the memory budget;
     /// `ReadOnly`, `WouldStall`, `Closed`.
-    #[expect(clippy::needless_pass_by_value, reason = "a written batch is used up; `write_ref` keeps it")]
-    pub fn write(&self, batch: WriteBatch) -> Result<()> {
-        self.write_ref(&batch, self.handle.store.durability)
+    pub fn write(&self, batch: &WriteBatch) -> Result<()> {
+        self.write_with(batch, WriteOptions::new())
     }
 
-    /// Applies a batch with this durability.
-    #[expect(clippy::needless_pass_by_value, reason = "a written batch is used up; `write_ref` keeps it")]
-    pub fn write_with(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
-        self.write_ref(&batch, durability)
-    }
-
-    /// Applies a batch and leaves it to the caller, who may clear and fill it again without new memory.
-    pub fn write_ref(&self, batch: &WriteBatch, durability: Durability) -> Result<()> {
-        let store = &self.handle.store;
-        store.commit(&batch.encoded(store)?, durability, Patience::Stall).map(|_| ())
-    }
-
-    /// Applies a batch if that needs no waiting for room.
+    /// Applies a batch with these options.
     ///
     /// # Errors
-    /// `WouldStall` where [`Database::write`] would wait; nothing was written then.
-    pub fn try_write(&self, batch: &WriteBatch) -> Result<()> {
+    /// As [`Database::write`]; `InvalidArgument` for an expiry, which the entries of a batch have each.
+    pub fn write_with(&self, batch: &WriteBatch, options: impl Into<WriteOptions>) -> Result<()> {
+        let options = options.into();
+        options.check_without_expiry("a batch")?;
         let store = &self.handle.store;
-        store.commit(&batch.encoded(store)?, store.durability, Patience::None).map(|_| ())
+        let WriteMode { durability, patience } = store.write_mode(&options);
+        store.commit(&batch.encoded(store)?, durability, patience).map(|_| ())
     }
 
     // ---- the default keyspace
@@ -258,11 +267,11 @@ impl Database {
         Snapshot::new(&self.handle.store)
     }
 
-    /// The database's time, in milliseconds since 1970: what expiry is judged by. It is the wall clock's as
-    /// long as that moves forward, and stands still while the clock is behind what was given out before, in
-    /// this life or in an earlier one.
-    pub fn now_ms(&self) -> u64 {
-        self.handle.store.time.now_ms()
+    /// The database's time, which decides what has expired. It follows the wall clock as long as that moves
+    /// forward, and stands still while the clock is behind a time that was given out before, by this process
+    /// or an earlier one.
+    pub fn now(&self) -> SystemTime {
+        esker_view::time::from_ms(self.handle.store.time.now_ms())
     }
 
     // ---- changes

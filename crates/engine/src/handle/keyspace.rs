@@ -3,12 +3,14 @@
 use super::Handle;
 use super::snapshot::{Snapshot, View};
 use crate::batch::{EncodedBatch, Share, WriteBatch};
-use crate::commit::Patience;
+use crate::commit::WriteMode;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::MigrationInfo;
 use crate::options::KeyspaceOptions;
 use crate::store::Store;
-use crate::{Durability, Value};
+use crate::transaction::Next;
+use crate::write_options::Ends;
+use crate::{Value, WriteOptions};
 use esker_base::{KeyspaceId, Result, SeqNo, ValueKind};
 use esker_iter::Bounds;
 use esker_view::read::open_readers::HolderKind;
@@ -73,7 +75,7 @@ impl Keyspace {
     /// # fn main() -> esker_base::Result<()> {
     /// # let db = esker_engine::Database::open("data")?;
     /// let events = db.keyspace("events")?;
-    /// events.set_options(|options| options.block_size(16 << 10).level0_stop_runs(40))?;
+    /// events.update_options(|options| options.block_size(16 << 10).level0_stop_runs(40))?;
     /// # Ok(()) }
     /// ```
     ///
@@ -82,7 +84,7 @@ impl Keyspace {
     /// # Errors
     /// `InvalidArgument`, naming the option, for one out of range; nothing is changed then. `NotFound` if the
     /// keyspace was dropped, `ReadOnly`, `Closed`.
-    pub fn set_options(&self, change: impl Fn(KeyspaceOptions) -> KeyspaceOptions) -> Result<()> {
+    pub fn update_options(&self, change: impl Fn(KeyspaceOptions) -> KeyspaceOptions) -> Result<()> {
         loop {
             let before = self.state.options();
             let after = change(before.without_switch());
@@ -95,7 +97,7 @@ impl Keyspace {
     /// How far the tree is from the form of its strategy, if that was changed: `None` when the change has
     /// been worked through, or if there was nothing to do for it.
     ///
-    /// The strategy and its size ratio may be changed at any time, by [`Keyspace::set_options`]. Reads and
+    /// The strategy and its size ratio may be changed at any time, by [`Keyspace::update_options`]. Reads and
     /// writes go on; what is there is rewritten step by step, in jobs of limited size, behind everything that
     /// writes need. The change is durable and goes on after a reopening. To take it back, set the strategy
     /// before; what has been rewritten stays legal.
@@ -106,7 +108,7 @@ impl Keyspace {
     /// # fn main() -> esker_base::Result<()> {
     /// # let db = esker_engine::Database::open("data")?;
     /// let events = db.keyspace("events")?;
-    /// events.set_options(|options| options.set("strategy", "leveled:10").expect("a strategy"))?;
+    /// events.update_options(|options| options.set("strategy", "leveled:10").expect("a strategy"))?;
     /// if let Some(migration) = events.migration() {
     ///     println!("from {} to {}: {} %", migration.from, migration.to, migration.percent_done());
     /// }
@@ -150,36 +152,70 @@ impl Keyspace {
     /// # Errors
     /// `InvalidArgument` for a key over 65,535 bytes or a value over 512 MiB; `ReadOnly`, `Full`,
     /// `WouldStall`, `Closed`.
+    #[doc(alias = "insert")]
+    #[doc(alias = "set")]
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.put_with(key, value, self.handle.store.durability)
+        let (key, value, mode) = (key.as_ref(), value.as_ref(), self.handle.store.default_write_mode());
+        match self.state.default_ttl() {
+            None => self.write_one(ValueKind::Put, key, value, mode),
+            Some(ttl) => self.write_expiring(key, value, self.handle.store.time.after(ttl), mode),
+        }
     }
 
-    /// Sets `key` to `value`, with this durability.
-    #[inline]
+    /// Sets `key` to `value`, with these options: [`WriteOptions`], or a [`Durability`](crate::Durability)
+    /// or an [`Expiry`](crate::Expiry) alone.
+    ///
+    /// Expiry is exact to the millisecond, by the database's time, which never runs backwards
+    /// ([`crate::Database::now`]). Compaction frees the space of what has expired. An expiring entry takes
+    /// 8 bytes more.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # use std::time::Duration;
+    /// # use esker_engine::{Durability, Expiry};
+    /// # let sessions = esker_engine::Database::open("data")?.keyspace("sessions")?;
+    /// sessions.put_with("ada", "token", Expiry::After(Duration::from_secs(1800)))?;
+    /// sessions.put_with("alan", "token", Durability::Power)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    #[doc(alias = "put_opt")]
+    #[doc(alias = "ttl")]
     pub fn put_with(
         &self,
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
-        durability: Durability,
+        options: impl Into<WriteOptions>,
     ) -> Result<()> {
-        if let Some(ttl) = self.state.default_ttl() {
-            let expiry_ms = self.handle.store.time.after(ttl);
-            return self.write_expiring(key.as_ref(), value.as_ref(), expiry_ms, durability);
+        let (key, value, options) = (key.as_ref(), value.as_ref(), options.into());
+        let mode = self.handle.store.write_mode(&options);
+        match options.expiry.resolve(&self.handle.store.time, self.state.default_ttl()) {
+            Ends::Never => self.write_one(ValueKind::Put, key, value, mode),
+            Ends::At(expiry_ms) => self.write_expiring(key, value, expiry_ms, mode),
+            Ends::AsBefore => {
+                self.change_one(key, options, |_| Next::Write(Some(value.to_vec()))).map(|_| ())
+            }
         }
-        self.write_one(ValueKind::Put, key.as_ref(), value.as_ref(), durability)
     }
 
     /// Removes `key`; no error if it has no value.
+    #[doc(alias = "remove")]
     #[inline]
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.delete_with(key, self.handle.store.durability)
+        self.write_one(ValueKind::Delete, key.as_ref(), &[], self.handle.store.default_write_mode())
     }
 
-    /// Removes `key`, with this durability.
-    #[inline]
-    pub fn delete_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
-        self.write_one(ValueKind::Delete, key.as_ref(), &[], durability)
+    /// Removes `key`, with these options.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`]; `InvalidArgument` for an expiry, which a delete does not have.
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: impl Into<WriteOptions>) -> Result<()> {
+        let options = options.into();
+        options.check_without_expiry("a delete")?;
+        self.write_one(ValueKind::Delete, key.as_ref(), &[], self.handle.store.write_mode(&options))
     }
 
     /// Removes all keys in `range`, with the database's default durability. Costs what one put costs,
@@ -198,24 +234,27 @@ impl Keyspace {
     /// # Ok(()) }
     /// ```
     pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
-        self.delete_range_with(range, self.handle.store.durability)
+        self.delete_range_with(range, WriteOptions::new())
     }
 
-    /// Removes all keys in `range`, with this durability.
+    /// Removes all keys in `range`, with these options.
     ///
     /// # Errors
-    /// As [`Keyspace::put`].
-    pub fn delete_range_with(&self, range: impl KeyRange, durability: Durability) -> Result<()> {
+    /// As [`Keyspace::delete_with`].
+    pub fn delete_range_with(&self, range: impl KeyRange, options: impl Into<WriteOptions>) -> Result<()> {
+        let options = options.into();
+        options.check_without_expiry("a delete")?;
         let store = &self.handle.store;
         let mut batch = WriteBatch::new(store);
         batch.delete_range(self, range);
-        store.commit(&batch.encoded(store)?, durability, Patience::Stall).map(|_| ())
+        let WriteMode { durability, patience } = store.write_mode(&options);
+        store.commit(&batch.encoded(store)?, durability, patience).map(|_| ())
     }
 
     #[inline]
-    fn write_one(&self, kind: ValueKind, key: &[u8], value: &[u8], durability: Durability) -> Result<()> {
+    fn write_one(&self, kind: ValueKind, key: &[u8], value: &[u8], mode: WriteMode) -> Result<()> {
         let bytes = (key.len() + value.len()) as u64;
-        self.write_encoded(durability, bytes, Some((kind as u8, key, value)), |scratch, id| match kind {
+        self.write_encoded(mode, bytes, Some((kind as u8, key, value)), |scratch, id| match kind {
             ValueKind::Put => scratch.put(id, key, value),
             _ => scratch.delete(id, key),
         })
@@ -226,7 +265,7 @@ impl Keyspace {
     #[inline]
     pub(super) fn write_encoded(
         &self,
-        durability: Durability,
+        mode: WriteMode,
         bytes: u64,
         single: Option<(u8, &[u8], &[u8])>,
         encode: impl FnOnce(&mut BatchEncoder, KeyspaceId) -> Result<()>,
@@ -237,7 +276,7 @@ impl Keyspace {
             let share = Share { keyspace: self.state.id, entries: 1, bytes, range_deletes: 0 };
             let shares = std::slice::from_ref(&share);
             let batch = EncodedBatch { payload: scratch.payload(), count: 1, shares, single };
-            let written = self.handle.store.commit(&batch, durability, Patience::Stall).map(|_| ());
+            let written = self.handle.store.commit(&batch, mode.durability, mode.patience).map(|_| ());
             if scratch.capacity_bytes() > SCRATCH_KEPT_BYTES {
                 *scratch = BatchEncoder::new();
             }

@@ -1,10 +1,11 @@
 //! Writing operands.
 
 use super::Keyspace;
-use crate::Durability;
+use crate::WriteOptions;
+use crate::commit::WriteMode;
+use crate::write_options::Ends;
 use esker_base::expiry::EXPIRY_LEN;
-use esker_base::{Result, ValueKind};
-use std::time::Duration;
+use esker_base::{Error, Result, ValueKind};
 
 impl Keyspace {
     /// Changes the value of `key` by an operand for the keyspace's merge operator, without reading it: adds
@@ -32,57 +33,55 @@ impl Keyspace {
     #[doc(alias = "increment")]
     #[inline]
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        self.merge_with(key, operand, self.store().durability)
+        let (key, operand, mode) = (key.as_ref(), operand.as_ref(), self.store().default_write_mode());
+        match self.state().default_ttl() {
+            None => self.merge_for_good(key, operand, mode),
+            Some(ttl) => self.merge_expiring(key, operand, self.store().time.after(ttl), mode),
+        }
     }
 
-    /// Changes the value of `key` by an operand, with this durability. See [`Keyspace::merge`].
+    /// Changes the value of `key` by an operand, with these options; see [`Keyspace::merge`].
+    ///
+    /// An operand with an expiry counts until then. After it the value is what it would be without the
+    /// operand; operands that will expire are not resolved into values before.
     ///
     /// # Errors
-    /// As [`Keyspace::merge`].
-    #[inline]
+    /// As [`Keyspace::merge`]; `InvalidArgument` for [`Expiry::Keep`](crate::Expiry::Keep): an operand has
+    /// an expiry of its own.
     pub fn merge_with(
         &self,
         key: impl AsRef<[u8]>,
         operand: impl AsRef<[u8]>,
-        durability: Durability,
+        options: impl Into<WriteOptions>,
     ) -> Result<()> {
-        let (key, operand) = (key.as_ref(), operand.as_ref());
-        if let Some(ttl) = self.state().default_ttl() {
-            return self.merge_expiring(key, operand, self.store().time.after(ttl), durability);
+        let (key, operand, options) = (key.as_ref(), operand.as_ref(), options.into());
+        let mode = self.store().write_mode(&options);
+        match options.expiry.resolve(&self.store().time, self.state().default_ttl()) {
+            Ends::Never => self.merge_for_good(key, operand, mode),
+            Ends::At(expiry_ms) => self.merge_expiring(key, operand, expiry_ms, mode),
+            Ends::AsBefore => Err(no_expiry_to_keep()),
         }
+    }
+
+    #[inline]
+    fn merge_for_good(&self, key: &[u8], operand: &[u8], mode: WriteMode) -> Result<()> {
         self.state().folding()?.check_operand(key, operand)?;
         let bytes = (key.len() + operand.len()) as u64;
         let single = Some((ValueKind::Merge as u8, key, operand));
-        self.write_encoded(durability, bytes, single, |scratch, id| scratch.merge(id, key, operand))
-    }
-
-    /// Changes the value of `key` by an operand that counts for as long as `ttl` says. Then the value is what
-    /// it would be without the operand; what is still to end is not folded into values before.
-    ///
-    /// # Errors
-    /// As [`Keyspace::merge`].
-    pub fn merge_with_ttl(
-        &self,
-        key: impl AsRef<[u8]>,
-        operand: impl AsRef<[u8]>,
-        ttl: Duration,
-    ) -> Result<()> {
-        let expiry_ms = self.store().time.after(ttl);
-        self.merge_expiring(key.as_ref(), operand.as_ref(), expiry_ms, self.store().durability)
+        self.write_encoded(mode, bytes, single, |scratch, id| scratch.merge(id, key, operand))
     }
 
     #[cold]
-    fn merge_expiring(
-        &self,
-        key: &[u8],
-        operand: &[u8],
-        expiry_ms: u64,
-        durability: Durability,
-    ) -> Result<()> {
+    fn merge_expiring(&self, key: &[u8], operand: &[u8], expiry_ms: u64, mode: WriteMode) -> Result<()> {
         self.state().folding()?.check_operand(key, operand)?;
         let bytes = (key.len() + EXPIRY_LEN + operand.len()) as u64;
-        self.write_encoded(durability, bytes, None, |scratch, id| {
+        self.write_encoded(mode, bytes, None, |scratch, id| {
             scratch.merge_expiring(id, key, operand, expiry_ms)
         })
     }
+}
+
+/// [`Expiry::Keep`](crate::Expiry::Keep) where no value is replaced.
+pub(crate) fn no_expiry_to_keep() -> Error {
+    Error::invalid("Expiry::Keep is for a call that replaces one value and may read it first")
 }

@@ -12,6 +12,7 @@ mod snapshot;
 pub use database::{DEFAULT_KEYSPACE, Database};
 pub use expiring::Ttl;
 pub use keyspace::Keyspace;
+pub(crate) use merging::no_expiry_to_keep;
 pub use snapshot::{Snapshot, View};
 
 use crate::store::Store;

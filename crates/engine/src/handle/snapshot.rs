@@ -7,10 +7,13 @@ use esker_base::{Error, Result, SeqNo};
 use esker_iter::Bounds;
 use esker_view::read::Pinned;
 use esker_view::read::open_readers::{HolderKind, Holding};
+use esker_view::read::resolve::{End, end_of};
 use esker_view::read::{cursor::Cursor, keys::Keys, layer::Layer, range::Range};
 use esker_view::semantics::ReadTime;
 use esker_view::snapshot::Moment;
+use esker_view::time;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// One moment of the database, over all keyspaces. Reads through [`Keyspace::at`] see exactly what was
 /// committed before it was taken. While it lives, compaction keeps the versions it can see; dropping it frees
@@ -46,10 +49,10 @@ impl Snapshot {
         self.moment.seqno
     }
 
-    /// The database's time when the snapshot was taken, in milliseconds since 1970: what had not expired by
-    /// then does not expire for the snapshot.
-    pub fn time_ms(&self) -> u64 {
-        self.moment.read_time_ms
+    /// The database's time when the snapshot was taken: what had not expired by then does not expire for the
+    /// snapshot.
+    pub fn time(&self) -> SystemTime {
+        time::from_ms(self.moment.read_time_ms)
     }
 
     pub(crate) fn belongs_to(&self, store: &Arc<Store>) -> bool {
@@ -88,6 +91,16 @@ impl View<'_> {
         let view = self.keyspace.state().view.pin();
         self.keyspace.state().check_living()?;
         Ok(Pinned { view, seqno, time: ReadTime::at(read_time_ms) })
+    }
+
+    /// When the value of `key` expires, in milliseconds since 1970; `None` if it does not, or if there is
+    /// none.
+    pub(crate) fn end_ms(&self, key: &[u8]) -> Result<Option<u64>> {
+        let mut pinned = self.pin()?;
+        Ok(match end_of(&pinned.view, &mut pinned.time, key, pinned.seqno)? {
+            End::At(end_ms) => Some(end_ms),
+            End::Never | End::Past => None,
+        })
     }
 
     /// The value of `key`.

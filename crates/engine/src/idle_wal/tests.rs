@@ -29,7 +29,8 @@ impl World {
         let clock = Arc::new(ManualClock::new(1_000_000));
         let env =
             Env { clock: Arc::<ManualClock>::clone(&clock), ..Env::simulated(Arc::new(faults.clone()), 1) };
-        let db = Options::default().memory_budget(64 << 20).env(env).open("/db").expect("a database");
+        let db = Database::open_with("/db", Options::default().memory_budget(64 << 20).env(env))
+            .expect("a database");
         let world = World { fs, faults, clock, db };
         world.settle();
         world
@@ -66,7 +67,7 @@ impl World {
     /// Checks the value found after this process is killed and the database reopened.
     fn expect_after_kill(&self, number: u32, round: u8) {
         let env = Env::simulated(Arc::new(self.fs.crash(Crash::Process)), 2);
-        let db = Options::default().env(env).open("/db").expect("a database");
+        let db = Database::open_with("/db", Options::default().env(env)).expect("a database");
         assert_eq!(db.get(number.to_be_bytes()).expect("a get").as_deref(), Some(&[round; 40][..]));
     }
 }
@@ -136,10 +137,11 @@ fn a_rest_does_not_forget_a_writer_that_waits() {
     let env = Env { fs: Arc::new(faults.clone()), ..Env::real() };
     let options = Options::default().memory_budget(64 << 20).mapped_log(false);
     let options = options.stall_limit(Duration::from_secs(5)).env(env);
-    let db = options
-        .keyspace_options(KeyspaceOptions::default().strategy(Strategy::None))
-        .open("/db")
-        .expect("a database");
+    let db = Database::open_with(
+        "/db",
+        options.keyspace_options(KeyspaceOptions::default().strategy(Strategy::None)),
+    )
+    .expect("a database");
     let fill = |db: &Database| {
         (0..10_000u32).for_each(|number| db.put(number.to_be_bytes(), [1; 40]).expect("room in the log"));
     };

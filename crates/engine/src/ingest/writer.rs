@@ -10,6 +10,7 @@ use esker_env::{Env, OpenMode};
 use esker_sst::TableOptions;
 use esker_version::LevelIndex;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Writes a table file, entry by entry in ascending order of keys, for
 /// [`Keyspace::ingest`](crate::Keyspace::ingest). It needs no open database: tables may be written on many
@@ -107,20 +108,20 @@ impl TableWriter {
         self.add(key.as_ref(), ValueKind::Put as u8, value.as_ref())
     }
 
-    /// Adds a key whose value expires at `expiry_ms`, in milliseconds since 1970.
+    /// Adds a key whose value is there until `end`, the first moment without it.
     ///
     /// # Errors
     /// As [`TableWriter::put`].
-    pub fn put_with_expiry(
+    pub fn put_until(
         &mut self,
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
-        expiry_ms: u64,
+        end: SystemTime,
     ) -> Result<()> {
         let mut stored = std::mem::take(&mut self.scratch);
         stored.clear();
         stored.reserve(EXPIRY_LEN + value.as_ref().len());
-        stored.extend_from_slice(&expiry_ms.to_le_bytes());
+        stored.extend_from_slice(&esker_view::time::to_ms(end).to_le_bytes());
         stored.extend_from_slice(value.as_ref());
         let added = self.add(key.as_ref(), ValueKind::Put as u8 | FLAG_EXPIRY, &stored);
         self.scratch = stored;

@@ -36,7 +36,7 @@ fn keyspace_options() -> KeyspaceOptions {
 fn stepped(pieces: usize, keyspace: KeyspaceOptions) -> Database {
     let options = Options::default().memory_budget(64 << 20).max_subcompactions(Some(pieces));
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);
-    options.keyspace_options(keyspace).env(env).open("/db").expect("a database")
+    Database::open_with("/db", options.keyspace_options(keyspace).env(env)).expect("a database")
 }
 
 /// A version of a key.
@@ -124,7 +124,7 @@ fn pieces_write_what_one_job_writes() {
 #[test]
 fn a_merge_that_writers_wait_for_has_more_pieces() {
     let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspace_options());
-    let db = options.env(Env::simulated(Arc::new(StrictFs::new()), 1)).open("/db").unwrap();
+    let db = Database::open_with("/db", options.env(Env::simulated(Arc::new(StrictFs::new()), 1))).unwrap();
     for run in 0..4u64 {
         (0..2000u64).for_each(|key| db.put(format!("key {:05}", 4 * key + run), [7; 50]).unwrap());
         db.default_keyspace().flush().unwrap();
@@ -332,7 +332,7 @@ fn jobs_that_can_wait_make_room() {
         store.flush_keyspaces(&[Arc::clone(keyspace.state())]).unwrap();
     }
     assert!(!store.relieve().unwrap() && !idle.has_yielded(), "nothing is wanted");
-    keyspace.set_options(|options| options.level0_trigger_runs(4)).unwrap();
+    keyspace.update_options(|options| options.level0_trigger_runs(4)).unwrap();
     assert!(!store.relieve().unwrap(), "nothing is urgent enough for a thread of its own");
     assert!(idle.has_yielded());
     drop(idle);
@@ -362,7 +362,7 @@ fn with_deleted_tables() -> Database {
 /// Writers will soon wait for level 0.
 fn make_urgent(db: &Database) {
     let keyspace = db.default_keyspace();
-    keyspace.set_options(|options| options.level0_trigger_runs(3).level0_stop_runs(4)).unwrap();
+    keyspace.update_options(|options| options.level0_trigger_runs(3).level0_stop_runs(4)).unwrap();
 }
 
 /// Parts deleted for every reader are dropped by an edit. They do not wait for a thread, and do not delay the
@@ -405,7 +405,7 @@ fn a_job_keeps_to_its_rate() {
     let rates = BackgroundRates { read_bytes_per_second: Some(RATE), ..BackgroundRates::default() };
     let keyspace = keyspace_options().strategy(Strategy::None);
     let options = Options::default().memory_budget(64 << 20).mapped_log(false).keyspace_options(keyspace);
-    let db = options.background_rates(rates).env(env).open("/db").expect("a database");
+    let db = Database::open_with("/db", options.background_rates(rates).env(env)).expect("a database");
     fill(&db);
     let store = Arc::clone(db.store());
     let other = db.clone();
@@ -450,7 +450,7 @@ fn jobs_go_on_at_once_when_limits_are_lifted() {
         BackgroundRates { read_bytes_per_second: Some(16 * TABLE_BYTES), ..BackgroundRates::default() };
     let keyspace = keyspace_options().strategy(Strategy::None);
     let options = Options::default().memory_budget(64 << 20).mapped_log(false).keyspace_options(keyspace);
-    let db = options.background_rates(slow).env(env).open("/db").expect("a database");
+    let db = Database::open_with("/db", options.background_rates(slow).env(env)).expect("a database");
     fill(&db);
     let (store, other) = (Arc::clone(db.store()), db.clone());
     let compacting = Env::real().spawn("compacting", move || other.compact_all().unwrap()).unwrap();
@@ -478,7 +478,8 @@ fn failing_reads_of_a_merge(is_read: impl Fn(u64) -> bool) -> usize {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
     let options = Options::default().memory_budget(64 << 20).max_subcompactions(Some(2));
     let options = options.keyspace_options(keyspace_options().strategy(Strategy::None));
-    let db = options.env(Env::simulated(Arc::new(faults.clone()), 1)).open("/db").expect("a database");
+    let db = Database::open_with("/db", options.env(Env::simulated(Arc::new(faults.clone()), 1)))
+        .expect("a database");
     for run in 0..4u64 {
         (0..200u64).for_each(|key| db.put(format!("key {:05}", 3 * key + run), [run as u8; 300]).unwrap());
         db.default_keyspace().flush().unwrap();

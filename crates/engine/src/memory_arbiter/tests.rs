@@ -38,7 +38,7 @@ impl World {
         let clock = Arc::new(ManualClock::new(1_000_000));
         let env =
             Env { clock: Arc::<ManualClock>::clone(&clock), ..Env::simulated(Arc::new(StrictFs::new()), 1) };
-        let db = options.env(env).open("/db").expect("a database");
+        let db = Database::open_with("/db", options.env(env)).expect("a database");
         let world = World { clock, db, next: 0 };
         world.settle();
         world
@@ -340,7 +340,7 @@ fn who_only_reads_has_all() {
     let open = |read_only: bool| {
         let options =
             Options::default().memory_budget(BUDGET).env(Env::simulated(Arc::<StrictFs>::clone(&fs), 1));
-        options.read_only(read_only).open("/db").expect("a database")
+        Database::open_with("/db", options.read_only(read_only)).expect("a database")
     };
     open(false).close().expect("a close");
     let db = open(true);

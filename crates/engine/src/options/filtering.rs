@@ -35,7 +35,7 @@ impl KeyspaceOptions {
     /// still needs. Large values are read from their blob files for it, so a filter in such a keyspace makes
     /// compactions cost as much as the values; and where a compaction rewrites blob files, values may be
     /// removed, but not changed before the next compaction. It is code, so it is not stored: attach it after
-    /// each open, by [`crate::Database::keyspace_with`], [`crate::Keyspace::set_options`], or, for the
+    /// each open, by [`crate::Database::keyspace_with`], [`crate::Keyspace::update_options`], or, for the
     /// keyspace "default", [`crate::Options::keyspace_options`]. Compactions before that run without it.
     ///
     /// A change by a filter is no write: it has no sequence number, notifies no stream, conflicts with no

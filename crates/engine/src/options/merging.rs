@@ -11,7 +11,7 @@ impl KeyspaceOptions {
     /// operands.
     ///
     /// A keyspace that has an operator keeps it, because there may be operands of it:
-    /// [`crate::Keyspace::set_options`] can give one to a keyspace that has none, but neither remove nor
+    /// [`crate::Keyspace::update_options`] can give one to a keyspace that has none, but neither remove nor
     /// replace it. Its name and parameters are stored. A user-defined one has to be supplied each time the
     /// database is opened ([`Options::custom_merge`]).
     ///
@@ -93,7 +93,7 @@ impl Options {
     ///     }
     /// }
     ///
-    /// let db = Options::default().custom_merge(Arc::new(Patch)).open("data")?;
+    /// let db = esker_engine::Database::open_with("data", Options::default().custom_merge(Arc::new(Patch)))?;
     /// let options = KeyspaceOptions::default().merge_operator(MergeOperator::custom(Arc::new(Patch)));
     /// db.keyspace_with("documents", options)?.merge("7", "{}")?;
     /// # Ok(()) }

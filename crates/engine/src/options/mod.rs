@@ -32,7 +32,6 @@ use esker_env::BackgroundRates;
 use esker_env::{AsyncReads, Env, ReadMode};
 use esker_iter::operator::MergeOperator;
 use esker_wal::WalRecovery;
-use std::path::Path;
 use std::time::Duration;
 
 /// Smallest memory budget that leaves room for two memtables, a log segment and a cache: 8 MiB.
@@ -43,7 +42,8 @@ pub(crate) const MIN_MEMORY_BUDGET_BYTES: u64 = 8 << 20;
 ///
 /// ```no_run
 /// # fn main() -> esker_base::Result<()> {
-/// let db = esker_engine::Options::default().memory_budget(512 << 20).open("data")?;
+/// use esker_engine::{Database, Options};
+/// let db = Database::open_with("data", Options::default().memory_budget(512 << 20))?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
@@ -305,15 +305,6 @@ impl Options {
     pub fn env(mut self, env: Env) -> Options {
         self.env = env;
         self
-    }
-
-    /// Opens the database in directory `path`; opening is recovery.
-    ///
-    /// # Errors
-    /// `Locked` if it is open elsewhere, `Corruption` if stored bytes are damaged, `NotFound` if it is
-    /// missing and must not be created, `InvalidArgument` for options that contradict each other.
-    pub fn open(self, path: impl AsRef<Path>) -> Result<crate::Database> {
-        crate::Database::open_with(path.as_ref(), self)
     }
 
     pub(crate) fn validate(&self) -> Result<()> {

@@ -44,7 +44,7 @@ impl Options {
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
     /// let options = esker_engine::Options::default().set_keyspace("events", "default_ttl", "30d")?;
-    /// let db = options.open("data")?;
+    /// let db = esker_engine::Database::open_with("data", options)?;
     /// # Ok(()) }
     /// ```
     ///

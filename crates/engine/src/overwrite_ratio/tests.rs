@@ -32,7 +32,7 @@ impl World {
         let keyspace = keyspace.table_size(16 << 10).block_size(512).compression(PerLevel::all(Codec::None));
         let options = change(Options::default().memory_budget(64 << 20).keyspace_options(keyspace));
         let env = Env::simulated(Arc::<FaultFs>::clone(&fs), 1);
-        let db = options.clone().env(env).open("/db").expect("a database");
+        let db = Database::open_with("/db", options.clone().env(env)).expect("a database");
         World { fs, options, db }
     }
 
@@ -41,7 +41,7 @@ impl World {
         let World { fs, options, db } = self;
         db.close().expect("a clean close");
         let env = Env::simulated(Arc::<FaultFs>::clone(&fs), 2);
-        let db = options.clone().env(env).open("/db").expect("a database");
+        let db = Database::open_with("/db", options.clone().env(env)).expect("a database");
         World { fs, options, db }
     }
 

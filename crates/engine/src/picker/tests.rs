@@ -24,7 +24,7 @@ impl World {
         let env = Env { clock: Arc::<ManualClock>::clone(&clock), ..env };
         let keyspace = KeyspaceOptions::default().table_size(16 << 10).block_size(512);
         let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspace).env(env);
-        World { clock, db: options.open("/db").expect("a database") }
+        World { clock, db: Database::open_with("/db", options).expect("a database") }
     }
 
     /// Fills the last level.
@@ -170,7 +170,7 @@ fn a_strategy_that_wants_nothing_is_not_asked_again_until_something_changes() {
     assert!(!is_asked_again(&|| world.db.put("k", "v").expect("a put")), "memory is not its business");
     assert!(is_asked_again(&|| world.db.flush().expect("a flush")));
     let change = |options: KeyspaceOptions| options.block_size(1024);
-    assert!(is_asked_again(&|| world.db.default_keyspace().set_options(change).expect("options")));
+    assert!(is_asked_again(&|| world.db.default_keyspace().update_options(change).expect("options")));
     let snapshot = world.db.snapshot();
     assert!(is_asked_again(&|| {}), "somebody reads the past");
     drop(snapshot);
@@ -225,7 +225,7 @@ fn a_writer_without_room_asks_for_what_time_has_made_possible() {
     let keyspace = leveled.level0_trigger_runs(100).level0_stop_runs(STOP_RUNS).default_ttl(lives);
     let options =
         Options::default().memory_budget(64 << 20).keyspace_options(keyspace.write_buffer_entries(1));
-    let db = options.env(env).open("/db").expect("a database");
+    let db = Database::open_with("/db", options.env(env)).expect("a database");
     let level0 = || db.default_keyspace().state().view.load().tree.version.runs_of(LevelIndex::FLUSH).len();
     while level0() < STOP_RUNS as usize {
         db.put("a", "value").expect("a put");
@@ -254,7 +254,7 @@ fn tables_of_a_small_budget_are_small() {
         let keyspace = KeyspaceOptions::default().compression(PerLevel::all(Codec::None));
         let env = Env::simulated(Arc::new(StrictFs::new()), 1);
         let options = Options::default().memory_budget(budget).keyspace_options(keyspace).env(env);
-        let db = options.open("/db").expect("a database");
+        let db = Database::open_with("/db", options).expect("a database");
         (0..12_000).for_each(|number| db.put(key(number), [7; 1000]).expect("a put"));
         db.compact_all().expect("a compaction");
         let view = db.default_keyspace().state().view.load();

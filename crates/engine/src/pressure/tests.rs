@@ -4,7 +4,7 @@
 use super::*;
 use crate::jobs::JobFacts;
 use crate::options::Options;
-use crate::{Database, Keyspace, KeyspaceOptions};
+use crate::{Database, Keyspace, KeyspaceOptions, WriteOptions};
 use esker_base::SeqNo;
 use esker_env::fault::{FaultFs, Operation, StrictFs};
 use esker_env::{Background, Clock, Env};
@@ -22,7 +22,7 @@ fn open(faults: &FaultFs) -> Database {
     let env = Env { background: Background::Threads, ..Env::simulated(Arc::new(faults.clone()), 1) };
     let keyspace = KeyspaceOptions::default().write_buffer_size(BUFFER_BYTES);
     let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace);
-    options.env(env).open("/db").unwrap()
+    Database::open_with("/db", options.env(env)).unwrap()
 }
 
 /// Blocks the next table that is begun until a message is sent, or the test has failed.
@@ -139,7 +139,7 @@ fn a_flush_keeps_no_table_that_was_replaced() {
 #[test]
 fn the_job_that_is_named_is_the_nearest_to_the_queue() {
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);
-    let db = Options::default().memory_budget(8 << 20).env(env).open("/db").unwrap();
+    let db = Database::open_with("/db", Options::default().memory_budget(8 << 20).env(env)).unwrap();
     let other = db.keyspace("other").unwrap();
     let (store, own) = (db.store(), db.default_keyspace().state());
     let facts = |class, from: &[LevelIndex], total_bytes| JobFacts {
@@ -211,7 +211,7 @@ fn a_writer_that_is_held_back_hinders_nobody() {
     other.put(b"k", b"v").unwrap();
     let mut batch = db.batch();
     batch.put(db.default_keyspace(), b"k", b"v");
-    let refused = db.try_write(&batch).unwrap_err();
+    let refused = db.write_with(&batch, WriteOptions::new().no_stall()).unwrap_err();
     assert!(
         matches!(&refused, Error::WouldStall { retry_after, .. } if *retry_after > Duration::from_millis(1)),
         "{refused}"
@@ -222,7 +222,7 @@ fn a_writer_that_is_held_back_hinders_nobody() {
     done.recv().unwrap();
     thread.unwrap().join().unwrap();
     assert_eq!(db.metrics().delays, 1);
-    db.try_write(&batch).unwrap();
+    db.write_with(&batch, WriteOptions::new().no_stall()).unwrap();
     db.close().unwrap();
 }
 
@@ -251,7 +251,7 @@ fn nobody_waits_for_the_pace_beyond_the_stall_limit() {
     let keyspace = KeyspaceOptions::default().write_buffer_size(BUFFER_BYTES);
     let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace);
     let limit = Duration::from_millis(100);
-    let db = options.stall_limit(limit).env(env).open("/db").unwrap();
+    let db = Database::open_with("/db", options.stall_limit(limit).env(env)).unwrap();
     let gate = hold_flush(&faults);
     put(db.default_keyspace(), 2 * BUFFER_BYTES);
     let (store, state) = (db.store(), db.store().find_keyspace("default").unwrap());
@@ -299,7 +299,7 @@ fn runs_of_level_0_are_pressure_where_compaction_can_make_them_fewer() {
         let keyspace = keyspace.level0_slowdown_runs(6).level0_stop_runs(10);
         let env = Env::simulated(Arc::new(StrictFs::new()), seed);
         let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace);
-        let db = options.env(env).open("/db").unwrap();
+        let db = Database::open_with("/db", options.env(env)).unwrap();
         let state = db.store().find_keyspace("default").unwrap();
         for round in 0..30u64 {
             db.put(b"a", round.to_be_bytes()).unwrap();
@@ -325,7 +325,7 @@ fn runs_that_nobody_merges_are_no_pressure() {
     let keyspace = KeyspaceOptions::default().strategy("none".parse().unwrap());
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);
     let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace.level0_stop_runs(4));
-    let db = options.env(env).open("/db").unwrap();
+    let db = Database::open_with("/db", options.env(env)).unwrap();
     for round in 0..8u64 {
         db.put(b"a", round.to_be_bytes()).unwrap();
         db.flush().unwrap();
@@ -356,7 +356,7 @@ fn garbage_is_pressure_and_growth_is_not() {
     let keyspace = KeyspaceOptions::default().write_buffer_size(BUFFER_BYTES).level0_stop_runs(1000);
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);
     let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace);
-    let db = options.env(env).open("/db").unwrap();
+    let db = Database::open_with("/db", options.env(env)).unwrap();
     let (store, state) = (db.store(), db.default_keyspace().state());
     // A prime stride visits all keys in a scattered order.
     let pass = |first: u64, round: u8| {

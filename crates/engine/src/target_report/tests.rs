@@ -1,7 +1,7 @@
 //! Targets with a clock that the tests move, on a strict file system, stepped.
 
 use super::*;
-use crate::{BackgroundRates, Database, KeyspaceOptions, Options};
+use crate::{BackgroundRates, Database, Expiry, KeyspaceOptions, Options};
 use esker_env::fault::StrictFs;
 use esker_env::{Clock, Env, FileSystem, ManualClock, OpenMode};
 use parking_lot::Mutex;
@@ -24,7 +24,7 @@ impl World {
         let env = Env { clock: clock.clone(), ..Env::simulated(Arc::new(fs.clone()), 7) };
         let keyspace = options(KeyspaceOptions::default().write_buffer_size(64 << 10).table_size(16 << 10));
         let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace).env(env);
-        World { db: options.clone().open("/db").unwrap(), fs, clock, options }
+        World { db: Database::open_with("/db", options.clone()).unwrap(), fs, clock, options }
     }
 
     /// Advances the time, with the workers' periodic checks.
@@ -226,7 +226,8 @@ fn promises_that_became_impossible_are_warned_of() {
     assert!(!is_warning(&warnings(|| world.db.set_background_rates(BackgroundRates::default()).unwrap())));
     assert!(is_warning(&warnings(|| world.db.set_background_rates(slow).unwrap())));
     world.db.close().unwrap();
-    let reopened = |options: Options| warnings(|| options.open("/db").unwrap().close().unwrap());
+    let reopened =
+        |options: Options| warnings(|| Database::open_with("/db", options).unwrap().close().unwrap());
     assert!(!is_warning(&reopened(world.options.clone())));
     assert!(is_warning(&reopened(world.options.background_rates(slow))));
 }
@@ -296,7 +297,7 @@ fn what_expires_is_gone_within_the_promised_time_after() {
     let world = World::new(|options| raw(options).delete_within(WITHIN));
     fill(&world.db);
     let lives = Duration::from_secs(100);
-    world.db.default_keyspace().put_with_ttl(500u64.to_be_bytes(), SECRET, lives).unwrap();
+    world.db.default_keyspace().put_with(500u64.to_be_bytes(), SECRET, Expiry::After(lives)).unwrap();
     world.db.compact_all().unwrap();
     world.pass(lives);
     assert!(world.contains(SECRET));
@@ -388,19 +389,20 @@ fn what_cannot_be_promised_is_refused() {
 fn what_measurements_rule_out_is_refused_with_the_numbers() {
     let world = World::new(|options| options);
     let state = world.db.store().find_keyspace("default").unwrap();
-    world.db.default_keyspace().set_options(|options| options.max_space_amp(1.05)).unwrap();
-    world.db.default_keyspace().set_options(|options| options.max_space_amp(2.0)).unwrap();
+    world.db.default_keyspace().update_options(|options| options.max_space_amp(1.05)).unwrap();
+    world.db.default_keyspace().update_options(|options| options.max_space_amp(2.0)).unwrap();
     {
         let mut control = state.control.lock();
         control.capacity.note_arrival(100_000_000, Duration::from_secs(1));
         control.capacity.note_compaction(200_000_000, 0, Duration::from_secs(1));
     }
-    let refused = world.db.default_keyspace().set_options(|options| options.max_space_amp(1.05)).unwrap_err();
+    let refused =
+        world.db.default_keyspace().update_options(|options| options.max_space_amp(1.05)).unwrap_err();
     let told = refused.to_string();
     for part in ["max_space_amp = 1.05", "\"default\"", "100.0 MB/s", "can be kept at this rate"] {
         assert!(told.contains(part), "{told}");
     }
-    world.db.default_keyspace().set_options(|options| options.max_space_amp(2.5)).unwrap();
+    world.db.default_keyspace().update_options(|options| options.max_space_amp(2.5)).unwrap();
     world.db.close().unwrap();
 }
 
@@ -422,7 +424,7 @@ fn a_deadline_that_measurements_rule_out_is_refused_with_the_numbers() {
         }
     };
     let promise =
-        |seconds| keyspace.set_options(|options| options.delete_within(Duration::from_secs(seconds)));
+        |seconds| keyspace.update_options(|options| options.delete_within(Duration::from_secs(seconds)));
     measure(100);
     let told = promise(120).unwrap_err().to_string();
     for part in ["delete_within = 120 s", "\"default\"", "in 90 s", "what was measured", "can be promised"] {

@@ -1,6 +1,6 @@
 //! Lookups that the last-run predictor starts in the oldest run.
 
-use crate::{KeyspaceOptions, Options};
+use crate::{Database, KeyspaceOptions, Options};
 use esker_env::Env;
 use esker_env::fault::StrictFs;
 use esker_view::read::last_run_predictor::is_high;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 fn what_began_in_the_oldest_run_answers_for_no_other() {
     let env = Env::simulated(Arc::new(StrictFs::new()), 7);
     let keyspace = KeyspaceOptions::default().strategy(esker_strategy::Strategy::None);
-    let db = Options::default().keyspace_options(keyspace).env(env).open("/db").unwrap();
+    let db = Database::open_with("/db", Options::default().keyspace_options(keyspace).env(env)).unwrap();
     let steps = [1u64, 2, 4, 8];
     for step in steps {
         for key in (0..400u64).step_by(step as usize) {

@@ -1,6 +1,6 @@
 //! Unreferenced files and their blocks in the cache.
 
-use crate::{KeyspaceOptions, Options};
+use crate::{Database, KeyspaceOptions, Options};
 use esker_env::Env;
 use esker_env::fault::StrictFs;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use std::sync::Arc;
 fn what_is_gone_leaves_the_cache_before_it_is_much() {
     let keyspace = KeyspaceOptions::default().strategy("none".parse().expect("a strategy"));
     let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspace);
-    let db = options.env(Env::simulated(Arc::new(StrictFs::new()), 1)).open("/db").expect("a database");
+    let db = Database::open_with("/db", options.env(Env::simulated(Arc::new(StrictFs::new()), 1)))
+        .expect("a database");
     let cache = db.store().files.cache();
     // Ranges of 62 KB, of which each round replaces one.
     const RANGES: u32 = 64;

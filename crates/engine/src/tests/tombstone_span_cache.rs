@@ -1,9 +1,10 @@
 //! Reads through cached tombstone spans compared with point lookups.
 
-use crate::{Database, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
+use crate::{Database, Expiry, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
 use esker_env::fault::StrictFs;
 use esker_env::{Env, ManualClock, SeededRandom};
 use esker_iter::Gaps as _;
+use esker_view::time::from_ms;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,7 +19,8 @@ fn open(seed: u64) -> Database {
     let options = KeyspaceOptions::default().write_buffer_size(32 << 10).table_size(16 << 10);
     let options = options.merge_operator(MergeOperator::append(b","));
     let env = Env::simulated(Arc::new(StrictFs::new()), seed);
-    Options::default().memory_budget(16 << 20).keyspace_options(options).env(env).open("/db").expect("opens")
+    Database::open_with("/db", Options::default().memory_budget(16 << 20).keyspace_options(options).env(env))
+        .expect("opens")
 }
 
 /// The first number from `from` on whose key has a value, by point lookups, which use no spans.
@@ -55,9 +57,11 @@ fn seeks_find_what_gets_find() {
                     let mut batch = db.batch();
                     (0..3).for_each(|_| batch.put(keyspace, key(below(KEYS)), [3; 20]));
                     batch.delete(keyspace, key(below(KEYS)));
-                    db.write(batch).expect("writes");
+                    db.write(&batch).expect("writes");
                 }
-                4 => keyspace.put_with_expiry(key(below(KEYS)), b"v", below(3_000)).expect("puts"),
+                4 => keyspace
+                    .put_with(key(below(KEYS)), b"v", Expiry::At(from_ms(below(3_000))))
+                    .expect("puts"),
                 5 => {
                     let from = below(KEYS);
                     keyspace.delete_range(key(from)..key(from + below(300))).expect("deletes");
@@ -90,7 +94,7 @@ fn seeks_find_what_gets_find() {
 #[test]
 fn seeks_find_what_gets_find_beside_a_writer() {
     let dir = std::env::temp_dir().join(format!("esker-gaps-{}", std::process::id()));
-    let db = Options::default().memory_budget(16 << 20).open(&dir).expect("opens");
+    let db = Database::open_with(&dir, Options::default().memory_budget(16 << 20)).expect("opens");
     let keyspace = db.default_keyspace();
     (0..KEYS).for_each(|number| keyspace.put(key(number), [1; 20]).expect("puts"));
     let done = AtomicBool::new(false);
@@ -127,12 +131,14 @@ fn a_gap_does_not_hide_what_an_earlier_snapshot_still_sees() {
     let clock = Arc::new(ManualClock::new(1_000_000));
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);
     let env = Env { clock: Arc::<ManualClock>::clone(&clock), ..env };
-    let db = Options::default().memory_budget(64 << 20).env(env).open("/db").expect("works");
+    let db = Database::open_with("/db", Options::default().memory_budget(64 << 20).env(env)).expect("works");
     for number in 0..200u32 {
         db.put(format!("q{number:04}"), b"x").expect("works");
         db.delete(format!("q{number:04}")).expect("works");
     }
-    db.default_keyspace().put_with_expiry("session", b"token", 1_000_000 + 5_000).expect("works");
+    db.default_keyspace()
+        .put_with("session", b"token", Expiry::At(from_ms(1_000_000 + 5_000)))
+        .expect("works");
     db.put("tail", b"y").expect("works");
     // Requests watching; the next put begins it.
     assert_eq!(&*db.default_keyspace().iter().next().expect("works").expect("works").0, b"session");

@@ -30,7 +30,10 @@ impl World {
     fn open(&self, flush_on_close: bool) -> Result<Database> {
         let keyspace = KeyspaceOptions::default().strategy("none".parse().expect("a strategy"));
         let options = Options::default().memory_budget(8 << 20).wal_segment_bytes(64 << 10);
-        options.flush_on_close(flush_on_close).keyspace_options(keyspace).env(self.env()).open(DIR)
+        Database::open_with(
+            DIR,
+            options.flush_on_close(flush_on_close).keyspace_options(keyspace).env(self.env()),
+        )
     }
 
     /// Runs a closure on a thread of its own; its result comes through the channel.
@@ -71,7 +74,7 @@ fn assert_all_closed(db: &Database) {
         ("write", {
             let mut batch = db.batch();
             batch.put(keyspace, b"k", b"v");
-            db.write(batch)
+            db.write(&batch)
         }),
         ("flush", db.flush()),
         ("flush of a keyspace", keyspace.flush()),
@@ -83,7 +86,7 @@ fn assert_all_closed(db: &Database) {
         ("open_keyspace", db.open_keyspace("default").map(|_| ())),
         ("drop_keyspace", db.drop_keyspace("other")),
         ("rename_keyspace", db.rename_keyspace("other", "renamed")),
-        ("set_options", keyspace.set_options(|options| options.block_size(1024))),
+        ("set_options", keyspace.update_options(|options| options.block_size(1024))),
         ("checkpoint", db.checkpoint("/another").map(|_| ())),
         ("backup", db.backup(&backups(db, "/others")).map(|_| ())),
         ("get", db.get(b"k").map(|_| ())),
@@ -114,7 +117,7 @@ const HELD: [Held; 10] = [
     ("a renamed keyspace", |db| db.rename_keyspace("other", "renamed"), Operation::Write, "MANIFEST"),
     (
         "changed options",
-        |db| db.default_keyspace().set_options(|options| options.block_size(512)),
+        |db| db.default_keyspace().update_options(|options| options.block_size(512)),
         Operation::Write,
         "MANIFEST",
     ),
@@ -229,7 +232,7 @@ fn draining_ends_with_a_lane_that_panics() {
     let world = World::new();
     let env = Env { fs: Arc::new(world.faults.clone()), ..Env::real() };
     let options = Options::default().memory_budget(8 << 20).mapped_log(false).env(env);
-    let db = options.open(DIR).expect("a database");
+    let db = Database::open_with(DIR, options).expect("a database");
     db.put(b"key", b"value").expect("a put");
     world.faults.interrupt(Operation::Create, "tables/", || panic!("a panic that the test makes"));
     let draining = db.clone();

@@ -165,7 +165,7 @@ struct Found {
 impl<'a> Growing<'a> {
     fn new(context: &Context<'_>, variant: &'a Variant) -> Result<Growing<'a>> {
         let directory = context.directory("csc443")?;
-        let database = (variant.options)()?.table_reads(ReadMode::Direct).open(&directory)?;
+        let database = Database::open_with(&directory, (variant.options)()?.table_reads(ReadMode::Direct))?;
         let keyspace = database.keyspace(esker::DEFAULT_KEYSPACE)?;
         Ok(Growing { variant, directory, database, keyspace, pairs: 0, put_ns: 0 })
     }

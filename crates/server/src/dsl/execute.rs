@@ -6,7 +6,7 @@ use super::load::Load;
 use super::range::Range;
 use super::show::Show;
 use crate::load_file::LoadFiles;
-use esker::{Database, Error, Keyspace, WriteBatch};
+use esker::{Database, Error, Keyspace, WriteBatch, WriteOptions};
 use esker_protocol::{Command, Kind, Scalar, answer, is_blank, parse_line};
 use std::io::{self, Write};
 
@@ -128,7 +128,7 @@ impl Executor {
     }
 
     fn write(&self, batch: WriteBatch, out: &mut Vec<u8>) -> Begun {
-        match self.database.try_write(&batch) {
+        match self.database.write_with(&batch, WriteOptions::new().no_stall()) {
             Err(Error::WouldStall { .. }) => {
                 Begun::Long(LongAnswer(Long::Write { database: self.database.clone(), batch: Some(batch) }))
             }
@@ -205,7 +205,7 @@ impl LongAnswer {
         match &mut self.0 {
             Long::Write { database, batch } => {
                 if let Some(batch) = batch.take() {
-                    answer_write(database.write(batch), out);
+                    answer_write(database.write(&batch), out);
                 }
                 Progress::Finished
             }

@@ -54,7 +54,7 @@ impl Load {
         for (key, value) in pairs::decode(&bytes) {
             batch.put(keyspace, encode_integer(key.into()), encode_integer(value.into()));
         }
-        self.executor.database().write(batch).map_err(|error| error.to_string())?;
+        self.executor.database().write(&batch).map_err(|error| error.to_string())?;
         self.loaded += count;
         Ok(())
     }

@@ -68,7 +68,7 @@ impl Range {
             }
             let key = ScalarRef::from_key(self.kind, key);
             answer::pair(key, ScalarRef::from_value(self.kind, value), out);
-            cursor.next()?;
+            cursor.advance()?;
         }
         Ok(true)
     }

@@ -197,7 +197,7 @@ fn walk(
         Some(last) => {
             cursor.seek(&*last)?;
             if cursor.entry().is_some_and(|(key, _)| key == last.as_slice()) {
-                cursor.next()?;
+                cursor.advance()?;
             }
         }
     }
@@ -208,7 +208,7 @@ fn walk(
             *last = Some(key.to_vec());
             return Ok(Walked::Piece);
         }
-        cursor.next()?;
+        cursor.advance()?;
     }
     Ok(Walked::All)
 }

@@ -27,12 +27,12 @@ fn obsolete_tables_are_deleted_although_no_segment_can_be_prepared() {
     for seed in 0..4 {
         let world = World::new(seed);
         let options = || world.options().keyspace_options(plain());
-        let db = options().open(DIR).unwrap();
+        let db = Database::open_with(DIR, options()).unwrap();
         (0..6).for_each(|round| put_and_flush(&db, round));
         db.close().unwrap();
         drop(db);
         // In a new life no segment is ready yet, and none can be made.
-        let db = options().open(DIR).unwrap();
+        let db = Database::open_with(DIR, options()).unwrap();
         world.break_down(Fault::Full, Operation::Create, "wal/");
         settle(&db);
         assert!(db.metrics().background_errors.iter().any(|error| matches!(error, Error::Full(_))));
@@ -60,7 +60,7 @@ fn obsolete_tables_are_deleted_although_no_segment_can_be_prepared() {
 #[test]
 fn tables_of_refused_edits_do_not_pile_up() {
     let world = World::new(1);
-    let db = world.options().keyspace_options(plain()).open(DIR).unwrap();
+    let db = Database::open_with(DIR, world.options().keyspace_options(plain())).unwrap();
     put_and_flush(&db, 0);
     let before = world.files("tables");
     // The first failure leaves the manifest in doubt; then it can neither be used nor replaced.
@@ -85,7 +85,7 @@ fn tables_of_refused_edits_do_not_pile_up() {
     settle(&db);
     assert_eq!(world.files("tables"), live_tables(&db));
     db.close().unwrap();
-    let db = world.options().open(DIR).unwrap();
+    let db = Database::open_with(DIR, world.options()).unwrap();
     assert_eq!(db.default_keyspace().iter().count(), 1001);
 }
 
@@ -94,14 +94,14 @@ fn tables_of_refused_edits_do_not_pile_up() {
 #[test]
 fn tables_of_an_edit_in_doubt_stay_as_long_as_its_manifest_counts() {
     let world = World::new(1);
-    let db = world.options().keyspace_options(plain()).open(DIR).unwrap();
+    let db = Database::open_with(DIR, world.options().keyspace_options(plain())).unwrap();
     world.break_down(Fault::Io, Operation::SyncData, "MANIFEST");
     world.break_down(Fault::Full, Operation::Create, "MANIFEST");
     db.put(b"key", b"value").unwrap();
     assert!(db.flush().is_err(), "the edit was synced");
     settle(&db);
     let found = world.crashed(Crash::Process);
-    let db = found.options().open(DIR).unwrap();
+    let db = Database::open_with(DIR, found.options()).unwrap();
     assert!(db.contains(b"key").unwrap());
     assert!(db.verify().unwrap().is_clean());
 }
@@ -111,7 +111,7 @@ fn tables_of_an_edit_in_doubt_stay_as_long_as_its_manifest_counts() {
 fn tables_that_were_not_finished_do_not_pile_up() {
     for operation in [Operation::Write, Operation::SyncData, Operation::SyncDir] {
         let world = World::new(2);
-        let db = world.options().keyspace_options(plain()).open(DIR).unwrap();
+        let db = Database::open_with(DIR, world.options().keyspace_options(plain())).unwrap();
         put_and_flush(&db, 0);
         put_and_flush(&db, 1);
         let before = world.files("tables");
@@ -135,7 +135,7 @@ fn tables_that_were_not_finished_do_not_pile_up() {
 fn tables_of_jobs_that_a_poisoned_log_interrupts_are_deleted() {
     for compacts in [false, true] {
         let world = World::new(4);
-        let db = world.options().keyspace_options(plain()).open(DIR).unwrap();
+        let db = Database::open_with(DIR, world.options().keyspace_options(plain())).unwrap();
         put_and_flush(&db, 0);
         put_and_flush(&db, 1);
         // Older than what is flushed below, so that the flush must sync the log first.
@@ -163,7 +163,8 @@ fn tables_of_jobs_that_a_poisoned_log_interrupts_are_deleted() {
 #[test]
 fn opens_that_fail_leave_no_tables_behind() {
     let world = World::new(5);
-    let db = world.options().keyspace_options(plain()).flush_on_close(false).open(DIR).unwrap();
+    let db =
+        Database::open_with(DIR, world.options().keyspace_options(plain()).flush_on_close(false)).unwrap();
     put_and_flush(&db, 0);
     for number in 0..1000u32 {
         db.put(number.to_be_bytes(), [1; 100]).unwrap();
@@ -182,7 +183,7 @@ fn opens_that_fail_leave_no_tables_behind() {
     ] {
         world.break_down(fault, operation, path);
         for _ in 0..3 {
-            assert!(world.options().open(DIR).is_err(), "{operation:?} of {path}");
+            assert!(Database::open_with(DIR, world.options()).is_err(), "{operation:?} of {path}");
             assert_eq!(world.files("tables"), before, "{operation:?} of {path}");
         }
         world.faults.heal();
@@ -190,11 +191,11 @@ fn opens_that_fail_leave_no_tables_behind() {
     // Whether the last of all, the sync after the rename, made the new manifest count, nobody knows: the
     // tables stay.
     world.faults.add(Rule::new(Fault::Io, When::Nth(3)).on(Operation::SyncDir).path(DIR));
-    let opened = world.options().open(DIR);
+    let opened = Database::open_with(DIR, world.options());
     assert!(opened.is_err() && world.files("tables").len() > before.len(), "{:?}", world.files("tables"));
     world.faults.heal();
     for crash in [Crash::PowerAllLost, Crash::PowerNoneLost, Crash::Process] {
-        let db = world.crashed(crash).options().open(DIR).unwrap();
+        let db = Database::open_with(DIR, world.crashed(crash).options()).unwrap();
         assert_eq!(db.default_keyspace().iter().count(), 1000, "{crash:?}");
     }
 }

@@ -57,7 +57,7 @@ fn a_keyspace_whose_flush_fails_does_not_keep_the_others_from_theirs() {
         let world = World::new(seed);
         // Stored as they are, so that the large flush needs the room that it should not find.
         let plain = KeyspaceOptions::default().compression(PerLevel::all(Codec::None));
-        let db = world.options().keyspace_options(plain).open(DIR).unwrap();
+        let db = Database::open_with(DIR, world.options().keyspace_options(plain)).unwrap();
         let small = [db.keyspace("small").unwrap(), db.keyspace("smaller").unwrap()];
         put_many(db.default_keyspace(), 0..3000);
         small.iter().for_each(|keyspace| put_many(keyspace, 0..20));
@@ -83,7 +83,7 @@ fn a_keyspace_whose_flush_fails_does_not_keep_the_others_from_theirs() {
 #[test]
 fn the_flush_that_gives_log_back_comes_first() {
     let world = World::new(3);
-    let db = world.options().open(DIR).unwrap();
+    let db = Database::open_with(DIR, world.options()).unwrap();
     let young = db.keyspace("young").unwrap();
     // More than a segment, so that the other memtable begins in a later one.
     put_many(&young, 0..200);
@@ -109,7 +109,7 @@ fn the_flush_that_gives_log_back_comes_first() {
 fn a_keyspace_whose_compaction_fails_does_not_keep_the_others_from_theirs() {
     for seed in 0..6 {
         let world = World::new(seed);
-        let db = world.options().keyspace_options(lazy_leveled(1000)).open(DIR).unwrap();
+        let db = Database::open_with(DIR, world.options().keyspace_options(lazy_leveled(1000))).unwrap();
         let others = ["a", "b", "c"].map(|name| db.keyspace(name).unwrap());
         let [a, b, c] = &others;
         pile_up(&world, &db, &[db.default_keyspace()], 6);
@@ -140,7 +140,7 @@ fn the_most_urgent_compaction_of_all_keyspaces_comes_first() {
     // Each of them once, so that it is not its turn that brings it to the front.
     for urgent in 0..3 {
         let world = World::new(5);
-        let db = world.options().open(DIR).unwrap();
+        let db = Database::open_with(DIR, world.options()).unwrap();
         let stop_runs = |at: usize| if at == urgent { 8 } else { 1000 };
         let names = ["a", "b", "c"];
         let [a, b, c] = [0, 1, 2].map(|at| db.keyspace_with(names[at], lazy_leveled(stop_runs(at))).unwrap());
@@ -160,7 +160,7 @@ fn the_most_urgent_compaction_of_all_keyspaces_comes_first() {
 fn equally_urgent_keyspaces_take_turns() {
     for seed in 0..4 {
         let world = World::new(seed);
-        let db = world.options().keyspace_options(lazy_leveled(1000)).open(DIR).unwrap();
+        let db = Database::open_with(DIR, world.options().keyspace_options(lazy_leveled(1000))).unwrap();
         let names = ["default", "second", "third"];
         let [first, second, third] = names.map(|name| db.keyspace(name).unwrap());
         pile_up(&world, &db, &[&first, &second, &third], 48);

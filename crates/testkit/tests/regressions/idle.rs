@@ -45,7 +45,7 @@ fn background_work_takes_no_more_steps_than_there_are_things_to_do() {
             .level0_stop_runs(6)
             .write_buffer_size(4 << 10)
             .table_size(8 << 10);
-        let db = world.options().keyspace_options(keyspace).open(DIR).unwrap();
+        let db = Database::open_with(DIR, world.options().keyspace_options(keyspace)).unwrap();
         let other = db.keyspace("other").unwrap();
         let random = SeededRandom::new(seed as u64);
         for round in 0..20 {
@@ -57,7 +57,7 @@ fn background_work_takes_no_more_steps_than_there_are_things_to_do() {
                     let target = if random.below(3) == 0 { &other } else { db.default_keyspace() };
                     batch.put(target, random.below(1000).to_be_bytes(), [7; 60]);
                 }
-                db.write(batch).unwrap();
+                db.write(&batch).unwrap();
             }
             expect_no_idle_rounds(&db, &format!("{name}, round {round}"), || settle(&db));
             assert_eq!(settle(&db), 0, "{name}: settled work begins again by itself");

@@ -21,10 +21,10 @@ fn a_database_in_a_path_that_was_made_for_it_survives_a_power_cut() {
     for (path, there) in [(NESTED, "/"), (NESTED, "/data/of"), ("/db", "/"), ("relative/db", "/")] {
         let world = World::new(1);
         world.strict.create_dir_all(Path::new(there)).unwrap();
-        let db = world.options().open(path).unwrap();
+        let db = Database::open_with(path, world.options()).unwrap();
         put_durably(&db, b"promised");
         let world = world.crashed(Crash::PowerAllLost);
-        let db = world.options().open(path).unwrap();
+        let db = Database::open_with(path, world.options()).unwrap();
         assert!(db.contains(b"promised").unwrap(), "{path}, of which {there} was there");
     }
 }
@@ -34,16 +34,16 @@ fn a_database_in_a_path_that_was_made_for_it_survives_a_power_cut() {
 #[test]
 fn a_database_whose_creation_was_interrupted_survives_a_power_cut_after_the_next_open() {
     let world = World::over(StrictFs::new(), 1);
-    world.options().open(NESTED).unwrap();
+    Database::open_with(NESTED, world.options()).unwrap();
     let events = world.strict.trace_len();
     let mut replayer = world.strict.replayer();
     for cut in 0..=events {
         replayer.advance_to(cut);
         let killed = World::over(replayer.image(Crash::Process), 2);
-        let db = killed.options().open(NESTED).unwrap();
+        let db = Database::open_with(NESTED, killed.options()).unwrap();
         put_durably(&db, b"promised");
         let cut_off = killed.crashed(Crash::PowerAllLost);
-        let opened = cut_off.options().create_if_missing(false).open(NESTED);
+        let opened = Database::open_with(NESTED, cut_off.options().create_if_missing(false));
         let db = opened.unwrap_or_else(|error| panic!("killed after event {cut} of {events}: {error}"));
         assert!(db.contains(b"promised").unwrap(), "killed after event {cut} of {events}");
     }
@@ -60,7 +60,7 @@ fn an_open_after_a_clean_close_waits_for_no_flush_of_the_device() {
     };
     let mut world = World::new(4);
     for round in 0..4u8 {
-        let db = world.options().open("/db").unwrap();
+        let db = Database::open_with("/db", world.options()).unwrap();
         // Manifest, directory, CURRENT, directory, and what was replayed.
         assert!(syncs(&world) >= 4, "round {round}: an open after a crash believes nothing");
         assert_eq!(db.default_keyspace().iter().count(), usize::from(round));
@@ -75,7 +75,7 @@ fn an_open_after_a_clean_close_waits_for_no_flush_of_the_device() {
         // What was closed does not need what was not flushed.
         let crash = if round % 2 == 0 { Crash::Process } else { Crash::PowerNoneLost };
         world = world.crashed(crash);
-        let db = world.options().open("/db").unwrap();
+        let db = Database::open_with("/db", world.options()).unwrap();
         assert_eq!(syncs(&world), 0, "round {round}");
         put_durably(&db, &[round]);
         world = world.crashed(Crash::PowerAllLost);
@@ -95,7 +95,7 @@ fn write_protect(world: &World) {
 fn a_read_only_open_changes_nothing_and_needs_no_lock_file() {
     for (flushed, has_lock) in [(true, true), (true, false), (false, true), (false, false)] {
         let world = World::over(StrictFs::new(), 3);
-        let db = world.options().flush_on_close(flushed).open("/db").unwrap();
+        let db = Database::open_with("/db", world.options().flush_on_close(flushed)).unwrap();
         for number in 0..1000u32 {
             db.put(number.to_be_bytes(), [1; 50]).unwrap();
         }
@@ -109,7 +109,7 @@ fn a_read_only_open_changes_nothing_and_needs_no_lock_file() {
         }
         write_protect(&world);
         let events = world.strict.trace_len();
-        let open = || world.options().read_only(true).open("/db");
+        let open = || Database::open_with("/db", world.options().read_only(true));
         let (db, second) = (open().unwrap(), open().unwrap());
         assert_eq!(db.default_keyspace().iter().count(), 1000);
         assert!(matches!(db.put(b"key", b"value"), Err(Error::ReadOnly { .. })));

@@ -1,6 +1,7 @@
 //! A database that has become read-only takes nothing more.
 
 use crate::world::{DIR, World};
+use esker::Database;
 use esker::Error;
 use esker::parts::env::fault::{Fault, Operation};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 fn a_write_that_passed_the_first_check_is_not_acknowledged_after_the_log_is_poisoned() {
     for mapped in [true, false] {
         let world = World::new(1);
-        let db = world.options().mapped_log(mapped).open(DIR).unwrap();
+        let db = Database::open_with(DIR, world.options().mapped_log(mapped)).unwrap();
         db.put(b"before", b"1").unwrap();
         world.break_down(Fault::LostSync, Operation::SyncData, "wal/");
         // Preparing the segment of a large batch is where a write can be met between the two looks.
@@ -32,7 +33,7 @@ fn a_write_that_passed_the_first_check_is_not_acknowledged_after_the_log_is_pois
         assert!(db.get(b"before").unwrap().is_some(), "reads go on");
         assert!(db.close().is_err(), "closing promises that everything is durable");
         drop(db);
-        let db = world.options().open(DIR).unwrap();
+        let db = Database::open_with(DIR, world.options()).unwrap();
         assert!(db.get(b"before").unwrap().is_some());
         assert!(db.get(b"large").unwrap().is_none(), "what was refused came back");
     }

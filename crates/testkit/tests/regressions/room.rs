@@ -35,7 +35,7 @@ fn rotations_do_not_seal_more_than_memtables_may_hold() {
         let world = World::new(seed);
         // The write buffer never fills, so that only rotations seal.
         let keyspace = KeyspaceOptions::default().write_buffer_size(64 << 20);
-        let db = world.options().keyspace_options(keyspace).open(DIR).unwrap();
+        let db = Database::open_with(DIR, world.options().keyspace_options(keyspace)).unwrap();
         world.break_down(Fault::Full, Operation::Create, "tables/");
         let written = write_until_refused(&db, VALUE_BYTES, 16_000);
         let held = u64::from(written) * (4 + VALUE_BYTES as u64);
@@ -48,7 +48,7 @@ fn rotations_do_not_seal_more_than_memtables_may_hold() {
             db.put(number.to_be_bytes(), [7; VALUE_BYTES]).unwrap();
         }
         db.close().unwrap();
-        let db = world.options().open(DIR).unwrap();
+        let db = Database::open_with(DIR, world.options()).unwrap();
         assert_eq!(db.default_keyspace().iter().count(), written as usize + 3000);
     }
 }
@@ -60,7 +60,7 @@ fn rotations_do_not_seal_more_than_memtables_may_hold() {
 #[test]
 fn rotations_let_neither_the_log_nor_the_queue_of_memtables_grow() {
     let world = World::new(1);
-    let db = world.options().open(DIR).unwrap();
+    let db = Database::open_with(DIR, world.options()).unwrap();
     world.break_down(Fault::Full, Operation::Create, "tables/");
     let written = write_until_refused(&db, 0, 400_000);
     let (log_bytes, queued) = (db.metrics().log.live_bytes, metrics_of(&db, "default").sealed_memtables);
@@ -85,11 +85,11 @@ fn a_large_batch_whose_own_segment_was_filled_by_others_gets_another_one() {
     for seed in 0..8 {
         let world = World::new(seed);
         let keyspace = KeyspaceOptions::default().write_buffer_size(600 << 10);
-        let db = world.options().keyspace_options(keyspace).open(DIR).unwrap();
+        let db = Database::open_with(DIR, world.options().keyspace_options(keyspace)).unwrap();
         let other = db.keyspace("other").unwrap();
         // The first is sealed when the second comes, and with the third that is more than memtables may hold.
-        db.write(batch_of(&db, 0..580)).unwrap();
-        db.write(batch_of(&db, 1000..1300)).unwrap();
+        db.write(&batch_of(&db, 0..580)).unwrap();
+        db.write(&batch_of(&db, 1000..1300)).unwrap();
         if metrics_of(&db, "default").sealed_memtables == 0 {
             // With this seed the flush came at once, and the large batch would not wait.
             continue;
@@ -103,7 +103,7 @@ fn a_large_batch_whose_own_segment_was_filled_by_others_gets_another_one() {
             within.put(b"in between", [2; 6000]).unwrap();
             flag.store(true, Ordering::Relaxed);
         });
-        db.write(batch_of(&db, 10_000..11_500)).unwrap();
+        db.write(&batch_of(&db, 10_000..11_500)).unwrap();
         assert!(happened.load(Ordering::Relaxed), "the batch did not wait for a flush");
         settle(&db);
         assert!(
@@ -112,7 +112,7 @@ fn a_large_batch_whose_own_segment_was_filled_by_others_gets_another_one() {
             world.files("wal")
         );
         db.close().unwrap();
-        let db = world.options().open(DIR).unwrap();
+        let db = Database::open_with(DIR, world.options()).unwrap();
         assert_eq!(db.default_keyspace().iter().count(), 580 + 300 + 1500);
         assert!(db.open_keyspace("other").unwrap().contains(b"in between").unwrap());
     }
@@ -149,7 +149,7 @@ fn a_stop_limit_below_the_trigger_of_the_strategy_stops_nobody_for_good() {
         let strategy = name.parse::<Strategy>().unwrap();
         let keyspace =
             KeyspaceOptions::default().strategy(strategy).level0_stop_runs(2).write_buffer_size(4 << 10);
-        let db = world.options().keyspace_options(keyspace).open(DIR).unwrap();
+        let db = Database::open_with(DIR, world.options().keyspace_options(keyspace)).unwrap();
         for number in 0..2000u32 {
             // All over the keys, so that every flush overlaps the tables below.
             let key = number.wrapping_mul(0x9e37_79b9).to_be_bytes();

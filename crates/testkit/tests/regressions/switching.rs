@@ -28,7 +28,7 @@ fn entries(db: &Database) -> Entries {
 
 fn switch(db: &Database, strategy: &str) {
     let strategy: Strategy = strategy.parse().unwrap();
-    db.default_keyspace().set_options(|options| options.strategy(strategy)).unwrap();
+    db.default_keyspace().update_options(|options| options.strategy(strategy)).unwrap();
 }
 
 /// Guards that a change goes on over pauses and reopenings, changes no content, and ends; and that it can be
@@ -44,7 +44,7 @@ fn a_change_of_strategy_is_worked_through() {
     ];
     for (seed, (from, to)) in pairs.into_iter().enumerate() {
         let (world, random) = (World::new(seed as u64), SeededRandom::new(seed as u64));
-        let open = || world.options().keyspace_options(small(from)).open(DIR).unwrap();
+        let open = || Database::open_with(DIR, world.options().keyspace_options(small(from))).unwrap();
         let mut db = open();
         write_some(&db, &random, 4000);
         db.flush().unwrap();
@@ -95,7 +95,7 @@ fn a_change_of_strategy_is_worked_through() {
 #[test]
 fn runs_from_before_a_change_stop_no_writers() {
     let (world, random) = (World::new(1), SeededRandom::new(1));
-    let db = world.options().keyspace_options(small("none")).open(DIR).unwrap();
+    let db = Database::open_with(DIR, world.options().keyspace_options(small("none"))).unwrap();
     for _ in 0..30 {
         write_some(&db, &random, 40);
         db.flush().unwrap();
@@ -105,7 +105,7 @@ fn runs_from_before_a_change_stop_no_writers() {
     world.break_down(Fault::Io, Operation::Open, "tables/");
     let keyspace = db.default_keyspace();
     let strategy: Strategy = "leveled:10".parse().unwrap();
-    keyspace.set_options(|options| options.strategy(strategy).level0_stop_runs(8)).unwrap();
+    keyspace.update_options(|options| options.strategy(strategy).level0_stop_runs(8)).unwrap();
     assert!(keyspace.migration().is_some_and(|migration| migration.bytes_left > 30_000));
     write_some(&db, &random, 300);
     world.faults.heal();

@@ -7,11 +7,13 @@ use crate::read::run_cursor::RunCursor;
 use crate::read::scan_tally::ScanTally;
 use crate::read::source::Source;
 use crate::super_version::SuperVersion;
+use crate::time;
 use crate::tree::TreeRun;
 use esker_base::{Result, SeqNo};
 use esker_iter::{Bounds, Cover, Merge, Reader, Visible};
 use esker_sst::ReadPurpose;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// A position in a keyspace, showing the state at the moment it was made.
 ///
@@ -118,14 +120,15 @@ impl Cursor {
     }
 
     /// Moves to the next entry; does nothing if there is no current one.
-    #[expect(clippy::should_implement_trait, reason = "a cursor lends its entries, which `Iterator` cannot")]
-    pub fn next(&mut self) -> Result<()> {
+    #[doc(alias = "next")]
+    pub fn advance(&mut self) -> Result<()> {
         self.tally.count();
         each!(&mut self.entries, entries => if entries.is_valid() { entries.next() } else { Ok(()) })
     }
 
     /// Moves to the previous entry; does nothing if there is no current one.
-    pub fn prev(&mut self) -> Result<()> {
+    #[doc(alias = "prev")]
+    pub fn retreat(&mut self) -> Result<()> {
         self.tally.count();
         each!(&mut self.entries, entries => if entries.is_valid() { entries.prev() } else { Ok(()) })
     }
@@ -140,10 +143,10 @@ impl Cursor {
         each!(&self.entries, entries => entries.is_valid().then(|| entries.key()))
     }
 
-    /// When the current value expires, in milliseconds since 1970; `None` if it does not, or if there is
-    /// none.
-    pub fn expiry_ms(&self) -> Option<u64> {
-        each!(&self.entries, entries => if entries.is_valid() { entries.expiry_ms() } else { None })
+    /// When the current value expires; `None` if it does not, or if there is none.
+    pub fn expiry(&self) -> Option<SystemTime> {
+        let expiry_ms = each!(&self.entries, entries => entries.is_valid().then(|| entries.expiry_ms()));
+        expiry_ms.flatten().map(time::from_ms)
     }
 
     /// The current value.

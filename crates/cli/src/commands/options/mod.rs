@@ -131,7 +131,7 @@ fn change(
     let set =
         |options: KeyspaceOptions, (name, value, _): &(&str, &str, OptionInfo)| options.set(name, value);
     let after = changes.iter().try_fold(before.clone(), set)?;
-    keyspace.set_options(|_| after.clone())?;
+    keyspace.update_options(|_| after.clone())?;
     drop(keyspace);
     database.close()?;
     for (.., info) in &changes {

@@ -186,7 +186,7 @@ fn open(scenario: &Scenario, directory: &Path, clock: Arc<ManualClock>) -> Resul
         .env(Env { clock, ..Env::simulated(Arc::new(StdFileSystem), 1) })
         .memory_budget(memtable_bytes.saturating_mul(8).saturating_add(256 << 20))
         .keyspace_options(keyspace);
-    Ok(options.open(directory)?)
+    Ok(Database::open_with(directory, options)?)
 }
 
 struct Writer<'a> {

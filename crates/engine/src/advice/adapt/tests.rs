@@ -26,7 +26,7 @@ impl World {
             .block_size(1024);
         let keyspace = KeyspaceOptions { adaptive_compaction: window, ..keyspace };
         let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace);
-        let world = World { db: options.env(env).open("/db").unwrap(), clock, drawn: 0 };
+        let world = World { db: Database::open_with("/db", options.env(env)).unwrap(), clock, drawn: 0 };
         (0..KEYS).for_each(|number| world.put(number));
         world.db.drain().unwrap();
         // The first window begins at the worker's check.
@@ -173,7 +173,7 @@ fn a_change_by_hand_starts_the_observation_anew() {
     world.window(4000, 0);
     assert_eq!(world.window(4000, 0).agreeing_windows, 2);
     let by_hand: esker_strategy::Strategy = "leveled:5".parse().unwrap();
-    world.db.default_keyspace().set_options(|options| options.strategy(by_hand)).unwrap();
+    world.db.default_keyspace().update_options(|options| options.strategy(by_hand)).unwrap();
     world.db.drain().unwrap();
     assert_eq!(world.window(4000, 0).agreeing_windows, 0);
     assert_eq!(world.strategy(), "leveled:5");
@@ -197,7 +197,7 @@ fn a_change_by_hand_at_the_same_moment_comes_first() {
         let (store, state) = (world.db.store(), keyspace.state());
         let read_by_lane = state.options();
         keyspace
-            .set_options(|options| {
+            .update_options(|options| {
                 let options = options.compaction_job_runs(7);
                 by_hand.map_or(options.clone(), |by_hand| options.strategy(by_hand.parse().unwrap()))
             })

@@ -56,7 +56,7 @@ impl Database {
             let mut cursor = keyspace.at(&snapshot).cursor()?;
             cursor.seek_to_first()?;
             while let Some((key, value)) = cursor.entry() {
-                let expiry_ms = cursor.expiry_ms();
+                let expiry_ms = cursor.expiry().map(esker_view::time::to_ms);
                 // A long entry gets a chunk of its own.
                 if !chunk.is_empty() && chunk.len() + key.len() + value.len() > CHUNK_BYTES {
                     writer.chunk(kind::ENTRIES, &chunk)?;
@@ -67,7 +67,7 @@ impl Database {
                 put_entry(&mut chunk, PortableEntry { key, value, expiry_ms });
                 report.entries += 1;
                 report.data_bytes += (key.len() + value.len()) as u64;
-                cursor.next()?;
+                cursor.advance()?;
             }
             if !chunk.is_empty() {
                 writer.chunk(kind::ENTRIES, &chunk)?;

@@ -78,10 +78,10 @@ impl Sink for Importer<'_> {
         for entry in entries {
             match entry.expiry_ms {
                 None => batch.put(keyspace, entry.key, entry.value),
-                Some(ms) => batch.put_with_expiry(keyspace, entry.key, entry.value, ms),
+                until => batch.put_until(keyspace, entry.key, entry.value, until),
             }
         }
-        self.database.write(batch)
+        self.database.write(&batch)
     }
 }
 

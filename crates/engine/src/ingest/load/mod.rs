@@ -14,9 +14,11 @@ mod buffer;
 mod runs;
 mod tables;
 
-use crate::handle::{Handle, Keyspace};
+use crate::Expiry;
+use crate::handle::{Handle, Keyspace, no_expiry_to_keep};
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
+use crate::write_options::Ends;
 use buffer::Buffer;
 use esker_base::kind::FLAG_EXPIRY;
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
@@ -161,22 +163,24 @@ impl BulkLoader {
     pub fn add(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         match self.keyspace.default_ttl() {
             None => self.push(key.as_ref(), ValueKind::Put as u8, &[], value.as_ref()),
-            Some(ttl) => self.add_with_expiry(key, value, self.store.time.after(ttl)),
+            Some(ttl) => self.add_until(key.as_ref(), value.as_ref(), self.store.time.after(ttl)),
         }
     }
 
-    /// Adds a key whose value expires at `expiry_ms`, in milliseconds since 1970.
+    /// Adds a key whose value has this expiry.
     ///
     /// # Errors
-    /// As [`BulkLoader::add`].
-    pub fn add_with_expiry(
-        &mut self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        expiry_ms: u64,
-    ) -> Result<()> {
-        let expiry = expiry_ms.to_le_bytes();
-        self.push(key.as_ref(), ValueKind::Put as u8 | FLAG_EXPIRY, &expiry, value.as_ref())
+    /// As [`BulkLoader::add`]; `InvalidArgument` for [`Expiry::Keep`]: a load does not read what is there.
+    pub fn add_with(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, expiry: Expiry) -> Result<()> {
+        match expiry.resolve(&self.store.time, self.keyspace.default_ttl()) {
+            Ends::Never => self.push(key.as_ref(), ValueKind::Put as u8, &[], value.as_ref()),
+            Ends::At(expiry_ms) => self.add_until(key.as_ref(), value.as_ref(), expiry_ms),
+            Ends::AsBefore => Err(no_expiry_to_keep()),
+        }
+    }
+
+    fn add_until(&mut self, key: &[u8], value: &[u8], expiry_ms: u64) -> Result<()> {
+        self.push(key, ValueKind::Put as u8 | FLAG_EXPIRY, &expiry_ms.to_le_bytes(), value)
     }
 
     #[inline]

@@ -24,7 +24,7 @@ fn keyspace_options() -> KeyspaceOptions {
 fn open(options: Options, faults: &FaultFs) -> Database {
     let env = Env { fs: Arc::new(faults.clone()), ..Env::real() };
     let options = options.memory_budget(64 << 20).mapped_log(false).compaction_threads(1);
-    options.env(env).open("/db").expect("a database")
+    Database::open_with("/db", options.env(env)).expect("a database")
 }
 
 /// The first goes to the last level, and the others, which overlap it, to level 0.
@@ -169,7 +169,7 @@ fn a_job_that_writers_wait_for_is_not_held_to_a_rate() {
     for _ in 0..3 {
         let mut batch = db.batch();
         ["b", "c"].iter().for_each(|key| batch.put(keyspace, key, vec![7; VALUE_BYTES]));
-        db.write(batch).expect("a batch");
+        db.write(&batch).expect("a batch");
         keyspace.flush().expect("a flush");
     }
     let store = db.store();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::batch::WriteBatch;
 use crate::commit::Patience;
-use crate::{Database, Durability, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
+use crate::{Database, Durability, Expiry, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
 use esker_env::Env;
 use esker_env::fault::StrictFs;
 use esker_memtable::MemtableKind;
@@ -22,7 +22,7 @@ fn open_with(kind: MemtableKind) -> (Database, Keyspace) {
     let env = Env::simulated(Arc::new(StrictFs::new()), 3);
     let keyspaces = KeyspaceOptions::default().memtable(kind);
     let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspaces);
-    let db = options.env(env).open("/db").unwrap();
+    let db = Database::open_with("/db", options.env(env)).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     (db, keyspace)
 }
@@ -189,7 +189,7 @@ fn a_long_tail_is_put_off_and_gone_over_at_last() {
         for round in 0..=MAX_RETURNS {
             let mut batch = WriteBatch::new(db.store());
             (0..=LOCKED_STEPS).for_each(|number| batch.put(&keyspace, key(number + 2), b"v"));
-            db.write(batch).unwrap();
+            db.write(&batch).unwrap();
             let is_admitted = validation.admit(&writing.commit.lock()).unwrap();
             assert_eq!(is_admitted, round == MAX_RETURNS, "{kind}, round {round}");
             if !is_admitted {
@@ -211,19 +211,22 @@ fn what_expires_at_once_is_a_conflict_before_and_after_a_compaction() {
     let expire_at_once: [(&str, Write); 3] = [
         ("an operand over a value", |keyspace| {
             keyspace.put(key(2), b"other").unwrap();
-            keyspace.merge_with_ttl(key(1), b"1", Duration::ZERO).unwrap();
+            keyspace.merge_with(key(1), b"1", Expiry::After(Duration::ZERO)).unwrap();
         }),
         ("two operands", |keyspace| {
-            keyspace.merge_with_ttl(key(1), b"1", Duration::ZERO).unwrap();
-            keyspace.merge_with_ttl(key(1), b"2", Duration::ZERO).unwrap();
+            keyspace.merge_with(key(1), b"1", Expiry::After(Duration::ZERO)).unwrap();
+            keyspace.merge_with(key(1), b"2", Expiry::After(Duration::ZERO)).unwrap();
         }),
-        ("a table of its own", |keyspace| keyspace.put_with_ttl(key(1), b"v", Duration::ZERO).unwrap()),
+        ("a table of its own", |keyspace| {
+            keyspace.put_with(key(1), b"v", Expiry::After(Duration::ZERO)).unwrap()
+        }),
     ];
     for (what, change) in expire_at_once {
         for is_stored in [false, true] {
             for compacts in [false, true] {
                 let env = Env::simulated(Arc::new(StrictFs::new()), 3);
-                let db = Options::default().memory_budget(64 << 20).env(env).open("/db").unwrap();
+                let db =
+                    Database::open_with("/db", Options::default().memory_budget(64 << 20).env(env)).unwrap();
                 let options = KeyspaceOptions::default().merge_operator(MergeOperator::append(b","));
                 let keyspace = db.keyspace_with("k", options).unwrap();
                 if is_stored {

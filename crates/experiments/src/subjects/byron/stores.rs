@@ -85,7 +85,7 @@ impl Store {
     /// A new database in this directory, which does not exist.
     pub(super) fn open_in(&self, directory: &Path) -> Result<Opened> {
         let directory = directory.to_owned();
-        let database = self.options.clone().open(&directory)?;
+        let database = Database::open_with(&directory, self.options.clone())?;
         let keyspace = database.keyspace(esker::DEFAULT_KEYSPACE)?;
         Ok(Opened { directory, database, keyspace })
     }

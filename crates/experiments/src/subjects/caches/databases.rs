@@ -79,7 +79,7 @@ fn fill(context: &Context<'_>) -> Result<Data> {
     let count = context.pick(3_000, 300_000, 1_000_000);
     let keys = Keys::new(Shape::Random, 2 * count, &context.random(1));
     let directory = context.directory("cached")?;
-    let database = Options::default().memory_budget(LARGE_BUDGET_BYTES).open(&directory)?;
+    let database = Database::open_with(&directory, Options::default().memory_budget(LARGE_BUDGET_BYTES))?;
     for (name, filter) in [(UNFILTERED, FilterPolicy::None), (FILTERED, FilterPolicy::default())] {
         let keyspace = database.keyspace_with(name, KeyspaceOptions::default().filter(filter))?;
         keys.iter().step_by(2).try_for_each(|key| keyspace.put(key, VALUE))?;
@@ -98,7 +98,10 @@ fn fill(context: &Context<'_>) -> Result<Data> {
 }
 
 fn open(directory: &Path, kind: CacheKind, budget_bytes: u64) -> Result<Database> {
-    Ok(Options::default().read_only(true).cache_kind(kind).memory_budget(budget_bytes).open(directory)?)
+    Ok(Database::open_with(
+        directory,
+        Options::default().read_only(true).cache_kind(kind).memory_budget(budget_bytes),
+    )?)
 }
 
 /// Gets a second of so many threads, each with all keys, from another one on.

@@ -7,7 +7,7 @@ use crate::error::{ExperimentError, Result};
 use crate::keys::{Keys, Shape};
 use crate::table::{Cell, Column, Table};
 use esker::parts::env::SystemClock;
-use esker::{FilterPolicy, Keyspace, KeyspaceOptions, Options};
+use esker::{Database, FilterPolicy, Keyspace, KeyspaceOptions, Options};
 
 const MEMORY_BUDGET_BYTES: u64 = 1 << 30;
 const VALUE: [u8; 100] = [b'v'; 100];
@@ -27,8 +27,10 @@ pub(super) fn measure(context: &mut Context<'_>) -> Result<Table> {
     // absent.
     let keys = Keys::new(Shape::Random, 2 * count, &context.random(1));
     let asked = keys.drawn(count, &context.random(2));
-    let database =
-        Options::default().memory_budget(MEMORY_BUDGET_BYTES).open(context.directory("budget")?)?;
+    let database = Database::open_with(
+        context.directory("budget")?,
+        Options::default().memory_budget(MEMORY_BUDGET_BYTES),
+    )?;
     let mut keyspaces = Vec::new();
     for bits in BITS {
         context.step(&format!("a database with {bits} bits a key"));

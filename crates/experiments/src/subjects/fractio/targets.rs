@@ -142,10 +142,12 @@ pub(super) struct Stored<'a> {
 
 impl<'a> Stored<'a> {
     pub(super) fn open(data: &'a Data, directory: &Path, memtable: MemtableKind) -> Result<Stored<'a>> {
-        let database = Options::default()
-            .memory_budget(MEMORY_BUDGET_BYTES)
-            .keyspace_options(KeyspaceOptions::default().memtable(memtable))
-            .open(directory)?;
+        let database = Database::open_with(
+            directory,
+            Options::default()
+                .memory_budget(MEMORY_BUDGET_BYTES)
+                .keyspace_options(KeyspaceOptions::default().memtable(memtable)),
+        )?;
         let keyspace = database.keyspace(esker::DEFAULT_KEYSPACE)?;
         Ok(Stored { data, directory: directory.to_owned(), database, keyspace })
     }
@@ -179,7 +181,7 @@ impl<'a> Target<'a> for Stored<'a> {
         for entries in entries.chunks(BATCH) {
             batch.clear();
             entries.iter().for_each(|(key, value)| batch.put(&self.keyspace, key, value));
-            self.database.write_ref(&batch, Durability::default())?;
+            self.database.write_with(&batch, Durability::default())?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::error::{ExperimentError, Result};
 use crate::keys::{Keys, Shape};
 use crate::table::{Column, Table};
 use esker::parts::env::SystemClock;
-use esker::{KeyspaceOptions, MemtableKind, Options};
+use esker::{Database, KeyspaceOptions, MemtableKind, Options};
 use std::path::Path;
 
 /// Enough for two memtables of 64 MiB and some reading; with more, ten million entries would hardly leave
@@ -74,7 +74,7 @@ pub(super) fn measure(context: &mut Context<'_>) -> Result<Table> {
 
 /// Seconds until all puts are acknowledged, and until the database is at rest.
 fn fill(clock: &SystemClock, kind: MemtableKind, keys: &Keys, directory: &Path) -> Result<Vec<f64>> {
-    let database = Options::default().memory_budget(MEMORY_BUDGET_BYTES).open(directory)?;
+    let database = Database::open_with(directory, Options::default().memory_budget(MEMORY_BUDGET_BYTES))?;
     let keyspace = database.keyspace_with("filled", KeyspaceOptions::default().memtable(kind))?;
     let value = [b'v'; VALUE_BYTES];
     let (acknowledged_ns, put) = time_ns(clock, || keys.iter().try_for_each(|key| keyspace.put(key, value)));

@@ -216,11 +216,10 @@ impl<'a> World<'a> {
         let fs = CountingFs::new(Arc::clone(&real.fs), is_of_tree);
         let clock = Arc::new(ForwardClock::default());
         let env = Env { fs: Arc::new(fs.clone()), clock: Arc::<ForwardClock>::clone(&clock), ..real };
-        let database = Options::default()
-            .memory_budget(1 << 30)
-            .keyspace_options(form.options(strategy))
-            .env(env)
-            .open(&directory)?;
+        let database = Database::open_with(
+            &directory,
+            Options::default().memory_budget(1 << 30).keyspace_options(form.options(strategy)).env(env),
+        )?;
         let keyspace = database.keyspace(esker::DEFAULT_KEYSPACE)?;
         let last_puts = vec![LOADED; form.entries as usize];
         Ok(World { form, seed, directory, fs, clock, database, keyspace, last_puts, written_before: 0 })

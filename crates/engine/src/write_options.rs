@@ -1,0 +1,138 @@
+//! Options of one write: what it survives, when its value expires, and whether it may wait.
+
+use crate::Durability;
+use esker_base::{Error, Result};
+use esker_view::time::{self, Time};
+use std::time::{Duration, SystemTime};
+
+/// When the value that a write sets expires.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expiry {
+    /// As the call does it: a put or a merge takes the keyspace's default TTL, if there is one; a call that
+    /// changes a value it has read ([`fetch_update`](crate::Keyspace::fetch_update),
+    /// [`compare_and_set`](crate::Keyspace::compare_and_set)) keeps the expiry of the value it replaces.
+    #[default]
+    Default,
+    /// Never, also in a keyspace with a default TTL.
+    Never,
+    /// This long after the call. Fractions of a millisecond are rounded up; zero expires at once.
+    After(Duration),
+    /// At this time: the first moment without the value. Fractions of a millisecond are rounded up.
+    At(SystemTime),
+    /// As the value that is there: its expiry stays. A key without a value is treated as with
+    /// [`Expiry::Default`]. The call reads the key, and is atomic with its write.
+    #[doc(alias = "KEEPTTL")]
+    Keep,
+}
+
+/// An expiry whose place in time is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    Never,
+    /// In milliseconds since 1970.
+    At(u64),
+    /// As the value that is replaced.
+    AsBefore,
+}
+
+impl Expiry {
+    /// What this comes to for a call made now, in a keyspace with this default TTL.
+    pub(crate) fn resolve(self, clock: &Time, default_ttl: Option<Duration>) -> Ends {
+        match self {
+            Expiry::Never => Ends::Never,
+            Expiry::After(ttl) => Ends::At(clock.after(ttl)),
+            Expiry::At(moment) => Ends::At(time::to_ms(moment)),
+            Expiry::Keep => Ends::AsBefore,
+            Expiry::Default => default_ttl.map_or(Ends::Never, |ttl| Ends::At(clock.after(ttl))),
+        }
+    }
+}
+
+/// Options of one write. Every write call has a form that takes them, or anything that converts into them:
+/// a [`Durability`] or an [`Expiry`] alone will do.
+///
+/// ```no_run
+/// # fn main() -> esker_base::Result<()> {
+/// # let db = esker_engine::Database::open("data")?;
+/// # use std::time::Duration;
+/// use esker_engine::{Durability, Expiry, WriteOptions};
+///
+/// let sessions = db.keyspace("sessions")?;
+/// let hour = Duration::from_secs(3600);
+/// sessions.put_with("ada", "token", Expiry::After(hour))?;
+/// sessions.put_with("alan", "token", Durability::Power)?;
+/// sessions.put_with("grace", "token", WriteOptions::new().ttl(hour).durability(Durability::Power))?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub struct WriteOptions {
+    /// What the acknowledged write survives. `None`: what [`Options::durability`](crate::Options::durability)
+    /// says.
+    pub durability: Option<Durability>,
+    /// When the value expires. Of use to calls that set a value; deletes, and batches whose entries have
+    /// their own, refuse anything but [`Expiry::Default`].
+    pub expiry: Expiry,
+    /// Fail with [`Error::WouldStall`] instead of waiting while writes are held back. Nothing was written
+    /// then.
+    pub no_stall: bool,
+}
+
+impl WriteOptions {
+    /// The defaults: the database's durability, the call's expiry, waiting allowed.
+    pub const fn new() -> WriteOptions {
+        WriteOptions { durability: None, expiry: Expiry::Default, no_stall: false }
+    }
+
+    /// Sets [`WriteOptions::durability`].
+    pub const fn durability(mut self, durability: Durability) -> WriteOptions {
+        self.durability = Some(durability);
+        self
+    }
+
+    /// Sets [`WriteOptions::expiry`].
+    pub const fn expiry(mut self, expiry: Expiry) -> WriteOptions {
+        self.expiry = expiry;
+        self
+    }
+
+    /// Lets the value expire this long after the call: [`Expiry::After`].
+    pub const fn ttl(self, ttl: Duration) -> WriteOptions {
+        self.expiry(Expiry::After(ttl))
+    }
+
+    /// Sets [`WriteOptions::no_stall`].
+    #[doc(alias = "no_slowdown")]
+    pub const fn no_stall(mut self) -> WriteOptions {
+        self.no_stall = true;
+        self
+    }
+
+    /// An error if an expiry was chosen for a write without a value of its own.
+    pub(crate) fn check_without_expiry(&self, what: &str) -> Result<()> {
+        if self.expiry == Expiry::Default {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("{what} takes no expiry, but the write options name one")))
+    }
+}
+
+impl From<Durability> for WriteOptions {
+    fn from(durability: Durability) -> WriteOptions {
+        WriteOptions::new().durability(durability)
+    }
+}
+
+impl From<Expiry> for WriteOptions {
+    fn from(expiry: Expiry) -> WriteOptions {
+        WriteOptions::new().expiry(expiry)
+    }
+}
+
+impl From<&WriteOptions> for WriteOptions {
+    fn from(options: &WriteOptions) -> WriteOptions {
+        *options
+    }
+}
