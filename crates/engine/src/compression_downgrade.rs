@@ -27,8 +27,8 @@
 //!   own codec.
 //! * Changing the codec within a table: the data queued at its begin is nearly all that it will contain.
 
-use crate::options::KeyspaceOptions;
 use esker_codec::{AdaptiveOptions, Codec, Mode};
+use esker_options::KeyspaceOptions;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Pressure from which on jobs are eased.

@@ -5,13 +5,13 @@
 //! tables persist while it grows; so the sum of all filters follows the budget of [`FilterAllocation`] with
 //! the delay of a merge, and no read depends on it.
 
-use crate::options::KeyspaceOptions;
 use esker_base::PartId;
 use esker_filter::tuning::Tuned;
 use esker_filter::{
     FilterAllocation, FilterPolicy, FilterWatch, FilteredRun, FilteredTree, LevelTargets, LevelTuning,
     Observed,
 };
+use esker_options::KeyspaceOptions;
 use esker_strategy::{CompactionPlan, InputPart, Position};
 use esker_version::{LevelIndex, Version};
 use parking_lot::Mutex;

@@ -31,7 +31,6 @@ mod consumers;
 mod copy;
 mod counters;
 mod damage;
-mod durability;
 mod elision;
 mod file_transfer;
 mod filters;
@@ -50,7 +49,6 @@ mod large;
 mod memory_arbiter;
 mod metrics;
 mod open;
-mod options;
 mod overwrite_ratio;
 mod pending_outputs;
 mod picker;
@@ -84,10 +82,13 @@ pub use copy::{
     ImportReport, RestoreReport, Retention, check_export,
 };
 pub use damage::Damage;
-pub use durability::Durability;
 pub use esker_env::BackgroundRates;
 pub use esker_iter::operator::{Merge, MergeError, MergeOperator, set};
 pub use esker_iter::{CompactionFilter, Decision};
+pub use esker_options::{
+    Cs265, DEFAULT_KEYSPACE, Durability, KeyspaceOptions, OptionChange, OptionInfo, OptionScope, OptionValue,
+    Options, PerLevel, Preset,
+};
 pub use esker_view::Value;
 pub use esker_view::read::KeyRange;
 pub use esker_view::read::cursor::Cursor;
@@ -96,7 +97,7 @@ pub use esker_view::read::layer::Layer;
 pub use esker_view::read::open_readers::HolderKind;
 pub use esker_view::read::range::Range;
 pub use file_transfer::CopyProgress;
-pub use handle::{DEFAULT_KEYSPACE, Database, Keyspace, Snapshot, Ttl, View};
+pub use handle::{Database, Keyspace, Snapshot, Ttl, View};
 pub use ingest::{
     BulkLoadProgress, BulkLoadReport, BulkLoader, IngestMode, IngestOptions, IngestReport, TableWriter,
     WrittenTable,
@@ -106,9 +107,6 @@ pub use keyspace::MigrationInfo;
 pub use metrics::{
     BlobFileInfo, FilterInfo, FilterTuningInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics,
     MemoryMetrics, Metrics, OpenTablesMetrics, RunInfo, TableInfo,
-};
-pub use options::{
-    Cs265, KeyspaceOptions, OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel, Preset,
 };
 pub use pressure::{
     BlockingWork, KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState,

@@ -24,14 +24,12 @@ use crate::commit::{ActiveKeyspace, CommitLock, CommitState};
 use crate::commit_notifier::Bell;
 use crate::consumers::Consumers;
 use crate::counters::Counters;
-use crate::handle::DEFAULT_KEYSPACE;
 use crate::history_recovery::{history_for_reading, settle_history};
 use crate::idle_budget::Leisure;
 use crate::install::Installed;
 use crate::jobs::Jobs;
 use crate::keyspace::{KeyspaceState, Registry};
 use crate::memory_arbiter::Lending;
-use crate::options::{KeyspaceOptions, MemoryPlan, Options, default_open_tables};
 use crate::pending_outputs::UnclaimedFiles;
 use crate::picker::Quiet;
 use crate::pressure::Pace;
@@ -45,6 +43,8 @@ use esker_base::{Error, FileNumber, KeyspaceId, LogId, Result, SeqNo};
 use esker_env::fs::parent_dir;
 use esker_env::{AsyncReads, Background, Env, FileLock, FileSystem, LockKind, OpenMode, ReadQueue};
 use esker_memtable::ArenaPool;
+use esker_options::DEFAULT_KEYSPACE;
+use esker_options::{KeyspaceOptions, MemoryPlan, Options, default_open_tables};
 use esker_sst::{OpenTables, TableCache};
 use esker_version::{
     CURRENT_NAME, CURRENT_TEMPORARY_NAME, DatabaseState, EditOp, Manifest, Recovery, VersionEdit,

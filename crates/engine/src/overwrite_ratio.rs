@@ -36,9 +36,9 @@
 //!   the other half overwritten in another. Then the new ones may be merged on, and the rest counts half of
 //!   what it should.
 
-use crate::options::KeyspaceOptions;
 use esker_base::checksum::key_hash;
 use esker_base::{FileNumber, PartId, Tag};
+use esker_options::KeyspaceOptions;
 use esker_strategy::{CompactionPlan, Position};
 use esker_version::{LevelIndex, PartFlags, PartMeta, Version};
 use esker_view::ViewCell;

@@ -15,11 +15,11 @@
 //! continue, no further one begins.
 
 use crate::keyspace::KeyspaceState;
-use crate::options::KeyspaceOptions;
 use crate::overwrite_ratio::replaced_shares;
 use crate::scheduler::LOOK_INTERVAL;
 use crate::store::Store;
 use esker_base::{FileNumber, PartId, Result, SeqNo};
+use esker_options::KeyspaceOptions;
 use esker_strategy::{
     Busy, Class, Collection, CompactionPlan, PlanKind, Shape, StrategyOptions, plan_collection,
 };

@@ -8,13 +8,13 @@
 
 use crate::flush::{add_flushed, add_ingested};
 use crate::ingested_part::part_of_logged;
-use crate::options::{KeyspaceOptions, MemoryPlan};
 use crate::pending_outputs::UnclaimedFiles;
 use crate::room::stub_memtable;
 use crate::table_sink::TableFactory;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind};
 use esker_iter::RangeDelete;
 use esker_memtable::{ArenaPool, Inserter, Memtable};
+use esker_options::{KeyspaceOptions, MemoryPlan};
 use esker_version::{DatabaseState, EditOp, LevelIndex, VersionEdit};
 use esker_view::MemtableView;
 use esker_view::tree::{TableFiles, TreePart, TreeRun};

@@ -16,12 +16,12 @@
 use crate::batch::{EncodedBatch, Share};
 use crate::commit::{ActiveKeyspace, CommitState, Patience};
 use crate::keyspace::KeyspaceState;
-use crate::options::{KeyspaceOptions, MemoryPlan};
 use crate::pressure::Duties;
 use crate::scheduler::{Concern, Lane};
 use crate::store::{Store, Writing};
 use esker_base::{Error, KeyspaceId, Result, SeqNo};
 use esker_memtable::{ArenaPool, Inserter, Memtable, MemtableKind};
+use esker_options::{KeyspaceOptions, MemoryPlan};
 pub(crate) use esker_strategy::write_control::MAX_SEALED;
 use esker_view::{MemtableView, SuperVersion};
 use esker_wal::{PrivateSegment, Rotation};

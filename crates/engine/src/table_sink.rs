@@ -9,7 +9,6 @@ use crate::compression_downgrade::eased;
 use crate::filters::TableFilter;
 use crate::large::separate::References;
 use crate::large::{Relocation, Separator};
-use crate::options::KeyspaceOptions;
 use crate::overwrite_ratio::{Older, Sampler};
 use crate::pending_outputs::{Outputs, UnclaimedFiles};
 use crate::range_del::aggregate::key_range;
@@ -19,6 +18,7 @@ use esker_env::{Env, OpenMode};
 use esker_iter::{
     Boundaries, CompactionFilter, Cursor, Folding, InputDeletes, LargeValues, Merge, Retained, Sink,
 };
+use esker_options::KeyspaceOptions;
 use esker_sst::{Expiring, JobControl, TableOptions, TableSummary, TableWriter, WarmedTable};
 use esker_strategy::{Cut, Cutter};
 use esker_version::{KeyRange, LevelIndex, PartFlags, PartMeta};

@@ -15,12 +15,12 @@
 use super::AdviceRequest;
 use crate::adaptive_state::AdaptiveState;
 use crate::keyspace::KeyspaceState;
-use crate::options::KeyspaceOptions;
 use crate::store::Store;
 use esker_base::Result;
 use esker_model::advice::{
     AdaptiveRules, Calibration, Decision, Design, Observation, Operations, Question, decide,
 };
+use esker_options::KeyspaceOptions;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,11 +4,11 @@ use super::AdviceRequest;
 use super::check::{ModelCheck, calibration, checks};
 use crate::amplification::Amplification;
 use crate::keyspace::KeyspaceState;
-use crate::options::{KeyspaceOptions, Preset};
 use crate::store::Store;
 use esker_base::{Error, Result};
 use esker_filter::watch::SAMPLE;
 use esker_model::advice::{Calibration, Design, Operations, Question, Usage};
+use esker_options::{KeyspaceOptions, Preset};
 use esker_view::SuperVersion;
 use std::sync::Arc;
 

@@ -5,7 +5,9 @@ use crate::{Database, Options};
 use esker_base::checksum::key_hash;
 use esker_env::fault::StrictFs;
 use esker_env::{Env, ManualClock};
+use esker_filter::FilterKind;
 use esker_filter::watch::{SAMPLE, is_sampled};
+use esker_options::KeyspaceOptions;
 use std::sync::Arc;
 
 fn open(strategy: &str) -> Database {

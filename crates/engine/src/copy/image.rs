@@ -2,10 +2,10 @@
 
 use super::capture::Capture;
 use crate::flush::add_sealed;
-use crate::options::KeyspaceOptions;
 use crate::table_sink::TableFactory;
 use esker_base::{FileNumber, Result, SeqNo, TableUid};
 use esker_env::Env;
+use esker_options::KeyspaceOptions;
 use esker_version::{DatabaseState, EditOp, FileKind, Manifest, VersionEdit};
 use esker_view::paths;
 use std::collections::BTreeSet;

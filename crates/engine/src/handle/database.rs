@@ -7,7 +7,6 @@ use crate::commit::WriteMode;
 use crate::copy::{BackupReport, Backups, CheckpointReport};
 use crate::file_transfer::CopyProgress;
 use crate::metrics::{KeyspaceLevels, Metrics};
-use crate::options::{KeyspaceOptions, Options};
 use crate::pressure::Stalls;
 use crate::reader_report::Holder;
 use crate::store::Store;
@@ -17,12 +16,10 @@ use crate::verify::VerifyReport;
 use crate::{KeyRange, Value, WriteOptions, open};
 use esker_base::{Error, Result, SeqNo};
 use esker_env::BackgroundRates;
+use esker_options::{DEFAULT_KEYSPACE, KeyspaceOptions, Options};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
-
-/// Name of the keyspace that every database has.
-pub const DEFAULT_KEYSPACE: &str = "default";
 
 /// An open database.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ mod keyspace;
 mod merging;
 mod snapshot;
 
-pub use database::{DEFAULT_KEYSPACE, Database};
+pub use database::Database;
 pub use expiring::Ttl;
 pub use keyspace::Keyspace;
 pub(crate) use merging::no_expiry_to_keep;

@@ -1,8 +1,8 @@
 use super::*;
-use crate::options::Options;
 use esker_base::{PartId, RunId, TableUid};
 use esker_env::fault::StrictFs;
 use esker_env::{Env, FileSystem, OpenMode};
+use esker_options::Options;
 use esker_version::{KeyRange, LevelIndex, PartMeta, Place};
 use esker_view::paths;
 use std::path::Path;

@@ -20,14 +20,14 @@
 
 use super::{KeyspaceState, dropped_error};
 use crate::commit::ActiveKeyspace;
-use crate::handle::DEFAULT_KEYSPACE;
 use crate::open::new_keyspace;
-use crate::options::KeyspaceOptions;
 use crate::room::{MemtableLimits, stub_memtable};
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
 use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
 use esker_base::{Error, KeyspaceId, Result};
+use esker_options::DEFAULT_KEYSPACE;
+use esker_options::KeyspaceOptions;
 use esker_version::{EditOp, VersionEdit};
 use esker_view::SuperVersion;
 use esker_view::semantics::Semantics;

@@ -1,61 +1,19 @@
 //! Migration of a keyspace to another strategy, from begin to end.
 //!
 //! Changing the strategy, or its size ratio, is a change of options like any other: one edit of the manifest.
-//! If the tree is not in the new strategy's form, the same edit records where old files end ([`Switch`]);
+//! If the tree is not in the new strategy's form, the same edit records where old files end ([`MigrationRecord`]);
 //! from then on the planner migrates them in the background ([`esker_strategy::migration`]), and writers are
 //! not throttled by runs that were there before. When nothing old is out of form, another edit removes the
 //! record. So a migration continues after a crash or a reopen, can be paused, which is stored likewise, and
 //! reverted by changing the strategy again, at any moment.
 
 use super::KeyspaceState;
-use crate::options::KeyspaceOptions;
 use crate::store::{Store, Writing};
-use esker_base::{FileNumber, Result};
-use esker_strategy::{Migration, Shape, Strategy};
+use esker_base::Result;
+use esker_options::{KeyspaceOptions, MigrationRecord};
+use esker_strategy::{Shape, Strategy};
 use esker_view::tree::Tree;
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
-
-/// The stored state of an unfinished change of strategy.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Switch {
-    /// The strategy before.
-    pub(crate) from: Strategy,
-    /// Files with a smaller number were written before the change.
-    pub(crate) first_new: FileNumber,
-    /// Bytes that were out of form at the change.
-    pub(crate) bytes: u64,
-    pub(crate) is_paused: bool,
-}
-
-impl Switch {
-    /// The form that strategies take.
-    pub(crate) fn migration(&self) -> Migration {
-        Migration { first_new: self.first_new, is_paused: self.is_paused }
-    }
-}
-
-impl fmt::Display for Switch {
-    /// `leveled:10 120 4096 running`: the strategy before, the first new file, bytes.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = if self.is_paused { "paused" } else { "running" };
-        write!(f, "{} {} {} {state}", self.from, self.first_new.get(), self.bytes)
-    }
-}
-
-impl FromStr for Switch {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Switch, String> {
-        let wrong = || format!("{text:?} is no migration");
-        let words: Vec<&str> = text.split(' ').collect();
-        let [from, first_new, bytes, state @ ("running" | "paused")] = words[..] else { return Err(wrong()) };
-        let first_new = FileNumber(first_new.parse().map_err(|_| wrong())?);
-        let bytes = bytes.parse().map_err(|_| wrong())?;
-        Ok(Switch { from: from.parse()?, first_new, bytes, is_paused: state == "paused" })
-    }
-}
 
 /// The progress of a keyspace's migration; see [`crate::Keyspace::migration`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,10 +52,11 @@ impl Store {
             return KeyspaceOptions { switch: before.switch.clone(), ..after };
         }
         let (first_new, _) = writing.tables.counters();
-        let switch = Switch { from: before.strategy, first_new, bytes: 0, is_paused: false };
+        let switch = MigrationRecord { from: before.strategy, first_new, bytes: 0, is_paused: false };
         let after = KeyspaceOptions { switch: Some(switch), ..after };
         let bytes = self.misplaced_bytes(&keyspace.view.load().tree, &after);
-        let switch = after.switch.clone().filter(|_| bytes > 0).map(|switch| Switch { bytes, ..switch });
+        let switch =
+            after.switch.clone().filter(|_| bytes > 0).map(|switch| MigrationRecord { bytes, ..switch });
         KeyspaceOptions { switch, ..after }
     }
 
@@ -110,7 +69,7 @@ impl Store {
     ) -> u64 {
         let Ok(writing) = self.writing() else { return 0 };
         let (first_new, _) = writing.tables.counters();
-        let switch = Switch { from: before.strategy, first_new, bytes: 0, is_paused: false };
+        let switch = MigrationRecord { from: before.strategy, first_new, bytes: 0, is_paused: false };
         let after = KeyspaceOptions { switch: Some(switch), ..after };
         if before.strategy == after.strategy {
             return 0;
@@ -147,7 +106,7 @@ impl Store {
             let Some(switch) = before.switch.clone().filter(|switch| switch.is_paused != is_paused) else {
                 return Ok(());
             };
-            let switch = Some(Switch { is_paused, ..switch });
+            let switch = Some(MigrationRecord { is_paused, ..switch });
             if self.change_options(keyspace, &before, |_| KeyspaceOptions {
                 switch,
                 ..KeyspaceOptions::clone(&before)
@@ -181,10 +140,10 @@ mod tests {
     #[test]
     fn what_is_stored_reads_back() {
         for text in ["leveled:10 120 4096 running", "fifo:1GiB,7d 1 18446744073709551615 paused"] {
-            assert_eq!(text.parse::<Switch>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<MigrationRecord>().unwrap().to_string(), text);
         }
         for text in ["", "none", "leveled:10 120 4096", "leveled:10 120 4096 done", "leveled 1 2 3 running"] {
-            assert!(text.parse::<Switch>().is_err(), "{text}");
+            assert!(text.parse::<MigrationRecord>().is_err(), "{text}");
         }
     }
 

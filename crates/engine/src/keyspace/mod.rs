@@ -13,12 +13,12 @@
 mod change;
 mod compaction_outcome;
 mod migration;
+mod named_options;
 mod registry;
 
 pub(crate) use change::RecentDrops;
 use compaction_outcome::Merging;
 pub use migration::MigrationInfo;
-pub(crate) use migration::Switch;
 pub(crate) use registry::Registry;
 
 use crate::adaptive_state::Adapting;
@@ -26,13 +26,13 @@ use crate::amplification::traffic::Traffic;
 use crate::cache_warming::ReadsAtFlush;
 use crate::compression_downgrade::Easing;
 use crate::filters::FilterTuner;
-use crate::options::{KeyspaceOptions, OwnFilter};
 use crate::overwrite_ratio::ReplacedBook;
 use crate::picker::AskedBook;
 use crate::pressure::Control;
 use crate::read_heat::HeatBook;
 use esker_base::{Error, KeyspaceId, SeqNo};
 use esker_iter::Folding;
+use esker_options::{KeyspaceOptions, OwnFilter};
 use esker_strategy::{BlobAccount, Busy, due_permille};
 use esker_version::LevelIndex;
 use esker_view::ViewCell;

@@ -3,11 +3,11 @@
 
 use super::*;
 use crate::jobs::JobFacts;
-use crate::options::Options;
 use crate::{Database, Keyspace, KeyspaceOptions, WriteOptions};
 use esker_base::SeqNo;
 use esker_env::fault::{FaultFs, Operation, StrictFs};
 use esker_env::{Background, Clock, Env};
+use esker_options::Options;
 use esker_strategy::{
     Busy, Class, CompactionPlan, ManualMark, ManualStep, Reason, Strategy, StrategyOptions,
 };

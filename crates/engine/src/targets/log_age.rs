@@ -2,12 +2,12 @@
 //! target.
 
 use super::{MANIFEST_DIVISOR, SEAL_DIVISOR};
-use crate::handle::DEFAULT_KEYSPACE;
 use crate::keyspace::KeyspaceState;
 use crate::room::{Leaving, MAX_SEALED, Room};
 use crate::scheduler::Lane;
 use crate::store::{Store, Writing};
 use esker_base::{FileNumber, KeyspaceId, LogId, Result, SeqNo};
+use esker_options::DEFAULT_KEYSPACE;
 use esker_version::VersionEdit;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -39,9 +39,9 @@ pub use deadline::DeleteShortfall;
 pub(crate) use log_age::LogAges;
 
 use crate::keyspace::KeyspaceState;
-use crate::options::KeyspaceOptions;
 use crate::store::Store;
 use esker_base::{Error, Result};
+use esker_options::KeyspaceOptions;
 use esker_strategy::{Allowance, BlobAccount, base_bytes};
 
 /// DW1 and DW2: the share of the time after which memtables are sealed and log segments left: one in so many.

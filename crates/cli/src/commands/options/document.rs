@@ -8,7 +8,7 @@ use std::io::Write;
 const INTRODUCTION: &str = "\
 # Options
 
-<!-- Printed by `esker options --markdown`; change the rows in crates/engine/src/options/rows, and print it again. -->
+<!-- Printed by `esker options --markdown`; change the rows in crates/options/src/rows, and print it again. -->
 
 Every part can be chosen, and everything that can be chosen is in this list. `esker options` prints it for the terminal, `esker options
 --data DIR` what a database has, and `esker options --data DIR NAME=VALUE` changes what may change while data is there. Programs use the methods of

@@ -3,12 +3,12 @@
 use crate::filters::TableFilter;
 use crate::ingest::new_files::NewFiles;
 use crate::keyspace::KeyspaceState;
-use crate::options::KeyspaceOptions;
 use crate::store::Store;
 use crate::table_sink::part_of;
 use esker_base::{FileNumber, Result, TableUid, Tag};
 use esker_codec::Codec;
 use esker_env::OpenMode;
+use esker_options::KeyspaceOptions;
 use esker_sst::{BlockBounds, BlockLayout, IndexKind, TableOptions, TableWriter};
 use esker_strategy::StrategyOptions;
 use esker_version::{LevelIndex, PartMeta};

@@ -2,8 +2,7 @@
 
 use super::{KeyspaceOptions, Options, Preset};
 use crate::DEFAULT_KEYSPACE;
-use crate::store::Store;
-use esker_base::{Error, Result};
+use esker_base::Result;
 use std::collections::BTreeMap;
 
 /// Settings of keyspaces by name: for each, options and values in the order in which they were given.
@@ -11,13 +10,13 @@ use std::collections::BTreeMap;
 /// They are kept as text and not as [`KeyspaceOptions`], because options that were not given must not change
 /// in an existing keyspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NamedKeyspaces(BTreeMap<String, Settings>);
+pub struct NamedKeyspaces(BTreeMap<String, Settings>);
 
 type Settings = Vec<(String, String)>;
 
 impl NamedKeyspaces {
     /// Names and settings.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &[(String, String)])> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[(String, String)])> {
         self.0.iter().map(|(name, settings)| (name.as_str(), settings.as_slice()))
     }
 
@@ -27,7 +26,7 @@ impl NamedKeyspaces {
     }
 
     /// `options` with the settings of the keyspace.
-    pub(crate) fn applied(&self, keyspace: &str, options: KeyspaceOptions) -> Result<KeyspaceOptions> {
+    pub fn applied(&self, keyspace: &str, options: KeyspaceOptions) -> Result<KeyspaceOptions> {
         let settings = self.0.get(keyspace).map_or(&[][..], Vec::as_slice);
         let set = |options: KeyspaceOptions, (name, value): &(String, String)| options.set(name, value);
         settings.iter().try_fold(options, set)
@@ -37,14 +36,13 @@ impl NamedKeyspaces {
 impl Options {
     /// Sets an option of one keyspace from text, as [`KeyspaceOptions::set`] does.
     ///
-    /// It applies when [`Database::keyspace`](crate::Database::keyspace) creates the keyspace, on top of
+    /// It applies when `Database::keyspace` creates the keyspace, on top of
     /// [`Options::keyspace_options`]. An existing keyspace is changed when the database is opened, and
     /// options that are not given stay as they are stored; a read-only database is not changed.
     ///
-    /// ```no_run
+    /// ```
     /// # fn main() -> esker_base::Result<()> {
-    /// let options = esker_engine::Options::default().set_keyspace("events", "default_ttl", "30d")?;
-    /// let db = esker_engine::Database::open_with("data", options)?;
+    /// let options = esker_options::Options::default().set_keyspace("events", "default_ttl", "30d")?;
     /// # Ok(()) }
     /// ```
     ///
@@ -67,48 +65,7 @@ impl Options {
     }
 
     /// The options with which the default keyspace is created.
-    pub(crate) fn default_keyspace(&self) -> Result<KeyspaceOptions> {
+    pub fn default_keyspace(&self) -> Result<KeyspaceOptions> {
         self.named.applied(DEFAULT_KEYSPACE, self.keyspace.clone())
-    }
-}
-
-impl Store {
-    /// Applies the settings to existing keyspaces.
-    pub(crate) fn apply_named_options(&self) -> Result<()> {
-        self.named.iter().try_for_each(|(name, _)| {
-            let applied = self.apply_named_options_to(name);
-            applied.map_err(|error| match error {
-                Error::InvalidArgument(text) => {
-                    Error::invalid(format!("options of keyspace {name:?} cannot be applied: {text}"))
-                }
-                other => other,
-            })
-        })
-    }
-
-    fn apply_named_options_to(&self, name: &str) -> Result<()> {
-        let Some(keyspace) = self.find_keyspace(name) else { return Ok(()) };
-        loop {
-            let before = keyspace.options();
-            let mut after = self.named.applied(name, KeyspaceOptions::clone(&before))?;
-            if after.merge_operator == before.merge_operator {
-                // Operators are equal by name; this one may have its function.
-                after.merge_operator.clone_from(&before.merge_operator);
-            }
-            if after == *before {
-                return Ok(());
-            }
-            if self.writing.is_none() {
-                tracing::warn!(
-                    keyspace = name,
-                    "options differ from those given, and stay: opened for reading only"
-                );
-                return Ok(());
-            }
-            if self.replace_options(&keyspace, &before, after)? {
-                tracing::info!(keyspace = name, "options changed to those given");
-                return Ok(());
-            }
-        }
     }
 }

@@ -2,10 +2,10 @@
 
 use super::{assign, listed, milliseconds, parsed, size};
 use crate::Durability;
-use crate::options::open_tables::{MIN_OPEN_TABLES, validate_open_tables};
-use crate::options::table::units::Unit;
-use crate::options::table::{OptionScope, Row, Scope};
-use crate::options::{MAX_WAL_SEGMENT_BYTES, MIN_MEMORY_BUDGET_BYTES, MIN_WAL_SEGMENT_BYTES, Options};
+use crate::open_tables::{MIN_OPEN_TABLES, validate_open_tables};
+use crate::table::units::Unit;
+use crate::table::{OptionScope, Row, Scope};
+use crate::{MAX_WAL_SEGMENT_BYTES, MIN_MEMORY_BUDGET_BYTES, MIN_WAL_SEGMENT_BYTES, Options};
 use esker_base::{Error, Result};
 use esker_cache::CacheKind;
 use esker_env::MIN_BYTES_PER_SECOND;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 /// A user's compaction filter. Equal names mean equal filters.
 #[derive(Clone)]
-pub(crate) struct OwnFilter(pub(crate) Arc<dyn CompactionFilter>);
+pub struct OwnFilter(pub Arc<dyn CompactionFilter>);
 
 impl OwnFilter {
-    pub(crate) fn name(&self) -> &str {
+    /// The name that its user gave it.
+    pub fn name(&self) -> &str {
         self.0.name()
     }
 }
@@ -31,20 +32,21 @@ impl KeyspaceOptions {
     /// Sets a filter that is called for the output of the keyspace's compactions, and may keep, change or
     /// remove entries. Default: none.
     ///
-    /// It gets only values that no older reader can see: nothing that a [`crate::Snapshot`] or a transaction
+    /// It gets only values that no older reader can see: nothing that a `Snapshot` or a transaction
     /// still needs. Large values are read from their blob files for it, so a filter in such a keyspace makes
     /// compactions cost as much as the values; and where a compaction rewrites blob files, values may be
     /// removed, but not changed before the next compaction. It is code, so it is not stored: attach it after
-    /// each open, by [`crate::Database::keyspace_with`], [`crate::Keyspace::update_options`], or, for the
+    /// each open, by `Database::keyspace_with`, `Keyspace::update_options`, or, for the
     /// keyspace "default", [`crate::Options::keyspace_options`]. Compactions before that run without it.
     ///
     /// A change by a filter is no write: it has no sequence number, notifies no stream, conflicts with no
     /// transaction, and is not in the stream of changes. Open cursors and ranges may still see entries that
     /// it removed.
     ///
-    /// ```no_run
+    /// ```
     /// # fn main() -> esker_base::Result<()> {
-    /// use esker_engine::{CompactionFilter, Database, Decision, KeyspaceOptions};
+    /// use esker_iter::{CompactionFilter, Decision};
+    /// use esker_options::KeyspaceOptions;
     /// use std::sync::Arc;
     ///
     /// struct Closed;
@@ -58,8 +60,7 @@ impl KeyspaceOptions {
     ///     }
     /// }
     ///
-    /// let options = KeyspaceOptions::default().compaction_filter(Arc::new(Closed));
-    /// let sessions = Database::open("data")?.keyspace_with("sessions", options)?;
+    /// let sessions = KeyspaceOptions::default().compaction_filter(Arc::new(Closed));
     /// # Ok(()) }
     /// ```
     pub fn compaction_filter(mut self, filter: Arc<dyn CompactionFilter>) -> KeyspaceOptions {

@@ -3,7 +3,7 @@
 use super::info::OptionScope;
 use super::row::Row;
 use super::{Scope, shown};
-use crate::options::{KeyspaceOptions, Options};
+use crate::{KeyspaceOptions, Options};
 use esker_base::{Error, Result};
 
 /// The most letters of a name that are compared.
@@ -13,7 +13,7 @@ const LONGEST_NAME: usize = 64;
 ///
 /// # Errors
 /// `InvalidArgument`, with a similar name.
-pub(in crate::options) fn find<O: Scope>(name: &str) -> Result<&'static Row<O>> {
+pub(crate) fn find<O: Scope>(name: &str) -> Result<&'static Row<O>> {
     shown::<O>().find(|row| row.is_called(name)).ok_or_else(|| Error::invalid(unknown::<O>(name)))
 }
 

@@ -33,22 +33,22 @@ const MERGE_BUFFERS_BYTES: u64 = 8 << 20;
 
 /// The fixed shares of the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MemoryPlan {
+pub struct MemoryPlan {
     /// The whole budget.
-    pub(crate) budget_bytes: u64,
+    pub budget_bytes: u64,
     /// Payload bytes that all memtables, active and sealed, may hold before writes wait.
-    pub(crate) memtables_bytes: u64,
+    pub memtables_bytes: u64,
     /// Payload bytes at which a memtable is sealed.
-    pub(crate) write_buffer_bytes: u64,
+    pub write_buffer_bytes: u64,
     /// Size of a log segment.
-    pub(crate) wal_segment_bytes: u64,
+    pub wal_segment_bytes: u64,
     /// Mapped log bytes beyond which memtables that pin the oldest segment are flushed.
-    pub(crate) wal_bytes: u64,
+    pub wal_bytes: u64,
 }
 
 impl MemoryPlan {
     /// Divides the budget; `limit_bytes` is the limit of the machine or control group.
-    pub(crate) fn new(options: &Options, limit_bytes: u64) -> MemoryPlan {
+    pub fn new(options: &Options, limit_bytes: u64) -> MemoryPlan {
         let budget_bytes =
             options.memory_budget_bytes.unwrap_or(limit_bytes / 4).max(super::MIN_MEMORY_BUDGET_BYTES);
         let memtables_bytes = (budget_bytes / 4).min(MAX_MEMTABLES_BYTES);
@@ -62,19 +62,19 @@ impl MemoryPlan {
     }
 
     /// The same for keyspaces with write buffers of up to `bytes`, within a quarter of the budget.
-    pub(crate) fn for_buffers_of(self, bytes: u64) -> MemoryPlan {
+    pub fn for_buffers_of(self, bytes: u64) -> MemoryPlan {
         let wanted = bytes.saturating_mul(MEMTABLES).min(self.budget_bytes / 4);
         let memtables_bytes = self.memtables_bytes.max(wanted);
         MemoryPlan { memtables_bytes, wal_bytes: memtables_bytes + memtables_bytes / 2, ..self }
     }
 
     /// Released log segments kept for reuse: as many as the memtables' payload fills.
-    pub(crate) fn kept_segments(&self) -> usize {
+    pub fn kept_segments(&self) -> usize {
         usize::try_from(self.memtables_bytes / self.wal_segment_bytes).unwrap_or(usize::MAX).max(1)
     }
 
     /// The limit of indexes and filters of open tables.
-    pub(crate) fn table_metadata_bytes(&self) -> u64 {
+    pub fn table_metadata_bytes(&self) -> u64 {
         let (numerator, denominator) = TABLES_SHARE;
         let others = self.memtables_bytes + self.wal_bytes + self.merge_buffers_bytes();
         self.budget_bytes.saturating_sub(others) / denominator * numerator
@@ -82,7 +82,7 @@ impl MemoryPlan {
 
     /// The part of the memtables' share that is kept while it is lent to the block cache: at least an eighth,
     /// with room for two log segments.
-    pub(crate) fn kept_bytes(&self) -> u64 {
+    pub fn kept_bytes(&self) -> u64 {
         let least = self.wal_segment_bytes.saturating_mul(2);
         (self.memtables_bytes / KEPT_DIVISOR).max(least).min(self.memtables_bytes)
     }
@@ -92,7 +92,7 @@ impl MemoryPlan {
     }
 
     /// The capacity of the block cache, given the present memory of memtables, log and table metadata.
-    pub(crate) fn cache_bytes(&self, memtables_bytes: u64, wal_bytes: u64, tables_bytes: u64) -> u64 {
+    pub fn cache_bytes(&self, memtables_bytes: u64, wal_bytes: u64, tables_bytes: u64) -> u64 {
         let fixed = memtables_bytes + wal_bytes + tables_bytes + self.merge_buffers_bytes();
         self.budget_bytes.saturating_sub(fixed).max(self.budget_bytes / CACHE_FLOOR_DIVISOR)
     }

@@ -1,9 +1,9 @@
 //! The parameters of the CS265 final report's store, under its names, with its defaults and ranges (appendix
 //! A).
 
-use crate::options::table::units::Unit;
-use crate::options::table::{OptionScope, Row, Scope};
-use crate::options::{KeyspaceOptions, Options};
+use crate::table::units::Unit;
+use crate::table::{OptionScope, Row, Scope};
+use crate::{KeyspaceOptions, Options};
 use esker_base::Result;
 
 /// Bytes of key and value in the report's entries: two 64-bit integers.
@@ -15,7 +15,7 @@ const MERGE_BYTES: u64 = 8 << 20;
 ///
 /// ```
 /// # fn main() -> esker_base::Result<()> {
-/// use esker_engine::Cs265;
+/// use esker_options::Cs265;
 ///
 /// let options = Cs265::default().set("fanout", "6")?.set("compaction_policy", "Leveled")?.options();
 /// # Ok(()) }

@@ -1,6 +1,6 @@
 //! Configurations that are read, refused, and written.
 
-use crate::options::{KeyspaceOptions, Options};
+use crate::{KeyspaceOptions, Options};
 use esker_env::SeededRandom;
 
 const WHOLE: &str = r#"

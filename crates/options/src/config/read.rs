@@ -1,6 +1,6 @@
 //! Reading a configuration: the `toml` crate parses the syntax, the table of options interprets it.
 
-use crate::options::{Cs265, KeyspaceOptions, Options, Preset};
+use crate::{Cs265, KeyspaceOptions, Options, Preset};
 use esker_base::{Error, Result};
 use std::ops::Range;
 use std::path::Path;

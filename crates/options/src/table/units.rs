@@ -2,7 +2,7 @@
 
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::options) enum Unit {
+pub(crate) enum Unit {
     /// Written plainly.
     Count,
     /// Written `4096`, `64KiB`, `1.5GiB`; units are powers of 1024, with or without `B` or `iB`.

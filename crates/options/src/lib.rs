@@ -1,11 +1,15 @@
 //! Options of a database, given at open, and of keyspaces, given at creation.
+#![forbid(unsafe_code)]
 
 mod by_name;
 mod config;
+mod design;
+mod durability;
 mod filtering;
 mod keyspace;
 mod memory;
 mod merging;
+mod migration_record;
 mod named;
 mod open_tables;
 mod per_level;
@@ -16,16 +20,17 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use filtering::OwnFilter;
+pub use durability::Durability;
+pub use filtering::OwnFilter;
 pub use keyspace::KeyspaceOptions;
-pub(crate) use memory::MemoryPlan;
-pub(crate) use named::NamedKeyspaces;
-pub(crate) use open_tables::default_open_tables;
+pub use memory::MemoryPlan;
+pub use migration_record::MigrationRecord;
+pub use named::NamedKeyspaces;
+pub use open_tables::default_open_tables;
 pub use per_level::PerLevel;
 pub use presets::{Cs265, Preset};
 pub use table::{OptionChange, OptionInfo, OptionScope, OptionValue};
 
-use crate::Durability;
 use esker_base::Result;
 use esker_cache::CacheKind;
 use esker_env::BackgroundRates;
@@ -34,46 +39,70 @@ use esker_iter::operator::MergeOperator;
 use esker_wal::WalRecovery;
 use std::time::Duration;
 
+/// The keyspace that every database has.
+pub const DEFAULT_KEYSPACE: &str = "default";
+
 /// Smallest memory budget that leaves room for two memtables, a log segment and a cache: 8 MiB.
-pub(crate) const MIN_MEMORY_BUDGET_BYTES: u64 = 8 << 20;
+pub const MIN_MEMORY_BUDGET_BYTES: u64 = 8 << 20;
 
 /// Options of a database. They apply to one open and are not stored; options of the data are in
 /// [`KeyspaceOptions`].
 ///
-/// ```no_run
-/// # fn main() -> esker_base::Result<()> {
-/// use esker_engine::{Database, Options};
-/// let db = Database::open_with("data", Options::default().memory_budget(512 << 20))?;
-/// # Ok(()) }
+/// ```
+/// let options = esker_options::Options::default().memory_budget(512 << 20);
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Options {
-    pub(crate) memory_budget_bytes: Option<u64>,
-    pub(crate) durability: Durability,
-    pub(crate) read_only: bool,
-    pub(crate) create_if_missing: bool,
-    pub(crate) flush_on_close: bool,
-    pub(crate) mapped_log: bool,
-    pub(crate) wal_segment_bytes: Option<u64>,
-    pub(crate) wal_recovery: WalRecovery,
-    pub(crate) compaction_threads: usize,
-    pub(crate) max_subcompactions: Option<usize>,
-    pub(crate) background_rates: BackgroundRates,
-    pub(crate) max_open_tables: Option<usize>,
-    pub(crate) table_reads: ReadMode,
-    pub(crate) async_reads: AsyncReads,
-    pub(crate) cache_kind: CacheKind,
-    pub(crate) cache_filters: bool,
-    pub(crate) stall_limit: Duration,
-    pub(crate) holder_warn_age: Duration,
-    pub(crate) change_history_bytes: u64,
-    pub(crate) keyspace: KeyspaceOptions,
+    #[doc(hidden)]
+    pub memory_budget_bytes: Option<u64>,
+    #[doc(hidden)]
+    pub durability: Durability,
+    #[doc(hidden)]
+    pub read_only: bool,
+    #[doc(hidden)]
+    pub create_if_missing: bool,
+    #[doc(hidden)]
+    pub flush_on_close: bool,
+    #[doc(hidden)]
+    pub mapped_log: bool,
+    #[doc(hidden)]
+    pub wal_segment_bytes: Option<u64>,
+    #[doc(hidden)]
+    pub wal_recovery: WalRecovery,
+    #[doc(hidden)]
+    pub compaction_threads: usize,
+    #[doc(hidden)]
+    pub max_subcompactions: Option<usize>,
+    #[doc(hidden)]
+    pub background_rates: BackgroundRates,
+    #[doc(hidden)]
+    pub max_open_tables: Option<usize>,
+    #[doc(hidden)]
+    pub table_reads: ReadMode,
+    #[doc(hidden)]
+    pub async_reads: AsyncReads,
+    #[doc(hidden)]
+    pub cache_kind: CacheKind,
+    #[doc(hidden)]
+    pub cache_filters: bool,
+    #[doc(hidden)]
+    pub stall_limit: Duration,
+    #[doc(hidden)]
+    pub holder_warn_age: Duration,
+    #[doc(hidden)]
+    pub change_history_bytes: u64,
+    #[doc(hidden)]
+    pub keyspace: KeyspaceOptions,
     /// Options of single keyspaces.
-    pub(crate) named: NamedKeyspaces,
-    pub(crate) merge_operators: Vec<MergeOperator>,
-    pub(crate) allow_missing_operators: bool,
-    pub(crate) env: Env,
+    #[doc(hidden)]
+    pub named: NamedKeyspaces,
+    #[doc(hidden)]
+    pub merge_operators: Vec<MergeOperator>,
+    #[doc(hidden)]
+    pub allow_missing_operators: bool,
+    #[doc(hidden)]
+    pub env: Env,
 }
 
 impl Default for Options {
@@ -187,10 +216,11 @@ impl Options {
 
     /// Rate limits of compactions in bytes read and written a second (RocksDB's rate limiter). Default:
     /// unlimited. Flushes, and compactions that writers wait for, are exempt, only counted.
-    /// [`Database::set_background_rates`](crate::Database::set_background_rates) changes it later.
+    /// `Database::set_background_rates` changes it later.
     ///
     /// ```
-    /// use esker_engine::{BackgroundRates, Options};
+    /// use esker_env::BackgroundRates;
+    /// use esker_options::Options;
     ///
     /// let rates = BackgroundRates {
     ///     write_bytes_per_second: Some(50 << 20),
@@ -272,7 +302,7 @@ impl Options {
     }
 
     /// Age from which on a snapshot, transaction, cursor or range is reported, once, as a warning through
-    /// `tracing`; checked after flushes and compactions. [`crate::Database::holders`] lists all. Default: 10
+    /// `tracing`; checked after flushes and compactions. `Database::holders` lists all. Default: 10
     /// minutes.
     pub fn holder_warn_age(mut self, age: Duration) -> Options {
         self.holder_warn_age = age;
@@ -307,10 +337,14 @@ impl Options {
         self
     }
 
-    pub(crate) fn validate(&self) -> Result<()> {
+    /// Checks all options.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for options that are out of bounds or contradict each other.
+    pub fn validate(&self) -> Result<()> {
         table::check(self)?;
         self.keyspace.validate()?;
-        self.keyspace.check_supplied(crate::DEFAULT_KEYSPACE)
+        self.keyspace.check_supplied(DEFAULT_KEYSPACE)
     }
 }
 
@@ -319,6 +353,6 @@ impl Options {
 const CHANGE_HISTORY_BYTES: u64 = 1 << 30;
 
 /// Smallest log segment: a header page and a few records.
-pub(crate) const MIN_WAL_SEGMENT_BYTES: u64 = 16 << 10;
+pub const MIN_WAL_SEGMENT_BYTES: u64 = 16 << 10;
 /// Largest log segment; larger records get a segment of their own.
-pub(crate) const MAX_WAL_SEGMENT_BYTES: u64 = 64 << 20;
+pub const MAX_WAL_SEGMENT_BYTES: u64 = 64 << 20;

@@ -28,7 +28,7 @@ impl KeyspaceOptions {
     ///
     /// ```
     /// # fn main() -> esker_base::Result<()> {
-    /// let options = esker_engine::KeyspaceOptions::default().set("compression_last", "zstd:3")?;
+    /// let options = esker_options::KeyspaceOptions::default().set("compression_last", "zstd:3")?;
     /// assert!(options.named_values().contains(&("compression_last".into(), "zstd:3".into())));
     /// # Ok(()) }
     /// ```
@@ -82,7 +82,7 @@ impl Options {
     ///
     /// ```
     /// # fn main() -> esker_base::Result<()> {
-    /// let options = esker_engine::Options::default().set("memory_budget", "512MiB")?.set("durability", "power")?;
+    /// let options = esker_options::Options::default().set("memory_budget", "512MiB")?.set("durability", "power")?;
     /// # Ok(()) }
     /// ```
     ///

@@ -3,7 +3,7 @@
 use super::filtering::OwnFilter;
 use super::per_level::PerLevel;
 use super::table;
-use crate::keyspace::Switch;
+use crate::migration_record::MigrationRecord;
 use esker_base::{Error, Result};
 use esker_codec::Codec;
 use esker_filter::{FilterAllocation, FilterPolicy};
@@ -18,38 +18,68 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct KeyspaceOptions {
-    pub(crate) memtable: MemtableKind,
-    pub(crate) write_buffer_bytes: Option<u64>,
-    pub(crate) write_buffer_entries: Option<u64>,
-    pub(crate) block_layout: PerLevel<BlockLayout>,
-    pub(crate) block_size_bytes: usize,
-    pub(crate) block_restart_interval: u16,
-    pub(crate) block_hash_slots_percent: u16,
-    pub(crate) block_index: IndexKind,
-    pub(crate) block_bounds: BlockBounds,
-    pub(crate) compression: PerLevel<Codec>,
-    pub(crate) ease_compression: bool,
-    pub(crate) filter: FilterPolicy,
-    pub(crate) filter_allocation: FilterAllocation,
-    pub(crate) strategy: Strategy,
+    #[doc(hidden)]
+    pub memtable: MemtableKind,
+    #[doc(hidden)]
+    pub write_buffer_bytes: Option<u64>,
+    #[doc(hidden)]
+    pub write_buffer_entries: Option<u64>,
+    #[doc(hidden)]
+    pub block_layout: PerLevel<BlockLayout>,
+    #[doc(hidden)]
+    pub block_size_bytes: usize,
+    #[doc(hidden)]
+    pub block_restart_interval: u16,
+    #[doc(hidden)]
+    pub block_hash_slots_percent: u16,
+    #[doc(hidden)]
+    pub block_index: IndexKind,
+    #[doc(hidden)]
+    pub block_bounds: BlockBounds,
+    #[doc(hidden)]
+    pub compression: PerLevel<Codec>,
+    #[doc(hidden)]
+    pub ease_compression: bool,
+    #[doc(hidden)]
+    pub filter: FilterPolicy,
+    #[doc(hidden)]
+    pub filter_allocation: FilterAllocation,
+    #[doc(hidden)]
+    pub strategy: Strategy,
     /// An unfinished change of strategy. Set by the engine, not by users.
-    pub(crate) switch: Option<Switch>,
-    pub(crate) table_bytes: Option<u64>,
-    pub(crate) level0_trigger_runs: Option<u32>,
-    pub(crate) level0_slowdown_runs: Option<u32>,
-    pub(crate) level0_stop_runs: Option<u32>,
-    pub(crate) max_job_bytes: Option<u64>,
-    pub(crate) max_job_runs: Option<u32>,
-    pub(crate) default_ttl: Option<Duration>,
-    pub(crate) merge_operator: Option<MergeOperator>,
+    #[doc(hidden)]
+    pub switch: Option<MigrationRecord>,
+    #[doc(hidden)]
+    pub table_bytes: Option<u64>,
+    #[doc(hidden)]
+    pub level0_trigger_runs: Option<u32>,
+    #[doc(hidden)]
+    pub level0_slowdown_runs: Option<u32>,
+    #[doc(hidden)]
+    pub level0_stop_runs: Option<u32>,
+    #[doc(hidden)]
+    pub max_job_bytes: Option<u64>,
+    #[doc(hidden)]
+    pub max_job_runs: Option<u32>,
+    #[doc(hidden)]
+    pub default_ttl: Option<Duration>,
+    #[doc(hidden)]
+    pub merge_operator: Option<MergeOperator>,
     /// Code: not stored.
-    pub(crate) compaction_filter: Option<OwnFilter>,
-    pub(crate) blob_threshold_bytes: Option<u64>,
-    pub(crate) blob_file_bytes: u64,
-    pub(crate) blob_space_amp_permille: u32,
-    pub(crate) max_space_amp_permille: Option<u64>,
-    pub(crate) delete_within: Option<Duration>,
-    pub(crate) adaptive_compaction: Option<Duration>,
+    #[doc(hidden)]
+    pub compaction_filter: Option<OwnFilter>,
+    #[doc(hidden)]
+    pub blob_threshold_bytes: Option<u64>,
+    #[doc(hidden)]
+    pub blob_file_bytes: u64,
+    #[doc(hidden)]
+    pub blob_space_amp_permille: u32,
+    #[doc(hidden)]
+    pub max_space_amp_permille: Option<u64>,
+    #[doc(hidden)]
+    pub delete_within: Option<Duration>,
+    #[doc(hidden)]
+    pub adaptive_compaction: Option<Duration>,
 }
 
 impl Default for KeyspaceOptions {
@@ -272,7 +302,7 @@ impl KeyspaceOptions {
     ///
     /// Compactions begin as early and are as small as necessary, and writers are slowed close to the limit.
     /// Steady overwriting costs about `0.75 / (times - 1)` bytes of compaction for each. An infeasible target
-    /// is refused with the numbers; [`crate::Database::promises`] reports whether it is met. Tables only: not
+    /// is refused with the numbers; `Database::promises` reports whether it is met. Tables only: not
     /// the log.
     pub fn max_space_amp(mut self, times: f64) -> KeyspaceOptions {
         // A value out of range is refused where the options are used; the conversion saturates, and maps NaN
@@ -286,12 +316,12 @@ impl KeyspaceOptions {
     ///
     /// Memtables are flushed after an eighth of the time at the latest, the log is not kept for reuse, and
     /// tables with deletes are merged down in time. A snapshot older than a delete keeps the deleted data;
-    /// [`crate::Database::promises`] reports it. Backups, checkpoints and log kept for readers of changes are
+    /// `Database::promises` reports it. Backups, checkpoints and log kept for readers of changes are
     /// not covered, nor is time during which the database is closed.
     ///
     /// Deletes may affect all tables, so that all of them have to be rewritten in three quarters of this
     /// time. Where the measured rate of compactions, or their rate limit, is too low for that, setting it is
-    /// refused with the numbers; where it becomes so later, [`crate::Database::promises`] says why. Each
+    /// refused with the numbers; where it becomes so later, `Database::promises` says why. Each
     /// keyspace is judged as if it had that rate for itself. With a single compaction thread due work waits
     /// for the running merge, which may take long in strategies that merge whole levels: use two threads, or
     /// a longer time.
@@ -305,24 +335,24 @@ impl KeyspaceOptions {
     /// the keyspace changes to them, at most once in six windows. Ten minutes are a good length. Default: no
     /// automatic changes.
     ///
-    /// [`crate::Keyspace::adaptation`] shows the state. The write buffer stays as it is.
+    /// `Keyspace::adaptation` shows the state. The write buffer stays as it is.
     pub fn adaptive_compaction(mut self, window: Duration) -> KeyspaceOptions {
         self.adaptive_compaction = Some(window);
         self
     }
 
     /// The window in milliseconds.
-    pub(crate) fn adaptive_window_ms(&self) -> Option<u64> {
+    pub fn adaptive_window_ms(&self) -> Option<u64> {
         self.adaptive_compaction.map(|window| u64::try_from(window.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// The delete-persistence target in milliseconds.
-    pub(crate) fn delete_within_ms(&self) -> Option<u64> {
+    pub fn delete_within_ms(&self) -> Option<u64> {
         self.delete_within.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// An error for targets that no measurement could make feasible.
-    pub(crate) fn check_promises(&self) -> Result<()> {
+    pub fn check_promises(&self) -> Result<()> {
         let promise = match (self.max_space_amp_permille, self.delete_within) {
             (None, None) => return Ok(()),
             (Some(_), _) => "max_space_amp",
@@ -346,7 +376,7 @@ impl KeyspaceOptions {
     /// Runs of level 0 at which writes are slowed and at which they stop: the configured values; by default
     /// above what the strategy leaves in level 0 in normal operation, and unreachable where that is
     /// unbounded.
-    pub(crate) fn level0_limits(&self) -> (u32, u32) {
+    pub fn level0_limits(&self) -> (u32, u32) {
         let of_strategy =
             StrategyOptions { level0_trigger_runs: self.level0_trigger_runs, ..StrategyOptions::default() };
         level0_limits(&self.strategy, &of_strategy, self.level0_slowdown_runs, self.level0_stop_runs)
@@ -358,22 +388,22 @@ impl KeyspaceOptions {
     }
 
     /// The default TTL in milliseconds, 0 if there is none.
-    pub(crate) fn default_ttl_ms(&self) -> u64 {
+    pub fn default_ttl_ms(&self) -> u64 {
         self.default_ttl.map_or(0, |ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// The unfinished change of strategy, in the form that strategies take.
-    pub(crate) fn migration(&self) -> Option<Migration> {
-        self.switch.as_ref().map(Switch::migration)
+    pub fn migration(&self) -> Option<Migration> {
+        self.switch.as_ref().map(MigrationRecord::migration)
     }
 
     /// The options without the engine's record of a migration.
-    pub(crate) fn without_switch(&self) -> KeyspaceOptions {
+    pub fn without_switch(&self) -> KeyspaceOptions {
         KeyspaceOptions { switch: None, ..self.clone() }
     }
 
     /// The options for writing tables of the keyspace, at any level.
-    pub(crate) fn table_options(&self) -> TableOptions {
+    pub fn table_options(&self) -> TableOptions {
         TableOptions {
             block_size_bytes: self.block_size_bytes,
             restart_interval: self.block_restart_interval,
@@ -385,16 +415,20 @@ impl KeyspaceOptions {
     }
 
     /// The options for reading tables of the keyspace.
-    pub(crate) fn table_reading(&self) -> TableReading {
+    pub fn table_reading(&self) -> TableReading {
         TableReading { index: self.block_index }
     }
 
-    pub(crate) fn validate(&self) -> Result<()> {
+    /// Checks all options.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for options that are out of bounds or contradict each other.
+    pub fn validate(&self) -> Result<()> {
         table::check(self)
     }
 
     /// The bytes stored with the keyspace.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         table::encode(self)
     }
 
@@ -402,7 +436,7 @@ impl KeyspaceOptions {
     ///
     /// # Errors
     /// `Unsupported` for an option or a value unknown to this build: guessing would change the output.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<KeyspaceOptions> {
+    pub fn decode(bytes: &[u8]) -> Result<KeyspaceOptions> {
         table::decode(bytes)
     }
 }

@@ -7,21 +7,19 @@ use esker_iter::operator::{Merge, MergeOperator};
 use std::sync::Arc;
 
 impl KeyspaceOptions {
-    /// The merge operator of [`merge`](crate::Keyspace::merge). Default: none, and then the keyspace takes no
+    /// The merge operator of `Keyspace::merge`. Default: none, and then the keyspace takes no
     /// operands.
     ///
     /// A keyspace that has an operator keeps it, because there may be operands of it:
-    /// [`crate::Keyspace::update_options`] can give one to a keyspace that has none, but neither remove nor
+    /// `Keyspace::update_options` can give one to a keyspace that has none, but neither remove nor
     /// replace it. Its name and parameters are stored. A user-defined one has to be supplied each time the
     /// database is opened ([`Options::custom_merge`]).
     ///
-    /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
-    /// # use esker_engine::{Database, KeyspaceOptions, MergeOperator};
-    /// let options = KeyspaceOptions::default().merge_operator(MergeOperator::counter_wrapping());
-    /// let visits = Database::open("data")?.keyspace_with("visits", options)?;
-    /// visits.merge("/index.html", "1")?;
-    /// # Ok(()) }
+    /// ```
+    /// use esker_iter::operator::MergeOperator;
+    /// use esker_options::KeyspaceOptions;
+    ///
+    /// let visits = KeyspaceOptions::default().merge_operator(MergeOperator::counter_wrapping());
     /// ```
     pub fn merge_operator(mut self, operator: MergeOperator) -> KeyspaceOptions {
         self.merge_operator = Some(operator);
@@ -34,13 +32,13 @@ impl KeyspaceOptions {
     }
 
     /// The merge operator of a keyspace of this name with these options.
-    pub(crate) fn folding(&self, name: &Arc<str>) -> Option<Arc<Folding>> {
+    pub fn folding(&self, name: &Arc<str>) -> Option<Arc<Folding>> {
         let operator = self.merge_operator.clone()?;
         Some(Arc::new(Folding::new(operator, Arc::clone(name))))
     }
 
     /// An error if the operator's function is missing.
-    pub(crate) fn check_supplied(&self, keyspace: &str) -> Result<()> {
+    pub fn check_supplied(&self, keyspace: &str) -> Result<()> {
         let missing = self.merge_operator.as_ref().filter(|operator| !operator.is_supplied());
         let Some(name) = missing.and_then(MergeOperator::custom_name) else { return Ok(()) };
         Err(Error::invalid(format!(
@@ -49,7 +47,7 @@ impl KeyspaceOptions {
     }
 
     /// An error if other options expect another operator.
-    pub(crate) fn check_operator_is(&self, expected: &KeyspaceOptions, keyspace: &str) -> Result<()> {
+    pub fn check_operator_is(&self, expected: &KeyspaceOptions, keyspace: &str) -> Result<()> {
         match (&self.merge_operator, &expected.merge_operator) {
             (Some(own), Some(expected)) if own != expected => Err(Error::invalid(format!(
                 "keyspace {keyspace:?} has the merge operator {own}, not {expected}: it keeps what it was given first; open it without naming one, or use another keyspace"
@@ -60,7 +58,7 @@ impl KeyspaceOptions {
 
     /// An error if a keyspace with these options may not have those of `after`: there may be operands that
     /// only the present operator understands.
-    pub(crate) fn check_operator_becomes(&self, after: &KeyspaceOptions, keyspace: &str) -> Result<()> {
+    pub fn check_operator_becomes(&self, after: &KeyspaceOptions, keyspace: &str) -> Result<()> {
         let Some(own) = self.merge_operator.as_ref().filter(|own| after.merge_operator.as_ref() != Some(own))
         else {
             return Ok(());
@@ -78,7 +76,8 @@ impl Options {
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
-    /// use esker_engine::{KeyspaceOptions, Merge, MergeError, MergeOperator, Options};
+    /// use esker_iter::operator::{Merge, MergeError, MergeOperator};
+    /// use esker_options::{KeyspaceOptions, Options};
     /// use std::sync::Arc;
     ///
     /// /// Values are JSON texts, operands are patches; here the last patch wins.
@@ -93,9 +92,8 @@ impl Options {
     ///     }
     /// }
     ///
-    /// let db = esker_engine::Database::open_with("data", Options::default().custom_merge(Arc::new(Patch)))?;
-    /// let options = KeyspaceOptions::default().merge_operator(MergeOperator::custom(Arc::new(Patch)));
-    /// db.keyspace_with("documents", options)?.merge("7", "{}")?;
+    /// let database = Options::default().custom_merge(Arc::new(Patch));
+    /// let documents = KeyspaceOptions::default().merge_operator(MergeOperator::custom(Arc::new(Patch)));
     /// # Ok(()) }
     /// ```
     pub fn custom_merge(mut self, function: Arc<dyn Merge>) -> Options {
@@ -112,7 +110,7 @@ impl Options {
     }
 
     /// Stored options with the supplied functions.
-    pub(crate) fn supply(&self, mut stored: KeyspaceOptions) -> KeyspaceOptions {
+    pub fn supply(&self, mut stored: KeyspaceOptions) -> KeyspaceOptions {
         let supplied = self.merge_operators.iter().chain(&self.keyspace.merge_operator);
         stored.merge_operator =
             stored.merge_operator.map(|operator| supplied.fold(operator, MergeOperator::supplied_by));

@@ -12,7 +12,7 @@ const MAX_LEVELS: usize = LevelIndex::LAST.get() as usize;
 /// Every tree has a last level, however few levels there are above it.
 ///
 /// ```
-/// use esker_engine::PerLevel;
+/// use esker_options::PerLevel;
 ///
 /// let everywhere = PerLevel::all("lz4");
 /// let deeper_smaller = PerLevel::levels(["none", "lz4"]).with_last("zstd:10");
@@ -73,7 +73,7 @@ impl<T: Copy> PerLevel<T> {
     }
 
     /// The value for a level.
-    pub(crate) fn pick(&self, level: LevelIndex) -> T {
+    pub fn pick(&self, level: LevelIndex) -> T {
         if level.is_last() { self.last() } else { self.upper(level.get().into()) }
     }
 

@@ -3,12 +3,12 @@
 use super::Scope;
 use super::info::{OptionChange, OptionInfo, OptionValue};
 use super::units::Unit;
-use crate::options::stored::Field;
+use crate::stored::Field;
 use esker_base::{Error, Result};
 
 /// An option of `O`.
 #[derive(Debug)]
-pub(in crate::options) struct Row<O: 'static> {
+pub(crate) struct Row<O: 'static> {
     /// The name that is shown.
     pub(super) name: &'static str,
     /// The name under which it is stored; with [`Unit::Milliseconds`] and [`Unit::Permille`] it includes the
@@ -29,7 +29,7 @@ pub(in crate::options) struct Row<O: 'static> {
 
 /// How the value is read and set.
 #[derive(Debug)]
-pub(in crate::options) enum Access<O: 'static> {
+pub(crate) enum Access<O: 'static> {
     /// A number; `None` has the meaning of `absent`, and is stored as [`Row::absent_stored`].
     Number {
         unit: Unit,
@@ -52,7 +52,7 @@ pub(in crate::options) enum Access<O: 'static> {
 
 /// An unset number.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::options) struct Absent {
+pub(crate) struct Absent {
     /// How it is written.
     pub(super) word: &'static str,
     /// What it means.
@@ -76,7 +76,7 @@ impl<O: Scope> Row<O> {
     }
 
     /// A number that is always set. `set` is called with numbers of the range only.
-    pub(in crate::options) const fn number(
+    pub(crate) const fn number(
         name: &'static str,
         (unit, min, max): (Unit, u64, u64),
         get: fn(&O) -> Option<u64>,
@@ -86,7 +86,7 @@ impl<O: Scope> Row<O> {
     }
 
     /// A name, perhaps with parameters.
-    pub(in crate::options) const fn text(
+    pub(crate) const fn text(
         name: &'static str,
         choices: fn() -> String,
         get: fn(&O) -> String,
@@ -96,16 +96,12 @@ impl<O: Scope> Row<O> {
     }
 
     /// Yes or no.
-    pub(in crate::options) const fn flag(
-        name: &'static str,
-        get: fn(&O) -> bool,
-        set: fn(&mut O, bool),
-    ) -> Row<O> {
+    pub(crate) const fn flag(name: &'static str, get: fn(&O) -> bool, set: fn(&mut O, bool)) -> Row<O> {
         Row::new(name, Access::Flag { get, set })
     }
 
     /// Allows the number to be unset, which is written `word` and means `meaning`.
-    pub(in crate::options) const fn or(mut self, word: &'static str, meaning: &'static str) -> Row<O> {
+    pub(crate) const fn or(mut self, word: &'static str, meaning: &'static str) -> Row<O> {
         if let Access::Number { absent, .. } = &mut self.access {
             *absent = Some(Absent { word, meaning });
         }
@@ -113,43 +109,43 @@ impl<O: Scope> Row<O> {
     }
 
     /// The number that represents an unset one in the stored form; 0 by default.
-    pub(in crate::options) const fn absent_stored_as(mut self, number: u64) -> Row<O> {
+    pub(crate) const fn absent_stored_as(mut self, number: u64) -> Row<O> {
         self.absent_stored = number;
         self
     }
 
     /// One sentence for users.
-    pub(in crate::options) const fn help(mut self, help: &'static str) -> Row<O> {
+    pub(crate) const fn help(mut self, help: &'static str) -> Row<O> {
         self.help = help;
         self
     }
 
     /// Whether it can change while the database is open.
-    pub(in crate::options) const fn changes(mut self, change: OptionChange) -> Row<O> {
+    pub(crate) const fn changes(mut self, change: OptionChange) -> Row<O> {
         self.change = change;
         self
     }
 
     /// Other accepted names.
-    pub(in crate::options) const fn also(mut self, aliases: &'static [&'static str]) -> Row<O> {
+    pub(crate) const fn also(mut self, aliases: &'static [&'static str]) -> Row<O> {
         self.aliases = aliases;
         self
     }
 
     /// Another name in the stored form.
-    pub(in crate::options) const fn stored_as(mut self, stored: &'static str) -> Row<O> {
+    pub(crate) const fn stored_as(mut self, stored: &'static str) -> Row<O> {
         self.stored = stored;
         self
     }
 
     /// Stored, but not settable by users.
-    pub(in crate::options) const fn hidden(mut self) -> Row<O> {
+    pub(crate) const fn hidden(mut self) -> Row<O> {
         self.is_hidden = true;
         self
     }
 
     /// Stored even where it has its default.
-    pub(in crate::options) const fn always_stored(mut self) -> Row<O> {
+    pub(crate) const fn always_stored(mut self) -> Row<O> {
         self.always_stored = true;
         self
     }
@@ -278,7 +274,7 @@ impl<O: Scope> Row<O> {
     }
 
     /// The description of the option.
-    pub(in crate::options) fn info(&self) -> OptionInfo {
+    pub(crate) fn info(&self) -> OptionInfo {
         let default = self.text_of(&O::default());
         let absent = match &self.access {
             Access::Number { absent, .. } => *absent,

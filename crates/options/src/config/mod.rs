@@ -37,7 +37,7 @@ impl Options {
     ///
     /// ```
     /// # fn main() -> esker_base::Result<()> {
-    /// let options = esker_engine::Options::from_toml(
+    /// let options = esker_options::Options::from_toml(
     ///     r#"
     ///     memory_budget = "256MiB"
     ///

@@ -1,10 +1,10 @@
 //! The rows of a keyspace's options.
 
 use super::{assign, listed, narrow, parsed, short, size};
-use crate::keyspace::Switch;
-use crate::options::KeyspaceOptions;
-use crate::options::table::units::Unit;
-use crate::options::table::{OptionChange, OptionScope, Row, Scope};
+use crate::KeyspaceOptions;
+use crate::migration_record::MigrationRecord;
+use crate::table::units::Unit;
+use crate::table::{OptionChange, OptionScope, Row, Scope};
 use esker_base::{Error, Result};
 use esker_codec::Codec;
 use esker_filter::FilterKind;
@@ -221,7 +221,7 @@ const ROWS: &[Own] = &[
     Own::text(
         "migration",
         || "none, or the strategy before, a file number and bytes".to_owned(),
-        |options| options.switch.as_ref().map_or("none".to_owned(), Switch::to_string),
+        |options| options.switch.as_ref().map_or("none".to_owned(), MigrationRecord::to_string),
         |options, text| {
             options.switch = if text == "none" { None } else { Some(text.parse()?) };
             Ok(())

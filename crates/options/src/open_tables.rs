@@ -12,7 +12,7 @@ const OTHER_FILES: u64 = 32;
 
 /// The default: half of the process's files, less those it certainly needs. So with the headroom of a
 /// quarter, three eighths are left to the rest of the process.
-pub(crate) fn default_open_tables(process_files: u64) -> usize {
+pub fn default_open_tables(process_files: u64) -> usize {
     let half = usize::try_from((process_files / 2).saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX);
     half.clamp(MIN_OPEN_TABLES, MAX_DEFAULT_OPEN_TABLES)
 }

@@ -186,7 +186,7 @@ impl Preset {
     }
 
     /// `options` with this preset's keyspace settings.
-    pub(crate) fn applied_to(&self, options: KeyspaceOptions) -> KeyspaceOptions {
+    pub fn applied_to(&self, options: KeyspaceOptions) -> KeyspaceOptions {
         self.keyspace_settings().iter().fold(options, |options, (name, value)| {
             options.set(name, value).expect("tests set every option of every preset")
         })
@@ -206,7 +206,7 @@ impl Options {
     ///
     /// ```
     /// # fn main() -> esker_base::Result<()> {
-    /// let options = esker_engine::Options::preset("write-heavy")?.set("memory_budget", "1GiB")?;
+    /// let options = esker_options::Options::preset("write-heavy")?.set("memory_budget", "1GiB")?;
     /// # Ok(()) }
     /// ```
     ///

@@ -1,6 +1,6 @@
 //! Writing a configuration.
 
-use crate::options::{KeyspaceOptions, OptionValue, Options};
+use crate::{KeyspaceOptions, OptionValue, Options};
 use std::fmt::Write;
 
 /// The options that differ from the defaults.
