@@ -4,7 +4,7 @@ use crate::damage::Damage;
 use crate::keyspace::KeyspaceState;
 use crate::store::Store;
 use esker_base::{Error, Result, SeqNo};
-use esker_view::blob_files::LargeFile;
+use esker_view::tree::blob_files::LargeFile;
 use esker_view::tree::{Access, TreePart};
 use std::collections::BTreeSet;
 use std::sync::Arc;

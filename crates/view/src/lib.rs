@@ -21,18 +21,18 @@
 //! |---|---|
 //! | [`super_version`] | [`SuperVersion`], the cell that publishes it, and memtables with their place in the order of writes |
 //! | [`tree`] | runs and parts with their table files: opening, the table cache, deletion of obsolete files |
-//! | [`blob_files`] | blob files, which hold values that are stored outside the tables |
+//! | [`tree::blob_files`] | blob files, which hold values that are stored outside the tables |
 //! | [`read`] | the read path: point lookups, multi-get, ranges and cursors, open readers |
 //! | [`snapshot`] | registered snapshots, which compactions must respect |
 //! | [`semantics`], [`time`] | what entries of a keyspace mean: merge operator, expiry and the time they are read at |
 //! | [`tombstone_span_cache`] | spans of keys that hold nothing but tombstones |
-//! | [`lookup_tracer`] | sampled tracing of lookups, the source of read amplification |
+//! | [`lookup_counts`], [`lookup_tracer`] | sampled tracing of lookups, the source of read amplification |
 //! | [`value`], [`paths`] | values that pin a block; names of files |
 //!
 //! Nothing here writes to a file or schedules work: a database directory can be read with this crate alone.
 #![forbid(unsafe_code)]
 
-pub mod blob_files;
+pub mod lookup_counts;
 pub mod lookup_tracer;
 pub mod paths;
 pub mod read;

@@ -5,19 +5,13 @@
 //! counting, so that the cost of a lookup is one comparison of the hash. Counters are shared and carry no
 //! other data: relaxed additions suffice, and sums read during lookups may be off by those.
 
+use crate::lookup_counts::{Counts, LOOKUP_READS, LevelCounts, ReadWatch};
 use crate::tree::{Tree, TreePart, TreeRun};
 use esker_filter::FilterPolicy;
-use esker_filter::watch::SAMPLE;
 use esker_strategy::WorstCase;
 use esker_version::LevelIndex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
-
-/// The number of reads that a sampled lookup represents.
-pub const LOOKUP_READS: u64 = SAMPLE;
-
-/// The number of levels.
-const LEVELS: usize = LevelIndex::LAST.get() as usize + 1;
 
 /// The work of point lookups.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -88,61 +82,6 @@ pub trait Witness {
 /// No tracing.
 impl Witness for () {}
 
-/// The traced lookups of one keyspace. Takes a few bytes until the first of them.
-#[derive(Debug, Default)]
-pub struct ReadWatch(OnceLock<Box<Counts>>);
-
-#[derive(Debug)]
-struct Counts {
-    lookups: AtomicU64,
-    memtables: AtomicU64,
-    found_in_memtables: AtomicU64,
-    /// Grouped lookups, which are not traced: those that found a value, and those that did not.
-    grouped_present: AtomicU64,
-    grouped_absent: AtomicU64,
-    levels: [LevelCounts; LEVELS],
-}
-
-#[derive(Debug, Default)]
-struct LevelCounts {
-    asked: AtomicU64,
-    searched: AtomicU64,
-    found: AtomicU64,
-}
-
-/// The counts of one level.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LevelSeen {
-    /// Lookups that found a table whose range has their key.
-    pub asked: u64,
-    /// Tables searched, because the filter let the lookup pass or there is none.
-    pub searched: u64,
-    /// Searches that found the key.
-    pub found: u64,
-}
-
-/// Sampled lookups by outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LookupsSeen {
-    /// Lookups that found their key.
-    pub present: u64,
-    /// Lookups that found nothing.
-    pub absent: u64,
-}
-
-impl Default for Counts {
-    fn default() -> Counts {
-        Counts {
-            lookups: AtomicU64::new(0),
-            memtables: AtomicU64::new(0),
-            found_in_memtables: AtomicU64::new(0),
-            grouped_present: AtomicU64::new(0),
-            grouped_absent: AtomicU64::new(0),
-            levels: std::array::from_fn(|_| LevelCounts::default()),
-        }
-    }
-}
-
 /// Traces one lookup through the runs of a tree.
 pub struct Follower<'a> {
     counts: &'a Counts,
@@ -152,38 +91,9 @@ pub struct Follower<'a> {
 impl ReadWatch {
     /// A tracer for one more lookup.
     pub fn follow<'a>(&'a self, runs: &'a [Arc<TreeRun>]) -> Follower<'a> {
-        let counts = self.0.get_or_init(Box::default);
+        let counts = self.counts_for_update();
         counts.lookups.fetch_add(1, Relaxed);
         Follower { counts, runs }
-    }
-
-    /// Counts some sampled keys of a grouped lookup.
-    #[cold]
-    pub fn note_group(&self, present: u64, absent: u64) {
-        let counts = self.0.get_or_init(Box::default);
-        counts.grouped_present.fetch_add(present, Relaxed);
-        counts.grouped_absent.fetch_add(absent, Relaxed);
-    }
-
-    /// The outcomes of sampled lookups. Deleted keys count as found: the search ended there.
-    pub fn seen_lookups(&self) -> LookupsSeen {
-        let Some(counts) = self.0.get() else { return LookupsSeen::default() };
-        let in_tables: u64 = counts.levels.iter().map(|level| level.found.load(Relaxed)).sum();
-        let found = in_tables + counts.found_in_memtables.load(Relaxed);
-        LookupsSeen {
-            present: found + counts.grouped_present.load(Relaxed),
-            absent: counts.lookups.load(Relaxed).saturating_sub(found) + counts.grouped_absent.load(Relaxed),
-        }
-    }
-
-    /// The counts of one level.
-    pub fn level(&self, level: LevelIndex) -> LevelSeen {
-        let counts = self.0.get().and_then(|counts| counts.levels.get(usize::from(level.get())));
-        counts.map_or_else(LevelSeen::default, |counts| LevelSeen {
-            asked: counts.asked.load(Relaxed),
-            searched: counts.searched.load(Relaxed),
-            found: counts.found.load(Relaxed),
-        })
     }
 
     /// The observed and expected values; the caller fills in what depends on the tree.
@@ -193,7 +103,7 @@ impl ReadWatch {
             expected_present: rates.present(),
             ..ReadAmplification::default()
         };
-        let Some(counts) = self.0.get() else { return expected };
+        let Some(counts) = self.counts() else { return expected };
         let sum = |of: fn(&LevelCounts) -> &AtomicU64| {
             counts.levels.iter().map(|level| of(level).load(Relaxed)).sum::<u64>()
         };

@@ -138,6 +138,21 @@ pub(super) const ORDERS: &[Order] = &[
         closed: &[],
         allowed: &[("workload", "source")],
     },
+    tree(
+        "esker-view",
+        "paths time value lookup_counts tombstone_span_cache snapshot semantics tree super_version lookup_tracer read",
+    ),
+    Order {
+        package: "esker-view",
+        folder: "read",
+        modules: "key_range last_run_predictor scan_tally pinned open_readers run_cursor range_tombstones source \
+                  cursor layer range keys versions resolve multi point mod",
+        closed: &[Closed {
+            modules: "range_tombstones source",
+            reason: "a source of a merge may itself be read under range tombstones",
+        }],
+        allowed: &[],
+    },
     Order {
         package: "esker-engine",
         folder: "",

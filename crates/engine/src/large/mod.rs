@@ -1,4 +1,4 @@
-//! Key-value separation, the writing side: large values go to blob files; see [`esker_view::blob_files`].
+//! Key-value separation, the writing side: large values go to blob files; see [`esker_view::tree::blob_files`].
 
 pub(crate) mod separate;
 

@@ -8,9 +8,9 @@ use esker_blob::{BlobHeader, BlobOptions, BlobPointer, BlobWriter};
 use esker_env::OpenMode;
 use esker_iter::{LargeValues, is_large, split_expiry};
 use esker_version::{BlobFileMeta, BlobReference};
-use esker_view::blob_files::LargeMap;
-use esker_view::blob_files::decode;
 use esker_view::paths;
+use esker_view::tree::blob_files::LargeMap;
+use esker_view::tree::blob_files::decode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

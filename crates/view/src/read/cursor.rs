@@ -1,7 +1,7 @@
 //! The user's cursor: borrowed entries, both directions, one consistent moment.
 
-use crate::read::Pinned;
 use crate::read::open_readers::Holding;
+use crate::read::pinned::Pinned;
 use crate::read::range_tombstones;
 use crate::read::run_cursor::RunCursor;
 use crate::read::scan_tally::ScanTally;

@@ -1,8 +1,8 @@
 //! Keys alone, from both ends.
 
 use crate::Value;
-use crate::read::Pinned;
 use crate::read::open_readers::Holding;
+use crate::read::pinned::Pinned;
 use crate::read::range::Range;
 use crate::read::scan_tally::ScanTally;
 use esker_base::Result;

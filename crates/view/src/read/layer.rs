@@ -3,7 +3,7 @@
 use super::cursor::Cursor;
 use super::range_tombstones::cover_of_layer;
 use super::source::Source;
-use crate::read::Pinned;
+use crate::read::pinned::Pinned;
 use crate::super_version::SuperVersion;
 use esker_base::SeqNo;
 use esker_iter::Reader;

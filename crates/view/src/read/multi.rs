@@ -2,8 +2,8 @@
 //! cache misses overlap.
 
 use crate::Value;
-use crate::lookup_tracer::LOOKUP_READS;
-use crate::read::Pinned;
+use crate::lookup_counts::LOOKUP_READS;
+use crate::read::pinned::Pinned;
 use crate::read::range_tombstones::cover_at;
 use crate::read::resolve::{Resolved, resolve};
 use crate::semantics::ReadTime;
@@ -12,6 +12,13 @@ use esker_base::{Result, SeqNo, Tag, checksum};
 use esker_filter::watch::is_sampled;
 use esker_memtable::Memtable;
 use esker_sst::{Lookup, MAX_LOOKUPS, TableHit};
+
+impl Pinned {
+    /// The values of many keys, in their order.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        multi_get(self, keys)
+    }
+}
 
 /// The value of each key for a reader at this moment, in the order of the keys.
 pub fn multi_get<K: AsRef<[u8]>>(pinned: &Pinned, keys: &[K]) -> Result<Vec<Option<Value>>> {

@@ -14,7 +14,7 @@
 //! By the log worker, after its other work: it runs after every flush and compaction, and only they make an
 //! old reader expensive. No thread wakes up for this alone.
 
-use super::Pinned;
+use crate::read::pinned::Pinned;
 use crate::super_version::SuperVersion;
 use esker_base::{KeyspaceId, SeqNo};
 use esker_env::Clock;

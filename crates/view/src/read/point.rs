@@ -2,8 +2,8 @@
 
 use crate::Value;
 use crate::lookup_tracer::Witness;
-use crate::read::Pinned;
 use crate::read::last_run_predictor;
+use crate::read::pinned::Pinned;
 use crate::read::range_tombstones::cover_at;
 use crate::read::resolve::{Resolved, resolve};
 use crate::tree::{Access, TreePart, TreeRun};
@@ -27,6 +27,38 @@ pub enum Found<'v> {
     Large(Value),
     /// The key has no value.
     Absent,
+}
+
+impl Pinned {
+    /// The value of a key.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        Ok(match lookup(self, key)? {
+            Found::Borrowed(value) => Some(Value::copied(value)),
+            Found::Pinned(value) => Some(Value::pinned(value)),
+            Found::Folded(value) => Some(Value::owned(value)),
+            Found::Large(pointer) => Some(self.fetch(key, &pointer)?),
+            Found::Absent => None,
+        })
+    }
+
+    /// Calls `read` with the value of a key, which is not copied.
+    #[inline]
+    pub fn get_with<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        Ok(match lookup(self, key)? {
+            Found::Borrowed(value) => read(Some(value)),
+            Found::Pinned(value) => read(Some(&value)),
+            Found::Folded(value) => read(Some(&value)),
+            Found::Large(pointer) => read(Some(&self.fetch(key, &pointer)?)),
+            Found::Absent => read(None),
+        })
+    }
+
+    /// Whether a key has a value.
+    #[inline]
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        Ok(!matches!(lookup(self, key)?, Found::Absent))
+    }
 }
 
 /// The value of `key` for a reader at this moment.

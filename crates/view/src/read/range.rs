@@ -1,9 +1,9 @@
 //! Ranges as iterators: owned entries, from both ends.
 
 use crate::Value;
-use crate::read::Pinned;
 use crate::read::cursor::visible;
 use crate::read::open_readers::Holding;
+use crate::read::pinned::Pinned;
 use crate::read::scan_tally::ScanTally;
 use crate::read::source::Source;
 use esker_base::{Error, Result};
@@ -36,6 +36,23 @@ impl esker_iter::View for RangeView {
 
     fn open(&self) -> Result<Visible<Merge<Source>>> {
         Ok(visible(&self.pinned, self.reader.clone(), self.bounds.clone()))
+    }
+}
+
+impl Pinned {
+    /// The entries within bounds.
+    pub fn range(self, bounds: Bounds) -> Range {
+        Range::new(Ok(self), bounds)
+    }
+
+    /// The entry with the least key.
+    pub fn first(self) -> Result<Option<(Value, Value)>> {
+        self.range(Bounds::default()).next().transpose()
+    }
+
+    /// The entry with the greatest key.
+    pub fn last(self) -> Result<Option<(Value, Value)>> {
+        self.range(Bounds::default()).next_back().transpose()
     }
 }
 

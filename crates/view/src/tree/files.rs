@@ -11,9 +11,9 @@
 
 use super::file::{FileIdentity, TableFile};
 use super::table_cache::{Clock, OpenAmount, Room};
-use crate::blob_files::LargeFiles;
-use crate::lookup_tracer::ReadWatch;
+use crate::lookup_counts::ReadWatch;
 use crate::paths;
+use crate::tree::blob_files::LargeFiles;
 use esker_base::{FileNumber, KeyspaceId};
 use esker_env::{Env, RateLimiter, ReadMode};
 use esker_filter::FilterWatch;

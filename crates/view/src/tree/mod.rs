@@ -1,5 +1,6 @@
 //! The tree of a view: a version's runs in reading order, each part with its table file.
 
+pub mod blob_files;
 mod fences;
 mod file;
 mod files;
@@ -11,8 +12,8 @@ pub use files::{RequestCleanup, TableFiles};
 pub use hidden_parts::{HiddenPart, clipped, hidden_by};
 pub use table_cache::OpenAmount;
 
-use crate::blob_files::LargeMap;
-use crate::lookup_tracer::ReadWatch;
+use crate::lookup_counts::ReadWatch;
+use crate::tree::blob_files::LargeMap;
 use esker_base::{KeyspaceId, Result, SeqNo};
 use esker_version::{LevelIndex, PartFlags, PartMeta, Version};
 use fences::Fences;
