@@ -160,7 +160,7 @@ impl WriteBatch {
         };
         let bytes = key.len() + expiry_ms.map_or(0, |_| EXPIRY_LEN) + operand.len();
         self.add(keyspace, bytes, |encoder, id| {
-            keyspace.state().folding()?.check_operand(key, operand)?;
+            keyspace.state().operand_merger()?.check_operand(key, operand)?;
             match expiry_ms {
                 None => encoder.merge(id, key, operand),
                 Some(expiry_ms) => encoder.merge_expiring(id, key, operand, expiry_ms),

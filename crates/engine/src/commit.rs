@@ -56,7 +56,7 @@ use crate::store::{Store, Writing};
 use esker_base::sync::CachePadded;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind, checksum};
 use esker_env::memory::prefetch_to_write;
-use esker_iter::RangeDelete;
+use esker_iter::RangeTombstone;
 use esker_memtable::{Approach, Inserter, Operation};
 use esker_view::MemtableView;
 use esker_view::tombstone_span_cache::Gaps;
@@ -412,7 +412,7 @@ impl CommitState {
                 // In its order among the entries: later operations of the batch survive it.
                 self.insert_chunk(of, &chunk[..filled]);
                 filled = 0;
-                let delete = RangeDelete::stored(entry.key, entry.value, first.plus(offset as u64));
+                let delete = RangeTombstone::stored(entry.key, entry.value, first.plus(offset as u64));
                 let active = self.keyspaces[of.get() as usize].as_mut().expect("room was made in it");
                 active.inserter.insert_range_delete(delete);
                 continue;

@@ -25,7 +25,7 @@ use crate::store::Store;
 use crate::table_sink::OutputControl;
 use crate::table_sink::{OutputSpec, write_tables};
 use esker_base::{Error, FileNumber, PartId, Result, SeqNo};
-use esker_iter::{Boundaries, CompactionFilter, LargeValues, Merge};
+use esker_iter::{Boundaries, CompactionFilter, LargeValues, MergingCursor};
 use esker_options::KeyspaceOptions;
 use esker_sst::{InputReading, InputResidency, JobControl};
 use esker_strategy::{Busy, Class, CompactionPlan, InputPart, JobId, PlanInput, PlanKind, Reason};
@@ -333,7 +333,7 @@ impl Store {
             let run = Arc::new(TreeRun::new(input.level, parts.into()));
             RunCursor::for_job(run, reading.clone())
         });
-        let merge = Merge::new(sources.collect());
+        let merge = MergingCursor::new(sources.collect());
         let spec = OutputSpec {
             keyspace: keyspace.id,
             options,
@@ -345,7 +345,7 @@ impl Store {
             filter: common.filter,
             job: Some(Arc::clone(job) as Arc<dyn OutputControl>),
             oldest_delete_ms: plan.parts().filter_map(|(_, input)| input.part.oldest_delete_ms).min(),
-            folding: keyspace.semantics.folding().cloned(),
+            operand_merger: keyspace.semantics.operand_merger().cloned(),
             compaction_filter: common.compaction_filter.clone(),
             large: Some(Arc::clone(&relocation.values) as Arc<dyn LargeValues>),
             collects: plan.reason == Reason::LargeGarbage,

@@ -26,7 +26,7 @@ use crate::table_sink::OutputControl;
 use crate::table_sink::{OutputSpec, TableFactory, write_tables};
 use esker_base::{KeyspaceId, Result, SeqNo};
 use esker_filter::FilterWatch;
-use esker_iter::{Boundaries, Merge};
+use esker_iter::{Boundaries, MergingCursor};
 use esker_options::KeyspaceOptions;
 use esker_strategy::{Busy, Class, Cut, Position, StrategyOptions};
 use esker_version::{DatabaseState, EditOp, KeyRange, PartMeta, Place, Version, VersionEdit};
@@ -240,7 +240,7 @@ impl Store {
         };
         let job = self.begin_job(keyspace, facts, None);
         spec.job = job.as_deref().map(|job| Arc::clone(job) as Arc<dyn OutputControl>);
-        spec.folding = keyspace.semantics.folding().cloned();
+        spec.operand_merger = keyspace.semantics.operand_merger().cloned();
         spec.older = Older::than_flush(&keyspace.view, &keyspace.options());
         let writes = memtables.iter().map(|view| view.memtable.len()).sum();
         let scans = keyspace.scans.seen();
@@ -402,7 +402,7 @@ fn flush_spec<'a>(
         input_bytes: memtables.iter().map(|view| view.memtable.payload_bytes()).sum(),
         filter: TableFilter::in_tree(options, version, None, (to, keys), tuner),
         job: None,
-        folding: None,
+        operand_merger: None,
         compaction_filter: None,
         large: None,
         collects: false,
@@ -425,7 +425,8 @@ fn merge_memtables<'w>(
     memtables: &[Arc<MemtableView>],
     boundaries: Boundaries,
 ) -> Result<Outputs<'w>> {
-    let merge = Merge::new(memtables.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
+    let merge =
+        MergingCursor::new(memtables.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
     let mut older = OlderParts::all_of(version, hull);
     let deletes = aggregate::of_memtables(memtables, &boundaries, &older);
     let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
@@ -451,7 +452,7 @@ pub(crate) fn add_flushed<'a>(
     let place = to.place(&version, factory.take_run_id());
     let strategy_options = strategy_options(options, write_buffer_bytes);
     let mut spec = flush_spec(id, options, &version, to, memtables, &strategy_options, None);
-    spec.folding = state.keyspace(id).and_then(|keyspace| options.folding(&keyspace.name));
+    spec.operand_merger = state.keyspace(id).and_then(|keyspace| options.operand_merger(&keyspace.name));
     let boundaries = Boundaries::new([], SeqNo::MAX);
     let tables = merge_memtables(factory, &spec, &version, &hull, memtables, boundaries)?;
     let mut edit = VersionEdit::new();

@@ -442,7 +442,7 @@ impl Opening {
             let tree = Arc::new(Tree::new(*id, Arc::clone(&stored.version), &assembly.files));
             let sealed = assembly.memtables.remove(id).unwrap_or_default();
             let name = Arc::clone(&stored.name);
-            let semantics = Semantics::new(&self.time, options.folding(&name));
+            let semantics = Semantics::new(&self.time, options.operand_merger(&name));
             let parts = (tree, sealed, semantics);
             keyspaces.push(new_keyspace(*id, name, options, parts, shared)?);
         }

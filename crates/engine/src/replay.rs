@@ -12,7 +12,7 @@ use crate::pending_outputs::UnclaimedFiles;
 use crate::room::stub_memtable;
 use crate::table_sink::TableFactory;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind};
-use esker_iter::RangeDelete;
+use esker_iter::RangeTombstone;
 use esker_memtable::{ArenaPool, Inserter, Memtable};
 use esker_options::{KeyspaceOptions, MemoryPlan};
 use esker_version::{DatabaseState, EditOp, LevelIndex, VersionEdit};
@@ -157,7 +157,7 @@ impl<'a> Replay<'a> {
             // Replayed entries need no log segment: they are in tables before the old log is deleted.
             view.note_write(0, seqno.get());
             if entry.kind() == Some(ValueKind::RangeDelete) {
-                inserter.insert_range_delete(RangeDelete::stored(entry.key, entry.value, seqno));
+                inserter.insert_range_delete(RangeTombstone::stored(entry.key, entry.value, seqno));
             } else {
                 inserter.insert(entry.key, Tag::from_parts(seqno, entry.kind_byte), entry.value);
             }

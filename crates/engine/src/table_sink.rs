@@ -16,7 +16,8 @@ use crate::range_del::cut::PendingDeletes;
 use esker_base::{FileNumber, KeyspaceId, PartId, Result, RunId, SeqNo, TableUid, Tag};
 use esker_env::{Env, OpenMode};
 use esker_iter::{
-    Boundaries, CompactionFilter, Cursor, Folding, InputDeletes, LargeValues, Merge, Retained, Sink,
+    Boundaries, CompactionFilter, Cursor, EntrySink, InputRangeDels, LargeValues, MergingCursor,
+    OperandMerger, Retained,
 };
 use esker_options::KeyspaceOptions;
 use esker_sst::{Expiring, JobControl, TableOptions, TableSummary, TableWriter, WarmedTable};
@@ -54,7 +55,7 @@ pub(crate) struct OutputSpec<'a> {
     /// The job, if it is one of an open database, which may be cancelled.
     pub(crate) job: Option<Arc<dyn OutputControl>>,
     /// The merge operator.
-    pub(crate) folding: Option<Arc<Folding>>,
+    pub(crate) operand_merger: Option<Arc<OperandMerger>>,
     /// The user's compaction filter.
     pub(crate) compaction_filter: Option<Arc<dyn CompactionFilter>>,
     /// Reads the inputs' large values, for the filter.
@@ -131,15 +132,16 @@ impl TableFactory {
 pub(crate) fn write_tables<'a, C: Cursor>(
     factory: &'a TableFactory,
     spec: &OutputSpec<'_>,
-    merge: Merge<C>,
+    merge: MergingCursor<C>,
     boundaries: Boundaries,
-    deletes: InputDeletes,
+    deletes: InputRangeDels,
     older_outside: impl FnMut(&[u8], SeqNo) -> bool,
 ) -> Result<Outputs<'a>> {
     let mut output = Output::new(factory, spec, PendingDeletes::new(deletes.kept()));
-    let folding = spec.folding.clone();
+    let operand_merger = spec.operand_merger.clone();
     let compaction_filter = spec.compaction_filter.clone();
-    let mut kept = Retained::new(merge, boundaries, older_outside).under(deletes).folding(folding);
+    let mut kept =
+        Retained::new(merge, boundaries, older_outside).under(deletes).operand_merger(operand_merger);
     kept = kept.filtering(compaction_filter, spec.large.clone());
     if spec.collects {
         kept = kept.leaving_large();
@@ -148,8 +150,8 @@ pub(crate) fn write_tables<'a, C: Cursor>(
         kept = kept.zeroing_seqnos();
     }
     kept.write_all(&mut output)?;
-    if kept.stats().unfoldable > 0 {
-        let (keyspace, keys) = (spec.keyspace, kept.stats().unfoldable);
+    if kept.stats().unmergeable > 0 {
+        let (keyspace, keys) = (spec.keyspace, kept.stats().unmergeable);
         tracing::warn!(%keyspace, keys, "operands could not be folded and stay as they are; reads say why");
     }
     if kept.stats().filter_failures > 0 {
@@ -197,7 +199,7 @@ struct OpenTable {
     references: References,
 }
 
-impl Sink for Output<'_, '_> {
+impl EntrySink for Output<'_, '_> {
     /// Writes an entry; `begins_key` is true for the first of its key, because all versions of a key go into
     /// one table (I2).
     #[inline(always)]

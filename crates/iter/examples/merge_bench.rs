@@ -10,7 +10,7 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
 use esker_base::{Result, SeqNo, Tag, ValueKind};
-use esker_iter::{Boundaries, Cursor, Merge, Retained, Visible};
+use esker_iter::{Boundaries, Cursor, MergingCursor, Retained, Visible};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -167,7 +167,7 @@ fn best_ns(entries: u64, mut round: impl FnMut() -> Result<u64>) -> Result<f64> 
 fn row(case: &Case, count: u64) -> Result<()> {
     let sources = build(case, count);
     let merge = || {
-        let mut merge = Merge::new(sources.iter().map(PackedCursor::new).collect());
+        let mut merge = MergingCursor::new(sources.iter().map(PackedCursor::new).collect());
         merge.set_skip(case.skip);
         merge
     };

@@ -4,7 +4,7 @@ use esker_base::{Result, SeqNo, Tag};
 
 /// How an entry stands to a bound, a key, in the direction of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum BoundOrder {
     /// It comes before the bound by its key, of which it is the only version here.
     Before,
     /// It is the only version of its key here, and whole keys have to be compared.
@@ -15,17 +15,17 @@ pub enum Standing {
     Unknown,
 }
 
-impl Standing {
+impl BoundOrder {
     /// By eight bytes of the key and the same ones of the bound, where all bytes before are equal.
     #[inline(always)]
-    pub fn of_words<const BACKWARD: bool>(word: u64, bound: u64) -> Standing {
+    pub fn of_words<const BACKWARD: bool>(word: u64, bound: u64) -> BoundOrder {
         let is_before = if BACKWARD { word > bound } else { word < bound };
         if is_before {
-            Standing::Before
+            BoundOrder::Before
         } else if word == bound {
-            Standing::Near
+            BoundOrder::Near
         } else {
-            Standing::Behind
+            BoundOrder::Behind
         }
     }
 }
@@ -117,18 +117,18 @@ pub trait Cursor {
     /// and the bound in the form in which [`step_towards`](Cursor::step_towards) takes it. It is to be found
     /// by looking at memory at hand. The cursor must be valid.
     #[inline(always)]
-    fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
+    fn bound_order<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (BoundOrder, u64) {
         let _ = bound;
-        (Standing::Unknown, 0)
+        (BoundOrder::Unknown, 0)
     }
 
     /// Moves to the next entry in the direction of `BACKWARD` and says how it stands to the bound; if that is
-    /// unknown, nothing has happened. The bound is what [`standing`](Cursor::standing) gave for that
+    /// unknown, nothing has happened. The bound is what [`bound_order`](Cursor::bound_order) gave for that
     /// direction, since when no other call has moved the cursor.
     #[inline(always)]
-    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> BoundOrder {
         let _ = bound;
-        Standing::Unknown
+        BoundOrder::Unknown
     }
 
     /// Moves on if it is known that no other version of the current key lies ahead, in the direction of
@@ -240,12 +240,12 @@ impl<C: Cursor> Cursor for Box<C> {
     }
 
     #[inline(always)]
-    fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
-        (**self).standing::<BACKWARD>(bound)
+    fn bound_order<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (BoundOrder, u64) {
+        (**self).bound_order::<BACKWARD>(bound)
     }
 
     #[inline(always)]
-    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> BoundOrder {
         (**self).step_towards::<BACKWARD>(bound)
     }
 

@@ -16,7 +16,7 @@ use crate::visible::Visible;
 use esker_base::Result;
 
 /// What readers of one state of the data are made from.
-pub trait View {
+pub trait ReaderFactory {
     /// What the readers walk.
     type Cursor: Cursor;
 
@@ -27,7 +27,7 @@ pub trait View {
 
 /// The entries of a view, taken from either end: each key is given exactly once.
 #[derive(Debug)]
-pub struct DoubleEnded<V: View> {
+pub struct DoubleEnded<V: ReaderFactory> {
     view: V,
     /// Stands on the key it gave last; `None` before the first call.
     front: Option<Visible<V::Cursor>>,
@@ -37,7 +37,7 @@ pub struct DoubleEnded<V: View> {
     is_finished: bool,
 }
 
-impl<V: View> DoubleEnded<V> {
+impl<V: ReaderFactory> DoubleEnded<V> {
     /// The entries of `view`. Nothing is opened yet.
     pub fn new(view: V) -> DoubleEnded<V> {
         DoubleEnded { view, front: None, back: None, is_finished: false }

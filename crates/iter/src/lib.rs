@@ -20,8 +20,8 @@
 //!
 //! Files, in reading order: [`cursor`] the contract; [`mod@slice`] the simplest source; [`merge`] the loser
 //! tree; [`meaning`](mod@meaning) what each kind of entry tells a [`reader`]; [`bounds`] ranges of keys;
-//! [`visible`] the reader's view; [`range_deletes`] and [`cover`] what deletes whole ranges; [`operator`] and
-//! [`folding`] what operands come to; [`gaps`] where nothing is; [`double_ended`] two readers that meet;
+//! [`visible`] the reader's view; [`range_deletes`] and [`range_dels`] what deletes whole ranges; [`operator`] and
+//! [`operand_merger`] what operands come to; [`spans`] where nothing is; [`double_ended`] two readers that meet;
 //! [`boundaries`] who reads where; [`retained`] and [`input_deletes`] what may be dropped;
 //! [`compaction_filter`] what somebody else decides.
 
@@ -30,37 +30,35 @@
 pub mod boundaries;
 pub mod bounds;
 pub mod compaction_filter;
-pub mod cover;
 pub mod cursor;
 pub mod double_ended;
-pub mod folding;
-pub mod gaps;
-pub mod input_deletes;
+pub mod full_merge;
 mod key_buffer;
 pub mod meaning;
 pub mod merge;
 pub mod operator;
-pub mod range_deletes;
+pub mod range_del;
 pub mod reader;
 pub mod retained;
 pub mod slice;
 #[cfg(test)]
 mod testing;
+pub mod tombstone_span;
 pub mod visible;
 
 pub use boundaries::Boundaries;
 pub use bounds::Bounds;
 pub use compaction_filter::{CompactionFilter, Decision};
-pub use cover::{Aged, Border, Cover, CoverSource, Covered};
-pub use cursor::{Cursor, Standing};
-pub use double_ended::{DoubleEnded, View};
-pub use folding::{Fold, Folding};
-pub use gaps::{Gap, Gaps};
-pub use input_deletes::InputDeletes;
+pub use cursor::{BoundOrder, Cursor};
+pub use double_ended::{DoubleEnded, ReaderFactory};
+pub use full_merge::{FullMerge, OperandMerger};
 pub use meaning::{Meaning, is_large, meaning, split_expiry, without_operator};
-pub use merge::Merge;
-pub use range_deletes::{DeletedHull, Fragment, RangeDelete, RangeDeletes, Stretch};
-pub use reader::{Large, LargeValues, Reader};
-pub use retained::{Retained, RetainedStats, Sink};
+pub use merge::MergingCursor;
+pub use range_del::aggregate::{PartCursor, RangeDelAggregate, RangeDelSource, SkipDeleted, SkipTarget};
+pub use range_del::compaction::InputRangeDels;
+pub use range_del::{RangeTombstone, RangeTombstones, TombstoneFragment, TombstoneHull, TombstoneInterval};
+pub use reader::{LargePolicy, LargeValues, Reader};
+pub use retained::{EntrySink, Retained, RetainedStats};
 pub use slice::{Entry, SliceCursor};
+pub use tombstone_span::{TombstoneSpan, TombstoneSpans};
 pub use visible::Visible;

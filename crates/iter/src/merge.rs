@@ -1,7 +1,7 @@
 //! One cursor over many: entries of all sources in internal order.
 //!
 //! # Design
-//! A loser tree (`Tournament`) over *ranks*: the key's eight-byte head behind a prefix that all keys share,
+//! A loser tree (`LoserTree`) over *ranks*: the key's eight-byte head behind a prefix that all keys share,
 //! taken as a number. Walking backwards, the rank is the head's complement, so that the least rank wins in
 //! both directions and there is one tree. An exhausted source has the greatest rank there is.
 //!
@@ -24,7 +24,7 @@
 //! has at hand ([`Cursor::step_towards`]), and for as long as it does nobody looks at rank, key or version.
 //! So a run beside a memtable with few keys costs about what the run alone does, in both directions. This is
 //! tried with the last source after a seek, the oldest and mostly the largest, and with one that dominates
-//! ([`Merge::look_ahead`]). Then that source and the others take turns, and the tree is one of the others:
+//! ([`MergingCursor::try_galloping`]). Then that source and the others take turns, and the tree is one of the others:
 //! see [`stretches`].
 //!
 //! # Invariants
@@ -42,16 +42,16 @@
 //! Rejected: a binary heap (1.5 to 2.5 times slower, its sift is all branches), SIMD minimum over up to eight
 //! heads (21-25 ns an entry against 10-16).
 
-mod stretches;
-mod tournament;
+mod galloping;
+mod loser_tree;
 
 #[cfg(test)]
 mod tests;
 
-use crate::cursor::{Cursor, Standing};
+use crate::cursor::{BoundOrder, Cursor};
 use esker_base::{Result, SeqNo, Tag};
+use loser_tree::{Entrant, LoserTree};
 use std::cmp::Ordering;
-use tournament::{Entrant, Tournament};
 
 /// Wins in a row after which a source is taken to dominate. Measured with 2 to 8 sources: with four wins two
 /// equal sources lose 8 % to attempts that fail at once; with sixteen a source that has nine of ten entries
@@ -68,7 +68,7 @@ const NONE: usize = usize::MAX;
 const ANY: usize = usize::MAX - 1;
 
 /// How often a source that has just been found to dominate is asked where it stands in vain, this less the
-/// other: see [`Merge::look_ahead`].
+/// other: see [`MergingCursor::try_galloping`].
 const FULL_CREDIT: u32 = 8;
 const LEAST_CREDIT: u32 = 4;
 
@@ -82,9 +82,9 @@ const EXHAUSTED: u64 = u64::MAX;
 ///
 /// Cost per step: O(log k) matches without branches, 10-11 ns for two to eight sources in memory.
 #[derive(Debug)]
-pub struct Merge<C> {
+pub struct MergingCursor<C> {
     sources: Vec<C>,
-    tree: Tournament,
+    tree: LoserTree,
     /// The source that stands on the current entry, or [`NONE`].
     winner: usize,
     backward: bool,
@@ -111,23 +111,23 @@ pub struct Merge<C> {
     is_on_bound: bool,
     /// The dominant source and the others take turns: it tells where the first of their keys belongs, and the
     /// tree is one of the others.
-    in_turns: bool,
+    is_galloping: bool,
     /// While turns are taken, the first of the others; any of them if all are exhausted.
     other: usize,
     /// The key at which the direction changes. Kept for its memory.
     pivot: Vec<u8>,
 }
 
-impl<C: Cursor> Merge<C> {
+impl<C: Cursor> MergingCursor<C> {
     /// A merge of `sources`, newest first; invalid until a seek. Up to 16 sources take no further allocation.
     ///
     /// # Panics
     /// If there are 2^32 - 1 sources or more.
     #[inline(always)]
-    pub fn new(sources: Vec<C>) -> Merge<C> {
+    pub fn new(sources: Vec<C>) -> MergingCursor<C> {
         assert!(u32::try_from(sources.len()).is_ok_and(|len| len < u32::MAX), "too many sources");
-        let tree = Tournament::new(sources.len());
-        Merge {
+        let tree = LoserTree::new(sources.len());
+        MergingCursor {
             sources,
             tree,
             winner: NONE,
@@ -141,7 +141,7 @@ impl<C: Cursor> Merge<C> {
             is_leading: false,
             bound: 0,
             is_on_bound: false,
-            in_turns: false,
+            is_galloping: false,
             other: 0,
             pivot: Vec::new(),
         }
@@ -187,7 +187,7 @@ impl<C: Cursor> Merge<C> {
         self.backward = BACKWARD;
         (self.second_rank, self.second_tail) = (0, 0);
         self.streak = 0;
-        (self.is_leading, self.is_on_bound, self.in_turns) = (false, false, false);
+        (self.is_leading, self.is_on_bound, self.is_galloping) = (false, false, false);
         match self.sources.as_slice() {
             [] => Ok(()),
             [source] => {
@@ -196,7 +196,7 @@ impl<C: Cursor> Merge<C> {
             }
             _ => {
                 self.check_skip();
-                self.begin_with_last::<BACKWARD>()
+                self.gallop_with_last::<BACKWARD>()
             }
         }
     }
@@ -213,7 +213,7 @@ impl<C: Cursor> Merge<C> {
         self.winner = if sources[winner].is_valid() { winner } else { NONE };
     }
 
-    /// In builds with assertions, checks the promise of [`Merge::set_skip`] for the entries at hand.
+    /// In builds with assertions, checks the promise of [`MergingCursor::set_skip`] for the entries at hand.
     fn check_skip(&self) {
         #[cfg(debug_assertions)]
         if self.skip > 0 {
@@ -235,13 +235,13 @@ impl<C: Cursor> Merge<C> {
         let source = &mut self.sources[winner];
         if self.is_leading {
             match source.step_towards::<BACKWARD>(self.bound) {
-                Standing::Before => return Ok(()),
-                Standing::Unknown => {}
-                met => return self.meet::<BACKWARD, DONE_WITH_KEY>(met, seqno),
+                BoundOrder::Before => return Ok(()),
+                BoundOrder::Unknown => {}
+                met => return self.meet_bound::<BACKWARD, DONE_WITH_KEY>(met, seqno),
             }
         }
-        if self.in_turns {
-            return self.take_turn::<BACKWARD, DONE_WITH_KEY>(seqno);
+        if self.is_galloping {
+            return self.step_galloping::<BACKWARD, DONE_WITH_KEY>(seqno);
         }
         let source = &mut self.sources[winner];
         if let Err(error) = step::<C, BACKWARD, DONE_WITH_KEY>(source, seqno) {
@@ -257,14 +257,14 @@ impl<C: Cursor> Merge<C> {
     }
 
     /// Finds the source that stands on the first entry, of at least two, once the last one has moved.
-    /// `LOOKS_AHEAD`: who walks on may do so in stretches.
+    /// `MAY_GALLOP`: who walks on may do so in stretches.
     #[inline(always)]
-    fn find_winner<const BACKWARD: bool, const LOOKS_AHEAD: bool>(&mut self, winner: usize) {
+    fn find_winner<const BACKWARD: bool, const MAY_GALLOP: bool>(&mut self, winner: usize) {
         let rank = rank::<C, BACKWARD>(&self.sources[winner], self.skip);
         if rank < self.second_rank || rank == self.second_rank && self.wins_by_tail::<BACKWARD>(rank, winner)
         {
-            if LOOKS_AHEAD && self.dominant == winner {
-                self.look_ahead::<BACKWARD>();
+            if MAY_GALLOP && self.dominant == winner {
+                self.try_galloping::<BACKWARD>();
             }
             return;
         }
@@ -282,8 +282,8 @@ impl<C: Cursor> Merge<C> {
         }
         if first.rank == EXHAUSTED && !self.sources[self.winner].is_valid() {
             self.winner = NONE;
-        } else if LOOKS_AHEAD && (self.winner == self.dominant || self.dominant == ANY) {
-            self.look_ahead::<BACKWARD>();
+        } else if MAY_GALLOP && (self.winner == self.dominant || self.dominant == ANY) {
+            self.try_galloping::<BACKWARD>();
         }
     }
 
@@ -313,7 +313,7 @@ impl<C: Cursor> Merge<C> {
 
     /// Steps against the direction walked so far.
     #[cold]
-    fn turn<const BACKWARD: bool>(&mut self) -> Result<()> {
+    fn turn_around<const BACKWARD: bool>(&mut self) -> Result<()> {
         if self.sources.len() == 1 {
             self.backward = BACKWARD;
             return self.advance::<BACKWARD, false>(SeqNo::MAX);
@@ -439,7 +439,7 @@ fn seek_ahead<C: Cursor>(source: &mut C, key: &[u8], tag: Tag) -> Result<()> {
     Ok(())
 }
 
-impl<C: Cursor> Cursor for Merge<C> {
+impl<C: Cursor> Cursor for MergingCursor<C> {
     fn seek_to_first(&mut self) -> Result<()> {
         self.place_all::<false>(|_, source| source.seek_to_first())
     }
@@ -460,19 +460,19 @@ impl<C: Cursor> Cursor for Merge<C> {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        if self.backward { self.turn::<false>() } else { self.advance::<false, false>(SeqNo::MAX) }
+        if self.backward { self.turn_around::<false>() } else { self.advance::<false, false>(SeqNo::MAX) }
     }
 
     #[inline(always)]
     fn next_key(&mut self) -> Result<()> {
-        if self.backward { self.turn::<false>() } else { self.advance::<false, true>(SeqNo::MAX) }
+        if self.backward { self.turn_around::<false>() } else { self.advance::<false, true>(SeqNo::MAX) }
     }
 
     #[inline(always)]
     fn pass(&mut self) -> Result<()> {
         let winner = self.winner;
         match self.sources.as_mut_slice() {
-            sources @ [_, _, ..] if !self.backward && !self.in_turns => {
+            sources @ [_, _, ..] if !self.backward && !self.is_galloping => {
                 if let Err(error) = sources[winner].pass() {
                     self.winner = NONE;
                     return Err(error);
@@ -486,12 +486,12 @@ impl<C: Cursor> Cursor for Merge<C> {
 
     #[inline(always)]
     fn prev(&mut self) -> Result<()> {
-        if self.backward { self.advance::<true, false>(SeqNo::MAX) } else { self.turn::<true>() }
+        if self.backward { self.advance::<true, false>(SeqNo::MAX) } else { self.turn_around::<true>() }
     }
 
     #[inline(always)]
     fn prev_key(&mut self, seqno: SeqNo) -> Result<()> {
-        if self.backward { self.advance::<true, true>(seqno) } else { self.turn::<true>() }
+        if self.backward { self.advance::<true, true>(seqno) } else { self.turn_around::<true>() }
     }
 
     #[inline(always)]
@@ -500,9 +500,9 @@ impl<C: Cursor> Cursor for Merge<C> {
             return Ok(false);
         }
         match self.sources[self.winner].step_towards::<BACKWARD>(self.bound) {
-            Standing::Before => Ok(true),
-            Standing::Unknown => Ok(false),
-            met => self.meet::<BACKWARD, true>(met, seqno).map(|()| true),
+            BoundOrder::Before => Ok(true),
+            BoundOrder::Unknown => Ok(false),
+            met => self.meet_bound::<BACKWARD, true>(met, seqno).map(|()| true),
         }
     }
 

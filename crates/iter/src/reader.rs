@@ -1,6 +1,6 @@
 //! What a reader is beside its sequence number.
 
-use crate::folding::Folding;
+use crate::full_merge::OperandMerger;
 use crate::meaning::unsupported;
 use esker_base::{Result, Tag};
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ pub trait LargeValues: Debug + Send + Sync {
 
 /// What a reader does when an entry points to a large value.
 #[derive(Clone, Debug, Default)]
-pub enum Large {
+pub enum LargePolicy {
     /// Nothing: there is none. An entry that points to one is an error.
     #[default]
     Unexpected,
@@ -27,7 +27,7 @@ pub enum Large {
     Fetched(Arc<dyn LargeValues>),
 }
 
-impl Large {
+impl LargePolicy {
     /// Puts the value that a pointer leads to into `value`, in place of what that held; nothing if the reader
     /// passes it by.
     ///
@@ -36,9 +36,9 @@ impl Large {
     pub fn fetch(&self, tag: Tag, key: &[u8], pointer: &[u8], value: &mut Vec<u8>) -> Result<()> {
         value.clear();
         match self {
-            Large::Fetched(values) => values.fetch(key, pointer, value),
-            Large::Skipped => Ok(()),
-            Large::Unexpected => Err(unsupported(tag, key)),
+            LargePolicy::Fetched(values) => values.fetch(key, pointer, value),
+            LargePolicy::Skipped => Ok(()),
+            LargePolicy::Unexpected => Err(unsupported(tag, key)),
         }
     }
 }
@@ -51,26 +51,26 @@ pub struct Reader {
     /// expired.
     pub read_time_ms: u64,
     /// What operands are folded by, where there may be any.
-    pub folding: Option<Arc<Folding>>,
+    pub operand_merger: Option<Arc<OperandMerger>>,
     /// What becomes of large values.
-    pub large: Large,
+    pub large: LargePolicy,
 }
 
 impl Reader {
     /// A reader at this moment.
     pub fn at(read_time_ms: u64) -> Reader {
-        Reader { read_time_ms, folding: None, large: Large::default() }
+        Reader { read_time_ms, operand_merger: None, large: LargePolicy::default() }
     }
 
     /// This reader, folding operands so.
     #[must_use]
-    pub fn folding(self, folding: Option<Arc<Folding>>) -> Reader {
-        Reader { folding, ..self }
+    pub fn operand_merger(self, operand_merger: Option<Arc<OperandMerger>>) -> Reader {
+        Reader { operand_merger, ..self }
     }
 
     /// This reader, with this for large values.
     #[must_use]
-    pub fn with_large(self, large: Large) -> Reader {
+    pub fn with_large(self, large: LargePolicy) -> Reader {
         Reader { large, ..self }
     }
 

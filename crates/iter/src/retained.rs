@@ -22,7 +22,7 @@
 //!    does not drop is written as a Delete. One that has not expired yet is a Put like any other: it hides
 //!    what is older, because when it goes the key is gone.
 //! 6. A version under a range delete of the inputs in the same stripe is dropped, whatever its kind: whoever
-//!    could see it sees the range delete ([`InputDeletes`], which also says which range deletes are written).
+//!    could see it sees the range delete ([`InputRangeDels`], which also says which range deletes are written).
 //! 7. Merge operands of one stripe are folded ([`operands`] has the conditions): into a Put that hides what
 //!    is older where the history of the key ends within the stripe, else into one operand if the operator can
 //!    do that. Operands hide nothing, and keep nothing from being dropped.
@@ -56,26 +56,26 @@
 //!
 //! The history is one of those that the tests replay.
 
-mod filtered;
-mod operands;
+mod filter;
+mod merge_operands;
 #[cfg(test)]
 mod tests;
-mod writing;
+mod write_all;
 
 use crate::boundaries::Boundaries;
 use crate::compaction_filter::CompactionFilter;
 use crate::cursor::Cursor;
-use crate::folding::Folding;
-use crate::input_deletes::InputDeletes;
+use crate::full_merge::OperandMerger;
 use crate::key_buffer::KeyBuffer;
 use crate::meaning::split_expiry;
+use crate::range_del::compaction::InputRangeDels;
 use crate::reader::LargeValues;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
-use filtered::Left;
-use operands::Gathered;
+use filter::FilterOutcome;
+use merge_operands::OperandRun;
 use std::sync::Arc;
-pub use writing::Sink;
+pub use write_all::EntrySink;
 
 /// What was not copied unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,9 +94,9 @@ pub struct RetainedStats {
     /// Puts that were treated as deletes, and operands that were dropped, because they expired (rule 5).
     pub expired: u64,
     /// Operands that are not written because they were folded (rule 7).
-    pub folded: u64,
+    pub merged: u64,
     /// Keys whose operands stayed as they were because the operator could not fold them.
-    pub unfoldable: u64,
+    pub unmergeable: u64,
     /// Puts that a filter changed or removed (rule 8).
     pub filtered: u64,
     /// The smallest of their numbers.
@@ -137,7 +137,7 @@ impl Role {
 
 /// What becomes of an entry that was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Decided {
+enum EntryFate {
     /// It, or what stands for it, is the next to write.
     Write,
     /// It is dropped; the cursor still stands on it.
@@ -148,7 +148,7 @@ enum Decided {
 
 /// Where the current entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Position {
+enum RetainedPosition {
     /// There is none.
     Nowhere,
     /// The cursor stands on it; its tag may have been changed.
@@ -160,7 +160,7 @@ enum Position {
     /// The cursor stands on it, and it has another value now.
     Changed,
     /// It is what became of operands. The cursor stands on the entry that follows them.
-    Gathered,
+    OperandRun,
 }
 
 /// The entries of a cursor that a flush or compaction must write, in internal order, forwards only.
@@ -175,8 +175,8 @@ pub struct Retained<C, O> {
     cursor: C,
     boundaries: Boundaries,
     older_outside: O,
-    deletes: Option<InputDeletes>,
-    folding: Option<Arc<Folding>>,
+    deletes: Option<InputRangeDels>,
+    operand_merger: Option<Arc<OperandMerger>>,
     filter: Option<Arc<dyn CompactionFilter>>,
     /// Where the filter's large values are read.
     large: Option<Arc<dyn LargeValues>>,
@@ -191,19 +191,19 @@ pub struct Retained<C, O> {
     is_plain: bool,
     /// The oldest boundary.
     oldest: SeqNo,
-    position: Position,
+    position: RetainedPosition,
     /// The tag of the current entry.
     tag: Tag,
     /// Whether the current entry is the first that is written of its key.
     begins_key: bool,
-    group: Group,
-    gathered: Gathered,
+    group: KeyGroup,
+    run: OperandRun,
     stats: RetainedStats,
 }
 
 /// What is known of the versions met so far of one key.
 #[derive(Debug, Default)]
-struct Group {
+struct KeyGroup {
     key: KeyBuffer,
     /// Whether `key` is one: no before the first.
     is_begun: bool,
@@ -235,7 +235,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             boundaries,
             older_outside,
             deletes: None,
-            folding: None,
+            operand_merger: None,
             filter: None,
             large: None,
             leaves_large: false,
@@ -243,26 +243,26 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             changed: Vec::new(),
             zeroes_seqnos: false,
             is_plain: false,
-            position: Position::Nowhere,
+            position: RetainedPosition::Nowhere,
             tag: Tag::OLDEST,
             begins_key: false,
-            group: Group::default(),
-            gathered: Gathered::default(),
+            group: KeyGroup::default(),
+            run: OperandRun::default(),
             stats: RetainedStats::default(),
         }
     }
 
     /// Applies rule 6, with the range deletes of the inputs, made with the same boundaries.
     #[must_use]
-    pub fn under(mut self, deletes: InputDeletes) -> Retained<C, O> {
+    pub fn under(mut self, deletes: InputRangeDels) -> Retained<C, O> {
         self.deletes = Some(deletes).filter(|deletes| !deletes.is_empty());
         self
     }
 
     /// Applies rule 7, with the operator of the keyspace. Without one, operands stay as they are.
     #[must_use]
-    pub fn folding(mut self, folding: Option<Arc<Folding>>) -> Retained<C, O> {
-        self.folding = folding.filter(|folding| folding.operator().is_supplied());
+    pub fn operand_merger(mut self, operand_merger: Option<Arc<OperandMerger>>) -> Retained<C, O> {
+        self.operand_merger = operand_merger.filter(|operand_merger| operand_merger.operator().is_supplied());
         self
     }
 
@@ -319,13 +319,13 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     #[inline]
     fn leave(&mut self) -> Result<bool> {
         debug_assert!(self.is_valid());
-        match std::mem::replace(&mut self.position, Position::Nowhere) {
-            Position::Withheld => {}
-            Position::Gathered if self.show_gathered() => {
+        match std::mem::replace(&mut self.position, RetainedPosition::Nowhere) {
+            RetainedPosition::Withheld => {}
+            RetainedPosition::OperandRun if self.next_of_run() => {
                 self.begins_key = false;
                 return Ok(true);
             }
-            Position::Gathered => {}
+            RetainedPosition::OperandRun => {}
             _ => self.cursor.next()?,
         }
         Ok(false)
@@ -341,7 +341,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     /// Whether there is a current entry.
     #[inline]
     pub fn is_valid(&self) -> bool {
-        self.position != Position::Nowhere
+        self.position != RetainedPosition::Nowhere
     }
 
     /// The current entry's key. There must be one.
@@ -349,7 +349,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     pub fn key(&self) -> &[u8] {
         debug_assert!(self.is_valid());
         match self.position {
-            Position::Withheld | Position::Gathered => self.group.key.as_slice(),
+            RetainedPosition::Withheld | RetainedPosition::OperandRun => self.group.key.as_slice(),
             _ => self.cursor.key(),
         }
     }
@@ -366,9 +366,9 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     pub fn value(&self) -> &[u8] {
         debug_assert!(self.is_valid());
         match self.position {
-            Position::OnCursor => self.cursor.value(),
-            Position::Gathered => self.gathered.value(),
-            Position::Changed => &self.changed,
+            RetainedPosition::OnCursor => self.cursor.value(),
+            RetainedPosition::OperandRun => self.run.value(),
+            RetainedPosition::Changed => &self.changed,
             _ => &[],
         }
     }
@@ -376,7 +376,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     /// Key, tag and value of the current entry. There must be one.
     #[inline]
     pub fn entry(&self) -> (&[u8], Tag, &[u8]) {
-        if self.position == Position::OnCursor {
+        if self.position == RetainedPosition::OnCursor {
             let (key, _, value) = self.cursor.entry();
             return (key, self.tag, value);
         }
@@ -401,7 +401,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     }
 
     fn restart(&mut self) {
-        self.position = Position::Nowhere;
+        self.position = RetainedPosition::Nowhere;
         self.group.is_begun = false;
         self.group.withheld = None;
         self.is_plain = self.deletes.is_none() && self.filter.is_none();
@@ -423,9 +423,9 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
                 }
             }
             match self.decide(tag)? {
-                Decided::Write => return Ok(()),
-                Decided::Drop => self.cursor.next()?,
-                Decided::Passed => {}
+                EntryFate::Write => return Ok(()),
+                EntryFate::Drop => self.cursor.next()?,
+                EntryFate::Passed => {}
             }
         }
         self.stats.tombstones += u64::from(self.group.withheld.take().is_some());
@@ -435,7 +435,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     /// Decides about the entry with this tag, on which the cursor stands: whether it, or the tombstone
     /// withheld before it, is the next to write.
     #[inline]
-    fn decide(&mut self, tag: Tag) -> Result<Decided> {
+    fn decide(&mut self, tag: Tag) -> Result<EntryFate> {
         let is_plain = self.is_plain && tag.kind_byte() == ValueKind::Put as u8;
         if !is_plain || tag.seqno() > self.boundaries.visible() {
             return self.decide_any(tag);
@@ -444,7 +444,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         let seqno = tag.seqno();
         if self.is_hidden(seqno) {
             self.stats.hidden += 1;
-            return Ok(Decided::Drop);
+            return Ok(EntryFate::Drop);
         }
         self.group.hidden_below = Some(seqno);
         self.stats.kept_deleted += u64::from(self.group.has_hidden_delete);
@@ -453,8 +453,8 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             self.zero(tag);
         }
         self.group.is_any_kept = true;
-        self.position = Position::OnCursor;
-        Ok(Decided::Write)
+        self.position = RetainedPosition::OnCursor;
+        Ok(EntryFate::Write)
     }
 
     /// Whether a newer version of the key hides this one (rule 1).
@@ -474,20 +474,21 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         }
     }
 
-    fn decide_any(&mut self, mut tag: Tag) -> Result<Decided> {
+    fn decide_any(&mut self, mut tag: Tag) -> Result<EntryFate> {
         let seqno = tag.seqno();
         if let Some(deletes) = &self.deletes
             && seqno <= self.boundaries.visible()
             && deletes.hides(seqno, &self.boundaries)
         {
             self.stats.hidden += 1;
-            return Ok(Decided::Drop);
+            return Ok(EntryFate::Drop);
         }
         let mut role = Role::of(tag);
-        let (mut position, mut is_past) = (Position::OnCursor, false);
+        let (mut position, mut is_past) = (RetainedPosition::OnCursor, false);
         if role == Role::Value && tag.kind_byte() & FLAG_EXPIRY != 0 && self.is_expired(tag)? {
             is_past = true;
-            (tag, role, position) = (Tag::new(seqno, ValueKind::Delete), Role::Tombstone, Position::Emptied);
+            (tag, role, position) =
+                (Tag::new(seqno, ValueKind::Delete), Role::Tombstone, RetainedPosition::Emptied);
         }
         if role == Role::Untouchable || seqno > self.boundaries.visible() {
             return self.keep_untouched(tag);
@@ -498,23 +499,23 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
                 self.group.has_hidden_delete = true;
                 self.stats.hidden_deletes += 1;
             }
-            return Ok(Decided::Drop);
+            return Ok(EntryFate::Drop);
         }
         self.stats.kept_deleted += u64::from(self.group.has_hidden_delete);
         if role == Role::Operand {
-            return self.gather(tag);
+            return self.collect_operands(tag);
         }
         if role == Role::Value && self.may_be_shown(seqno) {
             match self.show(tag)? {
-                Left::Same => {}
-                Left::Changed => {
+                FilterOutcome::Same => {}
+                FilterOutcome::Changed => {
                     // The new value lies beside its key, for now.
                     tag = Tag::from_parts(seqno, tag.kind_byte() & !FLAG_BLOB);
-                    position = Position::Changed;
+                    position = RetainedPosition::Changed;
                 }
-                Left::Nothing => {
+                FilterOutcome::Nothing => {
                     (tag, role) = (Tag::new(seqno, ValueKind::Delete), Role::Tombstone);
-                    position = Position::Emptied;
+                    position = RetainedPosition::Emptied;
                 }
             }
         }
@@ -525,12 +526,12 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
                 let key = self.group.key.as_slice();
                 if !self.group.is_any_untouchable && !(self.older_outside)(key, seqno) {
                     self.group.withheld = Some(tag);
-                    return Ok(Decided::Drop);
+                    return Ok(EntryFate::Drop);
                 }
             } else if self.zeroes_seqnos
                 && !self.group.is_any_kept
                 && seqno > SeqNo::ZERO
-                && !self.deletes.as_ref().is_some_and(InputDeletes::covers_by_kept)
+                && !self.deletes.as_ref().is_some_and(InputRangeDels::covers_by_kept)
             {
                 self.zero(tag);
             }
@@ -538,7 +539,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self.group.is_any_kept = true;
         self.position = position;
         self.stats.expired += u64::from(is_past);
-        Ok(Decided::Write)
+        Ok(EntryFate::Write)
     }
 
     /// Whether the expiring Put on which the cursor stands is gone for everybody.
@@ -549,7 +550,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     }
 
     #[cold]
-    fn keep_untouched(&mut self, tag: Tag) -> Result<Decided> {
+    fn keep_untouched(&mut self, tag: Tag) -> Result<EntryFate> {
         if self.group.is_any_zeroed {
             // Written after a version that now has the number 0, this one would be out of order.
             return Err(Error::Unsupported(
@@ -566,16 +567,16 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self.group.is_any_untouchable = true;
         if let Some(withheld) = self.group.withheld.take() {
             self.tag = withheld;
-            self.position = Position::Withheld;
+            self.position = RetainedPosition::Withheld;
         } else {
             self.tag = tag;
-            self.position = Position::OnCursor;
+            self.position = RetainedPosition::OnCursor;
         }
-        Ok(Decided::Write)
+        Ok(EntryFate::Write)
     }
 }
 
-impl Group {
+impl KeyGroup {
     #[inline]
     fn begin(&mut self, key: &[u8]) {
         self.key.set(key);

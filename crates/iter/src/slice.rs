@@ -1,6 +1,6 @@
 //! A cursor over entries that lie sorted in memory.
 
-use crate::cursor::{Cursor, Standing};
+use crate::cursor::{BoundOrder, Cursor};
 use esker_base::key::head;
 use esker_base::{Result, SeqNo, Tag};
 
@@ -64,8 +64,8 @@ impl<'a> SliceCursor<'a> {
 
     /// How an entry stands to a bound, by the first eight bytes of the keys.
     #[inline]
-    fn standing_of<const BACKWARD: bool>(&self, at: usize, bound: u64) -> Standing {
-        Standing::of_words::<BACKWARD>(head(&self.entries[at].key, 0), bound)
+    fn bound_order_of<const BACKWARD: bool>(&self, at: usize, bound: u64) -> BoundOrder {
+        BoundOrder::of_words::<BACKWARD>(head(&self.entries[at].key, 0), bound)
     }
 
     #[inline]
@@ -115,25 +115,25 @@ impl Cursor for SliceCursor<'_> {
     }
 
     #[inline]
-    fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
+    fn bound_order<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (BoundOrder, u64) {
         let word = match bound {
             Some(bound) => head(bound, 0),
             None if BACKWARD => 0,
             None => u64::MAX,
         };
         let is_told = self.is_only_version(self.at);
-        (if is_told { self.standing_of::<BACKWARD>(self.at, word) } else { Standing::Unknown }, word)
+        (if is_told { self.bound_order_of::<BACKWARD>(self.at, word) } else { BoundOrder::Unknown }, word)
     }
 
     #[inline]
-    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> BoundOrder {
         let next = if BACKWARD { self.at.wrapping_sub(1) } else { self.at + 1 };
         let is_at_hand = next < self.entries.len() && next / BLOCK == self.at / BLOCK;
         if !is_at_hand || !self.is_only_version(next) {
-            return Standing::Unknown;
+            return BoundOrder::Unknown;
         }
         self.at = next;
-        self.standing_of::<BACKWARD>(next, bound)
+        self.bound_order_of::<BACKWARD>(next, bound)
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! What the tests of this crate share: random numbers, random sources, and cursors that fail on purpose.
 
-use crate::cursor::{Cursor, Standing};
+use crate::cursor::{BoundOrder, Cursor};
 use crate::slice::{Entry, SliceCursor};
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
 use std::cell::Cell;
@@ -192,15 +192,15 @@ impl Cursor for Strict<'_> {
     }
 
     /// Nothing is told where steps are to fail, because a step towards a bound cannot.
-    fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
+    fn bound_order<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (BoundOrder, u64) {
         assert!(self.is_valid());
-        if self.fuse.is_set() { (Standing::Unknown, 0) } else { self.inner.standing::<BACKWARD>(bound) }
+        if self.fuse.is_set() { (BoundOrder::Unknown, 0) } else { self.inner.bound_order::<BACKWARD>(bound) }
     }
 
-    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> BoundOrder {
         assert!(self.is_valid());
         if self.fuse.is_set() {
-            return Standing::Unknown;
+            return BoundOrder::Unknown;
         }
         self.calls += 1;
         self.inner.step_towards::<BACKWARD>(bound)

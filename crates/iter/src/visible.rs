@@ -24,15 +24,15 @@
 //!
 //! # Range deletes
 //! A version that a range delete over its key hides counts as a delete of the key. A reader that was given a
-//! [`Cover`] asks it about each version that would decide a key. The usual case compares with
+//! [`RangeDelAggregate`] asks it about each version that would decide a key. The usual case compares with
 //! [`Visible::plain_newest`], which such a reader sets to a tag that no put has, so that readers without
 //! range deletes pay nothing.
 //!
 //! # Gaps
 //! Forwards, a reader that has passed many keys without a value asks whether somebody knows how far that goes
-//! on, and tells how far it went itself; see [`crate::gaps`]. A seek asks at once.
+//! on, and tells how far it went itself; see [`crate::tombstone_span`]. A seek asks at once.
 //! # Operands
-//! When a merge operand decides a key, the versions below it are folded into a buffer ([`folded`]). Forwards
+//! When a merge operand decides a key, the versions below it are folded into a buffer ([`merged`]). Forwards
 //! the cursor is beyond what was folded then, backwards it waits on the previous key as for every other
 //! entry.
 //!
@@ -45,18 +45,18 @@
 //! walk through a million tombstones that lie behind it.
 
 mod backward;
-mod folded;
+mod full_merge;
 #[cfg(test)]
 mod tests;
 
 use crate::bounds::Bounds;
-use crate::cover::Cover;
 use crate::cursor::Cursor;
-use crate::folding::Fold;
-use crate::gaps::{Gap, Gaps, Walk};
+use crate::full_merge::FullMerge;
 use crate::key_buffer::KeyBuffer;
 use crate::meaning::{Meaning, check_hidden, meaning, split_expiry};
+use crate::range_del::aggregate::RangeDelAggregate;
 use crate::reader::Reader;
+use crate::tombstone_span::{SpanRecorder, TombstoneSpan, TombstoneSpans};
 use esker_base::expiry::EXPIRY_LEN;
 use esker_base::{Result, SeqNo, Tag};
 use std::ops::Bound;
@@ -69,7 +69,7 @@ const MAX_STEPS: u32 = 32;
 
 /// Where the current entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Position {
+enum VisiblePosition {
     /// There is none.
     Nowhere,
     /// The cursor stands on it.
@@ -84,20 +84,20 @@ enum Position {
     Held,
     /// In the buffers. The cursor stands on an older version of the key or on a later key, or is exhausted
     /// forwards.
-    Folded,
+    Merged,
 }
 
-impl Position {
+impl VisiblePosition {
     /// Whether the current entry is in the buffers.
     #[inline]
     fn is_buffered(self) -> bool {
-        matches!(self, Position::Held | Position::Folded)
+        matches!(self, VisiblePosition::Held | VisiblePosition::Merged)
     }
 
     /// Whether the cursor stands on the current entry and came there forwards.
     #[inline(always)]
     fn is_on_cursor(self) -> bool {
-        matches!(self, Position::OnCursor | Position::OnExpiring | Position::Fetched)
+        matches!(self, VisiblePosition::OnCursor | VisiblePosition::OnExpiring | VisiblePosition::Fetched)
     }
 }
 
@@ -114,22 +114,22 @@ pub struct Visible<C> {
     /// A plain put up to this tag is shown without a second look: [`Tag::visible_at`] of `seqno`, or less
     /// than any put's if range deletes have to be asked.
     plain_newest: Tag,
-    cover: Option<Box<Cover>>,
-    gaps: Option<Arc<dyn Gaps>>,
-    walk: Walk,
+    range_dels: Option<Box<RangeDelAggregate>>,
+    spans: Option<Arc<dyn TombstoneSpans>>,
+    recorder: SpanRecorder,
     bounds: Bounds,
     single_version: bool,
-    position: Position,
-    /// When `Held` or `Folded`, the current key. When moving, the key that was met last.
+    position: VisiblePosition,
+    /// When `Held` or `Merged`, the current key. When moving, the key that was met last.
     key: KeyBuffer,
-    /// When `Held`, `Folded` or `Fetched`, the current value.
+    /// When `Held`, `Merged` or `Fetched`, the current value.
     value: Vec<u8>,
-    /// When `Held` or `Folded`, the current tag.
+    /// When `Held` or `Merged`, the current tag.
     tag: Tag,
-    /// When `Held`, `Folded` or `Fetched`, when the current value expires, if it does.
+    /// When `Held`, `Merged` or `Fetched`, when the current value expires, if it does.
     expiry_ms: Option<u64>,
     /// What a fold works with; made at the first.
-    fold: Option<Box<Fold>>,
+    full_merge: Option<Box<FullMerge>>,
 }
 
 impl<C: Cursor> Visible<C> {
@@ -141,7 +141,7 @@ impl<C: Cursor> Visible<C> {
     }
 
     /// What a reader at `seqno`, which is `reader` beside that, sees of `cursor` within `bounds`; invalid
-    /// until a seek. `gaps` is asked for keys without a value, and told of them: then the cursor must be over
+    /// until a seek. `spans` is asked for keys without a value, and told of them: then the cursor must be over
     /// all there is of the keyspace.
     ///
     /// All at once, because these are 800 bytes: each later change by value may move them, 90 instructions of
@@ -152,24 +152,24 @@ impl<C: Cursor> Visible<C> {
         seqno: SeqNo,
         reader: Reader,
         bounds: Bounds,
-        gaps: Option<Arc<dyn Gaps>>,
+        spans: Option<Arc<dyn TombstoneSpans>>,
     ) -> Visible<C> {
         Visible {
             cursor,
             seqno,
             reader,
             plain_newest: Tag::visible_at(seqno),
-            cover: None,
-            gaps,
-            walk: Walk::default(),
+            range_dels: None,
+            spans,
+            recorder: SpanRecorder::default(),
             bounds,
             single_version: false,
-            position: Position::Nowhere,
+            position: VisiblePosition::Nowhere,
             key: KeyBuffer::default(),
             value: Vec::new(),
             tag: Tag::OLDEST,
             expiry_ms: None,
-            fold: None,
+            full_merge: None,
         }
     }
 
@@ -179,17 +179,17 @@ impl<C: Cursor> Visible<C> {
     #[inline(always)]
     pub fn assume_single_version(mut self) -> Visible<C> {
         self.single_version = true;
-        self.position = Position::Nowhere;
+        self.position = VisiblePosition::Nowhere;
         self
     }
 
-    /// Hides what range deletes hide from the reader; `cover` must be that of a reader at the same sequence
+    /// Hides what range deletes hide from the reader; `range_dels` must be that of a reader at the same sequence
     /// number.
     #[must_use]
-    pub fn under(mut self, cover: Cover) -> Visible<C> {
+    pub fn under(mut self, range_dels: RangeDelAggregate) -> Visible<C> {
         self.plain_newest = Tag::OLDEST;
-        self.cover = Some(Box::new(cover));
-        self.position = Position::Nowhere;
+        self.range_dels = Some(Box::new(range_dels));
+        self.position = VisiblePosition::Nowhere;
         self
     }
 
@@ -211,7 +211,7 @@ impl<C: Cursor> Visible<C> {
     /// Whether there is a current entry.
     #[inline]
     pub fn is_valid(&self) -> bool {
-        self.position != Position::Nowhere
+        self.position != VisiblePosition::Nowhere
     }
 
     /// The current key. There must be one.
@@ -226,9 +226,11 @@ impl<C: Cursor> Visible<C> {
     pub fn value(&self) -> &[u8] {
         debug_assert!(self.is_valid());
         match self.position {
-            Position::Held | Position::Folded | Position::Fetched => &self.value,
-            Position::OnExpiring => behind_expiry(self.cursor.value()),
-            Position::OnCursor | Position::Only | Position::Nowhere => self.cursor.value(),
+            VisiblePosition::Held | VisiblePosition::Merged | VisiblePosition::Fetched => &self.value,
+            VisiblePosition::OnExpiring => behind_expiry(self.cursor.value()),
+            VisiblePosition::OnCursor | VisiblePosition::Only | VisiblePosition::Nowhere => {
+                self.cursor.value()
+            }
         }
     }
 
@@ -244,11 +246,13 @@ impl<C: Cursor> Visible<C> {
     pub fn expiry_ms(&self) -> Option<u64> {
         debug_assert!(self.is_valid());
         match self.position {
-            Position::Held | Position::Folded | Position::Fetched => self.expiry_ms,
-            Position::OnExpiring => split_expiry(self.cursor.tag(), self.cursor.key(), self.cursor.value())
-                .ok()
-                .map(|(expiry_ms, _)| expiry_ms),
-            Position::OnCursor | Position::Only | Position::Nowhere => None,
+            VisiblePosition::Held | VisiblePosition::Merged | VisiblePosition::Fetched => self.expiry_ms,
+            VisiblePosition::OnExpiring => {
+                split_expiry(self.cursor.tag(), self.cursor.key(), self.cursor.value())
+                    .ok()
+                    .map(|(expiry_ms, _)| expiry_ms)
+            }
+            VisiblePosition::OnCursor | VisiblePosition::Only | VisiblePosition::Nowhere => None,
         }
     }
 
@@ -256,25 +260,25 @@ impl<C: Cursor> Visible<C> {
     #[inline(always)]
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
         match self.position {
-            Position::Nowhere => None,
-            Position::OnCursor | Position::Only => {
+            VisiblePosition::Nowhere => None,
+            VisiblePosition::OnCursor | VisiblePosition::Only => {
                 let (key, _, value) = self.cursor.entry();
                 Some((key, value))
             }
-            Position::OnExpiring => Some((self.cursor.key(), behind_expiry(self.cursor.value()))),
-            Position::Fetched => Some((self.cursor.key(), &self.value)),
-            Position::Held | Position::Folded => Some((self.key.as_slice(), &self.value)),
+            VisiblePosition::OnExpiring => Some((self.cursor.key(), behind_expiry(self.cursor.value()))),
+            VisiblePosition::Fetched => Some((self.cursor.key(), &self.value)),
+            VisiblePosition::Held | VisiblePosition::Merged => Some((self.key.as_slice(), &self.value)),
         }
     }
 
     /// Moves to the first key.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.position = Position::Nowhere;
+        self.position = VisiblePosition::Nowhere;
         // Out of the way for as long as the lower one is read.
         let bounds = std::mem::take(&mut self.bounds);
         let sought = match bounds.lower() {
-            Bound::Unbounded => self.seek_minding(None),
-            Bound::Included(lower) => self.seek_minding(Some(lower)),
+            Bound::Unbounded => self.seek_past_span(None),
+            Bound::Included(lower) => self.seek_past_span(Some(lower)),
             Bound::Excluded(lower) => {
                 self.key.set(lower);
                 self.cursor.seek(lower, SeqNo::ZERO)
@@ -287,12 +291,12 @@ impl<C: Cursor> Visible<C> {
     }
 
     /// Seeks `key`, the first key if `None`; or what is behind the gap around it.
-    fn seek_minding(&mut self, key: Option<&[u8]>) -> Result<()> {
-        if let Some(gaps) = &self.gaps {
+    fn seek_past_span(&mut self, key: Option<&[u8]>) -> Result<()> {
+        if let Some(spans) = &self.spans {
             let from = key.unwrap_or_default();
-            self.walk.sought(from);
-            if let Some(gap) = gaps.around(from, self.seqno) {
-                return self.leap_over(&gap);
+            self.recorder.sought(from);
+            if let Some(span) = spans.span_around(from, self.seqno) {
+                return self.leap_over(&span);
             }
         }
         match key {
@@ -303,7 +307,7 @@ impl<C: Cursor> Visible<C> {
 
     /// Moves to the last key.
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.position = Position::Nowhere;
+        self.position = VisiblePosition::Nowhere;
         match self.bounds.upper() {
             Bound::Unbounded => self.cursor.seek_to_last()?,
             Bound::Excluded(upper) => self.cursor.seek_before(upper)?,
@@ -320,8 +324,8 @@ impl<C: Cursor> Visible<C> {
         if self.bounds.is_before(key) {
             return self.seek_to_first();
         }
-        self.position = Position::Nowhere;
-        self.seek_minding(Some(key))?;
+        self.position = VisiblePosition::Nowhere;
+        self.seek_past_span(Some(key))?;
         self.find_forward(false)
     }
 
@@ -330,7 +334,7 @@ impl<C: Cursor> Visible<C> {
         if self.bounds.is_behind(key) {
             return self.seek_to_last();
         }
-        self.position = Position::Nowhere;
+        self.position = VisiblePosition::Nowhere;
         self.key.set(key);
         self.find_at_or_before_remembered()
     }
@@ -340,7 +344,7 @@ impl<C: Cursor> Visible<C> {
     #[expect(clippy::should_implement_trait, reason = "a cursor lends its entries, which `Iterator` cannot")]
     pub fn next(&mut self) -> Result<()> {
         debug_assert!(self.is_valid());
-        let position = std::mem::replace(&mut self.position, Position::Nowhere);
+        let position = std::mem::replace(&mut self.position, VisiblePosition::Nowhere);
         if self.single_version {
             self.cursor.next()?;
             return self.find_single::<false>();
@@ -350,11 +354,11 @@ impl<C: Cursor> Visible<C> {
             let (key, tag, _) = self.cursor.entry();
             if tag <= self.plain_newest && tag.is_plain_put() {
                 if !self.bounds.is_behind(key) {
-                    self.position = Position::OnCursor;
+                    self.position = VisiblePosition::OnCursor;
                 }
                 return Ok(());
             }
-            self.walk.interrupt();
+            self.recorder.interrupt();
             return self.search_forward(false);
         }
         if !position.is_on_cursor() {
@@ -375,7 +379,7 @@ impl<C: Cursor> Visible<C> {
             }
             if tag <= self.plain_newest && tag.is_plain_put() {
                 if !self.bounds.is_behind(key) {
-                    self.position = Position::OnCursor;
+                    self.position = VisiblePosition::OnCursor;
                 }
                 return Ok(());
             }
@@ -386,11 +390,11 @@ impl<C: Cursor> Visible<C> {
 
     /// Moves to the following key from one that was in the buffers or was met backwards.
     #[inline(never)]
-    fn next_after(&mut self, position: Position) -> Result<()> {
-        if position == Position::Only {
+    fn next_after(&mut self, position: VisiblePosition) -> Result<()> {
+        if position == VisiblePosition::Only {
             self.key.set(self.cursor.key());
         }
-        if position != Position::Folded {
+        if position != VisiblePosition::Merged {
             self.cursor.seek(self.key.as_slice(), SeqNo::ZERO)?;
         }
         self.search_forward(true)
@@ -400,12 +404,12 @@ impl<C: Cursor> Visible<C> {
     #[inline(always)]
     pub fn prev(&mut self) -> Result<()> {
         debug_assert!(self.is_valid());
-        let position = std::mem::replace(&mut self.position, Position::Nowhere);
+        let position = std::mem::replace(&mut self.position, VisiblePosition::Nowhere);
         if self.single_version {
             self.cursor.prev()?;
             return self.find_single::<true>();
         }
-        if position == Position::Only {
+        if position == VisiblePosition::Only {
             if !self.cursor.step_alone::<true>(self.seqno)? {
                 self.cursor.prev_key(self.seqno)?;
                 return self.find_backward();
@@ -414,7 +418,7 @@ impl<C: Cursor> Visible<C> {
                 let (key, tag, _) = self.cursor.entry();
                 if tag <= self.plain_newest && tag.is_plain_put() {
                     if !self.bounds.is_before(key) {
-                        self.position = Position::Only;
+                        self.position = VisiblePosition::Only;
                     }
                     return Ok(());
                 }
@@ -422,7 +426,7 @@ impl<C: Cursor> Visible<C> {
         } else if !position.is_buffered() {
             self.key.set(self.cursor.key());
             self.cursor.seek_before(self.key.as_slice())?;
-        } else if position == Position::Folded {
+        } else if position == VisiblePosition::Merged {
             self.cursor.seek_before(self.key.as_slice())?;
         }
         self.find_backward()
@@ -442,7 +446,7 @@ impl<C: Cursor> Visible<C> {
         let (key, tag, _) = self.cursor.entry();
         if tag <= self.plain_newest && tag.is_plain_put() && !(decided && self.key.is(key)) {
             if !self.bounds.is_behind(key) {
-                self.position = Position::OnCursor;
+                self.position = VisiblePosition::OnCursor;
             }
             return Ok(());
         }
@@ -454,7 +458,7 @@ impl<C: Cursor> Visible<C> {
         let newest = Tag::visible_at(self.seqno);
         if decided {
             // A key that has been shown lies behind.
-            self.walk.interrupt();
+            self.recorder.interrupt();
         }
         let mut known = decided;
         let mut steps = 0;
@@ -471,7 +475,7 @@ impl<C: Cursor> Visible<C> {
                 }
                 self.key.set(self.cursor.key());
                 (known, decided, steps) = (true, tag <= newest, 0);
-                if self.gaps.is_some() && self.pass_key()? {
+                if self.spans.is_some() && self.pass_key()? {
                     known = false;
                     continue;
                 }
@@ -503,19 +507,19 @@ impl<C: Cursor> Visible<C> {
     /// Counts `self.key`, which has no value as far as is known; leaps over the gap around it if that is
     /// worth a question. `true` if it did.
     fn pass_key(&mut self) -> Result<bool> {
-        if !self.walk.pass(self.key.as_slice()) {
+        if !self.recorder.pass(self.key.as_slice()) {
             return Ok(false);
         }
-        match self.gaps.as_ref().and_then(|gaps| gaps.around(self.key.as_slice(), self.seqno)) {
+        match self.spans.as_ref().and_then(|spans| spans.span_around(self.key.as_slice(), self.seqno)) {
             None => Ok(false),
-            Some(gap) => self.leap_over(&gap).map(|()| true),
+            Some(span) => self.leap_over(&span).map(|()| true),
         }
     }
 
     /// Takes the cursor to the first entry behind a gap; past the last entry if there is none.
-    fn leap_over(&mut self, gap: &Gap) -> Result<()> {
-        self.walk.leap(gap);
-        if let Some(end) = &gap.end {
+    fn leap_over(&mut self, span: &TombstoneSpan) -> Result<()> {
+        self.recorder.leap(span);
+        if let Some(end) = &span.end {
             return self.cursor.seek(end, self.seqno);
         }
         self.cursor.seek_to_last()?;
@@ -524,13 +528,13 @@ impl<C: Cursor> Visible<C> {
 
     /// Tells of the gap that was walked over, which ends where the cursor stands.
     fn end_walk(&mut self) {
-        if let Some(gaps) = &self.gaps {
+        if let Some(spans) = &self.spans {
             // What was folded begins before the place where the cursor is now.
             let end = match self.position {
-                Position::Folded => Some(self.key.as_slice()),
+                VisiblePosition::Merged => Some(self.key.as_slice()),
                 _ => self.cursor.is_valid().then(|| self.cursor.key()),
             };
-            self.walk.end(&**gaps, end, self.seqno);
+            self.recorder.end(&**spans, end, self.seqno);
         }
     }
 
@@ -538,13 +542,13 @@ impl<C: Cursor> Visible<C> {
     /// if the key has no value by it.
     #[inline(always)]
     fn stand(&mut self, tag: Tag) -> Result<bool> {
-        if let Some(cover) = &mut self.cover
-            && tag.seqno() < cover.at(self.cursor.key())?
+        if let Some(range_dels) = &mut self.range_dels
+            && tag.seqno() < range_dels.at(self.cursor.key())?
         {
             return Ok(false);
         }
         if tag.is_plain_put() {
-            self.position = Position::OnCursor;
+            self.position = VisiblePosition::OnCursor;
             return Ok(true);
         }
         self.stand_on_other(tag)
@@ -555,15 +559,15 @@ impl<C: Cursor> Visible<C> {
         let key = self.cursor.key();
         self.position = match meaning(tag, key)? {
             Meaning::Absent => return Ok(false),
-            Meaning::Operand => return self.stand_on_fold(tag),
-            Meaning::Present => Position::OnCursor,
+            Meaning::Operand => return self.show_merged(tag),
+            Meaning::Present => VisiblePosition::OnCursor,
             Meaning::Expiring => {
                 let (expiry_ms, _) = split_expiry(tag, key, self.cursor.value())?;
                 if self.reader.is_expired(expiry_ms) {
-                    self.walk.break_here();
+                    self.recorder.break_here();
                     return Ok(false);
                 }
-                Position::OnExpiring
+                VisiblePosition::OnExpiring
             }
             Meaning::Large => {
                 self.expiry_ms = None;
@@ -572,7 +576,7 @@ impl<C: Cursor> Visible<C> {
             Meaning::ExpiringLarge => {
                 let (expiry_ms, _) = split_expiry(tag, key, self.cursor.value())?;
                 if self.reader.is_expired(expiry_ms) {
-                    self.walk.break_here();
+                    self.recorder.break_here();
                     return Ok(false);
                 }
                 self.expiry_ms = Some(expiry_ms);
@@ -586,7 +590,7 @@ impl<C: Cursor> Visible<C> {
     fn stand_on_large(&mut self, tag: Tag, from: usize) -> Result<bool> {
         let pointer = self.cursor.value().get(from..).unwrap_or_default();
         self.reader.large.fetch(tag, self.cursor.key(), pointer, &mut self.value)?;
-        self.position = Position::Fetched;
+        self.position = VisiblePosition::Fetched;
         Ok(true)
     }
 
@@ -613,7 +617,7 @@ impl<C: Cursor> Visible<C> {
         // One comparison keeps the promise never to show what cannot be read.
         if tag <= self.plain_newest && tag.is_plain_put() {
             if !(if BACKWARD { self.bounds.is_before(key) } else { self.bounds.is_behind(key) }) {
-                self.position = Position::OnCursor;
+                self.position = VisiblePosition::OnCursor;
             }
             return Ok(());
         }

@@ -13,7 +13,7 @@ use crate::{LOCKSTEP_KEYS, MULTI_GET_KEYS};
 use esker_base::sync::CachePadded;
 use esker_base::{Result, SeqNo, Tag, ValueKind};
 use esker_env::memory::prefetch_to_write;
-use esker_iter::{RangeDelete, RangeDeletes};
+use esker_iter::{RangeTombstone, RangeTombstones};
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -222,7 +222,7 @@ impl Memtable {
     /// The range deletes, as sets that a reader of a key asks all; wait-free. What was inserted since the
     /// call began may be among them or not; readers leave it out by its sequence number.
     #[inline]
-    pub fn range_deletes(&self) -> &[Arc<RangeDeletes>] {
+    pub fn range_deletes(&self) -> &[Arc<RangeTombstones>] {
         self.ranges.sets()
     }
 
@@ -455,7 +455,7 @@ impl Inserter {
     ///
     /// # Panics
     /// If there is no room ([`Memtable::has_range_room`] says so before).
-    pub fn insert_range_delete(&mut self, delete: RangeDelete<'_>) {
+    pub fn insert_range_delete(&mut self, delete: RangeTombstone<'_>) {
         let tag = Tag::new(delete.seqno, ValueKind::RangeDelete);
         debug_assert!(self.last_tag.is_none_or(|last| last < tag), "tags increase");
         self.last_tag = Some(tag);

@@ -10,7 +10,7 @@ use crate::entry::Entry;
 use crate::memory::Memory;
 use crate::memtable::Memtable;
 use esker_base::{Result, SeqNo, Tag};
-use esker_iter::{Cursor, Merge};
+use esker_iter::{Cursor, MergingCursor};
 use std::sync::Arc;
 
 /// A position in one part. All moves return the entry they come to, none when they leave the part.
@@ -95,17 +95,17 @@ impl<P: Part> Cursor for PartCursor<P> {
 
 /// The merged position. Its moves are those of [`crate::cursor::Position`].
 #[derive(Debug)]
-pub(crate) struct Merged<P>(Merge<PartCursor<P>>);
+pub(crate) struct Merged<P>(MergingCursor<PartCursor<P>>);
 
 impl<P: Part> Merged<P> {
     pub(crate) fn new(memtable: &Arc<Memtable>, parts: impl Iterator<Item = P>) -> Merged<P> {
         let cursor = |part| PartCursor { part, entry: Entry::NONE, memtable: Arc::clone(memtable) };
-        Merged(Merge::new(parts.map(cursor).collect()))
+        Merged(MergingCursor::new(parts.map(cursor).collect()))
     }
 
     /// Moves, and returns the entry that the move came to. Parts lie in memory: no move fails.
     #[inline]
-    fn moved(&mut self, by: impl FnOnce(&mut Merge<PartCursor<P>>) -> Result<()>) -> Entry {
+    fn moved(&mut self, by: impl FnOnce(&mut MergingCursor<PartCursor<P>>) -> Result<()>) -> Entry {
         let moved = by(&mut self.0);
         debug_assert!(moved.is_ok(), "memory does not fail");
         self.0.current().map_or(Entry::NONE, |cursor| cursor.entry)

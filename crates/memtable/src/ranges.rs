@@ -1,7 +1,7 @@
 //! Range deletes of a memtable, kept beside the entries.
 //!
 //! Among the entries they would be found by their start only; a reader has to find what covers its key. So
-//! they are kept as sets of fragments ([`RangeDeletes`]), which readers search while the inserter adds to
+//! they are kept as sets of fragments ([`RangeTombstones`]), which readers search while the inserter adds to
 //! them.
 //!
 //! # Publication
@@ -22,7 +22,7 @@
 //! swapping pointers, which needs readers to announce themselves.
 
 use esker_base::SeqNo;
-use esker_iter::{RangeDelete, RangeDeletes};
+use esker_iter::{RangeTombstone, RangeTombstones};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -34,7 +34,7 @@ pub const MAX_RANGE_DELETES: u64 = 1024;
 /// Bytes with which a range delete counts beside its keys: about what its fragments take.
 pub const RANGE_DELETE_OVERHEAD_BYTES: u64 = 256;
 
-type Sets = Arc<[Arc<RangeDeletes>]>;
+type Sets = Arc<[Arc<RangeTombstones>]>;
 
 /// What readers see of a memtable's range deletes.
 #[derive(Debug, Default)]
@@ -48,14 +48,14 @@ pub(crate) struct Ranges {
 impl Ranges {
     /// The sets, oldest first.
     #[inline]
-    pub(crate) fn sets(&self) -> &[Arc<RangeDeletes>] {
+    pub(crate) fn sets(&self) -> &[Arc<RangeTombstones>] {
         match self.slots.get() {
             None => &[],
             Some(slots) => self.newest(slots),
         }
     }
 
-    fn newest<'a>(&'a self, slots: &'a [OnceLock<Sets>]) -> &'a [Arc<RangeDeletes>] {
+    fn newest<'a>(&'a self, slots: &'a [OnceLock<Sets>]) -> &'a [Arc<RangeTombstones>] {
         let published = self.published.load(Ordering::Acquire);
         let slot = published.checked_sub(1).and_then(|at| slots.get(at)).and_then(OnceLock::get);
         slot.map_or(&[], |sets| &**sets)
@@ -76,14 +76,14 @@ impl Ranges {
 
     #[cold]
     pub(crate) fn cover(&self, key: &[u8], seqno: SeqNo) -> SeqNo {
-        self.sets().iter().map(|set| set.cover(key, seqno)).max().unwrap_or(SeqNo::ZERO)
+        self.sets().iter().map(|set| set.newest_over(key, seqno)).max().unwrap_or(SeqNo::ZERO)
     }
 }
 
 /// The inserter's side: the sets with the number of range deletes in each.
 #[derive(Debug, Default)]
 pub(crate) struct RangesWriter {
-    sets: Vec<(usize, Arc<RangeDeletes>)>,
+    sets: Vec<(usize, Arc<RangeTombstones>)>,
 }
 
 impl RangesWriter {
@@ -91,10 +91,10 @@ impl RangesWriter {
     ///
     /// # Panics
     /// If there are [`MAX_RANGE_DELETES`] already.
-    pub(crate) fn insert(&mut self, ranges: &Ranges, delete: RangeDelete<'_>) {
-        let mut newest = (1, Arc::new(RangeDeletes::new([delete])));
+    pub(crate) fn insert(&mut self, ranges: &Ranges, delete: RangeTombstone<'_>) {
+        let mut newest = (1, Arc::new(RangeTombstones::new([delete])));
         while let Some((_, set)) = self.sets.pop_if(|(count, _)| *count <= newest.0) {
-            let joined = RangeDeletes::new(set.deletes().chain(newest.1.deletes()));
+            let joined = RangeTombstones::new(set.deletes().chain(newest.1.deletes()));
             newest = (2 * newest.0, Arc::new(joined));
         }
         ranges.memory_bytes.fetch_add(newest.1.memory_bytes() as u64, Ordering::Relaxed);

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Rng, create, scaled};
 use esker_base::{SeqNo, Tag, ValueKind};
-use esker_iter::RangeDelete;
+use esker_iter::RangeTombstone;
 use esker_memtable::{ArenaPool, MAX_RANGE_DELETES, Memtable, MemtableKind, RANGE_DELETE_OVERHEAD_BYTES};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,7 +35,7 @@ fn expected(ranges: &[(u64, Option<u64>)], at: u64, seqno: u64) -> u64 {
 fn insert(inserter: &mut esker_memtable::Inserter, number: u64, (start, end): (u64, Option<u64>)) {
     let (start, end) = (key(start), end.map(key));
     let seqno = SeqNo::new(number + 1);
-    inserter.insert_range_delete(RangeDelete { start: &start, end: end.as_deref(), seqno });
+    inserter.insert_range_delete(RangeTombstone { start: &start, end: end.as_deref(), seqno });
 }
 
 #[test]

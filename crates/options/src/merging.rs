@@ -2,7 +2,7 @@
 
 use super::{KeyspaceOptions, Options};
 use esker_base::{Error, Result};
-use esker_iter::Folding;
+use esker_iter::OperandMerger;
 use esker_iter::operator::{Merge, MergeOperator};
 use std::sync::Arc;
 
@@ -32,9 +32,9 @@ impl KeyspaceOptions {
     }
 
     /// The merge operator of a keyspace of this name with these options.
-    pub fn folding(&self, name: &Arc<str>) -> Option<Arc<Folding>> {
+    pub fn operand_merger(&self, name: &Arc<str>) -> Option<Arc<OperandMerger>> {
         let operator = self.merge_operator.clone()?;
-        Some(Arc::new(Folding::new(operator, Arc::clone(name))))
+        Some(Arc::new(OperandMerger::new(operator, Arc::clone(name))))
     }
 
     /// An error if the operator's function is missing.

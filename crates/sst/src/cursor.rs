@@ -33,7 +33,7 @@ use crate::table::Table;
 use esker_base::{Result, SeqNo, Tag};
 use esker_cache::{Admission, BlockKind};
 use esker_codec::id;
-use esker_iter::{Cursor, Standing};
+use esker_iter::{BoundOrder, Cursor};
 use std::sync::Arc;
 
 /// What a cursor is for; decides how it uses the cache.
@@ -189,19 +189,19 @@ impl TableCursor {
     }
 
     /// How the entry compares with `bound` in the direction of `BACKWARD`, and the bound for
-    /// [`TableCursor::step_to_only`], see [`Cursor::standing`]. The caller knows that the table has one
+    /// [`TableCursor::step_to_only`], see [`Cursor::bound_order`]. The caller knows that the table has one
     /// version of each key. The cursor must be valid.
     #[inline(always)]
-    pub fn standing_of_only<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
+    pub fn bound_order_of_only<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (BoundOrder, u64) {
         debug_assert!(self.is_valid());
         // SAFETY: the cursor keeps the block alive.
-        unsafe { self.position.standing::<BACKWARD>(bound) }
+        unsafe { self.position.bound_order::<BACKWARD>(bound) }
     }
 
     /// Moves to the next entry within the block and compares it with a bound; does nothing where the result
     /// is unknown. The cursor must be valid.
     #[inline(always)]
-    pub fn step_to_only<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+    pub fn step_to_only<const BACKWARD: bool>(&mut self, bound: u64) -> BoundOrder {
         debug_assert!(self.is_valid());
         // SAFETY: the cursor keeps the block alive.
         unsafe { self.position.step_towards::<BACKWARD>(bound) }

@@ -9,7 +9,7 @@ use crate::index::IndexKind;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
 use esker_codec::Codec;
 use esker_filter::FilterPolicy;
-use esker_iter::DeletedHull;
+use esker_iter::TombstoneHull;
 
 /// How to write a table. The defaults suit data that is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,7 +139,7 @@ pub struct TableSummary {
     /// Range tombstones: each counts once for every fragment that it covers.
     pub range_deletes: u64,
     /// First and last key that range tombstones cover (no last key if they have no end); `None` without any.
-    pub deleted: Option<DeletedHull>,
+    pub deleted: Option<TombstoneHull>,
     /// Least sequence number, including range tombstones; [`SeqNo::MAX`] if the table is empty.
     pub min_seqno: SeqNo,
     /// Greatest sequence number, including range tombstones; [`SeqNo::ZERO`] if the table is empty.

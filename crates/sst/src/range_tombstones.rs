@@ -11,14 +11,14 @@ use crate::decode_error::{DecodeError, damaged};
 use esker_base::SeqNo;
 use esker_base::coding::{Reader, put_prefixed, put_varint};
 use esker_base::limits::MAX_KEY_LEN;
-use esker_iter::{Fragment, RangeDeletes};
+use esker_iter::{RangeTombstones, TombstoneFragment};
 
 /// The bound behind the longest key is that key and a zero byte.
 const MAX_BOUND_LEN: usize = MAX_KEY_LEN + 1;
 /// Bytes of the smallest fragment: two lengths, one count, one number.
 const MIN_FRAGMENT_BYTES: usize = 4;
 
-pub fn encode(deletes: &RangeDeletes) -> Vec<u8> {
+pub fn encode(deletes: &RangeTombstones) -> Vec<u8> {
     let mut out = Vec::with_capacity(deletes.memory_bytes());
     put_varint(&mut out, deletes.fragments().len() as u64);
     for fragment in deletes.fragments() {
@@ -38,13 +38,13 @@ pub fn encode(deletes: &RangeDeletes) -> Vec<u8> {
 ///
 /// # Errors
 /// A sentence about the damage.
-pub fn decode_bytes(section: &[u8]) -> Result<RangeDeletes, String> {
+pub fn decode_bytes(section: &[u8]) -> Result<RangeTombstones, String> {
     decode(section).map_err(|error| match error {
         DecodeError::Damaged(detail) | DecodeError::Unsupported(detail) => detail,
     })
 }
 
-pub(crate) fn decode(section: &[u8]) -> Result<RangeDeletes, DecodeError> {
+pub(crate) fn decode(section: &[u8]) -> Result<RangeTombstones, DecodeError> {
     let mut reader = Reader::new(section);
     let Some(fragments) = read_fragments(&mut reader) else {
         return damaged(format!("the range deletes cannot be read behind byte {}", reader.position()));
@@ -52,22 +52,22 @@ pub(crate) fn decode(section: &[u8]) -> Result<RangeDeletes, DecodeError> {
     if !reader.is_empty() {
         return damaged("bytes follow the last range delete");
     }
-    RangeDeletes::from_fragments(fragments).map_err(DecodeError::Damaged)
+    RangeTombstones::from_fragments(fragments).map_err(DecodeError::Damaged)
 }
 
-fn read_fragments(reader: &mut Reader<'_>) -> Option<Vec<Fragment>> {
+fn read_fragments(reader: &mut Reader<'_>) -> Option<Vec<TombstoneFragment>> {
     let count = usize::try_from(reader.varint()?).ok()?;
     if count > reader.remaining() / MIN_FRAGMENT_BYTES {
         return None;
     }
-    let mut fragments: Vec<Fragment> = Vec::with_capacity(count);
+    let mut fragments: Vec<TombstoneFragment> = Vec::with_capacity(count);
     for _ in 0..count {
         let start = read_bound(reader)?;
         let end = Some(read_bound(reader)?).filter(|end| !end.is_empty());
         // Adjacent fragments share the bound between them, in memory as well.
         let shared = fragments.last().and_then(|last| last.end.clone()).filter(|bound| **bound == *start);
         let start = shared.unwrap_or_else(|| start.into());
-        fragments.push(Fragment { start, end: end.map(Into::into), seqnos: read_seqnos(reader)? });
+        fragments.push(TombstoneFragment { start, end: end.map(Into::into), seqnos: read_seqnos(reader)? });
     }
     Some(fragments)
 }
@@ -92,13 +92,13 @@ fn read_seqnos(reader: &mut Reader<'_>) -> Option<Box<[SeqNo]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_iter::RangeDelete;
+    use esker_iter::RangeTombstone;
 
-    fn sample() -> RangeDeletes {
+    fn sample() -> RangeTombstones {
         let delete = |start: &'static [u8], end: &'static [u8], seqno| {
-            RangeDelete::stored(start, end, SeqNo::new(seqno))
+            RangeTombstone::stored(start, end, SeqNo::new(seqno))
         };
-        RangeDeletes::new([
+        RangeTombstones::new([
             delete(b"", b"c", 9),
             delete(b"a", b"b", 300),
             delete(b"b", b"m", 7),
@@ -109,14 +109,14 @@ mod tests {
 
     #[test]
     fn the_bytes_are_those_of_the_document() {
-        let deletes = RangeDeletes::new([
-            RangeDelete::stored(b"a", b"c", SeqNo::new(200)),
-            RangeDelete::stored(b"b", b"", SeqNo::new(3)),
+        let deletes = RangeTombstones::new([
+            RangeTombstone::stored(b"a", b"c", SeqNo::new(200)),
+            RangeTombstone::stored(b"b", b"", SeqNo::new(3)),
         ]);
         let bytes = b"\x03\x01a\x01b\x01\xc8\x01\x01b\x01c\x02\xc8\x01\xc5\x01\x01c\x00\x01\x03";
         assert_eq!(encode(&deletes), bytes);
         assert_eq!(decode(bytes), Ok(deletes));
-        assert_eq!(decode(&encode(&RangeDeletes::default())), Ok(RangeDeletes::default()));
+        assert_eq!(decode(&encode(&RangeTombstones::default())), Ok(RangeTombstones::default()));
         assert_eq!(decode(&encode(&sample())), Ok(sample()));
     }
 

@@ -19,7 +19,7 @@ use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
 use esker_codec::DictionaryDecoder;
 use esker_env::File;
 use esker_filter::FilterPolicy;
-use esker_iter::RangeDeletes;
+use esker_iter::RangeTombstones;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -71,7 +71,7 @@ pub struct Table {
     pub(crate) global_seqno: SeqNo,
     pub(crate) file: Arc<dyn File>,
     properties: TableProperties,
-    range_deletes: Arc<RangeDeletes>,
+    range_deletes: Arc<RangeTombstones>,
     /// Dictionary that the blocks were compressed with, if the table has one.
     pub(crate) dictionary: Option<DictionaryDecoder>,
     sections: Vec<Section>,
@@ -201,7 +201,7 @@ impl Table {
 
     /// The range tombstones, which are in memory.
     #[inline]
-    pub fn range_deletes(&self) -> &Arc<RangeDeletes> {
+    pub fn range_deletes(&self) -> &Arc<RangeTombstones> {
         &self.range_deletes
     }
 

@@ -31,7 +31,7 @@ use esker_cache::Admission;
 use esker_codec::{Codec, DictionaryEncoder, id};
 use esker_env::File;
 use esker_filter::{FilterBuilder, FilterPolicy};
-use esker_iter::RangeDeletes;
+use esker_iter::RangeTombstones;
 use std::sync::Arc;
 
 /// Approximate bytes of index pages for a block: separator, place, and the page's directory.
@@ -75,7 +75,7 @@ pub struct TableWriter {
     locator: Option<LocatorBuilder>,
     /// First and last keys of blocks, if they are written.
     bounds: Option<BoundsEncoder>,
-    range_deletes: RangeDeletes,
+    range_deletes: RangeTombstones,
     /// The first blocks, until the dictionary is trained.
     buffered: Option<Box<DictionaryBuffer>>,
     dictionary: Option<DictionaryEncoder>,
@@ -118,7 +118,7 @@ impl TableWriter {
             with_pages: options.index.needs_pages(),
             locator: options.index.needs_locator().then(LocatorBuilder::default),
             bounds: options.bounds.applies(options.filter != FilterPolicy::None).then(BoundsEncoder::default),
-            range_deletes: RangeDeletes::default(),
+            range_deletes: RangeTombstones::default(),
             buffered: matches!(options.codec, Codec::ZstdDictionary { .. }).then(Box::default),
             dictionary: None,
             scratch: Scratch::default(),
@@ -291,7 +291,7 @@ impl TableWriter {
 
     /// Sets the table's range tombstones; to be called at most once. They may cover keys outside of the
     /// table's.
-    pub fn set_range_deletes(&mut self, deletes: RangeDeletes) {
+    pub fn set_range_deletes(&mut self, deletes: RangeTombstones) {
         if let Some((oldest, newest)) = deletes.seqnos() {
             let properties = &mut self.properties;
             properties.min_seqno = properties.min_seqno.min(oldest);

@@ -5,7 +5,7 @@
 
 use crate::time::Time;
 use crate::tombstone_span_cache::Gaps;
-use esker_iter::Folding;
+use esker_iter::OperandMerger;
 use std::sync::{Arc, OnceLock};
 
 /// How entries of one keyspace are read.
@@ -17,28 +17,29 @@ pub struct Semantics {
     pub gaps: Arc<Gaps>,
     /// Set once, durably before any operand is written, and never changed. So one word shared by all views
     /// suffices, and a reader that finds an operand finds its merge operator.
-    folding: OnceLock<Arc<Folding>>,
+    operand_merger: OnceLock<Arc<OperandMerger>>,
 }
 
 impl Semantics {
     /// The semantics of a keyspace with this merge operator, if it has one.
-    pub fn new(time: &Arc<Time>, folding: Option<Arc<Folding>>) -> Semantics {
-        let semantics = Semantics { time: Arc::clone(time), gaps: Arc::default(), folding: OnceLock::new() };
-        semantics.set_folding(folding);
+    pub fn new(time: &Arc<Time>, operand_merger: Option<Arc<OperandMerger>>) -> Semantics {
+        let semantics =
+            Semantics { time: Arc::clone(time), gaps: Arc::default(), operand_merger: OnceLock::new() };
+        semantics.set_folding(operand_merger);
         semantics
     }
 
     /// Takes over the merge operator of the options, if there was none yet.
-    pub fn set_folding(&self, folding: Option<Arc<Folding>>) {
-        if let Some(folding) = folding {
-            let _ = self.folding.set(folding);
+    pub fn set_folding(&self, operand_merger: Option<Arc<OperandMerger>>) {
+        if let Some(operand_merger) = operand_merger {
+            let _ = self.operand_merger.set(operand_merger);
         }
     }
 
     /// The merge operator; `None` in a keyspace without one.
     #[inline]
-    pub fn folding(&self) -> Option<&Arc<Folding>> {
-        self.folding.get()
+    pub fn operand_merger(&self) -> Option<&Arc<OperandMerger>> {
+        self.operand_merger.get()
     }
 }
 

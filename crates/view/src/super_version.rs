@@ -16,7 +16,7 @@ use crate::semantics::Semantics;
 use crate::tree::{Tree, TreeRun};
 use esker_base::SeqNo;
 use esker_env::{Published, ReadGuard};
-use esker_iter::Large;
+use esker_iter::LargePolicy;
 use esker_memtable::Memtable;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -138,9 +138,9 @@ impl SuperVersion {
     }
 
     /// The blob files that entries of this view point to.
-    pub fn large(&self) -> Large {
+    pub fn large(&self) -> LargePolicy {
         let large = &self.tree.large;
-        if large.is_empty() { Large::Unexpected } else { Large::Fetched(Arc::clone(large) as _) }
+        if large.is_empty() { LargePolicy::Unexpected } else { LargePolicy::Fetched(Arc::clone(large) as _) }
     }
 
     /// All memtables, newest first.

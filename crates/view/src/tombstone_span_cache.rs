@@ -30,7 +30,7 @@
 //! thousand deletes.
 
 use esker_base::SeqNo;
-use esker_iter::Gap;
+use esker_iter::TombstoneSpan;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -66,7 +66,7 @@ struct Watch {
     /// The smallest and the greatest key put since then.
     put: Option<Span>,
     /// Most recently useful last.
-    kept: Vec<(Gap, SeqNo)>,
+    kept: Vec<(TombstoneSpan, SeqNo)>,
     puts_without_use: u32,
 }
 
@@ -106,13 +106,13 @@ impl Gaps {
     }
 }
 
-impl esker_iter::Gaps for Gaps {
+impl esker_iter::TombstoneSpans for Gaps {
     #[inline]
-    fn around(&self, key: &[u8], seqno: SeqNo) -> Option<Gap> {
+    fn span_around(&self, key: &[u8], seqno: SeqNo) -> Option<TombstoneSpan> {
         if self.is_watching() { self.watch.lock().around(key, seqno) } else { None }
     }
 
-    fn note(&self, start: &[u8], end: Option<&[u8]>, seqno: SeqNo) {
+    fn record_span(&self, start: &[u8], end: Option<&[u8]>, seqno: SeqNo) {
         let mut watch = self.watch.lock();
         if self.state.load(Ordering::Relaxed) != ON || !watch.keep(start, end, seqno) {
             self.state.store(WANTED, Ordering::Relaxed);
@@ -121,8 +121,8 @@ impl esker_iter::Gaps for Gaps {
 }
 
 impl Watch {
-    fn around(&mut self, key: &[u8], seqno: SeqNo) -> Option<Gap> {
-        let holds = |(gap, since): &(Gap, SeqNo)| {
+    fn around(&mut self, key: &[u8], seqno: SeqNo) -> Option<TombstoneSpan> {
+        let holds = |(gap, since): &(TombstoneSpan, SeqNo)| {
             *since <= seqno && *gap.start <= *key && gap.end.as_ref().is_none_or(|end| key < &**end)
         };
         let at = self.kept.iter().position(holds)?;
@@ -155,7 +155,7 @@ impl Watch {
         if seqno < self.since || is_put_into {
             return false;
         }
-        let mut joined = Gap { start: start.into(), end: end.map(Box::from) };
+        let mut joined = TombstoneSpan { start: start.into(), end: end.map(Box::from) };
         let mut newest = seqno;
         self.kept.retain(|(gap, since)| {
             let is_behind = joined.end.as_ref().is_some_and(|end| gap.start > *end);

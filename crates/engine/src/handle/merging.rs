@@ -65,7 +65,7 @@ impl Keyspace {
 
     #[inline]
     fn merge_for_good(&self, key: &[u8], operand: &[u8], mode: WriteMode) -> Result<()> {
-        self.state().folding()?.check_operand(key, operand)?;
+        self.state().operand_merger()?.check_operand(key, operand)?;
         let bytes = (key.len() + operand.len()) as u64;
         let single = Some((ValueKind::Merge as u8, key, operand));
         self.write_encoded(mode, bytes, single, |scratch, id| scratch.merge(id, key, operand))
@@ -73,7 +73,7 @@ impl Keyspace {
 
     #[cold]
     fn merge_expiring(&self, key: &[u8], operand: &[u8], expiry_ms: u64, mode: WriteMode) -> Result<()> {
-        self.state().folding()?.check_operand(key, operand)?;
+        self.state().operand_merger()?.check_operand(key, operand)?;
         let bytes = (key.len() + EXPIRY_LEN + operand.len()) as u64;
         self.write_encoded(mode, bytes, None, |scratch, id| {
             scratch.merge_expiring(id, key, operand, expiry_ms)

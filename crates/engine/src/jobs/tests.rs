@@ -11,7 +11,7 @@ use esker_env::BackgroundRates;
 use esker_env::Direction;
 use esker_env::fault::{Fault, FaultFs, Operation, Rule, StrictFs, When};
 use esker_env::{Env, ManualClock, SeededRandom, host};
-use esker_iter::{Cursor, Merge, RangeDeletes};
+use esker_iter::{Cursor, MergingCursor, RangeTombstones};
 use esker_sst::{JobControl, ReadPurpose};
 use esker_strategy::{Class, CompactionPlan, PlanKind, SizeRatio, Strategy};
 use esker_version::LevelIndex;
@@ -43,9 +43,9 @@ fn stepped(pieces: usize, keyspace: KeyspaceOptions) -> Database {
 type Version = (Vec<u8>, Tag, Vec<u8>);
 
 /// All versions in the tables, and all range tombstones, from whatever tables.
-fn contents(db: &Database) -> (Vec<Version>, RangeDeletes) {
+fn contents(db: &Database) -> (Vec<Version>, RangeTombstones) {
     let view = db.default_keyspace().state().view.load();
-    let mut merge = Merge::new(Source::all_of(&view, ReadPurpose::Scan));
+    let mut merge = MergingCursor::new(Source::all_of(&view, ReadPurpose::Scan));
     let mut versions = Vec::new();
     merge.seek_to_first().expect("a first entry");
     while merge.is_valid() {
@@ -53,7 +53,7 @@ fn contents(db: &Database) -> (Vec<Version>, RangeDeletes) {
         merge.next().expect("the next entry");
     }
     let sets: Vec<_> = view.tree.parts().map(|part| Arc::clone(part.file.range_deletes().unwrap())).collect();
-    (versions, RangeDeletes::new(sets.iter().flat_map(|set| set.deletes())))
+    (versions, RangeTombstones::new(sets.iter().flat_map(|set| set.deletes())))
 }
 
 /// The plan that merges everything.

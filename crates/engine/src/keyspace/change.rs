@@ -55,7 +55,7 @@ impl Store {
         let mut edit = VersionEdit::new();
         edit.push(EditOp::CreateKeyspace { id, name: name.into(), options: options.encode().into() });
         self.files.set_reading(id, options.table_reading());
-        let semantics = Semantics::new(&self.time, options.folding(&name.into()));
+        let semantics = Semantics::new(&self.time, options.operand_merger(&name.into()));
         let parts = (Arc::new(Tree::new(id, Arc::default(), &self.files)), Vec::new(), semantics);
         let shared = (&self.memory, &self.arenas);
         let (keyspace, active) = new_keyspace(id, name.into(), options, parts, shared)?;

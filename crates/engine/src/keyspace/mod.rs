@@ -31,7 +31,7 @@ use crate::picker::AskedBook;
 use crate::pressure::Control;
 use crate::read_heat::HeatBook;
 use esker_base::{Error, KeyspaceId, SeqNo};
-use esker_iter::Folding;
+use esker_iter::OperandMerger;
 use esker_options::{KeyspaceOptions, OwnFilter};
 use esker_strategy::{BlobAccount, Busy, due_permille};
 use esker_version::LevelIndex;
@@ -151,7 +151,7 @@ impl KeyspaceState {
         let mut present = self.options.lock();
         self.default_ttl_ms.store(options.default_ttl_ms(), Ordering::Relaxed);
         *present = Arc::new(options);
-        self.semantics.set_folding(present.folding(&self.name()));
+        self.semantics.set_folding(present.operand_merger(&self.name()));
     }
 
     /// Attaches a compaction filter. Nothing of it is stored.
@@ -167,8 +167,8 @@ impl KeyspaceState {
     /// # Errors
     /// `InvalidArgument` if the keyspace has none.
     #[inline]
-    pub(crate) fn folding(&self) -> esker_base::Result<&Arc<Folding>> {
-        self.semantics.folding().ok_or_else(|| self.without_operator())
+    pub(crate) fn operand_merger(&self) -> esker_base::Result<&Arc<OperandMerger>> {
+        self.semantics.operand_merger().ok_or_else(|| self.without_operator())
     }
 
     #[cold]

@@ -48,8 +48,8 @@ impl Registry {
     pub(super) fn rename(&mut self, keyspace: &KeyspaceState, to: &Arc<str>) {
         if let Some(state) = self.by_name.remove(&*keyspace.name()) {
             *state.name.lock() = Arc::clone(to);
-            if let Some(folding) = state.semantics.folding() {
-                folding.rename(Arc::clone(to));
+            if let Some(operand_merger) = state.semantics.operand_merger() {
+                operand_merger.rename(Arc::clone(to));
             }
             self.by_name.insert(Arc::clone(to), state);
         }

@@ -12,7 +12,7 @@
 
 use crate::elision::OlderParts;
 use esker_base::Result;
-use esker_iter::{Boundaries, DeletedHull, InputDeletes, RangeDelete, RangeDeletes};
+use esker_iter::{Boundaries, InputRangeDels, RangeTombstone, RangeTombstones, TombstoneHull};
 use esker_version::{KeyEnd, KeyRange};
 use esker_view::MemtableView;
 use esker_view::tree::{Access, TreePart, clipped, hidden_by};
@@ -23,7 +23,7 @@ pub(crate) fn of_memtables(
     memtables: &[Arc<MemtableView>],
     boundaries: &Boundaries,
     older: &OlderParts,
-) -> InputDeletes {
+) -> InputRangeDels {
     let sets = memtables.iter().flat_map(|view| view.memtable.range_deletes());
     of_deletes(sets.flat_map(|set| set.deletes()), boundaries, older)
 }
@@ -33,8 +33,8 @@ pub(crate) fn of_parts(
     parts: &[TreePart],
     boundaries: &Boundaries,
     older: &OlderParts,
-) -> Result<InputDeletes> {
-    let mut sets: Vec<Arc<RangeDeletes>> = Vec::new();
+) -> Result<InputRangeDels> {
+    let mut sets: Vec<Arc<RangeTombstones>> = Vec::new();
     for part in parts.iter().filter(|part| part.meta.range_deletes > 0) {
         let table = part.file.table(Access::Once)?;
         let all = table.range_deletes();
@@ -44,19 +44,19 @@ pub(crate) fn of_parts(
 }
 
 fn of_deletes<'a>(
-    deletes: impl Iterator<Item = RangeDelete<'a>>,
+    deletes: impl Iterator<Item = RangeTombstone<'a>>,
     boundaries: &Boundaries,
     older: &OlderParts,
-) -> InputDeletes {
-    InputDeletes::new(deletes, boundaries, |low, high, seqno| older.may_hold_any(low, high, seqno))
+) -> InputRangeDels {
+    InputRangeDels::new(deletes, boundaries, |low, high, seqno| older.may_hold_any(low, high, seqno))
 }
 
 /// Whether `deletes` hide everything in a part from every reader.
-pub(crate) fn hide_all_of(deletes: &InputDeletes, part: &TreePart, boundaries: &Boundaries) -> bool {
+pub(crate) fn hide_all_of(deletes: &InputRangeDels, part: &TreePart, boundaries: &Boundaries) -> bool {
     hidden_by(deletes.all(), &part.meta).is_some_and(|hidden| hidden.is_hidden_from_all(boundaries))
 }
 
 /// The keys that range tombstones cover, as a key range.
-pub(crate) fn key_range(hull: DeletedHull) -> KeyRange {
+pub(crate) fn key_range(hull: TombstoneHull) -> KeyRange {
     KeyRange { start: hull.start, end: hull.end.map_or(KeyEnd::Unbounded, KeyEnd::Excluded) }
 }

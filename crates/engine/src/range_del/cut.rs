@@ -4,20 +4,20 @@
 //! takes those before the first key of the next one; the last takes the rest. A table may have range
 //! tombstones alone.
 
-use esker_iter::{Fragment, RangeDeletes};
+use esker_iter::{RangeTombstones, TombstoneFragment};
 use std::sync::Arc;
 
 /// Range tombstones that no table has taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct PendingDeletes {
-    all: Vec<Fragment>,
+    all: Vec<TombstoneFragment>,
     taken: usize,
     /// Where the next fragment was cut.
     cut: Option<Arc<[u8]>>,
 }
 
 impl PendingDeletes {
-    pub(crate) fn new(deletes: &RangeDeletes) -> PendingDeletes {
+    pub(crate) fn new(deletes: &RangeTombstones) -> PendingDeletes {
         PendingDeletes { all: deletes.fragments().to_vec(), taken: 0, cut: None }
     }
 
@@ -27,14 +27,14 @@ impl PendingDeletes {
     }
 
     /// Takes everything before `border`, or all without one. Borders ascend.
-    pub(crate) fn take_before(&mut self, border: Option<&[u8]>) -> RangeDeletes {
+    pub(crate) fn take_before(&mut self, border: Option<&[u8]>) -> RangeTombstones {
         let mut taken = Vec::new();
         while let Some(fragment) = self.all.get(self.taken) {
             let start = self.cut.clone().unwrap_or_else(|| Arc::clone(&fragment.start));
             let Some(border) =
                 border.filter(|border| fragment.end.as_ref().is_none_or(|end| **end > **border))
             else {
-                taken.push(Fragment { start, ..fragment.clone() });
+                taken.push(TombstoneFragment { start, ..fragment.clone() });
                 self.taken += 1;
                 self.cut = None;
                 continue;
@@ -42,13 +42,13 @@ impl PendingDeletes {
             if &*start < border {
                 let cut: Arc<[u8]> = border.into();
                 let (end, seqnos) = (Some(Arc::clone(&cut)), fragment.seqnos.clone());
-                taken.push(Fragment { start, end, seqnos });
+                taken.push(TombstoneFragment { start, end, seqnos });
                 self.cut = Some(cut);
             }
             break;
         }
         // Slices of disjoint fragments in their order.
-        RangeDeletes::from_fragments(taken).unwrap_or_default()
+        RangeTombstones::from_fragments(taken).unwrap_or_default()
     }
 }
 
@@ -56,14 +56,14 @@ impl PendingDeletes {
 mod tests {
     use super::*;
     use esker_base::SeqNo;
-    use esker_iter::RangeDelete;
+    use esker_iter::RangeTombstone;
 
     #[test]
     fn pieces_add_up_to_the_whole() {
         let delete = |start: &'static [u8], end: &'static [u8], seqno| {
-            RangeDelete::stored(start, end, SeqNo::new(seqno))
+            RangeTombstone::stored(start, end, SeqNo::new(seqno))
         };
-        let all = RangeDeletes::new([delete(b"b", b"d", 3), delete(b"c", b"k", 5), delete(b"m", b"", 4)]);
+        let all = RangeTombstones::new([delete(b"b", b"d", 3), delete(b"c", b"k", 5), delete(b"m", b"", 4)]);
         for borders in
             [vec![], vec!["a"], vec!["b"], vec!["c", "d"], vec!["cc", "k", "l", "m"], vec!["n", "o"]]
         {
@@ -82,7 +82,11 @@ mod tests {
                 pieces.push(piece);
             }
             assert!(pending.is_empty());
-            assert_eq!(RangeDeletes::new(pieces.iter().flat_map(RangeDeletes::deletes)), all, "{borders:?}");
+            assert_eq!(
+                RangeTombstones::new(pieces.iter().flat_map(RangeTombstones::deletes)),
+                all,
+                "{borders:?}"
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::{Database, Expiry, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
 use esker_env::fault::StrictFs;
 use esker_env::{Env, ManualClock, SeededRandom};
-use esker_iter::Gaps as _;
+use esker_iter::TombstoneSpans as _;
 use esker_view::time::from_ms;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,7 +83,7 @@ fn seeks_find_what_gets_find() {
                 assert_eq!(first_by_seek(keyspace, snapshot, from), expected, "seed {seed} step {step}");
             }
             let view = keyspace.state().view.load();
-            leaps += u64::from(view.semantics.gaps.around(&key(below(KEYS)), now.seqno()).is_some());
+            leaps += u64::from(view.semantics.gaps.span_around(&key(below(KEYS)), now.seqno()).is_some());
         }
         assert!(leaps > 100, "gaps were there {leaps} times");
     }

@@ -246,16 +246,17 @@ impl Transaction {
     ) -> Result<()> {
         let (key, operand) = (key.as_ref(), operand.as_ref());
         self.check_change(keyspace, key, operand.len())?;
-        let folding = keyspace.state().folding()?;
-        folding.check_operand(key, operand)?;
-        let put = |base| folding.fold(key, base, &[operand]).map(|value| Pending::Put(value.into()));
+        let operand_merger = keyspace.state().operand_merger()?;
+        operand_merger.check_operand(key, operand)?;
+        let put =
+            |base| operand_merger.full_merge(key, base, &[operand]).map(|value| Pending::Put(value.into()));
         let changed = match self.writes.get(keyspace.id(), key) {
             Some(Pending::Put(value)) => put(Some(value))?,
             Some(Pending::Delete) => put(None)?,
             None => Pending::Merge(vec![operand.into()]),
             Some(Pending::Merge(operands)) => {
                 let all: Vec<&[u8]> = operands.iter().map(|operand| &**operand).chain([operand]).collect();
-                match folding.fold_operands(key, &all) {
+                match operand_merger.partial_merge(key, &all) {
                     Some(one) => Pending::Merge(vec![one.into()]),
                     None => Pending::Merge(operands.iter().cloned().chain([operand.into()]).collect()),
                 }
@@ -392,5 +393,5 @@ pub(super) fn merged(
     operands: &[Arc<[u8]>],
 ) -> Result<Value> {
     let operands: Vec<&[u8]> = operands.iter().map(|operand| &**operand).collect();
-    keyspace.state().folding()?.fold(key, stored, &operands).map(Value::owned)
+    keyspace.state().operand_merger()?.full_merge(key, stored, &operands).map(Value::owned)
 }

@@ -63,7 +63,7 @@ use crate::commit::{Admission, CommitState};
 use crate::room::MAX_SEALED;
 use crate::store::Store;
 use esker_base::{Conflict, Error, Result, SeqNo};
-use esker_iter::{Bounds, Cursor, RangeDeletes};
+use esker_iter::{Bounds, Cursor, RangeTombstones};
 use esker_memtable::{Memtable, Tail};
 use esker_sst::ReadPurpose;
 use esker_view::SuperVersion;
@@ -380,9 +380,9 @@ fn newest_in_run(run: &TreeRun, footprint: &Footprint<'_>, checked: SeqNo) -> Re
 
 /// A range delete newer than `checked` that reaches into a key or a range of the footprint. It changes a key
 /// that has no value as little as a delete does, and conflicts as a delete would.
-fn newest_delete(deletes: &RangeDeletes, footprint: &Footprint<'_>, checked: SeqNo) -> Option<Change> {
+fn newest_delete(deletes: &RangeTombstones, footprint: &Footprint<'_>, checked: SeqNo) -> Option<Change> {
     let change = |key: &[u8], seqno: SeqNo| (seqno > checked).then(|| Change { key: key.into(), seqno });
-    let point = footprint.points().iter().find_map(|key| change(key, deletes.cover(key, SeqNo::MAX)));
+    let point = footprint.points().iter().find_map(|key| change(key, deletes.newest_over(key, SeqNo::MAX)));
     point.or_else(|| {
         footprint.ranges().iter().find_map(|range| {
             let lower = match range.lower() {

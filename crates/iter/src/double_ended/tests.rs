@@ -1,6 +1,6 @@
 use super::*;
 use crate::bounds::Bounds;
-use crate::merge::Merge;
+use crate::merge::MergingCursor;
 use crate::reader::Reader;
 use crate::slice::Entry;
 use crate::testing::{Fuse, Rng, Strict, deal, random_entries};
@@ -14,12 +14,12 @@ struct TestView<'a> {
     bounds: Bounds,
 }
 
-impl<'a> View for TestView<'a> {
-    type Cursor = Merge<Strict<'a>>;
+impl<'a> ReaderFactory for TestView<'a> {
+    type Cursor = MergingCursor<Strict<'a>>;
 
     fn open(&self) -> Result<Visible<Self::Cursor>> {
         let sources = self.sources.iter().map(|entries| Strict::new(entries, self.fuse)).collect();
-        Ok(Visible::of(Merge::new(sources), self.seqno, Reader::default(), self.bounds.clone(), None))
+        Ok(Visible::of(MergingCursor::new(sources), self.seqno, Reader::default(), self.bounds.clone(), None))
     }
 }
 
@@ -43,7 +43,7 @@ fn owned(entry: Option<(&[u8], &[u8])>) -> Option<(Vec<u8>, Vec<u8>)> {
 }
 
 #[test]
-fn gives_each_key_once_from_whichever_end() {
+fn each_key_is_returned_once_from_either_end() {
     for seed in 0..400u64 {
         let rng = &mut Rng::new(seed);
         let (count, space) = (rng.below(150), 1 + rng.below(60));
@@ -68,7 +68,7 @@ fn gives_each_key_once_from_whichever_end() {
 }
 
 #[test]
-fn opens_only_the_ends_it_needs() {
+fn only_needed_ends_are_opened() {
     let all = random_entries(&mut Rng::new(1), 50, 30);
     let (sources, fuse) = ([all], Fuse::never());
     let view = TestView { sources: &sources, fuse: &fuse, seqno: SeqNo::MAX, bounds: Bounds::all() };

@@ -1,11 +1,11 @@
 use super::*;
-use crate::cursor::Standing;
+use crate::cursor::BoundOrder;
 use crate::slice::{Entry, SliceCursor};
 use crate::testing::{Fuse, Rng, Strict, deal, random_entries, random_key};
 use esker_base::ValueKind;
 
 /// Compares a merge with a cursor over the same entries in one slice.
-fn assert_same(merge: &Merge<Strict<'_>>, model: &SliceCursor<'_>, context: &str) {
+fn assert_same(merge: &MergingCursor<Strict<'_>>, model: &SliceCursor<'_>, context: &str) {
     assert_eq!(merge.is_valid(), model.is_valid(), "{context}");
     if model.is_valid() {
         let expected = (model.key(), model.tag(), model.value(), model.head(0));
@@ -41,7 +41,7 @@ fn walks_like_one_sorted_list() {
         let all = if source_count == 0 { Vec::new() } else { all };
         let dealt = deal(rng, &all, source_count);
         let fuse = Fuse::never();
-        let mut merge = Merge::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
+        let mut merge = MergingCursor::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
         let mut model = SliceCursor::new(&all);
         assert!(!merge.is_valid());
         let mut repeat = 0;
@@ -80,7 +80,7 @@ fn a_source_that_dominates_wins_ties_by_what_follows() {
             let source = if rng.chance(93) { 0 } else { rng.below(dealt.len()) };
             dealt[source].push(entry.clone());
         }
-        let mut merge = Merge::new(dealt.iter().map(|entries| SliceCursor::new(entries)).collect());
+        let mut merge = MergingCursor::new(dealt.iter().map(|entries| SliceCursor::new(entries)).collect());
         merge.seek_to_first().unwrap();
         for entry in &all {
             assert_eq!(merge.key(), entry.key, "seed {seed}");
@@ -99,7 +99,7 @@ fn a_source_that_dominates_wins_ties_by_what_follows() {
 /// Who is done with each key at once meets the newest version of each, whatever the sources pass over, and
 /// may turn at any time.
 #[test]
-fn who_is_done_with_a_key_misses_no_other() {
+fn next_key_misses_no_other_key() {
     for seed in 0..100u64 {
         let rng = &mut Rng::new(seed);
         let (count, space) = (rng.below(300), 1 + rng.below(60));
@@ -107,7 +107,7 @@ fn who_is_done_with_a_key_misses_no_other() {
         let sources = 1 + rng.below(5);
         let dealt = deal(rng, &all, sources);
         let fuse = Fuse::never();
-        let mut merge = Merge::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
+        let mut merge = MergingCursor::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
         merge.seek_to_first().unwrap();
         for versions in all.chunk_by(|a, b| a.key == b.key) {
             assert_eq!((merge.key(), merge.tag()), (&versions[0].key[..], versions[0].tag), "seed {seed}");
@@ -137,7 +137,7 @@ fn an_error_is_returned_and_ends_the_walk_until_a_seek() {
         let source_count = 1 + rng.below(6);
         let dealt = deal(rng, &all, source_count);
         let fuse = Fuse::never();
-        let mut merge = Merge::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
+        let mut merge = MergingCursor::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
         let mut model = SliceCursor::new(&all);
         for step in 0..200 {
             if fuse.is_blown() {
@@ -171,7 +171,7 @@ fn a_known_prefix_changes_nothing_but_the_cost() {
     }
     let dealt = deal(rng, &all, 5);
     for skip in [0, 7, 16] {
-        let mut merge = Merge::new(dealt.iter().map(|entries| SliceCursor::new(entries)).collect());
+        let mut merge = MergingCursor::new(dealt.iter().map(|entries| SliceCursor::new(entries)).collect());
         merge.set_skip(skip);
         merge.seek_to_first().unwrap();
         for entry in &all {
@@ -190,14 +190,14 @@ fn a_known_prefix_changes_nothing_but_the_cost() {
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "keys do not agree in their first 3 bytes")]
-fn a_wrong_prefix_is_noticed() {
+fn a_wrong_prefix_panics() {
     let entry = |key: &str| Entry {
         key: key.into(),
         tag: Tag::new(SeqNo::new(1), ValueKind::Put),
         value: Vec::new(),
     };
     let (a, b) = ([entry("abc")], [entry("abd")]);
-    let mut merge = Merge::new(vec![SliceCursor::new(&a), SliceCursor::new(&b)]);
+    let mut merge = MergingCursor::new(vec![SliceCursor::new(&a), SliceCursor::new(&b)]);
     merge.set_skip(3);
     let _ = merge.seek_to_first();
 }
@@ -217,7 +217,8 @@ fn turns_on_equal_sequence_numbers() {
         tag(ValueKind::Put),
         tag(ValueKind::Delete),
     ];
-    let mut merge = Merge::new(vec![SliceCursor::new(&a), SliceCursor::new(&b), SliceCursor::new(&c)]);
+    let mut merge =
+        MergingCursor::new(vec![SliceCursor::new(&a), SliceCursor::new(&b), SliceCursor::new(&c)]);
     merge.seek_to_first().unwrap();
     for pair in order.windows(2) {
         assert_eq!(merge.tag(), pair[0]);
@@ -306,9 +307,9 @@ fn entries_that_appear_meanwhile_do_not_disturb_the_order() {
         let old = pool;
         let dealt = deal(rng, &old, 4);
         let cells: Vec<_> = dealt.into_iter().map(std::cell::RefCell::new).collect();
-        let mut merge = Merge::new(cells.iter().map(|cell| Growing(cell, None)).collect());
+        let mut merge = MergingCursor::new(cells.iter().map(|cell| Growing(cell, None)).collect());
         merge.seek_to_first().unwrap();
-        let place = |merge: &Merge<Growing<'_>>| {
+        let place = |merge: &MergingCursor<Growing<'_>>| {
             merge.is_valid().then(|| (merge.key().to_vec(), std::cmp::Reverse(merge.tag())))
         };
         for step in 0..300 {
@@ -402,27 +403,27 @@ impl Cursor for Staged<'_> {
 fn a_seek_prepares_all_sources_before_it_searches_any() {
     let calls = std::cell::RefCell::new(Vec::new());
     let staged = || Staged(SliceCursor::new(&[]), &calls);
-    let mut merge = Merge::new(vec![staged(), staged()]);
+    let mut merge = MergingCursor::new(vec![staged(), staged()]);
     merge.seek(b"k", SeqNo::MAX).unwrap();
     let expected =
         ["prepare k round 0", "prepare k round 0", "prepare k round 1", "prepare k round 1", "seek", "seek"];
     assert_eq!(*calls.borrow(), expected);
     calls.borrow_mut().clear();
     // With one source there is nothing to overlap.
-    Merge::new(vec![staged()]).seek(b"k", SeqNo::MAX).unwrap();
+    MergingCursor::new(vec![staged()]).seek(b"k", SeqNo::MAX).unwrap();
     assert_eq!(*calls.borrow(), ["seek"]);
 }
 
 /// A cursor that counts how often its keys are looked at.
-struct Looked<'a>(SliceCursor<'a>, &'a std::cell::Cell<usize>);
+struct CountingReads<'a>(SliceCursor<'a>, &'a std::cell::Cell<usize>);
 
-impl Looked<'_> {
+impl CountingReads<'_> {
     fn look(&self) {
         self.1.set(self.1.get() + 1);
     }
 }
 
-impl Cursor for Looked<'_> {
+impl Cursor for CountingReads<'_> {
     handed_on!();
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.0.seek(key, seqno)
@@ -431,18 +432,18 @@ impl Cursor for Looked<'_> {
         self.look();
         self.0.key()
     }
-    fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
+    fn bound_order<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (BoundOrder, u64) {
         self.look();
-        self.0.standing::<BACKWARD>(bound)
+        self.0.bound_order::<BACKWARD>(bound)
     }
-    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> BoundOrder {
         self.0.step_towards::<BACKWARD>(bound)
     }
 }
 
 /// One source beside sparse others is walked over without a look at its keys but for a few in a stretch.
 #[test]
-fn a_source_that_dominates_is_walked_over_in_stretches() {
+fn a_dominant_source_is_galloped_over() {
     let entry = |number: u64| Entry {
         key: number.to_be_bytes().to_vec(),
         tag: Tag::new(SeqNo::new(1 + number), ValueKind::Put),
@@ -451,8 +452,9 @@ fn a_source_that_dominates_is_walked_over_in_stretches() {
     let large: Vec<Entry> = (0..3_000).filter(|number| number % 50 != 7).map(entry).collect();
     let small: Vec<Entry> = (0..3_000).filter(|number| number % 50 == 7).map(entry).collect();
     let looks = std::cell::Cell::new(0);
-    let mut merge =
-        Merge::new([&small, &large].map(|entries| Looked(SliceCursor::new(entries), &looks)).into());
+    let mut merge = MergingCursor::new(
+        [&small, &large].map(|entries| CountingReads(SliceCursor::new(entries), &looks)).into(),
+    );
     let mut passed = 0;
     merge.seek_to_first().unwrap();
     while merge.is_valid() {
@@ -499,7 +501,7 @@ fn large_and_small(rng: &mut Rng) -> [Vec<Entry>; 2] {
 
 /// Whatever the steps are, forwards and back, none leads past a version that is wanted.
 #[test]
-fn sources_that_take_turns_pass_only_what_is_hidden() {
+fn galloping_skips_only_hidden_versions() {
     for seed in 0..300u64 {
         let rng = &mut Rng::new(seed);
         let [small, large] = large_and_small(rng);
@@ -510,7 +512,7 @@ fn sources_that_take_turns_pass_only_what_is_hidden() {
         let dealt = deal(rng, &small, others);
         let mut sources: Vec<_> = dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect();
         sources.insert(rng.below(sources.len() + 1), Strict::new(&large, &fuse));
-        let mut merge = Merge::new(sources);
+        let mut merge = MergingCursor::new(sources);
         let newest = [SeqNo::new(5), SeqNo::new(400), SeqNo::new(500), SeqNo::MAX][rng.below(4)];
         let is_seen = |at: usize| {
             let seen = |at: usize| all[at].tag <= Tag::visible_at(newest);
@@ -563,7 +565,7 @@ fn sources_that_take_turns_pass_only_what_is_hidden() {
 
 /// Whoever interrupts a source that dominates costs a few looks, with the version that it hides.
 #[test]
-fn sources_take_turns_with_few_looks() {
+fn galloping_reads_few_keys() {
     let entry = |number: u64, seqno: u64| Entry {
         key: number.to_be_bytes().to_vec(),
         tag: Tag::new(SeqNo::new(seqno), ValueKind::Put),
@@ -572,10 +574,10 @@ fn sources_take_turns_with_few_looks() {
     let large: Vec<Entry> = (0..3_000).map(|number| entry(number, 1)).collect();
     let small: Vec<Entry> = (0..3_000).step_by(10).map(|number| entry(number, 2)).collect();
     let rng = &mut Rng::new(1);
-    for (others, most_looks) in [(1, 6), (4, 11)] {
+    for (others, max_reads) in [(1, 6), (4, 11)] {
         let mut sources = deal(rng, &small, others);
         sources.push(large.clone());
-        check_looks(&sources, most_looks);
+        check_key_reads(&sources, max_reads);
     }
 }
 
@@ -590,7 +592,7 @@ fn a_key_of_many_sources_is_met_once() {
     let large: Vec<Entry> = (0..3_000).map(|number| entry(number, 1)).collect();
     let small = |seqno| (0..3_000).step_by(10).map(|number| entry(number, seqno)).collect();
     let sources = [small(4), small(3), small(2), large];
-    let mut merge = Merge::new(sources.iter().map(|entries| SliceCursor::new(entries)).collect());
+    let mut merge = MergingCursor::new(sources.iter().map(|entries| SliceCursor::new(entries)).collect());
     merge.seek_to_first().unwrap();
     let mut met = 0;
     while merge.is_valid() {
@@ -604,10 +606,10 @@ fn a_key_of_many_sources_is_met_once() {
 
 /// Walks over a large source, the last one, which three hundred entries of others interrupt, with so many
 /// looks for each at most.
-fn check_looks(sources: &[Vec<Entry>], most_looks: usize) {
+fn check_key_reads(sources: &[Vec<Entry>], max_reads: usize) {
     let looks = std::cell::Cell::new(0);
-    let sources = sources.iter().map(|entries| Looked(SliceCursor::new(entries), &looks));
-    let mut merge = Merge::new(sources.collect());
+    let sources = sources.iter().map(|entries| CountingReads(SliceCursor::new(entries), &looks));
+    let mut merge = MergingCursor::new(sources.collect());
     for forwards in [true, false] {
         looks.set(0);
         let mut met = 0;
@@ -620,6 +622,6 @@ fn check_looks(sources: &[Vec<Entry>], most_looks: usize) {
         }
         // Before turns are taken, one is met.
         assert!(met <= 3_001, "{} versions that are hidden have been met", met - 3_000);
-        assert!(looks.get() < 300 * most_looks, "{} looks at 300 turns", looks.get());
+        assert!(looks.get() < 300 * max_reads, "{} looks at 300 turns", looks.get());
     }
 }

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_that_does_not_fit_wraps_or_is_told() {
+    fn an_overflowing_sum_wraps_or_is_an_error() {
         assert_eq!(WRAPPING.merge(b"", Some(MAX), &[b"1"]).unwrap(), b"-9223372036854775808");
         let error = CHECKED.merge(b"", Some(MAX), &[b"1"]).unwrap_err().to_string();
         assert_eq!(error, "the counter overflows: the sum is 9223372036854775808");

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_come_back() {
+    fn operator_texts_round_trip() {
         let all = [
             MergeOperator::counter_wrapping(),
             MergeOperator::counter_checked(),
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn somebodys_operator_is_asked_for_by_name() {
+    fn a_custom_operator_is_supplied_by_name() {
         let own = MergeOperator::custom(Arc::new(Panics));
         let stored = MergeOperator::parse(own.text()).unwrap();
         assert_eq!((stored.custom_name(), stored.is_supplied()), (Some("panics"), false));

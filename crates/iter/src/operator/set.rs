@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_set_is_named() {
+    fn invalid_sets_are_named() {
         for (wrong, told) in [
             (b"\x05ab".as_slice(), "at byte 0 is cut off"),
             (b"\x01b\x01a", "at byte 2 is not greater"),

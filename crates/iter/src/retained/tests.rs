@@ -1,6 +1,6 @@
 use super::*;
 use crate::compaction_filter::Decision;
-use crate::merge::Merge;
+use crate::merge::MergingCursor;
 use crate::operator::{Merge as Operator, MergeError, MergeOperator};
 use crate::slice::{Entry, SliceCursor};
 use crate::testing::{Fuse, Rng, Strict, deal, random_entries};
@@ -28,7 +28,7 @@ fn operand_of(put: Entry) -> Entry {
 
 /// A kind of entry in the exhaustive tests.
 #[derive(Clone, Copy)]
-enum Sort {
+enum EntrySort {
     Plain(ValueKind),
     /// Expired for every reader.
     Expired,
@@ -42,9 +42,9 @@ enum Sort {
 
 /// Appends, and does not combine operands.
 #[derive(Debug)]
-struct Stubborn;
+struct NonCombining;
 
-impl Operator for Stubborn {
+impl Operator for NonCombining {
     fn name(&self) -> &str {
         "stubborn"
     }
@@ -76,20 +76,20 @@ impl Operator for Failing {
 /// No operator, and operators by which [`seen_at`] folds, or which leave that to it.
 fn operators() -> Vec<Option<MergeOperator>> {
     let own = |operator: Arc<dyn Operator>| Some(MergeOperator::custom(operator));
-    vec![None, Some(MergeOperator::append(b"")), own(Arc::new(Stubborn)), own(Arc::new(Failing))]
+    vec![None, Some(MergeOperator::append(b"")), own(Arc::new(NonCombining)), own(Arc::new(Failing))]
 }
 
 /// When the oldest reader of these tests reads, and a later one.
 const READ_TIMES_MS: [u64; 2] = [10, 20];
 
-impl Sort {
+impl EntrySort {
     fn entry(self, seqno: u64) -> Entry {
         match self {
-            Sort::Plain(kind) => entry(b"k", seqno, kind),
-            Sort::Expired => expiring(b"k", seqno, 10),
-            Sort::Expiring => expiring(b"k", seqno, 11),
-            Sort::ExpiredOperand => operand_of(expiring(b"k", seqno, 10)),
-            Sort::ExpiringOperand => operand_of(expiring(b"k", seqno, 11)),
+            EntrySort::Plain(kind) => entry(b"k", seqno, kind),
+            EntrySort::Expired => expiring(b"k", seqno, 10),
+            EntrySort::Expiring => expiring(b"k", seqno, 11),
+            EntrySort::ExpiredOperand => operand_of(expiring(b"k", seqno, 10)),
+            EntrySort::ExpiringOperand => operand_of(expiring(b"k", seqno, 11)),
         }
     }
 }
@@ -170,8 +170,10 @@ impl Case<'_> {
         let outside = |_: &[u8], seqno: SeqNo| {
             self.is_vague || self.older.iter().any(|version| version.tag.seqno() < seqno)
         };
-        let folding = self.operator.clone().map(|operator| Arc::new(Folding::new(operator, "k".into())));
-        let mut retained = Retained::new(SliceCursor::new(self.inputs), boundaries, outside).folding(folding);
+        let operand_merger =
+            self.operator.clone().map(|operator| Arc::new(OperandMerger::new(operator, "k".into())));
+        let mut retained =
+            Retained::new(SliceCursor::new(self.inputs), boundaries, outside).operand_merger(operand_merger);
         if self.zeroes {
             retained = retained.zeroing_seqnos();
         }
@@ -244,7 +246,10 @@ impl Case<'_> {
             |seqno: u64| !self.is_vague && self.older.iter().all(|v| v.tag.seqno().get() >= seqno);
         for version in kept {
             let seqno = version.tag.seqno().get();
-            assert!(version.value != Sort::Expired.entry(seqno).value, "an expired value is kept: {context}");
+            assert!(
+                version.value != EntrySort::Expired.entry(seqno).value,
+                "an expired value is kept: {context}"
+            );
             assert!(seqno > 0 || kept.len() == 1, "only a sole survivor is zeroed: {context}");
             let must_go = version.tag.is_tombstone() && seqno <= oldest && is_bottom(seqno);
             assert!(!must_go, "{context}");
@@ -257,11 +262,16 @@ impl Case<'_> {
 /// All versions of one key with sequence numbers from 1 to `count`, each absent or of one of `kinds`, all
 /// cuts, and all sets of snapshots.
 fn exhaust(count: u64, kinds: &[ValueKind], may_zero: bool) -> usize {
-    let sorts: Vec<Sort> = kinds.iter().copied().map(Sort::Plain).collect();
+    let sorts: Vec<EntrySort> = kinds.iter().copied().map(EntrySort::Plain).collect();
     exhaust_sorts(count, &sorts, may_zero, &[None])
 }
 
-fn exhaust_sorts(count: u64, kinds: &[Sort], may_zero: bool, operators: &[Option<MergeOperator>]) -> usize {
+fn exhaust_sorts(
+    count: u64,
+    kinds: &[EntrySort],
+    may_zero: bool,
+    operators: &[Option<MergeOperator>],
+) -> usize {
     let mut cases = 0;
     let choices = kinds.len() as u64 + 1;
     for code in 0..choices.pow(count as u32) {
@@ -299,32 +309,32 @@ fn exhaust_sorts(count: u64, kinds: &[Sort], may_zero: bool, operators: &[Option
 }
 
 #[test]
-fn every_reader_sees_what_it_saw_and_nothing_needless_is_kept() {
+fn every_reader_sees_the_same_and_nothing_needless_is_kept() {
     assert!(exhaust(5, &[ValueKind::Put, ValueKind::Delete], true) > 100_000);
     assert!(exhaust(3, &[ValueKind::Put, ValueKind::Delete, ValueKind::SingleDelete], true) > 1000);
 }
 
 #[test]
-fn what_has_expired_for_everybody_is_a_delete_and_what_will_expire_is_a_put() {
-    let (put, delete) = (Sort::Plain(ValueKind::Put), Sort::Plain(ValueKind::Delete));
-    assert!(exhaust_sorts(4, &[put, Sort::Expired, Sort::Expiring], true, &[None]) > 10_000);
-    assert!(exhaust_sorts(3, &[put, delete, Sort::Expired, Sort::Expiring], true, &[None]) > 1000);
+fn a_put_expired_for_all_readers_is_a_delete_and_one_that_will_expire_is_a_put() {
+    let (put, delete) = (EntrySort::Plain(ValueKind::Put), EntrySort::Plain(ValueKind::Delete));
+    assert!(exhaust_sorts(4, &[put, EntrySort::Expired, EntrySort::Expiring], true, &[None]) > 10_000);
+    assert!(exhaust_sorts(3, &[put, delete, EntrySort::Expired, EntrySort::Expiring], true, &[None]) > 1000);
 }
 
 #[test]
-fn operands_are_folded_where_the_history_allows_it() {
-    let plain = [ValueKind::Put, ValueKind::Delete, ValueKind::Merge].map(Sort::Plain);
+fn operands_are_merged_where_the_history_allows_it() {
+    let plain = [ValueKind::Put, ValueKind::Delete, ValueKind::Merge].map(EntrySort::Plain);
     let [put, delete, operand] = plain;
-    let expiring = [Sort::ExpiredOperand, Sort::ExpiringOperand];
+    let expiring = [EntrySort::ExpiredOperand, EntrySort::ExpiringOperand];
     assert!(exhaust_sorts(4, &plain, true, &operators()) > 100_000);
     let [expired, ending] = expiring;
     assert!(exhaust_sorts(4, &[put, operand, expired, ending], true, &operators()[1..2]) > 50_000);
-    let all = [put, delete, operand, Sort::Expired, Sort::Expiring, expired, ending];
+    let all = [put, delete, operand, EntrySort::Expired, EntrySort::Expiring, expired, ending];
     assert!(exhaust_sorts(3, &all, true, &operators()) > 100_000);
 }
 
 #[test]
-fn what_is_not_understood_is_kept_with_what_it_may_need() {
+fn unknown_kinds_are_kept_with_everything_below() {
     use ValueKind::{Delete, Merge, Put, RangeDelete};
     assert!(exhaust(4, &[Put, Delete, RangeDelete], false) > 10_000);
     assert!(exhaust(3, &[Put, Delete, Merge, RangeDelete], false) > 1000);
@@ -352,7 +362,7 @@ fn an_unknown_kind_brings_a_withheld_tombstone_back() {
 }
 
 #[test]
-fn what_is_not_understood_keeps_the_tombstone_under_it() {
+fn an_unknown_kind_keeps_the_tombstone_under_it() {
     let kind = ValueKind::RangeDelete;
     let all = [entry(b"k", 5, kind), entry(b"k", 3, ValueKind::Delete), entry(b"k", 1, ValueKind::Put)];
     let boundaries = Boundaries::new([], SeqNo::new(9));
@@ -384,7 +394,7 @@ fn versions_newer_than_the_sample_are_kept() {
 }
 
 #[test]
-fn the_outside_is_asked_rarely_and_in_order() {
+fn older_outside_is_called_rarely_and_in_order() {
     let mut all = random_entries(&mut Rng::new(3), 500, 100);
     all.push(entry(b"zz", 501, ValueKind::Put));
     Entry::sort(&mut all);
@@ -410,13 +420,13 @@ fn parts_of_a_job_add_up_to_the_whole() {
     whole.seek_to_first().unwrap();
     let (whole, stats) = collect(&mut whole).unwrap();
     assert!(stats.hidden > 50 && stats.tombstones > 5);
-    for border in all.iter().step_by(7).map(|entry| &entry.key) {
+    for target in all.iter().step_by(7).map(|entry| &entry.key) {
         let mut first = Retained::new(SliceCursor::new(&all), boundaries(), |_, _| false);
         first.seek_to_first().unwrap();
         let mut second = Retained::new(SliceCursor::new(&all), boundaries(), |_, _| false);
-        second.seek(border).unwrap();
+        second.seek(target).unwrap();
         let (mut parts, _) = collect(&mut first).unwrap();
-        parts.retain(|entry| entry.key < *border);
+        parts.retain(|entry| entry.key < *target);
         parts.extend(collect(&mut second).unwrap().0);
         assert_eq!(parts, whole);
     }
@@ -430,7 +440,7 @@ fn an_error_is_returned_and_never_looks_like_the_end() {
         let dealt = deal(rng, &all, 3);
         let fuse = Fuse::never();
         fuse.set(Some(1 + rng.below(103)));
-        let merge = Merge::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
+        let merge = MergingCursor::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
         let mut retained = Retained::new(merge, Boundaries::new([], SeqNo::new(100)), |_, _| false);
         let result = retained.seek_to_first().and_then(|()| collect(&mut retained).map(|_| ()));
         // Three seeks and one step for each entry: the fuse always blows.
@@ -493,7 +503,7 @@ impl Tree {
             let mut staying = self.runs.iter().enumerate().filter(|(at, _)| !replaced.contains(at));
             staying.any(|(_, run)| run.may_hold_older(key, seqno))
         };
-        let merge = Merge::new(inputs.iter().map(|entries| SliceCursor::new(entries)).collect());
+        let merge = MergingCursor::new(inputs.iter().map(|entries| SliceCursor::new(entries)).collect());
         let mut retained = Retained::new(merge, boundaries, outside);
         if is_last {
             retained = retained.zeroing_seqnos();
@@ -528,7 +538,7 @@ impl Tree {
         let all = self.snapshots.iter().map(|(&seqno, model)| (seqno, model));
         for (seqno, model) in all.chain([(self.last, &self.now)]) {
             let sources = std::iter::once(&memtable).chain(self.runs.iter().map(|run| &run.entries));
-            let merge = Merge::new(sources.map(|entries| SliceCursor::new(entries)).collect());
+            let merge = MergingCursor::new(sources.map(|entries| SliceCursor::new(entries)).collect());
             let mut visible = Visible::new(merge, SeqNo::new(seqno));
             let mut seen = BTreeMap::new();
             visible.seek_to_first().unwrap();
@@ -544,7 +554,7 @@ impl Tree {
 /// Many jobs one after the other over the same data, each of which is right only if the ones before it left
 /// behind what it relies on.
 #[test]
-fn no_chain_of_jobs_changes_what_a_reader_sees() {
+fn no_sequence_of_jobs_changes_a_readers_result() {
     let mut total = RetainedStats::default();
     for seed in 0..60u64 {
         let rng = &mut Rng::new(seed);
@@ -585,23 +595,25 @@ fn a_single_delete_does_not_uncover_what_a_dropped_delete_hid() {
     let (middle, _) = collect(&mut job).unwrap();
     assert_eq!(middle.len(), 1);
     let top = [entry(b"k", 4, ValueKind::SingleDelete)];
-    let merge = Merge::new(vec![SliceCursor::new(&top), SliceCursor::new(&middle)]);
+    let merge = MergingCursor::new(vec![SliceCursor::new(&top), SliceCursor::new(&middle)]);
     let mut job = Retained::new(merge, boundaries(), outside);
     job.seek_to_first().unwrap();
     let (upper, _) = collect(&mut job).unwrap();
-    let mut visible =
-        Visible::new(Merge::new(vec![SliceCursor::new(&upper), SliceCursor::new(&below)]), SeqNo::MAX);
+    let mut visible = Visible::new(
+        MergingCursor::new(vec![SliceCursor::new(&upper), SliceCursor::new(&below)]),
+        SeqNo::MAX,
+    );
     visible.seek_to_first().unwrap();
     assert_eq!(visible.entry(), None);
 }
 
 /// Removes some values and changes others, by their last byte, and remembers what it was shown.
 #[derive(Debug, Default)]
-struct Picky {
+struct RemovingAndChanging {
     shown: std::sync::Mutex<Vec<Vec<u8>>>,
 }
 
-impl CompactionFilter for Picky {
+impl CompactionFilter for RemovingAndChanging {
     fn name(&self) -> &str {
         "picky"
     }
@@ -623,13 +635,13 @@ fn picked(value: &[u8]) -> Decision {
 /// CF1, and that what is removed uncovers nothing: whoever has a snapshot sees what it saw, and whoever reads
 /// the present sees what it saw or what the filter made of it.
 #[test]
-fn filters_change_the_present_alone() {
+fn filters_affect_only_the_present() {
     let sorts = [
-        Sort::Plain(ValueKind::Put),
-        Sort::Plain(ValueKind::Delete),
-        Sort::Plain(ValueKind::Merge),
-        Sort::Expiring,
-        Sort::ExpiringOperand,
+        EntrySort::Plain(ValueKind::Put),
+        EntrySort::Plain(ValueKind::Delete),
+        EntrySort::Plain(ValueKind::Merge),
+        EntrySort::Expiring,
+        EntrySort::ExpiringOperand,
     ];
     let (count, choices) = (4u64, sorts.len() as u64 + 1);
     let mut filtered = 0;
@@ -653,12 +665,12 @@ fn filters_change_the_present_alone() {
 
 fn check_filtered(inputs: &[Entry], older: &[Entry], snapshots: &[u64], visible: u64) -> u64 {
     let boundaries = Boundaries::new(snapshots.iter().copied().map(SeqNo::new), SeqNo::new(visible));
-    let picky = Arc::new(Picky::default());
+    let picky = Arc::new(RemovingAndChanging::default());
     let outside = |_: &[u8], seqno: SeqNo| older.iter().any(|version| version.tag.seqno() < seqno);
-    let folding = Arc::new(Folding::new(MergeOperator::append(b""), "k".into()));
+    let operand_merger = Arc::new(OperandMerger::new(MergeOperator::append(b""), "k".into()));
     let mut retained = Retained::new(SliceCursor::new(inputs), boundaries, outside)
-        .folding(Some(folding))
-        .filtering(Some(Arc::<Picky>::clone(&picky)), None)
+        .operand_merger(Some(operand_merger))
+        .filtering(Some(Arc::<RemovingAndChanging>::clone(&picky)), None)
         .zeroing_seqnos();
     retained.seek_to_first().unwrap();
     let (kept, stats) = collect(&mut retained).unwrap();

@@ -1,7 +1,7 @@
 //! The way back: a key is decided when the entry before its newest visible version has been met. See
 //! [`super`].
 
-use super::{MAX_STEPS, Position, Visible};
+use super::{MAX_STEPS, Visible, VisiblePosition};
 use crate::cursor::Cursor;
 use crate::meaning::{Meaning, check_hidden, is_large, meaning, split_expiry};
 use esker_base::{Error, Result, Tag};
@@ -29,7 +29,7 @@ impl<C: Cursor> Visible<C> {
             if self.cursor.is_alone() {
                 let tag = self.cursor.tag();
                 if tag <= self.plain_newest && tag.is_plain_put() {
-                    self.position = Position::Only;
+                    self.position = VisiblePosition::Only;
                     return Ok(());
                 }
             }
@@ -40,7 +40,7 @@ impl<C: Cursor> Visible<C> {
             }
             self.expiry_ms = match meaning(candidate.tag, self.key.as_slice())? {
                 Meaning::Absent => continue,
-                Meaning::Operand if self.hold_fold(candidate.tag)? => return Ok(()),
+                Meaning::Operand if self.buffer_merged(candidate.tag)? => return Ok(()),
                 Meaning::Operand => continue,
                 Meaning::Expiring | Meaning::ExpiringLarge if self.reader.is_expired(candidate.expiry_ms) => {
                     continue;
@@ -56,7 +56,7 @@ impl<C: Cursor> Visible<C> {
                 self.reader.large.fetch(candidate.tag, self.key.as_slice(), &pointer, &mut self.value)?;
             }
             self.tag = candidate.tag;
-            self.position = Position::Held;
+            self.position = VisiblePosition::Held;
             return Ok(());
         }
         Ok(())
@@ -113,9 +113,9 @@ impl<C: Cursor> Visible<C> {
 
     /// Whether a range delete hides version `tag` of `self.key`.
     fn is_covered(&mut self, tag: Tag) -> Result<bool> {
-        match &mut self.cover {
+        match &mut self.range_dels {
             None => Ok(false),
-            Some(cover) => Ok(tag.seqno() < cover.at(self.key.as_slice())?),
+            Some(range_dels) => Ok(tag.seqno() < range_dels.at(self.key.as_slice())?),
         }
     }
 
@@ -132,7 +132,8 @@ impl<C: Cursor> Visible<C> {
         if is_large(tag) {
             return self.stand_on_other(tag).map(|_| ());
         }
-        self.position = if tag.is_plain_put() { Position::OnCursor } else { Position::OnExpiring };
+        self.position =
+            if tag.is_plain_put() { VisiblePosition::OnCursor } else { VisiblePosition::OnExpiring };
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
 use super::backward::MAX_HELD_LEN;
 use super::*;
-use crate::folding::Folding;
+use crate::full_merge::OperandMerger;
 use crate::meaning::is_large;
-use crate::merge::Merge;
+use crate::merge::MergingCursor;
 use crate::operator::MergeOperator;
-use crate::reader::{Large, LargeValues};
+use crate::reader::{LargePolicy, LargeValues};
 use crate::slice::{Entry, SliceCursor};
 use crate::testing::{Fuse, Rng, Strict, deal, random_entries, random_key};
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
@@ -50,9 +50,9 @@ fn model_of(entries: &[Entry], seqno: SeqNo, bounds: &Bounds) -> Model {
 
 /// A reader of these tests, which appends operands.
 fn reader() -> Reader {
-    let folding = Folding::new(MergeOperator::append(b""), "k".into());
-    let large = Large::Fetched(Arc::new(Reversed));
-    Reader::at(READ_TIME_MS).folding(Some(Arc::new(folding))).with_large(large)
+    let operand_merger = OperandMerger::new(MergeOperator::append(b""), "k".into());
+    let large = LargePolicy::Fetched(Arc::new(Reversed));
+    Reader::at(READ_TIME_MS).operand_merger(Some(Arc::new(operand_merger))).with_large(large)
 }
 
 /// Large values that are the key and their pointers backwards.
@@ -163,7 +163,7 @@ fn assert_at<C: Cursor>(visible: &Visible<C>, model: &Model, expected: Option<Ve
 }
 
 #[test]
-fn shows_what_the_model_shows() {
+fn agrees_with_the_model() {
     for seed in 0..600u64 {
         let rng = &mut Rng::new(seed);
         // Few keys make chains longer than MAX_STEPS.
@@ -192,7 +192,7 @@ fn shows_what_the_model_shows() {
         let source_count = 1 + rng.below(5);
         let dealt = deal(rng, &all, source_count);
         let fuse = Fuse::never();
-        let merge = Merge::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
+        let merge = MergingCursor::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
         let reader = reader();
         let mut visible = Visible::of(merge, seqno, reader, bounds.clone(), None);
         assert!(visible.entry().is_none());
@@ -215,7 +215,7 @@ fn walks_whole_ranges_both_ways() {
         let bounds = random_bounds(rng, 60);
         let model = model_of(&all, seqno, &bounds);
         let dealt = deal(rng, &all, 3);
-        let merge = Merge::new(dealt.iter().map(|entries| SliceCursor::new(entries)).collect());
+        let merge = MergingCursor::new(dealt.iter().map(|entries| SliceCursor::new(entries)).collect());
         let mut visible = Visible::of(merge, seqno, reader(), bounds, None);
         let mut keys = Vec::new();
         visible.seek_to_first().unwrap();
@@ -256,7 +256,7 @@ fn single_version_sources_show_the_same() {
 
 /// Entries between those of other sources are lent from where they lie, in both directions.
 #[test]
-fn what_lies_alone_is_lent_on_the_way_back_as_well() {
+fn single_versions_are_borrowed_backwards_as_well() {
     let entry = |number: u64, seqno: u64| Entry {
         key: number.to_be_bytes().to_vec(),
         tag: Tag::new(SeqNo::new(seqno), ValueKind::Put),
@@ -264,8 +264,10 @@ fn what_lies_alone_is_lent_on_the_way_back_as_well() {
     };
     let run: Vec<Entry> = (0..200).map(|number| entry(number, 1)).collect();
     let newer: Vec<Entry> = (0..200).step_by(20).map(|number| entry(number, 2)).collect();
-    let mut visible =
-        Visible::new(Merge::new([&newer, &run].map(|entries| SliceCursor::new(entries)).into()), SeqNo::MAX);
+    let mut visible = Visible::new(
+        MergingCursor::new([&newer, &run].map(|entries| SliceCursor::new(entries)).into()),
+        SeqNo::MAX,
+    );
     let is_lent = |value: &[u8]| run.iter().any(|entry| std::ptr::eq(entry.value.as_ptr(), value.as_ptr()));
     for seek in [Visible::seek_to_last, Visible::seek_to_first] {
         seek(&mut visible).unwrap();
@@ -298,7 +300,7 @@ fn an_error_is_returned_and_never_looks_like_the_end() {
         let model = model_of(&all, seqno, &Bounds::all());
         let dealt = deal(rng, &all, 3);
         let fuse = Fuse::never();
-        let merge = Merge::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
+        let merge = MergingCursor::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
         let mut visible = Visible::new(merge, seqno);
         for step in 0..100 {
             fuse.set(rng.chance(30).then(|| 1 + rng.below(20)));
@@ -317,7 +319,7 @@ fn put(key: &[u8], seqno: u64, value: &[u8]) -> Entry {
 }
 
 #[test]
-fn long_chains_are_jumped_over() {
+fn long_version_chains_are_skipped_by_a_seek() {
     let mut all: Vec<Entry> = (1..=100_000).map(|seqno| put(b"k", seqno, b"")).collect();
     all.push(put(b"a", 1, b""));
     all.push(put(b"z", 1, b""));
@@ -412,7 +414,7 @@ fn long_values_are_shown_but_not_copied() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_where_it_would_be_shown() {
+fn an_unreadable_kind_is_an_error_where_it_would_be_shown() {
     let odd_bytes = [
         ValueKind::Merge as u8,
         ValueKind::RangeDelete as u8,
@@ -468,7 +470,7 @@ fn a_range_delete_is_noticed_under_a_newer_version() {
 }
 
 #[test]
-fn who_looks_at_keys_alone_fetches_nothing() {
+fn a_keys_only_reader_fetches_nothing() {
     let large = |key: &[u8], expiry: &[u8]| Entry {
         key: key.to_vec(),
         tag: Tag::from_parts(SeqNo::new(1), 1 | FLAG_BLOB | if expiry.is_empty() { 0 } else { FLAG_EXPIRY }),
@@ -481,7 +483,7 @@ fn who_looks_at_keys_alone_fetches_nothing() {
         let reader = Reader::at(READ_TIME_MS).with_large(large);
         Visible::of(SliceCursor::new(&all), SeqNo::new(1), reader, Bounds::all(), None)
     };
-    let mut keys = at(Large::Skipped);
+    let mut keys = at(LargePolicy::Skipped);
     keys.seek_to_first().unwrap();
     assert_eq!(keys.entry(), Some((&b"a"[..], &b""[..])));
     keys.next().unwrap();
@@ -489,7 +491,7 @@ fn who_looks_at_keys_alone_fetches_nothing() {
     keys.seek_to_last().unwrap();
     keys.prev().unwrap();
     assert_eq!((keys.entry(), keys.expiry_ms()), (Some((&b"c"[..], &b""[..])), Some(READ_TIME_MS + 1)));
-    let mut unexpected = at(Large::Unexpected);
+    let mut unexpected = at(LargePolicy::Unexpected);
     assert!(matches!(unexpected.seek_to_first(), Err(Error::Unsupported(_))));
     assert!(!unexpected.is_valid());
 }

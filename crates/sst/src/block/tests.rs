@@ -16,7 +16,7 @@ use esker_base::{SeqNo, Tag};
 use esker_codec::columns::MAX_STRIDE;
 use esker_codec::{Codec, History};
 use esker_env::{Random, SeededRandom};
-use esker_iter::Standing;
+use esker_iter::BoundOrder;
 use std::cmp::Reverse;
 use std::sync::Weak;
 
@@ -538,7 +538,7 @@ fn a_step_back_from_no_entry_leads_to_none() {
         cursor.move_to_last();
         cursor.next();
         cursor.prev();
-        assert_eq!(cursor.step_towards::<true>(0), Standing::Unknown);
+        assert_eq!(cursor.step_towards::<true>(0), BoundOrder::Unknown);
     }
     assert!(!cursor.is_valid());
 }

@@ -4,9 +4,9 @@ use super::{options, table};
 use crate::testing::{SHAPES, Shape, entries, key_of};
 use crate::{ReadPurpose, TableCursor};
 use esker_env::SeededRandom;
-use esker_iter::{Cursor, Standing};
+use esker_iter::{BoundOrder, Cursor};
 
-/// How often each standing was returned, and the most steps of one walk.
+/// How often each bound_order was returned, and the most steps of one walk.
 #[derive(Default)]
 struct Met {
     before: usize,
@@ -16,25 +16,25 @@ struct Met {
 }
 
 impl Met {
-    /// Checks the standing returned for a key.
-    fn check<const BACKWARD: bool>(&mut self, standing: Standing, key: &[u8], bound: Option<&[u8]>) {
+    /// Checks the bound_order returned for a key.
+    fn check<const BACKWARD: bool>(&mut self, bound_order: BoundOrder, key: &[u8], bound: Option<&[u8]>) {
         let order = bound.map(|bound| if BACKWARD { bound.cmp(key) } else { key.cmp(bound) });
-        let context = || format!("{standing:?} {BACKWARD} {} {bound:?}", key.escape_ascii());
-        match standing {
-            Standing::Before => {
+        let context = || format!("{bound_order:?} {BACKWARD} {} {bound:?}", key.escape_ascii());
+        match bound_order {
+            BoundOrder::Before => {
                 assert!(order.is_none_or(|order| order.is_lt()), "{}", context());
                 self.before += 1;
             }
-            Standing::Near => self.near += 1,
-            Standing::Behind => {
+            BoundOrder::Near => self.near += 1,
+            BoundOrder::Behind => {
                 assert!(order.is_some_and(|order| order.is_gt()), "{}", context());
                 self.behind += 1;
             }
-            Standing::Unknown => {}
+            BoundOrder::Unknown => {}
         }
     }
 
-    /// Walks towards a bound as long as the standing is known, and back.
+    /// Walks towards a bound as long as the bound_order is known, and back.
     fn walk<const BACKWARD: bool>(
         &mut self,
         cursor: &mut TableCursor,
@@ -42,21 +42,21 @@ impl Met {
         at: usize,
         bound: Option<&[u8]>,
     ) {
-        let (standing, word) = cursor.standing_of_only::<BACKWARD>(bound);
-        self.check::<BACKWARD>(standing, keys[at], bound);
+        let (bound_order, word) = cursor.bound_order_of_only::<BACKWARD>(bound);
+        self.check::<BACKWARD>(bound_order, keys[at], bound);
         let mut steps = 0;
         loop {
-            let standing = match standing {
-                Standing::Unknown => Standing::Unknown,
+            let bound_order = match bound_order {
+                BoundOrder::Unknown => BoundOrder::Unknown,
                 _ => cursor.step_to_only::<BACKWARD>(word),
             };
-            if standing == Standing::Unknown {
+            if bound_order == BoundOrder::Unknown {
                 break;
             }
             steps += 1;
             let key = keys[if BACKWARD { at - steps } else { at + steps }];
             assert_eq!(cursor.key(), key, "one entry further");
-            self.check::<BACKWARD>(standing, key, bound);
+            self.check::<BACKWARD>(bound_order, key, bound);
         }
         (0..steps).for_each(|_| assert!(if BACKWARD { cursor.step() } else { cursor.step_back() }));
         assert_eq!(cursor.key(), keys[at], "nothing happens where nothing is told");

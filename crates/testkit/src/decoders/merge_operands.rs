@@ -4,7 +4,7 @@
 
 use super::random_text;
 use esker_env::{Random, SeededRandom};
-use esker_iter::Folding;
+use esker_iter::OperandMerger;
 use esker_iter::operator::{MergeOperator, set};
 
 /// The target; see [`accepts`].
@@ -26,34 +26,35 @@ pub fn accepts(bytes: &[u8]) -> bool {
     }
 }
 
-fn folding(operator: MergeOperator) -> Folding {
-    Folding::new(operator, "fuzz".into())
+fn operand_merger(operator: MergeOperator) -> OperandMerger {
+    OperandMerger::new(operator, "fuzz".into())
 }
 
 fn accepts_set(bytes: &[u8]) -> bool {
-    let union = folding(MergeOperator::set_union());
+    let union = operand_merger(MergeOperator::set_union());
     let elements = set::elements(bytes);
     assert_eq!(elements.is_ok(), union.check_operand(b"k", bytes).is_ok());
     let Ok(elements) = elements else {
-        assert!(union.fold(b"k", Some(bytes), &[&[]]).is_err());
+        assert!(union.full_merge(b"k", Some(bytes), &[&[]]).is_err());
         return false;
     };
     assert_eq!(set::encode(&elements), bytes);
     let (some, others) = elements.split_at(elements.len() / 2);
     let (some, others) = (set::encode(some), set::encode(others));
-    assert_eq!(union.fold(b"k", Some(&others), &[&some]).ok().as_deref(), Some(bytes));
-    assert_eq!(union.fold_operands(b"k", &[&some, bytes]).as_deref(), Some(bytes));
+    assert_eq!(union.full_merge(b"k", Some(&others), &[&some]).ok().as_deref(), Some(bytes));
+    assert_eq!(union.partial_merge(b"k", &[&some, bytes]).as_deref(), Some(bytes));
     true
 }
 
 fn accepts_number(bytes: &[u8]) -> bool {
     let [checked, wrapping] =
-        [MergeOperator::counter_checked(), MergeOperator::counter_wrapping()].map(folding);
+        [MergeOperator::counter_checked(), MergeOperator::counter_wrapping()].map(operand_merger);
     let is_number = checked.check_operand(b"k", bytes).is_ok();
-    let [same, again] = [&checked, &wrapping].map(|counter| counter.fold(b"k", Some(bytes), &[b"0"]).ok());
+    let [same, again] =
+        [&checked, &wrapping].map(|counter| counter.full_merge(b"k", Some(bytes), &[b"0"]).ok());
     assert_eq!((is_number, &same), (same.is_some(), &again));
     if let Some(number) = same {
-        assert_eq!(wrapping.fold(b"k", Some(&number), &[b"1", b"-1"]).ok(), Some(number));
+        assert_eq!(wrapping.full_merge(b"k", Some(&number), &[b"1", b"-1"]).ok(), Some(number));
     }
     is_number
 }
@@ -63,7 +64,7 @@ fn accepts_operator(text: &str) -> bool {
     assert_eq!(operator.text(), text);
     assert_eq!(operator.is_supplied(), operator.custom_name().is_none());
     let _ = operator.validate();
-    let _ = folding(operator).fold(b"k", None, &[b"1", b"2"]);
+    let _ = operand_merger(operator).full_merge(b"k", None, &[b"1", b"2"]);
     true
 }
 

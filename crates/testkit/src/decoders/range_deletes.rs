@@ -3,7 +3,7 @@
 use super::random_text;
 use esker_base::SeqNo;
 use esker_env::SeededRandom;
-use esker_iter::{RangeDelete, RangeDeletes};
+use esker_iter::{RangeTombstone, RangeTombstones};
 use esker_sst::{decode_range_tombstones, encode_range_tombstones};
 
 /// The target; see [`accepts`].
@@ -21,9 +21,9 @@ pub fn accepts(bytes: &[u8]) -> bool {
     assert_eq!(decode_range_tombstones(&encode_range_tombstones(&deletes)).ok().as_ref(), Some(&deletes));
     for fragment in deletes.fragments() {
         let newest = fragment.seqnos.first().copied().unwrap_or(SeqNo::ZERO);
-        assert_eq!(deletes.cover(&fragment.start, SeqNo::MAX), newest);
-        let stretch = deletes.stretch(&fragment.start, SeqNo::MAX);
-        assert_eq!((stretch.low, stretch.high), (Some(&*fragment.start), fragment.end.as_deref()));
+        assert_eq!(deletes.newest_over(&fragment.start, SeqNo::MAX), newest);
+        let interval = deletes.interval(&fragment.start, SeqNo::MAX);
+        assert_eq!((interval.low, interval.high), (Some(&*fragment.start), fragment.end.as_deref()));
     }
     assert_eq!(deletes.deletes().count() as u64, deletes.len());
     true
@@ -34,10 +34,10 @@ pub fn valid(random: &SeededRandom) -> Vec<u8> {
     encode_range_tombstones(&valid_set(random))
 }
 
-pub(super) fn valid_set(random: &SeededRandom) -> RangeDeletes {
+pub(super) fn valid_set(random: &SeededRandom) -> RangeTombstones {
     let borders: Vec<(Vec<u8>, Vec<u8>)> =
         (0..random.below(6)).map(|_| (random_text(random, 8), random_text(random, 8))).collect();
     let number = |at: usize| SeqNo::new((at as u64 + 1) << random.below(50));
     let deletes = borders.iter().enumerate();
-    RangeDeletes::new(deletes.map(|(at, (start, end))| RangeDelete::stored(start, end, number(at))))
+    RangeTombstones::new(deletes.map(|(at, (start, end))| RangeTombstone::stored(start, end, number(at))))
 }

@@ -10,7 +10,7 @@ use crate::super_version::SuperVersion;
 use crate::time;
 use crate::tree::TreeRun;
 use esker_base::{Result, SeqNo};
-use esker_iter::{Bounds, Cover, Merge, Reader, Visible};
+use esker_iter::{Bounds, MergingCursor, RangeDelAggregate, Reader, Visible};
 use esker_sst::ReadPurpose;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -34,7 +34,7 @@ enum Entries {
     /// One run of one version of each key, as a tree that rests is: there is nothing to merge and nothing to
     /// hide.
     Single(Box<Visible<Box<RunCursor>>>),
-    Merged(Box<Visible<Merge<Source>>>),
+    Merged(Box<Visible<MergingCursor<Source>>>),
 }
 
 macro_rules! each {
@@ -80,11 +80,12 @@ impl Cursor {
     pub fn over(
         view: Arc<SuperVersion>,
         sources: Vec<Source>,
-        cover: Cover,
+        cover: RangeDelAggregate,
         seqno: SeqNo,
         reader: Reader,
     ) -> Cursor {
-        let entries = Visible::of(Merge::new(sources), seqno, reader, Bounds::all(), None).under(cover);
+        let entries =
+            Visible::of(MergingCursor::new(sources), seqno, reader, Bounds::all(), None).under(cover);
         Cursor {
             entries: Entries::Merged(Box::new(entries)),
             _view: view,
@@ -158,7 +159,7 @@ impl Cursor {
 /// What a reader of that moment sees, merged and filtered. Large, so it is compiled into whoever has a place
 /// for it and made there.
 #[inline(always)]
-pub fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visible<Merge<Source>> {
+pub fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visible<MergingCursor<Source>> {
     let Pinned { view, seqno, .. } = pinned;
     let seqno = *seqno;
     if let Some(cover) = range_tombstones::cover_of(view, seqno) {
@@ -167,27 +168,27 @@ pub fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visible<Merge
     let sources = Source::all_of(view, ReadPurpose::Scan);
     // Not asked of the memtables again: one may have got its first entry meanwhile.
     if sources.len() == 1 && only_run_of_single_versions(view, seqno).is_some() {
-        let entries = Visible::of(Merge::new(sources), seqno, reader, bounds, None);
+        let entries = Visible::of(MergingCursor::new(sources), seqno, reader, bounds, None);
         return entries.assume_single_version();
     }
-    Visible::of(Merge::new(sources), seqno, reader, bounds, Some(gaps_of(view)))
+    Visible::of(MergingCursor::new(sources), seqno, reader, bounds, Some(gaps_of(view)))
 }
 
 /// The same for a reader under range deletes.
 #[cold]
 fn visible_under(
-    cover: Cover,
+    cover: RangeDelAggregate,
     view: &SuperVersion,
     seqno: SeqNo,
     reader: Reader,
     bounds: Bounds,
-) -> Visible<Merge<Source>> {
+) -> Visible<MergingCursor<Source>> {
     let sources = Source::all_under(view, &cover, ReadPurpose::Scan);
-    Visible::of(Merge::new(sources), seqno, reader, bounds, Some(gaps_of(view))).under(cover)
+    Visible::of(MergingCursor::new(sources), seqno, reader, bounds, Some(gaps_of(view))).under(cover)
 }
 
-fn gaps_of(view: &SuperVersion) -> Arc<dyn esker_iter::Gaps> {
-    Arc::clone(&view.semantics.gaps) as Arc<dyn esker_iter::Gaps>
+fn gaps_of(view: &SuperVersion) -> Arc<dyn esker_iter::TombstoneSpans> {
+    Arc::clone(&view.semantics.gaps) as Arc<dyn esker_iter::TombstoneSpans>
 }
 
 /// The only run of a view if its tables hold one version of each key, all puts, all visible at `seqno`. If it

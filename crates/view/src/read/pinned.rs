@@ -4,7 +4,7 @@ use crate::Value;
 use crate::semantics::ReadTime;
 use crate::super_version::PinnedView;
 use esker_base::{Result, SeqNo};
-use esker_iter::{Large, LargeValues, Reader};
+use esker_iter::{LargePolicy, LargeValues, Reader};
 
 /// A view and the sequence number to read it at.
 #[derive(Debug)]
@@ -38,16 +38,20 @@ impl Pinned {
 
     /// The semantics for iterators where nothing expires: the time is not read.
     pub fn reader_of_what_stays(&self) -> Reader {
-        Reader::default().folding(self.view.semantics.folding().cloned()).with_large(self.view.large())
+        Reader::default()
+            .operand_merger(self.view.semantics.operand_merger().cloned())
+            .with_large(self.view.large())
     }
 
     /// The semantics for iterators over keys alone.
     pub fn reader_of_keys(&mut self) -> Reader {
-        self.reader_with(Large::Skipped)
+        self.reader_with(LargePolicy::Skipped)
     }
 
-    fn reader_with(&mut self, large: Large) -> Reader {
+    fn reader_with(&mut self, large: LargePolicy) -> Reader {
         let semantics = &self.view.semantics;
-        Reader::at(self.time.fix(semantics)).folding(semantics.folding().cloned()).with_large(large)
+        Reader::at(self.time.fix(semantics))
+            .operand_merger(semantics.operand_merger().cloned())
+            .with_large(large)
     }
 }

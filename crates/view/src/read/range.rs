@@ -7,7 +7,7 @@ use crate::read::pinned::Pinned;
 use crate::read::scan_tally::ScanTally;
 use crate::read::source::Source;
 use esker_base::{Error, Result};
-use esker_iter::{Bounds, DoubleEnded, Merge, Reader, Visible};
+use esker_iter::{Bounds, DoubleEnded, MergingCursor, Reader, Visible};
 use std::iter::FusedIterator;
 
 /// The entries of a range in key order, as they were when the iterator was made. Lazy: nothing is read before
@@ -31,10 +31,10 @@ struct RangeView {
     bounds: Bounds,
 }
 
-impl esker_iter::View for RangeView {
-    type Cursor = Merge<Source>;
+impl esker_iter::ReaderFactory for RangeView {
+    type Cursor = MergingCursor<Source>;
 
-    fn open(&self) -> Result<Visible<Merge<Source>>> {
+    fn open(&self) -> Result<Visible<MergingCursor<Source>>> {
         Ok(visible(&self.pinned, self.reader.clone(), self.bounds.clone()))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A few loads tell whether a view has range tombstones at all ([`SuperVersion::has_range_deletes`]); without
 //! any, nothing of this file runs. Otherwise a point read determines the newest one over its key once
-//! ([`cover_at`]), and a cursor gets a [`Cover`] of the same sources ([`cover_of`]), with which its sources
+//! ([`cover_at`]), and a cursor gets a [`RangeDelAggregate`] of the same sources ([`cover_of`]), with which its sources
 //! seek over hidden ranges ([`covered`]).
 
 use super::run_cursor::RunCursor;
@@ -10,7 +10,7 @@ use super::source::{CoveredSource, Source};
 use crate::super_version::{MemtableView, SuperVersion};
 use crate::tree::TreeRun;
 use esker_base::{Result, SeqNo, Tag};
-use esker_iter::{Aged, Cover, CoverSource, Covered, Cursor, Stretch};
+use esker_iter::{Cursor, PartCursor, RangeDelAggregate, RangeDelSource, SkipDeleted, TombstoneInterval};
 use esker_memtable::MemtableCursor;
 use esker_version::{KeyEnd, LevelIndex};
 use std::sync::Arc;
@@ -27,48 +27,48 @@ fn cover_among(view: &SuperVersion, key: &[u8], seqno: SeqNo) -> Result<SeqNo> {
     let mut newest =
         view.memtables().map(|view| view.memtable.cover(key, seqno)).max().unwrap_or(SeqNo::ZERO);
     for run in view.tree.runs.iter().filter(|run| run.has_range_deletes()) {
-        newest = newest.max(run.stretch(key, seqno)?.newest);
+        newest = newest.max(run.interval(key, seqno)?.newest);
     }
     Ok(newest)
 }
 
 /// The range tombstones of a view that are visible at `seqno`; `None` if there are none.
-pub fn cover_of(view: &SuperVersion, seqno: SeqNo) -> Option<Cover> {
+pub fn cover_of(view: &SuperVersion, seqno: SeqNo) -> Option<RangeDelAggregate> {
     view.has_range_deletes().then(|| {
         let memtables = view.memtables().flat_map(deletes_of_memtable);
         let runs = view.tree.runs.iter().filter(|run| run.has_range_deletes()).map(deletes_of_run);
-        Cover::new(memtables.chain(runs).collect(), seqno)
+        RangeDelAggregate::new(memtables.chain(runs).collect(), seqno)
     })
 }
 
 /// The same for the memtables alone, or one level alone.
-pub fn cover_of_layer(view: &SuperVersion, level: Option<LevelIndex>, seqno: SeqNo) -> Cover {
+pub fn cover_of_layer(view: &SuperVersion, level: Option<LevelIndex>, seqno: SeqNo) -> RangeDelAggregate {
     let memtables = view.memtables().filter(|_| level.is_none()).flat_map(deletes_of_memtable);
     let runs = view.tree.runs.iter().filter(|run| Some(run.level) == level && run.has_range_deletes());
-    Cover::new(memtables.chain(runs.map(deletes_of_run)).collect(), seqno)
+    RangeDelAggregate::new(memtables.chain(runs.map(deletes_of_run)).collect(), seqno)
 }
 
-fn deletes_of_memtable(view: &Arc<MemtableView>) -> impl Iterator<Item = Box<dyn CoverSource>> {
+fn deletes_of_memtable(view: &Arc<MemtableView>) -> impl Iterator<Item = Box<dyn RangeDelSource>> {
     let sets = view.memtable.range_deletes().iter();
-    sets.map(|set| Box::new(Arc::clone(set)) as Box<dyn CoverSource>)
+    sets.map(|set| Box::new(Arc::clone(set)) as Box<dyn RangeDelSource>)
 }
 
-fn deletes_of_run(run: &Arc<TreeRun>) -> Box<dyn CoverSource> {
+fn deletes_of_run(run: &Arc<TreeRun>) -> Box<dyn RangeDelSource> {
     Box::new(RunDeletes(Arc::clone(run)))
 }
 
 /// The range tombstones of a run's tables.
 struct RunDeletes(Arc<TreeRun>);
 
-impl CoverSource for RunDeletes {
-    fn stretch(&self, key: &[u8], seqno: SeqNo) -> Result<Stretch<'_>> {
-        self.0.stretch(key, seqno)
+impl RangeDelSource for RunDeletes {
+    fn interval(&self, key: &[u8], seqno: SeqNo) -> Result<TombstoneInterval<'_>> {
+        self.0.interval(key, seqno)
     }
 }
 
 impl TreeRun {
-    /// The stretch around `key`; tables are opened when their range tombstones are first used.
-    fn stretch(&self, key: &[u8], seqno: SeqNo) -> Result<Stretch<'_>> {
+    /// The interval around `key`; tables are opened when their range tombstones are first used.
+    fn interval(&self, key: &[u8], seqno: SeqNo) -> Result<TombstoneInterval<'_>> {
         let at = self.deleting.partition_point(|&at| !self.parts[at].meta.range.end.covers(key));
         let part = |at: usize| self.deleting.get(at).map(|&at| &self.parts[at]);
         let next_start = |at| part(at).map(|next| next.meta.smallest());
@@ -76,45 +76,45 @@ impl TreeRun {
         let before = at.checked_sub(1).and_then(part).and_then(|before| before.meta.range.end.key());
         let Some(around) = part(at).filter(|part| part.meta.smallest() <= key) else {
             let low = before.map(|key| &**key);
-            return Ok(Stretch { low, high: next_start(at), newest: SeqNo::ZERO });
+            return Ok(TombstoneInterval { low, high: next_start(at), newest: SeqNo::ZERO });
         };
-        let mut stretch = (**around.file.range_deletes()?).stretch(key, seqno);
-        stretch.low = stretch.low.max(Some(around.meta.smallest()));
+        let mut interval = (**around.file.range_deletes()?).interval(key, seqno);
+        interval.low = interval.low.max(Some(around.meta.smallest()));
         // A slice ends before a border, unless it extends to the end of its file, where range tombstones end
         // as well.
         let high = match &around.meta.range.end {
             KeyEnd::Excluded(border) => Some(&**border),
             _ => next_start(at + 1),
         };
-        stretch.high = match (stretch.high, high) {
+        interval.high = match (interval.high, high) {
             (Some(own), Some(high)) => Some(own.min(high)),
             (own, high) => own.or(high),
         };
-        Ok(stretch)
+        Ok(interval)
     }
 }
 
 /// A source that seeks over ranges hidden by `cover`.
-pub fn covered(source: Source, view: Option<&MemtableView>, cover: &Cover) -> Source {
+pub fn covered(source: Source, view: Option<&MemtableView>, cover: &RangeDelAggregate) -> Source {
     match source {
         Source::Memtable(cursor) => {
             // The active memtable may get newer entries at any moment.
             match view.and_then(MemtableView::seal_seqno) {
                 None => Source::Memtable(cursor),
-                Some(newest) => Source::Covered(Box::new(CoveredSource::Memtable(Covered::new(
+                Some(newest) => Source::Covered(Box::new(CoveredSource::Memtable(SkipDeleted::new(
                     SealedCursor { cursor, newest },
                     cover.clone(),
                 )))),
             }
         }
         Source::Run(cursor) => {
-            Source::Covered(Box::new(CoveredSource::Run(Covered::new(*cursor, cover.clone()))))
+            Source::Covered(Box::new(CoveredSource::Run(SkipDeleted::new(*cursor, cover.clone()))))
         }
         covered => covered,
     }
 }
 
-impl Aged for RunCursor {
+impl PartCursor for RunCursor {
     fn newest_around(&self) -> SeqNo {
         self.current_part().meta.max_seqno
     }
@@ -140,7 +140,7 @@ pub struct SealedCursor {
     newest: SeqNo,
 }
 
-impl Aged for SealedCursor {
+impl PartCursor for SealedCursor {
     fn newest_around(&self) -> SeqNo {
         self.newest
     }

@@ -5,7 +5,7 @@ use crate::semantics::ReadTime;
 use crate::super_version::SuperVersion;
 use esker_base::expiry::{EXPIRY_LEN, is_over};
 use esker_base::{Result, SeqNo, Tag};
-use esker_iter::{Fold, Meaning, meaning, split_expiry, without_operator};
+use esker_iter::{FullMerge, Meaning, meaning, split_expiry, without_operator};
 use std::ops::ControlFlow;
 
 /// The value of a key for a reader.
@@ -69,13 +69,20 @@ fn fold(
     key: &[u8],
     newest: Tag,
 ) -> Result<(Option<Vec<u8>>, Option<u64>)> {
-    let Some(folding) = view.semantics.folding() else { return Err(without_operator(newest, key)) };
+    let Some(operand_merger) = view.semantics.operand_merger() else {
+        return Err(without_operator(newest, key));
+    };
     let large = view.large();
-    let mut fold = Fold::default();
+    let mut fold = FullMerge::default();
     visit_versions(view, key, newest.seqno(), |tag, value| {
-        fold.take(folding, (tag, key, value), |end_ms| is_over(end_ms, time.fix(&view.semantics)), &large)
+        fold.take(
+            operand_merger,
+            (tag, key, value),
+            |end_ms| is_over(end_ms, time.fix(&view.semantics)),
+            &large,
+        )
     })?;
-    Ok((fold.finish(folding, key)?, fold.end_ms()))
+    Ok((fold.finish(operand_merger, key)?, fold.end_ms()))
 }
 
 /// When a key's value ends.

@@ -5,7 +5,7 @@
 use crate::tree::{Access, TreePart, TreeRun};
 use esker_base::key::head;
 use esker_base::{Result, SeqNo, Tag};
-use esker_iter::{Cursor, Standing};
+use esker_iter::{BoundOrder, Cursor};
 use esker_sst::{InputReading, ReadPurpose, TableCursor};
 use esker_version::KeyEnd;
 use std::sync::Arc;
@@ -325,15 +325,15 @@ impl Cursor for RunCursor {
     /// Within a block, where the run has one version of each key. A slice is iterated with a check of each
     /// key.
     #[inline(always)]
-    fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
+    fn bound_order<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (BoundOrder, u64) {
         if !self.tells {
-            return (Standing::Unknown, 0);
+            return (BoundOrder::Unknown, 0);
         }
-        self.table_cursor().standing_of_only::<BACKWARD>(bound)
+        self.table_cursor().bound_order_of_only::<BACKWARD>(bound)
     }
 
     #[inline(always)]
-    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> BoundOrder {
         debug_assert!(self.tells, "asked of a run that has not told where it stands");
         let cursor = &mut self.cursor;
         cursor.step_to_only::<BACKWARD>(bound)

@@ -5,7 +5,7 @@ use super::run_cursor::RunCursor;
 use crate::super_version::{MemtableView, SuperVersion};
 use crate::tree::TreeRun;
 use esker_base::{Result, SeqNo, Tag};
-use esker_iter::{Cover, Covered, Cursor, Standing};
+use esker_iter::{BoundOrder, Cursor, RangeDelAggregate, SkipDeleted};
 use esker_memtable::MemtableCursor;
 use esker_sst::ReadPurpose;
 use esker_version::LevelIndex;
@@ -32,9 +32,9 @@ pub enum Source {
 )]
 pub enum CoveredSource {
     /// A sealed memtable.
-    Memtable(Covered<SealedCursor>),
+    Memtable(SkipDeleted<SealedCursor>),
     /// A run with range tombstones.
-    Run(Covered<RunCursor>),
+    Run(SkipDeleted<RunCursor>),
 }
 
 impl Source {
@@ -58,7 +58,7 @@ impl Source {
     }
 
     /// As [`Source::all_of`], for a reader under range tombstones: ranges hidden by `cover` are seeked over.
-    pub fn all_under(view: &SuperVersion, cover: &Cover, purpose: ReadPurpose) -> Vec<Source> {
+    pub fn all_under(view: &SuperVersion, cover: &RangeDelAggregate, purpose: ReadPurpose) -> Vec<Source> {
         let memtables = view.memtables().filter(|view| !view.is_empty());
         let memtables = memtables.map(|view| covered(Source::of_memtable(view, purpose), Some(view), cover));
         let runs = view.tree.runs.iter();
@@ -159,15 +159,15 @@ impl Cursor for Source {
     }
 
     #[inline(always)]
-    fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
+    fn bound_order<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (BoundOrder, u64) {
         match self {
-            Source::Run(run) => run.standing::<BACKWARD>(bound),
-            Source::Memtable(_) | Source::Covered(_) => (Standing::Unknown, 0),
+            Source::Run(run) => run.bound_order::<BACKWARD>(bound),
+            Source::Memtable(_) | Source::Covered(_) => (BoundOrder::Unknown, 0),
         }
     }
 
     #[inline(always)]
-    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+    fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> BoundOrder {
         match self {
             Source::Run(run) => run.step_towards::<BACKWARD>(bound),
             Source::Memtable(_) | Source::Covered(_) => unreachable!("only runs tell where they stand"),

@@ -45,7 +45,7 @@ use super::files::TableFiles;
 use super::table_cache::Place;
 use esker_base::{Error, FileNumber, KeyspaceId, Result};
 use esker_env::TimedFile;
-use esker_iter::RangeDeletes;
+use esker_iter::RangeTombstones;
 use esker_sst::{ExpectedTable, Table, TableIdentity};
 use esker_version::PartMeta;
 use parking_lot::Mutex;
@@ -58,7 +58,7 @@ use std::sync::{Arc, OnceLock, Weak};
 pub struct TableFile {
     table: OnceLock<Arc<Table>>,
     /// The table's range tombstones, if it has any and they were requested.
-    range_deletes: OnceLock<Arc<RangeDeletes>>,
+    range_deletes: OnceLock<Arc<RangeTombstones>>,
     /// Whether a lookup or seek used it since the hand last passed.
     used: AtomicBool,
     /// Whether another one has replaced it in the current tree.
@@ -152,7 +152,7 @@ impl TableFile {
 
     /// The table's range tombstones, to borrow from as long as a view refers to the file.
     #[inline]
-    pub fn range_deletes(&self) -> Result<&Arc<RangeDeletes>> {
+    pub fn range_deletes(&self) -> Result<&Arc<RangeTombstones>> {
         match self.range_deletes.get() {
             Some(deletes) => Ok(deletes),
             None => self.take_range_deletes(),
@@ -160,7 +160,7 @@ impl TableFile {
     }
 
     #[cold]
-    fn take_range_deletes(&self) -> Result<&Arc<RangeDeletes>> {
+    fn take_range_deletes(&self) -> Result<&Arc<RangeTombstones>> {
         let table = self.table(Access::Use)?;
         Ok(self.range_deletes.get_or_init(|| Arc::clone(table.range_deletes())))
     }

@@ -2,7 +2,7 @@
 
 use super::{Tree, TreePart};
 use esker_base::{PartId, Result, SeqNo};
-use esker_iter::{Boundaries, RangeDeletes};
+use esker_iter::{Boundaries, RangeTombstones};
 use esker_version::{KeyEnd, PartMeta};
 
 /// A part whose every entry range tombstones hide.
@@ -24,7 +24,7 @@ impl HiddenPart {
 }
 
 /// The part, if `deletes` hide it; else `None`.
-pub fn hidden_by(deletes: &RangeDeletes, part: &PartMeta) -> Option<HiddenPart> {
+pub fn hidden_by(deletes: &RangeTombstones, part: &PartMeta) -> Option<HiddenPart> {
     let (mut at, end) = (&*part.range.start, &part.range.end);
     let mut hidden = HiddenPart { part: part.id, oldest: part.min_seqno, newest: SeqNo::ZERO };
     loop {
@@ -66,8 +66,8 @@ pub(super) fn hidden_parts(tree: &Tree) -> Result<Vec<HiddenPart>> {
 }
 
 /// The range tombstones of a part, clipped to its key range.
-pub fn clipped(all: &RangeDeletes, part: &TreePart) -> RangeDeletes {
+pub fn clipped(all: &RangeTombstones, part: &TreePart) -> RangeTombstones {
     let low = part.meta.smallest();
     let high = part.meta.range.end.exclusive_bound();
-    RangeDeletes::new(all.deletes().filter_map(|delete| delete.clipped(Some(low), high.as_deref())))
+    RangeTombstones::new(all.deletes().filter_map(|delete| delete.clipped(Some(low), high.as_deref())))
 }

@@ -13,7 +13,7 @@ use crate::keyspace::KeyspaceState;
 use crate::store::Store;
 use esker_base::{Result, SeqNo, Tag};
 use esker_env::OpenMode;
-use esker_iter::{Cursor, Merge};
+use esker_iter::{Cursor, MergingCursor};
 use esker_sst::{ExpectedTable, ReadPurpose, Table, TableCursor, TableIdentity};
 use esker_version::PartMeta;
 use std::collections::VecDeque;
@@ -117,7 +117,7 @@ impl Runs {
 }
 
 fn merge(sources: Vec<LoadSource>, mut each: impl FnMut(&[u8], Tag, &[u8]) -> Result<()>) -> Result<()> {
-    let mut merge = Merge::new(sources);
+    let mut merge = MergingCursor::new(sources);
     let mut last_key = Vec::new();
     let mut is_first = true;
     merge.seek_to_first()?;

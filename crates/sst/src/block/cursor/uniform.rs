@@ -9,7 +9,7 @@ use super::super::flat::Flat;
 use super::super::tags::TagCoding;
 use super::super::{LayoutView, flat_encode, raw};
 use super::{BlockCursor, INLINE_KEY_BYTES};
-use esker_iter::Standing;
+use esker_iter::BoundOrder;
 
 /// Most bytes of a suffix that a step copies at once.
 const STEP_BYTES: usize = 32;
@@ -176,12 +176,12 @@ impl BlockCursor {
     /// # Safety
     /// See [`BlockCursor`].
     #[inline(always)]
-    pub(crate) unsafe fn standing<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (Standing, u64) {
+    pub(crate) unsafe fn bound_order<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (BoundOrder, u64) {
         let (Some(LayoutView::Flat(flat)), Some(uniform)) = (&self.view, &self.uniform) else {
-            return (Standing::Unknown, 0);
+            return (BoundOrder::Unknown, 0);
         };
         let Some(bound) = bound else {
-            return (Standing::Before, if BACKWARD { 0 } else { u64::MAX });
+            return (BoundOrder::Before, if BACKWARD { 0 } else { u64::MAX });
         };
         // SAFETY: the block is alive.
         let prefix = unsafe { flat.prefix() };
@@ -194,7 +194,7 @@ impl BlockCursor {
             0
         };
         // SAFETY: guaranteed by the caller.
-        (unsafe { self.standing_to::<BACKWARD>(uniform, word) }, word)
+        (unsafe { self.bound_order_of::<BACKWARD>(uniform, word) }, word)
     }
 
     /// How the entry compares with a bound word.
@@ -202,30 +202,30 @@ impl BlockCursor {
     /// # Safety
     /// The block of `uniform` must be alive and the cursor on an entry of it.
     #[inline(always)]
-    unsafe fn standing_to<const BACKWARD: bool>(&self, uniform: &UniformKeys, bound: u64) -> Standing {
+    unsafe fn bound_order_of<const BACKWARD: bool>(&self, uniform: &UniformKeys, bound: u64) -> BoundOrder {
         // SAFETY: the suffix lies in the payload, which has more than eight bytes behind it.
         let word = unsafe { raw::u64_at(self.base, self.own_at) }.swap_bytes() & uniform.word_mask;
-        Standing::of_words::<BACKWARD>(word, bound)
+        BoundOrder::of_words::<BACKWARD>(word, bound)
     }
 
     /// Moves to the next entry in the direction of `BACKWARD` and compares it with a bound that
-    /// [`BlockCursor::standing`] returned. If the result is unknown, because the block has no such entry, the
+    /// [`BlockCursor::bound_order`] returned. If the result is unknown, because the block has no such entry, the
     /// cursor has not moved.
     ///
     /// # Safety
     /// See [`BlockCursor`].
     #[inline(always)]
-    pub(crate) unsafe fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> Standing {
+    pub(crate) unsafe fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> BoundOrder {
         let index = if BACKWARD { self.index.wrapping_sub(1) } else { self.index + 1 };
         // As in `prev`: from no entry there is no step backwards.
         let limit = if BACKWARD { self.count.wrapping_sub(1) } else { self.count };
-        let Some(uniform) = self.uniform.filter(|_| index < limit) else { return Standing::Unknown };
+        let Some(uniform) = self.uniform.filter(|_| index < limit) else { return BoundOrder::Unknown };
         // SAFETY: the index is that of an entry, and the cursor on the adjacent one.
         unsafe { if BACKWARD { self.step_back(&uniform, index) } else { self.step(&uniform, index) } }
         if self.fetches_ahead {
             if BACKWARD { self.fetch_behind() } else { self.fetch_ahead() }
         }
         // SAFETY: the cursor is on an entry now.
-        unsafe { self.standing_to::<BACKWARD>(&uniform, bound) }
+        unsafe { self.bound_order_of::<BACKWARD>(&uniform, bound) }
     }
 }

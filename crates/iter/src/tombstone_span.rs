@@ -2,8 +2,8 @@
 //! them.
 //!
 //! A queue deletes at its head, and whoever looks for the head meets all tombstones that no compaction has
-//! removed yet. A reader that had to pass many of them says so ([`Gaps::note`]), and the next one asks before
-//! it walks ([`Gaps::around`]). Who keeps the gaps answers for their truth; a reader promises to tell what it
+//! removed yet. A reader that had to pass many of them says so ([`TombstoneSpans::record_span`]), and the next one asks before
+//! it walks ([`TombstoneSpans::span_around`]). Who keeps the gaps answers for their truth; a reader promises to tell what it
 //! saw, and nothing else:
 //!
 //! * GP1: of every key from the start of a noted gap up to its end, the newest version that a reader at that
@@ -16,7 +16,7 @@ use std::fmt::Debug;
 
 /// Keys without a value from `start` up to but without `end`; up to the last key if that is `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct TombstoneSpan {
     /// The first key.
     pub start: Box<[u8]>,
     /// The first key behind it.
@@ -24,21 +24,21 @@ pub struct Gap {
 }
 
 /// Where readers of a keyspace ask for gaps and tell of them.
-pub trait Gaps: Debug + Send + Sync {
+pub trait TombstoneSpans: Debug + Send + Sync {
     /// The gap that `key` lies in, for a reader at `seqno`.
-    fn around(&self, key: &[u8], seqno: SeqNo) -> Option<Gap>;
+    fn span_around(&self, key: &[u8], seqno: SeqNo) -> Option<TombstoneSpan>;
 
     /// Tells of a gap that a reader at `seqno` has walked over (GP1).
-    fn note(&self, start: &[u8], end: Option<&[u8]>, seqno: SeqNo);
+    fn record_span(&self, start: &[u8], end: Option<&[u8]>, seqno: SeqNo);
 }
 
 /// So many keys without a value in a row are worth asking and telling: walking over them takes a microsecond
 /// or two, several times what the question takes.
-pub(crate) const MIN_GAP: u32 = 64;
+pub(crate) const MIN_SPAN: u32 = 64;
 
 /// A reader's way over keys without a value.
 #[derive(Debug, Default)]
-pub(crate) struct Walk {
+pub(crate) struct SpanRecorder {
     /// The first of them, or a key before it with nothing in between.
     start: KeyBuffer,
     has_start: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Walk {
     is_broken: bool,
 }
 
-impl Walk {
+impl SpanRecorder {
     /// A seek to `key`: nothing lies between it and what comes next.
     #[inline]
     pub(crate) fn sought(&mut self, key: &[u8]) {
@@ -81,24 +81,24 @@ impl Walk {
         }
         self.passed += 1;
         self.unknown += 1;
-        self.passed == MIN_GAP
+        self.passed == MIN_SPAN
     }
 
     /// A known gap is leapt over.
-    pub(crate) fn leap(&mut self, gap: &Gap) {
-        if !self.has_start || *gap.start < *self.start.as_slice() {
-            self.start.set(&gap.start);
+    pub(crate) fn leap(&mut self, span: &TombstoneSpan) {
+        if !self.has_start || *span.start < *self.start.as_slice() {
+            self.start.set(&span.start);
             self.has_start = true;
         }
-        self.passed = self.passed.max(MIN_GAP);
+        self.passed = self.passed.max(MIN_SPAN);
         self.unknown = 0;
     }
 
     /// The walk ends in front of `end`: tells of it if it was worth it.
     #[inline]
-    pub(crate) fn end(&mut self, gaps: &dyn Gaps, end: Option<&[u8]>, seqno: SeqNo) {
-        if self.has_start && self.unknown >= MIN_GAP {
-            gaps.note(self.start.as_slice(), end, seqno);
+    pub(crate) fn end(&mut self, spans: &dyn TombstoneSpans, end: Option<&[u8]>, seqno: SeqNo) {
+        if self.has_start && self.unknown >= MIN_SPAN {
+            spans.record_span(self.start.as_slice(), end, seqno);
         }
         self.interrupt();
     }

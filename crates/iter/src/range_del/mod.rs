@@ -10,13 +10,18 @@
 //! written down as an exclusive end, and the least key, the empty one, can never be an end, so where an end
 //! is stored the empty key stands for "none".
 
+pub mod aggregate;
+pub mod compaction;
+#[cfg(test)]
+mod tests;
+
 use esker_base::SeqNo;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One range delete, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RangeDelete<'a> {
+pub struct RangeTombstone<'a> {
     /// The first key that is deleted.
     pub start: &'a [u8],
     /// The first key that is not; `None` if all keys from `start` on are deleted.
@@ -25,18 +30,18 @@ pub struct RangeDelete<'a> {
     pub seqno: SeqNo,
 }
 
-impl<'a> RangeDelete<'a> {
+impl<'a> RangeTombstone<'a> {
     /// A range delete from how it is stored: start, end (empty for none), sequence number.
-    pub fn stored(start: &'a [u8], end: &'a [u8], seqno: SeqNo) -> RangeDelete<'a> {
-        RangeDelete { start, end: Some(end).filter(|end| !end.is_empty()), seqno }
+    pub fn stored(start: &'a [u8], end: &'a [u8], seqno: SeqNo) -> RangeTombstone<'a> {
+        RangeTombstone { start, end: Some(end).filter(|end| !end.is_empty()), seqno }
     }
 
     /// What of it lies from `low` up to `high`; `None` if nothing does.
     #[must_use]
-    pub fn clipped(self, low: Option<&'a [u8]>, high: Option<&'a [u8]>) -> Option<RangeDelete<'a>> {
+    pub fn clipped(self, low: Option<&'a [u8]>, high: Option<&'a [u8]>) -> Option<RangeTombstone<'a>> {
         let start = low.map_or(self.start, |low| low.max(self.start));
         let end = least_end(self.end, high);
-        let clipped = RangeDelete { start, end, seqno: self.seqno };
+        let clipped = RangeTombstone { start, end, seqno: self.seqno };
         (!clipped.is_empty()).then_some(clipped)
     }
 
@@ -56,7 +61,7 @@ pub(crate) fn least_end<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<
 
 /// From the first key that range deletes cover up to where the last of them ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeletedHull {
+pub struct TombstoneHull {
     /// The first key inside.
     pub start: Arc<[u8]>,
     /// The first key outside; `None` if there is none.
@@ -65,7 +70,7 @@ pub struct DeletedHull {
 
 /// Keys that the same range deletes cover.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fragment {
+pub struct TombstoneFragment {
     /// The first key inside.
     pub start: Arc<[u8]>,
     /// The first key outside; `None` if there is none.
@@ -74,7 +79,7 @@ pub struct Fragment {
     pub seqnos: Box<[SeqNo]>,
 }
 
-impl Fragment {
+impl TombstoneFragment {
     /// Whether `key`, which is not before the start, is inside.
     #[inline]
     fn ends_behind(&self, key: &[u8]) -> bool {
@@ -95,14 +100,18 @@ impl Fragment {
         self.seqnos.get(above.checked_sub(1)?).copied()
     }
 
-    fn deletes(&self) -> impl Iterator<Item = RangeDelete<'_>> {
-        self.seqnos.iter().map(|&seqno| RangeDelete { start: &self.start, end: self.end.as_deref(), seqno })
+    fn deletes(&self) -> impl Iterator<Item = RangeTombstone<'_>> {
+        self.seqnos.iter().map(|&seqno| RangeTombstone {
+            start: &self.start,
+            end: self.end.as_deref(),
+            seqno,
+        })
     }
 }
 
 /// A stretch of keys over which a reader meets the same newest range delete, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch<'a> {
+pub struct TombstoneInterval<'a> {
     /// The first key inside; `None` if it begins before every key.
     pub low: Option<&'a [u8]>,
     /// The first key outside; `None` if there is none.
@@ -111,40 +120,42 @@ pub struct Stretch<'a> {
     pub newest: SeqNo,
 }
 
-impl Stretch<'_> {
+impl TombstoneInterval<'_> {
     /// All keys, under no range delete.
-    pub const NOTHING: Stretch<'static> = Stretch { low: None, high: None, newest: SeqNo::ZERO };
+    pub const NOTHING: TombstoneInterval<'static> =
+        TombstoneInterval { low: None, high: None, newest: SeqNo::ZERO };
 }
 
 /// Disjoint fragments in key order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RangeDeletes {
-    fragments: Vec<Fragment>,
+pub struct RangeTombstones {
+    fragments: Vec<TombstoneFragment>,
 }
 
-impl RangeDeletes {
+impl RangeTombstones {
     /// The fragments of range deletes in any order; empty ranges are left out.
     ///
     /// O(n log n) for n of them, and the sum of their overlaps in memory: n nested ones give about n squared
     /// sequence numbers, so owners bound n.
-    pub fn new<'a>(deletes: impl IntoIterator<Item = RangeDelete<'a>>) -> RangeDeletes {
-        RangeDeletes::reduced(deletes, |_| {})
+    pub fn new<'a>(deletes: impl IntoIterator<Item = RangeTombstone<'a>>) -> RangeTombstones {
+        RangeTombstones::reduced(deletes, |_| {})
     }
 
-    /// As [`RangeDeletes::new`], where `reduce` takes away the sequence numbers of each fragment that need
+    /// As [`RangeTombstones::new`], where `reduce` takes away the sequence numbers of each fragment that need
     /// not be kept. It gets them in descending order; what has none left is left out.
     pub fn reduced<'a>(
-        deletes: impl IntoIterator<Item = RangeDelete<'a>>,
+        deletes: impl IntoIterator<Item = RangeTombstone<'a>>,
         mut reduce: impl FnMut(&mut Vec<SeqNo>),
-    ) -> RangeDeletes {
-        let deletes: Vec<RangeDelete<'a>> = deletes.into_iter().filter(|delete| !delete.is_empty()).collect();
+    ) -> RangeTombstones {
+        let deletes: Vec<RangeTombstone<'a>> =
+            deletes.into_iter().filter(|delete| !delete.is_empty()).collect();
         let mut borders: Vec<(&[u8], bool, SeqNo)> = Vec::with_capacity(2 * deletes.len());
         for delete in &deletes {
             borders.push((delete.start, true, delete.seqno));
             borders.extend(delete.end.map(|end| (end, false, delete.seqno)));
         }
         borders.sort_unstable();
-        let mut set = RangeDeletes::default();
+        let mut set = RangeTombstones::default();
         // How many range deletes of each sequence number are open; a set that was fragmented before has
         // several.
         let mut open: BTreeMap<SeqNo, usize> = BTreeMap::new();
@@ -185,9 +196,13 @@ impl RangeDeletes {
             }
             Some(last) if last.end.as_deref() == Some(start) => {
                 let start = last.end.clone().unwrap_or_default();
-                self.fragments.push(Fragment { start, end: end.map(Arc::from), seqnos: seqnos[..].into() });
+                self.fragments.push(TombstoneFragment {
+                    start,
+                    end: end.map(Arc::from),
+                    seqnos: seqnos[..].into(),
+                });
             }
-            _ => self.fragments.push(Fragment {
+            _ => self.fragments.push(TombstoneFragment {
                 start: start.into(),
                 end: end.map(Arc::from),
                 seqnos: seqnos[..].into(),
@@ -199,8 +214,8 @@ impl RangeDeletes {
     ///
     /// # Errors
     /// What is wrong with them, as a sentence.
-    pub fn from_fragments(fragments: Vec<Fragment>) -> Result<RangeDeletes, String> {
-        let mut before: Option<&Fragment> = None;
+    pub fn from_fragments(fragments: Vec<TombstoneFragment>) -> Result<RangeTombstones, String> {
+        let mut before: Option<&TombstoneFragment> = None;
         for fragment in &fragments {
             let start = &*fragment.start;
             if fragment.end.as_ref().is_some_and(|end| **end <= *start) {
@@ -216,11 +231,11 @@ impl RangeDeletes {
             }
             before = Some(fragment);
         }
-        Ok(RangeDeletes { fragments })
+        Ok(RangeTombstones { fragments })
     }
 
     /// The fragments in key order.
-    pub fn fragments(&self) -> &[Fragment] {
+    pub fn fragments(&self) -> &[TombstoneFragment] {
         &self.fragments
     }
 
@@ -236,9 +251,9 @@ impl RangeDeletes {
     }
 
     /// The first key covered, and the end of the last fragment; `None` if there is no fragment.
-    pub fn hull(&self) -> Option<DeletedHull> {
+    pub fn hull(&self) -> Option<TombstoneHull> {
         let (first, last) = (self.fragments.first()?, self.fragments.last()?);
-        Some(DeletedHull { start: Arc::clone(&first.start), end: last.end.clone() })
+        Some(TombstoneHull { start: Arc::clone(&first.start), end: last.end.clone() })
     }
 
     /// The oldest and the newest sequence number; `None` if there is no fragment.
@@ -250,27 +265,27 @@ impl RangeDeletes {
 
     /// Bytes of memory, about.
     pub fn memory_bytes(&self) -> usize {
-        let of = |fragment: &Fragment| {
+        let of = |fragment: &TombstoneFragment| {
             let keys = fragment.start.len() + fragment.end.as_ref().map_or(0, |end| end.len());
-            size_of::<Fragment>() + keys + size_of_val(&*fragment.seqnos)
+            size_of::<TombstoneFragment>() + keys + size_of_val(&*fragment.seqnos)
         };
         self.fragments.iter().map(of).sum()
     }
 
     /// Every range delete, as often as it was cut.
-    pub fn deletes(&self) -> impl Iterator<Item = RangeDelete<'_>> {
-        self.fragments.iter().flat_map(Fragment::deletes)
+    pub fn deletes(&self) -> impl Iterator<Item = RangeTombstone<'_>> {
+        self.fragments.iter().flat_map(TombstoneFragment::deletes)
     }
 
     /// The fragment that covers `key`.
     #[inline]
-    pub fn fragment_over(&self, key: &[u8]) -> Option<&Fragment> {
+    pub fn fragment_over(&self, key: &[u8]) -> Option<&TombstoneFragment> {
         let at = self.fragments.partition_point(|fragment| &*fragment.start <= key);
         self.fragments.get(at.checked_sub(1)?).filter(|fragment| fragment.ends_behind(key))
     }
 
     /// The fragments that do not end before `key`, in order.
-    pub fn fragments_from(&self, key: &[u8]) -> impl Iterator<Item = &Fragment> {
+    pub fn fragments_from(&self, key: &[u8]) -> impl Iterator<Item = &TombstoneFragment> {
         let from = self.fragments.partition_point(|fragment| !fragment.ends_behind(key));
         self.fragments[from..].iter()
     }
@@ -278,22 +293,22 @@ impl RangeDeletes {
     /// The newest range delete over `key` that a reader at `seqno` sees; [`SeqNo::ZERO`] if there is none.
     /// O(log n).
     #[inline]
-    pub fn cover(&self, key: &[u8], seqno: SeqNo) -> SeqNo {
+    pub fn newest_over(&self, key: &[u8], seqno: SeqNo) -> SeqNo {
         self.fragment_over(key).map_or(SeqNo::ZERO, |fragment| fragment.newest_at(seqno))
     }
 
     /// The stretch around `key` for a reader at `seqno`: one fragment, or the gap between two. O(log n).
-    pub fn stretch(&self, key: &[u8], seqno: SeqNo) -> Stretch<'_> {
+    pub fn interval(&self, key: &[u8], seqno: SeqNo) -> TombstoneInterval<'_> {
         let behind = self.fragments.partition_point(|fragment| &*fragment.start <= key);
         let high = self.fragments.get(behind).map(|next| &*next.start);
         let Some(fragment) = behind.checked_sub(1).map(|at| &self.fragments[at]) else {
-            return Stretch { low: None, high, newest: SeqNo::ZERO };
+            return TombstoneInterval { low: None, high, newest: SeqNo::ZERO };
         };
         if fragment.ends_behind(key) {
             let newest = fragment.newest_at(seqno);
-            return Stretch { low: Some(&fragment.start), high: fragment.end.as_deref(), newest };
+            return TombstoneInterval { low: Some(&fragment.start), high: fragment.end.as_deref(), newest };
         }
-        Stretch { low: fragment.end.as_deref(), high, newest: SeqNo::ZERO }
+        TombstoneInterval { low: fragment.end.as_deref(), high, newest: SeqNo::ZERO }
     }
 
     /// Whether some of the keys from `low` up to `high` may be covered.
@@ -305,6 +320,3 @@ impl RangeDeletes {
         last.is_some_and(|last| low.is_none_or(|low| last.ends_behind(low)))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -12,14 +12,14 @@
 //!   well, and by the same rule (1) as elsewhere: where updates are merged with what they replace, both go
 //!   the quick way. The group hears of the newer one alone, as if the older had not been there.
 
-use super::{Group, Retained, RetainedStats};
+use super::{KeyGroup, Retained, RetainedStats};
 use crate::boundaries::Boundaries;
 use crate::cursor::Cursor;
 use esker_base::key::leading;
 use esker_base::{Result, SeqNo, Tag};
 
 /// What takes the entries that [`Retained::write_all`] gives.
-pub trait Sink {
+pub trait EntrySink {
     /// Takes the next entry: key, tag and value; `begins_key` says whether it is the first that is written of
     /// its key. Should be `#[inline(always)]`: it is called from two places, and one of them counts.
     ///
@@ -35,7 +35,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     ///
     /// # Errors
     /// Those of the cursor, and of the sink.
-    pub fn write_all(&mut self, sink: &mut impl Sink) -> Result<()> {
+    pub fn write_all(&mut self, sink: &mut impl EntrySink) -> Result<()> {
         self.restart();
         self.cursor.seek_to_first()?;
         loop {
@@ -59,7 +59,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     /// most are: nothing but the sequence number can change of them. Stands then on the first that is not,
     /// which was not looked at, or on none.
     #[inline]
-    fn write_plain(&mut self, sink: &mut impl Sink) -> Result<()> {
+    fn write_plain(&mut self, sink: &mut impl EntrySink) -> Result<()> {
         let mut passed = Passed::none_since(&self.group);
         while self.cursor.is_valid() {
             let (key, mut tag, value) = self.cursor.entry();
@@ -118,7 +118,7 @@ struct Passed {
 
 impl Passed {
     /// None has passed since this group began.
-    fn none_since(group: &Group) -> Passed {
+    fn none_since(group: &KeyGroup) -> Passed {
         let leading = if group.is_begun { leading(group.key.as_slice()) } else { 0 };
         Passed { leading, key_len: 0, seqno: SeqNo::ZERO, is_zeroed: false, is_any: false }
     }
@@ -126,7 +126,14 @@ impl Passed {
     /// Whether a plain Put with these leading bytes, key and number is an older version of the last entry,
     /// which hides it (rule 1). `group` has the last entry's key, if that is longer than its leading bytes.
     #[inline]
-    fn hides(&self, group: &Group, boundaries: &Boundaries, leading: u128, key: &[u8], seqno: SeqNo) -> bool {
+    fn hides(
+        &self,
+        group: &KeyGroup,
+        boundaries: &Boundaries,
+        leading: u128,
+        key: &[u8],
+        seqno: SeqNo,
+    ) -> bool {
         self.is_any
             && (leading, key.len()) == (self.leading, self.key_len)
             && (key.len() <= LEADING_BYTES || group.key.is(key))
@@ -136,7 +143,7 @@ impl Passed {
     /// Makes the group that of the last entry's key, if there is one that it has not heard of. Longer keys
     /// than the leading bytes it has already.
     #[inline(never)]
-    fn tell(&mut self, group: &mut Group, stats: &mut RetainedStats) {
+    fn tell(&mut self, group: &mut KeyGroup, stats: &mut RetainedStats) {
         if !std::mem::take(&mut self.is_any) {
             return;
         }
@@ -153,15 +160,15 @@ impl Passed {
 
 /// Takes the entry out of line, so that the sink is compiled into the one loop where it counts.
 #[inline(never)]
-fn write_any(sink: &mut impl Sink, entry: (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
+fn write_any(sink: &mut impl EntrySink, entry: (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
     sink.write(entry, begins_key)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folding::Folding;
-    use crate::merge::Merge;
+    use crate::full_merge::OperandMerger;
+    use crate::merge::MergingCursor;
     use crate::operator::MergeOperator;
     use crate::slice::{Entry, SliceCursor};
     use crate::testing::{Rng, deal, random_entries};
@@ -172,7 +179,7 @@ mod tests {
     /// What was given, and how many entries may be.
     struct Given(Vec<(Entry, bool)>, usize);
 
-    impl Sink for Given {
+    impl EntrySink for Given {
         fn write(&mut self, (key, tag, value): (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
             if self.0.len() == self.1 {
                 return Err(esker_base::Error::Closed);
@@ -201,7 +208,7 @@ mod tests {
 
     /// WP2: equal leading bytes are not equal keys.
     #[test]
-    fn no_key_is_taken_for_another_one_that_begins_like_it() {
+    fn keys_with_equal_leading_bytes_are_told_apart() {
         for keys in [
             [&b"k"[..], b"k\0", b"k\0\0"],
             [b"sixteen bytes of", b"sixteen bytes of\0", b"sixteen bytes of it"],
@@ -214,7 +221,7 @@ mod tests {
             let runs: Vec<Vec<Entry>> = [9, 5]
                 .map(|newest| keys.iter().zip(0..).map(|(key, at)| entry(key, newest - at)).collect())
                 .into();
-            let merge = Merge::new(runs.iter().map(|run| SliceCursor::new(run)).collect());
+            let merge = MergingCursor::new(runs.iter().map(|run| SliceCursor::new(run)).collect());
             let boundaries = Boundaries::new([], SeqNo::new(10));
             let mut retained = Retained::new(merge, boundaries, |_: &[u8], _| true);
             let mut given = Given(Vec::new(), usize::MAX);
@@ -225,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_what_stepping_finds() {
+    fn write_all_equals_stepping() {
         let (mut plain, mut all) = (0, 0);
         for seed in 0..600 {
             let mut rng = Rng::new(seed);
@@ -246,12 +253,13 @@ mod tests {
             let boundaries = Boundaries::new(snapshots, SeqNo::new(visible)).reading_since(10);
             let (zeroes, folds, vague) = (rng.chance(50), rng.chance(50), rng.below(5) as u8);
             let make = || {
-                let merge = Merge::new(sources.iter().map(|source| SliceCursor::new(source)).collect());
+                let merge =
+                    MergingCursor::new(sources.iter().map(|source| SliceCursor::new(source)).collect());
                 let outside =
                     |key: &[u8], _: SeqNo| key.last().is_some_and(|last| last % 5 == vague && vague > 0);
-                let folding = Arc::new(Folding::new(MergeOperator::append(b""), "k".into()));
+                let operand_merger = Arc::new(OperandMerger::new(MergeOperator::append(b""), "k".into()));
                 let retained = Retained::new(merge, boundaries.clone(), outside)
-                    .folding(Some(folding).filter(|_| folds));
+                    .operand_merger(Some(operand_merger).filter(|_| folds));
                 if zeroes { retained.zeroing_seqnos() } else { retained }
             };
             let mut stepping = make();

@@ -1,12 +1,12 @@
 //! Folding: from the operands of a key, met newest first, to its value.
 //!
-//! [`Operands`] keeps what was met, [`Fold`] is a reader's way through the versions of one key, and
-//! [`Folding`] is what a keyspace folds by. Each entry expires on its own: an operand whose time has passed
+//! [`Operands`] keeps what was met, [`FullMerge`] is a reader's way through the versions of one key, and
+//! [`OperandMerger`] is what a keyspace folds by. Each entry expires on its own: an operand whose time has passed
 //! is none, and a base whose time has passed is no base.
 
 use crate::meaning::{Meaning, meaning, split_expiry};
 use crate::operator::{MergeError, MergeOperator};
-use crate::reader::Large;
+use crate::reader::LargePolicy;
 use esker_base::error::MergeFailure;
 use esker_base::{Error, Result, Tag};
 use std::ops::{ControlFlow, Range};
@@ -20,16 +20,16 @@ const MAX_KEPT: usize = 256;
 
 /// What the operands of a keyspace are folded by.
 #[derive(Debug)]
-pub struct Folding {
+pub struct OperandMerger {
     operator: MergeOperator,
     /// Its name at present, for errors.
     keyspace: Mutex<Arc<str>>,
 }
 
-impl Folding {
+impl OperandMerger {
     /// Folding by this operator, in the keyspace of this name.
-    pub fn new(operator: MergeOperator, keyspace: Arc<str>) -> Folding {
-        Folding { operator, keyspace: Mutex::new(keyspace) }
+    pub fn new(operator: MergeOperator, keyspace: Arc<str>) -> OperandMerger {
+        OperandMerger { operator, keyspace: Mutex::new(keyspace) }
     }
 
     /// The operator.
@@ -46,7 +46,7 @@ impl Folding {
     ///
     /// # Errors
     /// [`Error::Merge`] if the operator cannot.
-    pub fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+    pub fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
         match (base, operands) {
             (Some(base), []) => Ok(base.to_vec()),
             _ => self.operator.merge(key, base, operands).map_err(|cause| self.failure(key, &cause)),
@@ -54,7 +54,7 @@ impl Folding {
     }
 
     /// One operand that does what `operands`, oldest first, do one after the other, if there is one.
-    pub fn fold_operands(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+    pub fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
         self.operator.merge_operands(key, operands)
     }
 
@@ -96,7 +96,7 @@ pub(crate) struct Operands {
     /// Whether it was tried in vain to make one of many.
     is_incompressible: bool,
     /// Bytes that were left when many became one the last time.
-    folded_bytes: usize,
+    merged_bytes: usize,
 }
 
 /// One operand among [`Operands`].
@@ -121,16 +121,23 @@ impl Operands {
         self.bytes.clear();
         self.kept.clear();
         self.is_incompressible = false;
-        self.folded_bytes = 0;
+        self.merged_bytes = 0;
     }
 
     /// Adds one that is older than all others. `skipped` bytes of what is stored are in front of the operand.
-    pub(crate) fn push(&mut self, folding: &Folding, key: &[u8], tag: Tag, stored: &[u8], skipped: usize) {
+    pub(crate) fn push(
+        &mut self,
+        operand_merger: &OperandMerger,
+        key: &[u8],
+        tag: Tag,
+        stored: &[u8],
+        skipped: usize,
+    ) {
         if self.kept.len() >= MAX_KEPT
             && !self.is_incompressible
-            && self.memory_bytes() >= 2 * self.folded_bytes
+            && self.memory_bytes() >= 2 * self.merged_bytes
         {
-            self.compress(folding, key);
+            self.compress(operand_merger, key);
         }
         let start = self.bytes.len();
         self.bytes.extend_from_slice(stored);
@@ -142,12 +149,12 @@ impl Operands {
     }
 
     /// Makes one of the oldest operands that do not expire, if the operator can.
-    fn compress(&mut self, folding: &Folding, key: &[u8]) {
+    fn compress(&mut self, operand_merger: &OperandMerger, key: &[u8]) {
         let from = self.kept.len() - self.lasting();
         if from + 1 >= self.kept.len() {
             return;
         }
-        let one = folding.fold_operands(key, &self.oldest_first(from..self.kept.len()));
+        let one = operand_merger.partial_merge(key, &self.oldest_first(from..self.kept.len()));
         match one {
             None => self.is_incompressible = true,
             Some(one) => {
@@ -157,7 +164,7 @@ impl Operands {
                 let start = self.bytes.len();
                 self.bytes.extend_from_slice(&one);
                 self.kept.push(Operand { tag, stored: start..self.bytes.len(), from: start });
-                self.folded_bytes = self.memory_bytes();
+                self.merged_bytes = self.memory_bytes();
             }
         }
     }
@@ -190,7 +197,7 @@ impl Operands {
 
 /// A reader's way through the versions of one key that begins with an operand.
 #[derive(Debug, Default)]
-pub struct Fold {
+pub struct FullMerge {
     operands: Operands,
     /// The key's value, once it is known; `None` if it has none.
     value: Option<Vec<u8>>,
@@ -201,7 +208,7 @@ pub struct Fold {
     latest_end_ms: u64,
 }
 
-impl Fold {
+impl FullMerge {
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.operands.clear();
@@ -216,10 +223,10 @@ impl Fold {
     /// [`Error::Merge`] if the operands cannot be folded; those of [`meaning`].
     pub fn take(
         &mut self,
-        folding: &Folding,
+        operand_merger: &OperandMerger,
         (tag, key, value): (Tag, &[u8], &[u8]),
         is_over: impl FnOnce(u64) -> bool,
-        large: &Large,
+        large: &LargePolicy,
     ) -> Result<ControlFlow<()>> {
         let kind = meaning(tag, key)?;
         let (mut end_ms, mut behind) = (None, value);
@@ -238,22 +245,22 @@ impl Fold {
             Meaning::Operand => {
                 if !is_past {
                     // For this reader nothing of it expires any more.
-                    self.operands.push(folding, key, tag, behind, 0);
+                    self.operands.push(operand_merger, key, tag, behind, 0);
                 }
                 return Ok(ControlFlow::Continue(()));
             }
-            Meaning::Absent => self.end(folding, key, None)?,
+            Meaning::Absent => self.end(operand_merger, key, None)?,
             Meaning::Present | Meaning::Expiring => {
-                self.end(folding, key, Some(behind).filter(|_| !is_past))?;
+                self.end(operand_merger, key, Some(behind).filter(|_| !is_past))?;
             }
-            Meaning::Large | Meaning::ExpiringLarge if is_past => self.end(folding, key, None)?,
-            Meaning::Large | Meaning::ExpiringLarge if matches!(large, Large::Skipped) => {
+            Meaning::Large | Meaning::ExpiringLarge if is_past => self.end(operand_merger, key, None)?,
+            Meaning::Large | Meaning::ExpiringLarge if matches!(large, LargePolicy::Skipped) => {
                 (self.is_done, self.value) = (true, Some(Vec::new()));
             }
             Meaning::Large | Meaning::ExpiringLarge => {
                 let mut base = Vec::new();
                 large.fetch(tag, key, behind, &mut base)?;
-                self.end(folding, key, Some(&base))?;
+                self.end(operand_merger, key, Some(&base))?;
             }
         }
         Ok(ControlFlow::Break(()))
@@ -262,19 +269,19 @@ impl Fold {
     /// There are no older versions. Returns the key's value.
     ///
     /// # Errors
-    /// As [`Fold::take`].
-    pub fn finish(&mut self, folding: &Folding, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    /// As [`FullMerge::take`].
+    pub fn finish(&mut self, operand_merger: &OperandMerger, key: &[u8]) -> Result<Option<Vec<u8>>> {
         if !self.is_done {
-            self.end(folding, key, None)?;
+            self.end(operand_merger, key, None)?;
         }
         Ok(self.value.take())
     }
 
-    fn end(&mut self, folding: &Folding, key: &[u8], base: Option<&[u8]>) -> Result<()> {
+    fn end(&mut self, operand_merger: &OperandMerger, key: &[u8], base: Option<&[u8]>) -> Result<()> {
         self.is_done = true;
         let operands = self.operands.oldest_first(0..self.operands.newest_first().len());
         if base.is_some() || !operands.is_empty() {
-            self.value = Some(folding.fold(key, base, &operands)?);
+            self.value = Some(operand_merger.full_merge(key, base, &operands)?);
         }
         Ok(())
     }
@@ -292,8 +299,8 @@ mod tests {
     use esker_base::kind::FLAG_EXPIRY;
     use esker_base::{SeqNo, ValueKind};
 
-    fn folding(operator: MergeOperator) -> Folding {
-        Folding::new(operator, "pages".into())
+    fn operand_merger(operator: MergeOperator) -> OperandMerger {
+        OperandMerger::new(operator, "pages".into())
     }
 
     fn operand(seqno: u64) -> Tag {
@@ -303,23 +310,32 @@ mod tests {
     #[test]
     fn a_long_chain_becomes_one_operand_on_the_way() {
         for operator in [MergeOperator::counter_checked(), MergeOperator::append(b"")] {
-            let folding = folding(operator);
-            let mut fold = Fold::default();
+            let operand_merger = operand_merger(operator);
+            let mut full_merge = FullMerge::default();
             for seqno in (1..=10_000u64).rev() {
                 let one = (operand(seqno), b"k".as_slice(), b"1".as_slice());
-                assert!(fold.take(&folding, one, |_| false, &Large::Unexpected).unwrap().is_continue());
+                assert!(
+                    full_merge
+                        .take(&operand_merger, one, |_| false, &LargePolicy::Unexpected)
+                        .unwrap()
+                        .is_continue()
+                );
                 // One of all that came before, and as much again; a list of so many at least.
-                let most = 2 * fold.operands.folded_bytes + (MAX_KEPT + 1) * size_of::<Operand>() * 2;
-                assert!(fold.operands.memory_bytes() <= most, "{} bytes", fold.operands.memory_bytes());
+                let most = 2 * full_merge.operands.merged_bytes + (MAX_KEPT + 1) * size_of::<Operand>() * 2;
+                assert!(
+                    full_merge.operands.memory_bytes() <= most,
+                    "{} bytes",
+                    full_merge.operands.memory_bytes()
+                );
             }
-            let value = fold.finish(&folding, b"k").unwrap().unwrap();
+            let value = full_merge.finish(&operand_merger, b"k").unwrap().unwrap();
             assert!(value == b"10000" || value == vec![b'1'; 10_000]);
         }
     }
 
     #[test]
     fn each_entry_ends_on_its_own() {
-        let folding = folding(MergeOperator::append(b","));
+        let operand_merger = operand_merger(MergeOperator::append(b","));
         let expiring = |seqno, kind: ValueKind| Tag::from_parts(SeqNo::new(seqno), kind as u8 | FLAG_EXPIRY);
         let at = |end_ms: u64, value: &[u8]| [&end_ms.to_le_bytes(), value].concat();
         let versions = [
@@ -330,18 +346,23 @@ mod tests {
             (Tag::new(SeqNo::new(5), ValueKind::Put), b"older".to_vec()),
         ];
         let seen = |now_ms: u64, from: usize| {
-            let mut fold = Fold::default();
+            let mut full_merge = FullMerge::default();
             for (tag, value) in &versions[from..] {
-                if fold
-                    .take(&folding, (*tag, b"k", value), |end_ms| end_ms <= now_ms, &Large::Unexpected)
+                if full_merge
+                    .take(
+                        &operand_merger,
+                        (*tag, b"k", value),
+                        |end_ms| end_ms <= now_ms,
+                        &LargePolicy::Unexpected,
+                    )
                     .unwrap()
                     .is_break()
                 {
                     break;
                 }
             }
-            let value = fold.finish(&folding, b"k").unwrap();
-            (value.map(|value| String::from_utf8(value).unwrap()), fold.end_ms())
+            let value = full_merge.finish(&operand_merger, b"k").unwrap();
+            (value.map(|value| String::from_utf8(value).unwrap()), full_merge.end_ms())
         };
         let is = |text: &str| Some(text.to_owned());
         assert_eq!(seen(9, 0), (is("a,b,c,d"), None));
@@ -364,32 +385,32 @@ mod tests {
     }
 
     #[test]
-    fn a_base_that_lies_elsewhere_is_fetched() {
+    fn a_large_base_is_fetched() {
         use esker_base::kind::FLAG_BLOB;
-        let folding = folding(MergeOperator::append(b","));
-        let at = |large: &Large, expiry_ms: u64| {
-            let mut fold = Fold::default();
+        let operand_merger = operand_merger(MergeOperator::append(b","));
+        let at = |large: &LargePolicy, expiry_ms: u64| {
+            let mut full_merge = FullMerge::default();
             let first = (operand(2), b"k".as_slice(), b"b".as_slice());
-            assert!(fold.take(&folding, first, |_| false, large).unwrap().is_continue());
+            assert!(full_merge.take(&operand_merger, first, |_| false, large).unwrap().is_continue());
             let base = [&expiry_ms.to_le_bytes(), b"a".as_slice()].concat();
             let tag = Tag::from_parts(SeqNo::new(1), ValueKind::Put as u8 | FLAG_BLOB | FLAG_EXPIRY);
-            let taken = fold.take(&folding, (tag, b"k", &base), |end_ms| end_ms <= 10, large);
-            taken.and_then(|_| fold.finish(&folding, b"k"))
+            let taken = full_merge.take(&operand_merger, (tag, b"k", &base), |end_ms| end_ms <= 10, large);
+            taken.and_then(|_| full_merge.finish(&operand_merger, b"k"))
         };
-        let fetched = Large::Fetched(Arc::new(Pointed));
+        let fetched = LargePolicy::Fetched(Arc::new(Pointed));
         assert_eq!(at(&fetched, 11).unwrap().as_deref(), Some(b"a,b".as_slice()));
         assert_eq!(at(&fetched, 10).unwrap().as_deref(), Some(b"b".as_slice()), "the base has expired");
-        assert!(at(&Large::Skipped, 11).unwrap().is_some());
-        assert!(matches!(at(&Large::Unexpected, 11), Err(Error::Unsupported(_))));
+        assert!(at(&LargePolicy::Skipped, 11).unwrap().is_some());
+        assert!(matches!(at(&LargePolicy::Unexpected, 11), Err(Error::Unsupported(_))));
     }
 
     #[test]
-    fn a_failure_says_what_and_where() {
-        let folding = folding(MergeOperator::counter_wrapping());
-        let error = folding.fold(b"k\n", Some(b"x"), &[b"1"]).unwrap_err().to_string();
-        assert!(error.starts_with("the operands of key \"k\\n\" in keyspace \"pages\" cannot be folded by its merge operator \"counter\": \"x\" is no whole number"), "{error}");
-        folding.rename("leaves".into());
-        let error = folding.check_operand(b"k", b"one").unwrap_err().to_string();
+    fn a_failed_merge_names_keyspace_key_and_operator() {
+        let operand_merger = operand_merger(MergeOperator::counter_wrapping());
+        let error = operand_merger.full_merge(b"k\n", Some(b"x"), &[b"1"]).unwrap_err().to_string();
+        assert!(error.starts_with("the operands of key \"k\\n\" in keyspace \"pages\" cannot be merged by its merge operator \"counter\": \"x\" is no whole number"), "{error}");
+        operand_merger.rename("leaves".into());
+        let error = operand_merger.check_operand(b"k", b"one").unwrap_err().to_string();
         assert!(error.contains("keyspace \"leaves\"") && error.contains("\"one\""), "{error}");
     }
 }

@@ -4,12 +4,12 @@
 //! table around a key. A version of a key is gone if some range delete over the key that the reader sees,
 //! whichever source has it, is newer than the version. So the answer is the greatest answer of all sources.
 //!
-//! A cursor asks about one key after the other. Each source answers with a [`Stretch`], the keys around the
+//! A cursor asks about one key after the other. Each source answers with a [`TombstoneInterval`], the keys around the
 //! one asked about for which its answer is the same, and their intersection is kept: as long as the keys stay
 //! inside, an answer costs two comparisons.
 //!
 //! Wide deletes are not stepped through. A source whose entries are all older than a range delete has nothing
-//! to show beneath it, so [`Covered`] takes its cursor from the first hidden entry to the end of what hides
+//! to show beneath it, so [`SkipDeleted`] takes its cursor from the first hidden entry to the end of what hides
 //! it by one seek. That needs no order among sources, only the greatest sequence number of the part the
 //! cursor stands in; so a seek never leaves that part, whose neighbours may be newer.
 
@@ -17,26 +17,26 @@
 mod tests;
 
 use crate::cursor::Cursor;
-use crate::range_deletes::{RangeDeletes, Stretch, least_end};
+use crate::range_del::{RangeTombstones, TombstoneInterval, least_end};
 use esker_base::{Result, SeqNo, Tag};
 use std::sync::Arc;
 
 /// Something that holds range deletes.
-pub trait CoverSource: Send + Sync {
+pub trait RangeDelSource: Send + Sync {
     /// The newest range delete over `key` that a reader at `seqno` sees, and the keys around it for which
     /// this is the answer; all of them contain `key`.
-    fn stretch(&self, key: &[u8], seqno: SeqNo) -> Result<Stretch<'_>>;
+    fn interval(&self, key: &[u8], seqno: SeqNo) -> Result<TombstoneInterval<'_>>;
 }
 
-impl CoverSource for Arc<RangeDeletes> {
-    fn stretch(&self, key: &[u8], seqno: SeqNo) -> Result<Stretch<'_>> {
-        Ok(RangeDeletes::stretch(self, key, seqno))
+impl RangeDelSource for Arc<RangeTombstones> {
+    fn interval(&self, key: &[u8], seqno: SeqNo) -> Result<TombstoneInterval<'_>> {
+        Ok(RangeTombstones::interval(self, key, seqno))
     }
 }
 
 /// Range deletes of several sources, as a reader at one sequence number meets them.
-pub struct Cover {
-    sources: Arc<[Box<dyn CoverSource>]>,
+pub struct RangeDelAggregate {
+    sources: Arc<[Box<dyn RangeDelSource>]>,
     seqno: SeqNo,
     /// The stretch that was found last, its borders copied; keys before `low` or from `high` on are not
     /// known.
@@ -46,40 +46,40 @@ pub struct Cover {
     newest: SeqNo,
 }
 
-impl Clone for Cover {
-    fn clone(&self) -> Cover {
-        Cover::new(Arc::clone(&self.sources), self.seqno)
+impl Clone for RangeDelAggregate {
+    fn clone(&self) -> RangeDelAggregate {
+        RangeDelAggregate::new(Arc::clone(&self.sources), self.seqno)
     }
 }
 
-impl std::fmt::Debug for Cover {
+impl std::fmt::Debug for RangeDelAggregate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cover").field("sources", &self.sources.len()).finish_non_exhaustive()
+        f.debug_struct("RangeDelAggregate").field("sources", &self.sources.len()).finish_non_exhaustive()
     }
 }
 
 /// Where keys begin to be, or stop being, hidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Border {
+pub enum SkipTarget {
     /// At this key.
     At(Vec<u8>),
     /// Everything to that side is hidden.
     None,
 }
 
-impl Border {
+impl SkipTarget {
     fn key(&self) -> Option<&[u8]> {
         match self {
-            Border::At(key) => Some(key),
-            Border::None => None,
+            SkipTarget::At(key) => Some(key),
+            SkipTarget::None => None,
         }
     }
 }
 
-impl Cover {
+impl RangeDelAggregate {
     /// What a reader at `seqno` meets of these sources.
-    pub fn new(sources: Arc<[Box<dyn CoverSource>]>, seqno: SeqNo) -> Cover {
-        Cover { sources, seqno, is_known: false, low: None, high: None, newest: SeqNo::ZERO }
+    pub fn new(sources: Arc<[Box<dyn RangeDelSource>]>, seqno: SeqNo) -> RangeDelAggregate {
+        RangeDelAggregate { sources, seqno, is_known: false, low: None, high: None, newest: SeqNo::ZERO }
     }
 
     /// The newest range delete over `key`; [`SeqNo::ZERO`] if there is none.
@@ -96,9 +96,9 @@ impl Cover {
 
     fn look_up(&mut self, key: &[u8]) -> Result<()> {
         self.is_known = false;
-        let mut all = Stretch::NOTHING;
+        let mut all = TombstoneInterval::NOTHING;
         for source in &*self.sources {
-            let one = source.stretch(key, self.seqno)?;
+            let one = source.interval(key, self.seqno)?;
             all.low = all.low.max(one.low);
             all.high = least_end(all.high, one.high);
             all.newest = all.newest.max(one.newest);
@@ -112,25 +112,25 @@ impl Cover {
 
     /// The first key behind `key` that need not be hidden from versions up to `newest`; `None` if `key`
     /// itself is not hidden from all of them.
-    pub fn hidden_up_to(&mut self, key: &[u8], newest: SeqNo) -> Result<Option<Border>> {
+    pub fn hidden_up_to(&mut self, key: &[u8], newest: SeqNo) -> Result<Option<SkipTarget>> {
         if self.at(key)? <= newest {
             return Ok(None);
         }
         loop {
-            let Some(high) = self.high.clone() else { return Ok(Some(Border::None)) };
+            let Some(high) = self.high.clone() else { return Ok(Some(SkipTarget::None)) };
             if self.at(&high)? <= newest {
-                return Ok(Some(Border::At(high)));
+                return Ok(Some(SkipTarget::At(high)));
             }
         }
     }
 
     /// The least key such that all from it up to `key` are hidden from versions up to `newest`; `None` if
     /// `key` is not. One stretch only: what hides the keys before it is found when the cursor gets there.
-    fn hidden_from(&mut self, key: &[u8], newest: SeqNo) -> Result<Option<Border>> {
+    fn hidden_from(&mut self, key: &[u8], newest: SeqNo) -> Result<Option<SkipTarget>> {
         if self.at(key)? <= newest {
             return Ok(None);
         }
-        Ok(Some(self.low.clone().map_or(Border::None, Border::At)))
+        Ok(Some(self.low.clone().map_or(SkipTarget::None, SkipTarget::At)))
     }
 }
 
@@ -147,18 +147,18 @@ fn copy(into: &mut Option<Vec<u8>>, from: Option<&[u8]>) {
 
 /// A cursor over parts, each of which tells how new its entries may be; a source of one part is the usual
 /// case.
-pub trait Aged: Cursor {
+pub trait PartCursor: Cursor {
     /// No entry of the part that the cursor stands in is newer than this; [`SeqNo::MAX`] if that is not
     /// known.
     fn newest_around(&self) -> SeqNo;
 
-    /// Moves to the first entry of the part whose key is not less than `border`, or else to the first entry
-    /// of the parts behind it. There must be a current entry, and its key is less than `border`.
-    fn skip_forward(&mut self, border: Option<&[u8]>) -> Result<()>;
+    /// Moves to the first entry of the part whose key is not less than `target`, or else to the first entry
+    /// of the parts behind it. There must be a current entry, and its key is less than `target`.
+    fn skip_forward(&mut self, target: Option<&[u8]>) -> Result<()>;
 
-    /// Moves to the last entry of the part whose key is less than `border`, or else to the last entry of the
-    /// parts before it. There must be a current entry, and its key is not less than `border`.
-    fn skip_backward(&mut self, border: Option<&[u8]>) -> Result<()>;
+    /// Moves to the last entry of the part whose key is less than `target`, or else to the last entry of the
+    /// parts before it. There must be a current entry, and its key is not less than `target`.
+    fn skip_backward(&mut self, target: Option<&[u8]>) -> Result<()>;
 }
 
 /// A cursor that seeks over what range deletes hide from its reader.
@@ -166,28 +166,28 @@ pub trait Aged: Cursor {
 /// It may show hidden entries all the same, where their source has newer ones beside them; the reader leaves
 /// those out. C1 to C6 of [`Cursor`] hold for what it shows.
 #[derive(Debug)]
-pub struct Covered<C> {
+pub struct SkipDeleted<C> {
     cursor: C,
-    cover: Cover,
+    range_dels: RangeDelAggregate,
     is_valid: bool,
 }
 
-impl<C: Aged> Covered<C> {
-    /// The entries of `cursor` without the stretches in which `cover` hides all of them.
-    pub fn new(cursor: C, cover: Cover) -> Covered<C> {
-        Covered { cursor, cover, is_valid: false }
+impl<C: PartCursor> SkipDeleted<C> {
+    /// The entries of `cursor` without the stretches in which `range_dels` hides all of them.
+    pub fn new(cursor: C, range_dels: RangeDelAggregate) -> SkipDeleted<C> {
+        SkipDeleted { cursor, range_dels, is_valid: false }
     }
 
     fn settle_forward(&mut self) -> Result<()> {
         self.is_valid = false;
         while self.cursor.is_valid() {
             let newest = self.cursor.newest_around();
-            match self.cover.hidden_up_to(self.cursor.key(), newest)? {
+            match self.range_dels.hidden_up_to(self.cursor.key(), newest)? {
                 None => {
                     self.is_valid = true;
                     return Ok(());
                 }
-                Some(border) => self.cursor.skip_forward(border.key())?,
+                Some(target) => self.cursor.skip_forward(target.key())?,
             }
         }
         Ok(())
@@ -197,19 +197,19 @@ impl<C: Aged> Covered<C> {
         self.is_valid = false;
         while self.cursor.is_valid() {
             let newest = self.cursor.newest_around();
-            match self.cover.hidden_from(self.cursor.key(), newest)? {
+            match self.range_dels.hidden_from(self.cursor.key(), newest)? {
                 None => {
                     self.is_valid = true;
                     return Ok(());
                 }
-                Some(border) => self.cursor.skip_backward(border.key())?,
+                Some(target) => self.cursor.skip_backward(target.key())?,
             }
         }
         Ok(())
     }
 }
 
-impl<C: Aged> Cursor for Covered<C> {
+impl<C: PartCursor> Cursor for SkipDeleted<C> {
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
         self.is_valid = false;
         self.cursor.prepare_seek(key, round)

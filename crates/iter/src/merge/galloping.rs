@@ -3,13 +3,13 @@
 //! # Turns
 //! Where one source tells how it stands to a bound, as the large run of a tree beside memtables and small
 //! runs does, the first of the others' keys is its bound. It leads until it says that it has come near to
-//! that key or behind it ([`Standing`]); only where it is near are whole keys compared. So who comes first is
+//! that key or behind it ([`BoundOrder`]); only where it is near are whole keys compared. So who comes first is
 //! known without the tournament, and the bound is given anew only when the first of the others has moved, or
 //! the dominant source to another block. The tournament is one of the others alone, and there is none if
 //! there is one other. Whoever is done with a key that the dominant source has as well passes its version
 //! there in the same step.
 //!
-//! While turns are taken ([`Merge::in_turns`]), `other` is the first of all others, and
+//! While turns are taken ([`MergingCursor::is_galloping`]), `other` is the first of all others, and
 //! * T1. `is_leading` only if the dominant source is first, its key before that of `other`, and `bound` is
 //!   what it gave for that key in the block in which it stands;
 //! * T2. `is_on_bound` only if both stand on versions of one key, of which the dominant source has no other.
@@ -23,27 +23,27 @@
 //! that steps are only counted. It takes 200 instructions each time that another source interrupts, and
 //! comparing costs a step four.
 
-use super::tournament::Entrant;
-use super::{ANY, EXHAUSTED, FULL_CREDIT, LEAST_CREDIT, Merge, NONE, STREAK, precedes, rank, step};
-use crate::cursor::{Cursor, Standing};
+use super::loser_tree::Entrant;
+use super::{ANY, EXHAUSTED, FULL_CREDIT, LEAST_CREDIT, MergingCursor, NONE, STREAK, precedes, rank, step};
+use crate::cursor::{BoundOrder, Cursor};
 use esker_base::{Result, SeqNo, Tag};
 use std::cmp::Ordering;
 
 /// Entries of others in a row after which the dominant source is taken not to dominate.
-const LONGEST_TURN: u32 = 2 * STREAK;
+const MAX_INTERRUPTION: u32 = 2 * STREAK;
 
-impl<C: Cursor> Merge<C> {
+impl<C: Cursor> MergingCursor<C> {
     /// Finds the first after a seek, of at least two sources: by taking turns with the last one, if it tells
     /// where it stands.
     #[inline(never)]
-    pub(super) fn begin_with_last<const BACKWARD: bool>(&mut self) -> Result<()> {
+    pub(super) fn gallop_with_last<const BACKWARD: bool>(&mut self) -> Result<()> {
         (self.dominant, self.credit) = (self.sources.len() - 1, FULL_CREDIT);
         self.seed_others::<BACKWARD>();
-        self.give_turn::<BACKWARD, false>(SeqNo::MAX)?;
-        if !self.in_turns {
+        self.pick_side::<BACKWARD, false>(SeqNo::MAX)?;
+        if !self.is_galloping {
             self.dominant = ANY;
             if self.winner != NONE {
-                self.look_ahead::<BACKWARD>();
+                self.try_galloping::<BACKWARD>();
             }
         }
         Ok(())
@@ -51,7 +51,7 @@ impl<C: Cursor> Merge<C> {
 
     /// Begins to take turns: finds the first of all but the dominant source.
     fn seed_others<const BACKWARD: bool>(&mut self) {
-        self.in_turns = true;
+        self.is_galloping = true;
         let (sources, skip, dominant) = (self.sources.as_slice(), self.skip, self.dominant);
         if let [_, _] = sources {
             self.other = 1 - dominant;
@@ -61,7 +61,7 @@ impl<C: Cursor> Merge<C> {
         for (number, source) in sources.iter().enumerate() {
             let rank = if number == dominant { EXHAUSTED } else { rank::<C, BACKWARD>(source, skip) };
             self.tree.seed(Entrant { rank, source: number as u32 }, |a, b| {
-                precedes_but_for::<C, BACKWARD>(dominant, sources, skip, a, b)
+                precedes_except::<C, BACKWARD>(dominant, sources, skip, a, b)
             });
         }
         self.other = self.tree.winner().source as usize;
@@ -76,7 +76,7 @@ impl<C: Cursor> Merge<C> {
         }
         let rank = rank::<C, BACKWARD>(&sources[self.other], skip);
         let first = self.tree.replay(Entrant { rank, source: self.other as u32 }, |a, b| {
-            precedes_but_for::<C, BACKWARD>(dominant, sources, skip, a, b)
+            precedes_except::<C, BACKWARD>(dominant, sources, skip, a, b)
         });
         self.other = first.source as usize;
     }
@@ -84,11 +84,11 @@ impl<C: Cursor> Merge<C> {
     /// Begins to take turns with the winner, if it tells how it stands to the first of the others. Who is
     /// asked in vain too often is not asked again before it dominates.
     #[inline(never)]
-    pub(super) fn look_ahead<const BACKWARD: bool>(&mut self) {
+    pub(super) fn try_galloping<const BACKWARD: bool>(&mut self) {
         let other = self.first_of_others::<BACKWARD>();
         let bound = other.map(|other| self.sources[other].key());
-        let (standing, bound) = self.sources[self.winner].standing::<BACKWARD>(bound);
-        if standing == Standing::Unknown {
+        let (bound_order, bound) = self.sources[self.winner].bound_order::<BACKWARD>(bound);
+        if bound_order == BoundOrder::Unknown {
             self.credit -= 1;
             if self.credit < LEAST_CREDIT {
                 self.dominant = NONE;
@@ -99,7 +99,7 @@ impl<C: Cursor> Merge<C> {
         self.seed_others::<BACKWARD>();
         // It comes first, so it stands before the others' key or on it.
         self.bound = bound;
-        self.is_leading = self.compare_in_full::<BACKWARD>(standing) == Ordering::Less;
+        self.is_leading = self.compare_in_full::<BACKWARD>(bound_order) == Ordering::Less;
     }
 
     /// The source that stands on the first entry of all but the winner; `None` if all others are exhausted.
@@ -119,7 +119,7 @@ impl<C: Cursor> Merge<C> {
 
     /// Moves on where turns are taken and the dominant one does not lead to an entry at hand.
     #[inline(never)]
-    pub(super) fn take_turn<const BACKWARD: bool, const DONE_WITH_KEY: bool>(
+    pub(super) fn step_galloping<const BACKWARD: bool, const DONE_WITH_KEY: bool>(
         &mut self,
         seqno: SeqNo,
     ) -> Result<()> {
@@ -130,16 +130,16 @@ impl<C: Cursor> Merge<C> {
         if winner != dominant {
             self.replay_others::<BACKWARD>();
             if DONE_WITH_KEY && !BACKWARD && self.is_on_bound {
-                self.pass_hidden()?;
+                self.skip_hidden_versions()?;
             }
         }
-        self.give_turn::<BACKWARD, DONE_WITH_KEY>(seqno)
+        self.pick_side::<BACKWARD, DONE_WITH_KEY>(seqno)
     }
 
     /// Passes what the others and the dominant source, which stands on it, have of a key that somebody is
     /// done with: one that is written often lies in several of them.
     #[inline(always)]
-    fn pass_hidden(&mut self) -> Result<()> {
+    fn skip_hidden_versions(&mut self) -> Result<()> {
         while self.sources.len() > 2 && self.other_is_on_dominant() {
             self.sources[self.other].next_key()?;
             self.replay_others::<false>();
@@ -156,40 +156,40 @@ impl<C: Cursor> Merge<C> {
 
     /// Finds who comes first, once either has moved.
     #[inline(always)]
-    fn give_turn<const BACKWARD: bool, const DONE_WITH_KEY: bool>(&mut self, seqno: SeqNo) -> Result<()> {
+    fn pick_side<const BACKWARD: bool, const DONE_WITH_KEY: bool>(&mut self, seqno: SeqNo) -> Result<()> {
         let (dominant, other) = (&self.sources[self.dominant], &self.sources[self.other]);
         self.is_on_bound = false;
         if !dominant.is_valid() {
             self.winner = if other.is_valid() { self.other } else { NONE };
-            self.count_turn::<BACKWARD>();
+            self.count_interruption::<BACKWARD>();
             return Ok(());
         }
         let bound = if other.is_valid() { Some(other.key()) } else { None };
-        let (standing, bound) = dominant.standing::<BACKWARD>(bound);
-        match standing {
-            Standing::Before => {
+        let (bound_order, bound) = dominant.bound_order::<BACKWARD>(bound);
+        match bound_order {
+            BoundOrder::Before => {
                 (self.winner, self.is_leading, self.bound, self.streak) = (self.dominant, true, bound, 0);
                 Ok(())
             }
-            Standing::Unknown => {
-                self.end_turns::<BACKWARD>();
+            BoundOrder::Unknown => {
+                self.end_galloping::<BACKWARD>();
                 Ok(())
             }
             met => {
                 self.bound = bound;
-                self.meet::<BACKWARD, DONE_WITH_KEY>(met, seqno)
+                self.meet_bound::<BACKWARD, DONE_WITH_KEY>(met, seqno)
             }
         }
     }
 
     /// The dominant source has come so near to the first of the others, or behind it.
     #[inline(never)]
-    pub(super) fn meet<const BACKWARD: bool, const DONE_WITH_KEY: bool>(
+    pub(super) fn meet_bound<const BACKWARD: bool, const DONE_WITH_KEY: bool>(
         &mut self,
-        standing: Standing,
+        bound_order: BoundOrder,
         seqno: SeqNo,
     ) -> Result<()> {
-        let order = self.compare_in_full::<BACKWARD>(standing);
+        let order = self.compare_in_full::<BACKWARD>(bound_order);
         (self.is_leading, self.is_on_bound) = (order == Ordering::Less, order == Ordering::Equal);
         match order {
             Ordering::Less => {
@@ -198,7 +198,7 @@ impl<C: Cursor> Merge<C> {
             }
             Ordering::Greater => {
                 self.winner = self.other;
-                self.count_turn::<BACKWARD>();
+                self.count_interruption::<BACKWARD>();
                 Ok(())
             }
             Ordering::Equal => self.settle_versions::<BACKWARD, DONE_WITH_KEY>(seqno),
@@ -208,13 +208,13 @@ impl<C: Cursor> Merge<C> {
     /// How the dominant source's key stands to that of the first of the others in the direction of the walk,
     /// given what it says itself.
     #[inline(always)]
-    fn compare_in_full<const BACKWARD: bool>(&self, standing: Standing) -> Ordering {
+    fn compare_in_full<const BACKWARD: bool>(&self, bound_order: BoundOrder) -> Ordering {
         let (dominant, other) = (&self.sources[self.dominant], &self.sources[self.other]);
-        match standing {
-            Standing::Before => Ordering::Less,
-            Standing::Behind => Ordering::Greater,
-            Standing::Near | Standing::Unknown if !other.is_valid() => Ordering::Less,
-            Standing::Near | Standing::Unknown => {
+        match bound_order {
+            BoundOrder::Before => Ordering::Less,
+            BoundOrder::Behind => Ordering::Greater,
+            BoundOrder::Near | BoundOrder::Unknown if !other.is_valid() => Ordering::Less,
+            BoundOrder::Near | BoundOrder::Unknown => {
                 let order = dominant.key().cmp(other.key());
                 if BACKWARD { order.reverse() } else { order }
             }
@@ -223,11 +223,11 @@ impl<C: Cursor> Merge<C> {
 
     /// One of the others has its turn.
     #[inline(always)]
-    fn count_turn<const BACKWARD: bool>(&mut self) {
+    fn count_interruption<const BACKWARD: bool>(&mut self) {
         self.streak += 1;
-        if self.streak == LONGEST_TURN {
+        if self.streak == MAX_INTERRUPTION {
             self.dominant = NONE;
-            self.end_turns::<BACKWARD>();
+            self.end_galloping::<BACKWARD>();
         }
     }
 
@@ -253,8 +253,8 @@ impl<C: Cursor> Merge<C> {
 
     #[cold]
     #[inline(never)]
-    fn end_turns<const BACKWARD: bool>(&mut self) {
-        (self.is_leading, self.is_on_bound, self.in_turns) = (false, false, false);
+    fn end_galloping<const BACKWARD: bool>(&mut self) {
+        (self.is_leading, self.is_on_bound, self.is_galloping) = (false, false, false);
         (self.second_rank, self.second_tail, self.streak) = (0, 0, 0);
         self.seed_tree::<BACKWARD>();
     }
@@ -262,7 +262,7 @@ impl<C: Cursor> Merge<C> {
 
 /// As [`precedes`], where `dominant` is not one of those that are compared and comes last.
 #[inline(never)]
-fn precedes_but_for<C: Cursor, const BACKWARD: bool>(
+fn precedes_except<C: Cursor, const BACKWARD: bool>(
     dominant: usize,
     sources: &[C],
     skip: usize,

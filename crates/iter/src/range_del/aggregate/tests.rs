@@ -1,8 +1,8 @@
 use super::*;
 use crate::boundaries::Boundaries;
-use crate::input_deletes::InputDeletes;
-use crate::merge::Merge;
-use crate::range_deletes::RangeDelete;
+use crate::merge::MergingCursor;
+use crate::range_del::RangeTombstone;
+use crate::range_del::compaction::InputRangeDels;
 use crate::retained::Retained;
 use crate::slice::{Entry, SliceCursor};
 use crate::testing::Rng;
@@ -11,13 +11,13 @@ use esker_base::ValueKind;
 use std::collections::BTreeMap;
 
 /// A slice of entries that knows how new they are, and counts what was asked of it.
-struct AgedSlice<'a> {
+struct PartSlice<'a> {
     cursor: SliceCursor<'a>,
     newest: SeqNo,
     steps: &'a std::cell::Cell<usize>,
 }
 
-impl Cursor for AgedSlice<'_> {
+impl Cursor for PartSlice<'_> {
     fn seek_to_first(&mut self) -> Result<()> {
         self.cursor.seek_to_first()
     }
@@ -52,29 +52,29 @@ impl Cursor for AgedSlice<'_> {
     }
 }
 
-impl Aged for AgedSlice<'_> {
+impl PartCursor for PartSlice<'_> {
     fn newest_around(&self) -> SeqNo {
         self.newest
     }
-    fn skip_forward(&mut self, border: Option<&[u8]>) -> Result<()> {
-        match border {
-            Some(border) => self.cursor.seek(border, SeqNo::MAX),
+    fn skip_forward(&mut self, target: Option<&[u8]>) -> Result<()> {
+        match target {
+            Some(target) => self.cursor.seek(target, SeqNo::MAX),
             None => self.cursor.seek_before(b""),
         }
     }
-    fn skip_backward(&mut self, border: Option<&[u8]>) -> Result<()> {
-        self.cursor.seek_before(border.unwrap_or_default())
+    fn skip_backward(&mut self, target: Option<&[u8]>) -> Result<()> {
+        self.cursor.seek_before(target.unwrap_or_default())
     }
 }
 
 /// A source of entries and range deletes.
 #[derive(Clone, Default)]
-struct Run {
+struct TombstoneRun {
     entries: Vec<Entry>,
-    deletes: Arc<RangeDeletes>,
+    deletes: Arc<RangeTombstones>,
 }
 
-impl Run {
+impl TombstoneRun {
     fn newest(&self) -> SeqNo {
         self.entries.iter().map(|entry| entry.tag.seqno()).max().unwrap_or(SeqNo::ZERO)
     }
@@ -98,8 +98,8 @@ impl Run {
 /// A memtable and runs, newest first, under writes, range deletes, flushes, merges of neighbours, and
 /// snapshots.
 #[derive(Default)]
-struct Tree {
-    runs: Vec<Run>,
+struct TombstoneTree {
+    runs: Vec<TombstoneRun>,
     memtable: Vec<Entry>,
     ranges: Vec<(Vec<u8>, Option<Vec<u8>>, SeqNo)>,
     last: u64,
@@ -115,7 +115,7 @@ fn key(number: usize) -> Vec<u8> {
     format!("{number:02}").into_bytes()
 }
 
-impl Tree {
+impl TombstoneTree {
     fn write(&mut self, rng: &mut Rng) {
         self.last += 1;
         let (seqno, at) = (SeqNo::new(self.last), rng.below(30));
@@ -140,21 +140,26 @@ impl Tree {
         }
     }
 
-    fn memtable(&self) -> Run {
+    fn memtable(&self) -> TombstoneRun {
         let mut entries = self.memtable.clone();
         Entry::sort(&mut entries);
         let stored = |(start, end, seqno): &'_ (Vec<u8>, Option<Vec<u8>>, SeqNo)| {
             (start.clone(), end.clone().unwrap_or_default(), *seqno)
         };
         let owned: Vec<_> = self.ranges.iter().map(stored).collect();
-        let deletes = owned.iter().map(|(start, end, seqno)| RangeDelete::stored(start, end, *seqno));
-        Run { entries, deletes: Arc::new(RangeDeletes::new(deletes)) }
+        let deletes = owned.iter().map(|(start, end, seqno)| RangeTombstone::stored(start, end, *seqno));
+        TombstoneRun { entries, deletes: Arc::new(RangeTombstones::new(deletes)) }
     }
 
-    fn job(&mut self, inputs: &[Run], replaced: std::ops::Range<usize>, is_last: bool) -> Run {
+    fn job(
+        &mut self,
+        inputs: &[TombstoneRun],
+        replaced: std::ops::Range<usize>,
+        is_last: bool,
+    ) -> TombstoneRun {
         let boundaries =
             Boundaries::new(self.snapshots.keys().copied().map(SeqNo::new), SeqNo::new(self.last));
-        let staying: Vec<&Run> = self
+        let staying: Vec<&TombstoneRun> = self
             .runs
             .iter()
             .enumerate()
@@ -165,11 +170,11 @@ impl Tree {
             staying.iter().any(|run| run.may_hold_older(low, high, seqno))
         };
         let deletes =
-            InputDeletes::new(inputs.iter().flat_map(|run| run.deletes.deletes()), &boundaries, outside);
+            InputRangeDels::new(inputs.iter().flat_map(|run| run.deletes.deletes()), &boundaries, outside);
         let before: u64 = inputs.iter().map(|run| run.deletes.len()).sum();
         self.dropped_ranges += (before - deletes.kept().len().min(before)) as usize;
         let kept_deletes = Arc::new(deletes.kept().clone());
-        let merge = Merge::new(inputs.iter().map(|run| SliceCursor::new(&run.entries)).collect());
+        let merge = MergingCursor::new(inputs.iter().map(|run| SliceCursor::new(&run.entries)).collect());
         let above = |key: &[u8], seqno: SeqNo| outside(key, Some(&[key, b"\0"].concat()), seqno);
         let mut retained = Retained::new(merge, boundaries, above).under(deletes);
         if is_last {
@@ -184,7 +189,7 @@ impl Tree {
         }
         self.hidden += retained.stats().hidden;
         self.zeroed += retained.stats().zeroed;
-        Run { entries, deletes: kept_deletes }
+        TombstoneRun { entries, deletes: kept_deletes }
     }
 
     fn flush(&mut self) {
@@ -203,22 +208,23 @@ impl Tree {
     }
 
     fn check(&self, context: &str) {
-        let sources: Vec<Run> = std::iter::once(self.memtable()).chain(self.runs.iter().cloned()).collect();
+        let sources: Vec<TombstoneRun> =
+            std::iter::once(self.memtable()).chain(self.runs.iter().cloned()).collect();
         let all = self.snapshots.iter().map(|(&seqno, model)| (seqno, model));
         for (seqno, model) in all.chain([(self.last, &self.now)]) {
             let seqno = SeqNo::new(seqno);
             let deletes =
-                sources.iter().map(|run| Box::new(Arc::clone(&run.deletes)) as Box<dyn CoverSource>);
-            let cover = Cover::new(deletes.collect(), seqno);
+                sources.iter().map(|run| Box::new(Arc::clone(&run.deletes)) as Box<dyn RangeDelSource>);
+            let range_dels = RangeDelAggregate::new(deletes.collect(), seqno);
             let open = || {
                 let cursors = sources.iter().map(|run| {
                     let cursor = SliceCursor::new(&run.entries);
-                    Covered::new(
-                        AgedSlice { cursor, newest: run.newest(), steps: &self.steps },
-                        cover.clone(),
+                    SkipDeleted::new(
+                        PartSlice { cursor, newest: run.newest(), steps: &self.steps },
+                        range_dels.clone(),
                     )
                 });
-                Visible::new(Merge::new(cursors.collect()), seqno).under(cover.clone())
+                Visible::new(MergingCursor::new(cursors.collect()), seqno).under(range_dels.clone())
             };
             let expected: Vec<_> = model.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
             let mut visible = open();
@@ -257,7 +263,7 @@ fn no_chain_of_jobs_changes_what_a_reader_sees_under_range_deletes() {
     let (mut hidden, mut zeroed, mut dropped) = (0, 0, 0);
     for seed in 0..40u64 {
         let rng = &mut Rng::new(seed);
-        let mut tree = Tree::default();
+        let mut tree = TombstoneTree::default();
         for step in 0..150 {
             match rng.below(20) {
                 0..=13 => tree.write(rng),
@@ -285,15 +291,15 @@ fn wide_deletes_are_sought_over() {
             value: b"v".to_vec(),
         })
         .collect();
-    let delete = RangeDelete { start: b"0010", end: Some(b"0990"), seqno: SeqNo::new(2000) };
-    let deletes = Arc::new(RangeDeletes::new([delete]));
+    let delete = RangeTombstone { start: b"0010", end: Some(b"0990"), seqno: SeqNo::new(2000) };
+    let deletes = Arc::new(RangeTombstones::new([delete]));
     let steps = std::cell::Cell::new(0);
     for seqno in [1999u64, 2000] {
-        let sources: Arc<[Box<dyn CoverSource>]> = Arc::new([Box::new(Arc::clone(&deletes))]);
-        let cover = Cover::new(sources, SeqNo::new(seqno));
-        let slice = AgedSlice { cursor: SliceCursor::new(&entries), newest: SeqNo::new(1000), steps: &steps };
-        let covered = Covered::new(slice, cover.clone());
-        let mut visible = Visible::new(covered, SeqNo::new(seqno)).under(cover);
+        let sources: Arc<[Box<dyn RangeDelSource>]> = Arc::new([Box::new(Arc::clone(&deletes))]);
+        let range_dels = RangeDelAggregate::new(sources, SeqNo::new(seqno));
+        let slice = PartSlice { cursor: SliceCursor::new(&entries), newest: SeqNo::new(1000), steps: &steps };
+        let covered = SkipDeleted::new(slice, range_dels.clone());
+        let mut visible = Visible::new(covered, SeqNo::new(seqno)).under(range_dels);
         let mut count = [0, 0];
         steps.set(0);
         visible.seek_to_first().unwrap();

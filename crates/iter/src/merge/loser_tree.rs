@@ -23,23 +23,23 @@ pub(super) struct Entrant {
 }
 
 /// A place in the tree where nobody waits yet.
-const NOBODY: Entrant = Entrant { rank: u64::MAX, source: u32::MAX };
+const VACANT: Entrant = Entrant { rank: u64::MAX, source: u32::MAX };
 
 /// The tree. It knows ranks and numbers of sources, nothing of cursors.
 #[derive(Debug)]
-pub(super) struct Tournament {
+pub(super) struct LoserTree {
     len: usize,
     inline: [Entrant; INLINE],
     /// Used instead of `inline` when there are more entrants than fit there.
     spilled: Vec<Entrant>,
 }
 
-impl Tournament {
+impl LoserTree {
     /// A tree for `len` entrants, all still to be seeded.
     #[inline(always)]
-    pub(super) fn new(len: usize) -> Tournament {
-        let spilled = if len > INLINE { vec![NOBODY; len] } else { Vec::new() };
-        Tournament { len, inline: [NOBODY; INLINE], spilled }
+    pub(super) fn new(len: usize) -> LoserTree {
+        let spilled = if len > INLINE { vec![VACANT; len] } else { Vec::new() };
+        LoserTree { len, inline: [VACANT; INLINE], spilled }
     }
 
     #[inline]
@@ -47,9 +47,9 @@ impl Tournament {
         if self.len <= INLINE { &mut self.inline[..self.len] } else { &mut self.spilled }
     }
 
-    /// Forgets all matches; [`seed`](Tournament::seed) every entrant next.
+    /// Forgets all matches; [`seed`](LoserTree::seed) every entrant next.
     pub(super) fn clear(&mut self) {
-        self.nodes().fill(NOBODY);
+        self.nodes().fill(VACANT);
     }
 
     /// Lets an entrant in: it plays upwards until it meets a match whose other side has not arrived, and
@@ -59,7 +59,7 @@ impl Tournament {
         let mut at = (nodes.len() + entrant.source as usize) / 2;
         while at > 0 {
             let waiting = nodes[at];
-            if waiting.source == NOBODY.source {
+            if waiting.source == VACANT.source {
                 nodes[at] = entrant;
                 return;
             }
@@ -167,7 +167,7 @@ mod tests {
     fn sorts_any_number_of_lists() {
         for len in 1..70usize {
             // Source s holds the numbers that are s modulo len, so that every number is met once, in order.
-            let mut tree = Tournament::new(len);
+            let mut tree = LoserTree::new(len);
             tree.clear();
             let mut heads: Vec<u64> = (0..len as u64).rev().collect();
             for (source, &rank) in heads.iter().enumerate() {
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn equal_ranks_are_settled_by_the_caller() {
         for len in 2..40u32 {
-            let mut tree = Tournament::new(len as usize);
+            let mut tree = LoserTree::new(len as usize);
             tree.clear();
             for source in 0..len {
                 tree.seed(Entrant { rank: 7, source }, |a, b| a < b);

@@ -9,7 +9,7 @@ use esker_base::kind::FLAG_EXPIRY;
 use esker_base::{Result, SeqNo, Tag};
 
 /// What is left of an entry that was shown.
-pub(super) enum Left {
+pub(super) enum FilterOutcome {
     /// All of it.
     Same,
     /// Nothing.
@@ -31,37 +31,37 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     /// Shows the Put on which the cursor stands.
     #[cold]
     #[inline(never)]
-    pub(super) fn show(&mut self, tag: Tag) -> Result<Left> {
+    pub(super) fn show(&mut self, tag: Tag) -> Result<FilterOutcome> {
         let (key, stored) = (self.cursor.key(), self.cursor.value());
         let is_expiring = tag.kind_byte() & FLAG_EXPIRY != 0;
         let mut value = if is_expiring { split_expiry(tag, key, stored)?.1 } else { stored };
-        let Some(filter) = &self.filter else { return Ok(Left::Same) };
+        let Some(filter) = &self.filter else { return Ok(FilterOutcome::Same) };
         if is_large(tag) {
-            let Some(large) = &self.large else { return Ok(Left::Same) };
+            let Some(large) = &self.large else { return Ok(FilterOutcome::Same) };
             large.fetch(key, value, &mut self.fetched)?;
             value = &self.fetched;
         }
         let decision = ask(&**filter, key, value);
         self.stats.filter_failures += u64::from(decision.is_none());
         let left = match decision {
-            None | Some(Decision::Keep) => Left::Same,
-            Some(Decision::Remove) => Left::Nothing,
-            Some(Decision::Change(_)) if is_large(tag) && self.leaves_large => Left::Same,
+            None | Some(Decision::Keep) => FilterOutcome::Same,
+            Some(Decision::Remove) => FilterOutcome::Nothing,
+            Some(Decision::Change(_)) if is_large(tag) && self.leaves_large => FilterOutcome::Same,
             Some(Decision::Change(value)) => {
                 self.changed.clear();
                 self.changed.extend_from_slice(&stored[..if is_expiring { EXPIRY_LEN } else { 0 }]);
                 self.changed.extend_from_slice(&value);
-                Left::Changed
+                FilterOutcome::Changed
             }
         };
-        if !matches!(left, Left::Same) {
+        if !matches!(left, FilterOutcome::Same) {
             self.note_filtered(tag.seqno());
         }
         Ok(left)
     }
 
     /// What is left of a value that was folded, which has this number.
-    pub(super) fn show_folded(&mut self, seqno: SeqNo, value: Vec<u8>) -> Option<Vec<u8>> {
+    pub(super) fn filter_merged(&mut self, seqno: SeqNo, value: Vec<u8>) -> Option<Vec<u8>> {
         let Some(filter) = self.filter.as_ref().filter(|_| self.may_be_shown(seqno)) else {
             return Some(value);
         };

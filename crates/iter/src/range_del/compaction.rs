@@ -17,14 +17,14 @@
 //! what the job replaces.
 
 use crate::boundaries::Boundaries;
-use crate::range_deletes::{Fragment, RangeDelete, RangeDeletes};
+use crate::range_del::{RangeTombstone, RangeTombstones, TombstoneFragment};
 use esker_base::SeqNo;
 
 /// The range deletes of a job's inputs, walked beside the job's keys.
 #[derive(Clone, Debug, Default)]
-pub struct InputDeletes {
-    all: RangeDeletes,
-    kept: RangeDeletes,
+pub struct InputRangeDels {
+    all: RangeTombstones,
+    kept: RangeTombstones,
     /// Fragments of `all` and of `kept` that end before the present key.
     passed: usize,
     kept_passed: usize,
@@ -33,36 +33,36 @@ pub struct InputDeletes {
     is_covered_by_kept: bool,
 }
 
-impl InputDeletes {
+impl InputRangeDels {
     /// The range deletes of all inputs. `older_outside` answers whether anything outside of the inputs may
     /// hold a version older than a sequence number among the keys from a first one up to an end; yes is
     /// always safe.
     pub fn new<'a>(
-        inputs: impl IntoIterator<Item = RangeDelete<'a>>,
+        inputs: impl IntoIterator<Item = RangeTombstone<'a>>,
         boundaries: &Boundaries,
         mut older_outside: impl FnMut(&[u8], Option<&[u8]>, SeqNo) -> bool,
-    ) -> InputDeletes {
-        let all = RangeDeletes::new(inputs);
+    ) -> InputRangeDels {
+        let all = RangeTombstones::new(inputs);
         let mut kept = Vec::new();
         for fragment in all.fragments() {
             for seqno in newest_of_stripes(&fragment.seqnos, boundaries) {
-                let delete = RangeDelete { start: &fragment.start, end: fragment.end.as_deref(), seqno };
+                let delete = RangeTombstone { start: &fragment.start, end: fragment.end.as_deref(), seqno };
                 if seqno > boundaries.oldest() || older_outside(delete.start, delete.end, seqno) {
                     kept.push(delete);
                 }
             }
         }
-        let kept = RangeDeletes::new(kept);
-        InputDeletes { all, kept, ..InputDeletes::default() }
+        let kept = RangeTombstones::new(kept);
+        InputRangeDels { all, kept, ..InputRangeDels::default() }
     }
 
     /// The range deletes to write.
-    pub fn kept(&self) -> &RangeDeletes {
+    pub fn kept(&self) -> &RangeTombstones {
         &self.kept
     }
 
     /// All range deletes of the inputs.
-    pub fn all(&self) -> &RangeDeletes {
+    pub fn all(&self) -> &RangeTombstones {
         &self.all
     }
 
@@ -105,7 +105,7 @@ impl InputDeletes {
     }
 }
 
-fn advance(fragments: &[Fragment], passed: &mut usize, key: &[u8]) -> bool {
+fn advance(fragments: &[TombstoneFragment], passed: &mut usize, key: &[u8]) -> bool {
     while let Some(fragment) = fragments.get(*passed) {
         if fragment.end.as_ref().is_none_or(|end| key < &**end) {
             return &*fragment.start <= key;

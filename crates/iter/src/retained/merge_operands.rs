@@ -26,9 +26,9 @@
 //!
 //! A fold that fails changes nothing. Whoever reads the key is told why.
 
-use super::{Decided, Position, Retained, Role};
+use super::{EntryFate, Retained, RetainedPosition, Role};
 use crate::cursor::Cursor;
-use crate::folding::{Folding, Operands};
+use crate::full_merge::{OperandMerger, Operands};
 use crate::meaning::split_expiry;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
 use esker_base::{Result, SeqNo, Tag, ValueKind};
@@ -37,12 +37,12 @@ use std::sync::Arc;
 
 /// Operands of one key and stripe, and what is to be written of them.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub(super) struct OperandRun {
     operands: Operands,
     /// How many there were before any became one.
     count: u64,
     /// Values that were made.
-    made: Vec<u8>,
+    merged_bytes: Vec<u8>,
     /// What is to be written, newest first.
     written: Vec<(Tag, Source)>,
     /// The place in `written` of the current entry.
@@ -55,13 +55,13 @@ enum Source {
     /// As it is stored in the operand at this place.
     Operand(usize),
     /// In what was made.
-    Made(Range<usize>),
+    Merged(Range<usize>),
 }
 
-impl Gathered {
+impl OperandRun {
     fn clear(&mut self) {
         self.operands.clear();
-        self.made.clear();
+        self.merged_bytes.clear();
         self.written.clear();
         (self.count, self.at) = (0, 0);
     }
@@ -70,30 +70,30 @@ impl Gathered {
     pub(super) fn value(&self) -> &[u8] {
         match &self.written[self.at].1 {
             Source::Operand(at) => self.operands.stored(&self.operands.newest_first()[*at]),
-            Source::Made(range) => &self.made[range.clone()],
+            Source::Merged(range) => &self.merged_bytes[range.clone()],
         }
     }
 
-    fn write_made(&mut self, tag: Tag, value: &[u8]) {
-        let start = self.made.len();
-        self.made.extend_from_slice(value);
-        self.written.push((tag, Source::Made(start..self.made.len())));
+    fn write_merged(&mut self, tag: Tag, value: &[u8]) {
+        let start = self.merged_bytes.len();
+        self.merged_bytes.extend_from_slice(value);
+        self.written.push((tag, Source::Merged(start..self.merged_bytes.len())));
     }
 
     /// Writes the operands at these places, those that follow each other without one that expires as one if
     /// that can be.
-    fn write_operands(&mut self, folding: &Folding, key: &[u8], places: Range<usize>) {
+    fn write_operands(&mut self, operand_merger: &OperandMerger, key: &[u8], places: Range<usize>) {
         let mut at = places.start;
         while at < places.end {
             let rest = &self.operands.newest_first()[at..places.end];
             let tag = rest[0].tag;
             let lasting = rest.iter().take_while(|operand| !operand.is_expiring()).count();
             let several = Some(at..at + lasting).filter(|_| lasting > 1);
-            let one =
-                several.and_then(|places| folding.fold_operands(key, &self.operands.oldest_first(places)));
+            let one = several
+                .and_then(|places| operand_merger.partial_merge(key, &self.operands.oldest_first(places)));
             let passed = if one.is_some() { lasting } else { lasting.max(1) };
             match one {
-                Some(one) => self.write_made(tag, &one),
+                Some(one) => self.write_merged(tag, &one),
                 None => self.write_as_they_are(at..at + passed),
             }
             at += passed;
@@ -121,50 +121,50 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     /// its stripe.
     #[cold]
     #[inline(never)]
-    pub(super) fn gather(&mut self, newest: Tag) -> Result<Decided> {
-        let Some(folding) = self.folding.as_ref().map(Arc::clone) else {
+    pub(super) fn collect_operands(&mut self, newest: Tag) -> Result<EntryFate> {
+        let Some(operand_merger) = self.operand_merger.as_ref().map(Arc::clone) else {
             self.group.is_any_kept = true;
-            (self.tag, self.position) = (newest, Position::OnCursor);
-            return Ok(Decided::Write);
+            (self.tag, self.position) = (newest, RetainedPosition::OnCursor);
+            return Ok(EntryFate::Write);
         };
-        self.gathered.clear();
-        let below = self.gather_down_from(&folding, newest)?;
-        if self.gathered.operands.is_empty() {
-            return Ok(Decided::Passed);
+        self.run.clear();
+        let below = self.collect_below(&operand_merger, newest)?;
+        if self.run.operands.is_empty() {
+            return Ok(EntryFate::Passed);
         }
-        self.fold_gathered(&folding, &below);
-        let written = self.gathered.written.len() as u64;
-        self.stats.folded += self.gathered.count.saturating_sub(written);
+        self.merge_run(&operand_merger, &below);
+        let written = self.run.written.len() as u64;
+        self.stats.merged += self.run.count.saturating_sub(written);
         self.group.is_any_kept = true;
         // Shown from the first.
-        (self.tag, self.position) = (self.gathered.written[0].0, Position::Gathered);
-        Ok(Decided::Write)
+        (self.tag, self.position) = (self.run.written[0].0, RetainedPosition::OperandRun);
+        Ok(EntryFate::Write)
     }
 
     /// Goes on to what became of the next operand, if there is one.
     #[cold]
-    pub(super) fn show_gathered(&mut self) -> bool {
-        self.gathered.at += 1;
-        let Some((tag, _)) = self.gathered.written.get(self.gathered.at) else { return false };
-        (self.tag, self.position) = (*tag, Position::Gathered);
+    pub(super) fn next_of_run(&mut self) -> bool {
+        self.run.at += 1;
+        let Some((tag, _)) = self.run.written.get(self.run.at) else { return false };
+        (self.tag, self.position) = (*tag, RetainedPosition::OperandRun);
         true
     }
 
     /// Takes the cursor over the operands of the stripe, and says what is below them.
-    fn gather_down_from(&mut self, folding: &Folding, newest: Tag) -> Result<Below> {
+    fn collect_below(&mut self, operand_merger: &OperandMerger, newest: Tag) -> Result<Below> {
         let key = self.group.key.as_slice();
         let mut tag = newest;
         loop {
             let value = self.cursor.value();
             let is_expiring = tag.kind_byte() & FLAG_EXPIRY != 0;
-            let may_go = tag.seqno() <= self.oldest || !self.gathered.operands.is_empty();
+            let may_go = tag.seqno() <= self.oldest || !self.run.operands.is_empty();
             let is_over = is_expiring && self.boundaries.is_expired_for_all(split_expiry(tag, key, value)?.0);
             if is_over && may_go {
                 self.stats.expired += 1;
             } else {
                 let skipped = if is_expiring { esker_base::expiry::EXPIRY_LEN } else { 0 };
-                self.gathered.operands.push(folding, key, tag, value, skipped);
-                self.gathered.count += 1;
+                self.run.operands.push(operand_merger, key, tag, value, skipped);
+                self.run.count += 1;
             }
             let oldest = tag.seqno();
             self.cursor.next()?;
@@ -200,32 +200,32 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     }
 
     /// Decides what is written of what was gathered.
-    fn fold_gathered(&mut self, folding: &Folding, below: &Below) {
+    fn merge_run(&mut self, operand_merger: &OperandMerger, below: &Below) {
         let key = self.group.key.as_slice();
-        let gathered = &mut self.gathered;
-        let count = gathered.operands.newest_first().len();
-        let from = count - gathered.operands.lasting();
+        let run = &mut self.run;
+        let count = run.operands.newest_first().len();
+        let from = count - run.operands.lasting();
         let base = match below {
             Below::Value => Some(self.cursor.value()),
             Below::Nothing | Below::Unknown => None,
         };
         if matches!(below, Below::Unknown) || from == count {
-            gathered.write_operands(folding, key, 0..count);
+            run.write_operands(operand_merger, key, 0..count);
             return;
         }
-        match folding.fold(key, base, &gathered.operands.oldest_first(from..count)) {
+        match operand_merger.full_merge(key, base, &run.operands.oldest_first(from..count)) {
             Ok(value) => {
-                let newest = gathered.operands.newest_first()[from].tag.seqno();
-                gathered.write_operands(folding, key, 0..from);
+                let newest = run.operands.newest_first()[from].tag.seqno();
+                run.write_operands(operand_merger, key, 0..from);
                 // Under operands that stay it is not what anybody sees.
-                let left = if from == 0 { self.show_folded(newest, value) } else { Some(value) };
+                let left = if from == 0 { self.filter_merged(newest, value) } else { Some(value) };
                 let kind = if left.is_some() { ValueKind::Put } else { ValueKind::Delete };
-                self.gathered.write_made(Tag::new(newest, kind), &left.unwrap_or_default());
+                self.run.write_merged(Tag::new(newest, kind), &left.unwrap_or_default());
                 self.group.hidden_below = Some(newest);
             }
             Err(_) => {
-                self.stats.unfoldable += 1;
-                gathered.write_as_they_are(0..count);
+                self.stats.unmergeable += 1;
+                run.write_as_they_are(0..count);
             }
         }
     }
