@@ -7,7 +7,7 @@
 //! [`KeyspaceOptions::ease_compression`] turns this off.
 //!
 //! # Pressure
-//! The share of the resources that writers may use up before they wait ([`crate::room`]), the greatest of
+//! The share of the resources that writers may use up before they wait ([`crate::write::room`]), the greatest of
 //! three: memory of memtables, sealed memtables of the keyspace in the flush queue, and runs in level 0.
 //! Neither the processor's nor the device's load is measured: the database has no exclusive claim to either,
 //! and where they are short the queues show their effect on writers; where they are busy and no queue grows,

@@ -1,81 +1,56 @@
 //! The database engine: everything between the public API and the building blocks.
 //!
 //! # Map
-//! *Handles* ([`handle`]) are what users hold; behind them one [`store::Store`] has the state.
+//! *Handles* ([`handle`]) are what users hold; behind them one [`state::store::Store`] has the state.
 //!
 //! | path | files, in the order a request passes them |
 //! |---|---|
-//! | write | [`handle`] (encode) → [`commit`] (order, copy, publish) → [`room`] (rotate, seal, wait) |
+//! | write | [`handle`] (encode) → [`write::commit`] (order, copy, publish) → [`write::room`] (rotate, seal, wait) |
 //! | read | [`handle`] (pin) → [`esker_view`] → [`esker_view::read`] → [`esker_view::tree`] |
-//! | transaction | [`transaction`] (snapshot, changes, read set) → [`commit`] (validate, then as a write) |
-//! | flush | [`scheduler`] → [`workers`] → [`flush`] → [`table_sink`] → [`install`] |
-//! | compaction | [`scheduler`] → [`workers`] → [`picker`] → [`compact`] → [`table_sink`] → [`install`] |
-//! | open | [`open`] → [`replay`] → [`install`] |
+//! | transaction | [`transaction`] (snapshot, changes, read set) → [`write::commit`] (validate, then as a write) |
+//! | flush | [`state::scheduler`] → [`background::workers`] → [`background::flush`] → [`table_sink`] → [`background::install`] |
+//! | compaction | [`state::scheduler`] → [`background::workers`] → [`background::picker`] → [`background::compact`] → [`table_sink`] → [`background::install`] |
+//! | open | [`lifecycle::open`] → [`lifecycle::replay`] → [`background::install`] |
 //! | change stream | [`handle`] → [`changes`], concurrent with writers, from the log's files |
 //!
 //! The invariants (CP for commit, WL for the log, RV for read views, IN for installs, RC for recovery) are
 //! stated at the head of the file that maintains them; ARCHITECTURE.md lists them all.
 #![forbid(unsafe_code)]
 
-mod adaptive_state;
 mod advice;
 mod amplification;
-mod batch;
+mod background;
 mod cache_warming;
 mod changes;
-mod commit;
-mod commit_notifier;
-mod compact;
 mod compression_downgrade;
-mod consumers;
 mod copy;
-mod counters;
 mod damage;
 mod elision;
 mod file_transfer;
 mod filters;
-mod flush;
 mod handle;
-mod history_recovery;
-mod idle_budget;
-mod idle_wal;
 mod ingest;
-mod ingest_commit;
-mod ingested_part;
-mod install;
-mod jobs;
-mod keyspace;
 mod large;
-mod memory_arbiter;
+mod lifecycle;
 mod metrics;
-mod open;
 mod overwrite_ratio;
 mod pending_outputs;
-mod picker;
-mod pressure;
 mod range_del;
-mod read_heat;
 mod reader_report;
-mod replay;
-mod room;
-mod scheduler;
-mod store;
-mod table_eviction;
+mod state;
 mod table_sink;
 mod target_report;
-mod targets;
 #[cfg(test)]
 mod tests;
 mod transaction;
 mod verify;
-mod workers;
-mod write_options;
+mod write;
 
 pub use advice::{AdaptationInfo, AdviceRequest, KeyspaceAdvice, ModelCheck, ModelTerm};
 pub use amplification::{
     Amplification, Cause, CauseInfo, LevelAmplification, ReadAmplification, SpaceAmplification,
 };
-pub use batch::WriteBatch;
+pub use background::targets::DeleteShortfall;
 pub use changes::{Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, Consumer, ConsumerInfo};
 pub use copy::{
     BackupId, BackupInfo, BackupReport, BackupVerification, Backups, CheckpointReport, ExportReport,
@@ -102,20 +77,20 @@ pub use ingest::{
     BulkLoadProgress, BulkLoadReport, BulkLoader, IngestMode, IngestOptions, IngestReport, TableWriter,
     WrittenTable,
 };
-pub use jobs::JobMetrics;
-pub use keyspace::MigrationInfo;
 pub use metrics::{
     BlobFileInfo, FilterInfo, FilterTuningInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics,
     MemoryMetrics, Metrics, OpenTablesMetrics, RunInfo, TableInfo,
 };
-pub use pressure::{
-    BlockingWork, KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState,
-};
 pub use reader_report::Holder;
+pub use state::jobs::JobMetrics;
+pub use state::keyspace::MigrationInfo;
 pub use target_report::{DeletePromise, KeyspacePromises, PromiseState, SpacePromise};
-pub use targets::DeleteShortfall;
 pub use transaction::{
     CompareAndSet, Isolation, Savepoint, Transaction, TransactionOptions, TransactionRange,
 };
 pub use verify::VerifyReport;
-pub use write_options::{Expiry, WriteOptions};
+pub use write::batch::WriteBatch;
+pub use write::pressure::{
+    BlockingWork, KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState,
+};
+pub use write::write_options::{Expiry, WriteOptions};

@@ -1,9 +1,9 @@
 //! Metrics: counters, sizes and states of a database.
 
 use crate::amplification::{Amplification, level_label};
-use crate::jobs::JobMetrics;
-use crate::keyspace::{KeyspaceState, MigrationInfo};
-use crate::store::Store;
+use crate::state::jobs::JobMetrics;
+use crate::state::keyspace::{KeyspaceState, MigrationInfo};
+use crate::state::store::Store;
 use esker_base::{Error, FileNumber, SeqNo};
 use esker_cache::CacheStats;
 use esker_filter::FilterWatch;

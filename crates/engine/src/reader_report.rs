@@ -1,8 +1,8 @@
 //! Report of the open readers: snapshots, transactions, cursors, ranges and change streams, with their age
 //! and what they pin.
 
-use crate::keyspace::KeyspaceState;
-use crate::store::Store;
+use crate::state::keyspace::KeyspaceState;
+use crate::state::store::Store;
 use esker_base::SeqNo;
 use esker_view::SuperVersion;
 use esker_view::read::open_readers::{Held, HolderKind};

@@ -67,7 +67,7 @@ pub(crate) struct OutputSpec<'a> {
     /// When the data was written, if the tables must not count as being as young as their files.
     pub(crate) created_ms: Option<u64>,
     /// When the oldest delete of the inputs was made, in milliseconds since 1970 (DW3 in
-    /// [`crate::targets`]).
+    /// [`crate::background::targets`]).
     pub(crate) oldest_delete_ms: Option<u64>,
     /// Whether nothing older than the inputs, with their keys, lies outside.
     pub(crate) is_bottom: bool,

@@ -1,8 +1,8 @@
 //! Reports about targets.
 
-use crate::keyspace::KeyspaceState;
-use crate::store::Store;
-use crate::targets::{DeleteShortfall, Room};
+use crate::background::targets::{DeleteShortfall, Room};
+use crate::state::keyspace::KeyspaceState;
+use crate::state::store::Store;
 use esker_strategy::oldest_gone_ms;
 use std::fmt;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Verification: reads all files, checks everything that can be checked, and lists all corruption.
 
 use crate::damage::Damage;
-use crate::keyspace::KeyspaceState;
-use crate::store::Store;
+use crate::state::keyspace::KeyspaceState;
+use crate::state::store::Store;
 use esker_base::{Error, Result, SeqNo};
 use esker_view::tree::blob_files::LargeFile;
 use esker_view::tree::{Access, TreePart};

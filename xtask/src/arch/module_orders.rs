@@ -156,42 +156,59 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-engine",
         folder: "",
-        modules: "compression_downgrade consumers damage elision file_transfer filters history_recovery \
-                  idle_budget overwrite_ratio range_del pending_outputs cache_warming table_sink large \
-                  ingested_part scheduler write_options picker counters store batch amplification commit \
-                  keyspace jobs install adaptive_state flush pressure commit_notifier room replay targets \
-                  memory_arbiter reader_report metrics open verify read_heat copy transaction \
-                  target_report handle changes advice compact idle_wal ingest_commit ingest table_eviction \
-                  workers",
+        modules: "compression_downgrade damage elision file_transfer filters overwrite_ratio range_del \
+                  pending_outputs cache_warming table_sink large state write amplification background \
+                  verify lifecycle metrics reader_report transaction copy target_report handle changes \
+                  advice ingest",
         closed: &[],
         allowed: &[
             ("pending_outputs", "table_sink"),
             ("table_sink", "large"),
-            ("amplification", "keyspace"),
-            ("batch", "handle"),
-            ("commit", "keyspace"),
-            ("commit", "pressure"),
-            ("commit", "room"),
             ("copy", "handle"),
-            ("counters", "pressure"),
             ("handle", "changes"),
-            ("keyspace", "adaptive_state"),
-            ("keyspace", "open"),
-            ("keyspace", "pressure"),
-            ("keyspace", "read_heat"),
-            ("keyspace", "room"),
-            ("picker", "keyspace"),
-            ("picker", "store"),
-            ("store", "adaptive_state"),
-            ("store", "commit"),
-            ("store", "commit_notifier"),
-            ("store", "install"),
-            ("store", "jobs"),
-            ("store", "keyspace"),
-            ("store", "memory_arbiter"),
-            ("store", "targets"),
+            ("state", "amplification"),
+            ("state", "background"),
+            ("state", "lifecycle"),
+            ("state", "write"),
             ("transaction", "handle"),
+            ("write", "handle"),
+            ("write", "lifecycle"),
         ],
+    },
+    Order {
+        package: "esker-engine",
+        folder: "state",
+        modules: "consumers idle_budget scheduler counters keyspace jobs store adaptive_state read_heat \
+                  commit_notifier",
+        closed: &[],
+        allowed: &[
+            ("jobs", "store"),
+            ("keyspace", "adaptive_state"),
+            ("keyspace", "read_heat"),
+            ("store", "adaptive_state"),
+            ("store", "commit_notifier"),
+        ],
+    },
+    Order {
+        package: "esker-engine",
+        folder: "write",
+        modules: "ingested_part memory_arbiter write_options batch pressure room commit ingest_commit",
+        closed: &[],
+        allowed: &[("pressure", "commit"), ("room", "commit")],
+    },
+    Order {
+        package: "esker-engine",
+        folder: "background",
+        modules: "idle_wal install picker compact flush table_eviction targets workers",
+        closed: &[],
+        allowed: &[],
+    },
+    Order {
+        package: "esker-engine",
+        folder: "lifecycle",
+        modules: "history_recovery replay open keyspace",
+        closed: &[],
+        allowed: &[],
     },
     tree("esker", "advice parts"),
     Order {
@@ -234,4 +251,12 @@ pub(super) const ORDERS: &[Order] = &[
         allowed: &[("runner", "transactions"), ("script", "ingest")],
     },
     tree("xtask", "mod findings kill_loop repository arch instructions tidy"),
+    Order {
+        package: "esker-options",
+        folder: "",
+        modules: "mod durability memory migration_record open_tables per_level stored keyspace table \
+                  filtering by_name design merging presets config named rows",
+        closed: &[],
+        allowed: &[("keyspace", "filtering"), ("keyspace", "table")],
+    },
 ];

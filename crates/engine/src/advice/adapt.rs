@@ -13,9 +13,9 @@
 //! Only the option and the strategy are stored: after an open, observation begins anew.
 
 use super::AdviceRequest;
-use crate::adaptive_state::AdaptiveState;
-use crate::keyspace::KeyspaceState;
-use crate::store::Store;
+use crate::state::adaptive_state::AdaptiveState;
+use crate::state::keyspace::KeyspaceState;
+use crate::state::store::Store;
 use esker_base::Result;
 use esker_model::advice::{
     AdaptiveRules, Calibration, Decision, Design, Observation, Operations, Question, decide,

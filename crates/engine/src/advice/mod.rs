@@ -5,7 +5,7 @@
 //! the metadata of the tables that is a [`Usage`], and [`esker_model::advice`] finds the cheapest design for
 //! it. The formulas are first compared with measurements ([`ModelCheck`]) and corrected by their error.
 //! Taking advice is a change of options like any other, so the tree migrates step by step
-//! ([`crate::keyspace`]).
+//! ([`crate::state::keyspace`]).
 //!
 //! Nothing of this is stored: after an open the tables are known, the operations are not.
 

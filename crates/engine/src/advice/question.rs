@@ -3,8 +3,8 @@
 use super::AdviceRequest;
 use super::check::{ModelCheck, calibration, checks};
 use crate::amplification::Amplification;
-use crate::keyspace::KeyspaceState;
-use crate::store::Store;
+use crate::state::keyspace::KeyspaceState;
+use crate::state::store::Store;
 use esker_base::{Error, Result};
 use esker_filter::watch::SAMPLE;
 use esker_model::advice::{Calibration, Design, Operations, Question, Usage};

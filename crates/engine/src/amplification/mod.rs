@@ -20,8 +20,8 @@ pub use esker_view::lookup_tracer::ReadAmplification;
 pub use space::SpaceAmplification;
 pub use traffic::{Cause, CauseInfo};
 
-use crate::keyspace::KeyspaceState;
-use crate::store::Store;
+use crate::state::keyspace::KeyspaceState;
+use crate::state::store::Store;
 use esker_version::{Level, LevelIndex};
 use esker_view::SuperVersion;
 use esker_view::lookup_tracer::Rates;

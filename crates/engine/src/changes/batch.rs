@@ -1,6 +1,6 @@
 //! The batches of a change stream.
 
-use crate::store::Store;
+use crate::state::store::Store;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, ValueKind, expiry, kind};
 use esker_wal::batch::Ingest;
 use esker_wal::{Entry, EntryIter, HistoryRecord, RecordKind};

@@ -5,10 +5,10 @@
 //! read is on the device (TS1). Creating, moving and dropping happen under the manifest's lock.
 
 use super::Changes;
-use crate::consumers::Standing;
 use crate::handle::Handle;
-use crate::scheduler::Lane;
-use crate::store::{Store, Writing};
+use crate::state::consumers::Standing;
+use crate::state::scheduler::Lane;
+use crate::state::store::{Store, Writing};
 use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
 use esker_base::{Error, Result, SeqNo};
 use esker_version::{EditOp, VersionEdit};

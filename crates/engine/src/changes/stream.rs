@@ -2,7 +2,7 @@
 
 use super::ChangeBatch;
 use crate::Durability;
-use crate::store::Store;
+use crate::state::store::Store;
 use esker_base::{Error, HistoryGone, Result, SeqNo};
 use esker_wal::{HistoryReader, HistoryStep, Hold, Located};
 use std::sync::Arc;
@@ -173,7 +173,7 @@ impl Drop for Changes {
     fn drop(&mut self) {
         if self.hold.take().is_some() {
             // Segments kept only for this stream are deleted there.
-            self.store.scheduler.request(crate::scheduler::Lane::Log);
+            self.store.scheduler.request(crate::state::scheduler::Lane::Log);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Capture: the moment that a copy shows; see [`super`].
 
-use crate::batch::Share;
-use crate::store::Store;
+use crate::state::store::Store;
+use crate::write::batch::Share;
 use esker_base::{FileNumber, KeyspaceId, Result, SeqNo};
 use esker_version::DatabaseState;
 use esker_view::SuperVersion;

@@ -2,8 +2,8 @@
 
 use super::image::Image;
 use crate::file_transfer::{CopyProgress, Progress, link_or_copy};
-use crate::open::make_directory;
-use crate::store::Store;
+use crate::lifecycle::open::make_directory;
+use crate::state::store::Store;
 use esker_base::{Error, Result, SeqNo};
 use esker_env::FileSystem;
 use esker_env::fs::parent_dir;

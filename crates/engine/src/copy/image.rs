@@ -1,7 +1,7 @@
 //! Image: a capture as a database directory; see [`super`].
 
 use super::capture::Capture;
-use crate::flush::add_sealed;
+use crate::background::flush::add_sealed;
 use crate::table_sink::TableFactory;
 use esker_base::{FileNumber, Result, SeqNo, TableUid};
 use esker_env::Env;

@@ -1,19 +1,20 @@
 //! The database handle.
 
 use super::{Handle, Keyspace, Snapshot};
-use crate::batch::WriteBatch;
 use crate::changes::{Changes, Consumer, ConsumerInfo};
-use crate::commit::WriteMode;
 use crate::copy::{BackupReport, Backups, CheckpointReport};
 use crate::file_transfer::CopyProgress;
+use crate::lifecycle::open;
 use crate::metrics::{KeyspaceLevels, Metrics};
-use crate::pressure::Stalls;
 use crate::reader_report::Holder;
-use crate::store::Store;
+use crate::state::store::Store;
 use crate::target_report::KeyspacePromises;
 use crate::transaction::{Transaction, TransactionOptions};
 use crate::verify::VerifyReport;
-use crate::{KeyRange, Value, WriteOptions, open};
+use crate::write::batch::WriteBatch;
+use crate::write::commit::WriteMode;
+use crate::write::pressure::Stalls;
+use crate::{KeyRange, Value, WriteOptions};
 use esker_base::{Error, Result, SeqNo};
 use esker_env::BackgroundRates;
 use esker_options::{DEFAULT_KEYSPACE, KeyspaceOptions, Options};

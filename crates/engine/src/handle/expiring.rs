@@ -2,8 +2,8 @@
 
 use super::Keyspace;
 use crate::Expiry;
-use crate::commit::WriteMode;
 use crate::transaction::Next;
+use crate::write::commit::WriteMode;
 use esker_base::Result;
 use esker_base::expiry::EXPIRY_LEN;
 use esker_view::read::resolve::{End, end_of};

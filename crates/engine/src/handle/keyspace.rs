@@ -2,13 +2,13 @@
 
 use super::Handle;
 use super::snapshot::{Snapshot, View};
-use crate::batch::{EncodedBatch, Share, WriteBatch};
-use crate::commit::WriteMode;
-use crate::keyspace::KeyspaceState;
-use crate::keyspace::MigrationInfo;
-use crate::store::Store;
+use crate::state::keyspace::KeyspaceState;
+use crate::state::keyspace::MigrationInfo;
+use crate::state::store::Store;
 use crate::transaction::Next;
-use crate::write_options::Ends;
+use crate::write::batch::{EncodedBatch, Share, WriteBatch};
+use crate::write::commit::WriteMode;
+use crate::write::write_options::Ends;
 use crate::{Value, WriteOptions};
 use esker_base::{KeyspaceId, Result, SeqNo, ValueKind};
 use esker_iter::Bounds;

@@ -2,8 +2,8 @@
 
 use super::Keyspace;
 use crate::WriteOptions;
-use crate::commit::WriteMode;
-use crate::write_options::Ends;
+use crate::write::commit::WriteMode;
+use crate::write::write_options::Ends;
 use esker_base::expiry::EXPIRY_LEN;
 use esker_base::{Error, Result, ValueKind};
 

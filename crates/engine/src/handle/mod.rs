@@ -15,7 +15,7 @@ pub use keyspace::Keyspace;
 pub(crate) use merging::no_expiry_to_keep;
 pub use snapshot::{Snapshot, View};
 
-use crate::store::Store;
+use crate::state::store::Store;
 use std::sync::Arc;
 
 /// Closes the database when the last handle goes.

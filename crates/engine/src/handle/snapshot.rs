@@ -1,7 +1,7 @@
 //! Snapshots: one moment of the whole database, kept.
 
 use super::keyspace::Keyspace;
-use crate::store::Store;
+use crate::state::store::Store;
 use crate::{KeyRange, Value};
 use esker_base::{Error, Result, SeqNo};
 use esker_iter::Bounds;

@@ -3,10 +3,10 @@
 use super::new_files::NewFiles;
 use crate::file_transfer::{CopyProgress, Progress, copy, link_or_copy};
 use crate::handle::Keyspace;
-use crate::ingest_commit::MAX_TABLES;
-use crate::ingested_part::described;
-use crate::keyspace::KeyspaceState;
-use crate::store::Store;
+use crate::state::keyspace::KeyspaceState;
+use crate::state::store::Store;
+use crate::write::ingest_commit::MAX_TABLES;
+use crate::write::ingested_part::described;
 use esker_base::kind::FLAG_EXPIRY;
 use esker_base::{Error, PartId, Result, SeqNo, TableUid, ValueKind};
 use esker_env::OpenMode;

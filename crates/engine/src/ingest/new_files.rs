@@ -1,6 +1,6 @@
 //! New table files that nothing refers to yet.
 
-use crate::store::Store;
+use crate::state::store::Store;
 use esker_base::FileNumber;
 use esker_view::paths;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Overwrite ratios of real flushes and merges, step by step, and their effect on space.
 
 use super::{ReplacedBook, Sampler, replaced_shares};
-use crate::scheduler::Lane;
+use crate::state::scheduler::Lane;
 use crate::{Database, KeyspaceOptions, Options, PerLevel};
 use esker_base::{FileNumber, PartId, TableUid};
 use esker_codec::Codec;

@@ -38,7 +38,7 @@ impl World {
         for _ in 0..time.as_secs() / step.as_secs() {
             other();
             self.clock.advance(step);
-            self.db.store().scheduler.request(crate::scheduler::Lane::Compaction);
+            self.db.store().scheduler.request(crate::state::scheduler::Lane::Compaction);
             while self.db.step_background() {}
         }
     }

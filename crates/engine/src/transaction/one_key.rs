@@ -7,9 +7,9 @@
 use super::read_set::Footprint;
 use super::retry::pause;
 use super::validate::Validation;
-use crate::batch::WriteBatch;
-use crate::commit::WriteMode;
-use crate::write_options::Ends;
+use crate::write::batch::WriteBatch;
+use crate::write::commit::WriteMode;
+use crate::write::write_options::Ends;
 use crate::{Expiry, Keyspace, Snapshot, Value, WriteOptions};
 use esker_base::Result;
 

@@ -1,6 +1,6 @@
 //! What a commit depends on: keys and ranges of keys of one keyspace.
 
-use crate::keyspace::KeyspaceState;
+use crate::state::keyspace::KeyspaceState;
 use esker_iter::Bounds;
 use std::cmp::Ordering;
 use std::ops::Bound;

@@ -3,7 +3,7 @@
 use super::handle::Transaction;
 use super::options::TransactionOptions;
 use crate::Database;
-use crate::store::Store;
+use crate::state::store::Store;
 use esker_base::Result;
 use std::time::Duration;
 

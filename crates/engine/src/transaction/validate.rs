@@ -59,9 +59,9 @@
 mod tests;
 
 use super::read_set::Footprint;
-use crate::commit::{Admission, CommitState};
-use crate::room::MAX_SEALED;
-use crate::store::Store;
+use crate::state::store::Store;
+use crate::write::commit::{Admission, CommitState};
+use crate::write::room::MAX_SEALED;
 use esker_base::{Conflict, Error, Result, SeqNo};
 use esker_iter::{Bounds, Cursor, RangeTombstones};
 use esker_memtable::{Memtable, Tail};

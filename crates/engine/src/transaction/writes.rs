@@ -1,7 +1,7 @@
 //! What a transaction wants to write: the last change of each key, and the way back to savepoints.
 
 use crate::Keyspace;
-use crate::batch::WriteBatch;
+use crate::write::batch::WriteBatch;
 use esker_base::KeyspaceId;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -1,7 +1,7 @@
 //! A keyspace with a changing workload, with a clock that the test moves, stepped.
 
 use super::*;
-use crate::scheduler::Lane;
+use crate::state::scheduler::Lane;
 use crate::{Database, Options};
 use esker_env::fault::StrictFs;
 use esker_env::{Env, ManualClock};

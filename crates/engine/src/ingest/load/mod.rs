@@ -16,9 +16,9 @@ mod tables;
 
 use crate::Expiry;
 use crate::handle::{Handle, Keyspace, no_expiry_to_keep};
-use crate::keyspace::KeyspaceState;
-use crate::store::Store;
-use crate::write_options::Ends;
+use crate::state::keyspace::KeyspaceState;
+use crate::state::store::Store;
+use crate::write::write_options::Ends;
 use buffer::Buffer;
 use esker_base::kind::FLAG_EXPIRY;
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};

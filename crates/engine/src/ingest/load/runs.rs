@@ -9,8 +9,8 @@
 
 use super::buffer::{Buffer, BufferCursor, forwards_only};
 use super::tables::{FinishedTables, Purpose, Tables};
-use crate::keyspace::KeyspaceState;
-use crate::store::Store;
+use crate::state::keyspace::KeyspaceState;
+use crate::state::store::Store;
 use esker_base::{Result, SeqNo, Tag};
 use esker_env::OpenMode;
 use esker_iter::{Cursor, MergingCursor};

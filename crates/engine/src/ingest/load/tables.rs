@@ -2,8 +2,8 @@
 
 use crate::filters::TableFilter;
 use crate::ingest::new_files::NewFiles;
-use crate::keyspace::KeyspaceState;
-use crate::store::Store;
+use crate::state::keyspace::KeyspaceState;
+use crate::state::store::Store;
 use crate::table_sink::part_of;
 use esker_base::{FileNumber, Result, TableUid, Tag};
 use esker_codec::Codec;

@@ -1,8 +1,8 @@
 //! The ways between the two steps, which the outside meets only by chance.
 
 use super::*;
-use crate::batch::WriteBatch;
-use crate::commit::Patience;
+use crate::write::batch::WriteBatch;
+use crate::write::commit::Patience;
 use crate::{Database, Durability, Expiry, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
 use esker_env::Env;
 use esker_env::fault::StrictFs;

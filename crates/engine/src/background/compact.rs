@@ -1,0 +1,453 @@
+//! Compaction executor: carries out the strategy's plans.
+//!
+//! The strategy is a pure function from the tree's shape to a plan. This file calls it, marks the plan's
+//! inputs busy so that the next call does not return them again, executes the plan, and installs the result.
+//! A merge reads cached blocks of its inputs from the block cache, and the rest past it, keeps versions that
+//! a reader may still see ([`crate::table_sink`]), warms the cache for inputs that were cached
+//! ([`crate::cache_warming`]), and replaces inputs by outputs in one edit. A move or a drop is an edit alone.
+//! In addition to the strategy, blob garbage collection is planned; its plan is a merge that also rewrites
+//! some blob files ([`crate::large`]). Manual compactions are in [`manual`].
+
+mod manual;
+
+use crate::background::picker::Wanted;
+use crate::cache_warming::{Heirs, open_outputs, remove_leftovers};
+use crate::elision::OlderParts;
+use crate::filters::{TableFilter, keys_taken};
+use crate::large::Relocation;
+use crate::overwrite_ratio::Older;
+use crate::pending_outputs::Outputs;
+use crate::range_del::aggregate;
+use crate::state::jobs::{Job, JobFacts, RunningJob, pieces_of};
+use crate::state::keyspace::KeyspaceState;
+use crate::state::scheduler::{Lane, Scheduler};
+use crate::state::store::Store;
+use crate::table_sink::OutputControl;
+use crate::table_sink::{OutputSpec, write_tables};
+use esker_base::{Error, FileNumber, PartId, Result, SeqNo};
+use esker_iter::{Boundaries, CompactionFilter, LargeValues, MergingCursor};
+use esker_options::KeyspaceOptions;
+use esker_sst::{InputReading, InputResidency, JobControl};
+use esker_strategy::{Busy, Class, CompactionPlan, InputPart, JobId, PlanInput, PlanKind, Reason};
+use esker_version::{KeyRange, PartFlags, PartMeta, Version, VersionEdit};
+use esker_view::read::run_cursor::RunCursor;
+use esker_view::tree::{TreePart, TreeRun};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A plan marked busy; the mark is removed on drop, whatever the job's outcome.
+struct Claim<'a> {
+    keyspace: &'a KeyspaceState,
+    scheduler: &'a Scheduler,
+    job: JobId,
+}
+
+impl<'a> Claim<'a> {
+    fn new(
+        store: &'a Store,
+        keyspace: &'a KeyspaceState,
+        busy: &mut Busy,
+        plan: &CompactionPlan,
+    ) -> Claim<'a> {
+        keyspace.merging.begin();
+        Claim { keyspace, scheduler: &store.scheduler, job: busy.add(plan) }
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.keyspace.busy.lock().remove(self.job);
+        self.keyspace.merging.end();
+        // A thread that found the inputs busy may check again, also if the job failed.
+        self.scheduler.announce_progress();
+    }
+}
+
+impl Store {
+    /// Executes the most urgent plan of any keyspace, at least as urgent as `least`; `false` if there is
+    /// none. A keyspace whose job fails does not prevent those of others; its error is returned once nothing
+    /// else could be done.
+    pub(crate) fn compact_some(&self, least: Class) -> Result<bool> {
+        if let Err(error) = self.note_activity() {
+            tracing::warn!(%error, "memtables could not be sealed while the database is idle");
+        }
+        let keyspaces = self.all_keyspaces();
+        if let Err(error) = self.end_migrations(&keyspaces) {
+            tracing::warn!(%error, "the end of a change of strategy could not be noted");
+        }
+        if least == Class::Idle {
+            (self.adapt_keyspaces)(self, &keyspaces);
+        }
+        // Equally urgent keyspaces take turns, starting after the one served last.
+        let last = self.last_compacted.load(Ordering::Relaxed);
+        let turn = keyspaces.partition_point(|keyspace| keyspace.id.get() <= last);
+        let in_turn = keyspaces[turn..].iter().chain(&keyspaces[..turn]);
+        // One job of the lowest classes at a time (JB5).
+        let least = if self.jobs.has_patient() { least.max(Class::Shape) } else { least };
+        let mut wanted: Vec<_> =
+            in_turn.filter_map(|keyspace| Some((self.wanted(keyspace)?.plan.class, keyspace))).collect();
+        wanted.retain(|(class, _)| *class >= least);
+        wanted.sort_by_key(|(class, _)| std::cmp::Reverse(*class));
+        let mut failure = None;
+        for (_, keyspace) in wanted {
+            let Some((wanted, claim)) = self.plan(keyspace, least) else { continue };
+            let Some(job) = self.begin_job(keyspace, JobFacts::of_plan(&wanted.plan), Some(claim.job)) else {
+                continue;
+            };
+            self.charge(&wanted.plan);
+            self.last_compacted.store(keyspace.id.get(), Ordering::Relaxed);
+            let tried = self.try_to_carry_out(&job, &wanted);
+            drop(claim);
+            match tried {
+                Ok(()) => {
+                    // The install has requested the pools, but their checks found the inputs still busy
+                    // (BG1).
+                    self.scheduler.request(Lane::Compaction);
+                    return Ok(true);
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(false), Err)
+    }
+
+    /// Executes a plan and records the outcome for waiting writers. A cancelled job is not a failed one.
+    fn try_to_carry_out(&self, job: &Arc<Job>, wanted: &Wanted) -> Result<()> {
+        let keyspace = job.keyspace();
+        match self.carry_out(job, wanted) {
+            Ok(()) => {
+                keyspace.merging.note_well();
+                Ok(())
+            }
+            Err(_) if keyspace.is_dropped() || job.has_yielded() => Ok(()),
+            Err(error) => {
+                let error = error.in_keyspace(&keyspace.name());
+                keyspace.merging.note_failure(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// The next plan of a keyspace.
+    fn wanted(&self, keyspace: &KeyspaceState) -> Option<Wanted> {
+        self.next_plan(keyspace, &keyspace.busy.lock())
+    }
+
+    /// Whether waiting for compaction can help a keyspace: a job is running, or there is debt.
+    pub(crate) fn can_compact(&self, keyspace: &KeyspaceState) -> bool {
+        keyspace.merging.is_running() || self.known_debt(keyspace, &keyspace.view.load()) > 0
+    }
+
+    /// The next plan of a keyspace, if it is urgent enough, marked busy.
+    fn plan<'a>(&'a self, keyspace: &'a KeyspaceState, least: Class) -> Option<(Wanted, Claim<'a>)> {
+        let mut busy = keyspace.busy.lock();
+        let wanted = self.next_plan(keyspace, &busy).filter(|wanted| wanted.plan.class >= least)?;
+        let claim = Claim::new(self, keyspace, &mut busy, &wanted.plan);
+        Some((wanted, claim))
+    }
+
+    /// A job of this plan has begun.
+    fn charge(&self, plan: &CompactionPlan) {
+        if plan.class == Class::Idle {
+            self.leisure.lock().spend(plan.est_in_bytes, self.monotonic_ns());
+        }
+    }
+
+    /// Registers a running job.
+    pub(crate) fn begin_job(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        facts: JobFacts,
+        mark: Option<JobId>,
+    ) -> Option<RunningJob<'_>> {
+        self.jobs.begin(facts, mark, keyspace, self)
+    }
+
+    /// The work of the urgent pool: runs an urgent job if all compaction threads are busy with others; and
+    /// preempts a job of the lowest classes that holds up more urgent work.
+    pub(crate) fn relieve(&self) -> Result<bool> {
+        let is_crowded = self.jobs.merging() >= self.compaction_threads;
+        // A thread that becomes free meanwhile must not wait for this pool's next attempt.
+        let tell_the_free = |_: &Error| self.scheduler.request_alone(Lane::Compaction);
+        if is_crowded && self.compact_some(Class::L0Urgent).inspect_err(tell_the_free)? {
+            return Ok(true);
+        }
+        if let Some(patient) = self.jobs.patient()
+            && self.is_in_the_way(&patient, is_crowded)
+        {
+            tracing::debug!(?patient, "makes room for something more urgent");
+            patient.yield_now();
+        }
+        Ok(false)
+    }
+
+    /// Whether a job of the lowest classes holds up a more urgent plan, for lack of a thread or because it
+    /// occupies the plan's inputs.
+    fn is_in_the_way(&self, patient: &Job, is_crowded: bool) -> bool {
+        self.all_keyspaces().iter().any(|keyspace| {
+            let busy = keyspace.busy.lock();
+            // Where writers wait, no class is too low, except for the job itself.
+            let is_own = Arc::ptr_eq(keyspace, patient.keyspace());
+            let is_in_haste = !is_own && keyspace.merging.is_in_haste();
+            // Dropping a table needs no I/O, so it never preempts a running job.
+            let wants_more = |busy: &Busy| {
+                let wanted = self.next_merge(keyspace, busy);
+                wanted.is_some_and(|wanted| wanted.plan.class > Class::Clean || is_in_haste)
+            };
+            if is_crowded && wants_more(&busy) {
+                return true;
+            }
+            let mut without = busy.clone();
+            let Some(mark) = patient.mark().filter(|_| is_own) else {
+                return false;
+            };
+            without.remove(mark);
+            !wants_more(&busy) && wants_more(&without)
+        })
+    }
+
+    /// Executes a plan and installs it.
+    pub(crate) fn carry_out(&self, job: &Arc<Job>, Wanted { plan, victims }: &Wanted) -> Result<()> {
+        let keyspace = &**job.keyspace();
+        tracing::debug!(keyspace = %keyspace.name(), %plan, "compaction begins");
+        if plan.kind == PlanKind::Merge {
+            self.merge(job, plan, victims).inspect_err(|_| remove_leftovers(&self.files))?;
+        } else {
+            let writing = self.writing()?;
+            self.install(keyspace, &[], |version, _| {
+                // Taken under the manifest's lock, so that run ids grow in the order of installs.
+                let new_run = writing.tables.take_run_id();
+                plan.edit_without_output(keyspace.id, version, new_run, || writing.tables.take_part_id())
+            })?;
+            keyspace.traffic.note_move();
+        }
+        Ok(())
+    }
+
+    fn merge(&self, job: &Arc<Job>, plan: &CompactionPlan, victims: &BTreeSet<FileNumber>) -> Result<()> {
+        let (keyspace, start_ns) = (&**job.keyspace(), self.monotonic_ns());
+        let options = keyspace.options();
+        let filter = options.compaction_filter.as_ref().map(|filter| Arc::clone(&filter.0));
+        let mut tables = self.write_merge(job, (plan, victims), &options, filter)?;
+        let mut frozen = None;
+        if let Some(oldest) = tables.oldest_filtered {
+            // CF2: a snapshot taken since the sample sees the data that the filter was shown, and keeps
+            // seeing it.
+            frozen = self.snapshots.freeze(oldest);
+            if frozen.is_none() {
+                tracing::debug!(keyspace = %keyspace.name(), "snapshots see what was filtered: once more, unfiltered");
+                tables = self.write_merge(job, (plan, victims), &options, None)?;
+            }
+        }
+        let moved = tables.moved(plan.est_in_bytes, self.monotonic_ns().saturating_sub(start_ns));
+        keyspace.traffic.note_merge(plan, (keys_taken(plan), tables.entries()), moved);
+        let took = Duration::from_nanos(self.monotonic_ns().saturating_sub(start_ns));
+        {
+            let mut control = keyspace.control.lock();
+            control.capacity.note_compaction(tables.bytes(), plan.bytes_into_last(), took);
+            control.capacity.note_merged(plan.est_in_bytes, took);
+        }
+        let installed = self.install_merge(keyspace, plan, tables);
+        drop(frozen);
+        installed
+    }
+
+    /// Writes the merge of a plan to new tables, in parallel subcompactions if worthwhile.
+    fn write_merge(
+        &self,
+        job: &Arc<Job>,
+        (plan, victims): (&CompactionPlan, &BTreeSet<FileNumber>),
+        options: &KeyspaceOptions,
+        compaction_filter: Option<Arc<dyn CompactionFilter>>,
+    ) -> Result<Outputs<'_>> {
+        let keyspace = &**job.keyspace();
+        let writing = self.writing()?;
+        // Sampled after the inputs were fixed (RV4): every version in them is at or below `visible`.
+        let boundaries = self.snapshots.sample(&self.visible, &self.time);
+        // Of the tree the job keeps its inputs and the blob files they point to (BF4), and for the rest only
+        // the manifest's metadata; otherwise all files that other jobs replace meanwhile would stay until its
+        // end.
+        let (version, values) = {
+            let view = keyspace.view.load();
+            let inputs = plan.parts().map(|(_, input)| &*input.part);
+            (Arc::clone(&view.tree.version), view.tree.large.of_parts(inputs))
+        };
+        let pieces = pieces_of(self, keyspace, plan);
+        // Errors from a dropped keyspace's files are not corruption.
+        keyspace.check_living()?;
+        let pieces = pieces?;
+        let filter = if plan.filter {
+            let written = (plan.to, keys_taken(plan));
+            let watch = self.files.watch_of(keyspace.id);
+            TableFilter::in_tree(options, &version, Some(plan), written, Some((&keyspace.filters, &watch)))
+        } else {
+            TableFilter::NONE
+        };
+        let common = Common {
+            job,
+            plan,
+            options,
+            relocation: Relocation { victims: victims.clone(), values: Arc::new(values) },
+            taken: plan
+                .parts()
+                .filter(|(_, input)| input.leaves_nothing_in(&plan.hull))
+                .map(|(_, input)| input.part.id)
+                .collect(),
+            version,
+            boundaries,
+            filter,
+            compaction_filter,
+        };
+        job.note_pieces(pieces.len());
+        let threads = pieces.len();
+        let written = self.env.share_out("esker-piece", threads, pieces, |range| {
+            let written = self.write_piece(&common, &range);
+            if written.is_err() {
+                job.fail();
+            }
+            written
+        });
+        job.note_pieces(1);
+        join(Outputs::none(&writing.tables), written)
+    }
+
+    /// Merges the part of a plan that lies in `range`.
+    fn write_piece(&self, common: &Common<'_>, range: &KeyRange) -> Result<Outputs<'_>> {
+        let Common { job, plan, options, boundaries, relocation, .. } = common;
+        let (keyspace, writing) = (&**job.keyspace(), self.writing()?);
+        let inputs: Vec<PlanInput> = plan.inputs.iter().map(|input| input.within(range)).collect();
+        let mut older = OlderParts::outside(&common.version, &common.taken, None);
+        let runs: Vec<Vec<TreePart>> = inputs.iter().map(|input| self.input_parts(keyspace, input)).collect();
+        // Checked after the files were found by their numbers: those of a living keyspace's tree are not
+        // being deleted, and from here on the parts hold them.
+        keyspace.check_living()?;
+        let deletes = aggregate::of_parts(&runs.concat(), boundaries, &older)?;
+        let reading = InputReading {
+            control: Arc::clone(job) as Arc<dyn JobControl>,
+            residency: Arc::new(InputResidency::default()),
+        };
+        let sources = inputs.iter().zip(runs).map(|(input, mut parts)| {
+            parts.retain(|part| !aggregate::hide_all_of(&deletes, part, boundaries));
+            let run = Arc::new(TreeRun::new(input.level, parts.into()));
+            RunCursor::for_job(run, reading.clone())
+        });
+        let merge = MergingCursor::new(sources.collect());
+        let spec = OutputSpec {
+            keyspace: keyspace.id,
+            options,
+            level: plan.to.level(),
+            is_eased: !plan.to.level().is_last()
+                && keyspace.easing.eases(options, || self.fullest_queue_permille(keyspace)),
+            cut: plan.cut.clone(),
+            input_bytes: inputs.iter().flat_map(|input| &input.parts).map(InputPart::bytes).sum(),
+            filter: common.filter,
+            job: Some(Arc::clone(job) as Arc<dyn OutputControl>),
+            oldest_delete_ms: plan.parts().filter_map(|(_, input)| input.part.oldest_delete_ms).min(),
+            operand_merger: keyspace.semantics.operand_merger().cloned(),
+            compaction_filter: common.compaction_filter.clone(),
+            large: Some(Arc::clone(&relocation.values) as Arc<dyn LargeValues>),
+            collects: plan.reason == Reason::LargeGarbage,
+            zero_seqnos: plan.to.level().is_last(),
+            created_ms: oldest_creation(plan),
+            is_bottom: plan.bottom,
+            hides_deleted: hides_deleted(plan, boundaries),
+            relocation: (!relocation.victims.is_empty()).then_some(relocation),
+            heirs: Some(Heirs { files: &self.files, warmth: Arc::clone(&reading.residency) }),
+            older: Older::than_output(&keyspace.view, &keyspace.replaced, &keyspace.options(), plan),
+        };
+        let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
+        write_tables(&writing.tables, &spec, merge, boundaries.clone(), deletes, below)
+    }
+
+    fn install_merge(
+        &self,
+        keyspace: &KeyspaceState,
+        plan: &CompactionPlan,
+        mut tables: Outputs<'_>,
+    ) -> Result<()> {
+        let writing = self.writing()?;
+        // Kept until the tree refers to the tables.
+        let _inherited =
+            open_outputs(&self.files, keyspace.id, keyspace.options().strategy.uses_replaced(), &mut tables);
+        self.install(keyspace, &[], |version, _| {
+            let new_run = writing.tables.take_run_id();
+            let mut edit = VersionEdit::new();
+            plan.remove_inputs(keyspace.id, &mut edit, || writing.tables.take_part_id());
+            // A new run goes in front of the runs that exist now, not of those at the beginning.
+            let place = plan.to.place(version, new_run);
+            keyspace.replaced.lock().note(version, &tables.replaced);
+            tables.add_to(&mut edit, keyspace.id, place).claim();
+            edit
+        })
+    }
+
+    /// The inputs of a plan from one run: each part with the range that is consumed.
+    fn input_parts(&self, keyspace: &KeyspaceState, input: &PlanInput) -> Vec<TreePart> {
+        let parts = input.parts.iter().map(|consumed| {
+            let file = self.files.file_of(keyspace.id, &consumed.part);
+            let meta = match &consumed.slice {
+                None => Arc::clone(&consumed.part),
+                Some(slice) => {
+                    let mut meta = PartMeta::clone(&consumed.part);
+                    meta.sliced = true;
+                    meta.range = slice.clone();
+                    Arc::new(meta)
+                }
+            };
+            TreePart { meta, file }
+        });
+        parts.collect()
+    }
+}
+
+/// The shared state of the subcompactions of a merge.
+struct Common<'m> {
+    job: &'m Arc<Job>,
+    plan: &'m CompactionPlan,
+    options: &'m KeyspaceOptions,
+    version: Arc<Version>,
+    boundaries: Boundaries,
+    /// Parts that the plan consumes completely within its keys: the remainder of any other may hold older
+    /// versions.
+    taken: HashSet<PartId>,
+    relocation: Relocation,
+    filter: TableFilter,
+    compaction_filter: Option<Arc<dyn CompactionFilter>>,
+}
+
+/// The outputs of all subcompactions in order; all files are deleted if one has failed.
+fn join<'a>(mut all: Outputs<'a>, pieces: Vec<Result<Outputs<'a>>>) -> Result<Outputs<'a>> {
+    let mut failure: Option<Error> = None;
+    for piece in pieces {
+        match piece {
+            Ok(piece) => all.append(piece),
+            // The original failure says more than the cancellation of the others.
+            Err(error) if failure.as_ref().is_none_or(|known| matches!(known, Error::Closed)) => {
+                failure = Some(error);
+            }
+            Err(_) => {}
+        }
+    }
+    failure.map_or(Ok(all), Err)
+}
+
+/// When the oldest of the inputs was written, if the strategy drops data by its age: merging must not make it
+/// younger.
+fn oldest_creation(plan: &CompactionPlan) -> Option<u64> {
+    let created = plan.parts().map(|(_, input)| input.part.created_ms);
+    created.min().filter(|_| plan.reason == Reason::SmallRuns)
+}
+
+/// Whether an input represents deletes whose tombstones are already dropped, and must continue to: the
+/// deleted data lies outside the inputs, or a snapshot keeps it.
+fn hides_deleted(plan: &CompactionPlan, boundaries: &Boundaries) -> bool {
+    let parts = || plan.parts().map(|(_, input)| &input.part);
+    let newest = parts().map(|part| part.max_seqno).max();
+    let keeps = !plan.bottom || newest.is_some_and(|newest| boundaries.oldest() < newest);
+    keeps && parts().any(|part| part.flags.has(PartFlags::HIDES_DELETED))
+}
+
+#[cfg(test)]
+mod tests;

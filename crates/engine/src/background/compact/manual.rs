@@ -1,0 +1,104 @@
+//! Manual compaction: merges everything in a range of keys into the last level.
+
+use super::Claim;
+use crate::background::picker::Wanted;
+use crate::state::jobs::JobFacts;
+use crate::state::keyspace::KeyspaceState;
+use crate::state::scheduler::{Concern, Lane};
+use crate::state::store::Store;
+use esker_base::{Result, SeqNo};
+use esker_iter::Bounds;
+use esker_strategy::{Class, CompactionPlan, ManualMark, ManualStep};
+use esker_version::{KeyEnd, KeyRange};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The longest wait of a manual compaction for a conflicting job; every install wakes it earlier.
+const CONFLICT_WAIT: Duration = Duration::from_secs(3600);
+
+/// The next step of a manual compaction, its inputs marked busy.
+enum Manual<'a> {
+    Done,
+    Blocked,
+    Run(Box<CompactionPlan>, Claim<'a>),
+}
+
+impl Store {
+    /// Flushes, then merges everything in a range of keys into the last level.
+    pub(crate) fn compact_range(&self, keyspace: &Arc<KeyspaceState>, bounds: &Bounds) -> Result<()> {
+        let _activity = self.activity.read_recursive();
+        self.flush_keyspaces(std::slice::from_ref(keyspace))?;
+        let range = key_range_of(bounds);
+        // Taken after the flush: tables that exist now are old, output of later jobs is not.
+        let mark = ManualMark {
+            seqno: SeqNo::new(self.visible.load(Ordering::Acquire)),
+            part: self.writing()?.tables.counters().1,
+        };
+        loop {
+            self.check_open()?;
+            keyspace.check_living()?;
+            let seen = self.scheduler.generation();
+            match self.plan_manual(keyspace, &range, mark) {
+                Manual::Done => {
+                    self.rest_if_still_at(mark.seqno);
+                    return Ok(());
+                }
+                Manual::Run(plan, claim) => {
+                    let facts = JobFacts::of_plan(&plan);
+                    // Never of the lowest classes, so that it always begins.
+                    let facts = JobFacts { class: facts.class.max(Class::Shape), ..facts };
+                    let job = self.begin_job(keyspace, facts, Some(claim.job));
+                    let carried_out = job.map_or(Ok(()), |job| self.carry_out(&job, &Wanted::from(*plan)));
+                    if carried_out.is_ok() {
+                        keyspace.merging.note_well();
+                    }
+                    drop(claim);
+                    // A worker may have found its inputs busy, whatever the job's outcome.
+                    self.scheduler.request(Lane::Compaction);
+                    carried_out?;
+                }
+                Manual::Blocked => {
+                    // The end of the conflicting job is awaited, whatever its outcome.
+                    let concern = Concern::Own(&|| None);
+                    self.scheduler.wait_for_change(self, (Lane::Compaction, concern), seen, CONFLICT_WAIT)?;
+                }
+            }
+        }
+    }
+
+    fn plan_manual<'a>(
+        &'a self,
+        keyspace: &'a KeyspaceState,
+        range: &KeyRange,
+        mark: ManualMark,
+    ) -> Manual<'a> {
+        let mut busy = keyspace.busy.lock();
+        let view = keyspace.view.load();
+        let options = keyspace.options();
+        let (shape, of_strategy) = (self.shape(&view.tree, &[]), self.strategy_options(&options));
+        match options.strategy.plan_manual(&shape, &busy, &of_strategy, range, mark) {
+            ManualStep::Done => Manual::Done,
+            ManualStep::Blocked => Manual::Blocked,
+            ManualStep::Plan(plan) => {
+                let claim = Claim::new(self, keyspace, &mut busy, &plan);
+                Manual::Run(plan, claim)
+            }
+        }
+    }
+}
+
+/// The range for the planner: it may be too wide by the one key of an excluded lower bound.
+fn key_range_of(bounds: &Bounds) -> KeyRange {
+    let start = match bounds.lower() {
+        Bound::Included(key) | Bound::Excluded(key) => key.into(),
+        Bound::Unbounded => [].as_slice().into(),
+    };
+    let end = match bounds.upper() {
+        Bound::Included(key) => KeyEnd::Included(key.into()),
+        Bound::Excluded(key) => KeyEnd::Excluded(key.into()),
+        Bound::Unbounded => KeyEnd::Unbounded,
+    };
+    KeyRange { start, end }
+}

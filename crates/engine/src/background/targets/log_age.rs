@@ -1,0 +1,124 @@
+//! DW1, DW2 and DW6: bounds the age of memtables, log segments and the manifest under a delete-persistence
+//! target.
+
+use super::{MANIFEST_DIVISOR, SEAL_DIVISOR};
+use crate::state::keyspace::KeyspaceState;
+use crate::state::scheduler::Lane;
+use crate::state::store::{Store, Writing};
+use crate::write::room::{Leaving, MAX_SEALED, Room};
+use esker_base::{FileNumber, KeyspaceId, LogId, Result, SeqNo};
+use esker_options::DEFAULT_KEYSPACE;
+use esker_version::VersionEdit;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// When log segments were first seen by the compaction worker. Their contents were written after that.
+#[derive(Debug, Default)]
+pub(crate) struct LogAges {
+    since_ms: BTreeMap<LogId, u64>,
+    /// The segment that was begun because of a target, and the last sequence number before it: it is empty as
+    /// long as nothing was written since, and need not be left.
+    begun: Option<(LogId, SeqNo)>,
+    /// The present manifest, and since when.
+    manifest: Option<(FileNumber, u64)>,
+}
+
+impl LogAges {
+    /// Since when a segment exists; registers it if it is new.
+    fn since_ms(&mut self, id: LogId, now_ms: u64) -> u64 {
+        *self.since_ms.entry(id).or_insert(now_ms)
+    }
+}
+
+impl Store {
+    /// Seals memtables and leaves log segments that are old enough.
+    pub(crate) fn age_for_promises(&self) -> Result<()> {
+        let keyspaces = self.all_keyspaces();
+        let within = keyspaces.iter().filter_map(|keyspace| keyspace.options().delete_within_ms()).min();
+        let (Some(within_ms), Some(writing)) = (within, &self.writing) else { return Ok(()) };
+        for keyspace in keyspaces.iter() {
+            self.seal_if_old(keyspace)?;
+        }
+        self.leave_old_manifest(writing, within_ms);
+        let now_ms = self.time.now_ms();
+        let mut ages = self.log_ages.lock();
+        let current = writing.commit.lock().log.position().log_id;
+        ages.since_ms(current, now_ms);
+        let Some(oldest) = writing.log.oldest_log_id() else { return Ok(()) };
+        ages.since_ms = ages.since_ms.split_off(&oldest);
+        if now_ms.saturating_sub(ages.since_ms(oldest, now_ms)) < within_ms / SEAL_DIVISOR {
+            return Ok(());
+        }
+        if self.leave_segment(writing, oldest, &mut ages)? && self.min_log_id(writing, &[]) > oldest {
+            drop(ages);
+            self.release_log()?;
+        }
+        Ok(())
+    }
+
+    /// Begins a new manifest, without the bounds of deleted tables, which are keys, if the present one has
+    /// been in use long enough.
+    fn leave_old_manifest(&self, writing: &Writing, within_ms: u64) {
+        let mut installed = writing.manifest.lock();
+        let (number, now_ms) = (installed.manifest.number(), self.time.now_ms());
+        let since_ms = match self.log_ages.lock().manifest {
+            Some((known, since_ms)) if known == number && installed.manifest.has_edits() => since_ms,
+            _ => now_ms,
+        };
+        let is_old = now_ms.saturating_sub(since_ms) >= within_ms / MANIFEST_DIVISOR;
+        if is_old {
+            self.roll_over(writing, &mut installed);
+        }
+        let since_ms = if is_old { now_ms } else { since_ms };
+        self.log_ages.lock().manifest = Some((installed.manifest.number(), since_ms));
+    }
+
+    fn seal_if_old(&self, keyspace: &Arc<KeyspaceState>) -> Result<()> {
+        let Some(within_ms) = keyspace.options().delete_within_ms() else { return Ok(()) };
+        let since_ms = keyspace.view.load().active.since_ms();
+        let age_ms = since_ms.map_or(0, |since_ms| self.time.now_ms().saturating_sub(since_ms));
+        if age_ms >= within_ms / SEAL_DIVISOR { self.seal_if_filled(keyspace) } else { Ok(()) }
+    }
+
+    /// Seals every memtable that needs the segment, and begins another if it is the active one; `false` if it
+    /// is empty, or there is no room for it now.
+    fn leave_segment(&self, writing: &Writing, segment: LogId, ages: &mut LogAges) -> Result<bool> {
+        let (last, position) = writing.commit.lock().end();
+        if ages.begun == Some((segment, last)) {
+            return Ok(false);
+        }
+        // An idle log has no next segment prepared; and a small one may be enough.
+        let mut small = if position.log_id == segment { Some(writing.log.prepare_small()?) } else { None };
+        let mut state = writing.commit.lock();
+        let (last, position) = state.end();
+        if state.closed || (position.log_id == segment && small.is_none()) {
+            return Ok(false);
+        }
+        let active = state.keyspaces.iter().flatten();
+        let needing: Vec<KeyspaceId> = active
+            .filter(|active| active.memtable.first_log_id().is_some_and(|id| LogId(id) <= segment))
+            .filter(|active| active.keyspace.view.load().sealed.len() < MAX_SEALED)
+            .map(|active| active.keyspace.id)
+            .collect();
+        for id in needing {
+            self.seal(&mut state, id, &crate::write::batch::Share::nothing(id))?;
+        }
+        if position.log_id == segment {
+            if let Room::Wait(obstacle) = self.rotate_log(writing, &mut state, &mut small, Leaving::Old)? {
+                drop(state);
+                self.scheduler.request(obstacle.lane());
+                return Ok(false);
+            }
+            ages.begun = Some((state.log.position().log_id, last));
+        }
+        Ok(true)
+    }
+
+    /// Releases unneeded segments by an edit without other changes (WL7).
+    pub(crate) fn release_log(&self) -> Result<()> {
+        let Some(keyspace) = self.find_keyspace(DEFAULT_KEYSPACE) else { return Ok(()) };
+        self.install(&keyspace, &[], |_, _| VersionEdit::new())?;
+        self.scheduler.request(Lane::Log);
+        Ok(())
+    }
+}

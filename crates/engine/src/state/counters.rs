@@ -1,0 +1,55 @@
+//! Counters of stalls, delayed writes and closed tables, and of the writes that wait now.
+
+use crate::state::scheduler::{LANES, Lane};
+use crate::write::pressure::WaitingWrites;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters of rare events since the open; counters of every write are guarded by the commit lock.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) stalls: AtomicU64,
+    pub(crate) stall_ns: AtomicU64,
+    pub(crate) delays: AtomicU64,
+    pub(crate) delay_ns: AtomicU64,
+    /// Writes that wait for a worker pool now.
+    waiting: [AtomicU64; LANES.len()],
+    pub(crate) tables_closed: AtomicU64,
+}
+
+/// Counts a waiting write until it is dropped.
+pub(crate) struct Waiting<'a>(&'a AtomicU64);
+
+impl<'a> Waiting<'a> {
+    /// Increments this counter until the result is dropped.
+    pub(crate) fn counted_by(waiting: &'a AtomicU64) -> Waiting<'a> {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Counters {
+    /// Counts a write that begins to wait.
+    pub(crate) fn wait_for(&self, lane: Lane) -> Waiting<'_> {
+        Waiting::counted_by(&self.waiting[lane as usize])
+    }
+
+    /// Whether a write waits for the pool; one that has just found that it must may not be counted yet.
+    pub(crate) fn is_waited_for(&self, lane: Lane) -> bool {
+        self.waiting[lane as usize].load(Ordering::Relaxed) > 0
+    }
+
+    /// Writes that wait now.
+    pub(crate) fn waiting_writes(&self) -> Vec<WaitingWrites> {
+        let of = |lane: Lane| {
+            let writes = self.waiting[lane as usize].load(Ordering::Relaxed);
+            (writes > 0).then(|| WaitingWrites { writes, cause: lane.why_writers_wait() })
+        };
+        LANES.into_iter().filter_map(of).collect()
+    }
+}

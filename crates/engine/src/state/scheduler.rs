@@ -1,0 +1,492 @@
+//! Background scheduler: four typed worker pools, without sleeps.
+//!
+//! # The design
+//! A *lane* is a worker pool: a kind of work with its own threads. [`Lane::Log`] prepares segments and
+//! deletes files, [`Lane::Flush`] writes memtables to tables, [`Lane::Compaction`] merges tables,
+//! [`Lane::Urgent`] merges when level 0 is about to stop the writers and all compaction threads are busy with
+//! other jobs, and preempts low-priority jobs. Each pool has threads of its own, so that a long compaction
+//! never delays a flush and a long flush never delays the segment that writers wait for. Code that creates
+//! work calls [`Scheduler::request`], which counts it; each thread remembers up to which request it has
+//! checked, and stores that *before* it checks. So a request made during a step, or during a check that finds
+//! no work, makes the thread check again, whatever the pool's other threads do, and no request is lost (BG1).
+//!
+//! A step that fails stores its error in the pool's state. The pool tries again after [`RETRY_WAIT`] or at
+//! the next request; meanwhile a caller that waits for that pool gets the error instead of waiting for ever
+//! ([`Concern`]: a caller that waits for the tables of one keyspace gets only that keyspace's errors). The
+//! first successful step clears it. So a full disk degrades service, and freed space heals it without a
+//! restart.
+//!
+//! Work also becomes due by time, without a request. The compaction pool therefore checks periodically, and
+//! so does the urgent pool, because all compaction threads may be in long jobs: memtables must be sealed and
+//! log segments left in time, and low-priority jobs preempted.
+//!
+//! In stepped mode there are no threads: [`Scheduler::step`] runs one step of a requested pool, chosen by the
+//! seed. Writers run some steps after each write, and where they would wait they step until the condition
+//! holds. One seed, one interleaving.
+//!
+//! # Processor priority
+//! Where callers, a flush and a merge compete for two processors, the merge can wait longest: delayed, it
+//! merges more data in fewer bytes. So compaction threads raise their niceness by [`MERGING_STEPS`], and the
+//! operating system's scheduler does the rest. Nothing falls behind without bound: the rate of merges is
+//! measured, and writers are throttled by it ([`crate::write::pressure`]); an urgent level 0 that finds all
+//! compaction threads busy has a thread with normal priority.
+//!
+//! Rejected: one pool with priorities. With two cores the pool has one or two threads, and a running
+//! compaction cannot be taken off its thread when a flush becomes urgent.
+
+use esker_base::{Error, Result};
+use esker_env::{Background, Env, host};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long a pool whose last step failed waits before it tries again by itself.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
+
+/// The period of checks without a request: entries expire, snapshots and writers end, and no request follows.
+/// A check of an unchanged store takes some microseconds.
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The longest wait between two checks of the remaining time.
+const WAIT_PIECE: Duration = Duration::from_millis(100);
+
+/// Niceness steps of threads that merge. Against a thread with normal priority, five leave a quarter of a
+/// contended processor, and a third of a thread's share beside many. With ten fills were faster still, but
+/// beside eight busy threads merges would have a tenth of their share.
+const MERGING_STEPS: u8 = 5;
+
+/// A worker pool: a kind of background work with its own threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Prepares segments, deletes obsolete files, closes cold tables.
+    Log,
+    /// Writes memtables to tables.
+    Flush,
+    /// Merges tables.
+    Compaction,
+    /// Merges tables that cannot wait for a compaction thread. Requested together with [`Lane::Compaction`],
+    /// and never in stepped mode, where no job runs while another is chosen.
+    Urgent,
+}
+
+pub(crate) const LANES: [Lane; 4] = [Lane::Log, Lane::Flush, Lane::Compaction, Lane::Urgent];
+
+impl Lane {
+    /// Why a write waits for the pool.
+    pub(crate) fn why_writers_wait(self) -> &'static str {
+        match self {
+            Lane::Log => "a log segment is being prepared",
+            Lane::Flush => "memtables are being written to tables",
+            Lane::Compaction | Lane::Urgent => "level 0 holds as many runs as it may and is being compacted",
+        }
+    }
+}
+
+/// The work of the pools; implemented by the database.
+pub(crate) trait Work: Send + Sync + 'static {
+    /// Does one step of work; `false` if there is none.
+    fn work(&self, lane: Lane) -> Result<bool>;
+
+    /// The period of checks without a request; `None` for never.
+    fn look_interval(&self, lane: Lane) -> Option<Duration> {
+        matches!(lane, Lane::Compaction | Lane::Urgent).then_some(LOOK_INTERVAL)
+    }
+}
+
+/// Which failures end a wait.
+#[derive(Clone, Copy)]
+pub(crate) enum Concern<'a> {
+    /// The last failure of the pool.
+    Lane,
+    /// The error reported by this closure; only the caller knows which of the pool's jobs it waits for.
+    Own(&'a dyn Fn() -> Option<Error>),
+}
+
+#[derive(Debug, Default)]
+struct LaneState {
+    /// Requests so far.
+    requests: u64,
+    /// Stepped mode: how many of these were checked. A thread stores that itself.
+    taken: u64,
+    running: usize,
+    error: Option<Error>,
+}
+
+/// The outcome of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Work was done, so there may be more.
+    Done,
+    /// There was no work.
+    Nothing,
+    Failed,
+}
+
+#[derive(Debug)]
+struct State {
+    lanes: [LaneState; LANES.len()],
+    stopping: bool,
+    /// State of the stepped mode's generator.
+    seed: u64,
+}
+
+impl LaneState {
+    /// Stepped mode: whether a request came since the last check.
+    fn is_requested(&self) -> bool {
+        self.requests != self.taken
+    }
+}
+
+impl State {
+    /// The failure that concerns a waiter.
+    fn failure(&self, lane: Lane, concern: Concern<'_>) -> Option<Error> {
+        match concern {
+            Concern::Lane => self.lanes[lane as usize].error.clone(),
+            Concern::Own(failure) => failure(),
+        }
+    }
+}
+
+/// Runs [`Work`].
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    state: Mutex<State>,
+    /// Signalled by requests for the pool and by the stop. One each; otherwise requests for one pool would
+    /// delay the periodic check of another.
+    requests: [Condvar; LANES.len()],
+    /// Signalled after every step and every published change; wakes all waiters.
+    progress: Condvar,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Incremented by every step and every announced change: a waiter reads it under the lock under which it
+    /// found no room, and waits until it changes.
+    generation: AtomicU64,
+    /// As in the state, for jobs that check it often.
+    stopping: AtomicBool,
+    stepped: bool,
+}
+
+impl Scheduler {
+    pub(crate) fn new(background: Background) -> Scheduler {
+        let (stepped, seed) = match background {
+            Background::Threads => (false, 0),
+            Background::Stepped { seed } => (true, seed),
+        };
+        Scheduler {
+            state: Mutex::new(State { lanes: Default::default(), stopping: false, seed }),
+            requests: Default::default(),
+            progress: Condvar::new(),
+            threads: Mutex::new(Vec::new()),
+            generation: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            stepped,
+        }
+    }
+
+    /// Starts the threads of all pools; nothing in stepped mode.
+    pub(crate) fn start<W: Work>(
+        self: &Arc<Self>,
+        env: &Env,
+        work: &Arc<W>,
+        compaction_threads: usize,
+    ) -> Result<()> {
+        self.start_log(env, work)?;
+        let compactions =
+            (0..compaction_threads).map(|index| (Lane::Compaction, format!("esker-compact-{index}")));
+        let others = [(Lane::Flush, "esker-flush".to_owned()), (Lane::Urgent, "esker-urgent".to_owned())];
+        self.spawn(env, work, others.into_iter().chain(compactions))
+    }
+
+    /// Starts only the log worker, which also closes tables: a read-only database has no other.
+    pub(crate) fn start_log<W: Work>(self: &Arc<Self>, env: &Env, work: &Arc<W>) -> Result<()> {
+        self.spawn(env, work, [(Lane::Log, "esker-log".to_owned())].into_iter())
+    }
+
+    fn spawn<W: Work>(
+        self: &Arc<Self>,
+        env: &Env,
+        work: &Arc<W>,
+        threads: impl Iterator<Item = (Lane, String)>,
+    ) -> Result<()> {
+        if self.stepped {
+            return Ok(());
+        }
+        for (lane, name) in threads {
+            let (scheduler, work) = (Arc::clone(self), Arc::clone(work));
+            let thread = env.spawn(&name, move || scheduler.run_lane(lane, &*work))?;
+            self.threads.lock().push(thread);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_stepped(&self) -> bool {
+        self.stepped
+    }
+
+    /// Requests work of a pool; the urgent pool together with the compaction pool.
+    pub(crate) fn request(&self, lane: Lane) {
+        self.request_alone(lane);
+        if lane == Lane::Compaction && !self.stepped {
+            self.request_alone(Lane::Urgent);
+        }
+    }
+
+    /// Requests work of this pool and no other.
+    pub(crate) fn request_alone(&self, lane: Lane) {
+        self.state.lock().lanes[lane as usize].requests += 1;
+        self.requests[lane as usize].notify_all();
+    }
+
+    /// Wakes waiters after a change they may wait for.
+    pub(crate) fn announce_progress(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        // Taking the lock orders this against a waiter between its check and its wait.
+        drop(self.state.lock());
+        self.progress.notify_all();
+    }
+
+    /// The number of changes.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Waits until the generation differs from `seen`; otherwise as [`Scheduler::wait`].
+    pub(crate) fn wait_for_change<W: Work>(
+        &self,
+        work: &W,
+        on: (Lane, Concern<'_>),
+        seen: u64,
+        limit: Duration,
+    ) -> Result<bool> {
+        self.wait(work, on, limit, || self.generation() != seen)
+    }
+
+    /// Waits until `done`, at most `limit`; `false` if the time ran out.
+    ///
+    /// # Errors
+    /// The error of the pool's last attempt at the awaited work, if that failed, because the wait might never
+    /// end.
+    pub(crate) fn wait<W: Work>(
+        &self,
+        work: &W,
+        (lane, concern): (Lane, Concern<'_>),
+        limit: Duration,
+        mut done: impl FnMut() -> bool,
+    ) -> Result<bool> {
+        if self.stepped {
+            return self.step_until(work, (lane, concern), &mut done);
+        }
+        let mut left = limit;
+        loop {
+            let seen = self.generation();
+            // Not under the scheduler's lock: `done` reads views, and dropping the last reference to an old
+            // one requests the log worker.
+            if done() {
+                return Ok(true);
+            }
+            let mut state = self.state.lock();
+            while self.generation() == seen {
+                if state.stopping {
+                    return Err(Error::Closed);
+                }
+                if let Some(error) = state.failure(lane, concern) {
+                    return Err(error);
+                }
+                // The wait is divided so that the limit needs no clock.
+                let piece = left.min(WAIT_PIECE);
+                if self.progress.wait_for(&mut state, piece).timed_out() {
+                    left = left.saturating_sub(piece);
+                    if left.is_zero() {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Pauses for a time, or until a change or the close. Does nothing in stepped mode, which has no other
+    /// threads. For callers that hold no lock.
+    pub(crate) fn pause(&self, time: Duration) {
+        if self.stepped {
+            return;
+        }
+        let mut state = self.state.lock();
+        if !state.stopping {
+            self.progress.wait_for(&mut state, time);
+        }
+    }
+
+    /// The last error of each pool that has not succeeded since.
+    pub(crate) fn errors(&self) -> Vec<Error> {
+        self.state.lock().lanes.iter().filter_map(|lane| lane.error.clone()).collect()
+    }
+
+    /// The last error of a pool, if it has not succeeded since.
+    pub(crate) fn error(&self, lane: Lane) -> Option<Error> {
+        self.state.lock().lanes[lane as usize].error.clone()
+    }
+
+    /// Stops: running steps end, no more start, and all threads are joined.
+    pub(crate) fn stop(&self) {
+        self.state.lock().stopping = true;
+        self.stopping.store(true, Ordering::Release);
+        for requests in &self.requests {
+            requests.notify_all();
+        }
+        self.progress.notify_all();
+        for thread in self.threads.lock().drain(..) {
+            // A panic of a worker was already reported by the panic hook and has poisoned the database.
+            let _ = thread.join();
+        }
+    }
+
+    /// Whether [`Scheduler::stop`] was called; long steps check it between blocks of work.
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Stepped mode: runs one step of a requested pool. `false` if nothing was requested, or after
+    /// [`Scheduler::stop`].
+    pub(crate) fn step<W: Work>(&self, work: &W) -> bool {
+        self.step_one(work).is_some()
+    }
+
+    /// As [`Scheduler::step`]; returns the pool.
+    fn step_one<W: Work>(&self, work: &W) -> Option<Lane> {
+        let lane = self.choose_lane()?;
+        self.run_step(lane, work);
+        Some(lane)
+    }
+
+    /// Stepped mode: after a write, sometimes runs a step, as a background thread would.
+    pub(crate) fn step_sometimes<W: Work>(&self, work: &W) {
+        if self.stepped && self.random().is_multiple_of(4) {
+            self.step(work);
+        }
+    }
+
+    fn run_lane<W: Work>(&self, lane: Lane, work: &W) {
+        if lane == Lane::Compaction {
+            // If the system refuses that, merges run at normal priority.
+            host::lower_thread_priority(MERGING_STEPS);
+        }
+        let (mut looked_for, mut last) = (0, Outcome::Nothing);
+        while self.wait_for_request(lane, looked_for, last, work.look_interval(lane)) {
+            (looked_for, last) = self.run_step(lane, work);
+        }
+    }
+
+    /// Waits until there may be work: at once after a step that did something, otherwise until a request
+    /// beyond `looked_for`, or until the period has passed. `false` after the stop.
+    fn wait_for_request(
+        &self,
+        lane: Lane,
+        looked_for: u64,
+        last: Outcome,
+        look_interval: Option<Duration>,
+    ) -> bool {
+        let longest = if last == Outcome::Failed { Some(RETRY_WAIT) } else { look_interval };
+        let mut state = self.state.lock();
+        while !state.stopping && last != Outcome::Done && state.lanes[lane as usize].requests == looked_for {
+            let Some(longest) = longest else {
+                self.requests[lane as usize].wait(&mut state);
+                continue;
+            };
+            if self.requests[lane as usize].wait_for(&mut state, longest).timed_out() {
+                break;
+            }
+        }
+        !state.stopping
+    }
+
+    /// One step; returns up to which request it checked, and its outcome.
+    fn run_step<W: Work>(&self, lane: Lane, work: &W) -> (u64, Outcome) {
+        let looked_for = {
+            let lane = &mut self.state.lock().lanes[lane as usize];
+            lane.taken = lane.requests;
+            lane.running += 1;
+            lane.requests
+        };
+        let result = work.work(lane);
+        let mut state = self.state.lock();
+        let lane_state = &mut state.lanes[lane as usize];
+        lane_state.running -= 1;
+        // A step without work changes nothing: waking waiters for it would make them repeat their request
+        // endlessly.
+        let mut has_changed = true;
+        let outcome = match result {
+            Ok(true) => {
+                // In stepped mode no thread continues by itself.
+                lane_state.requests += u64::from(self.stepped);
+                lane_state.error = None;
+                Outcome::Done
+            }
+            Ok(false) => {
+                has_changed = lane_state.running == 0 && lane_state.error.take().is_some();
+                Outcome::Nothing
+            }
+            Err(error) => {
+                if !matches!(error, Error::Closed) {
+                    tracing::warn!(?lane, %error, "background work failed and will be tried again");
+                }
+                lane_state.error = Some(error);
+                Outcome::Failed
+            }
+        };
+        if has_changed {
+            self.generation.fetch_add(1, Ordering::AcqRel);
+            drop(state);
+            self.progress.notify_all();
+        }
+        (looked_for, outcome)
+    }
+
+    fn step_until<W: Work>(
+        &self,
+        work: &W,
+        (lane, concern): (Lane, Concern<'_>),
+        done: &mut impl FnMut() -> bool,
+    ) -> Result<bool> {
+        while !done() {
+            let stepped = self.step_one(work);
+            // An earlier failure does not count while the next attempt is still pending.
+            let has_tried = stepped.is_none_or(|stepped| stepped == lane);
+            if has_tried && let Some(error) = self.state.lock().failure(lane, concern) {
+                return Err(error);
+            }
+            if stepped.is_none() && !done() {
+                return Err(match self.is_stopping() {
+                    true => Error::Closed,
+                    false => Error::internal("waiting for background work that nobody requested"),
+                });
+            }
+        }
+        Ok(true)
+    }
+
+    fn choose_lane(&self) -> Option<Lane> {
+        let random = self.random() as usize;
+        let state = self.state.lock();
+        if state.stopping {
+            return None;
+        }
+        let requested: Vec<Lane> =
+            LANES.into_iter().filter(|&lane| state.lanes[lane as usize].is_requested()).collect();
+        (!requested.is_empty()).then(|| requested[random % requested.len()])
+    }
+
+    /// SplitMix64: the stepped mode's interleaving must depend on the seed alone.
+    fn random(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.seed = state.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = state.seed;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! The state of an open database, shared by handles and background workers.
+//!
+//! Lock order, outermost first: `closing` > `activity` > a keyspace's `flushing` > `manifest` > a keyspace's
+//! `control` > its `busy` > the lock of the memory arbiter > `commit` > the log's flush > `snapshots` > a
+//! keyspace's `publishing` > a keyspace's view > table files > a cache shard. From `commit` on there is no
+//! I/O under any of them but `manifest`, with three exceptions: a store into the mapped log, which may fault,
+//! the `write(2)` path of the log, and a table file that is opened under its own lock.
+
+use crate::Durability;
+use crate::background::install::Installed;
+use crate::background::picker::{Activity, Quiet};
+use crate::background::targets::LogAges;
+use crate::state::adaptive_state::AdaptKeyspaces;
+use crate::state::commit_notifier::Bell;
+use crate::state::consumers::Consumers;
+use crate::state::counters::Counters;
+use crate::state::idle_budget::Leisure;
+use crate::state::jobs::Jobs;
+use crate::state::keyspace::{KeyspaceState, Registry};
+use crate::state::scheduler::Scheduler;
+use crate::table_sink::TableFactory;
+use crate::write::commit::CommitLock;
+use crate::write::memory_arbiter::Lending;
+use esker_base::sync::CachePadded;
+use esker_base::{Error, Result};
+use esker_env::{Env, FileLock};
+use esker_memtable::ArenaPool;
+use esker_options::{KeyspaceOptions, MemoryPlan, NamedKeyspaces};
+use esker_view::read::open_readers::Holders;
+use esker_view::snapshot::Snapshots;
+use esker_view::time::Time;
+use esker_view::tree::TableFiles;
+use esker_wal::{KeptHistory, Log, RecoveryReport};
+use parking_lot::{Mutex, RwLock};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// The complete state of an open database.
+pub(crate) struct Store {
+    pub(crate) env: Env,
+    pub(crate) dir: PathBuf,
+    pub(crate) memory: MemoryPlan,
+    pub(crate) durability: Durability,
+    pub(crate) stall_limit: Duration,
+    pub(crate) flush_on_close: bool,
+    pub(crate) default_options: KeyspaceOptions,
+    /// The options of single keyspaces among the options of the database.
+    pub(crate) named: NamedKeyspaces,
+
+    /// The visible sequence number: everything up to it is complete and may be read.
+    pub(crate) visible: CachePadded<AtomicU64>,
+    /// Payload bytes in sealed memtables.
+    pub(crate) sealed_bytes: CachePadded<AtomicU64>,
+    /// The state of the memory arbiter.
+    pub(crate) lending: Lending,
+    /// Memory of the budget used by the sort buffers of bulk loads.
+    pub(crate) loading_bytes: AtomicU64,
+    /// The writable part; `None` if the database was opened read-only.
+    pub(crate) writing: Option<Writing>,
+
+    pub(crate) keyspaces: RwLock<Registry>,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) holders: Arc<Holders>,
+    pub(crate) time: Arc<Time>,
+    pub(crate) files: Arc<TableFiles>,
+    pub(crate) arenas: ArenaPool,
+    pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) consumers: Consumers,
+    /// The log history on disk, for a database without writes.
+    pub(crate) history: KeptHistory,
+    /// The most bytes of log kept for readers of changes.
+    pub(crate) history_limit_bytes: u64,
+    pub(crate) counters: Counters,
+    /// The running jobs.
+    pub(crate) jobs: Jobs,
+    /// The number of compaction threads.
+    pub(crate) compaction_threads: usize,
+    /// The most subcompactions of a merge; if `None`, [`crate::state::jobs`] decides.
+    pub(crate) max_subcompactions: Option<usize>,
+    /// The keyspace whose compaction began last; equally urgent ones take turns.
+    pub(crate) last_compacted: AtomicU32,
+    /// The time of the last write, as seen by the compaction worker.
+    pub(crate) last_activity: Mutex<Activity>,
+    /// Idle and pause flags derived from it.
+    pub(crate) quiet: Quiet,
+    /// The remaining budget of idle compaction.
+    pub(crate) leisure: Mutex<Leisure>,
+    /// Runs adaptive tuning of keyspaces.
+    pub(crate) adapt_keyspaces: AdaptKeyspaces,
+    /// The ages of log segments, for delete-persistence targets.
+    pub(crate) log_ages: Mutex<LogAges>,
+
+    /// Set once, when writing is no longer safe.
+    pub(crate) failure: OnceLock<Arc<str>>,
+    pub(crate) closed: AtomicBool,
+    /// Read-locked by foreground operations that access files outside of a write; closing takes it
+    /// exclusively before it releases the directory lock.
+    pub(crate) activity: RwLock<()>,
+    /// Held while closing, so that a second call of close returns only when the first is done.
+    pub(crate) closing: Mutex<()>,
+    pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+/// The part of the state that only a writable database has.
+pub(crate) struct Writing {
+    /// The one lock of the write path; see [`crate::write::commit`].
+    pub(crate) commit: CachePadded<CommitLock>,
+    pub(crate) log: Arc<Log>,
+    /// Wakes threads that wait for the next batch.
+    pub(crate) bell: Bell,
+    pub(crate) manifest: Mutex<Installed>,
+    /// The number of the last durable edit.
+    pub(crate) last_edit: AtomicU64,
+    pub(crate) tables: TableFactory,
+    /// Segments of earlier opens that are no longer needed. The log worker deletes them, because each
+    /// deletion takes milliseconds, and opening must not wait for it.
+    pub(crate) old_segments: Mutex<Option<RecoveryReport>>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// The keyspace with this name.
+    pub(crate) fn find_keyspace(&self, name: &str) -> Option<Arc<KeyspaceState>> {
+        self.keyspaces.read().named(name).cloned()
+    }
+
+    /// All keyspaces that are not dropped, by id.
+    pub(crate) fn all_keyspaces(&self) -> Arc<[Arc<KeyspaceState>]> {
+        self.keyspaces.read().all()
+    }
+
+    /// The writable part, or an error if the database takes no writes.
+    #[inline]
+    pub(crate) fn writing(&self) -> Result<&Writing> {
+        match &self.writing {
+            Some(writing) if self.failure.get().is_none() && !writing.log.is_poisoned() => Ok(writing),
+            _ => Err(self.why_not_writable()),
+        }
+    }
+
+    #[cold]
+    fn why_not_writable(&self) -> Error {
+        let Some(writing) = &self.writing else {
+            return Error::ReadOnly { cause: "it was opened for reading only".into() };
+        };
+        let cause = self.failure.get().cloned().or_else(|| writing.log.poisoned());
+        Error::ReadOnly { cause: cause.unwrap_or_else(|| "an earlier failure".into()) }
+    }
+
+    /// An error if the database was closed.
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Stops all writing until the database is reopened: the files may no longer be extended safely.
+    pub(crate) fn fail(&self, cause: impl Into<Arc<str>>) {
+        let cause = cause.into();
+        if self.failure.set(Arc::clone(&cause)).is_ok() {
+            tracing::error!(%cause, "the database turns read-only");
+        }
+        self.scheduler.announce_progress();
+        if let Some(writing) = &self.writing {
+            writing.bell.ring();
+        }
+    }
+
+    /// Memory that memtables hold or keep for reuse.
+    pub(crate) fn memtable_memory_bytes(&self) -> u64 {
+        let keyspaces = self.all_keyspaces();
+        let held = keyspaces.iter().map(|keyspace| {
+            keyspace.view.load().memtables().map(|view| view.memtable.allocated_bytes()).sum::<u64>()
+        });
+        held.sum::<u64>() + self.arenas.idle_bytes()
+    }
+}

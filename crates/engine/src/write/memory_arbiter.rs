@@ -1,0 +1,206 @@
+//! Memory arbiter: lends the unused memory of memtables to the block cache and takes it back.
+//!
+//! A quarter of the budget is reserved for memtables, and during a read-only phase it would be unused,
+//! because arenas keep touched pages for the next writes. So the memtables' share is *lent*. Memtables keep
+//! what they hold plus a few log segments, an eighth at least, with which writers begin; idle arenas return
+//! their memory to the system; the cache gets the rest. A writer that reaches the end of a log segment
+//! *recalls* the share: from then on the log worker evicts the excess from the cache, and then memtables may
+//! use their whole share again. Meanwhile writers continue within the kept part.
+//!
+//! The share is lent from the open on, when there is nothing to evict. Later it is *offered*: when the log is
+//! shrunk ([`crate::background::idle_wal`]), and when no log segment was filled for [`QUIET_TIME`], so that a few writes
+//! now and then do not withhold it from readers. An offer costs nothing. It is accepted when the cache is
+//! full ([`esker_cache::BlockCache::await_need`]): while all blocks fit, arenas stay as they are, and the
+//! next writes need not touch fresh memory. Under steady writes the share stays with the memtables: evicting
+//! a quarter of the cache for each of them and loading it again would be worse than not lending.
+//!
+//! # Invariants
+//! * LN1. While the share is lent, memtables hold no more payload than the kept part: the log rotates to
+//!   another segment only if everything they hold, and the segment, fit it. All their data passes through the
+//!   log.
+//! * LN2. The cache shrinks first: its capacity is lowered, and the excess evicted, before memtables may hold
+//!   more.
+//! * LN3. The kept part covers what memtables hold and all that their log segment may bring, as measured
+//!   under the writers' lock: so LN1 holds from the first moment. If that is more than half of the share,
+//!   nothing is lent.
+//! * LN4. A writer evicts nothing and frees nothing. It waits for the log worker if it fills the kept part
+//!   before the worker is done, which for a share of 64 MiB are 8 MiB of payload against 16,000 evictions.
+//! * LN5. One thread at a time moves shares, so that the last computed value counts.
+//! * LN6. No arena returns its memory before the cache was full since the share was last offered, and the
+//!   memory of an idle arena does not count as the cache's while the arena has it.
+//!
+//! # Rejected
+//! * Lending after each flush whatever is unused: a mixed load would shrink and grow the cache with each
+//!   memtable.
+//! * Lending whenever the log is shrunk, even while the cache has room: later writes touch their arenas anew,
+//!   and readers gain nothing.
+//! * Counting wake-ups of the compaction worker for the quiet time: ended jobs cause dozens of them a second,
+//!   and the share oscillated with each log segment.
+//! * Recalling in steps, as writers need it: they would be closer to waiting all the time, for a difference
+//!   of milliseconds.
+
+use crate::state::scheduler::Lane;
+use crate::state::store::{Store, Writing};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The time without a full log segment after which the share is offered.
+pub(crate) const QUIET_TIME: Duration = Duration::from_secs(60);
+
+/// The state of the memtables' share.
+#[derive(Debug)]
+pub(crate) struct Lending {
+    /// The cache may use it. Set and cleared under the writers' lock.
+    is_lent: AtomicBool,
+    /// Payload that memtables may hold at present (LN1).
+    granted_bytes: AtomicU64,
+    /// The cache may use it as soon as it is full. Set and cleared as `is_lent` is.
+    is_offered: AtomicBool,
+    /// When the log last rotated, on the monotonic clock.
+    quiet_since_ns: AtomicU64,
+    /// Held while shares are moved (LN5).
+    moving: Mutex<()>,
+}
+
+impl Lending {
+    /// The initial state: the share is lent, and memtables may hold `kept_bytes`.
+    pub(crate) fn new(kept_bytes: u64) -> Lending {
+        Lending {
+            is_lent: AtomicBool::new(true),
+            granted_bytes: AtomicU64::new(kept_bytes),
+            is_offered: AtomicBool::new(false),
+            quiet_since_ns: AtomicU64::new(0),
+            moving: Mutex::new(()),
+        }
+    }
+
+    /// Whether the cache may use the share.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.is_lent.load(Ordering::Acquire)
+    }
+
+    /// Payload that memtables may hold at present.
+    pub(crate) fn granted_bytes(&self) -> u64 {
+        self.granted_bytes.load(Ordering::Acquire)
+    }
+}
+
+impl Store {
+    /// Gives the block cache its share for the first time, and registers its cache-full notification with the
+    /// log worker.
+    pub(crate) fn begin_lending(&self) {
+        let (cache, scheduler) = (self.files.cache(), Arc::clone(&self.scheduler));
+        cache.tell_of_need(move || scheduler.request(Lane::Log));
+        cache.await_need();
+        self.rebalance_memory();
+    }
+
+    /// Gives the block cache what memtables, log and table metadata leave of the budget. The caller does not
+    /// hold the writers' lock.
+    pub(crate) fn rebalance_memory(&self) {
+        let _one_at_a_time = self.lending.moving.lock();
+        let is_lent = self.lending.is_lent();
+        if is_lent && self.files.cache().needs_more() {
+            // LN6.
+            self.arenas.discard_idle();
+        }
+        let share = if is_lent { self.lending.granted_bytes() } else { self.memory.memtables_bytes };
+        let memtables = share.max(self.memtable_memory_bytes()) + self.loading_bytes.load(Ordering::Relaxed);
+        let log = self.writing.as_ref().map_or(0, |writing| writing.log.mapped_bytes());
+        let cache_bytes = self.memory.cache_bytes(memtables, log, self.files.tell_bytes());
+        let cache = self.files.cache();
+        if cache.capacity_bytes() as u64 != cache_bytes {
+            cache.set_capacity_bytes(usize::try_from(cache_bytes).unwrap_or(usize::MAX));
+        }
+        if !is_lent && self.lending.granted_bytes() < share {
+            // LN2.
+            self.lending.granted_bytes.store(share, Ordering::Release);
+            self.scheduler.announce_progress();
+        }
+    }
+
+    /// Offers the share: enables the cache-full notification, which then lends it.
+    pub(crate) fn offer_share(&self, writing: &Writing) {
+        let state = writing.commit.lock();
+        let is_news = !self.lending.is_lent() && !self.lending.is_offered.load(Ordering::Acquire);
+        if !state.closed && is_news {
+            // In this order: the notification finds the offer.
+            self.lending.is_offered.store(true, Ordering::Release);
+            self.files.cache().await_need();
+        }
+    }
+
+    /// Lends the offered share, with the memory of idle arenas, if the cache is full. Called by the log
+    /// worker after a cache-full notification.
+    pub(crate) fn lend_if_needed(&self) {
+        if !self.files.cache().needs_more() {
+            return;
+        }
+        if let Some(writing) = &self.writing
+            && self.lending.is_offered.load(Ordering::Acquire)
+        {
+            self.lend(writing);
+            self.rebalance_memory();
+        } else if self.lending.is_lent() && self.arenas.idle_bytes() > 0 {
+            self.rebalance_memory();
+        }
+    }
+
+    /// Lends the unused part of the memtables' share, if it is large enough (LN3); the caller then rebalances
+    /// the memory. Otherwise the share stays offered.
+    fn lend(&self, writing: &Writing) {
+        let _one_at_a_time = self.lending.moving.lock();
+        let state = writing.commit.lock();
+        let sealed_bytes = self.sealed_bytes.load(Ordering::Relaxed);
+        let most_bytes = sealed_bytes + state.active_bytes + state.log.segment_bytes();
+        let kept_bytes = self.memory.kept_bytes().max(most_bytes + self.memory.wal_segment_bytes);
+        let is_offered = self.lending.is_offered.swap(false, Ordering::AcqRel);
+        // A writer may be waiting for a share that is being recalled.
+        let is_settled = self.lending.granted_bytes() >= self.memory.memtables_bytes;
+        if !state.closed && is_offered && is_settled && kept_bytes <= self.memory.memtables_bytes / 2 {
+            self.lending.granted_bytes.store(kept_bytes, Ordering::Release);
+            self.lending.is_lent.store(true, Ordering::Release);
+        }
+    }
+
+    /// Called under the writers' lock when the log segment is full: recalls the share. Whether memtables may
+    /// hold `more_bytes` already; if not, the writer waits for the log worker.
+    #[cold]
+    pub(crate) fn call_share_back(&self, held_bytes: u64, more_bytes: u64) -> bool {
+        self.lending.quiet_since_ns.store(self.monotonic_ns(), Ordering::Relaxed);
+        self.lending.is_offered.store(false, Ordering::Release);
+        if self.lending.is_lent.swap(false, Ordering::AcqRel) {
+            self.scheduler.request(Lane::Log);
+        }
+        // A share that is not lent imposes no limit here; other limits apply.
+        self.lending.granted_bytes() >= self.memory.memtables_bytes
+            || held_bytes + more_bytes <= self.lending.granted_bytes()
+    }
+
+    /// Takes the share back from the cache, if it was recalled.
+    pub(crate) fn fetch_share(&self) {
+        if !self.lending.is_lent() && self.lending.granted_bytes() < self.memory.memtables_bytes {
+            self.rebalance_memory();
+        }
+    }
+
+    /// Whether the log may rotate to a segment of `more_bytes` for another reason than a full one, without
+    /// recalling the share (LN1): a delete-persistence target leaves nearly empty segments behind.
+    pub(crate) fn is_granted(&self, held_bytes: u64, more_bytes: u64) -> bool {
+        held_bytes + more_bytes <= self.lending.granted_bytes()
+    }
+
+    /// Offers the share after a quiet time. Called periodically by the compaction worker.
+    pub(crate) fn offer_if_quiet(&self) {
+        let since_ns = self.lending.quiet_since_ns.load(Ordering::Relaxed);
+        let is_quiet = self.monotonic_ns().saturating_sub(since_ns) >= QUIET_TIME.as_nanos() as u64;
+        if let Some(writing) = self.writing.as_ref().filter(|_| is_quiet) {
+            self.offer_share(writing);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

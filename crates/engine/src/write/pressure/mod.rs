@@ -1,0 +1,434 @@
+//! Write control: slows writers a little, early, instead of stopping them long, late.
+//!
+//! # The mechanism
+//! Two queues lie between writers and the tree: sealed memtables before the flush, and runs of level 0 before
+//! compaction. Each has a hard limit, at which [`crate::write::room`] makes writers wait. A third, garbage from
+//! overwrites ([`GarbageQueue`]), has none: it only costs space, and slows writers to half of the merge rate
+//! at most. Between a soft limit and that one lies *pressure*, and under pressure writers are admitted at a
+//! rate ([the admission rate](esker_strategy::write_control::admitted_bytes_per_second)) that follows from it
+//! and from the sustained rate of background work ([`Capacity`], measured). A write that comes too early is
+//! done first and delayed afterwards: it waits, outside of all locks, until it would have been on time
+//! ([`pace`]). So the queues settle half-way, a writer waits a millisecond at a time, and a stop occurs only
+//! when the device gets sixteen times slower than it was.
+//!
+//! # Invariants
+//! * PC1: a writer without pressure reads one byte under the commit lock that it reads anyway, and no clock.
+//! * PC2: no thread sleeps under a lock, nor longer than [`LONGEST_SLEEP`] at once; a sleep for the pace ends
+//!   when the pressure is gone, when the database closes, and when the stall limit is over, which includes
+//!   the time spent waiting for room.
+//! * PC3: pressure is computed from the present shape, not counted by events: the effect of a job is seen at
+//!   the next update, and nothing can be forgotten. Updates happen at installs, after seals, and by writers
+//!   under pressure every [`ADAPT_INTERVAL`].
+//! * PC4: a keyspace's pressure slows its own writers only; pressure of the shared memory slows all writers.
+//! * PC5: where compaction has nothing to do, runs of level 0 and garbage are no pressure: waiting would not
+//!   reduce them. Nor is data that overwrites nothing, however much arrives: merges would not reduce it.
+//!
+//! # Rejected
+//! Sleeping before the write, as RocksDB does: the thread at the head of its queue sleeps for all, and a
+//! small write waits for a large one's debt. Delaying by the number of runs alone: with large memtables the
+//! step from one run to the next is seconds wide. In stepped mode no writer is slowed: there is no other
+//! thread to wait for.
+
+mod blocking;
+mod pace;
+mod stalls;
+
+pub use blocking::BlockingWork;
+pub(crate) use pace::Pace;
+pub use stalls::{KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState};
+
+use crate::state::keyspace::KeyspaceState;
+use crate::state::store::{Store, Writing};
+use crate::write::batch::EncodedBatch;
+use crate::write::commit::CommitState;
+use esker_base::Error;
+use esker_strategy::write_control::{
+    Capacity, GarbageQueue, MAX_SEALED, UNKNOWN_BYTES_PER_SECOND, admitted_bytes_per_second,
+    fullness_permille, memory_limits,
+};
+use esker_strategy::{base_bytes, upper_bytes};
+use esker_version::LevelIndex;
+use pace::rescaled_ns;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a writer under pressure uses the last update. A sixteenth of a memtable at 100 MB/s; an update
+/// takes a microsecond.
+pub(crate) const ADAPT_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A longer delay consists of several sleeps, with a check between them.
+pub(crate) const LONGEST_SLEEP: Duration = Duration::from_millis(10);
+
+/// The number of recorded state changes.
+const MAX_CHANGES: usize = 64;
+
+/// The soft limit of all keyspaces' memtables together: the active ones may hold half of the memory by
+/// themselves.
+const SOFT_SHARED_EIGHTHS: u64 = 5;
+
+/// Post-commit work of the next writer, one bit each; see PC1.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Duties(u8);
+
+impl Duties {
+    /// A thread waits for the next batch.
+    pub(crate) const RING: Duties = Duties(1);
+    /// Writers of some keyspace are throttled.
+    pub(crate) const PACE: Duties = Duties(2);
+    /// A memtable was sealed: the pressure is to be updated.
+    pub(crate) const LOOK: Duties = Duties(4);
+
+    #[inline(always)]
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn has(self, duty: Duties) -> bool {
+        self.0 & duty.0 != 0
+    }
+
+    pub(crate) fn set(&mut self, duty: Duties, is_set: bool) {
+        self.0 = if is_set { self.0 | duty.0 } else { self.0 & !duty.0 };
+    }
+
+    /// Clears a flag; whether it was set.
+    pub(crate) fn take(&mut self, duty: Duties) -> bool {
+        let had = self.has(duty);
+        self.set(duty, false);
+        had
+    }
+}
+
+/// The work of a writer after its commit, without the lock.
+#[derive(Debug)]
+pub(crate) struct Dues {
+    ring: bool,
+    /// Keyspaces whose pressure is to be updated.
+    looks: Vec<Arc<KeyspaceState>>,
+    /// The keyspace with the longest delay, and the delay.
+    owed: Option<(Arc<KeyspaceState>, Duration)>,
+}
+
+/// A keyspace's write control: measurements, state, and recent changes.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    pub(crate) capacity: Capacity,
+    rate: Option<u64>,
+    looked_ns: u64,
+    /// When the last flush ended; 0 before the first.
+    flushed_ns: u64,
+    state: Option<PressureCause>,
+    changes: VecDeque<StallChange>,
+}
+
+/// The limits and fill of a keyspace's queues.
+#[derive(Clone, Copy, Debug)]
+struct Queues {
+    memory: Pressure,
+    level0: Pressure,
+    space: Pressure,
+    garbage: Pressure,
+}
+
+impl Store {
+    /// Called under the commit lock, after a batch: charges it to the pace of its keyspaces.
+    #[cold]
+    pub(crate) fn take_dues(&self, state: &mut CommitState, batch: &EncodedBatch<'_>) -> Dues {
+        let ring = state.duties.take(Duties::RING);
+        let look = state.duties.take(Duties::LOOK);
+        let is_paced = state.duties.has(Duties::PACE);
+        let mut dues = Dues { ring, looks: Vec::new(), owed: None };
+        let now_ns = if is_paced { self.env.clock.monotonic_ns() } else { 0 };
+        for share in batch.shares {
+            let Ok(active) = state.active(share.keyspace) else { continue };
+            if look {
+                dues.looks.push(Arc::clone(&active.keyspace));
+            }
+            let wait = active.pace.charge(share.bytes, now_ns);
+            let longest = dues.owed.as_ref().map_or(Duration::ZERO, |(_, longest)| *longest);
+            if wait > longest {
+                dues.owed = Some((Arc::clone(&active.keyspace), wait));
+            }
+        }
+        dues
+    }
+
+    /// Called without a lock, after a batch: notifies waiting threads, updates the pressure, and waits for
+    /// the throttle debt of the batch, `patience` at most.
+    #[cold]
+    pub(crate) fn pay_dues(&self, writing: &Writing, dues: &Dues, patience: Duration) {
+        if dues.ring {
+            writing.bell.ring();
+        }
+        dues.looks.iter().for_each(|keyspace| self.look_at_pressure(keyspace));
+        let Some((keyspace, owed)) = &dues.owed else { return };
+        self.counters.delays.fetch_add(1, Ordering::Relaxed);
+        let began_ns = self.env.clock.monotonic_ns();
+        self.wait_for_pace(keyspace, *owed, patience);
+        let waited_ns = self.env.clock.monotonic_ns().saturating_sub(began_ns);
+        self.counters.delay_ns.fetch_add(waited_ns, Ordering::Relaxed);
+    }
+
+    fn wait_for_pace(&self, keyspace: &KeyspaceState, owed: Duration, patience: Duration) {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (mut left_ns, mut now_ns) = (nanoseconds(owed), self.env.clock.monotonic_ns());
+        // The debt grows where the rate falls meanwhile; the time limit does not.
+        let until_ns = now_ns.saturating_add(nanoseconds(patience));
+        while left_ns > 0 && now_ns < until_ns && !self.scheduler.is_stopping() {
+            let before = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
+            let most_ns = left_ns.min(until_ns - now_ns);
+            self.scheduler.pause(LONGEST_SLEEP.min(Duration::from_nanos(most_ns)));
+            let began_ns = std::mem::replace(&mut now_ns, self.env.clock.monotonic_ns());
+            left_ns = left_ns.saturating_sub(now_ns.saturating_sub(began_ns).max(1));
+            self.look_if_due(keyspace, now_ns);
+            let after = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
+            if after == 0 {
+                return;
+            }
+            left_ns = rescaled_ns(left_ns, before, after);
+        }
+    }
+
+    fn look_if_due(&self, keyspace: &KeyspaceState, now_ns: u64) {
+        let is_due = keyspace.control.try_lock().is_some_and(|control| {
+            now_ns.saturating_sub(control.looked_ns) >= ADAPT_INTERVAL.as_nanos() as u64
+        });
+        if is_due {
+            self.look_at_pressure(keyspace);
+        }
+    }
+
+    /// Computes the pressure from the present shape and sets the keyspace's admission rate. The caller holds
+    /// none of the locks from `busy` on.
+    pub(crate) fn look_at_pressure(&self, keyspace: &KeyspaceState) {
+        if let Some(writing) = self.writing.as_ref().filter(|_| !self.scheduler.is_stepped()) {
+            self.adapt_pace(writing, keyspace);
+        }
+    }
+
+    fn adapt_pace(&self, writing: &Writing, keyspace: &KeyspaceState) {
+        let mut control = keyspace.control.lock();
+        let now_ns = self.env.clock.monotonic_ns();
+        control.looked_ns = now_ns;
+        let queues = self.queues(keyspace, &control.capacity);
+        let rate = self.rate_under(&queues, &control.capacity);
+        control.note(&queues, rate, self.time.now_ms());
+        if rate == control.rate {
+            return;
+        }
+        control.rate = rate;
+        keyspace.admitted_bytes_per_second.store(rate.unwrap_or(0), Ordering::Relaxed);
+        let mut state = writing.commit.lock();
+        if let Ok(active) = state.active(keyspace.id) {
+            active.pace.set_rate(rate, now_ns);
+        }
+        let is_any_limited = state.keyspaces.iter().flatten().any(|active| active.pace.is_limited());
+        state.duties.set(Duties::PACE, is_any_limited);
+    }
+
+    fn rate_under(&self, queues: &Queues, capacity: &Capacity) -> Option<u64> {
+        let flush = capacity.flush_bytes_per_second().unwrap_or(UNKNOWN_BYTES_PER_SECOND);
+        let compaction = capacity.compaction_bytes_per_second(self.compaction_threads);
+        let compaction = compaction.unwrap_or(UNKNOWN_BYTES_PER_SECOND);
+        let taken = capacity.taken_bytes_per_second(self.compaction_threads);
+        let taken = taken.unwrap_or(UNKNOWN_BYTES_PER_SECOND);
+        let rates = [
+            admitted_bytes_per_second(queues.memory.permille, flush),
+            admitted_bytes_per_second(queues.level0.permille, compaction),
+            admitted_bytes_per_second(queues.space.permille, compaction),
+            admitted_bytes_per_second(queues.garbage.permille, taken),
+        ];
+        rates.into_iter().flatten().min()
+    }
+
+    fn queues(&self, keyspace: &KeyspaceState, capacity: &Capacity) -> Queues {
+        Queues {
+            memory: self.memory_pressure(keyspace),
+            level0: self.level0_pressure(keyspace),
+            space: self.space_pressure(keyspace),
+            garbage: self.garbage_pressure(keyspace, capacity),
+        }
+    }
+
+    /// The fill of the fullest queue before background work, as at a seal: from 1000 on the writer that seals
+    /// has to wait. Unlike pressure it begins with an empty queue, counts the active memtables as full, and
+    /// takes no lock of writers; used by a job at its begin.
+    pub(crate) fn fullest_queue_permille(&self, keyspace: &KeyspaceState) -> u32 {
+        let view = keyspace.view.load();
+        let in_memory = self.sealed_bytes.load(Ordering::Relaxed) + self.memory.write_buffer_bytes;
+        let runs = view.tree.version.runs_of(LevelIndex::FLUSH).len() as u64;
+        let queues = [
+            (in_memory, self.memory.memtables_bytes),
+            (view.sealed.len() as u64, MAX_SEALED as u64),
+            (runs, u64::from(keyspace.options().level0_limits().1)),
+        ];
+        queues.into_iter().map(|(amount, hard)| fullness_permille(amount, hard)).max().unwrap_or(0)
+    }
+
+    /// Memtables before the flush. At the hard limit the active one is full and no further one may be sealed.
+    fn memory_pressure(&self, keyspace: &KeyspaceState) -> Pressure {
+        let own_sealed: u64 = keyspace.view.load().sealed.iter().map(|memtable| memtable.bytes()).sum();
+        let all_sealed = self.sealed_bytes.load(Ordering::Relaxed);
+        let free = Pressure::none(PressureCause::Memory);
+        let Some(writing) = self.writing.as_ref().filter(|_| all_sealed > 0) else { return free };
+        let (all_active, own_active, limit) = {
+            let mut state = writing.commit.lock();
+            let all_active = state.active_bytes;
+            match state.active(keyspace.id) {
+                Ok(active) => (all_active, active.bytes, active.limits.bytes.max(1)),
+                Err(_) => return free,
+            }
+        };
+        let (soft, hard) = memory_limits(limit, self.memory.memtables_bytes);
+        let own = Pressure::new(PressureCause::Memory, own_sealed + own_active, soft, hard);
+        let shared_hard = self.memory.memtables_bytes.max(hard);
+        let shared_soft = shared_hard / 8 * SOFT_SHARED_EIGHTHS;
+        let shared =
+            Pressure::new(PressureCause::SharedMemory, all_sealed + all_active, shared_soft, shared_hard);
+        if own_sealed > 0 && own.permille >= shared.permille { own } else { shared }
+    }
+
+    /// Runs of level 0 before compaction.
+    fn level0_pressure(&self, keyspace: &KeyspaceState) -> Pressure {
+        let options = keyspace.options();
+        let (soft, hard) = options.level0_limits();
+        let view = keyspace.view.load();
+        let runs = view.tree.version.runs_of(LevelIndex::FLUSH).len() as u64;
+        if hard == u32::MAX {
+            return Pressure { amount: runs, ..Pressure::none(PressureCause::Level0) };
+        }
+        if runs <= u64::from(soft) || !self.can_compact(keyspace) {
+            return Pressure {
+                amount: runs,
+                ..Pressure::new(PressureCause::Level0, 0, soft.into(), hard.into())
+            };
+        }
+        Pressure::new(PressureCause::Level0, runs, soft.into(), hard.into())
+    }
+
+    /// The space target. Writers are slowed in the last tenth of the live bytes below the limit, or half of
+    /// the room if that is less.
+    fn space_pressure(&self, keyspace: &KeyspaceState) -> Pressure {
+        let free = Pressure::none(PressureCause::Space);
+        let promised = keyspace.options().max_space_amp_permille;
+        let (Some(promised), Some(room)) = (promised, self.room_of(keyspace)) else { return free };
+        let of_live = |permille: u64| room.live_bytes / 1000 * permille;
+        let (used, hard) = (room.used_bytes(), of_live(promised));
+        let soft = hard - of_live(100.min((promised - 1000) / 2));
+        if used <= soft || !self.can_compact(keyspace) {
+            return Pressure { amount: used, ..Pressure::new(PressureCause::Space, 0, soft, hard) };
+        }
+        Pressure::new(PressureCause::Space, used, soft, hard)
+    }
+
+    /// Overwritten data that merges have not dropped yet, where the strategy has a budget for it. A tree in a
+    /// migration is in neither strategy's form, and has no such pressure.
+    fn garbage_pressure(&self, keyspace: &KeyspaceState, capacity: &Capacity) -> Pressure {
+        let free = Pressure::none(PressureCause::Garbage);
+        let options = keyspace.options();
+        // Before the walk over all parts: most strategies have no garbage budget.
+        if !GarbageQueue::is_for(&options.strategy) || options.migration().is_some() {
+            return free;
+        }
+        let view = keyspace.view.load();
+        let version = &view.tree.version;
+        let sealed_bytes: u64 = view.sealed.iter().map(|memtable| memtable.bytes()).sum();
+        let queue = GarbageQueue::of(
+            &options.strategy,
+            &self.strategy_options(&options),
+            (base_bytes(version), upper_bytes(version) + sealed_bytes + view.active.memtable.payload_bytes()),
+            keyspace.traffic.replaced(),
+            capacity,
+        );
+        let Some(queue) = queue else { return free };
+        let permille = queue.permille();
+        Pressure {
+            cause: PressureCause::Garbage,
+            amount: queue.bytes,
+            soft: queue.soft_bytes,
+            hard: queue.hard_bytes,
+            permille: if permille > 0 && self.can_compact(keyspace) { permille } else { 0 },
+        }
+    }
+
+    /// The error of a non-blocking write that would be delayed.
+    #[cold]
+    pub(crate) fn refuse_early(
+        &self,
+        state: &mut CommitState,
+        batch: &EncodedBatch<'_>,
+    ) -> Result<(), Error> {
+        if !state.duties.has(Duties::PACE) {
+            return Ok(());
+        }
+        let now_ns = self.env.clock.monotonic_ns();
+        let owed = batch.shares.iter().filter_map(|share| {
+            let active = state.active(share.keyspace).ok()?;
+            Some((active.pace.owed(now_ns), active.keyspace.name()))
+        });
+        match owed.max_by_key(|(owed, _)| *owed) {
+            Some((retry_after, name)) if !retry_after.is_zero() => {
+                let cause = format!(
+                    "writes to keyspace {name:?} are held back while flushes and compactions catch up"
+                );
+                Err(Error::WouldStall { retry_after, cause: cause.into() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl KeyspaceState {
+    /// Whether its writers are throttled by a queue that merges drain.
+    pub(crate) fn waits_for_merges(&self) -> bool {
+        let cause = self.control.lock().state;
+        matches!(cause, Some(PressureCause::Level0 | PressureCause::Space | PressureCause::Garbage))
+    }
+}
+
+impl Control {
+    /// Records a flush of `payload_bytes` of user data, written as `table_bytes`.
+    pub(crate) fn note_flush(
+        &mut self,
+        payload_bytes: u64,
+        table_bytes: u64,
+        (began_ns, ended_ns): (u64, u64),
+    ) {
+        let took = Duration::from_nanos(ended_ns.saturating_sub(began_ns));
+        self.capacity.note_flush(payload_bytes, table_bytes, took);
+        if self.flushed_ns != 0 {
+            let since = Duration::from_nanos(ended_ns.saturating_sub(self.flushed_ns));
+            self.capacity.note_arrival(payload_bytes, since);
+        }
+        self.flushed_ns = ended_ns;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_state(&mut self, state: Option<PressureCause>) {
+        self.state = state;
+    }
+
+    /// Records a change of state.
+    fn note(&mut self, queues: &Queues, rate: Option<u64>, now_ms: u64) {
+        let all = [queues.garbage, queues.space, queues.memory, queues.level0];
+        let worst = all.into_iter().max_by_key(|pressure| pressure.permille).unwrap_or(queues.level0);
+        let state = rate.map(|_| worst.cause);
+        if state == self.state {
+            return;
+        }
+        self.state = state;
+        if self.changes.len() == MAX_CHANGES {
+            self.changes.pop_front();
+        }
+        self.changes.push_back(StallChange {
+            at_ms: now_ms,
+            pressure: worst,
+            admitted_bytes_per_second: rate,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+//! Reports about throttled and stalled writers.
+
+use super::blocking::BlockingWork;
+use crate::state::keyspace::KeyspaceState;
+use crate::state::store::Store;
+use esker_strategy::write_control::{FULL_PERMILLE, pressure_permille};
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Why writes take longer at this moment, if they do. Printed as sentences.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Stalls {
+    /// Keyspaces, oldest first.
+    pub keyspaces: Vec<KeyspaceStall>,
+    /// Writes that wait for room now.
+    pub waiting: Vec<WaitingWrites>,
+    /// The longest that a write waits before it is refused.
+    pub stall_limit: Duration,
+}
+
+/// The write control of one keyspace.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct KeyspaceStall {
+    /// Its name.
+    pub name: String,
+    /// Whether writes are throttled.
+    pub state: WriteState,
+    /// The queues before flush and compaction, the one closer to its limit first.
+    pub pressures: Vec<Pressure>,
+    /// The work its writes wait for; `None` while they are not throttled.
+    pub blocking: Option<BlockingWork>,
+    /// The sustained rate of flushes, in bytes of keys and values a second; `None` before the first.
+    pub flush_bytes_per_second: Option<u64>,
+    /// The sustained rate of compactions, in bytes of flushed tables a second; `None` before the first.
+    pub compaction_bytes_per_second: Option<u64>,
+    /// The last changes of the state, oldest first, at most 64.
+    pub changes: Vec<StallChange>,
+}
+
+/// The state of a keyspace's writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WriteState {
+    /// Not throttled.
+    Free,
+    /// Admitted at a rate.
+    Slowed {
+        /// Bytes of keys and values a second.
+        bytes_per_second: u64,
+    },
+    /// A queue is full: the next write that needs a new memtable waits.
+    Stopped,
+}
+
+/// A queue that slows writers when it grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pressure {
+    /// Which queue.
+    pub cause: PressureCause,
+    /// Its content: bytes, or runs.
+    pub amount: u64,
+    /// The amount from which on writers are slowed.
+    pub soft: u64,
+    /// The amount at which writers stop.
+    pub hard: u64,
+    /// The position between the two, in 1/1000; 0 if compaction could not reduce it.
+    pub permille: u32,
+}
+
+/// The kind of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PressureCause {
+    /// Bytes of the keyspace's memtables, before the flush.
+    Memory,
+    /// Bytes of all keyspaces' memtables, before the flush.
+    SharedMemory,
+    /// Runs of level 0, before compaction.
+    Level0,
+    /// Bytes of tables and unfinished outputs, under a space target.
+    Space,
+    /// Bytes above the last level and in memtables that overwrite older ones, where merges keep them within a
+    /// budget.
+    Garbage,
+}
+
+/// Writes that wait for a kind of background work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitingWrites {
+    /// The number of writes.
+    pub writes: u64,
+    /// The work they wait for.
+    pub cause: &'static str,
+}
+
+/// A change of the state or of the limiting queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StallChange {
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The queue closest to its limit.
+    pub pressure: Pressure,
+    /// The rate from then on; `None` for no limit.
+    pub admitted_bytes_per_second: Option<u64>,
+}
+
+impl Pressure {
+    pub(super) fn new(cause: PressureCause, amount: u64, soft: u64, hard: u64) -> Pressure {
+        Pressure { cause, amount, soft, hard, permille: pressure_permille(amount, soft, hard) }
+    }
+
+    pub(super) fn none(cause: PressureCause) -> Pressure {
+        Pressure { cause, amount: 0, soft: 0, hard: 0, permille: 0 }
+    }
+
+    /// Whether the hard limit is reached.
+    pub fn is_full(&self) -> bool {
+        self.permille >= FULL_PERMILLE
+    }
+}
+
+impl Store {
+    /// The report of the present moment.
+    pub(crate) fn stalls(&self) -> Stalls {
+        Stalls {
+            keyspaces: self.all_keyspaces().iter().map(|keyspace| self.stall_of(keyspace)).collect(),
+            waiting: self.counters.waiting_writes(),
+            stall_limit: self.stall_limit,
+        }
+    }
+
+    fn stall_of(&self, keyspace: &KeyspaceState) -> KeyspaceStall {
+        let control = keyspace.control.lock();
+        let queues = self.queues(keyspace, &control.capacity);
+        let mut pressures = vec![queues.memory, queues.level0, queues.space, queues.garbage];
+        pressures.sort_by_key(|pressure| std::cmp::Reverse(pressure.permille));
+        let rate = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
+        let state = match rate {
+            _ if pressures[0].is_full() => WriteState::Stopped,
+            0 => WriteState::Free,
+            bytes_per_second => WriteState::Slowed { bytes_per_second },
+        };
+        let capacity = &control.capacity;
+        let flush_bytes_per_second = capacity.flush_bytes_per_second();
+        let blocking = (state != WriteState::Free).then(|| {
+            let of_one_merge = capacity.merged_bytes_per_second().map(|measured| measured as u64);
+            self.blocking_work(keyspace, &pressures[0], flush_bytes_per_second, of_one_merge)
+        });
+        KeyspaceStall {
+            name: keyspace.name().to_string(),
+            state,
+            pressures,
+            blocking,
+            flush_bytes_per_second,
+            compaction_bytes_per_second: capacity.compaction_bytes_per_second(self.compaction_threads),
+            changes: control.changes.iter().copied().collect(),
+        }
+    }
+}
+
+impl fmt::Display for Pressure {
+    /// `level 0 has 19 runs (slower from 12, stop at 24)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (amount, soft, hard) = (self.amount, self.soft, self.hard);
+        match self.cause {
+            PressureCause::Level0 => {
+                write!(f, "level 0 has {amount} runs (slower from {soft}, stop at {hard})")
+            }
+            PressureCause::Garbage => {
+                let (amount, soft, hard) = (Mebibytes(amount), Mebibytes(soft), Mebibytes(hard));
+                write!(
+                    f,
+                    "{amount} that newer data replaces wait for compaction (slower from {soft}, slowest from {hard})"
+                )
+            }
+            PressureCause::Memory | PressureCause::SharedMemory | PressureCause::Space => {
+                let whose = match self.cause {
+                    PressureCause::Memory => "its memtables",
+                    PressureCause::SharedMemory => "all keyspaces' memtables",
+                    _ => "tables and running compactions",
+                };
+                let (amount, soft, hard) = (Mebibytes(amount), Mebibytes(soft), Mebibytes(hard));
+                write!(f, "{whose} hold {amount} (slower from {soft}, stop at {hard})")
+            }
+        }
+    }
+}
+
+struct Mebibytes(u64);
+
+impl fmt::Display for Mebibytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} MiB", self.0 as f64 / f64::from(1 << 20))
+    }
+}
+
+impl fmt::Display for KeyspaceStall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let worst = &self.pressures[0];
+        match self.state {
+            WriteState::Free => write!(f, "{}: writes go through freely", self.name)?,
+            WriteState::Slowed { bytes_per_second } => {
+                let rate = bytes_per_second as f64 / 1e6;
+                write!(f, "{}: writes are held back to {rate:.1} MB/s, because {worst}", self.name)?;
+            }
+            WriteState::Stopped => write!(f, "{}: writes wait, because {worst}", self.name)?,
+        }
+        match &self.blocking {
+            Some(blocking) => write!(f, "; {blocking}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Stalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for keyspace in &self.keyspaces {
+            writeln!(f, "{keyspace}")?;
+        }
+        for WaitingWrites { writes, cause } in &self.waiting {
+            writeln!(f, "writes waiting now: {writes}, because {cause}")?;
+        }
+        Ok(())
+    }
+}
