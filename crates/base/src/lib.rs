@@ -20,7 +20,7 @@ pub mod limits;
 pub mod seqno;
 pub mod sync;
 
-pub use error::{Conflict, Corruption, Error, HistoryGone, MergeFailure, Result};
+pub use error::{Conflict, Corruption, Error, HistoryGone, IoFailure, MergeFailure, Result};
 pub use ids::{FileNumber, KeyspaceId, LogId, PartId, RunId, TableUid};
 pub use kind::ValueKind;
 pub use seqno::{SeqNo, Tag};

@@ -12,8 +12,9 @@ use crate::error::BenchError;
 use crate::report::AmplificationRow;
 use crate::settings::{Settings, Workload};
 use crate::store::Store;
+use esker::options::{Codec, PerLevel};
 use esker::parts::env::{Clock, CountingFs, Env, FileSystem};
-use esker::{Codec, Keyspace, KeyspaceOptions, PerLevel};
+use esker::{Keyspace, KeyspaceOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

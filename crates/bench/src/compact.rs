@@ -18,8 +18,9 @@ use crate::host::{ProcessorTime, processor_time};
 use crate::report::MergeRow;
 use crate::settings::{Settings, Workload};
 use crate::store::Store;
+use esker::options::{Codec, PerLevel, Strategy};
 use esker::parts::env::Clock;
-use esker::{Codec, Keyspace, KeyspaceOptions, PerLevel, Strategy};
+use esker::{Keyspace, KeyspaceOptions};
 
 /// Runs that are merged.
 const INPUTS: u64 = 4;

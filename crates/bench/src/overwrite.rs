@@ -74,12 +74,13 @@ pub(crate) fn measure(
 }
 
 /// Bytes of tables written for each byte put between two moments, all keyspaces together.
-fn write_amplification(before: &esker::Metrics, after: &esker::Metrics) -> f64 {
-    let sum = |metrics: &esker::Metrics, of: fn(&esker::Amplification) -> u64| {
+fn write_amplification(before: &esker::metrics::Metrics, after: &esker::metrics::Metrics) -> f64 {
+    let sum = |metrics: &esker::metrics::Metrics, of: fn(&esker::metrics::Amplification) -> u64| {
         metrics.keyspaces.iter().map(|keyspace| of(&keyspace.amplification)).sum::<u64>()
     };
-    let written =
-        sum(after, esker::Amplification::written_bytes) - sum(before, esker::Amplification::written_bytes);
-    let put = sum(after, esker::Amplification::user_bytes) - sum(before, esker::Amplification::user_bytes);
+    let written = sum(after, esker::metrics::Amplification::written_bytes)
+        - sum(before, esker::metrics::Amplification::written_bytes);
+    let put = sum(after, esker::metrics::Amplification::user_bytes)
+        - sum(before, esker::metrics::Amplification::user_bytes);
     written as f64 / (put as f64).max(1.0)
 }

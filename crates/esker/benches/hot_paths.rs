@@ -15,8 +15,9 @@
 // It answers to a tool on its standard output, and removes its directory.
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program beside the store")]
 
+use esker::options::{Codec, PerLevel, Strategy};
 use esker::parts::env::{Background, Env, StdFileSystem};
-use esker::{Codec, Cursor, Database, Durability, Keyspace, KeyspaceOptions, Options, PerLevel, Strategy};
+use esker::{Cursor, Database, Durability, Keyspace, KeyspaceOptions, Options};
 use std::error::Error;
 use std::hint::black_box;
 use std::path::Path;

@@ -38,7 +38,7 @@
 //!
 //! [`Database::transaction`] reads one moment and its own changes, and commits all or nothing, unless
 //! something it depends on was changed meanwhile: then [`Transaction::commit`] is an [`Error::Conflict`] that
-//! says what, and [`Database::transact`] tries again. [`Isolation`] says what is depended on. For one key
+//! says what, and [`Database::transact`] tries again. [`Isolation`](transaction::Isolation) says what is depended on. For one key
 //! there are [`Keyspace::compare_and_set`], [`Keyspace::put_if_absent`] and [`Keyspace::fetch_update`].
 //!
 //! ```
@@ -90,13 +90,13 @@
 //! # Changes
 //!
 //! [`Database::changes_since`] gives every committed batch in order, and waits for the next one; a
-//! [`Consumer`] is a reader with a name, for which the log is kept while it is away.
+//! [`Consumer`](changes::Consumer) is a reader with a name, for which the log is kept while it is away.
 //!
 //! ```
 //! # fn main() -> esker::Result<()> {
 //! # let dir = std::env::temp_dir().join(format!("esker-doc-changes-{}", std::process::id()));
 //! # let path = dir.clone();
-//! use esker::Change;
+//! use esker::changes::Change;
 //!
 //! let db = esker::Database::open(&path)?;
 //! let audit = db.create_consumer("audit")?;
@@ -146,38 +146,98 @@
 //! mapped pages. [`Database::metrics`] reports what is used of it.
 #![forbid(unsafe_code)]
 
-pub use esker_base::{Conflict, Corruption, Error, HistoryGone, KeyspaceId, MergeFailure, Result, SeqNo};
-pub use esker_cache::CacheKind;
-pub use esker_codec::Codec;
+#[doc(inline)]
+pub use esker_base::{Error, KeyspaceId, Result, SeqNo};
+#[doc(inline)]
 pub use esker_engine::{
-    AdaptationInfo, AdviceRequest, Amplification, BackgroundRates, BackupId, BackupInfo, BackupReport,
-    BackupVerification, Backups, BlobFileInfo, BlockingWork, BulkLoadProgress, BulkLoadReport, BulkLoader,
-    Cause, CauseInfo, Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, CheckpointReport,
-    CompactionFilter, CompareAndSet, Consumer, ConsumerInfo, CopyProgress, Cs265, Cursor, DEFAULT_KEYSPACE,
-    Damage, Database, Decision, DeletePromise, DeleteShortfall, Durability, Expiry, ExportReport, FilterInfo,
-    FilterTuningInfo, Holder, HolderKind, ImportReport, IngestMode, IngestOptions, IngestReport, Isolation,
-    JobMetrics, KeyRange, Keys, Keyspace, KeyspaceAdvice, KeyspaceLevels, KeyspaceMetrics, KeyspaceOptions,
-    KeyspacePromises, KeyspaceStall, Layer, LevelAmplification, LevelInfo, LogMetrics, MemoryMetrics, Merge,
-    MergeError, MergeOperator, Metrics, MigrationInfo, ModelCheck, ModelTerm, OpenTablesMetrics,
-    OptionChange, OptionInfo, OptionScope, OptionValue, Options, PerLevel, Preset, Pressure, PressureCause,
-    PromiseState, Range, ReadAmplification, RestoreReport, Retention, RunInfo, Savepoint, Snapshot,
-    SpaceAmplification, SpacePromise, StallChange, Stalls, TableInfo, TableWriter, Transaction,
-    TransactionOptions, TransactionRange, Ttl, Value, VerifyReport, View, WaitingWrites, WriteBatch,
-    WriteOptions, WriteState, WrittenTable, check_export, set,
+    Cursor, DEFAULT_KEYSPACE, Database, Durability, Expiry, KeyRange, Keys, Keyspace, KeyspaceOptions,
+    MergeOperator, Options, Range, Snapshot, Transaction, TransactionOptions, Ttl, Value, View, WriteBatch,
+    WriteOptions,
 };
-pub use esker_env::{AsyncReads, ReadMode};
-pub use esker_filter::{FilterAllocation, FilterPolicy};
-pub use esker_memtable::{MemtableKind, ShardPlan};
-pub use esker_sst::{AccessPattern, AdaptiveIndex, BlockBounds, BlockLayout, IndexKind};
-pub use esker_strategy::{FifoLimits, Pick, RunsPerLevel, SizeRatio, Strategy};
-pub use esker_wal::WalRecovery;
 
-/// Which tree suits a workload: what [`Keyspace::advise`] asks and answers, and the same for data that is
-/// only stated.
+/// Which tree suits a workload: what [`Keyspace::advise`] reads and returns, and the same for data that is
+/// only described.
 pub mod advice {
+    pub use esker_engine::{AdaptationInfo, AdviceRequest, KeyspaceAdvice, ModelCheck, ModelTerm};
     pub use esker_model::advice::{
         AdaptiveRules, Advice, Alternative, Calibration, Decision, Design, Family, Figures, History, Knob,
         Observation, Operations, Parts, Prediction, Prices, Question, Usage, advise, decide,
+    };
+}
+
+/// Copies of a database: checkpoints, backups and the portable export.
+pub mod backup {
+    pub use esker_engine::{
+        BackupId, BackupInfo, BackupReport, BackupVerification, Backups, CheckpointReport, CopyProgress,
+        ExportReport, ImportReport, RestoreReport, Retention, check_export,
+    };
+}
+
+/// The stream of committed changes, and named consumers of it.
+#[doc(alias = "change data capture")]
+pub mod changes {
+    pub use esker_engine::{
+        Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, Consumer, ConsumerInfo,
+    };
+}
+
+/// Filters that compactions apply to what they write.
+pub mod compaction_filter {
+    pub use esker_engine::{CompactionFilter, Decision};
+}
+
+/// The details that an [`Error`] carries.
+pub mod error {
+    pub use esker_base::{Conflict, Corruption, Error, HistoryGone, IoFailure, MergeFailure, Result};
+}
+
+/// Adding many entries at once: tables written elsewhere, and bulk loads.
+pub mod ingest {
+    pub use esker_engine::{
+        BulkLoadProgress, BulkLoadReport, BulkLoader, IngestMode, IngestOptions, IngestReport, TableWriter,
+        WrittenTable,
+    };
+}
+
+/// Merge operators: those that are built in, and the trait for one of your own.
+pub mod merge {
+    pub use esker_engine::{Merge, MergeError, MergeOperator, set};
+}
+
+/// What a database reports about itself: counters, the shape of its trees, open readers, why writes are held
+/// back, amplification, targets, and what a verification found.
+#[doc(alias = "statistics")]
+pub mod metrics {
+    pub use esker_engine::{
+        Amplification, BlobFileInfo, BlockingWork, Cause, CauseInfo, Damage, DeletePromise, DeleteShortfall,
+        FilterInfo, FilterTuningInfo, Holder, HolderKind, JobMetrics, KeyspaceLevels, KeyspaceMetrics,
+        KeyspacePromises, KeyspaceStall, Layer, LevelAmplification, LevelInfo, LogMetrics, MemoryMetrics,
+        Metrics, MigrationInfo, OpenTablesMetrics, Pressure, PressureCause, PromiseState, ReadAmplification,
+        RunInfo, SpaceAmplification, SpacePromise, StallChange, Stalls, TableInfo, VerifyReport,
+        WaitingWrites, WriteState,
+    };
+}
+
+/// The values that options take. [`Options`](crate::Options) and [`KeyspaceOptions`](crate::KeyspaceOptions)
+/// are at the root.
+pub mod options {
+    pub use esker_cache::CacheKind;
+    pub use esker_codec::Codec;
+    pub use esker_engine::{
+        BackgroundRates, OptionChange, OptionInfo, OptionScope, OptionValue, PerLevel, Preset,
+    };
+    pub use esker_env::{AsyncReads, ReadMode};
+    pub use esker_filter::{FilterAllocation, FilterPolicy};
+    pub use esker_memtable::{MemtableKind, ShardPlan};
+    pub use esker_sst::{AccessPattern, AdaptiveIndex, BlockBounds, BlockLayout, IndexKind};
+    pub use esker_strategy::{FifoLimits, Pick, RunsPerLevel, SizeRatio, Strategy};
+    pub use esker_wal::WalRecovery;
+}
+
+/// What goes with a [`Transaction`] and with changes of one key.
+pub mod transaction {
+    pub use esker_engine::{
+        CompareAndSet, Isolation, Savepoint, Transaction, TransactionOptions, TransactionRange,
     };
 }
 
@@ -188,6 +248,7 @@ pub mod parts {
     pub use esker_blob as blob;
     pub use esker_cache as cache;
     pub use esker_codec as codec;
+    pub use esker_engine::Cs265;
     pub use esker_env as env;
     pub use esker_filter as filter;
     pub use esker_iter as iter;

@@ -9,7 +9,8 @@
 mod common;
 
 use common::TestDir;
-use esker::{Database, Error, Isolation, Keyspace, Transaction, TransactionOptions};
+use esker::transaction::Isolation;
+use esker::{Database, Error, Keyspace, Transaction, TransactionOptions};
 
 const LEVELS: [Isolation; 2] = [Isolation::Snapshot, Isolation::Serializable];
 

@@ -5,9 +5,11 @@
 mod common;
 
 use common::{TestDir, key, tiny, value};
+use esker::changes::{Change, ChangeBatch, Changes};
+use esker::metrics::HolderKind;
 use esker::parts::env::Env;
 use esker::parts::env::fault::{Crash, StrictFs};
-use esker::{Change, ChangeBatch, Changes, Database, Durability, Error, HolderKind, Options, SeqNo};
+use esker::{Database, Durability, Error, Options, SeqNo};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 

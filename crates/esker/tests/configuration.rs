@@ -3,7 +3,9 @@
 mod common;
 
 use common::TestDir;
-use esker::{Cs265, Database, Keyspace, KeyspaceOptions, Options, Preset};
+use esker::options::Preset;
+use esker::parts::Cs265;
+use esker::{Database, Keyspace, KeyspaceOptions, Options};
 
 fn size(keyspace: &Keyspace) -> u64 {
     let values = keyspace.options().values();

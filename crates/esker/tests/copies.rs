@@ -4,7 +4,8 @@
 mod common;
 
 use common::{TestDir, key, tiny, value};
-use esker::{Backups, Database, Error, Expiry, Options, Retention};
+use esker::backup::{Backups, Retention};
+use esker::{Database, Error, Expiry, Options};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -322,7 +323,7 @@ fn an_export_holds_what_a_reader_saw() {
     assert_eq!(content(&target), expected);
     // A stream that was cut anywhere is noticed.
     for end in (0..bytes.len()).step_by(bytes.len() / 97) {
-        let error = esker::check_export(&mut &bytes[..end], |_| {}).unwrap_err();
+        let error = esker::backup::check_export(&mut &bytes[..end], |_| {}).unwrap_err();
         assert!(matches!(error, Error::Corruption(_)), "cut at {end}: {error}");
     }
     target.close().unwrap();

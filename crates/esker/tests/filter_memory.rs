@@ -3,11 +3,13 @@
 mod common;
 
 use common::TestDir;
+use esker::metrics::FilterInfo;
+use esker::options::Strategy;
 use esker::parts::cache::BlockCache;
 use esker::parts::env::{FileSystem, OpenMode, StdFileSystem};
 use esker::parts::filter::{FilterAllocation, FilterPolicy};
 use esker::parts::sst::{Table, TableIdentity};
-use esker::{Database, FilterInfo, Options, Strategy};
+use esker::{Database, Options};
 use std::sync::Arc;
 
 const KEYS: u32 = 60_000;
@@ -43,7 +45,7 @@ fn grow(db: &Database, small_runs: u32) {
 fn bits(db: &Database, dir: &TestDir) -> Vec<(u64, f64)> {
     let tree = &db.levels()[0];
     let tables = tree.levels.iter().flat_map(|level| &level.runs).flat_map(|run| &run.tables);
-    let of_table = |table: &esker::TableInfo| {
+    let of_table = |table: &esker::metrics::TableInfo| {
         let path = dir.path().join(format!("tables/{:06}.sst", table.file.get()));
         let file = StdFileSystem.open(&path, OpenMode::Read).expect("it works");
         let identity = TableIdentity::standalone(Arc::new(BlockCache::new(0))).expect("it works");

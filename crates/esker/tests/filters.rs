@@ -3,7 +3,8 @@
 mod common;
 
 use common::TestDir;
-use esker::{CompactionFilter, Database, Decision, Expiry, KeyspaceOptions, MergeOperator, Options};
+use esker::compaction_filter::{CompactionFilter, Decision};
+use esker::{Database, Expiry, KeyspaceOptions, MergeOperator, Options};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;

@@ -3,10 +3,11 @@
 mod common;
 
 use common::{TestDir, key};
+use esker::options::{Codec, PerLevel, ReadMode, Strategy};
 use esker::parts::cache::{BlockKind, CacheStats};
 use esker::parts::env::fault::{Fault, FaultFs, Operation, Rule, When};
 use esker::parts::env::{Env, FileSystem, StdFileSystem};
-use esker::{Codec, Database, KeyspaceOptions, Options, PerLevel, ReadMode, Strategy};
+use esker::{Database, KeyspaceOptions, Options};
 use std::sync::Arc;
 
 const KEYS: u64 = 60_000;

@@ -3,8 +3,9 @@
 mod common;
 
 use common::{TestDir, key, tiny, value};
+use esker::metrics::HolderKind;
 use esker::parts::env::{Env, ManualClock};
-use esker::{Database, HolderKind, Options};
+use esker::{Database, Options};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -3,11 +3,12 @@
 mod common;
 
 use common::{TestDir, key, tiny, value};
+use esker::backup::Backups;
+use esker::changes::Change;
+use esker::ingest::{IngestMode, IngestOptions, TableWriter};
 use esker::parts::env::{Env, StdFileSystem};
-use esker::{
-    Backups, Change, Database, Error, Expiry, IngestMode, IngestOptions, Isolation, Keyspace,
-    KeyspaceOptions, Options, TableWriter, TransactionOptions,
-};
+use esker::transaction::Isolation;
+use esker::{Database, Error, Expiry, Keyspace, KeyspaceOptions, Options, TransactionOptions};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -451,7 +452,7 @@ fn a_table_that_could_not_be_written_is_given_up() {
         let env = Env::simulated(Arc::<FaultFs>::clone(&faults), 3);
         let path = dir.path().join("t.sst");
         faults.add(Rule::new(Fault::Full, When::Nth(nth)).on(Operation::Write).path("t.sst"));
-        let options = tiny().compression(esker::PerLevel::all(esker::Codec::None));
+        let options = tiny().compression(esker::options::PerLevel::all(esker::options::Codec::None));
         let written = TableWriter::create_in(&env, &path, &options).and_then(|mut table| {
             for number in 0..20_000 {
                 if table.put(key(number), [7; 200]).is_err() {

@@ -9,7 +9,7 @@ use esker::{Database, Keyspace};
 fn layers(db: &Database, keyspace: &Keyspace) -> Vec<(usize, String)> {
     let snapshot = db.snapshot();
     let layers = keyspace.at(&snapshot).layers().unwrap();
-    let pairs = |layer: &esker::Layer| {
+    let pairs = |layer: &esker::metrics::Layer| {
         let mut cursor = layer.cursor();
         let mut pairs = Vec::new();
         cursor.seek_to_first().unwrap();

@@ -3,8 +3,9 @@
 mod common;
 
 use common::{TestDir, key};
+use esker::metrics::MemoryMetrics;
 use esker::parts::env::{Env, StdFileSystem};
-use esker::{Database, MemoryMetrics, Options};
+use esker::{Database, Options};
 use std::sync::Arc;
 
 /// Does what the lanes want to do.

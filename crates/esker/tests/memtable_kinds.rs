@@ -9,7 +9,9 @@
 mod common;
 
 use common::{TestDir, key};
-use esker::{Database, Isolation, Keyspace, KeyspaceOptions, MemtableKind, Options, TransactionOptions};
+use esker::options::MemtableKind;
+use esker::transaction::Isolation;
+use esker::{Database, Keyspace, KeyspaceOptions, Options, TransactionOptions};
 
 fn open(dir: &TestDir, kind: MemtableKind, write_buffer_bytes: u64) -> (Database, Keyspace) {
     let keyspaces = KeyspaceOptions::default().memtable(kind).write_buffer_size(write_buffer_bytes);

@@ -3,8 +3,9 @@
 mod common;
 
 use common::TestDir;
+use esker::merge::{Merge, MergeError, set};
 use esker::parts::env::{Env, ManualClock};
-use esker::{Database, Error, Expiry, KeyspaceOptions, Merge, MergeError, MergeOperator, Options, Ttl, set};
+use esker::{Database, Error, Expiry, KeyspaceOptions, MergeOperator, Options, Ttl};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 

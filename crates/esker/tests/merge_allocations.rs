@@ -3,8 +3,9 @@
 mod common;
 
 use common::TestDir;
+use esker::options::{Codec, PerLevel, Strategy};
 use esker::parts::env::{Env, StdFileSystem};
-use esker::{Codec, Database, Keyspace, KeyspaceOptions, Options, PerLevel, Strategy};
+use esker::{Database, Keyspace, KeyspaceOptions, Options};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

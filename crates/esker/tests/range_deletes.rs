@@ -6,7 +6,8 @@
 mod common;
 
 use common::{TestDir, key, tiny};
-use esker::{Database, Error, Keyspace, MemtableKind, Options, Snapshot};
+use esker::options::MemtableKind;
+use esker::{Database, Error, Keyspace, Options, Snapshot};
 use std::ops::Bound;
 
 fn open(dir: &TestDir) -> Database {

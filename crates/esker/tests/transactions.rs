@@ -6,10 +6,8 @@ mod common;
 
 use common::{TestDir, key, tiny, value};
 use esker::parts::env::SeededRandom;
-use esker::{
-    CompareAndSet, Database, Durability, Error, Isolation, Keyspace, Options, Result, Transaction,
-    TransactionOptions,
-};
+use esker::transaction::{CompareAndSet, Isolation};
+use esker::{Database, Durability, Error, Keyspace, Options, Result, Transaction, TransactionOptions};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};

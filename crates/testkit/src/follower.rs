@@ -7,7 +7,8 @@
 use crate::operators::Operator;
 use crate::oracle::Content;
 use crate::{Failure, Outcome, SPACES, ensure};
-use esker::{Change, ChangeBatch, Changes, Database, Durability, Error, KeyspaceId, SeqNo, Ttl};
+use esker::changes::{Change, ChangeBatch, Changes};
+use esker::{Database, Durability, Error, KeyspaceId, SeqNo, Ttl};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The consumer's name.

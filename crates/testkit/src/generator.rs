@@ -4,8 +4,9 @@ use crate::ingest::Joining;
 use crate::options::{Chosen, DATABASE, KEYSPACE};
 use crate::script::{At, Deed, Edit, How, Move, Op, Plan, Step};
 use crate::{Filler, KEYS, Key, PREFIXES, SPACES};
+use esker::Durability;
+use esker::ingest::IngestMode;
 use esker::parts::env::SeededRandom;
-use esker::{Durability, IngestMode};
 use std::ops::Bound;
 
 /// Makes plans.

@@ -4,8 +4,9 @@ use crate::oracle::{Change, Written};
 use crate::runner::{Mark, Runner, plain_change};
 use crate::script::{Deed, Edit, How};
 use crate::{Key, Outcome, ensure};
+use esker::ingest::{IngestMode, IngestOptions, TableWriter};
 use esker::parts::env::Env;
-use esker::{Error, Expiry, IngestMode, IngestOptions, Keyspace, KeyspaceOptions, TableWriter};
+use esker::{Error, Expiry, Keyspace, KeyspaceOptions};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

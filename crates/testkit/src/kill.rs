@@ -32,7 +32,7 @@ pub fn open(dir: &Path, mapped_log: bool) -> esker::Result<Database> {
         .write_buffer_size(16 << 10)
         .table_size(8 << 10)
         .block_size(512)
-        .strategy(esker::Strategy::Partitioned);
+        .strategy(esker::options::Strategy::Partitioned);
     let options = Options::default().memory_budget(16 << 20).wal_segment_bytes(32 << 10);
     Database::open_with(dir, options.mapped_log(mapped_log).keyspace_options(keyspace))
 }

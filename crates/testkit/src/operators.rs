@@ -1,8 +1,10 @@
 //! The merge operators and the compaction filter that keyspaces under test have, and what the oracle takes
 //! them to do: written down a second time, so that a mistake in one of the two is noticed.
 
+use esker::compaction_filter::{CompactionFilter, Decision};
+use esker::merge::{Merge, MergeError};
 use esker::parts::base::checksum;
-use esker::{CompactionFilter, Decision, KeyspaceOptions, Merge, MergeError, MergeOperator};
+use esker::{KeyspaceOptions, MergeOperator};
 use std::sync::Arc;
 
 /// What operands do.

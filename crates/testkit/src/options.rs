@@ -3,12 +3,12 @@
 //! The first choice of a row is the plainest: shrinking a failing case tries it.
 
 use crate::operators::{Operator, Unnoticed};
-use esker::parts::env::SeededRandom;
-use esker::{
+use esker::options::{
     AccessPattern, AdaptiveIndex, AsyncReads, BackgroundRates, BlockBounds, BlockLayout, CacheKind, Codec,
-    FilterAllocation, FilterPolicy, IndexKind, KeyspaceOptions, MemtableKind, Options, PerLevel, ReadMode,
-    Strategy,
+    FilterAllocation, FilterPolicy, IndexKind, MemtableKind, PerLevel, ReadMode, Strategy,
 };
+use esker::parts::env::SeededRandom;
+use esker::{KeyspaceOptions, Options};
 use std::sync::Arc;
 use std::time::Duration;
 

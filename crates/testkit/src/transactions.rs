@@ -7,7 +7,8 @@ use crate::oracle::{Change, Moment, Written};
 use crate::runner::{Mark, Runner, effective, key_bounds, plain_change};
 use crate::script::{Deed, Op, Step};
 use crate::{Oracle, Outcome, SPACES, ensure};
-use esker::{Error, Isolation, Savepoint, Transaction, TransactionOptions};
+use esker::transaction::{Isolation, Savepoint};
+use esker::{Error, Transaction, TransactionOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 

@@ -5,8 +5,9 @@
 //! the two keyspaces alike; a writer reads what it has just written.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
+use esker::options::MemtableKind;
 use esker::parts::env::{Env, SeededRandom};
-use esker::{Database, Keyspace, KeyspaceOptions, MemtableKind, Options};
+use esker::{Database, Keyspace, KeyspaceOptions, Options};
 use esker_testkit::TestDir;
 use std::collections::BTreeMap;
 use std::sync::Arc;

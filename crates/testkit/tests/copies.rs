@@ -4,9 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 #![expect(clippy::print_stdout, reason = "counts are for people")]
 
+use esker::backup::{Backups, Retention};
 use esker::parts::env::fault::{Crash, StrictFs, StrictOptions};
 use esker::parts::env::{Env, FileSystem, ManualClock};
-use esker::{Backups, Database, Durability, Expiry, KeyspaceOptions, Options, Retention};
+use esker::{Database, Durability, Expiry, KeyspaceOptions, Options};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};

@@ -5,7 +5,8 @@
 //! names.
 #![expect(clippy::print_stdout, reason = "counts are for people")]
 
-use esker::{Durability, IngestMode};
+use esker::Durability;
+use esker::ingest::IngestMode;
 use esker_testkit::ingest::Joining;
 use esker_testkit::options::{Chosen, DATABASE, KEYSPACE};
 use esker_testkit::script::{Deed, Edit, How, Op, Plan, Step};

@@ -2,9 +2,11 @@
 //! gone with their last reader, carried by copies, and told when damaged.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
+use esker::backup::Backups;
+use esker::metrics::KeyspaceMetrics;
 use esker::parts::env::fault::{StrictFs, StrictOptions};
 use esker::parts::env::{Env, FileSystem, OpenMode, SeededRandom};
-use esker::{Backups, Database, Error, Expiry, KeyspaceMetrics, KeyspaceOptions, Options};
+use esker::{Database, Error, Expiry, KeyspaceOptions, Options};
 use esker_testkit::WatchFs;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -342,5 +344,5 @@ fn copies_carry_large_values() {
     let path = Path::new("/backups/tables").join(&blob.name);
     store.strict.open(&path, OpenMode::ReadWrite).unwrap().write_at(b"x", 100).unwrap();
     assert!(!backups.verify(first.id).unwrap().is_clean());
-    backups.retain(esker::Retention::keep_last(1)).unwrap();
+    backups.retain(esker::backup::Retention::keep_last(1)).unwrap();
 }

@@ -4,8 +4,9 @@
 
 #![expect(clippy::expect_used, reason = "helpers of tests, outside the test functions")]
 
+use esker::backup::Backups;
 use esker::parts::env::{FileSystem, OpenMode, StdFileSystem};
-use esker::{Backups, Database, Keyspace, Options, SeqNo};
+use esker::{Database, Keyspace, Options, SeqNo};
 use esker_testkit::TestDir;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

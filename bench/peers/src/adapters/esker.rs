@@ -6,9 +6,8 @@
 use crate::engine::{
     Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, SeeValues, Session,
 };
-use ::esker::{
-    Codec, Cursor, Database, Durability, Keyspace, KeyspaceOptions, Options, PerLevel, ReadMode, WriteBatch,
-};
+use ::esker::options::{Codec, PerLevel, ReadMode};
+use ::esker::{Cursor, Database, Durability, Keyspace, KeyspaceOptions, Options, WriteBatch};
 use std::path::Path;
 
 struct Esker {

@@ -28,7 +28,7 @@ pub(crate) struct ExperimentArgs {
     pub(crate) seed: u64,
     /// Compress with this codec and say how much memory that took: how `codecs` starts this program
     #[arg(long, value_name = "CODEC", hide = true)]
-    pub(crate) memory_of: Option<esker::Codec>,
+    pub(crate) memory_of: Option<esker::options::Codec>,
 }
 
 /// What a name on the command line stands for.

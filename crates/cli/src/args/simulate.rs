@@ -2,7 +2,7 @@
 
 use crate::format::parse_bytes;
 use clap::Args;
-use esker::Strategy;
+use esker::options::Strategy;
 use esker::parts::model::Input;
 
 /// Strategies that `--strategies all` stands for: each kind with its usual parameters.

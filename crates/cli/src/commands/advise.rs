@@ -4,8 +4,9 @@ use super::Context;
 use crate::args::AdviseArgs;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count, paragraph};
+use esker::KeyspaceOptions;
 use esker::advice::{Advice, Knob, Operations, Prediction, Prices, Question, Usage, advise};
-use esker::{AdviceRequest, KeyspaceAdvice, KeyspaceOptions, ModelCheck};
+use esker::advice::{AdviceRequest, KeyspaceAdvice, ModelCheck};
 use serde_json::{Value, json};
 use std::io::Write;
 

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::format::{human_bytes, human_count, paragraph};
-use esker::{Amplification, CauseInfo, LevelAmplification, ReadAmplification};
+use esker::metrics::{Amplification, CauseInfo, LevelAmplification, ReadAmplification};
 use serde_json::json;
 use std::io::Write;
 

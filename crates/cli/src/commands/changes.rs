@@ -4,7 +4,8 @@ use super::{Context, write_json};
 use crate::args::ChangesArgs;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count, human_counted};
-use esker::{Change, ChangeBatch, Changes, Error, SeqNo};
+use esker::changes::{Change, ChangeBatch, Changes};
+use esker::{Error, SeqNo};
 use serde_json::{Value, json};
 
 pub(super) fn run(context: &mut Context<'_>, args: &ChangesArgs) -> Result<Exit, Failure> {

@@ -8,7 +8,7 @@ use crate::args::{
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count, human_counted, human_time};
 use crate::host::progress_bar;
-use esker::{BackupId, BackupInfo, Backups, CopyProgress, Retention};
+use esker::backup::{BackupId, BackupInfo, Backups, CopyProgress, Retention};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use std::io::Write;

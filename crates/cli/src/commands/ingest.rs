@@ -8,7 +8,8 @@ use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count, human_counted};
 use crate::host;
 use crate::records::ReadError;
-use esker::{IngestMode, IngestOptions, KeyspaceOptions, TableWriter};
+use esker::KeyspaceOptions;
+use esker::ingest::{IngestMode, IngestOptions, TableWriter};
 use std::io::Write;
 
 /// Pairs between two looks at the progress bar.

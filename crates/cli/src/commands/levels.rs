@@ -4,7 +4,7 @@ use super::{Context, amplification, strategy, write_json};
 use crate::args::{LevelsArgs, Shape};
 use crate::failure::{Exit, Failure};
 use crate::format::{Format, human_bytes, human_count};
-use esker::{BlobFileInfo, FilterInfo, KeyspaceLevels, KeyspacePromises, LevelInfo, TableInfo};
+use esker::metrics::{BlobFileInfo, FilterInfo, KeyspaceLevels, KeyspacePromises, LevelInfo, TableInfo};
 use serde_json::json;
 use std::io::Write;
 use std::time::Duration;

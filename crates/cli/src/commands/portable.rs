@@ -5,7 +5,8 @@ use crate::args::{ExportArgs, Global, ImportArgs, Shape};
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_counted};
 use crate::host;
-use esker::{Keyspace, check_export};
+use esker::Keyspace;
+use esker::backup::check_export;
 use std::io::Write;
 use std::path::Path;
 
@@ -18,7 +19,7 @@ pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<Exi
         }
     };
     let bar = host::progress_bar(None);
-    let told = |report: esker::ExportReport| bar.set_position(report.written_bytes);
+    let told = |report: esker::backup::ExportReport| bar.set_position(report.written_bytes);
     if args.file == Path::new("-") {
         context.database.export(&keyspaces, context.out, told)?;
         bar.finish_and_clear();
@@ -55,7 +56,7 @@ pub(crate) fn import(global: &Global, args: &ImportArgs, out: &mut dyn Write) ->
     // behind.
     let mut input = host::open_input(&args.file)?;
     let bar = host::progress_bar(input.len);
-    let told = |report: esker::ImportReport| bar.set_position(report.read_bytes);
+    let told = |report: esker::backup::ImportReport| bar.set_position(report.read_bytes);
     let outcome = if args.check {
         check_export(&mut input.reader, told)
     } else {

@@ -3,7 +3,7 @@
 use super::{Context, write_json};
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count};
-use esker::{
+use esker::metrics::{
     BlockingWork, JobMetrics, KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WriteState,
 };
 use serde_json::json;

@@ -4,7 +4,9 @@ use super::{Context, write_json};
 use crate::args::StrategyArgs;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_counted};
-use esker::{AdaptationInfo, Keyspace, MigrationInfo};
+use esker::Keyspace;
+use esker::advice::AdaptationInfo;
+use esker::metrics::MigrationInfo;
 use serde_json::{Value, json};
 use std::io::Write;
 

@@ -1,7 +1,7 @@
 //! Figures of a database that works, a line for each interval.
 
 use super::amplification::ratio;
-use esker::{KeyspaceMetrics, Metrics};
+use esker::metrics::{KeyspaceMetrics, Metrics};
 use std::time::Duration;
 
 /// Lines between two heads.

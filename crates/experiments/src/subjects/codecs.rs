@@ -18,7 +18,7 @@ use crate::experiment::{Experiment, Outcome};
 use crate::plot::{Columns, Plot};
 use crate::statistics::Sample as Measured;
 use crate::table::{Column, Table};
-use esker::Codec;
+use esker::options::Codec;
 use esker::parts::codec::{History, decompress_into, id};
 use esker::parts::env::SystemClock;
 use samples::Sample;

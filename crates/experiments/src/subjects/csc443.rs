@@ -8,8 +8,9 @@ use crate::experiment::{Experiment, Outcome};
 use crate::keys::scatter;
 use crate::plot::{Columns, Plot};
 use crate::table::{Column, Table};
+use esker::options::{IndexKind, ReadMode};
 use esker::parts::env::{Clock, FileSystem, SystemClock};
-use esker::{Database, IndexKind, Keyspace, KeyspaceOptions, Options, ReadMode};
+use esker::{Database, Keyspace, KeyspaceOptions, Options};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "csc443",

@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::experiment::{Experiment, Outcome};
 use crate::plot::{Columns, Plot};
 use crate::table::{Cell, Column, Table};
-use esker::FilterPolicy;
+use esker::options::FilterPolicy;
 use probes::{FASTBLOOM, Subject};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {

@@ -17,7 +17,7 @@ use crate::experiment::{Experiment, Outcome};
 use crate::plot::{Columns, Plot};
 use crate::statistics::Sample;
 use crate::table::{Column, Table};
-use esker::MemtableKind;
+use esker::options::MemtableKind;
 use phases::{Factory, Phase, WORKERS};
 use targets::{BATCH, Data, Raw, Stored, VALUE_BYTES};
 

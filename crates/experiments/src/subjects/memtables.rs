@@ -14,7 +14,7 @@ use crate::experiment::{Experiment, Outcome};
 use crate::keys::{Keys, Shape};
 use crate::plot::{Columns, Plot};
 use crate::table::{Cell, Column, Table};
-use esker::MemtableKind;
+use esker::options::MemtableKind;
 use esker::parts::memtable::ArenaPool;
 use structures::{Subject, VALUE_BYTES};
 

@@ -10,7 +10,7 @@ use crate::error::{ExperimentError, Result};
 use crate::experiment::{Experiment, Outcome, Scale};
 use crate::plot::{Columns, Plot};
 use crate::table::{Column, Table};
-use esker::Strategy;
+use esker::options::Strategy;
 use run::{Form, Measured, Moment};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -205,7 +205,8 @@ fn jobs(all: &All) -> Table {
     ];
     let mut table = Table::new("jobs", "Compactions until the end of the rest, moves left out", &columns);
     for (name, found) in all {
-        let merges = found.causes.iter().filter(|info| matches!(info.cause, esker::Cause::Compaction(_)));
+        let merges =
+            found.causes.iter().filter(|info| matches!(info.cause, esker::metrics::Cause::Compaction(_)));
         let (mut count, mut ms, mut largest, mut read) = (0, 0, 0, 0);
         for info in merges {
             (count, ms, read) = (count + info.jobs, ms + info.busy_ms, read + info.read_bytes);

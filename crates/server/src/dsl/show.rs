@@ -6,7 +6,8 @@
 //! move pairs from one level to another and show them twice or not at all.
 
 use super::execute::{Executor, Progress, is_full};
-use esker::{Cursor, Keyspace, Layer, Snapshot};
+use esker::metrics::Layer;
+use esker::{Cursor, Keyspace, Snapshot};
 use esker_protocol::{Kind, ScalarRef, answer};
 
 /// Entries walked between two chances to stop.

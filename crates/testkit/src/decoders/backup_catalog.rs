@@ -1,6 +1,6 @@
 //! The catalog of a backup, read as `Backups::list` reads it.
 
-use esker::Backups;
+use esker::backup::Backups;
 use esker_base::checksum::crc32c;
 use esker_env::fault::StrictFs;
 use esker_env::{Env, FileSystem, OpenMode, Random, SeededRandom};

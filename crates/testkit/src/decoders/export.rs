@@ -24,7 +24,7 @@ pub fn accepts(bytes: &[u8]) -> bool {
 }
 
 fn check(bytes: &[u8]) -> bool {
-    match esker::check_export(&mut &*bytes, |_| {}) {
+    match esker::backup::check_export(&mut &*bytes, |_| {}) {
         Ok(report) => {
             assert_eq!(report.read_bytes, bytes.len() as u64);
             true

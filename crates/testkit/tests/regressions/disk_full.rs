@@ -1,8 +1,9 @@
 //! A full disk: what it keeps from happening, and what must happen all the same.
 
 use crate::world::{DIR, SEGMENT_BYTES, World, live_tables, metrics_of, settle};
+use esker::options::{Codec, PerLevel};
 use esker::parts::env::fault::{Crash, Fault, Operation, Rule, When};
-use esker::{Codec, Database, Error, KeyspaceOptions, PerLevel};
+use esker::{Database, Error, KeyspaceOptions};
 
 /// Entries that no codec makes smaller, in tables of their own size.
 fn plain() -> KeyspaceOptions {

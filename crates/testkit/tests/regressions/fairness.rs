@@ -1,8 +1,9 @@
 //! Many keyspaces share the lanes: none keeps the others from their flushes and compactions.
 
 use crate::world::{DIR, World, live_tables, metrics_of, settle};
+use esker::options::{Codec, PerLevel};
 use esker::parts::env::fault::{Fault, Operation};
-use esker::{Codec, Database, Error, Keyspace, KeyspaceOptions, PerLevel};
+use esker::{Database, Error, Keyspace, KeyspaceOptions};
 use std::sync::{Arc, Mutex};
 
 /// Writes entries of a hundred bytes with these numbers as keys.

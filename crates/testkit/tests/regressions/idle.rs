@@ -1,8 +1,9 @@
 //! Background work that comes to an end, and does not go round in circles on the way.
 
 use crate::world::{DIR, World, settle};
+use esker::metrics::Metrics;
 use esker::parts::env::SeededRandom;
-use esker::{Database, KeyspaceOptions, Metrics};
+use esker::{Database, KeyspaceOptions};
 
 /// Pieces of work done so far that change something.
 fn work_done(metrics: &Metrics) -> u64 {

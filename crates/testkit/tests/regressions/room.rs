@@ -1,8 +1,9 @@
 //! Room for writes: how much may pile up, and who must not wait.
 
 use crate::world::{DIR, LOG_BYTES, MEMTABLES_BYTES, SEGMENT_BYTES, World, live_tables, metrics_of, settle};
+use esker::options::Strategy;
 use esker::parts::env::fault::{Fault, Operation};
-use esker::{Database, Error, KeyspaceOptions, Strategy, WriteBatch};
+use esker::{Database, Error, KeyspaceOptions, WriteBatch};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

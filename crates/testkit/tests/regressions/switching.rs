@@ -1,9 +1,10 @@
 //! Changes of strategy on a keyspace in use.
 
 use crate::world::{DIR, World, settle};
+use esker::options::Strategy;
 use esker::parts::env::SeededRandom;
 use esker::parts::env::fault::{Fault, Operation};
-use esker::{Database, KeyspaceOptions, Strategy};
+use esker::{Database, KeyspaceOptions};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 

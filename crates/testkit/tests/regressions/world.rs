@@ -1,8 +1,9 @@
 //! A small simulated world, and what tests ask of it.
 
+use esker::metrics::KeyspaceMetrics;
 use esker::parts::env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, StrictOptions, When};
 use esker::parts::env::{Env, FileSystem};
-use esker::{Database, KeyspaceMetrics, Options};
+use esker::{Database, Options};
 use std::path::Path;
 use std::sync::Arc;
 

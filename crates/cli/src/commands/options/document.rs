@@ -2,7 +2,9 @@
 //! its options, so they cannot be out of date; a test compares the page with what is printed.
 
 use crate::failure::Failure;
-use esker::{Cs265, KeyspaceOptions, OptionInfo, Options, Preset};
+use esker::options::{OptionInfo, Preset};
+use esker::parts::Cs265;
+use esker::{KeyspaceOptions, Options};
 use std::io::Write;
 
 const INTRODUCTION: &str = "\

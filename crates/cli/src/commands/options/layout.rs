@@ -2,7 +2,7 @@
 
 use super::{write_json_option, write_json_preset};
 use crate::failure::Failure;
-use esker::{OptionInfo, OptionScope, OptionValue, Preset};
+use esker::options::{OptionInfo, OptionScope, OptionValue, Preset};
 use std::io::Write;
 
 /// Columns that stand beside each other have two spaces between them.

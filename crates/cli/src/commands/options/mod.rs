@@ -7,7 +7,8 @@ use super::{open_existing, open_for_reading, write_json};
 use crate::args::{Global, OptionsArgs, Shape};
 use crate::failure::{Exit, Failure};
 use crate::host;
-use esker::{Database, KeyspaceOptions, OptionInfo, OptionScope, OptionValue, Options, Preset};
+use esker::options::{OptionInfo, OptionScope, OptionValue, Preset};
+use esker::{Database, KeyspaceOptions, Options};
 use layout::Layout;
 use std::io::Write;
 

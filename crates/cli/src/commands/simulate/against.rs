@@ -7,9 +7,11 @@
 
 use crate::args::Global;
 use crate::failure::Failure;
+use esker::metrics::KeyspaceMetrics;
+use esker::options::{Codec, PerLevel};
 use esker::parts::env::{Env, FileSystem, ManualClock, Random, SeededRandom, StdFileSystem};
 use esker::parts::model::{Input, Outcome, Scenario};
-use esker::{Codec, Database, KeyspaceMetrics, KeyspaceOptions, Options, PerLevel};
+use esker::{Database, KeyspaceOptions, Options};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,8 @@ use super::stores::{Opened, Store, key_of, must_be, scaled, value_of};
 use crate::context::{Context, time_ns};
 use crate::error::Result;
 use crate::table::{Cell, Column, Table};
-use esker::{AsyncReads, FilterPolicy, KeyspaceOptions, MemtableKind};
+use esker::KeyspaceOptions;
+use esker::options::{AsyncReads, FilterPolicy, MemtableKind};
 
 const PUTS: u32 = 100_000;
 const GETS: u32 = 500_000;

@@ -6,8 +6,9 @@ use crate::error::{ExperimentError, Result};
 use crate::machine;
 use crate::statistics::Sample;
 use crate::table::{Cell, Column};
+use esker::options::{FilterPolicy, MemtableKind};
 use esker::parts::env::{FileSystem, StdFileSystem, SystemClock};
-use esker::{Database, FilterPolicy, Keyspace, KeyspaceOptions, MemtableKind, Options};
+use esker::{Database, Keyspace, KeyspaceOptions, Options};
 use std::path::{Path, PathBuf};
 
 pub(super) const DEFAULT: &str = "default";

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::counters::Counters;
 use crate::error::Result;
 use crate::table::{Cell, Column, Table};
-use esker::MemtableKind;
+use esker::options::MemtableKind;
 
 const PUTS: [u32; 3] = [1_000_000, 5_000_000, 10_000_000];
 const DELETES: [u32; 3] = [100_000, 500_000, 1_000_000];

@@ -6,9 +6,10 @@ use crate::context::{Context, time_ns};
 use crate::error::{ExperimentError, Result};
 use crate::keys::{Keys, Shape};
 use crate::table::{Cell, Column, Table};
+use esker::options::FilterPolicy;
 use esker::parts::cache::{BlockKind, CacheKind};
 use esker::parts::env::{Clock, SystemClock};
-use esker::{Database, FilterPolicy, Keyspace, KeyspaceOptions, Options};
+use esker::{Database, Keyspace, KeyspaceOptions, Options};
 use std::path::{Path, PathBuf};
 
 const VALUE: [u8; 100] = [b'v'; 100];

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::statistics::Sample as Measured;
 use crate::table::{Column, Table};
-use esker::Codec;
+use esker::options::Codec;
 
 /// Values of a column lie below this from each other: far below 2^16, of the claim, and the most that 16 bits
 /// hold.

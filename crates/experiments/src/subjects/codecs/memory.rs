@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::machine::read;
 use crate::table::{Column, Table};
-use esker::Codec;
+use esker::options::Codec;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::error::Result;
 use crate::table::{Column, Table};
-use esker::Codec;
+use esker::options::Codec;
 use esker::parts::base::{SeqNo, Tag, ValueKind};
 use esker::parts::env::{FileSystem, OpenMode, StdFileSystem};
 use esker::parts::sst::{TableOptions, TableWriter};

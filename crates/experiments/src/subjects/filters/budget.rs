@@ -6,8 +6,9 @@ use crate::context::{Context, time_ns};
 use crate::error::{ExperimentError, Result};
 use crate::keys::{Keys, Shape};
 use crate::table::{Cell, Column, Table};
+use esker::options::FilterPolicy;
 use esker::parts::env::SystemClock;
-use esker::{Database, FilterPolicy, Keyspace, KeyspaceOptions, Options};
+use esker::{Database, Keyspace, KeyspaceOptions, Options};
 
 const MEMORY_BUDGET_BYTES: u64 = 1 << 30;
 const VALUE: [u8; 100] = [b'v'; 100];

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::keys::scatter;
 use crate::statistics::Sample;
 use crate::table::{Cell, Column, Table};
-use esker::FilterPolicy;
+use esker::options::FilterPolicy;
 use esker::parts::filter::FilterKind;
 
 /// The kinds: others need several times the keys' hashes as memory while they are built.

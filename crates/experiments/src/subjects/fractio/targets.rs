@@ -3,8 +3,9 @@
 use crate::error::{ExperimentError, Result};
 use crate::keys::{Keys, Shape, shuffle};
 use crossbeam_skiplist::SkipMap;
+use esker::options::MemtableKind;
 use esker::parts::env::{FileSystem, Random, SeededRandom, StdFileSystem};
-use esker::{Database, Durability, Keyspace, KeyspaceOptions, MemtableKind, Options};
+use esker::{Database, Durability, Keyspace, KeyspaceOptions, Options};
 use std::path::{Path, PathBuf};
 
 pub(super) const VALUE_BYTES: usize = 100;

@@ -6,7 +6,7 @@ use super::{DEFAULT, RAW};
 use crate::context::{Context, time_ns};
 use crate::error::Result;
 use crate::table::{Cell, Column, Table};
-use esker::MemtableKind;
+use esker::options::MemtableKind;
 use esker::parts::env::{Clock, SystemClock};
 use std::hint::black_box;
 

@@ -7,8 +7,9 @@ use crate::context::{Context, time_ns};
 use crate::error::{ExperimentError, Result};
 use crate::keys::{Keys, Shape};
 use crate::table::{Column, Table};
+use esker::options::MemtableKind;
 use esker::parts::env::SystemClock;
-use esker::{Database, KeyspaceOptions, MemtableKind, Options};
+use esker::{Database, KeyspaceOptions, Options};
 use std::path::Path;
 
 /// Enough for two memtables of 64 MiB and some reading; with more, ten million entries would hardly leave

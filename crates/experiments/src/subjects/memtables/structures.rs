@@ -6,7 +6,7 @@ use crate::context::time_ns;
 use crate::error::{ExperimentError, Result};
 use crate::keys::Keys;
 use crossbeam_skiplist::SkipMap;
-use esker::MemtableKind;
+use esker::options::MemtableKind;
 use esker::parts::base::{SeqNo, Tag, ValueKind};
 use esker::parts::env::SystemClock;
 use esker::parts::iter::Cursor;

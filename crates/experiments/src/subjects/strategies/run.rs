@@ -5,10 +5,10 @@ use crate::context::{Context, time_ns};
 use crate::error::{ExperimentError, Result};
 use crate::keys::scatter;
 use crate::machine;
+use esker::metrics::{CauseInfo, KeyspaceMetrics};
+use esker::options::{Codec, PerLevel, Strategy};
 use esker::parts::env::{Clock, CountingFs, Env, FileSystem, StdFileSystem, SystemClock};
-use esker::{
-    CauseInfo, Codec, Database, Keyspace, KeyspaceMetrics, KeyspaceOptions, Options, PerLevel, Strategy,
-};
+use esker::{Database, Keyspace, KeyspaceOptions, Options};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -311,7 +311,7 @@ impl<'a> World<'a> {
         let metrics = self.metrics();
         found.flushed_bytes = metrics.flushed_bytes;
         found.causes = metrics.amplification.causes;
-        found.causes.retain(|info| info.cause != esker::Cause::Ingest);
+        found.causes.retain(|info| info.cause != esker::metrics::Cause::Ingest);
         Ok(())
     }
 
