@@ -1,4 +1,4 @@
-//! The sequence numbers at which somebody may read, and the stripes between them.
+//! Snapshot boundaries: the sequence numbers at which readers may read, and the stripes between them.
 
 use esker_base::SeqNo;
 
@@ -25,28 +25,28 @@ impl Boundaries {
         Boundaries { ascending: all.into_boxed_slice(), visible, newest_snapshot, oldest_read_time_ms: 0 }
     }
 
-    /// With the earliest moment, in milliseconds since 1970, at which anybody judges expiry times from now
-    /// on: that of the oldest snapshot, else the present, because time does not run backwards. Unknown is 0:
-    /// nothing has expired.
+    /// Sets the earliest time, in milliseconds since 1970, at which a present or future reader evaluates
+    /// expiry times: that of the oldest snapshot, otherwise the present, because time does not run backwards.
+    /// 0 means unknown: nothing has expired.
     #[must_use]
     pub fn reading_since(mut self, oldest_read_time_ms: u64) -> Boundaries {
         self.oldest_read_time_ms = oldest_read_time_ms;
         self
     }
 
-    /// Whether no reader, now or later, sees an entry with this expiry time.
+    /// Whether an entry with this expiry time is invisible to all present and future readers.
     #[inline]
     pub fn is_expired_for_all(&self, expiry_ms: u64) -> bool {
         esker_base::expiry::is_over(expiry_ms, self.oldest_read_time_ms)
     }
 
-    /// The smallest boundary: nobody reads at an earlier sequence number.
+    /// The smallest boundary: no reader reads at an earlier sequence number.
     #[inline]
     pub fn oldest(&self) -> SeqNo {
         self.ascending.first().copied().unwrap_or(self.visible)
     }
 
-    /// The newest registered snapshot, if there is any: what is newer is seen by readers of the present only.
+    /// The newest registered snapshot, if any: only readers of the present see newer entries.
     #[inline]
     pub fn newest_snapshot(&self) -> Option<SeqNo> {
         self.newest_snapshot
@@ -58,8 +58,8 @@ impl Boundaries {
         self.visible
     }
 
-    /// Whether nobody reads between two versions of a key: no boundary b has `older <= b < newer`. Whoever
-    /// could see the older version sees the newer one.
+    /// Whether two versions of a key are in one stripe: no boundary b has `older <= b < newer`. Every reader
+    /// that could see the older version then sees the newer one.
     #[inline]
     pub fn are_in_same_stripe(&self, older: SeqNo, newer: SeqNo) -> bool {
         if newer <= self.oldest() {

@@ -3,7 +3,7 @@
 use esker_base::key::prefix_successor;
 use std::ops::{Bound, RangeBounds};
 
-/// A range of keys. It may be empty, also by having its upper bound below its lower one.
+/// A range of keys. It may be empty, also by an upper bound below the lower one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
     lower: Bound<Box<[u8]>>,
@@ -84,8 +84,8 @@ impl Bounds {
         !self.is_before(key) && !self.is_behind(key)
     }
 
-    /// Whether no key can lie in the range. A range between neighbours like `a` and `a\0`, both excluded, is
-    /// not noticed.
+    /// Whether no key can lie in the range. A range between adjacent keys like `a` and `a\0`, both excluded,
+    /// is not detected.
     pub fn is_empty(&self) -> bool {
         match (&self.lower, &self.upper) {
             (Bound::Included(lower), Bound::Included(upper)) => lower > upper,

@@ -1,22 +1,23 @@
-//! The contract of everything that walks entries.
+//! The cursor contract: how sources of entries are walked.
 
 use esker_base::{Result, SeqNo, Tag};
 
-/// How an entry stands to a bound, a key, in the direction of a walk.
+/// How an entry compares with a bound, a key, in the direction of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoundOrder {
-    /// It comes before the bound by its key, of which it is the only version here.
+    /// Its key comes before the bound, and it is the only version of its key in the source.
     Before,
-    /// It is the only version of its key here, and whole keys have to be compared.
+    /// It is the only version of its key in the source; whole keys must be compared.
     Near,
-    /// It is the only version of its key here, and that lies behind the bound.
+    /// Its key comes after the bound, and it is the only version of its key in the source.
     Behind,
     /// Nothing is known.
     Unknown,
 }
 
 impl BoundOrder {
-    /// By eight bytes of the key and the same ones of the bound, where all bytes before are equal.
+    /// Compares eight bytes of the key with the same eight bytes of the bound, where all bytes before are
+    /// equal.
     #[inline(always)]
     pub fn of_words<const BACKWARD: bool>(word: u64, bound: u64) -> BoundOrder {
         let is_before = if BACKWARD { word > bound } else { word < bound };
@@ -39,9 +40,10 @@ impl BoundOrder {
 /// * C3. `key`, `tag`, `value` and `head` may only be called while `is_valid`; the slices live until the next
 ///   call that moves the cursor.
 /// * C4. Moving past either end makes the cursor invalid without an error; only a seek makes it valid again.
-/// * C5. An error leaves the cursor invalid, and it is returned by the call that met it: a read error never
-///   looks like the end of the data.
-/// * C6. Entries written after the cursor was made may or may not be met; callers filter by sequence number.
+/// * C5. An error leaves the cursor invalid, and the call that met it returns it: a read error never looks
+///   like the end of the data.
+/// * C6. Entries written after the cursor was created may or may not appear; callers filter by sequence
+///   number.
 pub trait Cursor {
     /// Moves to the first entry.
     fn seek_to_first(&mut self) -> Result<()>;
@@ -59,16 +61,16 @@ pub trait Cursor {
     /// Moves to the following entry. The cursor must be valid.
     fn next(&mut self) -> Result<()>;
 
-    /// As [`next`](Cursor::next), for the one loop through which all entries of a flush or compaction pass:
-    /// what most steps take is to be compiled into it, and only into it, so cursors that have a quick way
-    /// override this.
+    /// As [`next`](Cursor::next), for the one loop that all entries of a flush or compaction pass through.
+    /// Cursors with a fast path override it, so that the fast path is inlined into that loop and only there.
     #[inline(always)]
     fn pass(&mut self) -> Result<()> {
         self.next()
     }
 
-    /// As [`next`](Cursor::next), for who is done with the current key: other versions of it may be passed
-    /// over where that is cheaper than meeting them, but no entry of a greater key. The cursor must be valid.
+    /// As [`next`](Cursor::next), for a caller that is done with the current key: it may skip other versions
+    /// of that key where that is cheaper than returning them, but no entry of a greater key. The cursor must
+    /// be valid.
     #[inline(always)]
     fn next_key(&mut self) -> Result<()> {
         self.next()
@@ -77,17 +79,17 @@ pub trait Cursor {
     /// Moves to the preceding entry. The cursor must be valid.
     fn prev(&mut self) -> Result<()>;
 
-    /// As [`prev`](Cursor::prev), for a reader at `seqno`, who sees of each key the newest version up to that
-    /// number: other versions, of this key and of lesser ones, may be passed over where that is cheaper than
-    /// meeting them, and [`prev`](Cursor::prev) does not meet them either before a seek or a step forwards.
-    /// The cursor must be valid.
+    /// As [`prev`](Cursor::prev), for a reader at `seqno`, which sees of each key the newest version up to
+    /// that number: it may skip other versions, of this key and of lesser ones, where that is cheaper than
+    /// returning them, and [`prev`](Cursor::prev) does not return them either before a seek or a step
+    /// forwards. The cursor must be valid.
     #[inline(always)]
     fn prev_key(&mut self, seqno: SeqNo) -> Result<()> {
         let _ = seqno;
         self.prev()
     }
 
-    /// Whether the cursor stands on an entry.
+    /// Whether the cursor is on an entry.
     fn is_valid(&self) -> bool;
 
     /// The user key.
@@ -100,40 +102,40 @@ pub trait Cursor {
     /// time.
     fn value(&self) -> &[u8];
 
-    /// Key, tag and value at once: where a cursor is one of several kinds, it is asked which only once.
+    /// Key, tag and value in one call: a cursor that is one of several kinds dispatches only once.
     #[inline]
     fn entry(&self) -> (&[u8], Tag, &[u8]) {
         (self.key(), self.tag(), self.value())
     }
 
-    /// Eight bytes of the key after its first `skip` bytes, as [`esker_base::key::head`] gives them. Sources
-    /// that hold the key in pieces override it, so that a merge compares without assembling keys.
+    /// Eight bytes of the key after its first `skip` bytes, as [`esker_base::key::head`] returns them.
+    /// Sources that hold the key in pieces override it, so that a merge compares without assembling keys.
     #[inline]
     fn head(&self, skip: usize) -> u64 {
         esker_base::key::head(self.key(), skip)
     }
 
-    /// How the current entry stands to `bound` in the direction of `BACKWARD`, before it if there is none;
-    /// and the bound in the form in which [`step_towards`](Cursor::step_towards) takes it. It is to be found
-    /// by looking at memory at hand. The cursor must be valid.
+    /// How the current entry compares with `bound` in the direction of `BACKWARD` (before it if there is
+    /// none), and the bound in the form that [`step_towards`](Cursor::step_towards) takes. Reads only memory
+    /// that is loaded already. The cursor must be valid.
     #[inline(always)]
     fn bound_order<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (BoundOrder, u64) {
         let _ = bound;
         (BoundOrder::Unknown, 0)
     }
 
-    /// Moves to the next entry in the direction of `BACKWARD` and says how it stands to the bound; if that is
-    /// unknown, nothing has happened. The bound is what [`bound_order`](Cursor::bound_order) gave for that
-    /// direction, since when no other call has moved the cursor.
+    /// Moves to the next entry in the direction of `BACKWARD` and returns how it compares with the bound; if
+    /// that is unknown, the cursor has not moved. The bound is what [`bound_order`](Cursor::bound_order)
+    /// returned for that direction; no other call has moved the cursor since.
     #[inline(always)]
     fn step_towards<const BACKWARD: bool>(&mut self, bound: u64) -> BoundOrder {
         let _ = bound;
         BoundOrder::Unknown
     }
 
-    /// Moves on if it is known that no other version of the current key lies ahead, in the direction of
-    /// `BACKWARD` and of the walk so far, and that there is a next entry at hand; whether it is. Else nothing
-    /// happens. For a reader at `seqno` who is done with the key, as [`prev_key`](Cursor::prev_key). The
+    /// Moves on and returns `true` if it is known that no other version of the current key lies ahead in the
+    /// direction of `BACKWARD` and of the walk so far, and that a next entry is loaded; otherwise does
+    /// nothing. For a reader at `seqno` that is done with the key, as [`prev_key`](Cursor::prev_key). The
     /// cursor must be valid.
     #[inline(always)]
     fn step_alone<const BACKWARD: bool>(&mut self, seqno: SeqNo) -> Result<bool> {
@@ -147,17 +149,17 @@ pub trait Cursor {
         false
     }
 
-    /// Starts to fetch, without waiting for it, what a following [`seek`](Cursor::seek) or
-    /// [`seek_before`](Cursor::seek_before) to `key` will touch, and says whether a further round could fetch
-    /// more, once what this round asked for has arrived.
+    /// Prefetches, without waiting, the memory that a following [`seek`](Cursor::seek) or
+    /// [`seek_before`](Cursor::seek_before) to `key` will read; returns whether a further round can prefetch
+    /// more once this round's data has arrived.
     ///
-    /// A merge runs round 0 over all its sources, then round 1, and so on while any source asks for it, and
+    /// A merge runs round 0 over all its sources, then round 1, and so on while any source returns true, and
     /// only then seeks them, so that the cache misses of all sources overlap: four runs cost about half of
-    /// four seeks in a row. A table finds its block in round 0, asks for its directory in round 1, and for
-    /// the entry that the directory points to in round 2. This is a hint: it may do nothing, meets no errors,
-    /// does no input or output, and the cursor is invalid afterwards until a seek. That seek is to `key`, in
-    /// either direction, or to an end; or it is prepared anew, from round 0 on: a cursor may keep what it
-    /// found on the way.
+    /// four seeks in a row. A table finds its block in round 0, prefetches the block's directory in round 1,
+    /// and the entry that the directory points to in round 2. This is a hint: it may do nothing, returns no
+    /// errors, does no input or output, and the cursor is invalid afterwards until a seek. That seek is to
+    /// `key`, in either direction, or to an end; or the seek is prepared anew from round 0 on: a cursor may
+    /// keep intermediate results.
     #[inline]
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
         let _ = (key, round);
@@ -165,7 +167,7 @@ pub trait Cursor {
     }
 }
 
-/// A cursor in a place of its own.
+/// A boxed cursor.
 impl<C: Cursor> Cursor for Box<C> {
     fn seek_to_first(&mut self) -> Result<()> {
         (**self).seek_to_first()

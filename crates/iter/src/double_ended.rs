@@ -1,12 +1,12 @@
-//! A range walked from both of its ends.
+//! Double-ended range: a range of keys taken from both of its ends.
 //!
-//! Two readers of the same view: they see the same keys (same sequence number, same sources), so that the one
-//! which walks forwards and the one which walks backwards meet exactly, and between them give each key once.
-//! Each end stands on the key it gave last; an end that reaches or passes the other's key has found the
-//! meeting point. One cursor for both ends would have to be sought anew at each change of end.
+//! Two readers of the same view see the same keys (same sequence number, same sources), so the one that walks
+//! forwards and the one that walks backwards meet exactly, and together they return each key once. Each end
+//! is on the key it returned last; an end that reaches or passes the other's key has found the meeting point.
+//! One cursor for both ends would be sought anew at each change of end.
 //!
-//! An end is opened when it is first asked for: most ranges are walked in one direction only, and a reader of
-//! many sources is not free.
+//! An end is opened at its first use: most ranges are walked in one direction only, and a reader of many
+//! sources is not free.
 
 #[cfg(test)]
 mod tests;
@@ -15,25 +15,25 @@ use crate::cursor::Cursor;
 use crate::visible::Visible;
 use esker_base::Result;
 
-/// What readers of one state of the data are made from.
+/// Opens readers of one state of the data.
 pub trait ReaderFactory {
-    /// What the readers walk.
+    /// The cursor beneath the readers.
     type Cursor: Cursor;
 
-    /// Opens a reader. All readers of a view must show the same keys: same sources, sequence number and
+    /// Opens a reader. All readers of one factory must show the same keys: same sources, sequence number and
     /// bounds.
     fn open(&self) -> Result<Visible<Self::Cursor>>;
 }
 
-/// The entries of a view, taken from either end: each key is given exactly once.
+/// The entries of a view, taken from either end: each key is returned exactly once.
 #[derive(Debug)]
 pub struct DoubleEnded<V: ReaderFactory> {
     view: V,
-    /// Stands on the key it gave last; `None` before the first call.
+    /// On the key it returned last; `None` before the first call.
     front: Option<Visible<V::Cursor>>,
     /// As `front`, from the other end.
     back: Option<Visible<V::Cursor>>,
-    /// All keys have been given, or an error has.
+    /// All keys have been returned, or an error has.
     is_finished: bool,
 }
 
@@ -43,14 +43,13 @@ impl<V: ReaderFactory> DoubleEnded<V> {
         DoubleEnded { view, front: None, back: None, is_finished: false }
     }
 
-    /// The first entry that has not been given yet, borrowed until the next call; `None` when all have been
-    /// given and after an error.
+    /// The first entry that has not been returned yet, borrowed until the next call; `None` when all have
+    /// been returned and after an error.
     pub fn next_front(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         if self.is_finished {
             return Ok(None);
         }
-        // Until the end of this call has been found to exist, an error or the end of the keys finishes the
-        // walk.
+        // Set first: an error, or the end of the keys, finishes the walk.
         self.is_finished = true;
         let front = match &mut self.front {
             Some(front) => {
@@ -71,8 +70,8 @@ impl<V: ReaderFactory> DoubleEnded<V> {
         Ok(Some((key, value)))
     }
 
-    /// The last entry that has not been given yet, borrowed until the next call; `None` when all have been
-    /// given and after an error.
+    /// The last entry that has not been returned yet, borrowed until the next call; `None` when all have been
+    /// returned and after an error.
     pub fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         if self.is_finished {
             return Ok(None);

@@ -1,8 +1,8 @@
-//! Folding: from the operands of a key, met newest first, to its value.
+//! Full merge: computes a key's value from its operands, met newest first, and the base below them.
 //!
-//! [`Operands`] keeps what was met, [`FullMerge`] is a reader's way through the versions of one key, and
-//! [`OperandMerger`] is what a keyspace folds by. Each entry expires on its own: an operand whose time has passed
-//! is none, and a base whose time has passed is no base.
+//! [`Operands`] collects the operands, [`FullMerge`] walks the versions of one key for a reader, and
+//! [`OperandMerger`] holds the keyspace's operator. Each entry expires on its own: an expired operand does
+//! not count, and an expired base is no base.
 
 use crate::meaning::{Meaning, meaning, split_expiry};
 use crate::operator::{MergeError, MergeOperator};
@@ -12,22 +12,22 @@ use esker_base::{Error, Result, Tag};
 use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Operands that are kept one by one; when there are more, and they take twice what they came to the last
-/// time, they become one if the operator can do that. So a key that was merged a million times costs a reader
-/// the memory of its value, and as each byte is folded a bounded number of times on average, time that grows
-/// with the operands and not with their square.
+/// Operands that are kept one by one. When there are more, and they take twice the bytes of the last partial
+/// merge, they are merged into one if the operator can do that. So a key with a million operands costs a
+/// reader the memory of its value, and as each byte is merged a bounded number of times on average, time
+/// linear in the operands and not quadratic.
 const MAX_KEPT: usize = 256;
 
-/// What the operands of a keyspace are folded by.
+/// Merges operands with the operator of a keyspace.
 #[derive(Debug)]
 pub struct OperandMerger {
     operator: MergeOperator,
-    /// Its name at present, for errors.
+    /// The keyspace's current name, for errors.
     keyspace: Mutex<Arc<str>>,
 }
 
 impl OperandMerger {
-    /// Folding by this operator, in the keyspace of this name.
+    /// Merging by this operator, in the keyspace of this name.
     pub fn new(operator: MergeOperator, keyspace: Arc<str>) -> OperandMerger {
         OperandMerger { operator, keyspace: Mutex::new(keyspace) }
     }
@@ -37,15 +37,16 @@ impl OperandMerger {
         &self.operator
     }
 
-    /// Notes that the keyspace has another name.
+    /// Notes a new name of the keyspace.
     pub fn rename(&self, keyspace: Arc<str>) {
         *self.keyspace.lock().unwrap_or_else(PoisonError::into_inner) = keyspace;
     }
 
-    /// The value that `operands`, oldest first, make of `base`. Without operands there must be a base.
+    /// Full merge: the value that `operands`, oldest first, make of `base`. Without operands there must be a
+    /// base.
     ///
     /// # Errors
-    /// [`Error::Merge`] if the operator cannot.
+    /// [`Error::Merge`] if the operator fails.
     pub fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
         match (base, operands) {
             (Some(base), []) => Ok(base.to_vec()),
@@ -53,12 +54,12 @@ impl OperandMerger {
         }
     }
 
-    /// One operand that does what `operands`, oldest first, do one after the other, if there is one.
+    /// Partial merge: one operand equivalent to `operands`, oldest first, if the operator can combine them.
     pub fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
         self.operator.merge_operands(key, operands)
     }
 
-    /// An error if this is no operand of the operator: for whoever is about to write it.
+    /// Checks that these bytes are an operand of the operator, before they are written.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`].
@@ -93,9 +94,9 @@ impl OperandMerger {
 pub(crate) struct Operands {
     bytes: Vec<u8>,
     kept: Vec<Operand>,
-    /// Whether it was tried in vain to make one of many.
+    /// Whether a partial merge has failed.
     is_incompressible: bool,
-    /// Bytes that were left when many became one the last time.
+    /// Bytes left after the last partial merge.
     merged_bytes: usize,
 }
 
@@ -110,7 +111,7 @@ pub(crate) struct Operand {
 }
 
 impl Operand {
-    /// Whether it may end before those around it.
+    /// Whether it expires.
     pub(crate) fn is_expiring(&self) -> bool {
         self.from != self.stored.start
     }
@@ -124,7 +125,8 @@ impl Operands {
         self.merged_bytes = 0;
     }
 
-    /// Adds one that is older than all others. `skipped` bytes of what is stored are in front of the operand.
+    /// Adds one that is older than all others. The first `skipped` bytes of the stored value are not part of
+    /// the operand.
     pub(crate) fn push(
         &mut self,
         operand_merger: &OperandMerger,
@@ -148,7 +150,7 @@ impl Operands {
         self.bytes.len() + self.kept.len() * size_of::<Operand>()
     }
 
-    /// Makes one of the oldest operands that do not expire, if the operator can.
+    /// Partially merges the oldest operands that do not expire, if the operator can.
     fn compress(&mut self, operand_merger: &OperandMerger, key: &[u8]) {
         let from = self.kept.len() - self.lasting();
         if from + 1 >= self.kept.len() {
@@ -183,44 +185,44 @@ impl Operands {
         self.kept.iter().rev().take_while(|operand| !operand.is_expiring()).count()
     }
 
-    /// The operands at these places, oldest first.
+    /// The operands in this range, oldest first.
     pub(crate) fn oldest_first(&self, places: Range<usize>) -> Vec<&[u8]> {
         let operand = |operand: &Operand| &self.bytes[operand.from..operand.stored.end];
         self.kept[places].iter().rev().map(operand).collect()
     }
 
-    /// What is stored of one.
+    /// The stored bytes of an operand.
     pub(crate) fn stored(&self, operand: &Operand) -> &[u8] {
         &self.bytes[operand.stored.clone()]
     }
 }
 
-/// A reader's way through the versions of one key that begins with an operand.
+/// Full merge over the versions of one key that begins with an operand.
 #[derive(Debug, Default)]
 pub struct FullMerge {
     operands: Operands,
     /// The key's value, once it is known; `None` if it has none.
     value: Option<Vec<u8>>,
     is_done: bool,
-    /// What of the value never ends.
+    /// Whether some part of the value never expires.
     lasts: bool,
-    /// When the last of what ends does.
+    /// The latest expiry time of the expiring parts.
     latest_end_ms: u64,
 }
 
 impl FullMerge {
-    /// Forgets everything and keeps the memory.
+    /// Resets the state and keeps the memory.
     pub fn clear(&mut self) {
         self.operands.clear();
         (self.value, self.is_done, self.lasts, self.latest_end_ms) = (None, false, false, 0);
     }
 
-    /// Takes the next older version of the key that no range delete hides; `Break` if older ones do not
-    /// matter. `is_over` says of an expiry time whether it has passed for the reader, `large` what becomes of
-    /// a base that lies elsewhere: if the reader passes it by, the key has a value, whatever it comes to.
+    /// Takes the next older version of the key that no range tombstone hides; `Break` if older ones do not
+    /// matter. `is_over` returns whether an expiry time has passed for the reader, `large` is the treatment
+    /// of a large base: if the reader skips it, the key has a value, whichever it is.
     ///
     /// # Errors
-    /// [`Error::Merge`] if the operands cannot be folded; those of [`meaning`].
+    /// [`Error::Merge`] if the operator fails; those of [`meaning`].
     pub fn take(
         &mut self,
         operand_merger: &OperandMerger,
@@ -266,7 +268,7 @@ impl FullMerge {
         Ok(ControlFlow::Break(()))
     }
 
-    /// There are no older versions. Returns the key's value.
+    /// Ends the merge: there are no older versions. Returns the key's value.
     ///
     /// # Errors
     /// As [`FullMerge::take`].
@@ -286,8 +288,8 @@ impl FullMerge {
         Ok(())
     }
 
-    /// When the last of what made the value ends, in milliseconds since 1970; `None` if something of it does
-    /// not.
+    /// The latest expiry time of what made the value, in milliseconds since 1970; `None` if some part does
+    /// not expire.
     pub fn end_ms(&self) -> Option<u64> {
         (!self.lasts).then_some(self.latest_end_ms)
     }
@@ -320,7 +322,7 @@ mod tests {
                         .unwrap()
                         .is_continue()
                 );
-                // One of all that came before, and as much again; a list of so many at least.
+                // The merged prefix, and as much again; at least a list of that many.
                 let most = 2 * full_merge.operands.merged_bytes + (MAX_KEPT + 1) * size_of::<Operand>() * 2;
                 assert!(
                     full_merge.operands.memory_bytes() <= most,
@@ -373,7 +375,7 @@ mod tests {
         assert_eq!(seen(30, 2).0, None);
     }
 
-    /// A large value that is what its pointer says.
+    /// A large value that equals its pointer.
     #[derive(Debug)]
     struct Pointed;
 

@@ -1,10 +1,10 @@
-//! The last key, kept to recognise its other versions.
+//! Buffer for the last key, which is compared with the next entry's key to recognise other versions.
 
-/// Longest key that is kept without a call to copy it.
+/// Longest key that is copied inline.
 const SHORT: usize = 32;
 
-/// A copy of one key. Every step of a reader copies one key and compares one, so both are done in a few
-/// instructions for short keys instead of by calls into the C library, which cost as much as a merge's match.
+/// A copy of one key. Every step of a reader copies one key and compares one, so both take a few instructions
+/// for short keys instead of calls into the C library, which cost as much as one comparison of a merge.
 #[derive(Debug, Default)]
 pub(crate) struct KeyBuffer {
     short: [u8; SHORT],
@@ -18,7 +18,7 @@ impl KeyBuffer {
     #[inline]
     pub(crate) fn set(&mut self, key: &[u8]) {
         self.len = key.len();
-        // Two pieces that may overlap cover all lengths from one piece up to two.
+        // Two chunks that may overlap cover all lengths from one chunk up to two.
         if let (8..=16, Some(first), Some(last)) = (key.len(), key.first_chunk::<8>(), key.last_chunk::<8>())
         {
             self.short[..8].copy_from_slice(first);
@@ -42,8 +42,8 @@ impl KeyBuffer {
         if self.len <= SHORT { &self.short[..self.len] } else { &self.long }
     }
 
-    /// Whether this is the key. Neighbours in key order differ in their last bytes most often, so these are
-    /// looked at first.
+    /// Whether this is the key. Adjacent keys differ most often in their last bytes, so these are compared
+    /// first.
     #[inline]
     pub(crate) fn is(&self, key: &[u8]) -> bool {
         let own = self.as_slice();

@@ -1,29 +1,31 @@
-//! The cursor contract, and what can be built from cursors alone: merging, visibility, bounds.
+//! Cursors and what is built from them: merging, visibility, range tombstones, merge operands, and what a
+//! flush or compaction retains.
 //!
 //! A *cursor* walks entries in internal order: by user key ascending, and among the versions of one key by
-//! [`Tag`](esker_base::Tag) descending, so that the newest version comes first. Memtables and tables give
+//! [`Tag`](esker_base::Tag) descending, so that the newest version comes first. Memtables and tables provide
 //! cursors; the engine merges them and shows the user what is visible.
 //!
 //! ```text
 //!   memtables   tables        Cursor: all versions of one source
 //!        \      /
-//!         Merge               all versions of all sources, in internal order
+//!      MergingCursor          all versions of all sources, in internal order
 //!        /      \
 //!    Visible   Retained       each key once, as a reader sees it; what a flush or compaction must write
 //!       |
 //!  DoubleEnded                a range taken from both ends
 //! ```
 //!
-//! Everything is generic over the cursor, with no dynamic dispatch, and lends keys and values instead of
+//! Everything is generic over the cursor, without dynamic dispatch, and borrows keys and values instead of
 //! copying them where the direction allows it. An error of any source ends the walk and is returned by the
 //! call that met it.
 //!
 //! Files, in reading order: [`cursor`] the contract; [`mod@slice`] the simplest source; [`merge`] the loser
-//! tree; [`meaning`](mod@meaning) what each kind of entry tells a [`reader`]; [`bounds`] ranges of keys;
-//! [`visible`] the reader's view; [`range_deletes`] and [`range_dels`] what deletes whole ranges; [`operator`] and
-//! [`operand_merger`] what operands come to; [`spans`] where nothing is; [`double_ended`] two readers that meet;
-//! [`boundaries`] who reads where; [`retained`] and [`input_deletes`] what may be dropped;
-//! [`compaction_filter`] what somebody else decides.
+//! tree; [`meaning`](mod@meaning) how a [`reader`] interprets each kind of entry; [`bounds`] ranges of keys;
+//! [`visible`] the reader's view; [`range_del`] range tombstones, their [aggregate](range_del::aggregate) for
+//! readers and their [elision](range_del::compaction) in compactions; [`operator`] and [`full_merge`] merge
+//! operators and their application; [`tombstone_span`] known spans without values; [`double_ended`] two
+//! readers that meet; [`boundaries`] the sequence numbers of readers; [`retained`] what a compaction keeps;
+//! [`compaction_filter`] user code in a compaction.
 
 #![forbid(unsafe_code)]
 

@@ -1,32 +1,33 @@
-//! What an entry means to a reader: the one place to extend when a kind or flag gets its reader.
+//! Interpretation of entries: what each kind byte means to a reader. Extend it here when a new kind or flag
+//! becomes readable.
 
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
 use esker_base::{Error, Result, Tag, ValueKind};
 
-/// What the newest version of a key that a reader may see tells about the key.
+/// What the newest visible version of a key says about the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// The key has the entry's value.
     Present,
-    /// The value starts with an expiry time: until then the key has what is behind it, afterwards it is gone.
+    /// The value starts with an expiry time: until then the key has the bytes behind it as value, afterwards
+    /// no value.
     Expiring,
-    /// The key has the value that the entry's points to.
+    /// The key has a large value; the entry's value is the pointer to it.
     Large,
-    /// The value starts with an expiry time: until then the key has the value that what is behind it points
-    /// to.
+    /// The value starts with an expiry time, followed by the pointer to a large value that the key has until
+    /// then.
     ExpiringLarge,
-    /// The key is gone.
+    /// The key has no value.
     Absent,
-    /// The entry changes what older ones say: its value, behind an expiry time if its tag has the flag, is an
-    /// operand.
+    /// The value, behind an expiry time if the tag has the flag, is a merge operand.
     Operand,
 }
 
 /// The meaning of the newest visible version of `key`.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for what no reader is built for yet: range deletes among entries, and bytes that no
-/// format assigned. Showing something plausible instead would be a wrong answer.
+/// [`Error::Unsupported`] for kinds without a reader: range tombstones among entries, and unassigned bytes. A
+/// plausible result would be a wrong answer.
 #[inline]
 pub fn meaning(tag: Tag, key: &[u8]) -> Result<Meaning> {
     const DELETE: u8 = ValueKind::Delete as u8;
@@ -37,7 +38,7 @@ pub fn meaning(tag: Tag, key: &[u8]) -> Result<Meaning> {
     const EXPIRING_LARGE_PUT: u8 = PUT | FLAG_BLOB | FLAG_EXPIRY;
     const MERGE: u8 = ValueKind::Merge as u8;
     const EXPIRING_MERGE: u8 = MERGE | FLAG_EXPIRY;
-    // Flags are part of the byte, so that an entry with other flags is none of these.
+    // Flags are part of the byte, so an entry with other flags matches none of these.
     match tag.kind_byte() {
         PUT => Ok(Meaning::Present),
         EXPIRING_PUT => Ok(Meaning::Expiring),
@@ -49,17 +50,17 @@ pub fn meaning(tag: Tag, key: &[u8]) -> Result<Meaning> {
     }
 }
 
-/// Whether the entry's value is a pointer to a large one, behind its expiry time if it has one.
+/// Whether the entry's value is a pointer to a large value, behind its expiry time if it has one.
 #[inline]
 pub const fn is_large(tag: Tag) -> bool {
     tag.kind_byte() & !FLAG_EXPIRY == ValueKind::Put as u8 | FLAG_BLOB
 }
 
-/// The expiry time of an entry that has one, in milliseconds since 1970, and the value behind it.
+/// The expiry time of an expiring entry, in milliseconds since 1970, and the value behind it.
 ///
 /// # Errors
-/// [`Error::Internal`] if the value is shorter than a time: checksums guard the bytes, so no writer of ours
-/// left them.
+/// [`Error::Internal`] if the value is shorter than a time: checksums guard the bytes, so this is a defect of
+/// the writer.
 #[inline]
 pub fn split_expiry<'v>(tag: Tag, key: &[u8], value: &'v [u8]) -> Result<(u64, &'v [u8])> {
     esker_base::expiry::split(value).ok_or_else(|| too_short(tag, key))
@@ -73,12 +74,12 @@ fn too_short(tag: Tag, key: &[u8]) -> Error {
 
 /// Checks that a version hidden by a newer one of the same key concerns this key only.
 ///
-/// This is a net, not a guarantee: a range delete that starts before the place where a reader began is not
-/// met. Range deletes do not belong among the entries that cursors give, and whoever opens their source must
-/// refuse it.
+/// This is a safety net, not a guarantee: a range tombstone that starts before the reader's first key is not
+/// met. Range tombstones do not belong among the entries of cursors, and opening a source that has some must
+/// fail.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for range deletes, which reach beyond their key, and for unassigned bytes.
+/// [`Error::Unsupported`] for range tombstones, which reach beyond their key, and for unassigned bytes.
 #[inline]
 pub(crate) fn check_hidden(tag: Tag, key: &[u8]) -> Result<()> {
     match tag.kind() {
@@ -87,7 +88,7 @@ pub(crate) fn check_hidden(tag: Tag, key: &[u8]) -> Result<()> {
     }
 }
 
-/// What a reader says of an operand in a keyspace without a merge operator, which takes none.
+/// The error for an operand in a keyspace without a merge operator.
 #[cold]
 pub fn without_operator(tag: Tag, key: &[u8]) -> Error {
     unsupported(tag, key)

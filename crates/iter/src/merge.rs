@@ -1,42 +1,42 @@
-//! One cursor over many: entries of all sources in internal order.
+//! Merging cursor: one cursor over many sources, a loser tree with galloping.
 //!
 //! # Design
-//! A loser tree (`LoserTree`) over *ranks*: the key's eight-byte head behind a prefix that all keys share,
-//! taken as a number. Walking backwards, the rank is the head's complement, so that the least rank wins in
-//! both directions and there is one tree. An exhausted source has the greatest rank there is.
+//! A loser tree ([`LoserTree`]) over *ranks*: the key's eight-byte head behind a prefix that all keys share,
+//! as a number. Backwards, the rank is the head's complement, so that the least rank wins in both directions
+//! and one tree serves both. An exhausted source has the greatest rank.
 //!
-//! Equal ranks are settled by the eight bytes that follow, still without a branch on which source comes
-//! first, and only then, out of line, by whole keys and by tags, newest first; an exhausted source loses. So
-//! decimal keys and keys with a common prefix that nobody told the merge of cost 15 ns an entry instead of
-//! 30. Ranks of sixteen bytes would make that 11, but cost 2 ns on every other merge, and more where a source
-//! holds its keys in pieces.
+//! Equal ranks are decided by the next eight bytes, still without a branch on which source comes first, and
+//! only then, out of line, by whole keys and by tags, newest first; an exhausted source loses. So decimal
+//! keys, and keys with a common prefix that the merge was not told, cost 15 ns an entry instead of 30. Ranks
+//! of sixteen bytes would make that 11, but cost 2 ns on every other merge, and more where a source holds its
+//! keys in pieces.
 //!
-//! One source alone is passed straight through. A source that has won [`STREAK`] times in a row is compared
-//! with the second's rank only, one well-predicted branch instead of a walk up the tree, until that fails: a
+//! A single source is passed straight through. A source that has won [`STREAK`] times in a row is compared
+//! only with the second's rank, one well-predicted branch instead of a walk up the tree, until that fails: a
 //! large run beside small ones, or disjoint ranges. Doing so at each step instead loses up to a third when
-//! the sources are equal, because then the branch is a coin toss. Where the rank is the second's, the eight
-//! bytes behind it are compared with the second's, which are kept as well: decimal keys lie in groups of
-//! equal rank.
+//! the sources are equal, because the branch is then unpredictable. Where the rank equals the second's, the
+//! eight bytes behind it are compared with the second's, which are kept as well: decimal keys come in groups
+//! of equal rank.
 //!
-//! # Stretches
-//! A source that holds one version of each key, as most runs do, is told of the first key of all others. Then
-//! it says with each step whether it still comes before that key, by one comparison of a word that the step
-//! has at hand ([`Cursor::step_towards`]), and for as long as it does nobody looks at rank, key or version.
-//! So a run beside a memtable with few keys costs about what the run alone does, in both directions. This is
-//! tried with the last source after a seek, the oldest and mostly the largest, and with one that dominates
-//! ([`MergingCursor::try_galloping`]). Then that source and the others take turns, and the tree is one of the others:
-//! see [`stretches`].
+//! # Galloping
+//! A source that holds one version of each key, as most runs do, gets the first key of all others as its
+//! bound. Each step then returns whether the source is still before that bound, by one comparison of a word
+//! that the step has loaded ([`Cursor::step_towards`]); while it is, rank, key and version are not read. So a
+//! run beside a memtable with few keys costs about as much as the run alone, in both directions. Galloping is
+//! tried with the last source after a seek, the oldest and usually the largest, and with a dominating one
+//! ([`MergingCursor::try_galloping`]). That source and the others then alternate, and the tree holds only the
+//! others: see [`galloping`].
 //!
 //! # Invariants
-//! * Walking forwards at entry e, every other source stands on its first entry after e, or behind that where
-//!   only versions of a key lie between that was given up ([`Cursor::next_key`]); backwards, on its last
-//!   entry before e, or before that where only versions lie between that the reader does not see
+//! * Walking forwards at entry e, every other source is on its first entry after e, or behind that where only
+//!   versions of a key lie between that the caller is done with ([`Cursor::next_key`]); backwards, on its
+//!   last entry before e, or before that where only versions lie between that the reader does not see
 //!   ([`Cursor::prev_key`]); or it is exhausted in that direction.
 //! * Hence a change of direction must move *every* other source over e. They are sought anew, not stepped: an
-//!   entry written meanwhile into a live memtable (C6) may lie between a source's old place and e, and
-//!   exhausted sources have no place to step from.
-//! * While a source leads, the others' first entry stays where it is, and its key lies behind that of the
-//!   present entry strictly. So the present entry has no other version anywhere.
+//!   entry written meanwhile into a live memtable (C6) may lie between a source's old position and e, and
+//!   exhausted sources have no position to step from.
+//! * While a source leads, the others' first entry stays, and its key is strictly behind that of the current
+//!   entry. So the current entry has no other version in any source.
 //! * After an error the merge is invalid, whatever the other sources hold (C5).
 //!
 //! Rejected: a binary heap (1.5 to 2.5 times slower, its sift is all branches), SIMD minimum over up to eight
@@ -53,22 +53,22 @@ use esker_base::{Result, SeqNo, Tag};
 use loser_tree::{Entrant, LoserTree};
 use std::cmp::Ordering;
 
-/// Wins in a row after which a source is taken to dominate. Measured with 2 to 8 sources: with four wins two
+/// Wins in a row after which a source counts as dominating. Measured with 2 to 8 sources: with four wins two
 /// equal sources lose 8 % to attempts that fail at once; with sixteen a source that has nine of ten entries
 /// gains nothing.
 const STREAK: u32 = 8;
 
-/// Rounds of [`Cursor::prepare_seek`] that a seek grants at most: block, directory, entry, and one to spare.
+/// Most rounds of [`Cursor::prepare_seek`] in a seek: block, directory, entry, and one to spare.
 const MAX_PREPARE_ROUNDS: u32 = 4;
 
-/// The winner when there is none.
+/// `winner` when there is none.
 const NONE: usize = usize::MAX;
 
-/// Stands for whichever source first tells where it stands.
+/// `dominant` when galloping is tried with any source that wins.
 const ANY: usize = usize::MAX - 1;
 
-/// How often a source that has just been found to dominate is asked where it stands in vain, this less the
-/// other: see [`MergingCursor::try_galloping`].
+/// Failed attempts to gallop with a source before it must dominate again: the first minus the second
+/// constant; see [`MergingCursor::try_galloping`].
 const FULL_CREDIT: u32 = 8;
 const LEAST_CREDIT: u32 = 4;
 
@@ -77,49 +77,48 @@ const EXHAUSTED: u64 = u64::MAX;
 
 /// A cursor over all entries of several cursors, in internal order.
 ///
-/// Give the sources newest first. No two sources hold an entry with equal key and equal tag; if they do all
-/// the same, both are given, the newer source's first.
+/// Pass the sources newest first. No two sources hold an entry with equal key and equal tag; if they do, both
+/// are returned, the newer source's first.
 ///
-/// Cost per step: O(log k) matches without branches, 10-11 ns for two to eight sources in memory.
+/// Cost per step: O(log k) comparisons without branches, 10-11 ns for two to eight sources in memory.
 #[derive(Debug)]
 pub struct MergingCursor<C> {
     sources: Vec<C>,
     tree: LoserTree,
-    /// The source that stands on the current entry, or [`NONE`].
+    /// The source of the current entry, or [`NONE`].
     winner: usize,
     backward: bool,
     /// Length of the prefix that all keys share.
     skip: usize,
-    /// While a source dominates, the least rank of the others, else 0. A winner with a lesser rank wins
+    /// While a source dominates, the least rank of the others, otherwise 0. A winner with a lesser rank wins
     /// again.
     second_rank: u64,
-    /// What settles an equal rank then, the eight bytes behind it in the direction of the walk: a winner with
-    /// less there wins again. 0 if they are not known.
+    /// Tie-breaker for an equal rank: the eight bytes behind it in the direction of the walk; a winner with
+    /// less wins again. 0 if they are not known.
     second_tail: u64,
     streak: u32,
-    /// The source that is asked where it stands when it wins, [`ANY`] or [`NONE`].
+    /// The source with which galloping is tried when it wins, [`ANY`] or [`NONE`].
     dominant: usize,
-    /// Falls with each question in vain.
+    /// Falls with each failed attempt to gallop.
     credit: u32,
-    /// While turns are taken, whether the current entry is the dominant source's and known to come before
-    /// those of all others, the only version of its key.
+    /// While galloping, whether the current entry is the dominant source's, is known to come before those of
+    /// all others, and is the only version of its key.
     is_leading: bool,
-    /// The key of the first of the others, as the dominant source gave it, while that leads.
+    /// The first key of the others, as the dominant source encoded it, while that source leads.
     bound: u64,
-    /// While turns are taken and another has its turn, whether the dominant source is known to stand on a
-    /// version of its key.
+    /// While galloping, when another source's entry is current, whether the dominant source is known to be on
+    /// a version of its key.
     is_on_bound: bool,
-    /// The dominant source and the others take turns: it tells where the first of their keys belongs, and the
-    /// tree is one of the others.
+    /// Whether the dominant source gallops: the tree holds only the others.
     is_galloping: bool,
-    /// While turns are taken, the first of the others; any of them if all are exhausted.
+    /// While galloping, the first of the others; any of them if all are exhausted.
     other: usize,
     /// The key at which the direction changes. Kept for its memory.
     pivot: Vec<u8>,
 }
 
 impl<C: Cursor> MergingCursor<C> {
-    /// A merge of `sources`, newest first; invalid until a seek. Up to 16 sources take no further allocation.
+    /// A merge of `sources`, newest first; invalid until a seek. Up to 16 sources need no further allocation.
     ///
     /// # Panics
     /// If there are 2^32 - 1 sources or more.
@@ -147,9 +146,9 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Tells the merge that *all* keys of *all* sources, also those that are written later, agree in their
-    /// first `skip` bytes. The merge then compares the eight bytes behind, which differ more often: for keys
-    /// with a long common prefix this saves a third of the time. If it is not so, the order of the entries is
+    /// Declares that *all* keys of *all* sources, also those written later, agree in their first `skip`
+    /// bytes. The merge then compares the eight bytes behind, which differ more often: for keys with a long
+    /// common prefix this saves a third of the time. If the declaration is false, the order of the entries is
     /// wrong.
     ///
     /// The merge is invalid afterwards until a seek.
@@ -163,18 +162,18 @@ impl<C: Cursor> MergingCursor<C> {
         &self.sources
     }
 
-    /// The source that stands on the current entry; `None` where the merge is invalid.
+    /// The source of the current entry; `None` where the merge is invalid.
     #[inline]
     pub fn current(&self) -> Option<&C> {
         self.sources.get(self.winner)
     }
 
-    /// Gives the sources back, so that their owner can use their memory again.
+    /// Returns the sources, so that their owner can reuse their memory.
     pub fn into_sources(self) -> Vec<C> {
         self.sources
     }
 
-    /// Places every source with `place`, all in the same direction, and finds the first.
+    /// Positions every source with `place`, all in the same direction, and finds the first.
     fn place_all<const BACKWARD: bool>(
         &mut self,
         mut place: impl FnMut(usize, &mut C) -> Result<()>,
@@ -201,7 +200,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Finds the first source by what all stand on.
+    /// Builds the tree over all sources at their current entries.
     fn seed_tree<const BACKWARD: bool>(&mut self) {
         self.tree.clear();
         let (sources, skip) = (self.sources.as_slice(), self.skip);
@@ -213,7 +212,8 @@ impl<C: Cursor> MergingCursor<C> {
         self.winner = if sources[winner].is_valid() { winner } else { NONE };
     }
 
-    /// In builds with assertions, checks the promise of [`MergingCursor::set_skip`] for the entries at hand.
+    /// In builds with debug assertions, checks the declaration of [`MergingCursor::set_skip`] for the current
+    /// entries.
     fn check_skip(&self) {
         #[cfg(debug_assertions)]
         if self.skip > 0 {
@@ -227,7 +227,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Moves the source that stands on the current entry, and finds the new first. `seqno` counts for who is
+    /// Advances the source of the current entry and finds the new first. `seqno` matters for a caller that is
     /// done with a key backwards.
     #[inline(always)]
     fn advance<const BACKWARD: bool, const DONE_WITH_KEY: bool>(&mut self, seqno: SeqNo) -> Result<()> {
@@ -256,8 +256,8 @@ impl<C: Cursor> MergingCursor<C> {
         Ok(())
     }
 
-    /// Finds the source that stands on the first entry, of at least two, once the last one has moved.
-    /// `MAY_GALLOP`: who walks on may do so in stretches.
+    /// Finds the first source, of at least two, after the last winner has moved. With `MAY_GALLOP` the walk
+    /// may start to gallop.
     #[inline(always)]
     fn find_winner<const BACKWARD: bool, const MAY_GALLOP: bool>(&mut self, winner: usize) {
         let rank = rank::<C, BACKWARD>(&self.sources[winner], self.skip);
@@ -300,7 +300,7 @@ impl<C: Cursor> MergingCursor<C> {
         };
     }
 
-    /// Whether the winner, whose rank is that of the second, comes before it all the same.
+    /// Whether the winner, whose rank equals the second's, still comes before it.
     #[inline(never)]
     fn wins_by_tail<const BACKWARD: bool>(&self, rank: u64, winner: usize) -> bool {
         rank != EXHAUSTED && tail::<C, BACKWARD>(&self.sources[winner], self.skip) < self.second_tail
@@ -345,7 +345,7 @@ impl<C: Cursor> MergingCursor<C> {
     }
 }
 
-/// Moves one source on.
+/// Advances one source.
 #[inline(always)]
 fn step<C: Cursor, const BACKWARD: bool, const DONE_WITH_KEY: bool>(
     source: &mut C,
@@ -359,7 +359,7 @@ fn step<C: Cursor, const BACKWARD: bool, const DONE_WITH_KEY: bool>(
     }
 }
 
-/// Where a source's current entry stands among those of the others: the lesser the earlier.
+/// Order of a source's current entry among the sources: the lesser the earlier.
 #[inline]
 fn rank<C: Cursor, const BACKWARD: bool>(source: &C, skip: usize) -> u64 {
     if !source.is_valid() {
@@ -369,16 +369,16 @@ fn rank<C: Cursor, const BACKWARD: bool>(source: &C, skip: usize) -> u64 {
     if BACKWARD { !head } else { head }
 }
 
-/// What comes behind the rank of a source's current entry, the lesser the earlier.
+/// The tie-breaker behind the rank of a source's current entry: the lesser the earlier.
 #[inline]
 fn tail<C: Cursor, const BACKWARD: bool>(source: &C, skip: usize) -> u64 {
     let tail = source.head(skip + size_of::<u64>());
     if BACKWARD { !tail } else { tail }
 }
 
-/// Whether source `a` comes before source `b` although their ranks are equal: by the next eight bytes of
-/// their keys, which settle most of it for keys with a common prefix that nobody told. Not in place: ranks
-/// that are equal are the exception, and a merge's step is quicker the shorter it is.
+/// Whether source `a` comes before source `b` with equal ranks: by the next eight bytes of their keys, which
+/// decide most cases for keys with an undeclared common prefix. Out of line: equal ranks are rare, and the
+/// step of a merge is faster the shorter it is.
 #[inline(never)]
 fn precedes<C: Cursor, const BACKWARD: bool>(sources: &[C], skip: usize, a: u32, b: u32) -> bool {
     let (x, y) = (&sources[a as usize], &sources[b as usize]);
@@ -389,14 +389,14 @@ fn precedes<C: Cursor, const BACKWARD: bool>(sources: &[C], skip: usize, a: u32,
         }
         let len = x.key().len();
         if len == y.key().len() && len <= skip + 16 {
-            // All of both keys was compared: an update and what it replaces.
+            // All of both keys was compared: an update and the version it replaces.
             return is_newer(sources, a, b) != BACKWARD;
         }
     }
     precedes_in_full::<C, BACKWARD>(sources, a, b)
 }
 
-/// Whether source `a` stands on the newer version of the key on which `b` stands as well.
+/// Whether source `a` is on the newer version of the key on which `b` is as well.
 #[inline(always)]
 fn is_newer<C: Cursor>(sources: &[C], a: u32, b: u32) -> bool {
     let (own, others) = (sources[a as usize].tag(), sources[b as usize].tag());
@@ -544,7 +544,7 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
         self.winner = NONE;
         let mut again = false;
-        // Every source takes part in every round, so this is no `any`.
+        // Every source takes part in every round, so this must not short-circuit like `any`.
         for source in &mut self.sources {
             again |= source.prepare_seek(key, round);
         }

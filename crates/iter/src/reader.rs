@@ -1,4 +1,4 @@
-//! What a reader is beside its sequence number.
+//! Read context: what determines, beside the sequence number, what a reader sees.
 
 use crate::full_merge::OperandMerger;
 use crate::meaning::unsupported;
@@ -6,33 +6,33 @@ use esker_base::{Result, Tag};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Where large values are, for entries that only point to them.
+/// Fetches large values, to which entries only point.
 pub trait LargeValues: Debug + Send + Sync {
-    /// Puts the value of `key` that `pointer` leads to into `value`, in place of what that held.
+    /// Replaces the contents of `value` by the value of `key` at `pointer`.
     ///
     /// # Errors
-    /// Whatever reading meets; damage names file and offset.
+    /// Read errors; damage names file and offset.
     fn fetch(&self, key: &[u8], pointer: &[u8], value: &mut Vec<u8>) -> Result<()>;
 }
 
-/// What a reader does when an entry points to a large value.
+/// How a reader treats pointers to large values.
 #[derive(Clone, Debug, Default)]
 pub enum LargePolicy {
-    /// Nothing: there is none. An entry that points to one is an error.
+    /// As an error: the source should have none.
     #[default]
     Unexpected,
-    /// Passes it by: who looks at keys alone sees an empty value.
+    /// Skips them: a keys-only reader returns an empty value.
     Skipped,
-    /// Fetches it.
+    /// Fetches them.
     Fetched(Arc<dyn LargeValues>),
 }
 
 impl LargePolicy {
-    /// Puts the value that a pointer leads to into `value`, in place of what that held; nothing if the reader
-    /// passes it by.
+    /// Replaces the contents of `value` by the value at `pointer`; leaves it empty if large values are
+    /// skipped.
     ///
     /// # Errors
-    /// Those of [`LargeValues::fetch`]; [`esker_base::Error::Unsupported`] if there should be none.
+    /// Those of [`LargeValues::fetch`]; [`esker_base::Error::Unsupported`] if large values are unexpected.
     pub fn fetch(&self, tag: Tag, key: &[u8], pointer: &[u8], value: &mut Vec<u8>) -> Result<()> {
         value.clear();
         match self {
@@ -43,38 +43,38 @@ impl LargePolicy {
     }
 }
 
-/// What decides, beside the sequence number, what a reader sees of an entry. It is fixed for as long as the
-/// reader lives.
+/// What determines, beside the sequence number, what a reader sees of an entry. Constant for the life of the
+/// reader.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
-    /// The moment at which the reader judges expiry times, in milliseconds since 1970. At 0 nothing has
+    /// The time at which the reader evaluates expiry times, in milliseconds since 1970. At 0 nothing has
     /// expired.
     pub read_time_ms: u64,
-    /// What operands are folded by, where there may be any.
+    /// Merges operands, if the keyspace has a merge operator.
     pub operand_merger: Option<Arc<OperandMerger>>,
-    /// What becomes of large values.
+    /// Treatment of large values.
     pub large: LargePolicy,
 }
 
 impl Reader {
-    /// A reader at this moment.
+    /// A reader at this time.
     pub fn at(read_time_ms: u64) -> Reader {
         Reader { read_time_ms, operand_merger: None, large: LargePolicy::default() }
     }
 
-    /// This reader, folding operands so.
+    /// Sets the operand merger.
     #[must_use]
     pub fn operand_merger(self, operand_merger: Option<Arc<OperandMerger>>) -> Reader {
         Reader { operand_merger, ..self }
     }
 
-    /// This reader, with this for large values.
+    /// Sets the treatment of large values.
     #[must_use]
     pub fn with_large(self, large: LargePolicy) -> Reader {
         Reader { large, ..self }
     }
 
-    /// Whether an entry with this expiry time is gone.
+    /// Whether an entry with this expiry time has expired for this reader.
     #[inline]
     pub fn is_expired(&self, expiry_ms: u64) -> bool {
         esker_base::expiry::is_over(expiry_ms, self.read_time_ms)

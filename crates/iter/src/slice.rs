@@ -1,10 +1,10 @@
-//! A cursor over entries that lie sorted in memory.
+//! A cursor over a sorted slice of entries in memory.
 
 use crate::cursor::{BoundOrder, Cursor};
 use esker_base::key::head;
 use esker_base::{Result, SeqNo, Tag};
 
-/// So many entries are at hand at once, as those of a block are.
+/// Entries that count as loaded together, like those of a block.
 const BLOCK: usize = 32;
 
 /// One version of one key.
@@ -50,8 +50,8 @@ impl<'a> SliceCursor<'a> {
         is_other(at.wrapping_sub(1)) && is_other(at + 1)
     }
 
-    /// Whether the cursor stands on an entry that a reader at `seqno` does not see for a newer version, or
-    /// because it is too new itself.
+    /// Whether the cursor is on an entry that a reader at `seqno` does not see: hidden by a newer version, or
+    /// too new.
     #[cfg(test)]
     pub(crate) fn is_hidden_at(&self, seqno: SeqNo) -> bool {
         let newest = Tag::visible_at(seqno);
@@ -62,7 +62,7 @@ impl<'a> SliceCursor<'a> {
         })
     }
 
-    /// How an entry stands to a bound, by the first eight bytes of the keys.
+    /// How an entry compares with a bound, by the first eight bytes of the keys.
     #[inline]
     fn bound_order_of<const BACKWARD: bool>(&self, at: usize, bound: u64) -> BoundOrder {
         BoundOrder::of_words::<BACKWARD>(head(&self.entries[at].key, 0), bound)

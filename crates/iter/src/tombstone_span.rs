@@ -1,14 +1,14 @@
-//! Gaps: runs of neighbouring keys of which none has a value, remembered so that not every reader walks over
-//! them.
+//! Tombstone spans: runs of adjacent keys of which none has a value, recorded so that later readers skip
+//! them. The field has no standard word for this.
 //!
-//! A queue deletes at its head, and whoever looks for the head meets all tombstones that no compaction has
-//! removed yet. A reader that had to pass many of them says so ([`TombstoneSpans::record_span`]), and the next one asks before
-//! it walks ([`TombstoneSpans::span_around`]). Who keeps the gaps answers for their truth; a reader promises to tell what it
-//! saw, and nothing else:
+//! A queue deletes at its head, and a reader that seeks the head meets all tombstones that no compaction has
+//! removed yet. A reader that passed many of them records the span ([`TombstoneSpans::record_span`]), and the
+//! next reader looks it up before it walks ([`TombstoneSpans::span_around`]). The cache is responsible for
+//! invalidating spans; a reader guarantees only what it saw:
 //!
-//! * GP1: of every key from the start of a noted gap up to its end, the newest version that a reader at that
-//!   sequence number sees is a tombstone, or hidden by a range delete, or there is none. An entry that has
-//!   expired breaks a gap: for a reader at an earlier time it has not.
+//! * GP1: of every key from the start of a recorded span up to its end, the newest version that a reader at
+//!   that sequence number sees is a tombstone, or hidden by a range tombstone, or there is none. An expired
+//!   entry ends a span: for a reader at an earlier time it has a value.
 
 use crate::key_buffer::KeyBuffer;
 use esker_base::SeqNo;
@@ -23,46 +23,46 @@ pub struct TombstoneSpan {
     pub end: Option<Box<[u8]>>,
 }
 
-/// Where readers of a keyspace ask for gaps and tell of them.
+/// The tombstone span cache of a keyspace.
 pub trait TombstoneSpans: Debug + Send + Sync {
-    /// The gap that `key` lies in, for a reader at `seqno`.
+    /// The span that contains `key`, for a reader at `seqno`.
     fn span_around(&self, key: &[u8], seqno: SeqNo) -> Option<TombstoneSpan>;
 
-    /// Tells of a gap that a reader at `seqno` has walked over (GP1).
+    /// Records a span that a reader at `seqno` has walked over (GP1).
     fn record_span(&self, start: &[u8], end: Option<&[u8]>, seqno: SeqNo);
 }
 
-/// So many keys without a value in a row are worth asking and telling: walking over them takes a microsecond
-/// or two, several times what the question takes.
+/// Least number of keys without a value in a row for which a span is looked up and recorded: walking over
+/// them takes a microsecond or two, several times a lookup.
 pub(crate) const MIN_SPAN: u32 = 64;
 
-/// A reader's way over keys without a value.
+/// Tracks a reader's walk over keys without a value.
 #[derive(Debug, Default)]
 pub(crate) struct SpanRecorder {
     /// The first of them, or a key before it with nothing in between.
     start: KeyBuffer,
     has_start: bool,
-    /// Keys walked over since the start, and of them those that no gap was known for.
+    /// Keys passed since the start, and how many of them no known span contained.
     passed: u32,
     unknown: u32,
     is_broken: bool,
 }
 
 impl SpanRecorder {
-    /// A seek to `key`: nothing lies between it and what comes next.
+    /// Notes a seek to `key`: nothing lies between it and the next entry.
     #[inline]
     pub(crate) fn sought(&mut self, key: &[u8]) {
         self.start.set(key);
         (self.has_start, self.passed, self.unknown) = (true, 0, 0);
     }
 
-    /// A key that has a value lies behind.
+    /// Notes that a key with a value was passed.
     #[inline]
     pub(crate) fn interrupt(&mut self) {
         (self.has_start, self.passed, self.unknown) = (false, 0, 0);
     }
 
-    /// The present key has no value, but may have one for other readers.
+    /// Notes that the current key has no value for this reader, but may have one for others.
     pub(crate) fn break_here(&mut self) {
         // It may have been counted as passed already, when only a version too new for this reader had been
         // met.
@@ -70,7 +70,7 @@ impl SpanRecorder {
         self.is_broken = true;
     }
 
-    /// One more key without a value. Whether it is time to ask for a gap around it.
+    /// Counts one more key without a value. Returns whether a span around it should be looked up.
     pub(crate) fn pass(&mut self, key: &[u8]) -> bool {
         if std::mem::take(&mut self.is_broken) {
             self.interrupt();
@@ -84,7 +84,7 @@ impl SpanRecorder {
         self.passed == MIN_SPAN
     }
 
-    /// A known gap is leapt over.
+    /// Notes that a known span is skipped.
     pub(crate) fn leap(&mut self, span: &TombstoneSpan) {
         if !self.has_start || *span.start < *self.start.as_slice() {
             self.start.set(&span.start);
@@ -94,7 +94,7 @@ impl SpanRecorder {
         self.unknown = 0;
     }
 
-    /// The walk ends in front of `end`: tells of it if it was worth it.
+    /// Ends the walk in front of `end`; records the span if it is long enough.
     #[inline]
     pub(crate) fn end(&mut self, spans: &dyn TombstoneSpans, end: Option<&[u8]>, seqno: SeqNo) {
         if self.has_start && self.unknown >= MIN_SPAN {

@@ -1,48 +1,49 @@
-//! What a reader at one sequence number sees of a cursor's entries: each key once, with its newest visible
-//! value.
+//! Visible cursor: what a reader at one sequence number sees of a cursor's entries, each key once with its
+//! newest visible value.
 //!
 //! # Forwards
 //! The versions of a key come newest first, so the first one that is not too new decides the key, and the
-//! rest is passed over. Keys and values are borrowed from the cursor; only the key of the entry that is left
-//! behind is copied, to recognise its older versions.
+//! rest is skipped. Keys and values are borrowed from the cursor; only the key of the previous entry is
+//! copied, to recognise its older versions.
 //!
 //! # Backwards
 //! The versions come oldest first, so a key is decided only when the entry *before* its newest visible
-//! version has been met, and by then the cursor has left it. The last candidate is therefore kept in a buffer
-//! that is used again, and the cursor waits on the previous key. The alternative, stepping forward onto the
-//! candidate again, would turn the merge around twice for each key. Only values too long to copy cheaply
+//! version has been met, and by then the cursor has left it. The last candidate is therefore kept in a reused
+//! buffer, and the cursor waits on the previous key. The alternative, stepping forward onto the candidate
+//! again, would turn the merge around twice for each key. Only values too long to copy cheaply
 //! ([`backward::MAX_HELD_LEN`]) are sought anew. The cursor is never stepped against its direction; a change
 //! of direction is a seek.
 //!
 //! # Long chains
-//! Versions of one key that do not matter are stepped over [`MAX_STEPS`] times, then jumped over by a seek,
-//! so that a key written a million times costs a reader a bounded number of steps.
+//! Versions of one key that do not matter are stepped over [`MAX_STEPS`] times, then skipped by a seek, so
+//! that a key written a million times costs a reader a bounded number of steps.
 //!
 //! # Single version
 //! When the owner knows that the cursor holds one version of each key, and none newer than the reader's
-//! sequence number, then nothing is copied and nothing is compared, in both directions.
+//! sequence number, nothing is copied or compared, in both directions.
 //!
-//! # Range deletes
-//! A version that a range delete over its key hides counts as a delete of the key. A reader that was given a
-//! [`RangeDelAggregate`] asks it about each version that would decide a key. The usual case compares with
+//! # Range tombstones
+//! A version that a range tombstone over its key hides counts as a delete of the key. A reader with a
+//! [`RangeDelAggregate`] queries it for each version that would decide a key. The fast path compares with
 //! [`Visible::plain_newest`], which such a reader sets to a tag that no put has, so that readers without
-//! range deletes pay nothing.
+//! range tombstones do no extra work.
 //!
-//! # Gaps
-//! Forwards, a reader that has passed many keys without a value asks whether somebody knows how far that goes
-//! on, and tells how far it went itself; see [`crate::tombstone_span`]. A seek asks at once.
+//! # Tombstone spans
+//! Forwards, a reader that has passed many keys without a value looks up whether the span is known, and
+//! records how far it went itself; see [`crate::tombstone_span`]. A seek looks it up at once.
+//!
 //! # Operands
-//! When a merge operand decides a key, the versions below it are folded into a buffer ([`merged`]). Forwards
-//! the cursor is beyond what was folded then, backwards it waits on the previous key as for every other
-//! entry.
+//! When a merge operand decides a key, it is merged with the versions below it into a buffer
+//! ([`full_merge`]). Forwards the cursor is then beyond the merged versions, backwards it waits on the
+//! previous key as for every other entry.
 //!
 //! # Large values
-//! An entry may hold a pointer in place of a long value. The value is fetched when the cursor comes to stand
-//! on the entry, into the buffer that also serves the way back, unless the reader looks at keys alone.
+//! An entry may hold a pointer in place of a long value. The value is fetched when the cursor reaches the
+//! entry, into the buffer that also serves the backward direction, unless the reader is keys-only.
 //!
 //! # Bounds
-//! are checked here, at each key met and not only at those shown, so that a reader of a short range does not
-//! walk through a million tombstones that lie behind it.
+//! are checked here, at each key met and not only at those returned, so that a reader of a short range does
+//! not walk through a million tombstones behind it.
 
 mod backward;
 mod full_merge;
@@ -67,22 +68,22 @@ use std::sync::Arc;
 /// is wasted.
 const MAX_STEPS: u32 = 32;
 
-/// Where the current entry is.
+/// Location of the current entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VisiblePosition {
     /// There is none.
     Nowhere,
-    /// The cursor stands on it.
+    /// The cursor is on it.
     OnCursor,
-    /// The cursor stands on it, and its value starts with an expiry time.
+    /// The cursor is on it, and its value starts with an expiry time.
     OnExpiring,
-    /// The cursor stands on it, and its value, which lies elsewhere, is in the buffer.
+    /// The cursor is on it, and its large value is in the buffer.
     Fetched,
-    /// The cursor stands on it, came there backwards, and it is the only version of its key.
+    /// The cursor is on it, reached it backwards, and it is the only version of its key.
     Only,
-    /// In the buffers. The cursor stands on the last entry of an earlier key, or is exhausted backwards.
+    /// In the buffers. The cursor is on the last entry of an earlier key, or is exhausted backwards.
     Held,
-    /// In the buffers. The cursor stands on an older version of the key or on a later key, or is exhausted
+    /// In the buffers. The cursor is on an older version of the key or on a later key, or is exhausted
     /// forwards.
     Merged,
 }
@@ -94,7 +95,7 @@ impl VisiblePosition {
         matches!(self, VisiblePosition::Held | VisiblePosition::Merged)
     }
 
-    /// Whether the cursor stands on the current entry and came there forwards.
+    /// Whether the cursor is on the current entry and reached it forwards.
     #[inline(always)]
     fn is_on_cursor(self) -> bool {
         matches!(self, VisiblePosition::OnCursor | VisiblePosition::OnExpiring | VisiblePosition::Fetched)
@@ -103,16 +104,16 @@ impl VisiblePosition {
 
 /// A cursor over the keys that a reader sees, within bounds.
 ///
-/// It follows the rules C1 to C5 of [`Cursor`], but shows keys instead of versions: each key at most once,
-/// and no tombstones. Entries of kinds that cannot be read yet give [`esker_base::Error::Unsupported`], never
-/// a wrong answer.
+/// It follows the rules C1 to C5 of [`Cursor`], but returns keys instead of versions: each key at most once,
+/// and no tombstones. Entries of kinds that cannot be read yet return [`esker_base::Error::Unsupported`],
+/// never a wrong answer.
 #[derive(Debug)]
 pub struct Visible<C> {
     cursor: C,
     seqno: SeqNo,
     reader: Reader,
-    /// A plain put up to this tag is shown without a second look: [`Tag::visible_at`] of `seqno`, or less
-    /// than any put's if range deletes have to be asked.
+    /// A plain put up to this tag is visible without further checks: [`Tag::visible_at`] of `seqno`, or less
+    /// than any put's if range tombstones must be queried.
     plain_newest: Tag,
     range_dels: Option<Box<RangeDelAggregate>>,
     spans: Option<Arc<dyn TombstoneSpans>>,
@@ -128,24 +129,23 @@ pub struct Visible<C> {
     tag: Tag,
     /// When `Held`, `Merged` or `Fetched`, when the current value expires, if it does.
     expiry_ms: Option<u64>,
-    /// What a fold works with; made at the first.
+    /// Reused state of a full merge; allocated at the first.
     full_merge: Option<Box<FullMerge>>,
 }
 
 impl<C: Cursor> Visible<C> {
-    /// What a reader at `seqno` sees of all of `cursor`, at time zero, when nothing has expired; invalid
-    /// until a seek.
+    /// All that a reader at `seqno` sees of `cursor` at time zero, when nothing has expired; invalid until a
+    /// seek.
     #[inline(always)]
     pub fn new(cursor: C, seqno: SeqNo) -> Visible<C> {
         Visible::of(cursor, seqno, Reader::default(), Bounds::all(), None)
     }
 
-    /// What a reader at `seqno`, which is `reader` beside that, sees of `cursor` within `bounds`; invalid
-    /// until a seek. `spans` is asked for keys without a value, and told of them: then the cursor must be over
-    /// all there is of the keyspace.
+    /// All that a reader at `seqno` with context `reader` sees of `cursor` within `bounds`; invalid until a
+    /// seek. `spans` caches keys without a value: with it the cursor must cover all sources of the keyspace.
     ///
-    /// All at once, because these are 800 bytes: each later change by value may move them, 90 instructions of
-    /// a seek.
+    /// All in one call, because these are 800 bytes: each later change by value may move them, 90
+    /// instructions of a seek.
     #[inline(always)]
     pub fn of(
         cursor: C,
@@ -173,8 +173,9 @@ impl<C: Cursor> Visible<C> {
         }
     }
 
-    /// Promises that the cursor meets at most one version of each key and none newer than `seqno`: one table
-    /// that is marked single-version with `max_seqno` of at most `seqno`. This skips all work for visibility.
+    /// Declares that the cursor returns at most one version of each key and none newer than `seqno`: one
+    /// table that is marked single-version with `max_seqno` of at most `seqno`. This skips all work for
+    /// visibility.
     #[must_use]
     #[inline(always)]
     pub fn assume_single_version(mut self) -> Visible<C> {
@@ -183,8 +184,7 @@ impl<C: Cursor> Visible<C> {
         self
     }
 
-    /// Hides what range deletes hide from the reader; `range_dels` must be that of a reader at the same sequence
-    /// number.
+    /// Applies range tombstones; `range_dels` must belong to a reader at the same sequence number.
     #[must_use]
     pub fn under(mut self, range_dels: RangeDelAggregate) -> Visible<C> {
         self.plain_newest = Tag::OLDEST;
@@ -203,7 +203,7 @@ impl<C: Cursor> Visible<C> {
         &self.bounds
     }
 
-    /// Gives the cursor back, so that its owner can use its memory again.
+    /// Returns the cursor, so that its owner can reuse its memory.
     pub fn into_inner(self) -> C {
         self.cursor
     }
@@ -234,7 +234,7 @@ impl<C: Cursor> Visible<C> {
         }
     }
 
-    /// Sequence number and kind of the version that is shown. There must be one.
+    /// Sequence number and kind of the current version. There must be one.
     #[inline]
     pub fn tag(&self) -> Tag {
         debug_assert!(self.is_valid());
@@ -274,7 +274,7 @@ impl<C: Cursor> Visible<C> {
     /// Moves to the first key.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.position = VisiblePosition::Nowhere;
-        // Out of the way for as long as the lower one is read.
+        // Moved out while the lower one is read.
         let bounds = std::mem::take(&mut self.bounds);
         let sought = match bounds.lower() {
             Bound::Unbounded => self.seek_past_span(None),
@@ -290,7 +290,7 @@ impl<C: Cursor> Visible<C> {
         self.find_forward(is_decided)
     }
 
-    /// Seeks `key`, the first key if `None`; or what is behind the gap around it.
+    /// Seeks `key`, the first key if `None`; or the end of the tombstone span around it.
     fn seek_past_span(&mut self, key: Option<&[u8]>) -> Result<()> {
         if let Some(spans) = &self.spans {
             let from = key.unwrap_or_default();
@@ -350,7 +350,7 @@ impl<C: Cursor> Visible<C> {
             return self.find_single::<false>();
         }
         if position.is_on_cursor() && self.cursor.step_alone::<false>(self.seqno)? {
-            // It had no other version, so the key left behind is of no interest.
+            // It had no other version, so the previous key need not be remembered.
             let (key, tag, _) = self.cursor.entry();
             if tag <= self.plain_newest && tag.is_plain_put() {
                 if !self.bounds.is_behind(key) {
@@ -365,8 +365,8 @@ impl<C: Cursor> Visible<C> {
             return self.next_after(position);
         }
         self.key.set(self.cursor.key());
-        // The usual cases first: entries of the key just left, in older sources, and then one of another key,
-        // visible, with a plain value.
+        // Fast path: entries of the key just left, in older sources, and then one of another key, visible,
+        // with a plain value.
         for _ in 0..MAX_STEPS {
             self.cursor.next_key()?;
             if !self.cursor.is_valid() {
@@ -388,7 +388,7 @@ impl<C: Cursor> Visible<C> {
         self.search_forward(true)
     }
 
-    /// Moves to the following key from one that was in the buffers or was met backwards.
+    /// Moves to the following key from one that was in the buffers or was reached backwards.
     #[inline(never)]
     fn next_after(&mut self, position: VisiblePosition) -> Result<()> {
         if position == VisiblePosition::Only {
@@ -432,8 +432,8 @@ impl<C: Cursor> Visible<C> {
         self.find_backward()
     }
 
-    /// Goes on to the first visible key from where the cursor stands. With `decided`, `self.key` has been
-    /// shown or is excluded, and what is left of it is passed over.
+    /// Advances to the first visible key from the cursor's position. With `decided`, `self.key` has been
+    /// returned or is excluded, and its remaining versions are skipped.
     #[inline(always)]
     fn find_forward(&mut self, decided: bool) -> Result<()> {
         if self.single_version && !decided {
@@ -442,7 +442,7 @@ impl<C: Cursor> Visible<C> {
         if !self.cursor.is_valid() {
             return Ok(());
         }
-        // The usual case first: an entry of another key, visible, with a plain value.
+        // Fast path: an entry of another key, visible, with a plain value.
         let (key, tag, _) = self.cursor.entry();
         if tag <= self.plain_newest && tag.is_plain_put() && !(decided && self.key.is(key)) {
             if !self.bounds.is_behind(key) {
@@ -457,7 +457,7 @@ impl<C: Cursor> Visible<C> {
     fn search_forward(&mut self, mut decided: bool) -> Result<()> {
         let newest = Tag::visible_at(self.seqno);
         if decided {
-            // A key that has been shown lies behind.
+            // The previous key had a value.
             self.recorder.interrupt();
         }
         let mut known = decided;
@@ -504,8 +504,8 @@ impl<C: Cursor> Visible<C> {
         Ok(())
     }
 
-    /// Counts `self.key`, which has no value as far as is known; leaps over the gap around it if that is
-    /// worth a question. `true` if it did.
+    /// Counts `self.key`, which has no value as far as is known; skips the span around it if a lookup is due
+    /// and finds one. `true` if it did.
     fn pass_key(&mut self) -> Result<bool> {
         if !self.recorder.pass(self.key.as_slice()) {
             return Ok(false);
@@ -516,7 +516,7 @@ impl<C: Cursor> Visible<C> {
         }
     }
 
-    /// Takes the cursor to the first entry behind a gap; past the last entry if there is none.
+    /// Moves the cursor to the first entry behind a span; past the last entry if there is none.
     fn leap_over(&mut self, span: &TombstoneSpan) -> Result<()> {
         self.recorder.leap(span);
         if let Some(end) = &span.end {
@@ -526,10 +526,10 @@ impl<C: Cursor> Visible<C> {
         if self.cursor.is_valid() { self.cursor.next() } else { Ok(()) }
     }
 
-    /// Tells of the gap that was walked over, which ends where the cursor stands.
+    /// Records the span that was walked over, which ends at the cursor.
     fn end_walk(&mut self) {
         if let Some(spans) = &self.spans {
-            // What was folded begins before the place where the cursor is now.
+            // The merged versions begin before the cursor's position.
             let end = match self.position {
                 VisiblePosition::Merged => Some(self.key.as_slice()),
                 _ => self.cursor.is_valid().then(|| self.cursor.key()),
@@ -538,7 +538,7 @@ impl<C: Cursor> Visible<C> {
         }
     }
 
-    /// Stands on the entry of the cursor, the newest visible version of its key, which has this tag; `false`
+    /// Makes the cursor's entry current, the newest visible version of its key, which has this tag; `false`
     /// if the key has no value by it.
     #[inline(always)]
     fn stand(&mut self, tag: Tag) -> Result<bool> {
@@ -586,7 +586,7 @@ impl<C: Cursor> Visible<C> {
         Ok(true)
     }
 
-    /// Stands on the entry of the cursor, whose value is a pointer from this byte on.
+    /// Makes the cursor's entry current, whose value is a pointer from this byte on.
     fn stand_on_large(&mut self, tag: Tag, from: usize) -> Result<bool> {
         let pointer = self.cursor.value().get(from..).unwrap_or_default();
         self.reader.large.fetch(tag, self.cursor.key(), pointer, &mut self.value)?;
@@ -594,7 +594,7 @@ impl<C: Cursor> Visible<C> {
         Ok(true)
     }
 
-    /// Moves to `self.key` if it is visible, else to the last visible key before it.
+    /// Moves to `self.key` if it is visible, otherwise to the last visible key before it.
     fn find_at_or_before_remembered(&mut self) -> Result<()> {
         if self.bounds.is_before(self.key.as_slice()) {
             return Ok(());
@@ -607,14 +607,14 @@ impl<C: Cursor> Visible<C> {
         self.find_backward()
     }
 
-    /// Goes on from where the cursor stands, when every entry is the only version of its key.
+    /// Continues from the cursor's position when every entry is the only version of its key.
     #[inline(always)]
     fn find_single<const BACKWARD: bool>(&mut self) -> Result<()> {
         if !self.cursor.is_valid() {
             return Ok(());
         }
         let (key, tag, _) = self.cursor.entry();
-        // One comparison keeps the promise never to show what cannot be read.
+        // One comparison ensures that an unreadable kind is never returned.
         if tag <= self.plain_newest && tag.is_plain_put() {
             if !(if BACKWARD { self.bounds.is_before(key) } else { self.bounds.is_behind(key) }) {
                 self.position = VisiblePosition::OnCursor;
@@ -642,7 +642,7 @@ impl<C: Cursor> Visible<C> {
     }
 }
 
-/// The value of an entry that was found to have an expiry time in front.
+/// The value of an entry that has an expiry time in front.
 #[inline]
 fn behind_expiry(value: &[u8]) -> &[u8] {
     value.get(EXPIRY_LEN..).unwrap_or_default()

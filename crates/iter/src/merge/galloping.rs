@@ -1,25 +1,25 @@
-//! Walking over sources that tell how they stand to a bound: see the head of [`super`].
+//! Galloping: walks a dominating source without consulting the loser tree; see the head of [`super`].
 //!
-//! # Turns
-//! Where one source tells how it stands to a bound, as the large run of a tree beside memtables and small
-//! runs does, the first of the others' keys is its bound. It leads until it says that it has come near to
-//! that key or behind it ([`BoundOrder`]); only where it is near are whole keys compared. So who comes first is
-//! known without the tournament, and the bound is given anew only when the first of the others has moved, or
-//! the dominant source to another block. The tournament is one of the others alone, and there is none if
-//! there is one other. Whoever is done with a key that the dominant source has as well passes its version
-//! there in the same step.
+//! # Alternation
+//! Where one source can compare itself with a bound, as the large run of a tree beside memtables and small
+//! runs does, the first key of the others is its bound. It leads until it reports that it is near that key or
+//! behind it ([`BoundOrder`]); only when near are whole keys compared. So the order is known without the
+//! loser tree, and the bound is set anew only when the first of the others has moved, or the dominant source
+//! has moved to another block. The loser tree holds only the others, and is not used if there is one other. A
+//! caller that is done with a key that the dominant source has as well skips its version there in the same
+//! step.
 //!
-//! While turns are taken ([`MergingCursor::is_galloping`]), `other` is the first of all others, and
+//! While galloping ([`MergingCursor::is_galloping`]), `other` is the first of all others, and
 //! * T1. `is_leading` only if the dominant source is first, its key before that of `other`, and `bound` is
-//!   what it gave for that key in the block in which it stands;
-//! * T2. `is_on_bound` only if both stand on versions of one key, of which the dominant source has no other.
+//!   what it returned for that key in its current block;
+//! * T2. `is_on_bound` only if both are on versions of one key, of which the dominant source has no other.
 //!
-//! In the tournament of the others the dominant source stands in its place, as one that loses against all.
+//! In the tree of the others the dominant source takes its slot as an entrant that loses against all.
 //!
-//! Turns end, and the tournament of all begins anew, where the dominant source does not tell where it stands,
-//! or does not get its turn.
+//! Galloping ends, and the tree over all sources is rebuilt, where the dominant source cannot compare itself
+//! with the bound, or does not come first for a while.
 //!
-//! Rejected: one search of the block for the others' key, which tells how many entries come before it, so
+//! Rejected: one search of the block for the others' key, which gives the number of entries before it, so
 //! that steps are only counted. It takes 200 instructions each time that another source interrupts, and
 //! comparing costs a step four.
 
@@ -29,12 +29,12 @@ use crate::cursor::{BoundOrder, Cursor};
 use esker_base::{Result, SeqNo, Tag};
 use std::cmp::Ordering;
 
-/// Entries of others in a row after which the dominant source is taken not to dominate.
+/// Entries of others in a row after which the dominant source no longer counts as dominating.
 const MAX_INTERRUPTION: u32 = 2 * STREAK;
 
 impl<C: Cursor> MergingCursor<C> {
-    /// Finds the first after a seek, of at least two sources: by taking turns with the last one, if it tells
-    /// where it stands.
+    /// Finds the first entry after a seek, of at least two sources: by galloping with the last one, if it can
+    /// compare itself with a bound.
     #[inline(never)]
     pub(super) fn gallop_with_last<const BACKWARD: bool>(&mut self) -> Result<()> {
         (self.dominant, self.credit) = (self.sources.len() - 1, FULL_CREDIT);
@@ -49,7 +49,7 @@ impl<C: Cursor> MergingCursor<C> {
         Ok(())
     }
 
-    /// Begins to take turns: finds the first of all but the dominant source.
+    /// Begins to gallop: finds the first of all but the dominant source.
     fn seed_others<const BACKWARD: bool>(&mut self) {
         self.is_galloping = true;
         let (sources, skip, dominant) = (self.sources.as_slice(), self.skip, self.dominant);
@@ -67,7 +67,7 @@ impl<C: Cursor> MergingCursor<C> {
         self.other = self.tree.winner().source as usize;
     }
 
-    /// Finds the first of the others once that which was has moved.
+    /// Finds the first of the others after the previous one has moved.
     #[inline(always)]
     fn replay_others<const BACKWARD: bool>(&mut self) {
         let (sources, skip, dominant) = (self.sources.as_slice(), self.skip, self.dominant);
@@ -81,8 +81,8 @@ impl<C: Cursor> MergingCursor<C> {
         self.other = first.source as usize;
     }
 
-    /// Begins to take turns with the winner, if it tells how it stands to the first of the others. Who is
-    /// asked in vain too often is not asked again before it dominates.
+    /// Starts to gallop with the winner, if it can compare itself with the first key of the others. After too
+    /// many failed attempts, galloping is switched off until a source dominates again.
     #[inline(never)]
     pub(super) fn try_galloping<const BACKWARD: bool>(&mut self) {
         let other = self.first_of_others::<BACKWARD>();
@@ -97,12 +97,12 @@ impl<C: Cursor> MergingCursor<C> {
         }
         (self.dominant, self.streak) = (self.winner, 0);
         self.seed_others::<BACKWARD>();
-        // It comes first, so it stands before the others' key or on it.
+        // It comes first, so it is before the others' key or on it.
         self.bound = bound;
         self.is_leading = self.compare_in_full::<BACKWARD>(bound_order) == Ordering::Less;
     }
 
-    /// The source that stands on the first entry of all but the winner; `None` if all others are exhausted.
+    /// The source of the first entry of all but the winner; `None` if all others are exhausted.
     fn first_of_others<const BACKWARD: bool>(&self) -> Option<usize> {
         if let [_, _] = self.sources.as_slice() {
             return Some(1 - self.winner).filter(|other| self.sources[*other].is_valid());
@@ -117,7 +117,7 @@ impl<C: Cursor> MergingCursor<C> {
         first.map(|(_, other)| other).filter(|other| self.sources[*other].is_valid())
     }
 
-    /// Moves on where turns are taken and the dominant one does not lead to an entry at hand.
+    /// Advances while galloping, where the dominant source does not lead to a loaded entry.
     #[inline(never)]
     pub(super) fn step_galloping<const BACKWARD: bool, const DONE_WITH_KEY: bool>(
         &mut self,
@@ -136,8 +136,8 @@ impl<C: Cursor> MergingCursor<C> {
         self.pick_side::<BACKWARD, DONE_WITH_KEY>(seqno)
     }
 
-    /// Passes what the others and the dominant source, which stands on it, have of a key that somebody is
-    /// done with: one that is written often lies in several of them.
+    /// Skips the versions, in the others and in the dominant source, of a key that the caller is done with: a
+    /// key that is written often is in several of them.
     #[inline(always)]
     fn skip_hidden_versions(&mut self) -> Result<()> {
         while self.sources.len() > 2 && self.other_is_on_dominant() {
@@ -154,7 +154,7 @@ impl<C: Cursor> MergingCursor<C> {
         other.is_valid() && dominant.head(self.skip) == other.head(self.skip) && dominant.key() == other.key()
     }
 
-    /// Finds who comes first, once either has moved.
+    /// Decides which side comes first after either has moved.
     #[inline(always)]
     fn pick_side<const BACKWARD: bool, const DONE_WITH_KEY: bool>(&mut self, seqno: SeqNo) -> Result<()> {
         let (dominant, other) = (&self.sources[self.dominant], &self.sources[self.other]);
@@ -182,7 +182,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// The dominant source has come so near to the first of the others, or behind it.
+    /// Handles a dominant source that is near the first of the others, or behind it.
     #[inline(never)]
     pub(super) fn meet_bound<const BACKWARD: bool, const DONE_WITH_KEY: bool>(
         &mut self,
@@ -205,8 +205,8 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// How the dominant source's key stands to that of the first of the others in the direction of the walk,
-    /// given what it says itself.
+    /// How the dominant source's key compares with that of the first of the others in the direction of the
+    /// walk, given its own report.
     #[inline(always)]
     fn compare_in_full<const BACKWARD: bool>(&self, bound_order: BoundOrder) -> Ordering {
         let (dominant, other) = (&self.sources[self.dominant], &self.sources[self.other]);
@@ -221,7 +221,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// One of the others has its turn.
+    /// Counts an entry of another source.
     #[inline(always)]
     fn count_interruption<const BACKWARD: bool>(&mut self) {
         self.streak += 1;
@@ -231,8 +231,8 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Both stand on versions of one key: the newer comes first, backwards the older one, unless nobody wants
-    /// it.
+    /// Both are on versions of one key: the newer comes first, backwards the older one, unless the caller is
+    /// done with it.
     #[inline(always)]
     fn settle_versions<const BACKWARD: bool, const DONE_WITH_KEY: bool>(
         &mut self,
@@ -260,7 +260,7 @@ impl<C: Cursor> MergingCursor<C> {
     }
 }
 
-/// As [`precedes`], where `dominant` is not one of those that are compared and comes last.
+/// As [`precedes`], where `dominant` is not compared and comes last.
 #[inline(never)]
 fn precedes_except<C: Cursor, const BACKWARD: bool>(
     dominant: usize,

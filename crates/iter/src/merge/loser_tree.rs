@@ -1,31 +1,31 @@
-//! The loser tree: a tournament that is replayed along one path when one entrant changes.
+//! Loser tree: a tournament that is replayed along one path when one entrant changes.
 //!
 //! With k entrants, node 0 holds the winner and nodes 1 to k-1 the loser of one match each. Entrant `s`
-//! starts at the leaf `k + s`, which exists in thought only, and plays at `(k + s) / 2`, `(k + s) / 4` and so
-//! on down to 1. Every inner node has exactly two children for every k, not only for powers of two.
+//! starts at the implicit leaf `k + s` and plays at `(k + s) / 2`, `(k + s) / 4` and so on down to 1. Every
+//! inner node has exactly two children for every k, not only for powers of two.
 //!
-//! A node holds the entrant's *rank*, so that nearly all matches are decided by two numbers that lie beside
-//! each other, and the outcome is selected without a branch: which of two sources comes first is as good as
-//! random, and a mispredicted branch costs more than the whole match. Equal ranks are settled by the caller.
+//! A node holds the entrant's *rank*, so that nearly all matches are decided by two adjacent numbers, and the
+//! outcome is selected without a branch: which of two sources comes first is nearly random, and a
+//! mispredicted branch costs more than the whole match. The caller decides equal ranks.
 
 use std::hint::select_unpredictable;
 
-/// Number of entrants that need no allocation.
+/// Most entrants without an allocation.
 const INLINE: usize = 16;
 
-/// A source and where its current entry stands: the lesser rank wins.
+/// A source and the rank of its current entry: the lesser rank wins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entrant {
-    /// What is compared.
+    /// The rank.
     pub(super) rank: u64,
-    /// Who it is.
+    /// The number of the source.
     pub(super) source: u32,
 }
 
-/// A place in the tree where nobody waits yet.
+/// An empty node.
 const VACANT: Entrant = Entrant { rank: u64::MAX, source: u32::MAX };
 
-/// The tree. It knows ranks and numbers of sources, nothing of cursors.
+/// The tree. It holds ranks and numbers of sources, not cursors.
 #[derive(Debug)]
 pub(super) struct LoserTree {
     len: usize,
@@ -47,13 +47,13 @@ impl LoserTree {
         if self.len <= INLINE { &mut self.inline[..self.len] } else { &mut self.spilled }
     }
 
-    /// Forgets all matches; [`seed`](LoserTree::seed) every entrant next.
+    /// Empties all nodes; [`seed`](LoserTree::seed) every entrant next.
     pub(super) fn clear(&mut self) {
         self.nodes().fill(VACANT);
     }
 
-    /// Lets an entrant in: it plays upwards until it meets a match whose other side has not arrived, and
-    /// waits there. After the last one has been seeded, the tree is complete.
+    /// Adds an entrant: it plays upwards until it reaches an empty node and stays there. After the last one
+    /// has been seeded, the tree is complete.
     pub(super) fn seed(&mut self, mut entrant: Entrant, mut precedes: impl FnMut(u32, u32) -> bool) {
         let nodes = self.nodes();
         let mut at = (nodes.len() + entrant.source as usize) / 2;
@@ -80,8 +80,8 @@ impl LoserTree {
         self.nodes()[0]
     }
 
-    /// Plays the last winner's matches again with its new rank, and returns the new winner. `precedes(a, b)`
-    /// says whether source `a` comes before source `b`; it is asked only about equal ranks.
+    /// Replays the last winner's matches with its new rank and returns the new winner. `precedes(a, b)`
+    /// returns whether source `a` comes before source `b`; it is called only for equal ranks.
     #[inline]
     pub(super) fn replay(
         &mut self,
@@ -93,7 +93,7 @@ impl LoserTree {
         }
         let mut at = (self.len + entrant.source as usize) / 2;
         while at > 0 {
-            // The places are fewer than `INLINE`; saying so spares the check.
+            // The index is below `INLINE`; the modulo spares the bounds check.
             let place = &mut self.inline[at % INLINE];
             (*place, entrant) = play(*place, entrant, &mut precedes);
             at /= 2;
@@ -118,9 +118,9 @@ impl LoserTree {
         entrant
     }
 
-    /// One with the least rank of all but the winner, and whether no other of those on the winner's path has
-    /// the same rank. There must be two entrants at least. Whoever is second lost to the winner directly, so
-    /// it waits on the winner's path.
+    /// The entrant with the least rank of all but the winner, and whether no other on the winner's path has
+    /// the same rank. At least two entrants are needed. The second lost to the winner directly, so it is on
+    /// the winner's path.
     pub(super) fn second(&mut self) -> (Entrant, bool) {
         let nodes = self.nodes();
         let mut at = (nodes.len() + nodes[0].source as usize) / 2;
@@ -137,7 +137,7 @@ impl LoserTree {
     }
 }
 
-/// One match: loser and winner.
+/// One match: returns loser and winner.
 #[inline(always)]
 fn play(
     waiting: Entrant,
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn sorts_any_number_of_lists() {
         for len in 1..70usize {
-            // Source s holds the numbers that are s modulo len, so that every number is met once, in order.
+            // Source s holds the numbers that are s modulo len, so every number appears once, in order.
             let mut tree = LoserTree::new(len);
             tree.clear();
             let mut heads: Vec<u64> = (0..len as u64).rev().collect();

@@ -1,17 +1,17 @@
-//! The range deletes that a reader meets: for the key at hand the newest of them that it sees.
+//! Range tombstone aggregate: the newest range tombstone over a key that a reader sees, over all sources.
 //!
-//! A view has many sources of range deletes: each memtable has some sets, each run of tables at most one
-//! table around a key. A version of a key is gone if some range delete over the key that the reader sees,
-//! whichever source has it, is newer than the version. So the answer is the greatest answer of all sources.
+//! A view has many sources of range tombstones: each memtable has some sets, each run of tables at most one
+//! table around a key. A version of a key is deleted if some range tombstone over the key that the reader
+//! sees, from any source, is newer than the version. So the answer is the maximum over all sources.
 //!
-//! A cursor asks about one key after the other. Each source answers with a [`TombstoneInterval`], the keys around the
-//! one asked about for which its answer is the same, and their intersection is kept: as long as the keys stay
-//! inside, an answer costs two comparisons.
+//! A cursor queries one key after the other. Each source answers with a [`TombstoneInterval`], the keys
+//! around the queried one for which its answer is the same, and their intersection is cached: while keys stay
+//! inside, a query costs two comparisons.
 //!
-//! Wide deletes are not stepped through. A source whose entries are all older than a range delete has nothing
-//! to show beneath it, so [`SkipDeleted`] takes its cursor from the first hidden entry to the end of what hides
-//! it by one seek. That needs no order among sources, only the greatest sequence number of the part the
-//! cursor stands in; so a seek never leaves that part, whose neighbours may be newer.
+//! Wide tombstones are not stepped through. A source whose entries are all older than a range tombstone has
+//! no visible entry beneath it, so [`SkipDeleted`] moves its cursor from the first hidden entry to the end of
+//! the tombstone by one seek. That needs no order among sources, only the greatest sequence number of the
+//! part that the cursor is in; so a seek never leaves that part, whose neighbours may be newer.
 
 #[cfg(test)]
 mod tests;
@@ -21,10 +21,10 @@ use crate::range_del::{RangeTombstones, TombstoneInterval, least_end};
 use esker_base::{Result, SeqNo, Tag};
 use std::sync::Arc;
 
-/// Something that holds range deletes.
+/// A source of range tombstones.
 pub trait RangeDelSource: Send + Sync {
-    /// The newest range delete over `key` that a reader at `seqno` sees, and the keys around it for which
-    /// this is the answer; all of them contain `key`.
+    /// The newest range tombstone over `key` that a reader at `seqno` sees, and the interval of keys around
+    /// it with the same answer; it contains `key`.
     fn interval(&self, key: &[u8], seqno: SeqNo) -> Result<TombstoneInterval<'_>>;
 }
 
@@ -34,12 +34,11 @@ impl RangeDelSource for Arc<RangeTombstones> {
     }
 }
 
-/// Range deletes of several sources, as a reader at one sequence number meets them.
+/// Aggregated range tombstones of several sources, for a reader at one sequence number.
 pub struct RangeDelAggregate {
     sources: Arc<[Box<dyn RangeDelSource>]>,
     seqno: SeqNo,
-    /// The stretch that was found last, its borders copied; keys before `low` or from `high` on are not
-    /// known.
+    /// The interval found last, its ends copied; keys before `low` or from `high` on are not known.
     is_known: bool,
     low: Option<Vec<u8>>,
     high: Option<Vec<u8>>,
@@ -58,12 +57,12 @@ impl std::fmt::Debug for RangeDelAggregate {
     }
 }
 
-/// Where keys begin to be, or stop being, hidden.
+/// Target of a skip over hidden keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SkipTarget {
-    /// At this key.
+    /// This key.
     At(Vec<u8>),
-    /// Everything to that side is hidden.
+    /// Everything in that direction is hidden.
     None,
 }
 
@@ -77,12 +76,12 @@ impl SkipTarget {
 }
 
 impl RangeDelAggregate {
-    /// What a reader at `seqno` meets of these sources.
+    /// The range tombstones of these sources for a reader at `seqno`.
     pub fn new(sources: Arc<[Box<dyn RangeDelSource>]>, seqno: SeqNo) -> RangeDelAggregate {
         RangeDelAggregate { sources, seqno, is_known: false, low: None, high: None, newest: SeqNo::ZERO }
     }
 
-    /// The newest range delete over `key`; [`SeqNo::ZERO`] if there is none.
+    /// The newest range tombstone over `key`; [`SeqNo::ZERO`] if there is none.
     #[inline]
     pub fn at(&mut self, key: &[u8]) -> Result<SeqNo> {
         let is_inside = self.is_known
@@ -110,8 +109,8 @@ impl RangeDelAggregate {
         Ok(())
     }
 
-    /// The first key behind `key` that need not be hidden from versions up to `newest`; `None` if `key`
-    /// itself is not hidden from all of them.
+    /// The first key behind `key` at which versions up to `newest` may be visible; `None` if `key` itself may
+    /// have visible ones.
     pub fn hidden_up_to(&mut self, key: &[u8], newest: SeqNo) -> Result<Option<SkipTarget>> {
         if self.at(key)? <= newest {
             return Ok(None);
@@ -125,7 +124,7 @@ impl RangeDelAggregate {
     }
 
     /// The least key such that all from it up to `key` are hidden from versions up to `newest`; `None` if
-    /// `key` is not. One stretch only: what hides the keys before it is found when the cursor gets there.
+    /// `key` is not. One interval only: what hides the keys before it is found when the cursor gets there.
     fn hidden_from(&mut self, key: &[u8], newest: SeqNo) -> Result<Option<SkipTarget>> {
         if self.at(key)? <= newest {
             return Ok(None);
@@ -145,26 +144,24 @@ fn copy(into: &mut Option<Vec<u8>>, from: Option<&[u8]>) {
     }
 }
 
-/// A cursor over parts, each of which tells how new its entries may be; a source of one part is the usual
-/// case.
+/// A cursor over parts, each with an upper bound for its sequence numbers; a source usually has one part.
 pub trait PartCursor: Cursor {
-    /// No entry of the part that the cursor stands in is newer than this; [`SeqNo::MAX`] if that is not
-    /// known.
+    /// No entry of the cursor's current part is newer than this; [`SeqNo::MAX`] if that is not known.
     fn newest_around(&self) -> SeqNo;
 
-    /// Moves to the first entry of the part whose key is not less than `target`, or else to the first entry
+    /// Moves to the first entry of the part whose key is not less than `target`, otherwise to the first entry
     /// of the parts behind it. There must be a current entry, and its key is less than `target`.
     fn skip_forward(&mut self, target: Option<&[u8]>) -> Result<()>;
 
-    /// Moves to the last entry of the part whose key is less than `target`, or else to the last entry of the
-    /// parts before it. There must be a current entry, and its key is not less than `target`.
+    /// Moves to the last entry of the part whose key is less than `target`, otherwise to the last entry of
+    /// the parts before it. There must be a current entry, and its key is not less than `target`.
     fn skip_backward(&mut self, target: Option<&[u8]>) -> Result<()>;
 }
 
-/// A cursor that seeks over what range deletes hide from its reader.
+/// A cursor that seeks over the entries that range tombstones hide from its reader.
 ///
-/// It may show hidden entries all the same, where their source has newer ones beside them; the reader leaves
-/// those out. C1 to C6 of [`Cursor`] hold for what it shows.
+/// It may return hidden entries where their source has newer ones beside them; the reader filters those out.
+/// C1 to C6 of [`Cursor`] hold for the entries that it returns.
 #[derive(Debug)]
 pub struct SkipDeleted<C> {
     cursor: C,
@@ -173,7 +170,7 @@ pub struct SkipDeleted<C> {
 }
 
 impl<C: PartCursor> SkipDeleted<C> {
-    /// The entries of `cursor` without the stretches in which `range_dels` hides all of them.
+    /// The entries of `cursor` without the intervals in which `range_dels` hides all of them.
     pub fn new(cursor: C, range_dels: RangeDelAggregate) -> SkipDeleted<C> {
         SkipDeleted { cursor, range_dels, is_valid: false }
     }

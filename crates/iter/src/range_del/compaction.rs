@@ -1,26 +1,26 @@
-//! The range deletes of a flush or compaction: which versions of the inputs they hide, and which of them are
+//! Range tombstones in a flush or compaction: which versions of the inputs they hide, and which of them are
 //! written.
 //!
 //! Let b0 be the oldest boundary (4.4).
 //!
-//! * A version `k@q` is dropped if a range delete `s` of the inputs covers k, `q < s`, and no boundary
-//!   divides the two: whoever could see the version sees the range delete. A version of the same number
-//!   survives.
-//! * A range delete is dropped under a newer one over the same keys in the same stripe: it hides nothing that
-//!   the newer one does not hide from the same readers.
-//! * A range delete `[x, y)@s` is dropped if `s <= b0` and nothing outside of the inputs that may hold keys
-//!   from x up to y has a version older than `s`. What it hides in the inputs is dropped by the first rule,
-//!   because below b0 there is one stripe.
+//! * A version `k@q` is dropped if a range tombstone `s` of the inputs covers k, `q < s`, and no boundary
+//!   divides the two: a reader that could see the version sees the range tombstone. A version of the same
+//!   number survives.
+//! * A range tombstone is dropped under a newer one over the same keys in the same stripe: it hides nothing
+//!   that the newer one does not hide from the same readers.
+//! * A range tombstone `[x, y)@s` is elided if `s <= b0` and nothing outside of the inputs that may hold keys
+//!   from x up to y has a version older than `s`. The versions it hides in the inputs are dropped by the
+//!   first rule, because below b0 there is one stripe.
 //!
-//! Fragments keep the rules independent of how the range deletes were written: each is decided from x to y as
-//! a whole. The owner clips the range deletes of a sliced input to the slice, so that none reaches beyond
+//! Fragments make the rules independent of how the range deletes were written: each fragment is decided as a
+//! whole. The owner clips the range tombstones of a sliced input to the slice, so that none reaches beyond
 //! what the job replaces.
 
 use crate::boundaries::Boundaries;
 use crate::range_del::{RangeTombstone, RangeTombstones, TombstoneFragment};
 use esker_base::SeqNo;
 
-/// The range deletes of a job's inputs, walked beside the job's keys.
+/// The range tombstones of a job's inputs, walked beside the job's keys.
 #[derive(Clone, Debug, Default)]
 pub struct InputRangeDels {
     all: RangeTombstones,
@@ -34,8 +34,8 @@ pub struct InputRangeDels {
 }
 
 impl InputRangeDels {
-    /// The range deletes of all inputs. `older_outside` answers whether anything outside of the inputs may
-    /// hold a version older than a sequence number among the keys from a first one up to an end; yes is
+    /// The range tombstones of all inputs. `older_outside` returns whether anything outside of the inputs may
+    /// hold a version older than a sequence number among the keys from a first one up to an end; `true` is
     /// always safe.
     pub fn new<'a>(
         inputs: impl IntoIterator<Item = RangeTombstone<'a>>,
@@ -56,12 +56,12 @@ impl InputRangeDels {
         InputRangeDels { all, kept, ..InputRangeDels::default() }
     }
 
-    /// The range deletes to write.
+    /// The range tombstones to write.
     pub fn kept(&self) -> &RangeTombstones {
         &self.kept
     }
 
-    /// All range deletes of the inputs.
+    /// All range tombstones of the inputs.
     pub fn all(&self) -> &RangeTombstones {
         &self.all
     }
@@ -71,35 +71,35 @@ impl InputRangeDels {
         self.all.is_empty()
     }
 
-    /// Goes back before the first key.
+    /// Returns to before the first key.
     pub(crate) fn restart(&mut self) {
         (self.passed, self.kept_passed) = (0, 0);
         (self.is_covered, self.is_covered_by_kept) = (false, false);
     }
 
-    /// Goes on to `key`; keys ascend.
+    /// Advances to `key`; keys ascend.
     pub(crate) fn advance_to(&mut self, key: &[u8]) {
         self.is_covered = advance(self.all.fragments(), &mut self.passed, key);
         self.is_covered_by_kept = advance(self.kept.fragments(), &mut self.kept_passed, key);
     }
 
-    /// Whether the version `seqno` of the present key is hidden from everybody.
+    /// Whether the version `seqno` of the current key is hidden from all readers.
     pub(crate) fn hides(&self, seqno: SeqNo, boundaries: &Boundaries) -> bool {
         let fragment = self.all.fragments().get(self.passed).filter(|_| self.is_covered);
-        // Of those that are newer the oldest has the fewest boundaries between.
+        // Of the newer ones the oldest has the fewest boundaries in between.
         let newer = fragment.and_then(|fragment| fragment.oldest_above(seqno));
         newer.is_some_and(|newer| boundaries.are_in_same_stripe(seqno, newer))
     }
 
-    /// Whether whoever sees version `seqno` of the present key sees a range delete that is older than it:
-    /// then nothing older than that counts, wherever it is.
+    /// Whether every reader that sees version `seqno` of the current key also sees a range tombstone older
+    /// than it: then nothing older than that matters, wherever it is.
     pub(crate) fn ends_below(&self, seqno: SeqNo, boundaries: &Boundaries) -> bool {
         let fragment = self.all.fragments().get(self.passed).filter(|_| self.is_covered);
         let older = fragment.and_then(|fragment| fragment.seqnos.iter().find(|&&older| older < seqno));
         older.is_some_and(|&older| boundaries.are_in_same_stripe(older, seqno))
     }
 
-    /// Whether a range delete that is written covers the present key.
+    /// Whether a range tombstone that is written covers the current key.
     pub(crate) fn covers_by_kept(&self) -> bool {
         self.is_covered_by_kept
     }

@@ -1,14 +1,15 @@
-//! Range deletes as a set of fragments: what memtables keep, tables store and merges carry along.
+//! Range tombstones as a set of fragments: the form in which memtables keep them, tables store them and
+//! compactions carry them along.
 //!
-//! A range delete `[start, end)@s` hides every version older than `s` of every key from `start` up to, and
-//! not including, `end`. Range deletes overlap; *fragments* do not: they are cut at every start and every
-//! end, so that each fragment is covered by the same range deletes from its first key to its last. It lists
-//! their sequence numbers, newest first. To find the newest range delete over a key that a reader sees, one
-//! binary search for the fragment and one among its numbers suffice.
+//! A range tombstone `[start, end)@s`, written by a range delete, hides every version older than `s` of every
+//! key from `start` up to, and not including, `end`. Range tombstones overlap; *fragments* do not: tombstones
+//! are cut at every start and every end, so that the same range tombstones cover a fragment from its first
+//! key to its last. A fragment lists their sequence numbers, newest first. The newest range tombstone over a
+//! key that a reader sees takes one binary search for the fragment and one among its numbers.
 //!
-//! A range without an end is one that goes on behind every key. Keys have no greatest one that could be
-//! written down as an exclusive end, and the least key, the empty one, can never be an end, so where an end
-//! is stored the empty key stands for "none".
+//! A range without an end continues behind every key. There is no greatest key that could be an exclusive
+//! end, and the least key, the empty one, can never be an end, so where an end is stored the empty key means
+//! "none".
 
 pub mod aggregate;
 pub mod compaction;
@@ -19,7 +20,7 @@ use esker_base::SeqNo;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One range delete, borrowed.
+/// One range tombstone, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeTombstone<'a> {
     /// The first key that is deleted.
@@ -31,12 +32,12 @@ pub struct RangeTombstone<'a> {
 }
 
 impl<'a> RangeTombstone<'a> {
-    /// A range delete from how it is stored: start, end (empty for none), sequence number.
+    /// A range tombstone from its stored form: start, end (empty for none), sequence number.
     pub fn stored(start: &'a [u8], end: &'a [u8], seqno: SeqNo) -> RangeTombstone<'a> {
         RangeTombstone { start, end: Some(end).filter(|end| !end.is_empty()), seqno }
     }
 
-    /// What of it lies from `low` up to `high`; `None` if nothing does.
+    /// The part of it from `low` up to `high`; `None` if there is none.
     #[must_use]
     pub fn clipped(self, low: Option<&'a [u8]>, high: Option<&'a [u8]>) -> Option<RangeTombstone<'a>> {
         let start = low.map_or(self.start, |low| low.max(self.start));
@@ -59,7 +60,7 @@ pub(crate) fn least_end<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<
     }
 }
 
-/// From the first key that range deletes cover up to where the last of them ends.
+/// From the first key that range tombstones cover up to the greatest end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TombstoneHull {
     /// The first key inside.
@@ -68,14 +69,14 @@ pub struct TombstoneHull {
     pub end: Option<Arc<[u8]>>,
 }
 
-/// Keys that the same range deletes cover.
+/// Keys covered by the same range tombstones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TombstoneFragment {
     /// The first key inside.
     pub start: Arc<[u8]>,
     /// The first key outside; `None` if there is none.
     pub end: Option<Arc<[u8]>>,
-    /// The range deletes that cover it: descending, without duplicates, never empty.
+    /// Sequence numbers of its range tombstones: descending, without duplicates, never empty.
     pub seqnos: Box<[SeqNo]>,
 }
 
@@ -86,14 +87,14 @@ impl TombstoneFragment {
         self.end.as_ref().is_none_or(|end| key < &**end)
     }
 
-    /// The newest of its range deletes that a reader at `seqno` sees; [`SeqNo::ZERO`] if it sees none.
+    /// The newest of its range tombstones that a reader at `seqno` sees; [`SeqNo::ZERO`] if it sees none.
     #[inline]
     pub fn newest_at(&self, seqno: SeqNo) -> SeqNo {
         let at = self.seqnos.partition_point(|&own| own > seqno);
         self.seqnos.get(at).copied().unwrap_or(SeqNo::ZERO)
     }
 
-    /// The oldest of its range deletes that is newer than `seqno`.
+    /// The oldest of its range tombstones that is newer than `seqno`.
     #[inline]
     pub fn oldest_above(&self, seqno: SeqNo) -> Option<SeqNo> {
         let above = self.seqnos.partition_point(|&own| own > seqno);
@@ -109,19 +110,19 @@ impl TombstoneFragment {
     }
 }
 
-/// A stretch of keys over which a reader meets the same newest range delete, or none.
+/// An interval of keys over which a reader sees the same newest range tombstone, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TombstoneInterval<'a> {
     /// The first key inside; `None` if it begins before every key.
     pub low: Option<&'a [u8]>,
     /// The first key outside; `None` if there is none.
     pub high: Option<&'a [u8]>,
-    /// The newest range delete; [`SeqNo::ZERO`] if there is none.
+    /// The newest range tombstone; [`SeqNo::ZERO`] if there is none.
     pub newest: SeqNo,
 }
 
 impl TombstoneInterval<'_> {
-    /// All keys, under no range delete.
+    /// All keys, without a range tombstone.
     pub const NOTHING: TombstoneInterval<'static> =
         TombstoneInterval { low: None, high: None, newest: SeqNo::ZERO };
 }
@@ -133,7 +134,7 @@ pub struct RangeTombstones {
 }
 
 impl RangeTombstones {
-    /// The fragments of range deletes in any order; empty ranges are left out.
+    /// The fragments of range tombstones in any order; empty ranges are left out.
     ///
     /// O(n log n) for n of them, and the sum of their overlaps in memory: n nested ones give about n squared
     /// sequence numbers, so owners bound n.
@@ -141,8 +142,8 @@ impl RangeTombstones {
         RangeTombstones::reduced(deletes, |_| {})
     }
 
-    /// As [`RangeTombstones::new`], where `reduce` takes away the sequence numbers of each fragment that need
-    /// not be kept. It gets them in descending order; what has none left is left out.
+    /// As [`RangeTombstones::new`], where `reduce` removes the sequence numbers of each fragment that need
+    /// not be kept. It gets them in descending order; a fragment without any is left out.
     pub fn reduced<'a>(
         deletes: impl IntoIterator<Item = RangeTombstone<'a>>,
         mut reduce: impl FnMut(&mut Vec<SeqNo>),
@@ -156,7 +157,7 @@ impl RangeTombstones {
         }
         borders.sort_unstable();
         let mut set = RangeTombstones::default();
-        // How many range deletes of each sequence number are open; a set that was fragmented before has
+        // How many range tombstones of each sequence number are open; a set that was fragmented before has
         // several.
         let mut open: BTreeMap<SeqNo, usize> = BTreeMap::new();
         let (mut start, mut seqnos): (&[u8], Vec<SeqNo>) = (&[], Vec::new());
@@ -190,7 +191,7 @@ impl RangeTombstones {
             return;
         }
         match self.fragments.last_mut() {
-            // Borders of what covers nothing more, or of what was taken away, need no cut.
+            // Adjacent fragments with equal numbers need no cut.
             Some(last) if last.end.as_deref() == Some(start) && *last.seqnos == **seqnos => {
                 last.end = end.map(Arc::from);
             }
@@ -245,7 +246,7 @@ impl RangeTombstones {
         self.fragments.is_empty()
     }
 
-    /// Pairs of a fragment and a sequence number: what tables count as range deletes.
+    /// Pairs of a fragment and a sequence number: what tables count as range tombstones.
     pub fn len(&self) -> u64 {
         self.fragments.iter().map(|fragment| fragment.seqnos.len() as u64).sum()
     }
@@ -263,7 +264,7 @@ impl RangeTombstones {
         Some((*oldest, *newest))
     }
 
-    /// Bytes of memory, about.
+    /// Approximate bytes of memory.
     pub fn memory_bytes(&self) -> usize {
         let of = |fragment: &TombstoneFragment| {
             let keys = fragment.start.len() + fragment.end.as_ref().map_or(0, |end| end.len());
@@ -272,7 +273,7 @@ impl RangeTombstones {
         self.fragments.iter().map(of).sum()
     }
 
-    /// Every range delete, as often as it was cut.
+    /// Every range tombstone, once for each fragment it was cut into.
     pub fn deletes(&self) -> impl Iterator<Item = RangeTombstone<'_>> {
         self.fragments.iter().flat_map(TombstoneFragment::deletes)
     }
@@ -290,14 +291,14 @@ impl RangeTombstones {
         self.fragments[from..].iter()
     }
 
-    /// The newest range delete over `key` that a reader at `seqno` sees; [`SeqNo::ZERO`] if there is none.
+    /// The newest range tombstone over `key` that a reader at `seqno` sees; [`SeqNo::ZERO`] if there is none.
     /// O(log n).
     #[inline]
     pub fn newest_over(&self, key: &[u8], seqno: SeqNo) -> SeqNo {
         self.fragment_over(key).map_or(SeqNo::ZERO, |fragment| fragment.newest_at(seqno))
     }
 
-    /// The stretch around `key` for a reader at `seqno`: one fragment, or the gap between two. O(log n).
+    /// The interval around `key` for a reader at `seqno`: one fragment, or the keys between two. O(log n).
     pub fn interval(&self, key: &[u8], seqno: SeqNo) -> TombstoneInterval<'_> {
         let behind = self.fragments.partition_point(|fragment| &*fragment.start <= key);
         let high = self.fragments.get(behind).map(|next| &*next.start);
@@ -311,7 +312,7 @@ impl RangeTombstones {
         TombstoneInterval { low: fragment.end.as_deref(), high, newest: SeqNo::ZERO }
     }
 
-    /// Whether some of the keys from `low` up to `high` may be covered.
+    /// Whether a key from `low` up to `high` may be covered.
     pub fn touches(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> bool {
         let behind = high.map_or(self.fragments.len(), |high| {
             self.fragments.partition_point(|fragment| &*fragment.start < high)

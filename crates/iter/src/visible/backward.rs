@@ -1,4 +1,4 @@
-//! The way back: a key is decided when the entry before its newest visible version has been met. See
+//! Backward direction: a key is decided when the entry before its newest visible version has been met. See
 //! [`super`].
 
 use super::{MAX_STEPS, Visible, VisiblePosition};
@@ -6,21 +6,21 @@ use crate::cursor::Cursor;
 use crate::meaning::{Meaning, check_hidden, is_large, meaning, split_expiry};
 use esker_base::{Error, Result, Tag};
 
-/// The longest value that is copied when walking backwards. Copying 32 KiB takes about as long as the two
-/// seeks that save it, and it bounds the memory that an iterator holds.
+/// Longest value that is copied when walking backwards. Copying 32 KiB takes about as long as the two seeks
+/// that it saves, and it bounds the memory of an iterator.
 pub(super) const MAX_HELD_LEN: usize = 32 << 10;
 
 /// A version of the key being passed backwards.
 struct Candidate {
     tag: Tag,
-    /// Whether the value, if there is one to show, is in the buffer.
+    /// Whether the value, if there is one to return, is in the buffer.
     is_held: bool,
     /// The expiry time of an expiring version.
     expiry_ms: u64,
 }
 
 impl<C: Cursor> Visible<C> {
-    /// Goes back to the last visible key from where the cursor stands, which is the last entry of a key.
+    /// Moves back to the last visible key from the cursor's position, which is the last entry of a key.
     pub(super) fn find_backward(&mut self) -> Result<()> {
         if self.single_version {
             return self.find_single::<true>();
@@ -62,8 +62,8 @@ impl<C: Cursor> Visible<C> {
         Ok(())
     }
 
-    /// Takes the cursor from the oldest version of `self.key` to the last entry before that key, and returns
-    /// the newest visible version that was met.
+    /// Moves the cursor from the oldest version of `self.key` to the last entry before that key; returns the
+    /// newest visible version that was met.
     fn pass_versions(&mut self) -> Result<Option<Candidate>> {
         let newest = Tag::visible_at(self.seqno);
         let mut candidate = None;
@@ -77,7 +77,7 @@ impl<C: Cursor> Visible<C> {
             }
         }
         if self.cursor.tag() <= newest {
-            // There may be many newer visible versions: jump to the newest of them.
+            // There may be many newer visible versions: seek the newest of them.
             self.cursor.seek(self.key.as_slice(), self.seqno)?;
             if self.cursor.is_valid() && self.key.is(self.cursor.key()) {
                 candidate = Some(self.hold()?);
@@ -87,7 +87,7 @@ impl<C: Cursor> Visible<C> {
         Ok(candidate)
     }
 
-    /// Copies the cursor's value, if it is one to show and not too long.
+    /// Copies the cursor's value, if it is to be returned and not too long.
     fn hold(&mut self) -> Result<Candidate> {
         let tag = self.cursor.tag();
         check_hidden(tag, self.key.as_slice())?;
@@ -101,7 +101,7 @@ impl<C: Cursor> Visible<C> {
                     (expiry_ms, value) = split_expiry(tag, self.key.as_slice(), value)?;
                 }
                 Ok(Meaning::Large) => {}
-                // Nothing to show; or an error, which is told only if no newer version is met.
+                // No value to return; or an error, which is reported only if no newer version is met.
                 _ => value = &[],
             }
         }
@@ -111,7 +111,7 @@ impl<C: Cursor> Visible<C> {
         Ok(Candidate { tag, is_held, expiry_ms })
     }
 
-    /// Whether a range delete hides version `tag` of `self.key`.
+    /// Whether a range tombstone hides version `tag` of `self.key`.
     fn is_covered(&mut self, tag: Tag) -> Result<bool> {
         match &mut self.range_dels {
             None => Ok(false),
@@ -119,7 +119,7 @@ impl<C: Cursor> Visible<C> {
         }
     }
 
-    /// Shows version `tag` of `self.key` where it lies.
+    /// Makes version `tag` of `self.key` current by seeking it.
     fn stand_on_remembered(&mut self, tag: Tag) -> Result<()> {
         self.cursor.seek(self.key.as_slice(), tag.seqno())?;
         while self.cursor.is_valid() && self.cursor.tag() > tag && self.key.is(self.cursor.key()) {

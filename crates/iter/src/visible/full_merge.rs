@@ -1,4 +1,4 @@
-//! Keys that begin with an operand: what their versions come to.
+//! Full merge in a visible cursor: keys whose newest visible version is an operand.
 
 use super::{Visible, VisiblePosition};
 use crate::cursor::Cursor;
@@ -8,22 +8,22 @@ use esker_base::{Result, SeqNo, Tag};
 use std::sync::Arc;
 
 impl<C: Cursor> Visible<C> {
-    /// Stands on what the versions from that of the cursor on, the newest visible one of its key, come to;
-    /// `false` if that is nothing, and then the cursor is where it was.
+    /// Merges the versions from the cursor's on, the newest visible one of its key, and makes the result
+    /// current; `false` if there is none, and then the cursor is where it was.
     pub(super) fn show_merged(&mut self, tag: Tag) -> Result<bool> {
         self.key.set(self.cursor.key());
         if self.merge_versions(tag)? {
             self.position = VisiblePosition::Merged;
             return Ok(true);
         }
-        // Somebody who reads at an earlier time may see what has expired here.
+        // For a reader at an earlier time the expired entry may have a value.
         self.recorder.break_here();
         self.cursor.seek(self.key.as_slice(), tag.seqno())?;
         Ok(false)
     }
 
-    /// Holds what the versions of `self.key` from this one on come to, and takes the cursor to the last entry
-    /// before the key; `false` if that is nothing.
+    /// Merges the versions of `self.key` from this one on into the buffers, and moves the cursor to the last
+    /// entry before the key; `false` if the key has no value.
     pub(super) fn buffer_merged(&mut self, tag: Tag) -> Result<bool> {
         self.cursor.seek(self.key.as_slice(), tag.seqno())?;
         let is_there = self.cursor.is_valid()
@@ -36,8 +36,8 @@ impl<C: Cursor> Visible<C> {
         Ok(is_there)
     }
 
-    /// Folds the versions of `self.key` from that of the cursor on, which has this tag, into the buffers.
-    /// Leaves the cursor on the version that ended the fold, or behind the key.
+    /// Merges the versions of `self.key` from the cursor's on, which has this tag, into the buffers. Leaves
+    /// the cursor on the version that ended the merge, or behind the key.
     fn merge_versions(&mut self, newest: Tag) -> Result<bool> {
         let key = self.key.as_slice();
         let Some(operand_merger) = self.reader.operand_merger.as_ref().map(Arc::clone) else {
