@@ -1,32 +1,32 @@
-//! Compaction filters: somebody's own code that looks at what a compaction writes, and may keep, change or
-//! remove it.
+//! Compaction filters: user code that sees the entries a compaction writes, and may keep, change or remove
+//! them.
 //!
-//! # What a filter is shown
-//! The newest version of a key among the inputs, if it has a value that lies with it and is newer than every
-//! registered snapshot: whoever reads the present is the only one who can see it (CF1). Operands are folded
-//! first; where they could not be folded, the key is not shown. Flushes, and moves of whole tables, show
-//! nothing, so it is not known when, how often, or whether an entry is shown.
+//! # Which entries a filter sees
+//! The newest version of a key among the inputs, if it has its value (or a large value that can be read) and
+//! is newer than every registered snapshot, so that only readers of the present see it (CF1). Operands are
+//! merged first; where they could not be merged, the filter does not see the key. Flushes, and moves of whole
+//! tables, call no filter, so it is undefined when, how often, or whether an entry is passed to it.
 //!
-//! What is removed acts like a put that has expired ([`crate::retained`], rule 5): it becomes a Delete, which
-//! hides what is older, so no older version comes back.
+//! A removed entry acts like an expired put ([`crate::retained`], rule 5): it becomes a Delete, which hides
+//! older versions, so none of them comes back.
 
 use crate::operator::caught;
 
-/// What becomes of an entry.
+/// A filter's decision about an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It stays as it is.
+    /// It stays unchanged.
     Keep,
-    /// The key is gone, as if it had been deleted.
+    /// It becomes a delete of the key.
     Remove,
-    /// The key has this value, for as long as it would have had the old one.
+    /// The key gets this value, with the expiry of the old one.
     Change(Vec<u8>),
 }
 
-/// Looks at the entries that compactions write.
+/// Decides about the entries that compactions write.
 ///
-/// It is called on background threads, for several entries at once if there are several, and must not call
-/// the database. A panic counts as [`Decision::Keep`].
+/// It is called on background threads, possibly for several entries at once, and must not call the database.
+/// A panic counts as [`Decision::Keep`].
 ///
 /// ```
 /// use esker_iter::{CompactionFilter, Decision};
@@ -44,14 +44,14 @@ pub enum Decision {
 /// }
 /// ```
 pub trait CompactionFilter: Send + Sync {
-    /// Its name, for people.
+    /// Its name, for logs and reports.
     fn name(&self) -> &str;
 
-    /// What becomes of an entry.
+    /// Decides about an entry.
     fn filter(&self, key: &[u8], value: &[u8]) -> Decision;
 }
 
-/// What a filter says of an entry; `None` if it panics, or its value would be too long.
+/// Calls a filter; `None` if it panics, or its value would be too long.
 pub(crate) fn ask(filter: &dyn CompactionFilter, key: &[u8], value: &[u8]) -> Option<Decision> {
     let decision = caught(|| Ok(filter.filter(key, value))).ok()?;
     match &decision {

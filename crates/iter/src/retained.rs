@@ -1,60 +1,60 @@
-//! What a flush or compaction keeps: the entries of its inputs that some reader, now or later, can tell apart
-//! from their absence.
+//! Retention: the entries of its inputs that a flush or compaction must write, because a present or future
+//! reader can tell them from their absence.
 //!
 //! # Rules
-//! Let the [`Boundaries`] be the sequence numbers at which somebody may read, b0 the smallest and V the
+//! Let the [`Boundaries`] be the sequence numbers at which readers may read, b0 the smallest and V the
 //! visible one.
 //!
 //! 1. A version under a newer Put, Delete or SingleDelete of the same key *in the same stripe* is dropped:
-//!    whoever could see it sees the newer one (RV4).
-//! 2. A tombstone `k@s` is dropped when `s <= b0`, every older version of k in the inputs is dropped, and
-//!    nothing outside the inputs may hold an older version of k. Readers see nothing where the tombstone was,
-//!    as before.
-//! 3. If asked for, a Put `k@q` gets the sequence number 0 when `q <= b0`, no newer version of k is kept, and
-//!    nothing outside may hold an older version. All readers see it as before, and it takes less room. Newer
-//!    versions outside stay newer. Range deletes that cover k may be older than q but not older than 0, so no
-//!    range delete that the job keeps may cover k; any outside are "something older" in the sense of the
-//!    rule.
-//! 4. What is not known is kept as it is. What lies below it may be part of its meaning, so it hides nothing
-//!    and keeps the tombstones of its key.
-//! 5. A Put whose expiry time has passed for every reader, now and later
-//!    ([`Boundaries::is_expired_for_all`]), is a Delete to all of them, and is treated as one: what rule 2
-//!    does not drop is written as a Delete. One that has not expired yet is a Put like any other: it hides
-//!    what is older, because when it goes the key is gone.
-//! 6. A version under a range delete of the inputs in the same stripe is dropped, whatever its kind: whoever
-//!    could see it sees the range delete ([`InputRangeDels`], which also says which range deletes are written).
-//! 7. Merge operands of one stripe are folded ([`operands`] has the conditions): into a Put that hides what
-//!    is older where the history of the key ends within the stripe, else into one operand if the operator can
-//!    do that. Operands hide nothing, and keep nothing from being dropped.
-//! 8. If asked for, a Put that only readers of the present see, and that is the newest of its key, is shown
-//!    to somebody's filter ([`crate::compaction_filter`]), which may give it another value, or make a Delete
-//!    of it.
-//! 9. A version newer than V is kept and hides nothing. There is none if the job did its part (inputs fixed
-//!    first); a snapshot taken since could divide two of them.
-//! 10. If a key has versions above a boundary, one of them is left: whoever compares sequence numbers sees
-//!     that it has changed. Rules 1, 2, 5 and 7 are made so; transactions rely on it.
+//!    every reader that could see it sees the newer one (RV4).
+//! 2. Tombstone elision: a tombstone `k@s` is dropped when `s <= b0`, every older version of k in the inputs
+//!    is dropped, and nothing outside the inputs may hold an older version of k. Readers see no value where
+//!    the tombstone was, as before.
+//! 3. If enabled, a Put `k@q` gets the sequence number 0 when `q <= b0`, no newer version of k is kept, and
+//!    nothing outside may hold an older version. All readers see it as before, and it takes fewer bytes.
+//!    Newer versions outside stay newer. Range tombstones that cover k may be older than q but not older than
+//!    0, so no range tombstone that the job keeps may cover k; any outside count as "an older version".
+//! 4. Entries of unknown kinds are kept unchanged. Versions below one may be part of its meaning, so it hides
+//!    nothing and keeps the tombstones of its key.
+//! 5. A Put whose expiry time has passed for every present and future reader
+//!    ([`Boundaries::is_expired_for_all`]) is treated as a Delete: unless rule 2 drops it, it is written as a
+//!    Delete. One that has not expired yet is a Put like any other: it hides older versions, because when it
+//!    expires the key has no value.
+//! 6. A version under a range tombstone of the inputs in the same stripe is dropped, whatever its kind: every
+//!    reader that could see it sees the range tombstone ([`InputRangeDels`], which also decides which range
+//!    tombstones are written).
+//! 7. Merge operands of one stripe are merged ([`merge_operands`] has the conditions): into a Put that hides
+//!    older versions where the history of the key ends within the stripe, otherwise into one operand if the
+//!    operator can do that. Operands hide nothing, and keep nothing from being dropped.
+//! 8. If enabled, a Put that only readers of the present see, and that is the newest of its key, is passed to
+//!    a compaction filter ([`crate::compaction_filter`]), which may change its value, or turn it into a
+//!    Delete.
+//! 9. A version newer than V is kept and hides nothing. There is none if the job fixed its inputs first; a
+//!    snapshot taken since could divide two of them.
+//! 10. If a key has versions above a boundary, one of them is kept: a transaction that compares sequence
+//!     numbers detects that the key has changed. Rules 1, 2, 5 and 7 ensure it; transactions rely on it.
 //!
 //! # Why one pass suffices
-//! The versions of a key come newest first, and rule 2 asks about versions that come later. But when
+//! The versions of a key come newest first, and rule 2 depends on versions that come later. But when
 //! `s <= b0`, no boundary b has `q <= b < s` for any older version q, because `b >= b0 >= s`. So all older
-//! versions lie in the tombstone's stripe, and rule 1 drops them although the tombstone that hides them is
+//! versions are in the tombstone's stripe, and rule 1 drops them although the tombstone that hides them is
 //! itself not kept; the filter only has to remember its sequence number. The sole exception are the versions
-//! of rule 4, which are never dropped. Therefore a tombstone that may go is *withheld*: its key is remembered
-//! anyway and it has no value, so this costs one word. If such a version comes, the tombstone is given after
-//! all, before it. If the next key comes, it is gone. A Put cannot be withheld without copying its value, so
-//! where rule 3 meets such a version after it has already lost its number, the job fails; the owner must not
-//! ask for zeroes when inputs hold such kinds.
+//! of rule 4, which are never dropped. Therefore a tombstone that may be elided is *withheld*: its key is
+//! remembered anyway and it has no value, so this costs one word. If a version of rule 4 comes, the tombstone
+//! is written before it after all. If the next key comes, it is elided. A Put cannot be withheld without
+//! copying its value, so where rule 3 meets a version of rule 4 after the number was set to 0, the job fails;
+//! the owner must not enable rule 3 when inputs hold such kinds.
 //!
-//! # SingleDelete is a Delete here
-//! The usual rule lets a SingleDelete and the Put below it vanish together wherever they meet, long before
-//! the bottom. Together with rule 1 that is wrong. Take the history Put@1, Delete@2, Put@3, SingleDelete@4,
-//! which keeps the promise of at most one Put since the last delete. One job merges 2 and 3: rule 1 drops the
-//! Delete. Another merges 3 and 4: both vanish. Put@1, in a run below, is back. To forbid this, rule 1 would
-//! have to keep tombstones under Puts, at the price of every workload that never uses SingleDelete. Where
-//! nothing older exists anywhere the pair may vanish, but there rules 1 and 2 remove it as well, unless a
-//! snapshot is older than both.
+//! # SingleDelete is treated as a Delete
+//! The usual rule drops a SingleDelete and the Put below it together wherever they meet, long before the
+//! bottom. Together with rule 1 that is wrong. Take the history Put@1, Delete@2, Put@3, SingleDelete@4, which
+//! has at most one Put since the last delete. One job merges 2 and 3: rule 1 drops the Delete. Another merges
+//! 3 and 4: both are dropped. Put@1, in a run below, is visible again. To prevent this, rule 1 would have to
+//! keep tombstones under Puts, at the expense of every workload without SingleDelete. Where nothing older
+//! exists anywhere the pair may be dropped, but there rules 1 and 2 drop it as well, unless a snapshot is
+//! older than both.
 //!
-//! The history is one of those that the tests replay.
+//! The tests replay this history.
 
 mod filter;
 mod merge_operands;
@@ -77,44 +77,44 @@ use merge_operands::OperandRun;
 use std::sync::Arc;
 pub use write_all::EntrySink;
 
-/// What was not copied unchanged.
+/// Counts of entries that were dropped or changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetainedStats {
     /// Versions dropped because a newer one hides them (rule 1).
     pub hidden: u64,
-    /// Tombstones dropped because nothing is left for them to hide (rule 2).
+    /// Tombstones elided because nothing is left for them to hide (rule 2).
     pub tombstones: u64,
-    /// Tombstones among those that are hidden. What they deleted may lie outside of the inputs, where nothing
-    /// but the newer version tells of it.
+    /// Tombstones among the hidden versions. The versions that they deleted may be outside of the inputs, and
+    /// only the newer version still hides those.
     pub hidden_deletes: u64,
-    /// Versions that stay, for a snapshot, under tombstones that are hidden.
+    /// Versions kept, for a snapshot, under hidden tombstones.
     pub kept_deleted: u64,
     /// Entries whose sequence number became 0 (rule 3).
     pub zeroed: u64,
-    /// Puts that were treated as deletes, and operands that were dropped, because they expired (rule 5).
+    /// Puts treated as deletes, and operands dropped, because they expired (rule 5).
     pub expired: u64,
-    /// Operands that are not written because they were folded (rule 7).
+    /// Operands not written because they were merged (rule 7).
     pub merged: u64,
-    /// Keys whose operands stayed as they were because the operator could not fold them.
+    /// Keys whose operands stay because the operator could not merge them.
     pub unmergeable: u64,
     /// Puts that a filter changed or removed (rule 8).
     pub filtered: u64,
-    /// The smallest of their numbers.
+    /// The smallest sequence number among them.
     pub oldest_filtered: Option<SeqNo>,
-    /// Puts about which a filter panicked.
+    /// Puts for which a filter panicked.
     pub filter_failures: u64,
 }
 
-/// How an entry takes part in the rules.
+/// The role of an entry in the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// A Put, with or without expiry time or blob: hides older versions.
     Value,
-    /// A Delete or SingleDelete: hides older versions and shows nothing.
+    /// A Delete or SingleDelete: hides older versions and has no value.
     Tombstone,
     /// A merge operand, with or without expiry time: hides nothing.
     Operand,
-    /// Anything else: left alone.
+    /// Any other kind: kept unchanged.
     Untouchable,
 }
 
@@ -135,42 +135,42 @@ impl Role {
     }
 }
 
-/// What becomes of an entry that was looked at.
+/// The decision about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EntryFate {
-    /// It, or what stands for it, is the next to write.
+    /// The entry, or its replacement, is the next to write.
     Write,
-    /// It is dropped; the cursor still stands on it.
+    /// It is dropped; the cursor is still on it.
     Drop,
-    /// It is dealt with; the cursor stands on one that was not looked at yet.
+    /// It is processed; the cursor is on one that was not examined yet.
     Passed,
 }
 
-/// Where the current entry is.
+/// Location of the current entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RetainedPosition {
     /// There is none.
     Nowhere,
-    /// The cursor stands on it; its tag may have been changed.
+    /// The cursor is on it; its tag may have been changed.
     OnCursor,
-    /// The cursor stands on it, and it is a tombstone now, without the value it had.
+    /// The cursor is on it; it is now a tombstone, without its value.
     Emptied,
-    /// It is a withheld tombstone. The cursor stands on the entry that follows it.
+    /// It is a withheld tombstone. The cursor is on the entry that follows it.
     Withheld,
-    /// The cursor stands on it, and it has another value now.
+    /// The cursor is on it, and a filter has changed its value.
     Changed,
-    /// It is what became of operands. The cursor stands on the entry that follows them.
+    /// It is the result of merged operands. The cursor is on the entry that follows them.
     OperandRun,
 }
 
 /// The entries of a cursor that a flush or compaction must write, in internal order, forwards only.
 ///
-/// `older_outside(key, seqno)` answers whether anything outside the inputs may hold a version of `key` older
+/// `older_outside(key, seqno)` returns whether anything outside the inputs may hold a version of `key` older
 /// than `seqno`: of the tables that stay, whether one has `key` in its range and `min_seqno < seqno`. It is
-/// asked rarely (about tombstones, and about candidates for the sequence number 0), with keys ascending.
-/// Saying yes is always safe.
+/// called rarely (for tombstones, and for candidates for the sequence number 0), with keys ascending.
+/// Returning `true` is always safe.
 ///
-/// All versions of a key must be in one job: jobs that share the work divide it between keys.
+/// All versions of a key must be in one job: subcompactions divide the work between keys.
 pub struct Retained<C, O> {
     cursor: C,
     boundaries: Boundaries,
@@ -178,45 +178,45 @@ pub struct Retained<C, O> {
     deletes: Option<InputRangeDels>,
     operand_merger: Option<Arc<OperandMerger>>,
     filter: Option<Arc<dyn CompactionFilter>>,
-    /// Where the filter's large values are read.
+    /// Reads large values for the filter.
     large: Option<Arc<dyn LargeValues>>,
-    /// Whether the filter may remove them only.
+    /// Whether the filter may remove large values but not change them.
     leaves_large: bool,
-    /// The large value that the filter was shown last.
+    /// The large value that was passed to the filter last.
     fetched: Vec<u8>,
-    /// The value that a filter gave to the current entry.
+    /// The value that a filter returned for the current entry.
     changed: Vec<u8>,
     zeroes_seqnos: bool,
-    /// Neither range deletes nor a filter have a say: then what becomes of a plain Put is quickly told.
+    /// Without range tombstones and a filter, which allows the fast path for plain Puts.
     is_plain: bool,
     /// The oldest boundary.
     oldest: SeqNo,
     position: RetainedPosition,
     /// The tag of the current entry.
     tag: Tag,
-    /// Whether the current entry is the first that is written of its key.
+    /// Whether the current entry is the first one written of its key.
     begins_key: bool,
     group: KeyGroup,
     run: OperandRun,
     stats: RetainedStats,
 }
 
-/// What is known of the versions met so far of one key.
+/// State of the versions of one key met so far.
 #[derive(Debug, Default)]
 struct KeyGroup {
     key: KeyBuffer,
-    /// Whether `key` is one: no before the first.
+    /// Whether `key` is set: not before the first key.
     is_begun: bool,
     /// The sequence number of the version that hides those below it in its stripe.
     hidden_below: Option<SeqNo>,
-    /// A tombstone that goes unless an untouchable version follows.
+    /// A tombstone that is elided unless an untouchable version follows.
     withheld: Option<Tag>,
     is_any_kept: bool,
     /// Whether an entry of it was the current one.
     is_any_given: bool,
     is_any_untouchable: bool,
     is_any_zeroed: bool,
-    /// Whether a tombstone was dropped under something newer: what is kept after it was deleted.
+    /// Whether a tombstone was dropped under a newer version: versions kept after it were deleted.
     has_hidden_delete: bool,
 }
 
@@ -227,7 +227,7 @@ impl<C, O> std::fmt::Debug for Retained<C, O> {
 }
 
 impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
-    /// The entries to write of `cursor`; invalid until a seek.
+    /// The entries of `cursor` to write; invalid until a seek.
     pub fn new(cursor: C, boundaries: Boundaries, older_outside: O) -> Retained<C, O> {
         Retained {
             cursor,
@@ -252,21 +252,21 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         }
     }
 
-    /// Applies rule 6, with the range deletes of the inputs, made with the same boundaries.
+    /// Enables rule 6, with the range tombstones of the inputs and the same boundaries.
     #[must_use]
     pub fn under(mut self, deletes: InputRangeDels) -> Retained<C, O> {
         self.deletes = Some(deletes).filter(|deletes| !deletes.is_empty());
         self
     }
 
-    /// Applies rule 7, with the operator of the keyspace. Without one, operands stay as they are.
+    /// Enables rule 7, with the operator of the keyspace. Without one, operands stay as they are.
     #[must_use]
     pub fn operand_merger(mut self, operand_merger: Option<Arc<OperandMerger>>) -> Retained<C, O> {
         self.operand_merger = operand_merger.filter(|operand_merger| operand_merger.operator().is_supplied());
         self
     }
 
-    /// Applies rule 8, with this filter. Without `large` it is not shown values that lie elsewhere.
+    /// Enables rule 8, with this filter. Without `large` it does not see large values.
     #[must_use]
     pub fn filtering(
         mut self,
@@ -277,16 +277,16 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self
     }
 
-    /// Lets the filter remove large values and not change them: for jobs that empty their files. Each change
-    /// leaves garbage behind, and a filter that always has one would keep such jobs coming for ever.
+    /// Lets the filter remove large values but not change them: for blob garbage collection. Each change
+    /// leaves garbage behind, and a filter that always changes would cause such jobs for ever.
     #[must_use]
     pub fn leaving_large(mut self) -> Retained<C, O> {
         self.leaves_large = true;
         self
     }
 
-    /// Applies rule 3: sequence numbers that nobody can tell from 0 become 0. For outputs at the last level,
-    /// and only if no input holds kinds that are not known.
+    /// Enables rule 3: sequence numbers that no reader can tell from 0 become 0. For outputs at the last
+    /// level, and only if no input holds unknown kinds.
     #[must_use]
     pub fn zeroing_seqnos(mut self) -> Retained<C, O> {
         self.zeroes_seqnos = true;
@@ -300,7 +300,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self.find_and_note()
     }
 
-    /// Moves to the first entry to write whose key is at least `key`: the start of a part of the job.
+    /// Moves to the first entry to write whose key is at least `key`: the start of a subcompaction.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.restart();
         self.cursor.seek(key, SeqNo::MAX)?;
@@ -314,8 +314,8 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         if self.leave()? { Ok(()) } else { self.find_and_note() }
     }
 
-    /// Takes the cursor behind the current entry, unless what became of operands has a further one, which is
-    /// the current one then: `true`.
+    /// Moves the cursor behind the current entry; if merged operands have a further result, makes that the
+    /// current entry and returns `true`.
     #[inline]
     fn leave(&mut self) -> Result<bool> {
         debug_assert!(self.is_valid());
@@ -390,12 +390,12 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self.begins_key
     }
 
-    /// What has been dropped and changed so far.
+    /// Counts so far.
     pub fn stats(&self) -> RetainedStats {
         self.stats
     }
 
-    /// Gives the cursor back, so that its owner can use its memory again.
+    /// Returns the cursor, so that its owner can reuse its memory.
     pub fn into_inner(self) -> C {
         self.cursor
     }
@@ -410,7 +410,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         }
     }
 
-    /// Goes on to the first entry to write from where the cursor stands.
+    /// Advances to the first entry to write from the cursor's position.
     #[inline]
     fn find(&mut self) -> Result<()> {
         while self.cursor.is_valid() {
@@ -432,15 +432,15 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         Ok(())
     }
 
-    /// Decides about the entry with this tag, on which the cursor stands: whether it, or the tombstone
-    /// withheld before it, is the next to write.
+    /// Decides about the cursor's entry, which has this tag: whether it, or the tombstone withheld before it,
+    /// is the next to write.
     #[inline]
     fn decide(&mut self, tag: Tag) -> Result<EntryFate> {
         let is_plain = self.is_plain && tag.kind_byte() == ValueKind::Put as u8;
         if !is_plain || tag.seqno() > self.boundaries.visible() {
             return self.decide_any(tag);
         }
-        // The same as there, for the commonest case.
+        // The same rules as in `decide_any`, for the most common case.
         let seqno = tag.seqno();
         if self.is_hidden(seqno) {
             self.stats.hidden += 1;
@@ -463,8 +463,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self.group.hidden_below.is_some_and(|newer| self.boundaries.are_in_same_stripe(seqno, newer))
     }
 
-    /// Sets the number of a version that nobody can tell from 0 to 0, unless something outside is older (rule
-    /// 3).
+    /// Sets the sequence number to 0, unless an older version may exist outside (rule 3).
     #[inline]
     fn zero(&mut self, tag: Tag) {
         if !(self.older_outside)(self.group.key.as_slice(), tag.seqno()) {
@@ -509,7 +508,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             match self.show(tag)? {
                 FilterOutcome::Same => {}
                 FilterOutcome::Changed => {
-                    // The new value lies beside its key, for now.
+                    // The new value is stored inline, for now.
                     tag = Tag::from_parts(seqno, tag.kind_byte() & !FLAG_BLOB);
                     position = RetainedPosition::Changed;
                 }
@@ -542,7 +541,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         Ok(EntryFate::Write)
     }
 
-    /// Whether the expiring Put on which the cursor stands is gone for everybody.
+    /// Whether the cursor's expiring Put has expired for all readers.
     #[cold]
     fn is_expired(&self, tag: Tag) -> Result<bool> {
         let (expiry_ms, _) = split_expiry(tag, self.cursor.key(), self.cursor.value())?;
@@ -583,7 +582,7 @@ impl KeyGroup {
         self.begin_with_its_key();
     }
 
-    /// Begins with the key that is set already.
+    /// Begins a key that is set already.
     #[inline]
     fn begin_with_its_key(&mut self) {
         self.is_begun = true;

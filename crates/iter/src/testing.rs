@@ -1,4 +1,4 @@
-//! What the tests of this crate share: random numbers, random sources, and cursors that fail on purpose.
+//! Shared test helpers: random numbers, random sources, and cursors that fail on purpose.
 
 use crate::cursor::{BoundOrder, Cursor};
 use crate::slice::{Entry, SliceCursor};
@@ -64,7 +64,7 @@ pub(crate) fn random_entries(rng: &mut Rng, count: usize, space: usize) -> Vec<E
 /// Deals `entries`, which are in internal order, to `count` sources.
 pub(crate) fn deal(rng: &mut Rng, entries: &[Entry], count: usize) -> Vec<Vec<Entry>> {
     let mut sources = vec![Vec::new(); count];
-    // A dominating source now and then.
+    // Sometimes one source dominates.
     let share = if rng.chance(30) { 90 } else { 0 };
     for entry in entries {
         let source = if rng.chance(share) { 0 } else { rng.below(count) };
@@ -109,8 +109,8 @@ impl Fuse {
     }
 }
 
-/// A [`SliceCursor`] that keeps the contract to the letter: it fails when its fuse says so, and panics when
-/// it is used while invalid.
+/// A [`SliceCursor`] that checks the contract: it fails when its fuse says so, and panics when it is used
+/// while invalid.
 pub(crate) struct Strict<'a> {
     inner: SliceCursor<'a>,
     fuse: &'a Fuse,
@@ -159,7 +159,7 @@ impl Cursor for Strict<'_> {
         self.call(Cursor::next)
     }
 
-    /// Passes all other versions of the key at every second call, and none at the others.
+    /// Skips all other versions of the key at every second call, and none at the others.
     fn next_key(&mut self) -> Result<()> {
         assert!(self.is_valid());
         let key = self.calls.is_multiple_of(2).then(|| self.key().to_vec());
@@ -177,8 +177,7 @@ impl Cursor for Strict<'_> {
         self.call(Cursor::prev)
     }
 
-    /// Passes all versions that a reader does not see for newer ones at every second call, and none at the
-    /// others.
+    /// Skips all versions hidden from the reader at every second call, and none at the others.
     fn prev_key(&mut self, seqno: SeqNo) -> Result<()> {
         assert!(self.is_valid());
         let passes = self.calls.is_multiple_of(2);
@@ -191,7 +190,7 @@ impl Cursor for Strict<'_> {
         })
     }
 
-    /// Nothing is told where steps are to fail, because a step towards a bound cannot.
+    /// Unknown where steps are to fail, because a step towards a bound cannot.
     fn bound_order<const BACKWARD: bool>(&self, bound: Option<&[u8]>) -> (BoundOrder, u64) {
         assert!(self.is_valid());
         if self.fuse.is_set() { (BoundOrder::Unknown, 0) } else { self.inner.bound_order::<BACKWARD>(bound) }

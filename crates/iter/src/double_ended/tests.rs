@@ -55,7 +55,7 @@ fn each_key_is_returned_once_from_either_end() {
         let mut model = model_of(&all, seqno, &bounds);
         let mut walk = DoubleEnded::new(TestView { sources: &dealt, fuse: &fuse, seqno, bounds });
         let backward = [0, 20, 50, 100][rng.below(4)];
-        // Some calls more than there are keys: it stays finished.
+        // A few calls more than there are keys: it stays finished.
         for call in 0..model.len() + 4 {
             let context = format!("seed {seed} call {call}");
             if rng.chance(backward) {

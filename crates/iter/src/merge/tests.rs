@@ -63,8 +63,8 @@ fn walks_like_one_sorted_list() {
     }
 }
 
-/// Keys in groups of equal first eight bytes, most of them in one source: while it dominates, it is compared
-/// with the second by the bytes that follow.
+/// Keys in groups of equal first eight bytes, most of them in one source: while it dominates, ties are
+/// decided by the following bytes.
 #[test]
 fn a_source_that_dominates_wins_ties_by_what_follows() {
     for seed in 0..200u64 {
@@ -96,8 +96,8 @@ fn a_source_that_dominates_wins_ties_by_what_follows() {
     }
 }
 
-/// Who is done with each key at once meets the newest version of each, whatever the sources pass over, and
-/// may turn at any time.
+/// `next_key` returns the newest version of each key, whichever versions the sources skip, and the direction
+/// may change at any time.
 #[test]
 fn next_key_misses_no_other_key() {
     for seed in 0..100u64 {
@@ -289,8 +289,8 @@ impl Cursor for Growing<'_> {
     }
 }
 
-/// Entries that appear while a merge walks may be met or not, but never out of order and never twice, and the
-/// old ones are all met, whatever the direction.
+/// Entries written during a walk may or may not appear, but never out of order and never twice, and all old
+/// ones appear, in either direction.
 #[test]
 fn entries_that_appear_meanwhile_do_not_disturb_the_order() {
     for seed in 0..200u64 {
@@ -351,7 +351,7 @@ fn entries_that_appear_meanwhile_do_not_disturb_the_order() {
     }
 }
 
-/// What a source that watches the calls of another one hands on unwatched.
+/// The methods that a recording source forwards without recording.
 macro_rules! handed_on {
     () => {
         fn seek_to_first(&mut self) -> Result<()> {
@@ -381,7 +381,7 @@ macro_rules! handed_on {
     };
 }
 
-/// A source that asks for two rounds of preparation, and notes the order of calls.
+/// A source with two rounds of preparation that records the order of calls.
 struct Staged<'a>(SliceCursor<'a>, &'a std::cell::RefCell<Vec<String>>);
 
 impl Cursor for Staged<'_> {
@@ -414,7 +414,7 @@ fn a_seek_prepares_all_sources_before_it_searches_any() {
     assert_eq!(*calls.borrow(), ["seek"]);
 }
 
-/// A cursor that counts how often its keys are looked at.
+/// A cursor that counts reads of its keys.
 struct CountingReads<'a>(SliceCursor<'a>, &'a std::cell::Cell<usize>);
 
 impl CountingReads<'_> {
@@ -441,7 +441,7 @@ impl Cursor for CountingReads<'_> {
     }
 }
 
-/// One source beside sparse others is walked over without a look at its keys but for a few in a stretch.
+/// A source beside sparse others is galloped over with few reads of its keys.
 #[test]
 fn a_dominant_source_is_galloped_over() {
     let entry = |number: u64| Entry {
@@ -469,8 +469,8 @@ fn a_dominant_source_is_galloped_over() {
         merge.prev().unwrap();
     }
     assert_eq!(passed, 0);
-    // Sixty stretches in either direction, interrupted once or twice by the end of what is at hand, with a
-    // few looks each.
+    // Sixty gallops in either direction, interrupted once or twice at the end of a block, with a few reads
+    // each.
     assert!(looks.get() < 2_000, "{} looks at 6,000 entries", looks.get());
 }
 
@@ -499,7 +499,7 @@ fn large_and_small(rng: &mut Rng) -> [Vec<Entry>; 2] {
     [small, large]
 }
 
-/// Whatever the steps are, forwards and back, none leads past a version that is wanted.
+/// Whichever steps are taken, forwards and back, none skips a version that is needed.
 #[test]
 fn galloping_skips_only_hidden_versions() {
     for seed in 0..300u64 {
@@ -524,7 +524,7 @@ fn galloping_skips_only_hidden_versions() {
             if repeat == 0 {
                 let last = step;
                 (step, repeat) = (rng.below(4), 1 + rng.below(60));
-                // Whoever has passed entries over does not meet them before a turn.
+                // Skipped entries do not appear before the direction changes.
                 step = if [(1, 0), (3, 2)].contains(&(last, step)) { last } else { step };
             }
             repeat -= 1;
@@ -563,7 +563,7 @@ fn galloping_skips_only_hidden_versions() {
     }
 }
 
-/// Whoever interrupts a source that dominates costs a few looks, with the version that it hides.
+/// An interruption of a dominant source costs a few key reads, with the version that it hides.
 #[test]
 fn galloping_reads_few_keys() {
     let entry = |number: u64, seqno: u64| Entry {
@@ -581,7 +581,7 @@ fn galloping_reads_few_keys() {
     }
 }
 
-/// What is written often lies in several sources. Whoever is done with a key meets it once all the same.
+/// A key with versions in several sources is returned once by `next_key`.
 #[test]
 fn a_key_of_many_sources_is_met_once() {
     let entry = |number: u64, seqno: u64| Entry {
@@ -604,8 +604,8 @@ fn a_key_of_many_sources_is_met_once() {
     assert_eq!(met, 3_000);
 }
 
-/// Walks over a large source, the last one, which three hundred entries of others interrupt, with so many
-/// looks for each at most.
+/// Walks over a large source, the last one, which three hundred entries of others interrupt, with at most
+/// this many key reads for each.
 fn check_key_reads(sources: &[Vec<Entry>], max_reads: usize) {
     let looks = std::cell::Cell::new(0);
     let sources = sources.iter().map(|entries| CountingReads(SliceCursor::new(entries), &looks));
@@ -620,7 +620,7 @@ fn check_key_reads(sources: &[Vec<Entry>], max_reads: usize) {
             let moved = if forwards { merge.next_key() } else { merge.prev_key(SeqNo::MAX) };
             moved.unwrap();
         }
-        // Before turns are taken, one is met.
+        // Before galloping begins, one is met.
         assert!(met <= 3_001, "{} versions that are hidden have been met", met - 3_000);
         assert!(looks.get() < 300 * max_reads, "{} looks at 300 turns", looks.get());
     }

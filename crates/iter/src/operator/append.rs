@@ -1,15 +1,15 @@
-//! Appending, with a separator.
+//! Merge operator `append`: appends operands, with a separator.
 
 use super::{Merge, MergeError};
 use esker_base::{Error, Result};
 
-/// What the stored text of the operator begins with.
+/// Prefix of the operator's stored text.
 pub(super) const NAME: &str = "append:";
 
 /// Longest separator, in bytes.
 pub const MAX_SEPARATOR_LEN: usize = 255;
 
-/// Joins value and operands.
+/// Joins value and operands with a separator.
 #[derive(Debug)]
 pub(super) struct Append {
     text: String,
@@ -60,7 +60,7 @@ pub(super) fn check_separator(escaped: &str) -> Result<()> {
     )))
 }
 
-/// What [`slice::escape_ascii`] made this of; `None` if it is none of its making.
+/// Inverse of [`slice::escape_ascii`]; `None` if the text is not in that form.
 pub(super) fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,14 +1,14 @@
-//! Counters: whole numbers in decimal text.
+//! Merge operator `counter`: integers in decimal text.
 //!
-//! Text, because people and programs read it: `esker get` shows it, and so do the protocols that speak of
-//! counters. A small number takes fewer bytes than eight, and parsing one takes less than finding it.
+//! Text is readable by people and programs: `esker get` shows it, and so do protocols with counters. A small
+//! number takes fewer bytes than eight, and parsing one takes less time than finding it.
 
 use super::{Merge, MergeError};
 
-/// Adds numbers of 64 bits with sign.
+/// Adds signed 64-bit numbers.
 #[derive(Debug)]
 pub(super) struct Counter {
-    /// Whether a sum that does not fit is an error; else it wraps around.
+    /// Whether a sum out of range is an error; otherwise it wraps around.
     pub(super) is_checked: bool,
 }
 
@@ -44,7 +44,7 @@ impl Merge for Counter {
     }
 
     fn merge_operands(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
-        // A sum that does not fit stays in pieces: with more to come it may fit again.
+        // A partial sum out of range stays in pieces: with further operands it may fit again.
         self.merge(key, None, operands).ok()
     }
 
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(WRAPPING.merge(b"", Some(MAX), &[b"1"]).unwrap(), b"-9223372036854775808");
         let error = CHECKED.merge(b"", Some(MAX), &[b"1"]).unwrap_err().to_string();
         assert_eq!(error, "the counter overflows: the sum is 9223372036854775808");
-        // Only the sum of all counts, so pieces give what the whole gives.
+        // Only the total counts, so merging in pieces equals merging at once.
         assert_eq!(CHECKED.merge(b"", Some(MAX), &[b"1", b"-1"]).unwrap(), MAX);
         assert_eq!(CHECKED.merge_operands(b"", &[MAX, b"1"]), None);
         assert_eq!(WRAPPING.merge_operands(b"", &[MAX, b"1"]).unwrap(), b"-9223372036854775808");

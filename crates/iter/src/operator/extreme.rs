@@ -1,8 +1,8 @@
-//! The smallest or the greatest.
+//! Merge operators `min` and `max`.
 
 use super::{Merge, MergeError};
 
-/// Keeps one of the values it sees.
+/// Keeps the smallest or the greatest value.
 #[derive(Debug)]
 pub(super) struct Extreme {
     /// Whether it is the greatest; else the smallest.

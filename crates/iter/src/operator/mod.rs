@@ -1,24 +1,24 @@
-//! Merge operators: what the operands of a key come to.
+//! Merge operators: functions that apply a key's operands to its value.
 //!
-//! A *merge* is a write that says what to do with a value without knowing it: add 1, append a line. What is
-//! written is an *operand*; the keyspace's operator folds the operands of a key, oldest first, onto the key's
-//! value, the *base*. Readers fold what they meet, flushes and compactions fold where the history allows it
-//! ([`crate::retained`]).
+//! A *merge* is a write that changes a value without reading it: add 1, append a line. It writes an
+//! *operand*; the keyspace's operator applies the operands of a key, oldest first, to the key's value, the
+//! *base* (full merge). Readers merge what they meet, flushes and compactions merge where the history of the
+//! key allows it ([`crate::retained`]).
 //!
-//! [`Merge`] is the trait, [`MergeOperator`] what a keyspace has: one of the built-in ones or somebody's own.
-//! A keyspace stores the operator's text, which is its name with its parameters, so that built-in operators
-//! come back by themselves and others are asked for by name.
+//! [`Merge`] is the trait; [`MergeOperator`] is a keyspace's operator, built in or custom. A keyspace stores
+//! the operator's text, its name with its parameters, so that built-in operators are restored from it and
+//! custom ones are looked up by name.
 //!
-//! # What an operator must keep to
-//! * It is a function: the same base and operands give the same value, at any time and on any machine. Nobody
-//!   counts how often it is called, or on which thread.
-//! * Folding in pieces gives what folding at once gives: folding `a` and then `b` onto a base is folding
-//!   `a, b` onto it. If it can combine operands without a base ([`Merge::merge_operands`]), the result stands
-//!   for them in every fold.
+//! # Requirements on an operator
+//! * It is a function: the same base and operands give the same value, at any time and on any machine. It is
+//!   undefined how often it is called, and on which thread.
+//! * Merging in pieces equals merging at once: merging `a` and then `b` onto a base is merging `a, b` onto
+//!   it. If it can combine operands without a base ([`Merge::merge_operands`], a partial merge), the result
+//!   replaces them in every full merge.
 //!
-//! A fold may fail, because the base is none of the operator's, or by the operator's own judgement. Then
-//! nothing is lost: flushes and compactions leave the operands where they are, and readers of the key get an
-//! error until a put or a delete ends its history. A panic in an operator counts as a failure.
+//! A merge may fail, because the base is invalid for the operator, or by the operator's own decision. Then
+//! nothing is lost: flushes and compactions keep the operands, and readers of the key get an error until a
+//! put or a delete ends its history. A panic in an operator counts as a failure.
 
 mod append;
 mod counter;
@@ -37,16 +37,16 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Why a fold failed, as a sentence.
+/// Why a merge failed, as a sentence.
 pub type MergeError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Longest name of an operator of one's own, in bytes.
+/// Longest name of a custom operator, in bytes.
 pub const MAX_OPERATOR_NAME_LEN: usize = 255;
 
-/// Before the name of an operator that is not built in, where the text of an operator is stored.
+/// Prefix of a custom operator's stored text.
 const CUSTOM: &str = "custom:";
 
-/// A merge operator of one's own: how operands change a value.
+/// A custom merge operator: how operands change a value.
 ///
 /// ```
 /// use esker_iter::operator::{Merge, MergeError};
@@ -72,12 +72,12 @@ const CUSTOM: &str = "custom:";
 /// assert_eq!(Longest.merge(b"k", Some(b"ab"), &[b"abc", b"d"]).unwrap(), b"abc");
 /// ```
 pub trait Merge: Send + Sync {
-    /// Its name: stored with each keyspace that uses it, and asked for when the database is opened. A
-    /// function that does something else needs another name. 1 to 255 bytes.
+    /// The operator's name, stored with each keyspace that uses it and looked up when the database is opened.
+    /// A function that behaves differently needs another name. 1 to 255 bytes.
     fn name(&self) -> &str;
 
-    /// The value of `key` after `operands`, at least one, oldest first, were applied to `value`, or to no
-    /// value.
+    /// Full merge: the value of `key` after `operands`, at least one, oldest first, were applied to `value`,
+    /// or to no value.
     ///
     /// # Errors
     /// A sentence that says why there is no such value.
@@ -88,16 +88,15 @@ pub trait Merge: Send + Sync {
         operands: &[&[u8]],
     ) -> std::result::Result<Vec<u8>, MergeError>;
 
-    /// One operand that does what `operands`, two or more, oldest first, do one after the other; `None` if
-    /// there is none, which is always safe. With it, compaction keeps one operand for a key where it may not
-    /// fold into a value yet.
+    /// Partial merge: one operand equivalent to `operands`, two or more, oldest first; `None` if there is
+    /// none, which is always safe. With it, a compaction keeps one operand for a key where it may not merge
+    /// into a value yet.
     fn merge_operands(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
         let _ = (key, operands);
         None
     }
 
-    /// Whether this is an operand at all: asked before it is written, so that mistakes are told to whoever
-    /// makes them.
+    /// Checks an operand before it is written, so that a mistake is reported to the writer.
     ///
     /// # Errors
     /// A sentence that says what is wrong with it.
@@ -107,7 +106,7 @@ pub trait Merge: Send + Sync {
     }
 }
 
-/// The merge operator of a keyspace. Equal texts, equal operators.
+/// The merge operator of a keyspace. Operators are equal if their texts are.
 #[derive(Clone)]
 pub struct MergeOperator {
     /// Name and parameters, as stored.
@@ -121,15 +120,14 @@ impl MergeOperator {
         MergeOperator { text: function.name().into(), function: Some(Arc::new(function)) }
     }
 
-    /// A counter that wraps around: operands and values are whole numbers in decimal text, from -2^63 to 2^63
-    /// - 1, and each operand is added. No value counts as 0. Stored as `counter`.
+    /// A counter that wraps around: operands and values are integers in decimal text, from -2^63 to 2^63 - 1,
+    /// and each operand is added. No value counts as 0. Stored as `counter`.
     pub fn counter_wrapping() -> MergeOperator {
         MergeOperator::built_in(Counter { is_checked: false })
     }
 
-    /// A counter as [`MergeOperator::counter_wrapping`], of which a sum that does not fit is an error to
-    /// whoever reads it. What counts is the sum of all, not those on the way to it. Stored as
-    /// `counter-checked`.
+    /// A counter as [`MergeOperator::counter_wrapping`], for which reading a sum out of range is an error.
+    /// Only the total counts, not intermediate sums. Stored as `counter-checked`.
     pub fn counter_checked() -> MergeOperator {
         MergeOperator::built_in(Counter { is_checked: true })
     }
@@ -155,13 +153,13 @@ impl MergeOperator {
         MergeOperator::built_in(Extreme { is_max: true })
     }
 
-    /// An operator of one's own. Stored as `custom:` and its name.
+    /// A custom operator. Stored as `custom:` and its name.
     pub fn custom(function: Arc<dyn Merge>) -> MergeOperator {
         MergeOperator { text: format!("{CUSTOM}{}", function.name()).into(), function: Some(function) }
     }
 
-    /// The operator with this text; one of somebody's own is without its function. `None` if no such operator
-    /// is known.
+    /// The operator with this text; a custom one is without its function. `None` if no such operator is
+    /// known.
     pub fn parse(text: &str) -> Option<MergeOperator> {
         let known = match text.split_once(':') {
             None => match text {
@@ -176,7 +174,7 @@ impl MergeOperator {
             Some(("custom", _)) => MergeOperator { text: text.into(), function: None },
             Some(_) => return None,
         };
-        // Only the form that is written is read: one operator, one text.
+        // Only the canonical form is accepted: one operator, one text.
         (known.text() == text).then_some(known)
     }
 
@@ -185,26 +183,26 @@ impl MergeOperator {
         &self.text
     }
 
-    /// The name of an operator that is not built in.
+    /// The name of a custom operator.
     pub fn custom_name(&self) -> Option<&str> {
         self.text.strip_prefix(CUSTOM)
     }
 
-    /// Whether its function is known, so that it can fold.
+    /// Whether its function is known, so that it can merge.
     pub fn is_supplied(&self) -> bool {
         self.function.is_some()
     }
 
-    /// This with the function of `other`, if the two are the same operator.
+    /// This operator with the function of `other`, if the two are the same operator.
     #[must_use]
     pub fn supplied_by(self, other: &MergeOperator) -> MergeOperator {
         if self == *other && self.function.is_none() { other.clone() } else { self }
     }
 
-    /// An error if its name or its parameters are out of range.
+    /// Checks the name and the parameters.
     ///
     /// # Errors
-    /// `InvalidArgument`.
+    /// `InvalidArgument` if one is out of range.
     pub fn validate(&self) -> Result<()> {
         if let Some(name) = self.custom_name()
             && !(1..=MAX_OPERATOR_NAME_LEN).contains(&name.len())
@@ -246,7 +244,7 @@ impl MergeOperator {
         (one.len() <= MAX_VALUE_LEN).then_some(one)
     }
 
-    /// An error if this is no operand of the operator.
+    /// Checks that these bytes are an operand of the operator.
     pub(crate) fn check_operand(&self, operand: &[u8]) -> std::result::Result<(), MergeError> {
         match &self.function {
             Some(function) => function.check_operand(operand),
@@ -255,12 +253,12 @@ impl MergeOperator {
     }
 }
 
-/// What `work` gives; a panic of somebody's code becomes an error, because it may run in the background,
-/// where a job that dies would take its keyspace with it.
+/// The result of `work`; a panic in user code becomes an error, because it may run in a background job, which
+/// would take its keyspace down.
 pub(crate) fn caught<T>(
     work: impl FnOnce() -> std::result::Result<T, MergeError>,
 ) -> std::result::Result<T, MergeError> {
-    // Nothing of ours is changed by `work`, so nothing can be left half done.
+    // `work` changes no state of this crate, so nothing is left half changed.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

@@ -1,11 +1,10 @@
-//! Sets of byte strings, and their union.
+//! Merge operator `set-union`: sets of byte strings and their union.
 //!
 //! ```text
 //! set = element*              element = length varint | bytes
 //! ```
 //!
-//! Elements ascend in the order of keys, each once, so that a set has one encoding. The empty set has no
-//! bytes.
+//! Elements ascend in key order, each once, so that a set has one encoding. The empty set has no bytes.
 
 use super::{Merge, MergeError};
 use esker_base::coding::{Reader, put_prefixed, varint_len};
@@ -37,7 +36,7 @@ fn encode_sorted(elements: &BTreeSet<&[u8]>) -> Vec<u8> {
 /// The elements of an encoded set, ascending. Linear in its length.
 ///
 /// # Errors
-/// `InvalidArgument`, saying where, if the bytes are not what [`encode`] gives.
+/// `InvalidArgument` with the offset, if the bytes are not an encoding of [`encode`].
 pub fn elements(set: &[u8]) -> Result<Vec<&[u8]>> {
     decode(set).map_err(|error| Error::invalid(error.to_string()))
 }

@@ -31,7 +31,7 @@ fn fragments_equal_the_range_tombstones() {
     for round in 0..300 {
         let deletes = random_deletes(&mut rng, round % 12);
         let set = RangeTombstones::new(borrowed(&deletes));
-        // Fragmenting again changes nothing, and the parts of a set say together what it says.
+        // Fragmenting again changes nothing, and the parts of a set together equal it.
         assert_eq!(RangeTombstones::new(set.deletes()), set);
         assert_eq!(RangeTombstones::from_fragments(set.fragments().to_vec()), Ok(set.clone()));
         for key in b'a'..=b'r' {

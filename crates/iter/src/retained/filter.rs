@@ -1,4 +1,4 @@
-//! Rule 8: what a compaction filter makes of an entry.
+//! Rule 8: applying a compaction filter to an entry.
 
 use super::Retained;
 use crate::compaction_filter::{Decision, ask};
@@ -8,19 +8,19 @@ use esker_base::expiry::EXPIRY_LEN;
 use esker_base::kind::FLAG_EXPIRY;
 use esker_base::{Result, SeqNo, Tag};
 
-/// What is left of an entry that was shown.
+/// Result of applying a filter to an entry.
 pub(super) enum FilterOutcome {
-    /// All of it.
+    /// Unchanged.
     Same,
-    /// Nothing.
+    /// Removed.
     Nothing,
-    /// Its key, and the value in [`Retained::changed`].
+    /// Changed to the value in [`Retained::changed`].
     Changed,
 }
 
 impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
-    /// Whether a version may be shown, if it is the newest of its key that is left: only readers of the
-    /// present see it (CF1).
+    /// Whether a version may be passed to the filter, if it is the newest of its key that is kept: only
+    /// readers of the present see it (CF1).
     #[inline]
     pub(super) fn may_be_shown(&self, seqno: SeqNo) -> bool {
         self.filter.is_some()
@@ -28,7 +28,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             && self.boundaries.newest_snapshot().is_none_or(|newest| seqno > newest)
     }
 
-    /// Shows the Put on which the cursor stands.
+    /// Passes the cursor's Put to the filter.
     #[cold]
     #[inline(never)]
     pub(super) fn show(&mut self, tag: Tag) -> Result<FilterOutcome> {
@@ -60,7 +60,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         Ok(left)
     }
 
-    /// What is left of a value that was folded, which has this number.
+    /// Passes a merged value, which has this number, to the filter; returns the remaining value.
     pub(super) fn filter_merged(&mut self, seqno: SeqNo, value: Vec<u8>) -> Option<Vec<u8>> {
         let Some(filter) = self.filter.as_ref().filter(|_| self.may_be_shown(seqno)) else {
             return Some(value);

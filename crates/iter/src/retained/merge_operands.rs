@@ -1,30 +1,30 @@
-//! Rule 7: what is written of the operands of a key.
+//! Rule 7: merging the operands of a key in a flush or compaction.
 //!
-//! The operands that follow each other in one stripe are gathered, those that expired for everybody are
-//! dropped, but for the newest above the oldest boundary (below), and then it depends on how the history of
-//! the key goes on below them:
+//! The consecutive operands of one stripe are collected. Those expired for all readers are dropped, except
+//! the newest above the oldest boundary (below). The result depends on how the history of the key continues
+//! below them:
 //!
-//! * A Put that does not expire, in the same stripe: they are folded onto it.
-//! * A Delete, a SingleDelete, an expired Put or a range delete in the same stripe, or nothing at all,
-//!   neither in the inputs nor outside: they are folded onto no value.
-//! * Anything else (an entry in another stripe, which somebody may see without the operands; a Put that is
-//!   yet to expire; a value that lies elsewhere; something older outside): it cannot be told what they come
-//!   to.
+//! * A Put that does not expire, in the same stripe: they are merged onto it.
+//! * A Delete, a SingleDelete, an expired Put or a range tombstone in the same stripe, or nothing at all,
+//!   neither in the inputs nor outside: they are merged onto no value.
+//! * Anything else (an entry in another stripe, which some reader may see without the operands; a Put that is
+//!   yet to expire; a large value; an older version outside): the value is unknown, so there is no full
+//!   merge.
 //!
-//! What was folded is a Put with the number of its newest operand, and hides what is older, as the operands
-//! together with what ended their history did: whoever could see one of them sees all, because they lie in
-//! one stripe.
+//! The result of a full merge is a Put with the number of its newest operand. It hides older versions, as the
+//! operands together with the end of their history did: a reader that could see one of them sees all, because
+//! they are in one stripe.
 //!
-//! An operand that is yet to expire ends on its own day, so it stays as it is, and so does what is newer than
-//! it: only the operands below the oldest such one are folded into a value. Those that may not be are made
-//! one where they follow each other, if the operator can do that. Between two operands of a job no range
-//! delete lies outside of it: a job takes everything between its newest and its oldest input (V1).
+//! An operand that is yet to expire keeps its own expiry time, so it stays as it is, and so does everything
+//! newer: only the operands below the oldest such one get a full merge. The others get a partial merge where
+//! they are consecutive, if the operator can do that. No range tombstone outside of the job lies between two
+//! of its operands: a job takes everything between its newest and its oldest input (V1).
 //!
-//! An expired operand means nothing to any reader, and yet it is a change: a transaction whose snapshot is
-//! older than it asks whether the key has a newer version, and must be told so whether or not a merge came
+//! An expired operand has no effect on any reader, and yet it is a change: a transaction with an older
+//! snapshot checks whether the key has a newer version, and the answer must not depend on a compaction in
 //! between. So above the oldest boundary the newest of a stripe is kept, as a tombstone is (rule 2).
 //!
-//! A fold that fails changes nothing. Whoever reads the key is told why.
+//! A merge that fails changes nothing. A reader of the key gets the error.
 
 use super::{EntryFate, Retained, RetainedPosition, Role};
 use crate::cursor::Cursor;
@@ -35,26 +35,26 @@ use esker_base::{Result, SeqNo, Tag, ValueKind};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Operands of one key and stripe, and what is to be written of them.
+/// Operands of one key and stripe, and the entries to write for them.
 #[derive(Debug, Default)]
 pub(super) struct OperandRun {
     operands: Operands,
-    /// How many there were before any became one.
+    /// Number of operands before any partial merge.
     count: u64,
-    /// Values that were made.
+    /// Bytes of merged values.
     merged_bytes: Vec<u8>,
-    /// What is to be written, newest first.
+    /// Entries to write, newest first.
     written: Vec<(Tag, Source)>,
-    /// The place in `written` of the current entry.
+    /// Index in `written` of the current entry.
     at: usize,
 }
 
-/// Where the value of an entry to write lies.
+/// Location of an entry's value.
 #[derive(Clone, Debug)]
 enum Source {
-    /// As it is stored in the operand at this place.
+    /// As stored in the operand at this index.
     Operand(usize),
-    /// In what was made.
+    /// In the merged bytes.
     Merged(Range<usize>),
 }
 
@@ -80,8 +80,8 @@ impl OperandRun {
         self.written.push((tag, Source::Merged(start..self.merged_bytes.len())));
     }
 
-    /// Writes the operands at these places, those that follow each other without one that expires as one if
-    /// that can be.
+    /// Writes the operands in this range, each consecutive group without an expiring one as one operand if
+    /// possible.
     fn write_operands(&mut self, operand_merger: &OperandMerger, key: &[u8], places: Range<usize>) {
         let mut at = places.start;
         while at < places.end {
@@ -106,19 +106,18 @@ impl OperandRun {
     }
 }
 
-/// How the history of a key goes on below operands.
+/// How the history of a key continues below its operands.
 enum Below {
-    /// With the value on which the cursor stands.
+    /// With the value of the cursor's entry.
     Value,
-    /// With nothing that counts.
+    /// Without a value.
     Nothing,
-    /// In a way that does not tell what the operands come to.
+    /// With an unknown value.
     Unknown,
 }
 
 impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
-    /// Decides about the operand with this tag on which the cursor stands, and about those that follow it in
-    /// its stripe.
+    /// Decides about the cursor's operand, which has this tag, and about those that follow it in its stripe.
     #[cold]
     #[inline(never)]
     pub(super) fn collect_operands(&mut self, newest: Tag) -> Result<EntryFate> {
@@ -136,12 +135,12 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         let written = self.run.written.len() as u64;
         self.stats.merged += self.run.count.saturating_sub(written);
         self.group.is_any_kept = true;
-        // Shown from the first.
+        // Begins with the first entry.
         (self.tag, self.position) = (self.run.written[0].0, RetainedPosition::OperandRun);
         Ok(EntryFate::Write)
     }
 
-    /// Goes on to what became of the next operand, if there is one.
+    /// Moves to the next entry of the merged operands, if there is one.
     #[cold]
     pub(super) fn next_of_run(&mut self) -> bool {
         self.run.at += 1;
@@ -150,7 +149,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         true
     }
 
-    /// Takes the cursor over the operands of the stripe, and says what is below them.
+    /// Moves the cursor over the operands of the stripe and returns what is below them.
     fn collect_below(&mut self, operand_merger: &OperandMerger, newest: Tag) -> Result<Below> {
         let key = self.group.key.as_slice();
         let mut tag = newest;
@@ -199,7 +198,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         }
     }
 
-    /// Decides what is written of what was gathered.
+    /// Decides which entries are written for the collected operands.
     fn merge_run(&mut self, operand_merger: &OperandMerger, below: &Below) {
         let key = self.group.key.as_slice();
         let run = &mut self.run;
@@ -217,7 +216,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             Ok(value) => {
                 let newest = run.operands.newest_first()[from].tag.seqno();
                 run.write_operands(operand_merger, key, 0..from);
-                // Under operands that stay it is not what anybody sees.
+                // Under operands that stay it is not the visible value, so no filter sees it.
                 let left = if from == 0 { self.filter_merged(newest, value) } else { Some(value) };
                 let kind = if left.is_some() { ValueKind::Put } else { ValueKind::Delete };
                 self.run.write_merged(Tag::new(newest, kind), &left.unwrap_or_default());

@@ -59,7 +59,7 @@ impl Operator for NonCombining {
     }
 }
 
-/// Can nothing.
+/// Fails always.
 #[derive(Debug)]
 struct Failing;
 
@@ -73,13 +73,13 @@ impl Operator for Failing {
     }
 }
 
-/// No operator, and operators by which [`seen_at`] folds, or which leave that to it.
+/// No operator, and operators that [`seen_at`] models or delegates to.
 fn operators() -> Vec<Option<MergeOperator>> {
     let own = |operator: Arc<dyn Operator>| Some(MergeOperator::custom(operator));
     vec![None, Some(MergeOperator::append(b"")), own(Arc::new(NonCombining)), own(Arc::new(Failing))]
 }
 
-/// When the oldest reader of these tests reads, and a later one.
+/// Read times of the oldest reader of these tests, and of a later one.
 const READ_TIMES_MS: [u64; 2] = [10, 20];
 
 impl EntrySort {
@@ -109,9 +109,9 @@ fn collect<C: Cursor>(
     Ok((kept, retained.stats()))
 }
 
-/// What a reader at `seqno` and `time_ms` is given for one key from versions in any order: the value of the
-/// put that ends the history and the operands above it, one after the other, oldest first; kinds that are not
-/// known are given as they are.
+/// What a reader at `seqno` and `time_ms` sees of one key from versions in any order: the value of the put
+/// that ends the history and the operands above it, concatenated oldest first; unknown kinds are returned as
+/// they are.
 fn seen_at(versions: &[Entry], seqno: u64, time_ms: u64) -> Option<Vec<u8>> {
     let mut visible: Vec<&Entry> = versions.iter().filter(|v| v.tag.seqno().get() <= seqno).collect();
     visible.sort_by_key(|version| std::cmp::Reverse(version.tag));
@@ -134,8 +134,8 @@ fn seen_at(versions: &[Entry], seqno: u64, time_ms: u64) -> Option<Vec<u8>> {
     (!seen.is_empty()).then(|| seen.concat())
 }
 
-/// One case of the exhaustive test: versions of one key, cut into what is outside and older, the job's
-/// inputs, and what is outside and newer.
+/// One case of the exhaustive test: versions of one key, divided into older ones outside, the job's inputs,
+/// and newer ones outside.
 struct Case<'a> {
     older: &'a [Entry],
     inputs: &'a [Entry],
@@ -212,8 +212,8 @@ impl Case<'_> {
         }
     }
 
-    /// Where nobody reads below, nothing is older outside and nothing is to expire, one Put is left at most;
-    /// and of operands that an operator can combine, no two are left beside each other.
+    /// Where no reader reads below, nothing is older outside and nothing is to expire, at most one Put is
+    /// left; and of operands that an operator can combine, no two are left beside each other.
     fn check_is_folded(&self, kept: &[Entry], visible: u64, context: &str) {
         let Some(operator) = self.operator.as_ref().filter(|operator| !operator.text().contains("failing"))
         else {
@@ -234,7 +234,7 @@ impl Case<'_> {
         }
     }
 
-    /// With puts and deletes only, nothing is kept that the rules let go.
+    /// With puts and deletes only, nothing is kept that the rules drop.
     fn check_is_least(&self, kept: &[Entry], visible: u64, context: &str) {
         let all: Vec<u64> = self.boundaries.iter().copied().chain([visible]).collect();
         let oldest = all.iter().copied().min().unwrap_or(visible);
@@ -448,7 +448,7 @@ fn an_error_is_returned_and_never_looks_like_the_end() {
     }
 }
 
-/// A run as a version of the tree knows it.
+/// A run with the metadata that a version of the tree has.
 struct Run {
     entries: Vec<Entry>,
 }
@@ -466,7 +466,7 @@ struct Tree {
     runs: Vec<Run>,
     memtable: Vec<Entry>,
     last: u64,
-    /// What each registered snapshot must see for ever.
+    /// The result that each registered snapshot must see for ever.
     snapshots: BTreeMap<u64, BTreeMap<Vec<u8>, Vec<u8>>>,
     now: BTreeMap<Vec<u8>, Vec<u8>>,
     stats: RetainedStats,
@@ -476,8 +476,8 @@ impl Tree {
     fn write(&mut self, rng: &mut Rng) {
         self.last += 1;
         let key = vec![b'a' + rng.below(12) as u8];
-        // A SingleDelete keeps its promise: it follows exactly one put. A Delete may come at any time, and a
-        // put may follow a put only where no SingleDelete is used.
+        // A SingleDelete follows exactly one put. A Delete may come at any time, and a put may follow a put
+        // only where no SingleDelete is used.
         let uses_single_delete = key[0] % 2 == 0;
         let exists = self.now.contains_key(&key);
         let kind = match (uses_single_delete, exists) {
@@ -495,7 +495,7 @@ impl Tree {
         self.memtable.push(entry);
     }
 
-    /// What a job writes that merges `inputs`, which replaces the runs `replaced`.
+    /// The output of a job that merges `inputs`, which replaces the runs `replaced`.
     fn job(&mut self, inputs: &[Vec<Entry>], replaced: Range<usize>, is_last: bool) -> Vec<Entry> {
         let boundaries =
             Boundaries::new(self.snapshots.keys().copied().map(SeqNo::new), SeqNo::new(self.last));
@@ -551,8 +551,8 @@ impl Tree {
     }
 }
 
-/// Many jobs one after the other over the same data, each of which is right only if the ones before it left
-/// behind what it relies on.
+/// Many jobs one after the other over the same data, each of which is right only if the ones before it kept
+/// what it relies on.
 #[test]
 fn no_sequence_of_jobs_changes_a_readers_result() {
     let mut total = RetainedStats::default();
@@ -583,7 +583,7 @@ fn no_sequence_of_jobs_changes_a_readers_result() {
     assert!(total.hidden > 1000 && total.tombstones > 300 && total.zeroed > 300, "{total:?}");
 }
 
-/// The history of the essay: a Delete dropped under a Put must not be missed by a SingleDelete later.
+/// The history in the module's head: a Delete dropped under a Put must not be missed by a SingleDelete later.
 #[test]
 fn a_single_delete_does_not_uncover_what_a_dropped_delete_hid() {
     let boundaries = || Boundaries::new([], SeqNo::new(4));
@@ -607,7 +607,7 @@ fn a_single_delete_does_not_uncover_what_a_dropped_delete_hid() {
     assert_eq!(visible.entry(), None);
 }
 
-/// Removes some values and changes others, by their last byte, and remembers what it was shown.
+/// Removes some values and changes others, by their last byte, and records its calls.
 #[derive(Debug, Default)]
 struct RemovingAndChanging {
     shown: std::sync::Mutex<Vec<Vec<u8>>>,
@@ -632,8 +632,8 @@ fn picked(value: &[u8]) -> Decision {
     }
 }
 
-/// CF1, and that what is removed uncovers nothing: whoever has a snapshot sees what it saw, and whoever reads
-/// the present sees what it saw or what the filter made of it.
+/// CF1, and a removed entry uncovers nothing: a reader with a snapshot sees the same as before, and a reader
+/// of the present sees the same or the filter's result.
 #[test]
 fn filters_affect_only_the_present() {
     let sorts = [
@@ -684,7 +684,8 @@ fn check_filtered(inputs: &[Entry], older: &[Entry], snapshots: &[u64], visible:
     match shown.as_slice() {
         [] => assert_eq!(is, was, "{context}"),
         [value] => {
-            // What a reader sees is shown, or what is under operands that stay, of which none can stay.
+            // The visible value is passed to the filter, or a value under operands that stay, of which none
+            // can stay.
             assert_eq!(was.as_ref(), Some(value), "{context}");
             let expected = match picked(value) {
                 Decision::Keep => Some(value.clone()),

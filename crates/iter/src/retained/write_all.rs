@@ -1,16 +1,16 @@
-//! Giving all entries away at once, to who writes them: [`Retained::write_all`].
+//! Writing all retained entries to a sink in one loop: [`Retained::write_all`].
 //!
-//! Asking for the next entry, for what is left of it and for the entry itself is dear where nothing else is
-//! done with it: each question finds out anew where the entry is. Given away in one loop, an entry is looked
-//! at once; and an entry that is a plain Put, visible and the first of its key passes through with one
-//! comparison of numbers and no decision but that about its number (rule 3). All others go the way that
-//! [`Retained::next`] goes. Whether a key has one version or many, its newest goes the quick way.
+//! Stepping with `next`, `tag` and `entry` is expensive where the caller only writes: each call dispatches on
+//! the entry's location again. In one loop, an entry is examined once; a plain Put that is visible and the
+//! first of its key passes with one comparison of numbers, and only rule 3 remains to be decided. All other
+//! entries take the path of [`Retained::next`]. Whether a key has one version or many, its newest takes the
+//! fast path.
 //!
-//! * WP1: while entries pass, what is known of the last key lies in `Passed`, and the group lags behind.
-//!   Whoever looks at the group makes it tell first; after an error nobody looks.
+//! * WP1: while entries pass, the state of the last key is in `Passed`, and the key group lags behind. Every
+//!   reader of the group updates it first; after an error it is not read.
 //! * WP2: an older version of the key that passed last is dropped in the same loop if it is a plain Put as
-//!   well, and by the same rule (1) as elsewhere: where updates are merged with what they replace, both go
-//!   the quick way. The group hears of the newer one alone, as if the older had not been there.
+//!   well, by rule 1: where updates are merged with the versions they replace, both take the fast path. The
+//!   group is updated with the newer one alone.
 
 use super::{KeyGroup, Retained, RetainedStats};
 use crate::boundaries::Boundaries;
@@ -18,20 +18,19 @@ use crate::cursor::Cursor;
 use esker_base::key::leading;
 use esker_base::{Result, SeqNo, Tag};
 
-/// What takes the entries that [`Retained::write_all`] gives.
+/// Receives the entries of [`Retained::write_all`].
 pub trait EntrySink {
-    /// Takes the next entry: key, tag and value; `begins_key` says whether it is the first that is written of
-    /// its key. Should be `#[inline(always)]`: it is called from two places, and one of them counts.
+    /// Writes the next entry: key, tag and value; `begins_key` is whether it is the first one written of its
+    /// key. Should be `#[inline(always)]`: it is called from two places, and only one of them is hot.
     ///
     /// # Errors
-    /// Whatever is to end the writing.
+    /// Any error, which ends the writing.
     fn write(&mut self, entry: (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()>;
 }
 
 impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
-    /// Gives all entries to write to `sink`, in order: the same as [`seek_to_first`](Retained::seek_to_first)
-    /// and [`next`](Retained::next) until the end, in a third of the time. There is no current entry
-    /// afterwards.
+    /// Writes all entries to `sink`, in order: the same as [`seek_to_first`](Retained::seek_to_first) and
+    /// [`next`](Retained::next) until the end, in a third of the time. There is no current entry afterwards.
     ///
     /// # Errors
     /// Those of the cursor, and of the sink.
@@ -55,9 +54,9 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         }
     }
 
-    /// Gives entries to `sink` as long as they are plain Puts, visible, and the newest of their key, which
-    /// most are: nothing but the sequence number can change of them. Stands then on the first that is not,
-    /// which was not looked at, or on none.
+    /// Writes entries to `sink` as long as they are plain Puts, visible, and the newest of their key, which
+    /// most are: only their sequence number can change. Ends on the first other entry, which was not
+    /// examined, or on none.
     #[inline]
     fn write_plain(&mut self, sink: &mut impl EntrySink) -> Result<()> {
         let mut passed = Passed::none_since(&self.group);
@@ -70,12 +69,12 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             let leading = leading(key);
             if leading <= passed.leading {
                 if passed.hides(&self.group, &self.boundaries, leading, key, seqno) {
-                    // Updates meet what they replace: rule 1, without the group's hearing of either.
+                    // Rule 1 for an update and the version it replaces, without updating the group.
                     self.stats.hidden += 1;
                     self.cursor.pass()?;
                     continue;
                 }
-                // Perhaps the same key: the group tells once it is that of the last entry again.
+                // Possibly the same key: compare with the group, once that is the last entry's again.
                 passed.tell(&mut self.group, &mut self.stats);
                 if self.group.is_begun && self.group.key.is(key) {
                     break;
@@ -101,23 +100,23 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     }
 }
 
-/// Bytes of a key that [`leading`] tells.
+/// Bytes of a key that [`leading`] covers.
 const LEADING_BYTES: usize = 16;
 
-/// The last entry that passed, as much as numbers tell of it: the group hears of it once somebody asks.
+/// The last entry that passed, as numbers; the group is updated from it on demand.
 #[derive(Clone, Copy)]
 struct Passed {
-    /// The leading bytes of its key; greater ones are those of another key.
+    /// The leading bytes of its key; greater ones belong to another key.
     leading: u128,
     key_len: usize,
     seqno: SeqNo,
     is_zeroed: bool,
-    /// Whether there is one that the group has not heard of.
+    /// Whether the group does not reflect it yet.
     is_any: bool,
 }
 
 impl Passed {
-    /// None has passed since this group began.
+    /// No entry has passed since this group began.
     fn none_since(group: &KeyGroup) -> Passed {
         let leading = if group.is_begun { leading(group.key.as_slice()) } else { 0 };
         Passed { leading, key_len: 0, seqno: SeqNo::ZERO, is_zeroed: false, is_any: false }
@@ -140,8 +139,8 @@ impl Passed {
             && boundaries.are_in_same_stripe(seqno, self.seqno)
     }
 
-    /// Makes the group that of the last entry's key, if there is one that it has not heard of. Longer keys
-    /// than the leading bytes it has already.
+    /// Updates the group to the last entry's key, if it does not reflect it yet. Keys longer than the leading
+    /// bytes are set already.
     #[inline(never)]
     fn tell(&mut self, group: &mut KeyGroup, stats: &mut RetainedStats) {
         if !std::mem::take(&mut self.is_any) {
@@ -158,7 +157,7 @@ impl Passed {
     }
 }
 
-/// Takes the entry out of line, so that the sink is compiled into the one loop where it counts.
+/// Writes out of line, so that the sink is inlined only into the hot loop.
 #[inline(never)]
 fn write_any(sink: &mut impl EntrySink, entry: (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
     sink.write(entry, begins_key)
@@ -176,7 +175,7 @@ mod tests {
     use esker_base::kind::FLAG_EXPIRY;
     use std::sync::Arc;
 
-    /// What was given, and how many entries may be.
+    /// Entries written, and their maximum number.
     struct Given(Vec<(Entry, bool)>, usize);
 
     impl EntrySink for Given {
@@ -189,7 +188,7 @@ mod tests {
         }
     }
 
-    /// Makes some entries expire, others operands, and one in a while something that is not known.
+    /// Makes some entries expire, others operands, and a few of unknown kind.
     fn vary(rng: &mut Rng, entries: &mut [Entry]) {
         for entry in entries {
             let (seqno, is_put) = (entry.tag.seqno(), entry.tag.kind_byte() == ValueKind::Put as u8);
@@ -241,12 +240,12 @@ mod tests {
             if rng.chance(70) {
                 vary(&mut rng, &mut entries);
             }
-            // Keys whose leading bytes tell nothing of their order, or little.
+            // Keys whose leading bytes are equal, or nearly so.
             let shared = &b"leading bytes 16"[..[0, 0, 12, 16][rng.below(4)]];
             entries.iter_mut().for_each(|entry| drop(entry.key.splice(..0, shared.iter().copied())));
             let count = 1 + rng.below(4);
             let sources = deal(&mut rng, &entries, count);
-            // Now and then entries are newer than what is visible.
+            // Sometimes entries are newer than the visible number.
             let visible = if rng.chance(30) { 100 } else { 150 };
             let snapshots: Vec<SeqNo> =
                 (0..rng.below(4)).map(|_| SeqNo::new(rng.below(150) as u64)).collect();
@@ -276,7 +275,7 @@ mod tests {
             assert_eq!(gave.map_err(|e| e.to_string()), ended.map_err(|e| e.to_string()), "seed {seed}");
             plain += found.0.iter().filter(|(entry, begins)| entry.tag.is_plain_put() && *begins).count();
             all += found.0.len();
-            // The sink's error ends it at once.
+            // The sink's error ends the writing at once.
             if let Some(enough) = found.0.len().checked_sub(1) {
                 let mut given = Given(Vec::new(), enough);
                 assert!(matches!(make().write_all(&mut given), Err(esker_base::Error::Closed)));

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 type Model = BTreeMap<Vec<u8>, (Tag, Vec<u8>)>;
 
-/// What a reader at `seqno` must see of entries in internal order, within bounds.
+/// The model: what a reader at `seqno` must see of entries in internal order, within bounds.
 fn model_of(entries: &[Entry], seqno: SeqNo, bounds: &Bounds) -> Model {
     let mut versions: BTreeMap<Vec<u8>, Vec<&Entry>> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| entry.tag.seqno() <= seqno && bounds.contains(&entry.key)) {
@@ -55,7 +55,7 @@ fn reader() -> Reader {
     Reader::at(READ_TIME_MS).operand_merger(Some(Arc::new(operand_merger))).with_large(large)
 }
 
-/// Large values that are the key and their pointers backwards.
+/// Large values that are the key and their pointers reversed.
 #[derive(Debug)]
 struct Reversed;
 
@@ -88,7 +88,7 @@ fn let_some_merge(rng: &mut Rng, entries: &mut [Entry]) {
     }
 }
 
-/// When the readers of these tests read.
+/// Read time of the readers of these tests.
 const READ_TIME_MS: u64 = 50;
 
 fn expires(entry: &Entry) -> bool {
@@ -123,8 +123,8 @@ fn random_bounds(rng: &mut Rng, space: usize) -> Bounds {
     Bounds::new(lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice))
 }
 
-/// One random call on the cursor, and the place in the model where it must lead. `None` stands for a step
-/// from nowhere, which is not allowed.
+/// One random call on the cursor, and the position in the model where it must lead. `None` stands for a step
+/// from an invalid cursor, which is not allowed.
 fn random_move<C: Cursor>(
     rng: &mut Rng,
     visible: &mut Visible<C>,
@@ -254,7 +254,7 @@ fn single_version_sources_show_the_same() {
     }
 }
 
-/// Entries between those of other sources are lent from where they lie, in both directions.
+/// Single versions between those of other sources are borrowed, in both directions.
 #[test]
 fn single_versions_are_borrowed_backwards_as_well() {
     let entry = |number: u64, seqno: u64| Entry {
@@ -373,7 +373,7 @@ fn many_keys_that_are_not_shown_are_stepped_over() {
     for n in 0..1000u64 {
         let key = format!("k{n:05}").into_bytes();
         let kind = if n % 2 == 0 { ValueKind::Delete } else { ValueKind::Put };
-        // Gone, or too new.
+        // Deleted, or too new.
         let seqno = if n % 2 == 0 { 1 } else { 9 };
         all.push(Entry { key, tag: Tag::new(SeqNo::new(seqno), kind), value: Vec::new() });
     }
@@ -432,7 +432,7 @@ fn an_unreadable_kind_is_an_error_where_it_would_be_shown() {
         });
         Entry::sort(&mut all);
         let at = |seqno| Visible::new(SliceCursor::new(&all), SeqNo::new(seqno));
-        // Not visible yet: no concern of this reader.
+        // Not visible yet: irrelevant to this reader.
         let mut early = at(4);
         early.seek(b"b").unwrap();
         assert_eq!(early.entry(), Some((&b"b"[..], &b"1"[..])));

@@ -10,7 +10,7 @@ use crate::visible::Visible;
 use esker_base::ValueKind;
 use std::collections::BTreeMap;
 
-/// A slice of entries that knows how new they are, and counts what was asked of it.
+/// A slice of entries with an upper bound for their sequence numbers; counts the calls.
 struct PartSlice<'a> {
     cursor: SliceCursor<'a>,
     newest: SeqNo,
@@ -67,7 +67,7 @@ impl PartCursor for PartSlice<'_> {
     }
 }
 
-/// A source of entries and range deletes.
+/// A source of entries and range tombstones.
 #[derive(Clone, Default)]
 struct TombstoneRun {
     entries: Vec<Entry>,
@@ -79,8 +79,8 @@ impl TombstoneRun {
         self.entries.iter().map(|entry| entry.tag.seqno()).max().unwrap_or(SeqNo::ZERO)
     }
 
-    /// Whether an entry or range delete is older than `seqno` and may concern keys from `low` up to `high`:
-    /// asked about the hull, as the tree's metadata is.
+    /// Whether an entry or range tombstone is older than `seqno` and may concern keys from `low` up to
+    /// `high`, judged by the hull as the tree's metadata is.
     fn may_hold_older(&self, low: &[u8], high: Option<&[u8]>, seqno: SeqNo) -> bool {
         let oldest = self.entries.iter().map(|entry| entry.tag.seqno());
         let oldest = oldest.chain(self.deletes.seqnos().map(|(oldest, _)| oldest)).min();
@@ -256,8 +256,8 @@ impl TombstoneTree {
     }
 }
 
-/// Range deletes at the places where stores get them wrong: between snapshots, over runs and under newer
-/// writes, with each job right only if the ones before it left behind what it relies on.
+/// Range tombstones where errors are likely: between snapshots, over runs and under newer writes; each job is
+/// right only if the ones before it kept what it relies on.
 #[test]
 fn no_chain_of_jobs_changes_what_a_reader_sees_under_range_deletes() {
     let (mut hidden, mut zeroed, mut dropped) = (0, 0, 0);
