@@ -8,7 +8,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
 }
 
-/// CRC-32C of what `crc` covered followed by `bytes`.
+/// CRC-32C of the bytes that `crc` covers, followed by `bytes`.
 #[inline]
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
@@ -20,12 +20,12 @@ pub fn xxh3_64(bytes: &[u8]) -> u64 {
     xxh3::xxh3_64(bytes)
 }
 
-/// XXH3-64 of bytes that come in pieces; the same value as [`xxh3_64`] of all of them together.
+/// Streaming XXH3-64: the same value as [`xxh3_64`] of all pieces together.
 #[derive(Clone)]
 pub struct StreamHash(xxhash_rust::xxh3::Xxh3);
 
 impl StreamHash {
-    /// The hash of nothing so far.
+    /// The hash of no bytes.
     pub fn new() -> StreamHash {
         StreamHash(xxhash_rust::xxh3::Xxh3::new())
     }
@@ -56,11 +56,11 @@ impl std::fmt::Debug for StreamHash {
 /// The hash of a user key (XXH3-64, seed 0): computed once for a lookup; filters and block fingerprints use
 /// it.
 ///
-/// Keys of 9 to 16 bytes, which most are, take a dozen instructions in place: the library's function is a
-/// call with a choice among seven lengths.
+/// Keys of 9 to 16 bytes, the most common lengths, take a dozen inlined instructions: the library's function
+/// is a call that dispatches on seven length classes.
 #[inline(always)]
 pub fn key_hash(key: &[u8]) -> u64 {
-    /// What XXH3 mixes into inputs of this length: words 3 and 4 of its secret, and 5 and 6.
+    /// Secret words that XXH3 mixes into inputs of this length: words 3 and 4, and 5 and 6.
     const LOW_SECRET: u64 = 0x6782_737b_ea42_39b9;
     const HIGH_SECRET: u64 = 0xaf56_bc3b_0996_523a;
     const AVALANCHE: u64 = 0x1656_6791_9e37_79f9;

@@ -1,4 +1,4 @@
-//! Integers as bytes: fixed-width little-endian and LEB128 varints, with a reader that cannot run past its
+//! Integer encoding: fixed-width little-endian and LEB128 varints, with a reader that cannot run past its
 //! end.
 
 /// Longest varint of a `u64`: ten groups of seven bits.
@@ -44,7 +44,7 @@ pub fn get_varint(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// Reads fields front to back; every call answers `None` past the end instead of panicking.
+/// Reads fields front to back; every call returns `None` past the end instead of panicking.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],

@@ -1,4 +1,4 @@
-//! The one error type of the library: variants by what the caller can do, sentences with the facts inside.
+//! The error type of the library: variants by what the caller can do, messages with the facts.
 
 use crate::SeqNo;
 use std::fmt;
@@ -6,34 +6,34 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Result of everything that can fail.
+/// Result of a fallible operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an operation failed, sorted by what the caller can do about it.
 ///
-/// Errors are cheap to clone, because one background failure may be told to many callers.
+/// Errors are cheap to clone, because one background failure may be returned to many callers.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Stored bytes are not what was written. Reading the same place again will fail again; other places may
-    /// be fine. `esker verify` lists all damage.
+    /// Stored bytes are not the bytes that were written. Reading the same location again will fail again;
+    /// other locations may be intact. `esker verify` lists all damage.
     #[error("{0}")]
     Corruption(Box<Corruption>),
 
-    /// The operating system refused or failed.
+    /// A call to the operating system failed.
     #[error("{0}")]
     Io(Box<IoFailure>),
 
-    /// No room: on the disk or in the memory budget. Nothing was written; free room and try again.
+    /// No space, on the disk or in the memory budget. Nothing was written; free space and try again.
     #[error("no room: {0}")]
     Full(Arc<str>),
 
-    /// Another transaction committed a change to something this one read or wrote. Retry it.
+    /// Another transaction committed a change to a key or range that this one read or wrote. Retry it.
     #[error("{0}")]
     Conflict(Box<Conflict>),
 
-    /// The merge operands of a key cannot be folded into a value. They stay as they are; putting or deleting
-    /// the key ends their history, and other keys are not concerned.
+    /// The merge operator failed on the operands of a key. They stay as they are; putting or deleting the key
+    /// ends their history, and other keys are not affected.
     #[error("{0}")]
     Merge(Box<MergeFailure>),
 
@@ -45,11 +45,12 @@ pub enum Error {
     #[error("{0}")]
     NotFound(Arc<str>),
 
-    /// The database takes no writes: it was opened so, or a failed flush of the log made it so. For the write
-    /// that met the failure the outcome is unknown: it may or may not survive. Reopening clears the state.
+    /// The database takes no writes: it was opened read-only, or a failed flush of the log made it so. For
+    /// the write that met the failure the outcome is unknown: it may or may not survive. Reopening clears the
+    /// state.
     #[error("the database is read-only: {cause}")]
     ReadOnly {
-        /// Why.
+        /// The cause.
         cause: Arc<str>,
     },
 
@@ -58,21 +59,21 @@ pub enum Error {
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// Who holds it, as far as the lock file tells.
+        /// The owner of the lock, as far as the lock file names it.
         owner: Arc<str>,
     },
 
-    /// Writes are held back, and the caller chose not to wait or waited as long as it would.
+    /// Writes are stalled, and the caller chose not to wait or reached its time limit.
     #[error("writes are held back for about {} ms: {cause}", retry_after.as_millis())]
     WouldStall {
-        /// When trying again is worthwhile.
+        /// When a retry is worthwhile.
         retry_after: Duration,
-        /// What is being waited for.
+        /// The cause of the stall.
         cause: Arc<str>,
     },
 
-    /// Changes were asked for that the log does not hold any more. Start over from a copy of the data, and go
-    /// on from the copy's sequence number.
+    /// The log no longer holds the requested changes. Start over from a copy of the data, and continue from
+    /// the copy's sequence number.
     #[error("{0}")]
     HistoryGone(Box<HistoryGone>),
 
@@ -89,14 +90,14 @@ pub enum Error {
     Internal(Arc<str>),
 }
 
-/// Where damage was found and what it looks like.
+/// Location and description of damage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Corruption {
     /// The damaged file.
     pub file: PathBuf,
-    /// Byte offset of the damage, if it has a place.
+    /// Byte offset of the damage, if it has one.
     pub offset: Option<u64>,
-    /// The keyspace whose data is hit, if known.
+    /// The affected keyspace, if known.
     pub keyspace: Option<Arc<str>>,
     /// What was expected and what was found.
     pub detail: String,
@@ -115,14 +116,14 @@ impl fmt::Display for Corruption {
     }
 }
 
-/// What another commit changed under a transaction.
+/// A change by another commit under a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The keyspace of the key.
     pub keyspace: Arc<str>,
     /// The key that changed.
     pub key: Arc<[u8]>,
-    /// The sequence number of a change that the transaction has not seen.
+    /// Sequence number of a change that the transaction has not seen.
     pub seqno: SeqNo,
     /// The sequence number up to which the transaction sees everything.
     pub snapshot: SeqNo,
@@ -139,16 +140,16 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// Which changes are gone.
+/// The changes that are gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryGone {
-    /// Changes after this sequence number were asked for.
+    /// Changes after this sequence number were requested.
     pub asked: SeqNo,
-    /// The smallest sequence number after which all changes are still there.
+    /// The smallest sequence number after which all changes are available.
     pub oldest: SeqNo,
-    /// How many bytes of log are kept at most for those who have not read them yet.
+    /// Most bytes of log that are retained for consumers.
     pub limit_bytes: u64,
-    /// The consumer that asked, if it has a name.
+    /// The requesting consumer, if it has a name.
     pub consumer: Option<Arc<str>>,
 }
 
@@ -166,7 +167,7 @@ impl fmt::Display for HistoryGone {
     }
 }
 
-/// A fold of merge operands that failed.
+/// A failed merge of operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeFailure {
     /// The keyspace of the key.
@@ -175,7 +176,7 @@ pub struct MergeFailure {
     pub key: Arc<[u8]>,
     /// The keyspace's merge operator.
     pub operator: Arc<str>,
-    /// Why, in the operator's words.
+    /// The operator's error.
     pub cause: Arc<str>,
 }
 
@@ -197,7 +198,7 @@ pub struct IoFailure {
     pub operation: &'static str,
     /// The file or directory.
     pub path: PathBuf,
-    /// What the operating system said.
+    /// The operating system's error.
     pub source: Arc<std::io::Error>,
 }
 
@@ -234,17 +235,17 @@ impl Error {
         Error::Io(Box::new(failure))
     }
 
-    /// A wrong call.
+    /// An [`Error::InvalidArgument`] with this message.
     pub fn invalid(message: impl Into<String>) -> Error {
         Error::InvalidArgument(message.into().into())
     }
 
-    /// A defect of Esker.
+    /// An [`Error::Internal`] with this message.
     pub fn internal(message: impl Into<String>) -> Error {
         Error::Internal(message.into().into())
     }
 
-    /// The same error, naming the keyspace it belongs to if it is about damage and does not name one yet.
+    /// Adds the keyspace to an error about damage that does not name one yet; other errors stay.
     #[must_use]
     pub fn in_keyspace(self, name: &str) -> Error {
         match self {
@@ -256,7 +257,7 @@ impl Error {
         }
     }
 
-    /// Whether another transaction was first: doing everything again from the start may succeed.
+    /// Whether another transaction committed first: a retry from the start may succeed.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Error::Conflict(_))
     }

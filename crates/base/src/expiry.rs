@@ -1,17 +1,17 @@
-//! Expiry times in front of values: the layout that [`FLAG_EXPIRY`](crate::kind::FLAG_EXPIRY) announces.
+//! Expiry times: the layout of values with [`FLAG_EXPIRY`](crate::kind::FLAG_EXPIRY).
 
 /// Bytes of an expiry time in front of a value.
 pub const EXPIRY_LEN: usize = 8;
 
 /// The expiry time of a flagged entry, in milliseconds since 1970, and the value behind it. `None` if the
-/// bytes are too few for a time, which no writer leaves behind.
+/// value is shorter than a time, which no writer produces.
 #[inline]
 pub fn split(value: &[u8]) -> Option<(u64, &[u8])> {
     value.split_first_chunk::<EXPIRY_LEN>().map(|(time, value)| (u64::from_le_bytes(*time), value))
 }
 
-/// Whether an entry with this expiry time is gone for a reader at `read_time_ms`: the time itself is the
-/// first moment at which it is.
+/// Whether an entry with this expiry time has expired for a reader at `read_time_ms`; the time itself is the
+/// first such moment.
 #[inline]
 pub const fn is_over(expiry_ms: u64, read_time_ms: u64) -> bool {
     expiry_ms <= read_time_ms

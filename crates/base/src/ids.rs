@@ -1,4 +1,4 @@
-//! A type for every number, so that they cannot be swapped.
+//! Id types: one type for each kind of number, so that they cannot be confused.
 
 use std::fmt;
 
@@ -47,10 +47,10 @@ id! {
     RunId(u64)
 }
 id! {
-    /// What the tree's shape calls a table: a key range of one table file. Several parts may share a file.
+    /// A part of a tree: a key range of one table file. Several parts may share a file.
     PartId(u64)
 }
 id! {
-    /// Random identity written into a table file and into the manifest, so that a swapped file is noticed.
+    /// Random identity written into a table file and into the manifest, so that a swapped file is detected.
     TableUid(u64)
 }

@@ -2,7 +2,7 @@
 
 /// Up to eight bytes of `key` from `skip`, big-endian, zero-padded.
 ///
-/// For keys that agree in their first `skip` bytes, `head(a) < head(b)` implies `a < b`, and equal heads say
+/// For keys that agree in their first `skip` bytes, `head(a) < head(b)` implies `a < b`; equal heads imply
 /// nothing (zero padding makes `"a"` and `"a\0"` tie).
 #[inline]
 pub fn head(key: &[u8], skip: usize) -> u64 {
@@ -15,8 +15,8 @@ pub fn head(key: &[u8], skip: usize) -> u64 {
     head_of_short(key, skip)
 }
 
-/// The first sixteen bytes of `key`, big-endian, zero-padded: `leading(a) < leading(b)` implies `a < b`, and
-/// equal ones say nothing.
+/// The first sixteen bytes of `key`, big-endian, zero-padded: `leading(a) < leading(b)` implies `a < b`;
+/// equal values imply nothing.
 #[inline]
 pub fn leading(key: &[u8]) -> u128 {
     match key.first_chunk() {
@@ -30,7 +30,7 @@ fn head_of_short(key: &[u8], skip: usize) -> u64 {
     if let Some(last) = key.last_chunk::<8>()
         && !left.is_empty()
     {
-        // Load the last eight bytes and shift the ones before `skip` out; a byte loop costs more.
+        // Load the last eight bytes and shift out those before `skip`; a byte loop is slower.
         return u64::from_be_bytes(*last) << (8 * (8 - left.len()));
     }
     let mut bytes = [0u8; 8];
@@ -52,8 +52,7 @@ pub fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
         at += 8;
     }
     if let (Some(x), Some(y)) = (a.last_chunk::<8>(), b.last_chunk::<8>()) {
-        // The last eight bytes again, those among them that were equal already included: no loop over single
-        // bytes.
+        // The last eight bytes overlap bytes already found equal, which spares a loop over single bytes.
         let difference = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
         return if difference == 0 { max } else { max - 8 + (difference.trailing_zeros() / 8) as usize };
     }

@@ -1,17 +1,18 @@
-//! What an entry means. The numbers are persisted in the log and in tables and never change.
+//! Value kinds: the meaning of an entry's kind byte. The numbers are persisted in the log and in tables and
+//! never change.
 
-/// The meaning of an entry. Numbers are part of every file format.
+/// The kind of an entry. Numbers are part of every file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ValueKind {
-    /// The key is gone.
+    /// The key has no value.
     Delete = 0,
     /// The key has this value.
     Put = 1,
-    /// The key is gone, and it was put at most once since its last delete.
+    /// The key has no value, and it was put at most once since its last delete.
     SingleDelete = 2,
-    /// All keys from this one up to, and not including, the value are gone; all from this one on if the value
-    /// is empty.
+    /// All keys from this one up to, and not including, the value are deleted; all from this one on if the
+    /// value is empty.
     RangeDelete = 3,
     /// The value is an operand for the keyspace's merge operator.
     Merge = 4,
@@ -20,7 +21,7 @@ pub enum ValueKind {
 /// Flag bit beside the kind: the value is a pointer into a blob file.
 pub const FLAG_BLOB: u8 = 0x40;
 /// Flag bit beside the kind: the value is preceded by its expiry time, 8 bytes little-endian, in milliseconds
-/// since 1970. Everything below the engine treats those bytes as part of the value.
+/// since 1970. Code below the engine treats those bytes as part of the value.
 pub const FLAG_EXPIRY: u8 = 0x80;
 /// The bits of a kind byte that hold the [`ValueKind`].
 pub const KIND_MASK: u8 = 0x0f;
@@ -40,7 +41,7 @@ impl ValueKind {
         }
     }
 
-    /// Whether entries of this kind carry a value in the log and in tables.
+    /// Whether entries of this kind have a value in the log and in tables.
     #[inline]
     pub const fn has_value(self) -> bool {
         matches!(self, ValueKind::Put | ValueKind::RangeDelete | ValueKind::Merge)

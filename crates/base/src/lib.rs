@@ -1,12 +1,12 @@
-//! The nouns that every floor of Esker shares.
+//! Shared basic types: ids, sequence numbers, kinds, errors, limits, encoding and checksums.
 //!
 //! This crate is the bottom floor: it depends on no other crate of the workspace, does no input or output and
-//! holds no state. What lives here is either persisted (and therefore has fixed numbers and byte orders) or
-//! is used by at least two floors that must not know each other.
+//! holds no state. Its contents are either persisted (and therefore have fixed numbers and byte orders) or
+//! used by at least two floors that must not depend on each other.
 //!
-//! Reading order: [`seqno`], [`kind`] and [`expiry`] say how operations are ordered and what they mean,
-//! [`ids`] gives every number a type of its own, [`coding`] and [`checksum`] turn them into bytes, [`key`]
-//! compares keys cheaply, [`limits`] bounds everything, [`error`] says what went wrong.
+//! Reading order: [`seqno`], [`kind`] and [`expiry`] define how operations are ordered and what they mean,
+//! [`ids`] gives every number its own type, [`coding`] and [`checksum`] turn them into bytes, [`key`]
+//! compares keys cheaply, [`limits`] bounds everything, [`error`] describes failures.
 #![forbid(unsafe_code)]
 
 pub mod checksum;

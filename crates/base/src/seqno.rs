@@ -1,9 +1,9 @@
-//! Sequence numbers: the one order of all operations of a database.
+//! Sequence numbers: one total order of all operations of a database.
 
 use crate::kind::ValueKind;
 use std::fmt;
 
-/// The place of an operation in the database's one order; every put or delete consumes one.
+/// The position of an operation in the database's total order; every put or delete consumes one.
 ///
 /// 56 bits are used, so that a sequence number and an entry's kind share one word ([`Tag`]). At 10 million
 /// operations a second they last 228 years.
@@ -13,7 +13,7 @@ pub struct SeqNo(u64);
 impl SeqNo {
     /// Before the first operation.
     pub const ZERO: SeqNo = SeqNo(0);
-    /// Later than every operation: reading at `MAX` sees everything.
+    /// After every operation: a reader at `MAX` sees everything.
     pub const MAX: SeqNo = SeqNo((1 << 56) - 1);
 
     /// The sequence number with this value, saturating at [`SeqNo::MAX`].
@@ -84,8 +84,8 @@ impl Tag {
         Tag(seqno.0 << 8 | 0xff)
     }
 
-    /// The tag of an entry that was stored with sequence number 0 and counts as `global`; unchanged if that
-    /// is 0, too.
+    /// The tag of an entry that was stored with sequence number 0 in a table with this global sequence
+    /// number; unchanged if that is 0, too.
     #[inline]
     pub const fn at_global(self, global: SeqNo) -> Tag {
         Tag(self.0 | global.0 << 8)
@@ -115,7 +115,7 @@ impl Tag {
         self.0 as u8 == ValueKind::Put as u8
     }
 
-    /// Whether the entry hides older versions and shows nothing itself.
+    /// Whether the entry hides older versions and has no value.
     #[inline]
     pub const fn is_tombstone(self) -> bool {
         matches!(self.kind(), Some(ValueKind::Delete | ValueKind::SingleDelete))

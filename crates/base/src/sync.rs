@@ -1,6 +1,7 @@
 //! Atomics, locks and fences that loom can replace.
 //!
-//! Modules where threads meet import from here, so that `RUSTFLAGS="--cfg loom"` turns them into models.
+//! Modules with shared state between threads import from here, so that `RUSTFLAGS="--cfg loom"` turns them
+//! into models.
 
 #[cfg(not(loom))]
 pub use std::sync::{Arc, Condvar, Mutex, MutexGuard, atomic};
