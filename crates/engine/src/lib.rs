@@ -77,20 +77,19 @@ pub use ingest::{
     BulkLoadProgress, BulkLoadReport, BulkLoader, IngestMode, IngestOptions, IngestReport, TableWriter,
     WrittenTable,
 };
+pub use lifecycle::keyspace::migration::MigrationInfo;
 pub use metrics::{
     BlobFileInfo, FilterInfo, FilterTuningInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics,
     MemoryMetrics, Metrics, OpenTablesMetrics, RunInfo, TableInfo,
 };
 pub use reader_report::Holder;
 pub use state::jobs::JobMetrics;
-pub use state::keyspace::MigrationInfo;
+pub use state::write_control::{Pressure, PressureCause, StallChange, WaitingWrites};
 pub use target_report::{DeletePromise, KeyspacePromises, PromiseState, SpacePromise};
 pub use transaction::{
     CompareAndSet, Isolation, Savepoint, Transaction, TransactionOptions, TransactionRange,
 };
 pub use verify::VerifyReport;
 pub use write::batch::WriteBatch;
-pub use write::pressure::{
-    BlockingWork, KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState,
-};
+pub use write::pressure::{BlockingWork, KeyspaceStall, Stalls, WriteState};
 pub use write::write_options::{Expiry, WriteOptions};

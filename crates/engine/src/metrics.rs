@@ -1,8 +1,9 @@
 //! Metrics: counters, sizes and states of a database.
 
 use crate::amplification::{Amplification, level_label};
+use crate::lifecycle::keyspace::migration::MigrationInfo;
 use crate::state::jobs::JobMetrics;
-use crate::state::keyspace::{KeyspaceState, MigrationInfo};
+use crate::state::keyspace::KeyspaceState;
 use crate::state::store::Store;
 use esker_base::{Error, FileNumber, SeqNo};
 use esker_cache::CacheStats;

@@ -157,7 +157,7 @@ pub(super) const ORDERS: &[Order] = &[
         package: "esker-engine",
         folder: "",
         modules: "compression_downgrade damage elision file_transfer filters overwrite_ratio range_del \
-                  pending_outputs cache_warming table_sink large state write amplification background \
+                  pending_outputs cache_warming table_sink large state write background amplification \
                   verify lifecycle metrics reader_report transaction copy target_report handle changes \
                   advice ingest",
         closed: &[],
@@ -166,40 +166,31 @@ pub(super) const ORDERS: &[Order] = &[
             ("table_sink", "large"),
             ("copy", "handle"),
             ("handle", "changes"),
-            ("state", "amplification"),
             ("state", "background"),
-            ("state", "lifecycle"),
-            ("state", "write"),
             ("transaction", "handle"),
             ("write", "handle"),
-            ("write", "lifecycle"),
         ],
     },
     Order {
         package: "esker-engine",
         folder: "state",
-        modules: "consumers idle_budget scheduler counters keyspace jobs store adaptive_state read_heat \
-                  commit_notifier",
+        modules: "activity adaptive_state commit_notifier consumers idle_budget installed log_ages \
+                  memory_shares no_plan_cache post_commit read_heat scheduler throttle traffic \
+                  write_control counters keyspace commit_state commit_lock store jobs",
         closed: &[],
-        allowed: &[
-            ("jobs", "store"),
-            ("keyspace", "adaptive_state"),
-            ("keyspace", "read_heat"),
-            ("store", "adaptive_state"),
-            ("store", "commit_notifier"),
-        ],
+        allowed: &[("store", "jobs")],
     },
     Order {
         package: "esker-engine",
         folder: "write",
         modules: "ingested_part memory_arbiter write_options batch pressure room commit ingest_commit",
         closed: &[],
-        allowed: &[("pressure", "commit"), ("room", "commit")],
+        allowed: &[],
     },
     Order {
         package: "esker-engine",
         folder: "background",
-        modules: "idle_wal install picker compact flush table_eviction targets workers",
+        modules: "idle_wal install picker flush subcompactions compact table_eviction targets workers",
         closed: &[],
         allowed: &[],
     },

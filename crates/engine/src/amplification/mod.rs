@@ -2,7 +2,7 @@
 //! user.
 //!
 //! * **Write**: bytes of tables and blob files that flushes, ingests and compactions wrote, by cause and by
-//!   level ([`traffic`]), over user bytes. The log is not included; it writes each byte once, plus record
+//!   level ([`crate::state::traffic`]), over user bytes. The log is not included; it writes each byte once, plus record
 //!   headers.
 //! * **Read**: one lookup in 64 is traced through memtables and runs ([`reads`]). The observed values are
 //!   reported beside the rates expected of the present filters, and the worst case by the formula of the
@@ -14,11 +14,10 @@
 //! nothing, a lookup one comparison, and a background job some additions under a lock of its own.
 
 mod space;
-pub(crate) mod traffic;
 
+pub use crate::state::traffic::{Cause, CauseInfo};
 pub use esker_view::lookup_tracer::ReadAmplification;
 pub use space::SpaceAmplification;
-pub use traffic::{Cause, CauseInfo};
 
 use crate::state::keyspace::KeyspaceState;
 use crate::state::store::Store;

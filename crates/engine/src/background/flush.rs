@@ -10,7 +10,6 @@
 //! tables. F2 sync their directory. F3 sync the log if another keyspace depends on it (WL6). F4 to F6
 //! install.
 
-use crate::amplification::traffic::Flushed;
 use crate::background::picker::strategy_options;
 use crate::cache_warming::{Heirs, open_outputs, remove_leftovers};
 use crate::elision::OlderParts;
@@ -22,6 +21,7 @@ use crate::state::jobs::JobFacts;
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::Lane;
 use crate::state::store::{Store, Writing};
+use crate::state::traffic::Flushed;
 use crate::table_sink::OutputControl;
 use crate::table_sink::{OutputSpec, TableFactory, write_tables};
 use esker_base::{KeyspaceId, Result, SeqNo};

@@ -28,9 +28,9 @@
 //!   checked under the writers' lock, nor while a writer is known to wait; shrinking that begins all the
 //!   same, before the writer is counted, announces a change, so that the writer repeats its request.
 
+use crate::state::commit_state::CommitState;
 use crate::state::scheduler::Lane;
 use crate::state::store::{Store, Writing};
-use crate::write::commit::CommitState;
 use esker_base::{Result, SeqNo};
 
 impl Store {

@@ -7,36 +7,17 @@
 //! (IN2). Before that the job has made the tables it names durable, bytes and directory entries (IN1); after
 //! it, files and log segments that the new state does not need are released (IN3, WL7).
 
+use crate::state::installed::{DataFile, Installed};
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::Lane;
 use crate::state::store::{Store, Writing};
-use esker_base::{FileNumber, LogId, Result, SeqNo};
+use esker_base::{LogId, Result, SeqNo};
 use esker_strategy::Busy;
-use esker_version::{AppendError, Applied, DatabaseState, EditOp, FileKind, Manifest, Version, VersionEdit};
+use esker_version::{AppendError, Applied, DatabaseState, EditOp, FileKind, Version, VersionEdit};
 use esker_view::tree::Tree;
 use esker_view::{MemtableView, SuperVersion};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// A file that an edit names.
-type DataFile = (FileKind, FileNumber);
-
-/// The state guarded by the manifest's lock.
-#[derive(Debug)]
-pub(crate) struct Installed {
-    pub(crate) manifest: Manifest,
-    /// The sum of all durable edits.
-    pub(crate) state: DatabaseState,
-    /// Tables of edits whose append may or may not have happened, until a new manifest is current that
-    /// certainly lacks them.
-    doubtful: Vec<DataFile>,
-}
-
-impl Installed {
-    pub(crate) fn new(manifest: Manifest, state: DatabaseState) -> Installed {
-        Installed { manifest, state, doubtful: Vec::new() }
-    }
-}
 
 impl Store {
     /// Makes an edit of `keyspace` durable and publishes the resulting view. `flushed` are the memtables

@@ -15,7 +15,9 @@
 //! continue, no further one begins.
 
 use crate::overwrite_ratio::replaced_shares;
+use crate::state::activity::Activity;
 use crate::state::keyspace::KeyspaceState;
+use crate::state::no_plan_cache::Asked;
 use crate::state::scheduler::LOOK_INTERVAL;
 use crate::state::store::Store;
 use esker_base::{FileNumber, PartId, Result, SeqNo};
@@ -23,13 +25,11 @@ use esker_options::KeyspaceOptions;
 use esker_strategy::{
     Busy, Class, Collection, CompactionPlan, PlanKind, Shape, StrategyOptions, plan_collection,
 };
-use esker_version::Version;
 use esker_view::SuperVersion;
-use esker_view::snapshot::Moment;
 use esker_view::tree::Tree;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// No table is cut below this because of the budget.
@@ -55,45 +55,11 @@ impl From<CompactionPlan> for Wanted {
     }
 }
 
-/// The inputs of a call of the strategy that returned no plan while no job ran.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    version: Arc<Version>,
-    options: Arc<KeyspaceOptions>,
-    oldest: Option<Moment>,
-    is_idle: bool,
-    /// Whether the idle budget was available.
-    is_at_leisure: bool,
-    /// On the monotonic clock.
-    until_ns: u64,
-}
-
-/// The last call of a keyspace's strategy without a plan, if it is cached.
-#[derive(Debug, Default)]
-pub(crate) struct AskedBook {
-    last: Option<Asked>,
-    /// Incremented whenever the cache is cleared, so that the result of a concurrent call is not stored.
-    epoch: u64,
-}
-
 /// Whether plans that only drop whole tables are considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drops {
     First,
     Never,
-}
-
-/// The last sequence number that was seen, and since when it is the last.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Activity {
-    seqno: SeqNo,
-    since_ns: u64,
-}
-
-/// The result of the last check. A hint: relaxed accesses suffice.
-#[derive(Debug, Default)]
-pub(crate) struct Quiet {
-    is_idle: AtomicBool,
 }
 
 impl Store {
@@ -136,7 +102,11 @@ impl Store {
             return None;
         }
         let hidden = self.hidden_parts(&view.tree);
-        let heat = if options.strategy.uses_heat() { self.heat(keyspace, &view.tree) } else { Vec::new() };
+        let heat = if options.strategy.uses_heat() {
+            keyspace.heat.lock().of_tree(&view.tree, now_ns)
+        } else {
+            Vec::new()
+        };
         let replaced = replaced_shares(&keyspace.replaced, &options, &view.tree.version);
         let shape = Shape {
             heat: &heat,
@@ -251,27 +221,6 @@ impl Store {
         }
         self.offer_if_quiet();
         Ok(())
-    }
-}
-
-impl KeyspaceState {
-    /// Clears the cached answer of the strategy.
-    pub(crate) fn forget_asked(&self) {
-        let mut asked = self.asked.lock();
-        asked.epoch += 1;
-        asked.last = None;
-    }
-
-    /// Whether the strategy was called with the same inputs and returned no plan.
-    fn wants_nothing(&self, asked: &Asked) -> bool {
-        self.asked.lock().last.as_ref().is_some_and(|last| {
-            Arc::ptr_eq(&last.version, &asked.version)
-                && Arc::ptr_eq(&last.options, &asked.options)
-                && last.oldest == asked.oldest
-                && last.is_idle == asked.is_idle
-                && last.is_at_leisure == asked.is_at_leisure
-                && asked.until_ns < last.until_ns
-        })
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::Handle;
 use super::snapshot::{Snapshot, View};
+use crate::lifecycle::keyspace::migration::MigrationInfo;
 use crate::state::keyspace::KeyspaceState;
-use crate::state::keyspace::MigrationInfo;
 use crate::state::store::Store;
 use crate::transaction::Next;
 use crate::write::batch::{EncodedBatch, Share, WriteBatch};

@@ -20,24 +20,27 @@
 //!
 //! A read-only open takes a shared lock, keeps replayed data in private memory, and changes no file.
 
-use crate::background::install::Installed;
-use crate::background::picker::Quiet;
 use crate::lifecycle::history_recovery::{history_for_reading, settle_history};
 use crate::lifecycle::replay::Replay;
 use crate::pending_outputs::UnclaimedFiles;
+use crate::state::activity::Quiet;
+use crate::state::commit_lock::CommitLock;
 use crate::state::commit_notifier::Bell;
+use crate::state::commit_state::ActiveKeyspace;
+use crate::state::commit_state::CommitState;
+use crate::state::commit_state::MemtableLimits;
 use crate::state::consumers::Consumers;
 use crate::state::counters::Counters;
 use crate::state::idle_budget::Leisure;
+use crate::state::installed::Installed;
 use crate::state::jobs::Jobs;
 use crate::state::keyspace::{KeyspaceState, Registry};
+use crate::state::memory_shares::Lending;
 use crate::state::scheduler::{Lane, Scheduler};
 use crate::state::store::{Store, Writing};
+use crate::state::throttle::Pace;
 use crate::table_sink::TableFactory;
-use crate::write::commit::{ActiveKeyspace, CommitLock, CommitState};
-use crate::write::memory_arbiter::Lending;
-use crate::write::pressure::Pace;
-use crate::write::room::{MemtableLimits, stub_memtable};
+use crate::write::room::stub_memtable;
 use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, KeyspaceId, LogId, Result, SeqNo};
 use esker_env::fs::parent_dir;

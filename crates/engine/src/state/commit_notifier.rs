@@ -1,7 +1,5 @@
 //! Commit notifier: wakes threads that wait for the next batch (CS1).
 
-use crate::state::store::Writing;
-use crate::write::pressure::Duties;
 use parking_lot::{Condvar, Mutex};
 use std::time::Duration;
 
@@ -27,18 +25,5 @@ impl Bell {
     pub(crate) fn wait(&self, had: u64, limit: Duration) -> bool {
         let mut rings = self.rings.lock();
         *rings != had || !self.rung.wait_for(&mut rings, limit).timed_out()
-    }
-}
-
-impl Writing {
-    /// Requests a notification by the next writer, unless something after `seqno` is visible already; `false`
-    /// then, and if the database is closed.
-    pub(crate) fn listen(&self, seqno: u64) -> bool {
-        let mut state = self.commit.lock();
-        let is_up_to_date = state.next_seqno.get() <= seqno + 1 && !state.closed;
-        if is_up_to_date {
-            state.duties.set(Duties::RING, true);
-        }
-        is_up_to_date
     }
 }

@@ -1,7 +1,7 @@
 //! Counters of stalls, delayed writes and closed tables, and of the writes that wait now.
 
 use crate::state::scheduler::{LANES, Lane};
-use crate::write::pressure::WaitingWrites;
+use crate::state::write_control::WaitingWrites;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters of rare events since the open; counters of every write are guarded by the commit lock.

@@ -6,8 +6,6 @@
 //! about ten minutes without reads of the part. The values are stored with the keyspace and updated when that
 //! strategy plans; other strategies cost nothing. After a reopen they start from zero.
 
-use crate::state::keyspace::KeyspaceState;
-use crate::state::store::Store;
 use esker_base::{FileNumber, PartId};
 use esker_view::tree::Tree;
 use std::collections::BTreeMap;
@@ -36,6 +34,25 @@ struct FileHeat {
 }
 
 impl HeatBook {
+    /// The recent reads of each part of a tree, for [`esker_strategy::Shape::heat`]. Parts of one file share
+    /// its reads.
+    pub(crate) fn of_tree(&mut self, tree: &Tree, now_ns: u64) -> Vec<(PartId, u64)> {
+        let reads = tree.parts().map(|part| (part.file.number(), part.file.reads())).collect();
+        self.update(now_ns, &reads);
+        let heat_of_file = |file: FileNumber| self.files.get(&file).map_or(0, |file| u128::from(file.heat));
+        let mut heat: Vec<(PartId, u64)> = tree
+            .parts()
+            .map(|part| {
+                let meta = &part.meta;
+                let heat =
+                    heat_of_file(meta.file) * u128::from(meta.bytes) / u128::from(meta.file_bytes.max(1));
+                (meta.id, u64::try_from(heat).unwrap_or(u64::MAX))
+            })
+            .collect();
+        heat.sort_unstable();
+        heat
+    }
+
     /// Updates the heat of each file of a tree; `reads` are those since the open, by ascending file.
     fn update(&mut self, now_ns: u64, reads: &BTreeMap<FileNumber, u64>) {
         let period_ns = PERIOD.as_nanos() as u64;
@@ -51,28 +68,6 @@ impl HeatBook {
             file.heat = file.heat.saturating_add(new.saturating_mul(READ_HEAT));
             file.seen = reads;
         }
-    }
-}
-
-impl Store {
-    /// The recent reads of each part of a tree, for [`esker_strategy::Shape::heat`]. Parts of one file share
-    /// its reads.
-    pub(crate) fn heat(&self, keyspace: &KeyspaceState, tree: &Tree) -> Vec<(PartId, u64)> {
-        let reads = tree.parts().map(|part| (part.file.number(), part.file.reads())).collect();
-        let mut book = keyspace.heat.lock();
-        book.update(self.env.clock.monotonic_ns(), &reads);
-        let heat_of_file = |file: FileNumber| book.files.get(&file).map_or(0, |file| u128::from(file.heat));
-        let mut heat: Vec<(PartId, u64)> = tree
-            .parts()
-            .map(|part| {
-                let meta = &part.meta;
-                let heat =
-                    heat_of_file(meta.file) * u128::from(meta.bytes) / u128::from(meta.file_bytes.max(1));
-                (meta.id, u64::try_from(heat).unwrap_or(u64::MAX))
-            })
-            .collect();
-        heat.sort_unstable();
-        heat
     }
 }
 

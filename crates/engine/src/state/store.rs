@@ -7,20 +7,21 @@
 //! the `write(2)` path of the log, and a table file that is opened under its own lock.
 
 use crate::Durability;
-use crate::background::install::Installed;
-use crate::background::picker::{Activity, Quiet};
-use crate::background::targets::LogAges;
-use crate::state::adaptive_state::AdaptKeyspaces;
+use crate::state::activity::Activity;
+use crate::state::activity::Quiet;
+use crate::state::commit_lock::CommitLock;
 use crate::state::commit_notifier::Bell;
 use crate::state::consumers::Consumers;
 use crate::state::counters::Counters;
 use crate::state::idle_budget::Leisure;
+use crate::state::installed::Installed;
 use crate::state::jobs::Jobs;
 use crate::state::keyspace::{KeyspaceState, Registry};
+use crate::state::log_ages::LogAges;
+use crate::state::memory_shares::Lending;
+use crate::state::post_commit::Duties;
 use crate::state::scheduler::Scheduler;
 use crate::table_sink::TableFactory;
-use crate::write::commit::CommitLock;
-use crate::write::memory_arbiter::Lending;
 use esker_base::sync::CachePadded;
 use esker_base::{Error, Result};
 use esker_env::{Env, FileLock};
@@ -36,6 +37,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+/// Evaluates windows that have ended and applies changes: what the layer above passes to the open.
+pub(crate) type AdaptKeyspaces = fn(&Store, &[Arc<KeyspaceState>]);
 
 /// The complete state of an open database.
 pub(crate) struct Store {
@@ -179,5 +183,18 @@ impl Store {
             keyspace.view.load().memtables().map(|view| view.memtable.allocated_bytes()).sum::<u64>()
         });
         held.sum::<u64>() + self.arenas.idle_bytes()
+    }
+}
+
+impl Writing {
+    /// Requests a notification by the next writer, unless something after `seqno` is visible already; `false`
+    /// then, and if the database is closed.
+    pub(crate) fn listen(&self, seqno: u64) -> bool {
+        let mut state = self.commit.lock();
+        let is_up_to_date = state.next_seqno.get() <= seqno + 1 && !state.closed;
+        if is_up_to_date {
+            state.duties.set(Duties::RING, true);
+        }
+        is_up_to_date
     }
 }

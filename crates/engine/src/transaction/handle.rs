@@ -9,7 +9,7 @@ use super::writes::{Pending, Writes};
 use crate::handle::Handle;
 use crate::state::store::Store;
 use crate::write::batch::WriteBatch;
-use crate::write::commit::Patience;
+use crate::write::room::Patience;
 use crate::{KeyRange, Keyspace, Snapshot, Value};
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, Result, SeqNo};

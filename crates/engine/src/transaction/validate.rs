@@ -59,8 +59,9 @@
 mod tests;
 
 use super::read_set::Footprint;
+use crate::state::commit_state::CommitState;
 use crate::state::store::Store;
-use crate::write::commit::{Admission, CommitState};
+use crate::write::commit::Admission;
 use crate::write::room::MAX_SEALED;
 use esker_base::{Conflict, Error, Result, SeqNo};
 use esker_iter::{Bounds, Cursor, RangeTombstones};

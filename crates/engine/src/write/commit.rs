@@ -42,79 +42,23 @@
 //!
 //! Durability beyond the process is awaited after the lock is released; see [`esker_wal::Log`].
 
-mod lock;
-
-pub(crate) use lock::{CommitGuard, CommitLock};
-
 use crate::Durability;
 use crate::WriteOptions;
-use crate::state::keyspace::{KeyspaceState, RecentDrops};
+use crate::state::commit_lock::CommitGuard;
+use crate::state::commit_state::{ActiveKeyspace, CommitState};
 use crate::state::store::{Store, Writing};
 use crate::write::batch::EncodedBatch;
-use crate::write::pressure::{Duties, Pace};
-use crate::write::room::{MemtableLimits, Room, Wait};
-use esker_base::sync::CachePadded;
+use crate::write::room::Patience;
+use crate::write::room::{Room, Wait};
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind, checksum};
 use esker_env::memory::prefetch_to_write;
 use esker_iter::RangeTombstone;
-use esker_memtable::{Approach, Inserter, Operation};
-use esker_view::MemtableView;
-use esker_view::tombstone_span_cache::Gaps;
-use esker_wal::{EntryIter, LogWriter};
-use std::sync::Arc;
+use esker_memtable::{Approach, Operation};
+use esker_wal::EntryIter;
 use std::sync::atomic::Ordering;
 
 /// Entries inserted into a memtable at once; it descends for sixteen of them in lockstep.
 const INSERT_CHUNK: usize = 64;
-
-/// The state guarded by the commit lock.
-pub(crate) struct CommitState {
-    /// The next sequence number to assign.
-    pub(crate) next_seqno: SeqNo,
-    pub(crate) log: LogWriter,
-    /// By keyspace id; `None` for ids without a keyspace. Boxed, because ids are never reused: a dropped
-    /// keyspace leaves one word. Cache-line padded and rarely written, so that every core can hold it; it has
-    /// the pointers that `summon` prefetches.
-    pub(crate) keyspaces: CachePadded<Vec<Option<Box<ActiveKeyspace>>>>,
-    recent_drops: RecentDrops,
-    /// Payload bytes in all active memtables.
-    pub(crate) active_bytes: u64,
-    pub(crate) closed: bool,
-    /// Work of the next writer after its commit: notify threads that wait for a batch (CS1 in
-    /// [`crate::changes`]), wait off the throttle debt, update the pressure.
-    pub(crate) duties: Duties,
-    /// Batches and operations since the open. Counted here because the lock is held anyway.
-    pub(crate) batches: u64,
-    pub(crate) entries: u64,
-}
-
-/// The writable side of a keyspace; on cache lines of its own, because writers modify it constantly.
-#[repr(align(128))]
-pub(crate) struct ActiveKeyspace {
-    pub(crate) keyspace: Arc<KeyspaceState>,
-    pub(crate) memtable: Arc<MemtableView>,
-    pub(crate) inserter: Inserter,
-    /// Told of puts (GP3).
-    pub(crate) gaps: Arc<Gaps>,
-    /// When the memtable is sealed; follows from the keyspace's options.
-    pub(crate) limits: MemtableLimits,
-    /// The admission rate of writers.
-    pub(crate) pace: Pace,
-    /// Payload bytes written to the active memtable.
-    pub(crate) bytes: u64,
-    pub(crate) entries: u64,
-    /// Key and value bytes since the open.
-    pub(crate) user_bytes: u64,
-}
-
-/// Whether a writer may stall.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// Up to the configured stall limit.
-    Stall,
-    /// Not at all: `WriteOptions::no_stall`.
-    None,
-}
 
 /// How one write is acknowledged.
 #[derive(Clone, Copy, Debug)]
@@ -144,70 +88,6 @@ impl Admission for Always {
 
     fn prepare(&mut self, _: &Store) -> Result<()> {
         Ok(())
-    }
-}
-
-impl CommitState {
-    pub(crate) fn new(next_seqno: SeqNo, log: LogWriter) -> CommitState {
-        CommitState {
-            next_seqno,
-            log,
-            keyspaces: CachePadded(Vec::new()),
-            recent_drops: RecentDrops::default(),
-            active_bytes: 0,
-            closed: false,
-            duties: Duties::default(),
-            batches: 0,
-            entries: 0,
-        }
-    }
-
-    /// Adds the writable side of a keyspace.
-    pub(crate) fn add_keyspace(&mut self, active: ActiveKeyspace) {
-        let at = active.keyspace.id.get() as usize;
-        if self.keyspaces.len() <= at {
-            self.keyspaces.resize_with(at + 1, || None);
-        }
-        self.keyspaces[at] = Some(Box::new(active));
-    }
-
-    /// Removes the writable side of a keyspace: from here on no thread writes to it or seals its memtable.
-    pub(crate) fn withdraw(&mut self, keyspace: &KeyspaceState) -> Result<Box<ActiveKeyspace>> {
-        let slot = self.keyspaces.get_mut(keyspace.id.get() as usize).and_then(Option::take);
-        let active = slot.ok_or_else(|| self.recent_drops.why_missing(keyspace.id))?;
-        self.active_bytes = self.active_bytes.saturating_sub(active.bytes);
-        self.recent_drops.note(keyspace);
-        Ok(active)
-    }
-
-    /// Reverts [`CommitState::withdraw`].
-    pub(crate) fn put_back(&mut self, active: Box<ActiveKeyspace>) {
-        let id = active.keyspace.id;
-        self.recent_drops.forget(id);
-        self.active_bytes += active.bytes;
-        self.keyspaces[id.get() as usize] = Some(active);
-    }
-
-    /// An error unless the keyspace can be written to.
-    pub(crate) fn check_keyspace(&self, id: KeyspaceId) -> Result<()> {
-        match self.keyspaces.get(id.get() as usize) {
-            Some(Some(_)) => Ok(()),
-            _ => Err(self.recent_drops.why_missing(id)),
-        }
-    }
-
-    /// The writable side of a keyspace.
-    pub(crate) fn active(&mut self, id: KeyspaceId) -> Result<&mut ActiveKeyspace> {
-        let slot = usize::try_from(id.get()).ok().and_then(|at| self.keyspaces.get_mut(at));
-        match slot {
-            Some(Some(active)) => Ok(active),
-            _ => Err(self.recent_drops.why_missing(id)),
-        }
-    }
-
-    /// The last assigned sequence number, and the log position behind it.
-    pub(crate) fn end(&self) -> (SeqNo, esker_wal::LogPosition) {
-        (SeqNo::new(self.next_seqno.get() - 1), self.log.position())
     }
 }
 

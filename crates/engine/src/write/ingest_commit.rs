@@ -1,11 +1,13 @@
 //! Commit of an ingest: the moment at which tables become part of a keyspace; see [`super`].
 
+use crate::state::commit_state::CommitState;
 use crate::state::keyspace::KeyspaceState;
+use crate::state::post_commit::Duties;
 use crate::state::scheduler::Lane;
 use crate::state::store::Store;
 use crate::write::batch::{EncodedBatch, Share};
-use crate::write::commit::{CommitState, Patience, PoisonOnPanic};
-use crate::write::pressure::Duties;
+use crate::write::commit::PoisonOnPanic;
+use crate::write::room::Patience;
 use crate::write::room::{MAX_SEALED, Obstacle, Room, Wait, stub_memtable};
 use esker_base::{Error, Result, SeqNo};
 use esker_version::{LevelIndex, PartMeta};

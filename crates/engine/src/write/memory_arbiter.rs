@@ -41,51 +41,12 @@
 
 use crate::state::scheduler::Lane;
 use crate::state::store::{Store, Writing};
-use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The time without a full log segment after which the share is offered.
 pub(crate) const QUIET_TIME: Duration = Duration::from_secs(60);
-
-/// The state of the memtables' share.
-#[derive(Debug)]
-pub(crate) struct Lending {
-    /// The cache may use it. Set and cleared under the writers' lock.
-    is_lent: AtomicBool,
-    /// Payload that memtables may hold at present (LN1).
-    granted_bytes: AtomicU64,
-    /// The cache may use it as soon as it is full. Set and cleared as `is_lent` is.
-    is_offered: AtomicBool,
-    /// When the log last rotated, on the monotonic clock.
-    quiet_since_ns: AtomicU64,
-    /// Held while shares are moved (LN5).
-    moving: Mutex<()>,
-}
-
-impl Lending {
-    /// The initial state: the share is lent, and memtables may hold `kept_bytes`.
-    pub(crate) fn new(kept_bytes: u64) -> Lending {
-        Lending {
-            is_lent: AtomicBool::new(true),
-            granted_bytes: AtomicU64::new(kept_bytes),
-            is_offered: AtomicBool::new(false),
-            quiet_since_ns: AtomicU64::new(0),
-            moving: Mutex::new(()),
-        }
-    }
-
-    /// Whether the cache may use the share.
-    pub(crate) fn is_lent(&self) -> bool {
-        self.is_lent.load(Ordering::Acquire)
-    }
-
-    /// Payload that memtables may hold at present.
-    pub(crate) fn granted_bytes(&self) -> u64 {
-        self.granted_bytes.load(Ordering::Acquire)
-    }
-}
 
 impl Store {
     /// Gives the block cache its share for the first time, and registers its cache-full notification with the

@@ -13,15 +13,16 @@
 //! share (an idle keyspace must not block a busy one), and when the active memtables of many keyspaces
 //! together reach half of the memtables' memory.
 
+use crate::state::commit_state::ActiveKeyspace;
+use crate::state::commit_state::CommitState;
+use crate::state::commit_state::MemtableLimits;
 use crate::state::keyspace::KeyspaceState;
+use crate::state::post_commit::Duties;
 use crate::state::scheduler::{Concern, Lane};
 use crate::state::store::{Store, Writing};
 use crate::write::batch::{EncodedBatch, Share};
-use crate::write::commit::{ActiveKeyspace, CommitState, Patience};
-use crate::write::pressure::Duties;
 use esker_base::{Error, KeyspaceId, Result, SeqNo};
 use esker_memtable::{ArenaPool, Inserter, Memtable, MemtableKind};
-use esker_options::{KeyspaceOptions, MemoryPlan};
 pub(crate) use esker_strategy::write_control::MAX_SEALED;
 use esker_view::{MemtableView, SuperVersion};
 use esker_wal::{PrivateSegment, Rotation};
@@ -43,22 +44,13 @@ pub(crate) fn stub_memtable(kind: MemtableKind, arenas: &ArenaPool) -> Result<(A
     Ok((Arc::new(MemtableView::new(memtable, 0)), inserter))
 }
 
-/// When a memtable of a keyspace is sealed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MemtableLimits {
-    /// Payload bytes.
-    pub(crate) bytes: u64,
-    /// Entries.
-    pub(crate) entries: u64,
-}
-
-impl MemtableLimits {
-    pub(crate) fn new(options: &KeyspaceOptions, memory: &MemoryPlan) -> MemtableLimits {
-        MemtableLimits {
-            bytes: options.write_buffer_bytes.unwrap_or(memory.write_buffer_bytes),
-            entries: options.write_buffer_entries.unwrap_or(u64::MAX),
-        }
-    }
+/// Whether a writer may stall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Up to the configured stall limit.
+    Stall,
+    /// Not at all: `WriteOptions::no_stall`.
+    None,
 }
 
 /// Whether there is room for a write.

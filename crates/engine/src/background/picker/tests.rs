@@ -187,7 +187,7 @@ fn tables_that_are_read_get_warm() {
     // The heat of each table, in key order.
     let heat = || -> Vec<u64> {
         let tree = Arc::clone(&keyspace.state().view.load().tree);
-        let heat = world.db.store().heat(keyspace.state(), &tree);
+        let heat = keyspace.state().heat.lock().of_tree(&tree, world.db.store().monotonic_ns());
         let of_part = |id| heat.iter().find(|(part, _)| *part == id).map_or(0, |(_, heat)| *heat);
         tree.parts().map(|part| of_part(part.meta.id)).collect()
     };

@@ -3,32 +3,14 @@
 
 use super::{MANIFEST_DIVISOR, SEAL_DIVISOR};
 use crate::state::keyspace::KeyspaceState;
+use crate::state::log_ages::LogAges;
 use crate::state::scheduler::Lane;
 use crate::state::store::{Store, Writing};
 use crate::write::room::{Leaving, MAX_SEALED, Room};
-use esker_base::{FileNumber, KeyspaceId, LogId, Result, SeqNo};
+use esker_base::{KeyspaceId, LogId, Result};
 use esker_options::DEFAULT_KEYSPACE;
 use esker_version::VersionEdit;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// When log segments were first seen by the compaction worker. Their contents were written after that.
-#[derive(Debug, Default)]
-pub(crate) struct LogAges {
-    since_ms: BTreeMap<LogId, u64>,
-    /// The segment that was begun because of a target, and the last sequence number before it: it is empty as
-    /// long as nothing was written since, and need not be left.
-    begun: Option<(LogId, SeqNo)>,
-    /// The present manifest, and since when.
-    manifest: Option<(FileNumber, u64)>,
-}
-
-impl LogAges {
-    /// Since when a segment exists; registers it if it is new.
-    fn since_ms(&mut self, id: LogId, now_ms: u64) -> u64 {
-        *self.since_ms.entry(id).or_insert(now_ms)
-    }
-}
 
 impl Store {
     /// Seals memtables and leaves log segments that are old enough.

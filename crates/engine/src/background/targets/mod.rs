@@ -36,7 +36,6 @@ mod deadline;
 mod log_age;
 
 pub use deadline::DeleteShortfall;
-pub(crate) use log_age::LogAges;
 
 use crate::state::keyspace::KeyspaceState;
 use crate::state::store::Store;

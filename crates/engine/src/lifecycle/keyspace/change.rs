@@ -19,13 +19,14 @@
 //!    the keyspace is gone; it deletes its output and reports nothing.
 
 use crate::lifecycle::open::new_keyspace;
-use crate::state::keyspace::{KeyspaceState, dropped_error};
+use crate::state::commit_state::ActiveKeyspace;
+use crate::state::commit_state::MemtableLimits;
+use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::Lane;
 use crate::state::store::{Store, Writing};
-use crate::write::commit::ActiveKeyspace;
-use crate::write::room::{MemtableLimits, stub_memtable};
+use crate::write::room::stub_memtable;
 use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
-use esker_base::{Error, KeyspaceId, Result};
+use esker_base::{Error, Result};
 use esker_options::DEFAULT_KEYSPACE;
 use esker_options::KeyspaceOptions;
 use esker_version::{EditOp, VersionEdit};
@@ -238,35 +239,6 @@ impl Drop for Withdrawn<'_> {
     fn drop(&mut self) {
         if let Some(active) = self.active.take() {
             self.writing.commit.lock().put_back(active);
-        }
-    }
-}
-
-/// The number of dropped keyspaces the commit lock remembers by name, so that a batch built before the drop
-/// is refused by name; older ones are refused by number.
-const REMEMBERED_DROPS: usize = 256;
-
-/// Names of recently dropped keyspaces, newest last.
-#[derive(Debug, Default)]
-pub(crate) struct RecentDrops(std::collections::VecDeque<(KeyspaceId, Arc<str>)>);
-
-impl RecentDrops {
-    pub(crate) fn note(&mut self, keyspace: &KeyspaceState) {
-        if self.0.len() == REMEMBERED_DROPS {
-            self.0.pop_front();
-        }
-        self.0.push_back((keyspace.id, keyspace.name()));
-    }
-
-    pub(crate) fn forget(&mut self, id: KeyspaceId) {
-        self.0.retain(|(other, _)| *other != id);
-    }
-
-    /// The error for a missing writable side.
-    pub(crate) fn why_missing(&self, id: KeyspaceId) -> Error {
-        match self.0.iter().rfind(|(other, _)| *other == id) {
-            Some((_, name)) => dropped_error(name),
-            None => Error::NotFound(format!("keyspace number {id} was dropped").into()),
         }
     }
 }

@@ -31,9 +31,7 @@
 //! Rejected: a flag for each reason, checked in each loop: one was always forgotten where entries are
 //! dropped. Terminating threads from outside: their resources would be unknown.
 
-mod subcompactions;
-
-pub(crate) use subcompactions::pieces_of;
+pub(crate) use crate::background::subcompactions::pieces_of;
 
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::Scheduler;

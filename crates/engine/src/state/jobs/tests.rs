@@ -3,7 +3,7 @@
 use super::{JobFacts, pieces_of};
 use crate::background::picker::Wanted;
 use crate::state::scheduler::Lane;
-use crate::write::pressure::PressureCause;
+use crate::state::write_control::PressureCause;
 use crate::{CompactionFilter, Database, Decision, KeyspaceOptions, MergeOperator, Options, PerLevel};
 use esker_base::{Error, Tag};
 use esker_codec::Codec;

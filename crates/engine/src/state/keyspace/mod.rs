@@ -8,25 +8,27 @@
 //! A keyspace's identity is its id, which never changes and is never reused (WL5). Name and options are
 //! values that are replaced as a whole, under the manifest's lock and after the edit is durable; a job takes
 //! the present value and keeps it until its end. The put path reads neither: the options it needs are in
-//! [`crate::write::commit::ActiveKeyspace`], under the commit lock.
+//! [`crate::state::commit_state::ActiveKeyspace`], under the commit lock.
 
 mod compaction_outcome;
+mod recent_drops;
 mod registry;
 
-pub(crate) use crate::lifecycle::keyspace::change::RecentDrops;
-pub use crate::lifecycle::keyspace::migration::MigrationInfo;
+use crate::state::no_plan_cache::Asked;
+use crate::state::write_control::PressureCause;
 use compaction_outcome::Merging;
+pub(crate) use recent_drops::RecentDrops;
 pub(crate) use registry::Registry;
 
-use crate::amplification::traffic::Traffic;
-use crate::background::picker::AskedBook;
 use crate::cache_warming::ReadsAtFlush;
 use crate::compression_downgrade::Easing;
 use crate::filters::FilterTuner;
 use crate::overwrite_ratio::ReplacedBook;
 use crate::state::adaptive_state::Adapting;
+use crate::state::no_plan_cache::AskedBook;
 use crate::state::read_heat::HeatBook;
-use crate::write::pressure::Control;
+use crate::state::traffic::Traffic;
+use crate::state::write_control::Control;
 use esker_base::{Error, KeyspaceId, SeqNo};
 use esker_iter::OperandMerger;
 use esker_options::{KeyspaceOptions, OwnFilter};
@@ -217,6 +219,31 @@ impl KeyspaceState {
     /// The first sequence number that is only in memtables; `None` if all are empty.
     pub(crate) fn first_unflushed(&self) -> Option<SeqNo> {
         self.view.load().memtables().filter_map(|memtable| memtable.first_seqno()).min()
+    }
+
+    /// Whether its writers are throttled by a queue that merges drain.
+    pub(crate) fn waits_for_merges(&self) -> bool {
+        let cause = self.control.lock().state;
+        matches!(cause, Some(PressureCause::Level0 | PressureCause::Space | PressureCause::Garbage))
+    }
+
+    /// Clears the cached answer of the strategy.
+    pub(crate) fn forget_asked(&self) {
+        let mut asked = self.asked.lock();
+        asked.epoch += 1;
+        asked.last = None;
+    }
+
+    /// Whether the strategy was called with the same inputs and returned no plan.
+    pub(crate) fn wants_nothing(&self, asked: &Asked) -> bool {
+        self.asked.lock().last.as_ref().is_some_and(|last| {
+            Arc::ptr_eq(&last.version, &asked.version)
+                && Arc::ptr_eq(&last.options, &asked.options)
+                && last.oldest == asked.oldest
+                && last.is_idle == asked.is_idle
+                && last.is_at_leisure == asked.is_at_leisure
+                && asked.until_ns < last.until_ns
+        })
     }
 
     /// Whether the keyspace was dropped. Readers check it after they have loaded the view.

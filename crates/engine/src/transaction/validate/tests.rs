@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::write::batch::WriteBatch;
-use crate::write::commit::Patience;
+use crate::write::room::Patience;
 use crate::{Database, Durability, Expiry, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
 use esker_env::Env;
 use esker_env::fault::StrictFs;

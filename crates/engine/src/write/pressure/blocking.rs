@@ -4,11 +4,11 @@
 //! else one that prevents such a job from beginning: a job of the same keyspace that occupies the tables, or
 //! one of another that occupies the thread.
 
-use super::{Pressure, PressureCause};
 use crate::state::jobs::{JobFacts, JobMetrics};
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::Lane;
 use crate::state::store::Store;
+use crate::state::write_control::{Pressure, PressureCause};
 use esker_base::KeyspaceId;
 use esker_strategy::Class;
 use esker_version::LevelIndex;

@@ -8,7 +8,7 @@
 //! rate ([the admission rate](esker_strategy::write_control::admitted_bytes_per_second)) that follows from it
 //! and from the sustained rate of background work ([`Capacity`], measured). A write that comes too early is
 //! done first and delayed afterwards: it waits, outside of all locks, until it would have been on time
-//! ([`pace`]). So the queues settle half-way, a writer waits a millisecond at a time, and a stop occurs only
+//! ([`crate::state::throttle`]). So the queues settle half-way, a writer waits a millisecond at a time, and a stop occurs only
 //! when the device gets sixteen times slower than it was.
 //!
 //! # Invariants
@@ -30,17 +30,18 @@
 //! thread to wait for.
 
 mod blocking;
-mod pace;
 mod stalls;
 
 pub use blocking::BlockingWork;
-pub(crate) use pace::Pace;
-pub use stalls::{KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WaitingWrites, WriteState};
+pub use stalls::{KeyspaceStall, Stalls, WriteState};
 
+use crate::state::commit_state::CommitState;
 use crate::state::keyspace::KeyspaceState;
+use crate::state::post_commit::Duties;
 use crate::state::store::{Store, Writing};
+use crate::state::throttle::rescaled_ns;
+use crate::state::write_control::{Pressure, PressureCause, Queues};
 use crate::write::batch::EncodedBatch;
-use crate::write::commit::CommitState;
 use esker_base::Error;
 use esker_strategy::write_control::{
     Capacity, GarbageQueue, MAX_SEALED, UNKNOWN_BYTES_PER_SECOND, admitted_bytes_per_second,
@@ -48,8 +49,6 @@ use esker_strategy::write_control::{
 };
 use esker_strategy::{base_bytes, upper_bytes};
 use esker_version::LevelIndex;
-use pace::rescaled_ns;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -61,45 +60,9 @@ pub(crate) const ADAPT_INTERVAL: Duration = Duration::from_millis(10);
 /// A longer delay consists of several sleeps, with a check between them.
 pub(crate) const LONGEST_SLEEP: Duration = Duration::from_millis(10);
 
-/// The number of recorded state changes.
-const MAX_CHANGES: usize = 64;
-
 /// The soft limit of all keyspaces' memtables together: the active ones may hold half of the memory by
 /// themselves.
 const SOFT_SHARED_EIGHTHS: u64 = 5;
-
-/// Post-commit work of the next writer, one bit each; see PC1.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Duties(u8);
-
-impl Duties {
-    /// A thread waits for the next batch.
-    pub(crate) const RING: Duties = Duties(1);
-    /// Writers of some keyspace are throttled.
-    pub(crate) const PACE: Duties = Duties(2);
-    /// A memtable was sealed: the pressure is to be updated.
-    pub(crate) const LOOK: Duties = Duties(4);
-
-    #[inline(always)]
-    pub(crate) fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    pub(crate) fn has(self, duty: Duties) -> bool {
-        self.0 & duty.0 != 0
-    }
-
-    pub(crate) fn set(&mut self, duty: Duties, is_set: bool) {
-        self.0 = if is_set { self.0 | duty.0 } else { self.0 & !duty.0 };
-    }
-
-    /// Clears a flag; whether it was set.
-    pub(crate) fn take(&mut self, duty: Duties) -> bool {
-        let had = self.has(duty);
-        self.set(duty, false);
-        had
-    }
-}
 
 /// The work of a writer after its commit, without the lock.
 #[derive(Debug)]
@@ -109,27 +72,6 @@ pub(crate) struct Dues {
     looks: Vec<Arc<KeyspaceState>>,
     /// The keyspace with the longest delay, and the delay.
     owed: Option<(Arc<KeyspaceState>, Duration)>,
-}
-
-/// A keyspace's write control: measurements, state, and recent changes.
-#[derive(Debug, Default)]
-pub(crate) struct Control {
-    pub(crate) capacity: Capacity,
-    rate: Option<u64>,
-    looked_ns: u64,
-    /// When the last flush ended; 0 before the first.
-    flushed_ns: u64,
-    state: Option<PressureCause>,
-    changes: VecDeque<StallChange>,
-}
-
-/// The limits and fill of a keyspace's queues.
-#[derive(Clone, Copy, Debug)]
-struct Queues {
-    memory: Pressure,
-    level0: Pressure,
-    space: Pressure,
-    garbage: Pressure,
 }
 
 impl Store {
@@ -377,56 +319,6 @@ impl Store {
             }
             _ => Ok(()),
         }
-    }
-}
-
-impl KeyspaceState {
-    /// Whether its writers are throttled by a queue that merges drain.
-    pub(crate) fn waits_for_merges(&self) -> bool {
-        let cause = self.control.lock().state;
-        matches!(cause, Some(PressureCause::Level0 | PressureCause::Space | PressureCause::Garbage))
-    }
-}
-
-impl Control {
-    /// Records a flush of `payload_bytes` of user data, written as `table_bytes`.
-    pub(crate) fn note_flush(
-        &mut self,
-        payload_bytes: u64,
-        table_bytes: u64,
-        (began_ns, ended_ns): (u64, u64),
-    ) {
-        let took = Duration::from_nanos(ended_ns.saturating_sub(began_ns));
-        self.capacity.note_flush(payload_bytes, table_bytes, took);
-        if self.flushed_ns != 0 {
-            let since = Duration::from_nanos(ended_ns.saturating_sub(self.flushed_ns));
-            self.capacity.note_arrival(payload_bytes, since);
-        }
-        self.flushed_ns = ended_ns;
-    }
-
-    #[cfg(test)]
-    pub(crate) fn set_state(&mut self, state: Option<PressureCause>) {
-        self.state = state;
-    }
-
-    /// Records a change of state.
-    fn note(&mut self, queues: &Queues, rate: Option<u64>, now_ms: u64) {
-        let all = [queues.garbage, queues.space, queues.memory, queues.level0];
-        let worst = all.into_iter().max_by_key(|pressure| pressure.permille).unwrap_or(queues.level0);
-        let state = rate.map(|_| worst.cause);
-        if state == self.state {
-            return;
-        }
-        self.state = state;
-        if self.changes.len() == MAX_CHANGES {
-            self.changes.pop_front();
-        }
-        self.changes.push_back(StallChange {
-            at_ms: now_ms,
-            pressure: worst,
-            admitted_bytes_per_second: rate,
-        });
     }
 }
 

@@ -3,7 +3,7 @@
 use super::blocking::BlockingWork;
 use crate::state::keyspace::KeyspaceState;
 use crate::state::store::Store;
-use esker_strategy::write_control::{FULL_PERMILLE, pressure_permille};
+use crate::state::write_control::{Pressure, StallChange, WaitingWrites};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -55,76 +55,6 @@ pub enum WriteState {
     Stopped,
 }
 
-/// A queue that slows writers when it grows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Pressure {
-    /// Which queue.
-    pub cause: PressureCause,
-    /// Its content: bytes, or runs.
-    pub amount: u64,
-    /// The amount from which on writers are slowed.
-    pub soft: u64,
-    /// The amount at which writers stop.
-    pub hard: u64,
-    /// The position between the two, in 1/1000; 0 if compaction could not reduce it.
-    pub permille: u32,
-}
-
-/// The kind of a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PressureCause {
-    /// Bytes of the keyspace's memtables, before the flush.
-    Memory,
-    /// Bytes of all keyspaces' memtables, before the flush.
-    SharedMemory,
-    /// Runs of level 0, before compaction.
-    Level0,
-    /// Bytes of tables and unfinished outputs, under a space target.
-    Space,
-    /// Bytes above the last level and in memtables that overwrite older ones, where merges keep them within a
-    /// budget.
-    Garbage,
-}
-
-/// Writes that wait for a kind of background work.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct WaitingWrites {
-    /// The number of writes.
-    pub writes: u64,
-    /// The work they wait for.
-    pub cause: &'static str,
-}
-
-/// A change of the state or of the limiting queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StallChange {
-    /// When, in milliseconds since 1970.
-    pub at_ms: u64,
-    /// The queue closest to its limit.
-    pub pressure: Pressure,
-    /// The rate from then on; `None` for no limit.
-    pub admitted_bytes_per_second: Option<u64>,
-}
-
-impl Pressure {
-    pub(super) fn new(cause: PressureCause, amount: u64, soft: u64, hard: u64) -> Pressure {
-        Pressure { cause, amount, soft, hard, permille: pressure_permille(amount, soft, hard) }
-    }
-
-    pub(super) fn none(cause: PressureCause) -> Pressure {
-        Pressure { cause, amount: 0, soft: 0, hard: 0, permille: 0 }
-    }
-
-    /// Whether the hard limit is reached.
-    pub fn is_full(&self) -> bool {
-        self.permille >= FULL_PERMILLE
-    }
-}
-
 impl Store {
     /// The report of the present moment.
     pub(crate) fn stalls(&self) -> Stalls {
@@ -161,42 +91,6 @@ impl Store {
             compaction_bytes_per_second: capacity.compaction_bytes_per_second(self.compaction_threads),
             changes: control.changes.iter().copied().collect(),
         }
-    }
-}
-
-impl fmt::Display for Pressure {
-    /// `level 0 has 19 runs (slower from 12, stop at 24)`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (amount, soft, hard) = (self.amount, self.soft, self.hard);
-        match self.cause {
-            PressureCause::Level0 => {
-                write!(f, "level 0 has {amount} runs (slower from {soft}, stop at {hard})")
-            }
-            PressureCause::Garbage => {
-                let (amount, soft, hard) = (Mebibytes(amount), Mebibytes(soft), Mebibytes(hard));
-                write!(
-                    f,
-                    "{amount} that newer data replaces wait for compaction (slower from {soft}, slowest from {hard})"
-                )
-            }
-            PressureCause::Memory | PressureCause::SharedMemory | PressureCause::Space => {
-                let whose = match self.cause {
-                    PressureCause::Memory => "its memtables",
-                    PressureCause::SharedMemory => "all keyspaces' memtables",
-                    _ => "tables and running compactions",
-                };
-                let (amount, soft, hard) = (Mebibytes(amount), Mebibytes(soft), Mebibytes(hard));
-                write!(f, "{whose} hold {amount} (slower from {soft}, stop at {hard})")
-            }
-        }
-    }
-}
-
-struct Mebibytes(u64);
-
-impl fmt::Display for Mebibytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.1} MiB", self.0 as f64 / f64::from(1 << 20))
     }
 }
 

@@ -5,7 +5,7 @@
 //! assertions panic where it happens, in whatever test (OD6). In other builds it is the mutex and nothing
 //! else.
 
-use super::CommitState;
+use crate::state::commit_state::CommitState;
 use esker_memtable::NoSorting;
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};

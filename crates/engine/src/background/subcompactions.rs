@@ -2,7 +2,7 @@
 //!
 //! The keys of a merge are divided into ranges, and each range is merged like a job of its own: its inputs
 //! are the plan's parts within the range, and it shares with the others the sampled boundaries, the tree and
-//! the [`Job`](super::Job). The outputs, in order of the ranges, are installed by one edit, so readers never
+//! the [`Job`](crate::state::jobs::Job). The outputs, in order of the ranges, are installed by one edit, so readers never
 //! see a part of it.
 //!
 //! # Why the result is the same

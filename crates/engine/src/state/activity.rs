@@ -1,0 +1,17 @@
+//! Since when a database is idle, as the compaction worker has seen it.
+
+use esker_base::SeqNo;
+use std::sync::atomic::AtomicBool;
+
+/// The last sequence number that was seen, and since when it is the last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Activity {
+    pub(crate) seqno: SeqNo,
+    pub(crate) since_ns: u64,
+}
+
+/// The result of the last check. A hint: relaxed accesses suffice.
+#[derive(Debug, Default)]
+pub(crate) struct Quiet {
+    pub(crate) is_idle: AtomicBool,
+}

@@ -1,0 +1,42 @@
+//! The memtables' share of the memory budget: whether the block cache may use it ([`crate::write::memory_arbiter`]).
+
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The state of the memtables' share.
+#[derive(Debug)]
+pub(crate) struct Lending {
+    /// The cache may use it. Set and cleared under the writers' lock.
+    pub(crate) is_lent: AtomicBool,
+    /// Payload that memtables may hold at present (LN1).
+    pub(crate) granted_bytes: AtomicU64,
+    /// The cache may use it as soon as it is full. Set and cleared as `is_lent` is.
+    pub(crate) is_offered: AtomicBool,
+    /// When the log last rotated, on the monotonic clock.
+    pub(crate) quiet_since_ns: AtomicU64,
+    /// Held while shares are moved (LN5).
+    pub(crate) moving: Mutex<()>,
+}
+
+impl Lending {
+    /// The initial state: the share is lent, and memtables may hold `kept_bytes`.
+    pub(crate) fn new(kept_bytes: u64) -> Lending {
+        Lending {
+            is_lent: AtomicBool::new(true),
+            granted_bytes: AtomicU64::new(kept_bytes),
+            is_offered: AtomicBool::new(false),
+            quiet_since_ns: AtomicU64::new(0),
+            moving: Mutex::new(()),
+        }
+    }
+
+    /// Whether the cache may use the share.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.is_lent.load(Ordering::Acquire)
+    }
+
+    /// Payload that memtables may hold at present.
+    pub(crate) fn granted_bytes(&self) -> u64 {
+        self.granted_bytes.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,27 @@
+//! The cache of compaction picks without a plan: the inputs of the last call of a strategy that returned none.
+
+use esker_options::KeyspaceOptions;
+use esker_version::Version;
+use esker_view::snapshot::Moment;
+use std::sync::Arc;
+
+/// The inputs of a call of the strategy that returned no plan while no job ran.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) version: Arc<Version>,
+    pub(crate) options: Arc<KeyspaceOptions>,
+    pub(crate) oldest: Option<Moment>,
+    pub(crate) is_idle: bool,
+    /// Whether the idle budget was available.
+    pub(crate) is_at_leisure: bool,
+    /// On the monotonic clock.
+    pub(crate) until_ns: u64,
+}
+
+/// The last call of a keyspace's strategy without a plan, if it is cached.
+#[derive(Debug, Default)]
+pub(crate) struct AskedBook {
+    pub(crate) last: Option<Asked>,
+    /// Incremented whenever the cache is cleared, so that the result of a concurrent call is not stored.
+    pub(crate) epoch: u64,
+}
