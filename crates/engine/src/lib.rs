@@ -8,8 +8,8 @@
 //! | write | [`handle`] (encode) → [`write::commit`] (order, copy, publish) → [`write::room`] (rotate, seal, wait) |
 //! | read | [`handle`] (pin) → [`esker_view`] → [`esker_view::read`] → [`esker_view::tree`] |
 //! | transaction | [`transaction`] (snapshot, changes, read set) → [`write::commit`] (validate, then as a write) |
-//! | flush | [`state::scheduler`] → [`background::workers`] → [`background::flush`] → [`table_sink`] → [`background::install`] |
-//! | compaction | [`state::scheduler`] → [`background::workers`] → [`background::picker`] → [`background::compact`] → [`table_sink`] → [`background::install`] |
+//! | flush | [`state::scheduler`] → [`background::workers`] → [`background::flush`] → [`esker_build`] → [`background::install`] |
+//! | compaction | [`state::scheduler`] → [`background::workers`] → [`background::picker`] → [`background::compact`] → [`esker_build`] → [`background::install`] |
 //! | open | [`lifecycle::open`] → [`lifecycle::replay`] → [`background::install`] |
 //! | change stream | [`handle`] → [`changes`], concurrent with writers, from the log's files |
 //!
@@ -20,25 +20,16 @@
 mod advice;
 mod amplification;
 mod background;
-mod cache_warming;
 mod changes;
-mod compression_downgrade;
 mod copy;
 mod damage;
-mod elision;
 mod file_transfer;
-mod filters;
 mod handle;
 mod ingest;
-mod large;
 mod lifecycle;
 mod metrics;
-mod overwrite_ratio;
-mod pending_outputs;
-mod range_del;
 mod reader_report;
 mod state;
-mod table_sink;
 mod target_report;
 #[cfg(test)]
 mod tests;

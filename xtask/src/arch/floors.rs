@@ -96,6 +96,7 @@ pub(super) const CRATES: &[Crate] = &[
     Crate { name: "esker-model", place: Place::Floor(5), unsafe_modules: &[] },
     Crate { name: "esker-options", place: Place::Floor(6), unsafe_modules: &[] },
     Crate { name: "esker-view", place: Place::Floor(5), unsafe_modules: &[] },
+    Crate { name: "esker-build", place: Place::Floor(7), unsafe_modules: &[] },
     Crate { name: "esker-engine", place: Place::Floor(8), unsafe_modules: &[] },
     // A test installs an allocator that counts.
     Crate {
@@ -163,6 +164,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
             "esker-wal",
             "esker-sst",
             "esker-view",
+            "esker-build",
             "esker-engine",
         ],
     },
@@ -180,7 +182,10 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "thiserror", users: &["esker-base", "esker-codec"] },
     ThirdParty { name: "tokio", users: &["esker-server", "esker-cli"] },
     ThirdParty { name: "toml", users: &["esker-options"] },
-    ThirdParty { name: "tracing", users: &["esker-view", "esker-engine", "esker-server", "esker-cli"] },
+    ThirdParty {
+        name: "tracing",
+        users: &["esker-view", "esker-build", "esker-engine", "esker-server", "esker-cli"],
+    },
     ThirdParty { name: "tracing-subscriber", users: &["esker-cli"] },
     ThirdParty { name: "xxhash-rust", users: &["esker-base", "esker-experiments"] },
     ThirdParty { name: "zstd", users: &["esker-codec"] },

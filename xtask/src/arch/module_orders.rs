@@ -153,6 +153,11 @@ pub(super) const ORDERS: &[Order] = &[
         }],
         allowed: &[],
     },
+    tree(
+        "esker-build",
+        "compression_downgrade elision filters overwrite_ratio range_del table_factory pending_outputs \
+        blob_separation cache_warming table_sink",
+    ),
     Order {
         package: "esker-engine",
         folder: "",

@@ -3,28 +3,28 @@
 //! The strategy is a pure function from the tree's shape to a plan. This file calls it, marks the plan's
 //! inputs busy so that the next call does not return them again, executes the plan, and installs the result.
 //! A merge reads cached blocks of its inputs from the block cache, and the rest past it, keeps versions that
-//! a reader may still see ([`crate::table_sink`]), warms the cache for inputs that were cached
-//! ([`crate::cache_warming`]), and replaces inputs by outputs in one edit. A move or a drop is an edit alone.
+//! a reader may still see ([`esker_build::table_sink`]), warms the cache for inputs that were cached
+//! ([`esker_build::cache_warming`]), and replaces inputs by outputs in one edit. A move or a drop is an edit alone.
 //! In addition to the strategy, blob garbage collection is planned; its plan is a merge that also rewrites
 //! some blob files ([`crate::large`]). Manual compactions are in [`manual`].
 
 mod manual;
 
 use crate::background::picker::Wanted;
-use crate::cache_warming::{Heirs, open_outputs, remove_leftovers};
-use crate::elision::OlderParts;
-use crate::filters::{TableFilter, keys_taken};
-use crate::large::Relocation;
-use crate::overwrite_ratio::Older;
-use crate::pending_outputs::Outputs;
-use crate::range_del::aggregate;
 use crate::state::jobs::{Job, JobFacts, RunningJob, pieces_of};
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::{Lane, Scheduler};
 use crate::state::store::Store;
-use crate::table_sink::OutputControl;
-use crate::table_sink::{OutputSpec, write_tables};
 use esker_base::{Error, FileNumber, PartId, Result, SeqNo};
+use esker_build::blob_separation::Relocation;
+use esker_build::cache_warming::{Heirs, open_outputs, remove_leftovers};
+use esker_build::elision::OlderParts;
+use esker_build::filters::{TableFilter, keys_taken};
+use esker_build::overwrite_ratio::Older;
+use esker_build::pending_outputs::Outputs;
+use esker_build::range_del::aggregate;
+use esker_build::table_sink::OutputControl;
+use esker_build::table_sink::{OutputSpec, write_tables};
 use esker_iter::{Boundaries, CompactionFilter, LargeValues, MergingCursor};
 use esker_options::KeyspaceOptions;
 use esker_sst::{InputReading, InputResidency, JobControl};

@@ -11,20 +11,21 @@
 //! install.
 
 use crate::background::picker::strategy_options;
-use crate::cache_warming::{Heirs, open_outputs, remove_leftovers};
-use crate::elision::OlderParts;
-use crate::filters::{FilterTuner, TableFilter};
-use crate::overwrite_ratio::Older;
-use crate::pending_outputs::{Outputs, UnclaimedFiles};
-use crate::range_del::aggregate;
 use crate::state::jobs::JobFacts;
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::Lane;
 use crate::state::store::{Store, Writing};
 use crate::state::traffic::Flushed;
-use crate::table_sink::OutputControl;
-use crate::table_sink::{OutputSpec, TableFactory, write_tables};
 use esker_base::{KeyspaceId, Result, SeqNo};
+use esker_build::cache_warming::{Heirs, open_outputs, remove_leftovers};
+use esker_build::elision::OlderParts;
+use esker_build::filters::{FilterTuner, TableFilter};
+use esker_build::overwrite_ratio::Older;
+use esker_build::pending_outputs::{Outputs, UnclaimedFiles};
+use esker_build::range_del::aggregate;
+use esker_build::table_factory::TableFactory;
+use esker_build::table_sink::OutputControl;
+use esker_build::table_sink::{OutputSpec, write_tables};
 use esker_filter::FilterWatch;
 use esker_iter::{Boundaries, MergingCursor};
 use esker_options::KeyspaceOptions;

@@ -14,13 +14,13 @@
 //! not pay off. The log is shrunk ([`crate::background::idle_wal`]). One write ends the idle state: running jobs
 //! continue, no further one begins.
 
-use crate::overwrite_ratio::replaced_shares;
 use crate::state::activity::Activity;
 use crate::state::keyspace::KeyspaceState;
 use crate::state::no_plan_cache::Asked;
 use crate::state::scheduler::LOOK_INTERVAL;
 use crate::state::store::Store;
 use esker_base::{FileNumber, PartId, Result, SeqNo};
+use esker_build::overwrite_ratio::replaced_shares;
 use esker_options::KeyspaceOptions;
 use esker_strategy::{
     Busy, Class, Collection, CompactionPlan, PlanKind, Shape, StrategyOptions, plan_collection,

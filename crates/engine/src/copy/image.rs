@@ -2,8 +2,8 @@
 
 use super::capture::Capture;
 use crate::background::flush::add_sealed;
-use crate::table_sink::TableFactory;
 use esker_base::{FileNumber, Result, SeqNo, TableUid};
+use esker_build::table_factory::TableFactory;
 use esker_env::Env;
 use esker_options::KeyspaceOptions;
 use esker_version::{DatabaseState, EditOp, FileKind, Manifest, VersionEdit};

@@ -1,9 +1,9 @@
 //! Writes a table outside of any database, to be ingested later.
 
-use crate::filters::TableFilter;
 use esker_base::expiry::EXPIRY_LEN;
 use esker_base::kind::FLAG_EXPIRY;
 use esker_base::{Error, Result, SeqNo, TableUid, Tag, ValueKind};
+use esker_build::filters::TableFilter;
 use esker_env::fs::parent_dir;
 use esker_env::{Env, OpenMode};
 use esker_options::KeyspaceOptions;

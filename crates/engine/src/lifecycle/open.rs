@@ -22,7 +22,6 @@
 
 use crate::lifecycle::history_recovery::{history_for_reading, settle_history};
 use crate::lifecycle::replay::Replay;
-use crate::pending_outputs::UnclaimedFiles;
 use crate::state::activity::Quiet;
 use crate::state::commit_lock::CommitLock;
 use crate::state::commit_notifier::Bell;
@@ -39,10 +38,11 @@ use crate::state::memory_shares::Lending;
 use crate::state::scheduler::{Lane, Scheduler};
 use crate::state::store::{Store, Writing};
 use crate::state::throttle::Pace;
-use crate::table_sink::TableFactory;
 use crate::write::room::stub_memtable;
 use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, KeyspaceId, LogId, Result, SeqNo};
+use esker_build::pending_outputs::UnclaimedFiles;
+use esker_build::table_factory::TableFactory;
 use esker_env::fs::parent_dir;
 use esker_env::{AsyncReads, Background, Env, FileLock, FileSystem, LockKind, OpenMode, ReadQueue};
 use esker_memtable::ArenaPool;

@@ -7,11 +7,11 @@
 //! (RC1). A read-only open keeps the replayed memtables in private memory instead.
 
 use crate::background::flush::{add_flushed, add_ingested};
-use crate::pending_outputs::UnclaimedFiles;
-use crate::table_sink::TableFactory;
 use crate::write::ingested_part::part_of_logged;
 use crate::write::room::stub_memtable;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind};
+use esker_build::pending_outputs::UnclaimedFiles;
+use esker_build::table_factory::TableFactory;
 use esker_iter::RangeTombstone;
 use esker_memtable::{ArenaPool, Inserter, Memtable};
 use esker_options::{KeyspaceOptions, MemoryPlan};

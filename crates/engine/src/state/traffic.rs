@@ -3,8 +3,8 @@
 //! A job is recorded once, when its tables are written, whether or not they are installed: the device has
 //! done the work either way. So no atomics are needed, and the lock is taken a few times a second.
 
-use crate::filters::keys_of;
-use crate::pending_outputs::Moved;
+use esker_build::filters::keys_of;
+use esker_build::pending_outputs::Moved;
 use esker_strategy::{CompactionPlan, PlanInput, Reason};
 use esker_version::LevelIndex;
 use parking_lot::Mutex;

@@ -1,7 +1,7 @@
 //! Part metadata of an external table, from its properties.
 
-use crate::table_sink::note_expiring;
 use esker_base::{KeyspaceId, PartId, Result, SeqNo};
+use esker_build::table_sink::note_expiring;
 use esker_sst::TableProperties;
 use esker_version::{KeyRange, PartFlags, PartMeta};
 use esker_view::tree::{Access, TableFiles};

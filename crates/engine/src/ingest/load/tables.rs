@@ -1,11 +1,11 @@
 //! Table output of a bulk load: ascending entries, cut into files of the last level's size.
 
-use crate::filters::TableFilter;
 use crate::ingest::new_files::NewFiles;
 use crate::state::keyspace::KeyspaceState;
 use crate::state::store::Store;
-use crate::table_sink::part_of;
 use esker_base::{FileNumber, Result, TableUid, Tag};
+use esker_build::filters::TableFilter;
+use esker_build::table_sink::part_of;
 use esker_codec::Codec;
 use esker_env::OpenMode;
 use esker_options::KeyspaceOptions;

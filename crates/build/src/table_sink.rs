@@ -4,17 +4,17 @@
 //! still see, and those go into table writers, split where the plan says. Nothing is allocated per entry.
 //! Range tombstones arrive separately and are cut at the bounds of the tables ([`PendingDeletes`]).
 
+use crate::blob_separation::{References, Relocation, Separator};
 use crate::cache_warming::Heirs;
 use crate::compression_downgrade::eased;
 use crate::filters::TableFilter;
-use crate::large::separate::References;
-use crate::large::{Relocation, Separator};
 use crate::overwrite_ratio::{Older, Sampler};
 use crate::pending_outputs::{Outputs, UnclaimedFiles};
 use crate::range_del::aggregate::key_range;
 use crate::range_del::cut::PendingDeletes;
-use esker_base::{FileNumber, KeyspaceId, PartId, Result, RunId, SeqNo, TableUid, Tag};
-use esker_env::{Env, OpenMode};
+use crate::table_factory::TableFactory;
+use esker_base::{FileNumber, KeyspaceId, PartId, Result, SeqNo, TableUid, Tag};
+use esker_env::OpenMode;
 use esker_iter::{
     Boundaries, CompactionFilter, Cursor, EntrySink, InputRangeDels, LargeValues, MergingCursor,
     OperandMerger, Retained,
@@ -24,15 +24,13 @@ use esker_sst::{Expiring, JobControl, TableOptions, TableSummary, TableWriter, W
 use esker_strategy::{Cut, Cutter};
 use esker_version::{KeyRange, LevelIndex, PartFlags, PartMeta};
 use esker_view::paths;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A job reports progress, and checks whether it is cancelled, every so many bytes of entries.
 const OUTPUT_BYTES_PER_CHECK: u64 = 64 << 10;
 
 /// What a job does between two pieces of its output: it may be cancelled, and its writes are held to a rate.
-pub(crate) trait OutputControl: JobControl {
+pub trait OutputControl: JobControl {
     /// Counts new bytes of tables, and of keys and values in them, and waits as the rate limit demands.
     ///
     /// # Errors
@@ -41,95 +39,55 @@ pub(crate) trait OutputControl: JobControl {
 }
 
 /// What to write, and how.
-pub(crate) struct OutputSpec<'a> {
-    pub(crate) keyspace: KeyspaceId,
-    pub(crate) options: &'a KeyspaceOptions,
+pub struct OutputSpec<'a> {
+    /// The keyspace that the tables are for.
+    pub keyspace: KeyspaceId,
+    /// Its options.
+    pub options: &'a KeyspaceOptions,
     /// The target level: it determines layout and compression.
-    pub(crate) level: LevelIndex,
+    pub level: LevelIndex,
     /// Whether to compress lightly, because writers are about to wait.
-    pub(crate) is_eased: bool,
-    pub(crate) cut: Cut,
+    pub is_eased: bool,
+    /// Where tables end.
+    pub cut: Cut,
     /// Bytes of input, by estimate: a table is not ended shortly before the end.
-    pub(crate) input_bytes: u64,
-    pub(crate) filter: TableFilter,
+    pub input_bytes: u64,
+    /// The filter of each table.
+    pub filter: TableFilter,
     /// The job, if it is one of an open database, which may be cancelled.
-    pub(crate) job: Option<Arc<dyn OutputControl>>,
+    pub job: Option<Arc<dyn OutputControl>>,
     /// The merge operator.
-    pub(crate) operand_merger: Option<Arc<OperandMerger>>,
+    pub operand_merger: Option<Arc<OperandMerger>>,
     /// The user's compaction filter.
-    pub(crate) compaction_filter: Option<Arc<dyn CompactionFilter>>,
+    pub compaction_filter: Option<Arc<dyn CompactionFilter>>,
     /// Reads the inputs' large values, for the filter.
-    pub(crate) large: Option<Arc<dyn LargeValues>>,
+    pub large: Option<Arc<dyn LargeValues>>,
     /// Whether the job is a blob garbage collection: then it must not make more garbage.
-    pub(crate) collects: bool,
+    pub collects: bool,
     /// Whether sequence numbers that no reader distinguishes from zero may become zero.
-    pub(crate) zero_seqnos: bool,
+    pub zero_seqnos: bool,
     /// When the data was written, if the tables must not count as being as young as their files.
-    pub(crate) created_ms: Option<u64>,
+    pub created_ms: Option<u64>,
     /// When the oldest delete of the inputs was made, in milliseconds since 1970 (DW3 in
-    /// [`crate::background::targets`]).
-    pub(crate) oldest_delete_ms: Option<u64>,
+    /// `max_space_amp`, `delete_within`).
+    pub oldest_delete_ms: Option<u64>,
     /// Whether nothing older than the inputs, with their keys, lies outside.
-    pub(crate) is_bottom: bool,
+    pub is_bottom: bool,
     /// Whether an input hides older, deleted data by a tombstone that is already dropped, and that data may
     /// stay.
-    pub(crate) hides_deleted: bool,
+    pub hides_deleted: bool,
     /// The blob files whose values are rewritten, if any.
-    pub(crate) relocation: Option<&'a Relocation>,
+    pub relocation: Option<&'a Relocation>,
     /// Puts blocks into the cache: in merges those that replace cached ones, in flushes those of read
     /// keyspaces.
-    pub(crate) heirs: Option<Heirs<'a>>,
+    pub heirs: Option<Heirs<'a>>,
     /// Source for the overwrite estimate.
-    pub(crate) older: Option<Older<'a>>,
-}
-
-/// Creates table files: their directory and numbers. Exists before the database is open, because recovery
-/// flushes what it replays.
-#[derive(Debug)]
-pub(crate) struct TableFactory {
-    pub(crate) env: Env,
-    pub(crate) dir: PathBuf,
-    pub(crate) db_uuid: [u8; 16],
-    next_file: AtomicU64,
-    next_part: AtomicU64,
-}
-
-impl TableFactory {
-    pub(crate) fn new(
-        env: Env,
-        dir: PathBuf,
-        db_uuid: [u8; 16],
-        (next_file, next_part): (FileNumber, PartId),
-    ) -> TableFactory {
-        let (next_file, next_part) = (AtomicU64::new(next_file.get()), AtomicU64::new(next_part.get()));
-        TableFactory { env, dir, db_uuid, next_file, next_part }
-    }
-
-    /// A number for a new file. Taken from memory; every edit raises the stored counter past the numbers it
-    /// refers to, and recovery raises it past every name it finds (RC3).
-    pub(crate) fn take_file_number(&self) -> FileNumber {
-        FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// An id for a new part.
-    pub(crate) fn take_part_id(&self) -> PartId {
-        PartId(self.next_part.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// An id for a new run; runs share the counter of the parts.
-    pub(crate) fn take_run_id(&self) -> RunId {
-        RunId(self.next_part.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// The counters as an edit stores them.
-    pub(crate) fn counters(&self) -> (FileNumber, PartId) {
-        (FileNumber(self.next_file.load(Ordering::Relaxed)), PartId(self.next_part.load(Ordering::Relaxed)))
-    }
+    pub older: Option<Older<'a>>,
 }
 
 /// Writes the entries of `merge` and the range tombstones of the inputs, except what no reader sees, to new
 /// tables; durable when it returns, their names included.
-pub(crate) fn write_tables<'a, C: Cursor>(
+pub fn write_tables<'a, C: Cursor>(
     factory: &'a TableFactory,
     spec: &OutputSpec<'_>,
     merge: MergingCursor<C>,
@@ -230,7 +188,7 @@ impl<'a, 's> Output<'a, 's> {
             cutter: Cutter::new(&spec.cut),
             writer: None,
             deletes,
-            large: Separator::new(factory, spec),
+            large: Separator::new(factory, spec.keyspace, spec.options, spec.relocation),
             sampler: Sampler::new(spec.older, spec.input_bytes),
             tables: Outputs::none(factory),
             written_bytes: 0,
@@ -354,7 +312,7 @@ fn finish(
 }
 
 /// The part of a written table.
-pub(crate) fn part_of(
+pub fn part_of(
     summary: &TableSummary,
     id: PartId,
     number: FileNumber,
@@ -380,7 +338,7 @@ pub(crate) fn part_of(
 }
 
 /// Sets the expiry metadata of a part, whose entries have been counted.
-pub(crate) fn note_expiring(part: &mut PartMeta, expiring: Expiring) {
+pub fn note_expiring(part: &mut PartMeta, expiring: Expiring) {
     let Expiring { entries, earliest_ms, latest_ms } = expiring;
     if entries > 0 {
         part.expiring = entries;

@@ -24,15 +24,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The inputs of cache warming for a merge's table writers.
-pub(crate) struct Heirs<'a> {
-    pub(crate) files: &'a TableFiles,
-    pub(crate) warmth: Arc<InputResidency>,
+pub struct Heirs<'a> {
+    /// Whose cache is warmed.
+    pub files: &'a TableFiles,
+    /// Which blocks of the inputs are in the cache.
+    pub warmth: Arc<InputResidency>,
 }
 
 impl<'a> Heirs<'a> {
     /// For a flush of so many writes, if readers are likely to read what it writes. Called once a flush;
     /// `scans` counts all scans of the keyspace so far.
-    pub(crate) fn for_flush(
+    pub fn for_flush(
         files: &'a TableFiles,
         keyspace: KeyspaceId,
         scans: u64,
@@ -45,7 +47,7 @@ impl<'a> Heirs<'a> {
     }
 
     /// The cache warmer of one table.
-    pub(crate) fn heir(&self, keyspace: KeyspaceId) -> CacheWarmer {
+    pub fn heir(&self, keyspace: KeyspaceId) -> CacheWarmer {
         let heir = CacheWarmer::new(&self.files.tables, Some(self.files.watch_of(keyspace)), &self.warmth);
         if self.files.are_mapped() { heir.for_mapped() } else { heir }
     }
@@ -53,7 +55,7 @@ impl<'a> Heirs<'a> {
 
 /// Reads of a keyspace counted up to its last flush.
 #[derive(Debug, Default)]
-pub(crate) struct ReadsAtFlush(AtomicU64);
+pub struct ReadsAtFlush(AtomicU64);
 
 /// A flush warms the cache if there was a read for this many writes since the last flush: a block has some
 /// dozens of entries, and reading it costs ten times as much as inserting it.
@@ -71,7 +73,7 @@ impl ReadsAtFlush {
 /// Opens the tables that have blocks in the cache, which are durable and about to be installed, and with
 /// `opens_all` every table (RP5 in [`crate::overwrite_ratio`]). The caller holds the files until the tree
 /// does.
-pub(crate) fn open_outputs(
+pub fn open_outputs(
     files: &Arc<TableFiles>,
     keyspace: KeyspaceId,
     opens_all: bool,
@@ -96,7 +98,7 @@ pub(crate) fn open_outputs(
 }
 
 /// Schedules the removal of what a failed job has left in the cache, if it is worth a walk.
-pub(crate) fn remove_leftovers(files: &TableFiles) {
+pub fn remove_leftovers(files: &TableFiles) {
     if files.cache().should_remove_dropped() {
         files.request_cleanup();
     }

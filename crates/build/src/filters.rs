@@ -19,24 +19,25 @@ use std::collections::BTreeMap;
 
 /// The filter of a table to be written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TableFilter {
-    pub(crate) policy: FilterPolicy,
+pub struct TableFilter {
+    /// The kind of filter.
+    pub policy: FilterPolicy,
     /// Bits of the whole filter, if they are fixed.
-    pub(crate) bits: Option<u64>,
+    pub bits: Option<u64>,
 }
 
 impl TableFilter {
     /// No filter.
-    pub(crate) const NONE: TableFilter = TableFilter { policy: FilterPolicy::None, bits: None };
+    pub const NONE: TableFilter = TableFilter { policy: FilterPolicy::None, bits: None };
 
     /// The filter by the options, independent of any tree.
-    pub(crate) fn standing_alone(options: &KeyspaceOptions) -> TableFilter {
+    pub fn standing_alone(options: &KeyspaceOptions) -> TableFilter {
         TableFilter { policy: options.filter, bits: options.filter_allocation.fixed_bits() }
     }
 
     /// The filter for a job that writes `keys` keys to a position in this tree and consumes some of its
     /// parts.
-    pub(crate) fn in_tree(
+    pub fn in_tree(
         options: &KeyspaceOptions,
         version: &Version,
         plan: Option<&CompactionPlan>,
@@ -62,7 +63,7 @@ impl TableFilter {
 }
 
 /// Keys of an input, estimated for a slice.
-pub(crate) fn keys_of(input: &InputPart) -> u64 {
+pub fn keys_of(input: &InputPart) -> u64 {
     let part = &input.part;
     match &input.slice {
         None => part.entries,
@@ -73,7 +74,7 @@ pub(crate) fn keys_of(input: &InputPart) -> u64 {
 }
 
 /// Upper bound of the keys of a plan's output: how many are dropped is not known before.
-pub(crate) fn keys_taken(plan: &CompactionPlan) -> u64 {
+pub fn keys_taken(plan: &CompactionPlan) -> u64 {
     plan.parts().map(|(_, input)| keys_of(input)).sum()
 }
 
@@ -107,7 +108,7 @@ fn tree_after(version: &Version, plan: Option<&CompactionPlan>, to: Position, ke
 
 /// The tuning of a keyspace's new filters by the observed results of present ones.
 #[derive(Debug, Default)]
-pub(crate) struct FilterTuner {
+pub struct FilterTuner {
     levels: Mutex<BTreeMap<LevelIndex, LevelTuning>>,
 }
 
@@ -122,7 +123,7 @@ impl FilterTuner {
     }
 
     /// Target and choice of a level, if its bits are tuned.
-    pub(crate) fn present(
+    pub fn present(
         &self,
         options: &KeyspaceOptions,
         version: &Version,

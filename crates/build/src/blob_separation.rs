@@ -1,12 +1,13 @@
 //! Large value separation: which values of a job's output go to blob files, and which come back.
 
 use crate::pending_outputs::UnclaimedFiles;
-use crate::table_sink::{OutputSpec, TableFactory};
+use crate::table_factory::TableFactory;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
-use esker_base::{FileNumber, Result, TableUid, Tag, ValueKind};
+use esker_base::{FileNumber, KeyspaceId, Result, TableUid, Tag, ValueKind};
 use esker_blob::{BlobHeader, BlobOptions, BlobPointer, BlobWriter};
 use esker_env::OpenMode;
 use esker_iter::{LargeValues, is_large, split_expiry};
+use esker_options::KeyspaceOptions;
 use esker_version::{BlobFileMeta, BlobReference};
 use esker_view::paths;
 use esker_view::tree::blob_files::LargeMap;
@@ -16,16 +17,19 @@ use std::sync::Arc;
 
 /// The blob files that a job rewrites, and how their values are read.
 #[derive(Debug)]
-pub(crate) struct Relocation {
-    pub(crate) victims: BTreeSet<FileNumber>,
+pub struct Relocation {
+    /// The blob files to empty.
+    pub victims: BTreeSet<FileNumber>,
     /// The blob files that the job's inputs point to; kept for as long as the job runs.
-    pub(crate) values: Arc<LargeMap>,
+    pub values: Arc<LargeMap>,
 }
 
 /// Writes the large values of one job.
-pub(crate) struct Separator<'a, 's> {
+pub struct Separator<'a, 's> {
     factory: &'a TableFactory,
-    spec: &'s OutputSpec<'s>,
+    keyspace: KeyspaceId,
+    options: &'s KeyspaceOptions,
+    relocation: Option<&'s Relocation>,
     /// Values of this length and more go to blob files.
     threshold: usize,
     open: Option<OpenFile>,
@@ -42,19 +46,29 @@ struct OpenFile {
 }
 
 /// An entry as it is written.
-pub(crate) struct Placed<'v> {
-    pub(crate) tag: Tag,
-    pub(crate) value: &'v [u8],
+pub struct Placed<'v> {
+    /// Its tag, which says whether the value is a pointer.
+    pub tag: Tag,
+    /// The value, or the pointer to it.
+    pub value: &'v [u8],
     /// The pointer to its value, if it is in a blob file.
-    pub(crate) pointer: Option<BlobPointer>,
+    pub pointer: Option<BlobPointer>,
 }
 
 impl<'a, 's> Separator<'a, 's> {
-    pub(crate) fn new(factory: &'a TableFactory, spec: &'s OutputSpec<'s>) -> Separator<'a, 's> {
-        let threshold = spec.options.blob_threshold_bytes.map_or(usize::MAX, |bytes| bytes as usize);
+    /// A separator for a job in this keyspace.
+    pub fn new(
+        factory: &'a TableFactory,
+        keyspace: KeyspaceId,
+        options: &'s KeyspaceOptions,
+        relocation: Option<&'s Relocation>,
+    ) -> Separator<'a, 's> {
+        let threshold = options.blob_threshold_bytes.map_or(usize::MAX, |bytes| bytes as usize);
         Separator {
             factory,
-            spec,
+            keyspace,
+            options,
+            relocation,
             threshold,
             open: None,
             files: Vec::new(),
@@ -65,7 +79,7 @@ impl<'a, 's> Separator<'a, 's> {
 
     /// How the entry is written.
     #[inline]
-    pub(crate) fn place<'v>(
+    pub fn place<'v>(
         &'v mut self,
         key: &[u8],
         tag: Tag,
@@ -100,7 +114,7 @@ impl<'a, 's> Separator<'a, 's> {
             payload
         } else {
             let pointer = decode(key, payload)?;
-            match self.spec.relocation {
+            match self.relocation {
                 Some(relocation) if relocation.victims.contains(&pointer.file) => {
                     relocation.values.fetch(key, payload, &mut self.fetched)?;
                     &self.fetched
@@ -118,10 +132,10 @@ impl<'a, 's> Separator<'a, 's> {
         }
         let open = match &mut self.open {
             Some(open) => open,
-            None => self.open.insert(begin(self.factory, self.spec, unclaimed)?),
+            None => self.open.insert(begin(self.factory, self.keyspace, self.options, unclaimed)?),
         };
         let pointer = open.writer.add(key, whole)?;
-        if open.writer.file_bytes() >= self.spec.options.blob_file_bytes {
+        if open.writer.file_bytes() >= self.options.blob_file_bytes {
             self.finish_file()?;
         }
         pointer.encode(&mut self.value);
@@ -145,7 +159,7 @@ impl<'a, 's> Separator<'a, 's> {
     }
 
     /// Ends the last file; returns all of them. They are durable, their names are not.
-    pub(crate) fn finish(mut self) -> Result<Vec<BlobFileMeta>> {
+    pub fn finish(mut self) -> Result<Vec<BlobFileMeta>> {
         self.finish_file()?;
         Ok(self.files)
     }
@@ -153,31 +167,33 @@ impl<'a, 's> Separator<'a, 's> {
 
 fn begin(
     factory: &TableFactory,
-    spec: &OutputSpec<'_>,
+    keyspace: KeyspaceId,
+    options: &KeyspaceOptions,
     unclaimed: &mut UnclaimedFiles<'_>,
 ) -> Result<OpenFile> {
     let number = factory.take_file_number();
     let header = BlobHeader {
         db_uuid: factory.db_uuid,
         uid: TableUid(factory.env.random.next_u64()),
-        keyspace: spec.keyspace,
+        keyspace,
         created_ms: factory.env.clock.wall_ms(),
     };
     let path = paths::blob(&factory.dir, number);
     let file = factory.env.fs.open(&path, OpenMode::CreateNew)?;
     unclaimed.add(path);
     // Values stay in their file, whatever the level of the table that points to them.
-    let codec = spec.options.compression.last();
+    let codec = options.compression.last();
     Ok(OpenFile { writer: BlobWriter::new(file, BlobOptions { number, header, codec }), number, header })
 }
 
 /// The blob references of one table.
 #[derive(Debug, Default)]
-pub(crate) struct References(BTreeMap<FileNumber, (u64, u64)>);
+pub struct References(BTreeMap<FileNumber, (u64, u64)>);
 
 impl References {
+    /// Counts a pointer that the table has, if there is one.
     #[inline]
-    pub(crate) fn note(&mut self, pointer: Option<BlobPointer>) {
+    pub fn note(&mut self, pointer: Option<BlobPointer>) {
         if let Some(pointer) = pointer {
             let (bytes, count) = self.0.entry(pointer.file).or_default();
             *bytes += u64::from(pointer.record_bytes);
@@ -185,7 +201,8 @@ impl References {
         }
     }
 
-    pub(crate) fn finish(self) -> Arc<[BlobReference]> {
+    /// What the table points to.
+    pub fn finish(self) -> Arc<[BlobReference]> {
         self.0.into_iter().map(|(file, (bytes, count))| BlobReference { file, bytes, count }).collect()
     }
 }

@@ -19,7 +19,7 @@ use esker_view::tree::{Access, TreePart, clipped, hidden_by};
 use std::sync::Arc;
 
 /// The range tombstones of memtables.
-pub(crate) fn of_memtables(
+pub fn of_memtables(
     memtables: &[Arc<MemtableView>],
     boundaries: &Boundaries,
     older: &OlderParts,
@@ -29,11 +29,7 @@ pub(crate) fn of_memtables(
 }
 
 /// The range tombstones of parts, each clipped to the consumed range.
-pub(crate) fn of_parts(
-    parts: &[TreePart],
-    boundaries: &Boundaries,
-    older: &OlderParts,
-) -> Result<InputRangeDels> {
+pub fn of_parts(parts: &[TreePart], boundaries: &Boundaries, older: &OlderParts) -> Result<InputRangeDels> {
     let mut sets: Vec<Arc<RangeTombstones>> = Vec::new();
     for part in parts.iter().filter(|part| part.meta.range_deletes > 0) {
         let table = part.file.table(Access::Once)?;
@@ -52,11 +48,11 @@ fn of_deletes<'a>(
 }
 
 /// Whether `deletes` hide everything in a part from every reader.
-pub(crate) fn hide_all_of(deletes: &InputRangeDels, part: &TreePart, boundaries: &Boundaries) -> bool {
+pub fn hide_all_of(deletes: &InputRangeDels, part: &TreePart, boundaries: &Boundaries) -> bool {
     hidden_by(deletes.all(), &part.meta).is_some_and(|hidden| hidden.is_hidden_from_all(boundaries))
 }
 
 /// The keys that range tombstones cover, as a key range.
-pub(crate) fn key_range(hull: TombstoneHull) -> KeyRange {
+pub fn key_range(hull: TombstoneHull) -> KeyRange {
     KeyRange { start: hull.start, end: hull.end.map_or(KeyEnd::Unbounded, KeyEnd::Excluded) }
 }

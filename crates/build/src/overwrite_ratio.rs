@@ -29,7 +29,7 @@
 //!   by readers can be probed.
 //!
 //! # Rejected
-//! * The ratio found by merges into the last level, which is known anyway ([`crate::amplification`]): it
+//! * The ratio found by merges into the last level, which is known anyway (`amplification`): it
 //!   describes data that arrived minutes ago, and a writer that begins to overwrite a filled store would
 //!   leave three times the garbage before it shows.
 //! * Only passing on the ratios of the inputs in merges: half of a flush's keys may be new and in one range,
@@ -57,13 +57,14 @@ const STEP_BYTES: (u64, u64) = (1 << 10, 256 << 10);
 /// The known overwrite ratios of a keyspace's files. Those of a job are recorded when it installs its tables,
 /// under the lock of `busy`, so that the planner has them.
 #[derive(Debug, Default)]
-pub(crate) struct ReplacedBook {
-    files: BTreeMap<FileNumber, u32>,
+pub struct ReplacedBook {
+    /// The share of each file of which it is known, in 1/1000 of its bytes.
+    pub files: BTreeMap<FileNumber, u32>,
 }
 
 impl ReplacedBook {
     /// Records the ratios of files that are about to join a version, and forgets removed files.
-    pub(crate) fn note(&mut self, version: &Version, shares: &[(FileNumber, u32)]) {
+    pub fn note(&mut self, version: &Version, shares: &[(FileNumber, u32)]) {
         let kept = version.parts().filter_map(|(_, _, part)| self.files.remove_entry(&part.file));
         self.files = kept.collect();
         self.files.extend(shares.iter().copied());
@@ -89,7 +90,7 @@ impl ReplacedBook {
 
 /// The older tables that a job probes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Older<'a> {
+pub struct Older<'a> {
     view: &'a ViewCell,
     /// The uppermost level in which everything is older.
     from: LevelIndex,
@@ -99,14 +100,14 @@ pub(crate) struct Older<'a> {
 
 impl<'a> Older<'a> {
     /// For a flush, if the strategy uses the ratio.
-    pub(crate) fn than_flush(view: &'a ViewCell, options: &KeyspaceOptions) -> Option<Older<'a>> {
+    pub fn than_flush(view: &'a ViewCell, options: &KeyspaceOptions) -> Option<Older<'a>> {
         let older = Older { view, from: LevelIndex::FLUSH, unknown_permille: WHOLE_PERMILLE };
         options.strategy.uses_replaced().then_some(older)
     }
 
     /// For a merge, if the strategy uses the ratio. What is merged into the last level or into a run is not
     /// counted.
-    pub(crate) fn than_output(
+    pub fn than_output(
         view: &'a ViewCell,
         book: &Mutex<ReplacedBook>,
         options: &KeyspaceOptions,
@@ -138,11 +139,11 @@ impl<'a> Older<'a> {
 
 /// Samples the entries that a job writes.
 #[derive(Debug)]
-pub(crate) struct Sampler<'a> {
+pub struct Sampler<'a> {
     older: Option<Older<'a>>,
     step_bytes: u64,
     /// The position of the next sample, in bytes of keys and values from the job's beginning.
-    pub(crate) next_bytes: u64,
+    pub next_bytes: u64,
     /// Samples of the present table, and the sum of their probabilities.
     looked_for: u64,
     found_permille: u64,
@@ -150,7 +151,7 @@ pub(crate) struct Sampler<'a> {
 
 impl<'a> Sampler<'a> {
     /// For a job of `job_bytes`. It samples nothing without older tables.
-    pub(crate) fn new(older: Option<Older<'a>>, job_bytes: u64) -> Sampler<'a> {
+    pub fn new(older: Option<Older<'a>>, job_bytes: u64) -> Sampler<'a> {
         let step_bytes = (job_bytes / SAMPLES).clamp(STEP_BYTES.0, STEP_BYTES.1);
         let next_bytes = if older.is_some() { step_bytes / 2 } else { u64::MAX };
         Sampler { older, step_bytes, next_bytes, looked_for: 0, found_permille: 0 }
@@ -158,7 +159,7 @@ impl<'a> Sampler<'a> {
 
     /// Samples the entry that ends at `end_bytes` of the job. An entry larger than a step counts as often as
     /// it has steps.
-    pub(crate) fn look(&mut self, key: &[u8], tag: Tag, end_bytes: u64) {
+    pub fn look(&mut self, key: &[u8], tag: Tag, end_bytes: u64) {
         let Some(older) = self.older.filter(|_| end_bytes >= self.next_bytes) else { return };
         let hash = key_hash(key);
         // With jitter, to avoid resonance with an order in the keys.
@@ -172,7 +173,7 @@ impl<'a> Sampler<'a> {
 
     /// The ratio of a table that has ended; the next samples belong to the next table. `None` without older
     /// tables.
-    pub(crate) fn end_table(&mut self, part: &PartMeta) -> Option<(FileNumber, u32)> {
+    pub fn end_table(&mut self, part: &PartMeta) -> Option<(FileNumber, u32)> {
         self.older?;
         let (looked_for, found) =
             (std::mem::take(&mut self.looked_for), std::mem::take(&mut self.found_permille));
@@ -189,7 +190,7 @@ impl<'a> Sampler<'a> {
 
 /// How much of the parts of a version replaces something, as [`esker_strategy::Shape::replaced`] takes it;
 /// nothing if the strategy does not use it.
-pub(crate) fn replaced_shares(
+pub fn replaced_shares(
     book: &Mutex<ReplacedBook>,
     options: &KeyspaceOptions,
     version: &Version,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The parts of a version outside of the job that overlap its keys.
 #[derive(Debug)]
-pub(crate) struct OlderParts {
+pub struct OlderParts {
     runs: Vec<RunParts>,
 }
 
@@ -36,11 +36,7 @@ struct RunParts {
 
 impl OlderParts {
     /// The parts of `version` that are not `inputs` of the job, within `hull` (everywhere without one).
-    pub(crate) fn outside(
-        version: &Version,
-        inputs: &HashSet<PartId>,
-        hull: Option<&KeyRange>,
-    ) -> OlderParts {
+    pub fn outside(version: &Version, inputs: &HashSet<PartId>, hull: Option<&KeyRange>) -> OlderParts {
         let staying = version.runs().map(|(_, run)| {
             let parts = hull.map_or(run.parts(), |hull| run.overlapping(hull));
             parts.iter().filter(|part| !inputs.contains(&part.id)).cloned().collect()
@@ -50,12 +46,12 @@ impl OlderParts {
     }
 
     /// The same for a job with memtables as inputs only.
-    pub(crate) fn all_of(version: &Version, hull: &KeyRange) -> OlderParts {
+    pub fn all_of(version: &Version, hull: &KeyRange) -> OlderParts {
         OlderParts::outside(version, &HashSet::new(), Some(hull))
     }
 
     /// Whether one of the parts may hold a version older than `seqno` of some key from `low` up to `high`.
-    pub(crate) fn may_hold_any(&self, low: &[u8], high: Option<&[u8]>, seqno: SeqNo) -> bool {
+    pub fn may_hold_any(&self, low: &[u8], high: Option<&[u8]>, seqno: SeqNo) -> bool {
         self.runs.iter().any(|run| {
             let from = run.parts.partition_point(|part| !part.range.end.covers(low));
             let inside = run.parts[from..].iter();
@@ -67,7 +63,7 @@ impl OlderParts {
     /// Whether one of the parts may hold a version of `key` older than `seqno`. Keys must be passed in
     /// ascending order.
     #[inline]
-    pub(crate) fn may_hold(&mut self, key: &[u8], seqno: SeqNo) -> bool {
+    pub fn may_hold(&mut self, key: &[u8], seqno: SeqNo) -> bool {
         !self.runs.is_empty() && self.any_may_hold(key, seqno)
     }
 

@@ -7,7 +7,7 @@
 //! [`KeyspaceOptions::ease_compression`] turns this off.
 //!
 //! # Pressure
-//! The share of the resources that writers may use up before they wait ([`crate::write::room`]), the greatest of
+//! The share of the resources that writers may use up before they wait (`room`), the greatest of
 //! three: memory of memtables, sealed memtables of the keyspace in the flush queue, and runs in level 0.
 //! Neither the processor's nor the device's load is measured: the database has no exclusive claim to either,
 //! and where they are short the queues show their effect on writers; where they are busy and no queue grows,
@@ -39,13 +39,13 @@ const RELIEVED_BELOW_PERMILLE: u64 = 600;
 
 /// The mode of a keyspace. Only jobs read it; it orders nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Easing {
+pub struct Easing {
     is_eased: AtomicBool,
 }
 
 impl Easing {
     /// Whether a job that begins now compresses lightly, by the pressure on writers.
-    pub(crate) fn eases(&self, options: &KeyspaceOptions, pressure_permille: impl FnOnce() -> u32) -> bool {
+    pub fn eases(&self, options: &KeyspaceOptions, pressure_permille: impl FnOnce() -> u32) -> bool {
         if !options.ease_compression {
             return false;
         }
@@ -68,7 +68,7 @@ impl Easing {
 }
 
 /// The fast codec of the family of `codec`: readable wherever `codec` is; integer codecs stay unchanged.
-pub(crate) fn eased(codec: Codec) -> Codec {
+pub fn eased(codec: Codec) -> Codec {
     match codec {
         Codec::Lz4Hc { .. } | Codec::Zstd { .. } | Codec::ZstdDictionary { .. } | Codec::Lzma { .. } => {
             Codec::Lz4

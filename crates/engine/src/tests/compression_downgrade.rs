@@ -1,31 +1,10 @@
-use super::*;
-use crate::{Database, Options, PerLevel};
+//! Compression of flushes and merges while writers are about to wait.
+
+use crate::{Database, KeyspaceOptions, Options, PerLevel};
+use esker_codec::Codec;
 use esker_env::Env;
 use esker_env::fault::StrictFs;
 use std::sync::Arc;
-
-#[test]
-fn the_mode_changes_at_one_threshold_and_back_at_another() {
-    let easing = Easing::default();
-    let seen = [0, 799, 800, 700, 600, 599, 600, 799, 2_000, 0].map(|pressure| easing.next(pressure));
-    assert_eq!(seen, [false, false, true, true, true, false, false, false, true, false]);
-}
-
-#[test]
-fn fast_codecs_are_left_alone_and_others_become_fast() {
-    for codec in Codec::ALL {
-        let fast = eased(codec);
-        assert_eq!(eased(fast), fast, "{codec}");
-        fast.validate().unwrap();
-        match codec {
-            Codec::Adaptive(_) => assert!(fast.to_string().contains("mode=speed"), "{fast}"),
-            Codec::Zstd { .. } | Codec::ZstdDictionary { .. } | Codec::Lzma { .. } | Codec::Lz4Hc { .. } => {
-                assert_eq!(fast, Codec::Lz4);
-            }
-            other => assert_eq!(fast, other),
-        }
-    }
-}
 
 fn open(options: KeyspaceOptions) -> Database {
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);

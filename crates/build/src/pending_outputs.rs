@@ -1,6 +1,6 @@
 //! Pending outputs: tables and files of a job that nothing refers to yet; unclaimed files are deleted.
 
-use crate::table_sink::TableFactory;
+use crate::table_factory::TableFactory;
 use esker_base::{FileNumber, KeyspaceId, SeqNo};
 use esker_sst::WarmedTable;
 use esker_version::{BlobFileMeta, PartMeta, Place, VersionEdit};
@@ -8,28 +8,29 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Table and blob files that nothing refers to yet; deleted on drop.
-pub(crate) struct UnclaimedFiles<'a> {
+pub struct UnclaimedFiles<'a> {
     factory: &'a TableFactory,
     files: Vec<PathBuf>,
 }
 
 impl<'a> UnclaimedFiles<'a> {
-    pub(crate) fn new(factory: &'a TableFactory) -> UnclaimedFiles<'a> {
+    /// No files yet.
+    pub fn new(factory: &'a TableFactory) -> UnclaimedFiles<'a> {
         UnclaimedFiles { factory, files: Vec::new() }
     }
 
     /// Adds a file.
-    pub(crate) fn add(&mut self, file: PathBuf) {
+    pub fn add(&mut self, file: PathBuf) {
         self.files.push(file);
     }
 
     /// Takes over the files of another.
-    pub(crate) fn append(&mut self, mut other: UnclaimedFiles<'_>) {
+    pub fn append(&mut self, mut other: UnclaimedFiles<'_>) {
         self.files.append(&mut other.files);
     }
 
     /// Keeps the files, because something refers to them from now on, or may.
-    pub(crate) fn claim(mut self) {
+    pub fn claim(mut self) {
         self.files.clear();
     }
 }
@@ -49,30 +50,37 @@ impl Drop for UnclaimedFiles<'_> {
 
 /// The tables of a job, and the blob files of their large values, that nothing refers to yet: whatever the
 /// outcome of the job, they are deleted unless it claims them.
-pub(crate) struct Outputs<'a> {
-    pub(crate) parts: Vec<PartMeta>,
-    pub(crate) blobs: Vec<BlobFileMeta>,
-    pub(crate) files: UnclaimedFiles<'a>,
+pub struct Outputs<'a> {
+    /// The tables, in the order of their keys.
+    pub parts: Vec<PartMeta>,
+    /// The blob files.
+    pub blobs: Vec<BlobFileMeta>,
+    /// The files of both, deleted unless claimed.
+    pub files: UnclaimedFiles<'a>,
     /// The blocks of tables that are in the cache already.
-    pub(crate) inheritances: Vec<(FileNumber, WarmedTable)>,
+    pub inheritances: Vec<(FileNumber, WarmedTable)>,
     /// Overwrite ratios of tables, in 1/1000, if they were sampled.
-    pub(crate) replaced: Vec<(FileNumber, u32)>,
+    pub replaced: Vec<(FileNumber, u32)>,
     /// The smallest sequence number that a filter changed or removed.
-    pub(crate) oldest_filtered: Option<SeqNo>,
+    pub oldest_filtered: Option<SeqNo>,
 }
 
 /// What a job moved.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Moved {
-    pub(crate) read_bytes: u64,
-    pub(crate) written_bytes: u64,
-    pub(crate) blob_bytes: u64,
-    pub(crate) took_ns: u64,
+pub struct Moved {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes of tables written.
+    pub written_bytes: u64,
+    /// Bytes of blob files written.
+    pub blob_bytes: u64,
+    /// How long it took.
+    pub took_ns: u64,
 }
 
 impl<'a> Outputs<'a> {
     /// No tables.
-    pub(crate) fn none(factory: &'a TableFactory) -> Outputs<'a> {
+    pub fn none(factory: &'a TableFactory) -> Outputs<'a> {
         let files = UnclaimedFiles::new(factory);
         Outputs {
             parts: Vec::new(),
@@ -85,32 +93,32 @@ impl<'a> Outputs<'a> {
     }
 
     /// Tombstones of all tables.
-    pub(crate) fn tombstones(&self) -> u64 {
+    pub fn tombstones(&self) -> u64 {
         self.parts.iter().map(|part| part.tombstones).sum()
     }
 
     /// Bytes of all tables.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.bytes).sum()
     }
 
     /// Bytes of all blob files.
-    pub(crate) fn blob_bytes(&self) -> u64 {
+    pub fn blob_bytes(&self) -> u64 {
         self.blobs.iter().map(|blob| blob.file_bytes).sum()
     }
 
     /// Entries of all tables.
-    pub(crate) fn entries(&self) -> u64 {
+    pub fn entries(&self) -> u64 {
         self.parts.iter().map(|part| part.entries).sum()
     }
 
     /// The traffic of a job that read `read_bytes` of tables.
-    pub(crate) fn moved(&self, read_bytes: u64, took_ns: u64) -> Moved {
+    pub fn moved(&self, read_bytes: u64, took_ns: u64) -> Moved {
         Moved { read_bytes, written_bytes: self.bytes(), blob_bytes: self.blob_bytes(), took_ns }
     }
 
     /// Takes over the outputs of the following subcompaction.
-    pub(crate) fn append(&mut self, next: Outputs<'_>) {
+    pub fn append(&mut self, next: Outputs<'_>) {
         self.parts.extend(next.parts);
         self.blobs.extend(next.blobs);
         self.files.append(next.files);
@@ -120,7 +128,7 @@ impl<'a> Outputs<'a> {
     }
 
     /// Takes the cached blocks of tables, with their parts.
-    pub(crate) fn take_inheritances(&mut self) -> Vec<(&PartMeta, WarmedTable)> {
+    pub fn take_inheritances(&mut self) -> Vec<(&PartMeta, WarmedTable)> {
         let inheritances = std::mem::take(&mut self.inheritances);
         let part_of = |number| self.parts.iter().find(|part| part.file == number);
         inheritances.into_iter().filter_map(|(number, own)| Some((part_of(number)?, own))).collect()
@@ -128,12 +136,7 @@ impl<'a> Outputs<'a> {
 
     /// Adds the tables to an edit, as parts of the run at `place`, and the blob files (BF2). The caller
     /// claims the files when something refers to them.
-    pub(crate) fn add_to(
-        self,
-        edit: &mut VersionEdit,
-        keyspace: KeyspaceId,
-        place: Place,
-    ) -> UnclaimedFiles<'a> {
+    pub fn add_to(self, edit: &mut VersionEdit, keyspace: KeyspaceId, place: Place) -> UnclaimedFiles<'a> {
         for blob in self.blobs {
             edit.add_blob_file(keyspace, blob);
         }

@@ -1,15 +1,14 @@
 //! Overwrite ratios of real flushes and merges, step by step, and their effect on space.
 
-use super::{ReplacedBook, Sampler, replaced_shares};
 use crate::state::scheduler::Lane;
 use crate::{Database, KeyspaceOptions, Options, PerLevel};
-use esker_base::{FileNumber, PartId, TableUid};
+use esker_base::PartId;
+use esker_build::overwrite_ratio::replaced_shares;
 use esker_codec::Codec;
 use esker_env::Env;
 use esker_env::fault::{Fault, FaultFs, Operation, Rule, StrictFs, When};
 use esker_filter::FilterPolicy;
 use esker_strategy::{base_bytes, upper_bytes};
-use esker_version::{KeyRange, PartMeta};
 use esker_view::tree::TableFile;
 use std::ops::Range;
 use std::sync::Arc;
@@ -269,26 +268,6 @@ fn nothing_older_is_read_to_know_what_is_replaced() {
         let new_files = world.files().into_iter().take(shares.len());
         assert!(new_files.into_iter().all(|file| file.opened().is_some()), "who comes next is to know");
     }
-}
-
-/// A slice may hold all overwrites of its file.
-#[test]
-fn slices_count_as_much_as_they_may_hold() {
-    let mut book = ReplacedBook::default();
-    let range = KeyRange::inclusive(&b"a"[..], &b"z"[..]);
-    let part = PartMeta::new(PartId(1), FileNumber(7), 1000, TableUid(1), range);
-    assert_eq!(book.share(&part, 1000), 1000, "nobody knows");
-    book.files.insert(FileNumber(7), 200);
-    assert_eq!(
-        [1000, 500, 400, 200, 100, 0].map(|bytes| book.share(&part, bytes)),
-        [200, 400, 500, 1000, 1000, 1000]
-    );
-}
-
-#[test]
-fn who_asks_nobody_looks_for_nothing() {
-    let sampler = Sampler::new(None, 1 << 20);
-    assert_eq!(sampler.next_bytes, u64::MAX);
 }
 
 /// A filled store has much more above its last level than the garbage budget, and still takes no more space

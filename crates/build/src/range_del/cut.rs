@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Range tombstones that no table has taken yet.
 #[derive(Debug, Default)]
-pub(crate) struct PendingDeletes {
+pub struct PendingDeletes {
     all: Vec<TombstoneFragment>,
     taken: usize,
     /// Where the next fragment was cut.
@@ -17,17 +17,18 @@ pub(crate) struct PendingDeletes {
 }
 
 impl PendingDeletes {
-    pub(crate) fn new(deletes: &RangeTombstones) -> PendingDeletes {
+    /// All of `deletes`, none written yet.
+    pub fn new(deletes: &RangeTombstones) -> PendingDeletes {
         PendingDeletes { all: deletes.fragments().to_vec(), taken: 0, cut: None }
     }
 
     /// Whether nothing is left.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.taken == self.all.len()
     }
 
     /// Takes everything before `border`, or all without one. Borders ascend.
-    pub(crate) fn take_before(&mut self, border: Option<&[u8]>) -> RangeTombstones {
+    pub fn take_before(&mut self, border: Option<&[u8]>) -> RangeTombstones {
         let mut taken = Vec::new();
         while let Some(fragment) = self.all.get(self.taken) {
             let start = self.cut.clone().unwrap_or_else(|| Arc::clone(&fragment.start));

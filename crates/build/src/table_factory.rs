@@ -1,0 +1,54 @@
+//! Numbers and places of new tables: file numbers, part and run ids, the directory.
+
+use esker_base::{FileNumber, PartId, RunId};
+use esker_env::Env;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Creates table files: their directory and numbers. Exists before the database is open, because recovery
+/// flushes what it replays.
+#[derive(Debug)]
+pub struct TableFactory {
+    /// Where files are created.
+    pub env: Env,
+    /// The directory of the database.
+    pub dir: PathBuf,
+    /// The database that tables name as theirs.
+    pub db_uuid: [u8; 16],
+    next_file: AtomicU64,
+    next_part: AtomicU64,
+}
+
+impl TableFactory {
+    /// The factory of a database whose next numbers are these.
+    pub fn new(
+        env: Env,
+        dir: PathBuf,
+        db_uuid: [u8; 16],
+        (next_file, next_part): (FileNumber, PartId),
+    ) -> TableFactory {
+        let (next_file, next_part) = (AtomicU64::new(next_file.get()), AtomicU64::new(next_part.get()));
+        TableFactory { env, dir, db_uuid, next_file, next_part }
+    }
+
+    /// A number for a new file. Taken from memory; every edit raises the stored counter past the numbers it
+    /// refers to, and recovery raises it past every name it finds (RC3).
+    pub fn take_file_number(&self) -> FileNumber {
+        FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// An id for a new part.
+    pub fn take_part_id(&self) -> PartId {
+        PartId(self.next_part.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// An id for a new run; runs share the counter of the parts.
+    pub fn take_run_id(&self) -> RunId {
+        RunId(self.next_part.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The counters as an edit stores them.
+    pub fn counters(&self) -> (FileNumber, PartId) {
+        (FileNumber(self.next_file.load(Ordering::Relaxed)), PartId(self.next_part.load(Ordering::Relaxed)))
+    }
+}
