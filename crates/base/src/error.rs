@@ -25,7 +25,7 @@ pub enum Error {
     Io(Box<IoFailure>),
 
     /// No space, on the disk or in the memory budget. Nothing was written; free space and try again.
-    #[error("no room: {0}")]
+    #[error("no space: {0}")]
     Full(Arc<str>),
 
     /// Another transaction committed a change to a key or range that this one read or wrote. Retry it.
@@ -144,7 +144,7 @@ impl fmt::Display for Conflict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryGone {
     /// Changes after this sequence number were requested.
-    pub asked: SeqNo,
+    pub requested: SeqNo,
     /// The smallest sequence number after which all changes are available.
     pub oldest: SeqNo,
     /// Most bytes of log that are retained for consumers.
@@ -155,10 +155,10 @@ pub struct HistoryGone {
 
 impl fmt::Display for HistoryGone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let HistoryGone { asked, oldest, limit_bytes, consumer } = self;
-        write!(f, "the changes after sequence number {asked}")?;
+        let HistoryGone { requested, oldest, limit_bytes, consumer } = self;
+        write!(f, "the changes after sequence number {requested}")?;
         if let Some(consumer) = consumer {
-            write!(f, ", which consumer {consumer:?} wants next,")?;
+            write!(f, ", which consumer {consumer:?} needs next,")?;
         }
         write!(
             f,
@@ -186,7 +186,7 @@ impl fmt::Display for MergeFailure {
         let key = key.escape_ascii();
         write!(
             f,
-            "the operands of key \"{key}\" in keyspace {keyspace:?} cannot be folded by its merge operator {operator:?}: {cause}"
+            "the operands of key \"{key}\" in keyspace {keyspace:?} cannot be merged by its merge operator {operator:?}: {cause}"
         )
     }
 }
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentences_hold_the_facts() {
+    fn messages_hold_the_facts() {
         let error = Error::corruption("/d/7.sst", 4096, "checksum 1 expected, 2 found").in_keyspace("users");
         let text = error.to_string();
         assert_eq!(
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_names_what_conflicted() {
+    fn a_conflict_names_the_key() {
         let conflict = Conflict {
             keyspace: "users".into(),
             key: b"a\n\xff".as_slice().into(),
@@ -309,13 +309,17 @@ mod tests {
     }
 
     #[test]
-    fn gone_history_says_what_there_is() {
-        let gone =
-            HistoryGone { asked: SeqNo::new(7), oldest: SeqNo::new(90), limit_bytes: 4096, consumer: None };
+    fn gone_history_names_the_available_range() {
+        let gone = HistoryGone {
+            requested: SeqNo::new(7),
+            oldest: SeqNo::new(90),
+            limit_bytes: 4096,
+            consumer: None,
+        };
         let text = Error::HistoryGone(Box::new(gone.clone())).to_string();
         assert!(text.starts_with("the changes after sequence number 7 are gone: the log goes back to 90"));
         let named = HistoryGone { consumer: Some("audit".into()), ..gone };
-        assert!(named.to_string().contains("7, which consumer \"audit\" wants next, are gone"));
+        assert!(named.to_string().contains("7, which consumer \"audit\" needs next, are gone"));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 /// Longest key, in bytes. Offsets inside a block and key lengths inside memtable nodes are 16 bits wide.
 pub const MAX_KEY_LEN: usize = 65_535;
 
-/// Longest value: 512 MiB. A log record has a 32-bit length; half of what two values and their batch may take
-/// leaves the other half for the rest of the record.
+/// Longest value: 512 MiB, half of [`MAX_RECORD_LEN`], so that a record with such a value still has space for
+/// the other entries of its batch.
 pub const MAX_VALUE_LEN: usize = 512 << 20;
 
 /// Longest payload of one log record, hence of one batch: 1 GiB.

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use esker_base::{KeyspaceId, TableUid};
     use esker_env::fault::StrictFs;
-    use esker_env::{FileOver, FileSystem, OpenMode};
+    use esker_env::{FileSystem, FileWrapper, OpenMode};
     use std::path::Path;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -136,7 +136,7 @@ mod tests {
         unsent_bytes: AtomicU64,
     }
 
-    impl FileOver for CountingFile {
+    impl FileWrapper for CountingFile {
         fn below(&self) -> &dyn File {
             &*self.file
         }

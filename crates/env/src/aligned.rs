@@ -5,7 +5,7 @@
 //! buffer of the thread, and what was asked for is copied out of it.
 
 use crate::fs::{DIRECT_ALIGNMENT_BYTES, Descriptor, File};
-use crate::over::FileOver;
+use crate::fs_wrapper::FileWrapper;
 use esker_base::Result;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -65,7 +65,7 @@ impl AlignedFile {
     }
 }
 
-impl FileOver for AlignedFile {
+impl FileWrapper for AlignedFile {
     fn below(&self) -> &dyn File {
         &*self.file
     }

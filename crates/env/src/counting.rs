@@ -103,7 +103,7 @@ impl Counts {
     }
 }
 
-impl crate::over::FileSystemOver for CountingFs {
+impl crate::fs_wrapper::FileSystemWrapper for CountingFs {
     fn below(&self) -> &dyn FileSystem {
         &*self.inner
     }
@@ -149,7 +149,7 @@ struct CountingFile {
     counts: Arc<Counts>,
 }
 
-impl crate::over::FileOver for CountingFile {
+impl crate::fs_wrapper::FileWrapper for CountingFile {
     fn below(&self) -> &dyn File {
         &*self.file
     }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_what_files_with_names_take() {
+    fn held_bytes_are_those_of_named_files() {
         let fs = fs();
         let path = |name: &str| Path::new("/counted").join(name);
         let one = fs.open(&path("one"), OpenMode::CreateNew).unwrap();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_not_counted() {
+    fn unmatched_files_are_not_counted() {
         let fs = fs();
         fs.open(Path::new("/other/one"), OpenMode::CreateNew).unwrap().write_at(&[1; 100], 0).unwrap();
         fs.rename(Path::new("/other/one"), Path::new("/counted/one")).unwrap();

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn some_files_may_be_open() {
+    fn the_open_files_limit_is_read_and_raised() {
         let before = open_files_limit();
         assert!(before > 8);
         raise_open_files_limit();

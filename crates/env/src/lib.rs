@@ -23,7 +23,7 @@
 //! | [`counting`] | [`CountingFs`], which counts what is written and held |
 //! | [`fault`] | file systems for tests: one that forgets what was not synced, one that fails on demand |
 //! | [`world`] | [`Env`], all of it in one value, and the starting of threads |
-//! | `sharing` | [`Env::share_out`], work that is done on several threads and waited for |
+//! | `sharing` | [`Env::fork_join`], work that is done on several threads and waited for |
 //!
 //! Unsafe code is found in [`memory`], [`slabs`], `number_list`, `long_slice`, `shelves`, `published`, in
 //! [`fs`] ([`Mapping`]), in the two modules `mapping`, in `std_fs/write_back` and in `reads/uring`, nowhere
@@ -32,39 +32,39 @@
 mod aligned;
 pub mod clock;
 pub mod counting;
+pub mod env;
 pub mod fault;
+mod fork_join;
 pub mod fs;
+pub mod fs_wrapper;
 pub mod host;
 mod long_slice;
 pub mod memory;
 mod number_list;
-pub mod over;
 mod published;
 pub mod random;
 pub mod rate_limiter;
 pub mod reads;
-mod sharing;
 mod shelves;
 pub mod slabs;
 pub mod std_fs;
 mod timed_file;
-pub mod world;
 
 pub use aligned::AlignedFile;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use counting::CountingFs;
+pub use env::{Background, Env};
 pub use fs::{
     DIRECT_ALIGNMENT_BYTES, Descriptor, DirEntry, File, FileLock, FileSystem, LockKind, Mapping,
     MappingOwner, OpenMode, StoreObserver,
 };
+pub use fs_wrapper::{FileSystemWrapper, FileWrapper};
 pub use long_slice::LongSlice;
 pub use memory::{PageAdvice, Region};
 pub use number_list::NumberList;
-pub use over::{FileOver, FileSystemOver};
 pub use published::{Published, ReadGuard};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use rate_limiter::{BackgroundRates, Direction, MIN_BYTES_PER_SECOND, RateLimiter};
 pub use reads::{AsyncReads, PendingRead, ReadMode, ReadQueue, ReadRequest};
 pub use std_fs::StdFileSystem;
 pub use timed_file::TimedFile;
-pub use world::{Background, Env};

@@ -20,8 +20,8 @@ mod uring;
 
 pub use mode::ReadMode;
 
+use crate::env::Env;
 use crate::fs::File;
-use crate::world::Env;
 use esker_base::Result;
 use std::fmt;
 use std::str::FromStr;
@@ -170,8 +170,8 @@ pub struct PendingRead {
 #[derive(Debug)]
 enum Read {
     #[cfg(target_os = "linux")]
-    Uring(uring::Pending),
-    Thread(threads::Pending),
+    Uring(uring::RingRead),
+    Thread(threads::ThreadRead),
 }
 
 impl PendingRead {

@@ -1,7 +1,7 @@
 //! Table files that measure small reads, for rate limits that follow foreground latency
 //! ([`crate::rate_limiter`]).
 
-use crate::{Clock, Descriptor, File, FileOver, RateLimiter};
+use crate::{Clock, Descriptor, File, FileWrapper, RateLimiter};
 use esker_base::Result;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl TimedFile {
     }
 }
 
-impl FileOver for TimedFile {
+impl FileWrapper for TimedFile {
     fn below(&self) -> &dyn File {
         &*self.file
     }

@@ -87,8 +87,8 @@ macro_rules! contract {
 }
 
 contract! {
-    reads_return_what_was_written
-    modes_differ_in_what_must_exist
+    reads_return_written_bytes
+    modes_differ_in_required_existence
     a_file_opened_for_reading_cannot_be_changed
     lengths_grow_and_shrink_with_zeros
     allocation_grows_or_keeps_the_length
@@ -97,7 +97,7 @@ contract! {
     linked_names_are_one_file
     a_removed_file_stays_readable_while_open
     directories_are_made_moved_and_removed
-    syncing_works_on_what_exists
+    syncing_works_on_existing_files
     locks_exclude_as_their_kinds_say
     a_lock_ends_when_it_is_dropped
     a_mapped_store_is_read_by_the_file
@@ -109,7 +109,7 @@ contract! {
     there_is_room
 }
 
-fn reads_return_what_was_written(subject: &Subject) {
+fn reads_return_written_bytes(subject: &Subject) {
     let file = subject.create("file", b"hello world");
     let mut buffer = [0; 5];
     assert_eq!(file.read_at(&mut buffer, 6).unwrap(), 5);
@@ -130,7 +130,7 @@ fn reads_return_what_was_written(subject: &Subject) {
     assert_eq!((damage.file.as_path(), damage.offset), (file.path(), Some(8)));
 }
 
-fn modes_differ_in_what_must_exist(subject: &Subject) {
+fn modes_differ_in_required_existence(subject: &Subject) {
     let path = subject.path("file");
     for mode in [OpenMode::Read, OpenMode::ReadDirect, OpenMode::ReadMapped, OpenMode::ReadWrite] {
         let error = subject.fs.open(&path, mode).unwrap_err();
@@ -271,7 +271,7 @@ fn directories_are_made_moved_and_removed(subject: &Subject) {
     assert!(fs.remove_dir_all(&subject.path("z")).unwrap_err().is_not_found());
 }
 
-fn syncing_works_on_what_exists(subject: &Subject) {
+fn syncing_works_on_existing_files(subject: &Subject) {
     let file = subject.create("file", b"abc");
     file.sync_data().unwrap();
     file.sync_all().unwrap();

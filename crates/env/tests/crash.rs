@@ -138,7 +138,7 @@ fn length_and_data_are_lost_apart() {
 }
 
 #[test]
-fn cutting_and_growing_again_never_shows_what_was_between() {
+fn cutting_and_growing_again_never_shows_old_bytes() {
     let fs = StrictFs::new();
     let file = durable(&fs, "/file", &[b'0'; 2 * SECTOR]);
     file.write_at(&[b'1'; SECTOR], SECTOR as u64).unwrap();
@@ -392,7 +392,7 @@ fn allocation_is_lost_like_everything_else() {
 }
 
 #[test]
-fn a_replayer_shows_at_each_cut_what_was_there() {
+fn a_replayer_shows_the_state_at_each_cut() {
     let fs = StrictFs::new();
     let mut states = vec![everything(&fs)];
     let mut seen = |fs: &StrictFs| {
@@ -473,7 +473,7 @@ fn without_a_trace_only_the_present_can_be_crashed() {
 }
 
 #[test]
-fn what_was_allocated_behind_the_end_goes_with_a_new_length_or_the_same() {
+fn blocks_allocated_behind_the_end_are_freed_by_set_len() {
     let fs = StrictFs::new();
     let file = fs.open("/file".as_ref(), OpenMode::CreateNew).unwrap();
     file.write_at(&[1; 5000], 0).unwrap();
@@ -486,7 +486,7 @@ fn what_was_allocated_behind_the_end_goes_with_a_new_length_or_the_same() {
 }
 
 #[test]
-fn a_full_disk_takes_what_fits_and_recovers() {
+fn a_full_disk_takes_the_bytes_that_fit_and_recovers() {
     let options = StrictOptions { capacity_bytes: Some(3 * 4096), ..StrictOptions::default() };
     let fs = StrictFs::with_options(options);
     let file = fs.open("/file".as_ref(), OpenMode::CreateNew).unwrap();
@@ -511,7 +511,7 @@ fn a_full_disk_takes_what_fits_and_recovers() {
 }
 
 #[test]
-fn what_a_file_system_lacks_can_be_switched_off() {
+fn optional_features_can_be_switched_off() {
     let options = StrictOptions { can_map_writable: false, can_allocate: false, ..StrictOptions::default() };
     let fs = StrictFs::with_options(options);
     let file = create(&fs, "/file", &[0; 4096]);

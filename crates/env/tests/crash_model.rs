@@ -118,7 +118,7 @@ fn check(image: &StrictFs, model: &[Versions], crash: Crash, cut: usize, seed: u
 }
 
 #[test]
-fn every_crash_at_every_cut_leaves_only_what_can_be() {
+fn every_crash_at_every_cut_leaves_a_possible_state() {
     for seed in 1..=12 {
         let fs = StrictFs::new();
         let random = SeededRandom::new(seed);

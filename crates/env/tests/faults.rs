@@ -21,7 +21,7 @@ fn read(fs: &dyn FileSystem, path: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_nth_call_fails_once_and_from_then_on_means_what_it_says() {
+fn nth_fails_once_and_from_fails_on() {
     let (_, fs) = strict();
     let file = fs.open("/file".as_ref(), OpenMode::CreateNew).unwrap();
     fs.add(Rule::new(Fault::Io, When::Nth(3)).on(Operation::Write));

@@ -226,7 +226,7 @@ fn past_the_limit_the_oldest_goes_and_nothing_more_is_kept_for_who_wanted_it() {
     }
     assert!((50_000..=100_000).contains(&most), "{most} bytes were kept");
     let told = slow.try_next();
-    assert!(matches!(&told, Err(Error::HistoryGone(gone)) if gone.asked == SeqNo::ZERO), "{told:?}");
+    assert!(matches!(&told, Err(Error::HistoryGone(gone)) if gone.requested == SeqNo::ZERO), "{told:?}");
     let Err(Error::HistoryGone(gone)) = consumer.changes() else { panic!("it is not gone") };
     assert_eq!(gone.consumer.as_deref(), Some("slow"));
     let info = db.consumers().remove(0);

@@ -65,7 +65,7 @@ pub fn build_parallel(
     let mut lines = LongSlice::filled(Line::default(), plan.count as usize);
     let of_a_range = lines.len().div_ceil(threads.max(1)).max(LEAST_LINES);
     let ranges: Vec<_> = lines.chunks_mut(of_a_range).enumerate().collect();
-    env.share_out("esker-filter", threads, ranges, |(number, range)| {
+    env.fork_join("esker-filter", threads, ranges, |(number, range)| {
         (plan.fill)(range, number * of_a_range, plan.count, plan.probes, &hashes);
     });
     Some(stored::encode_lines(&plan, &lines))
@@ -79,5 +79,5 @@ fn in_shards<S: Send>(
     threads: usize,
     solve: impl Fn(&mut [u64]) -> Option<S> + Sync,
 ) -> Option<Vec<S>> {
-    env.share_out("esker-filter", threads, partition(hashes, mean)?, solve).into_iter().collect()
+    env.fork_join("esker-filter", threads, partition(hashes, mean)?, solve).into_iter().collect()
 }

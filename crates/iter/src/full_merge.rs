@@ -73,7 +73,7 @@ impl OperandMerger {
         let MergeFailure { keyspace, operator, .. } = self.told(key, cause);
         let key = key.escape_ascii();
         Error::invalid(format!(
-            "the operand for key \"{key}\" in keyspace {keyspace:?} is none of its merge operator {operator:?}: {cause}"
+            "the operand for key \"{key}\" in keyspace {keyspace:?} is invalid for its merge operator {operator:?}: {cause}"
         ))
     }
 

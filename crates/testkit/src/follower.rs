@@ -186,7 +186,7 @@ impl Follower {
         match self.catch_up(db, anew, durability) {
             Ok(outcome) => outcome?,
             Err(Error::HistoryGone(gone)) => {
-                ensure!(gone.oldest > gone.asked, "gone is what is there: {gone}");
+                ensure!(gone.oldest > gone.requested, "gone is what is there: {gone}");
                 if db.metrics().read_only_cause.is_some() {
                     // It cannot begin anew, and stays behind.
                     return Ok(false);

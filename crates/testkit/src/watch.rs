@@ -5,7 +5,7 @@
 
 use esker::Result;
 use esker::parts::env::fs::{File, FileSystem, OpenMode};
-use esker::parts::env::{FileOver, FileSystemOver};
+use esker::parts::env::{FileSystemWrapper, FileWrapper};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,7 +68,7 @@ impl WatchFs {
     }
 }
 
-impl FileSystemOver for WatchFs {
+impl FileSystemWrapper for WatchFs {
     fn below(&self) -> &dyn FileSystem {
         &*self.inner
     }
@@ -122,7 +122,7 @@ struct WatchedFile {
     _handle: Handle,
 }
 
-impl FileOver for WatchedFile {
+impl FileWrapper for WatchedFile {
     fn below(&self) -> &dyn File {
         &*self.file
     }

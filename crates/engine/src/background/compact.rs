@@ -302,7 +302,7 @@ impl Store {
         };
         job.note_pieces(pieces.len());
         let threads = pieces.len();
-        let written = self.env.share_out("esker-piece", threads, pieces, |range| {
+        let written = self.env.fork_join("esker-piece", threads, pieces, |range| {
             let written = self.write_piece(&common, &range);
             if written.is_err() {
                 job.fail();

@@ -187,8 +187,8 @@ impl Store {
         }
     }
 
-    pub(super) fn history_gone(&self, asked: SeqNo, oldest: SeqNo, consumer: Option<Arc<str>>) -> Error {
+    pub(super) fn history_gone(&self, requested: SeqNo, oldest: SeqNo, consumer: Option<Arc<str>>) -> Error {
         let limit_bytes = self.history_limit_bytes;
-        Error::HistoryGone(Box::new(HistoryGone { asked, oldest, limit_bytes, consumer }))
+        Error::HistoryGone(Box::new(HistoryGone { requested, oldest, limit_bytes, consumer }))
     }
 }

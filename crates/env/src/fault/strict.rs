@@ -79,10 +79,10 @@ const MAX_FILE_BYTES: u64 = 1 << 44;
 /// A file system in memory that keeps what was synced and nothing else. Clones are the same file system.
 #[derive(Clone)]
 pub struct StrictFs {
-    shared: Arc<Mutex<State>>,
+    shared: Arc<Mutex<StrictState>>,
 }
 
-struct State {
+struct StrictState {
     disk: Disk,
     options: StrictOptions,
     /// Counts power losses; makes the boot id.
@@ -101,9 +101,9 @@ struct State {
     collected: usize,
 }
 
-impl State {
-    fn new(disk: Disk, options: StrictOptions, boots: u64) -> State {
-        State {
+impl StrictState {
+    fn new(disk: Disk, options: StrictOptions, boots: u64) -> StrictState {
+        StrictState {
             base: disk.clone(),
             disk,
             options,
@@ -200,7 +200,7 @@ impl StrictFs {
     }
 
     fn of(disk: Disk, options: StrictOptions, boots: u64) -> StrictFs {
-        StrictFs { shared: Arc::new(Mutex::new(State::new(disk, options, boots))) }
+        StrictFs { shared: Arc::new(Mutex::new(StrictState::new(disk, options, boots))) }
     }
 
     /// Events recorded so far.

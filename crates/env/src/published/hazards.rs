@@ -24,9 +24,9 @@ const SLOTS: usize = 1;
 
 /// What a reader says that it reads; null if nothing.
 #[derive(Debug)]
-pub(super) struct Slot(AtomicPtr<()>);
+pub(super) struct HazardSlot(AtomicPtr<()>);
 
-impl Slot {
+impl HazardSlot {
     #[inline]
     fn is_free(&self) -> bool {
         // Acquire: another thread may have cleared it, and what it did comes before the next note (PB6).
@@ -44,19 +44,19 @@ impl Slot {
 /// The slots of one thread. On lines of its own: 128 bytes, because the prefetcher fetches lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Shelf {
-    slots: [Slot; SLOTS],
+struct ThreadSlots {
+    slots: [HazardSlot; SLOTS],
     is_claimed: AtomicBool,
 }
 
-impl Shelf {
+impl ThreadSlots {
     #[inline]
-    fn free_slot(&'static self) -> Option<&'static Slot> {
+    fn free_slot(&'static self) -> Option<&'static HazardSlot> {
         if self.slots[0].is_free() { Some(&self.slots[0]) } else { self.another_free_slot() }
     }
 
     #[cold]
-    fn another_free_slot(&'static self) -> Option<&'static Slot> {
+    fn another_free_slot(&'static self) -> Option<&'static HazardSlot> {
         self.slots[1..].iter().find(|slot| slot.is_free())
     }
 }
@@ -88,7 +88,7 @@ pub(super) struct Hazards {
     touched: AtomicUsize,
     /// Shelves that are claimed now.
     claimed: AtomicUsize,
-    shelves: [Shelf; MAX_THREADS],
+    threads: [ThreadSlots; MAX_THREADS],
 }
 
 #[cfg(not(loom))]
@@ -97,9 +97,9 @@ static HAZARDS: Hazards = Hazards {
     retired: Mutex::new(Vec::new()),
     touched: AtomicUsize::new(0),
     claimed: AtomicUsize::new(0),
-    shelves: [const {
-        Shelf {
-            slots: [const { Slot(AtomicPtr::new(std::ptr::null_mut())) }; SLOTS],
+    threads: [const {
+        ThreadSlots {
+            slots: [const { HazardSlot(AtomicPtr::new(std::ptr::null_mut())) }; SLOTS],
             is_claimed: AtomicBool::new(false),
         }
     }; MAX_THREADS],
@@ -112,8 +112,8 @@ loom::lazy_static! {
         retired: Mutex::new(Vec::new()),
         touched: AtomicUsize::new(0),
         claimed: AtomicUsize::new(0),
-        shelves: std::array::from_fn(|_| Shelf {
-            slots: std::array::from_fn(|_| Slot(AtomicPtr::new(std::ptr::null_mut()))),
+        threads: std::array::from_fn(|_| ThreadSlots {
+            slots: std::array::from_fn(|_| HazardSlot(AtomicPtr::new(std::ptr::null_mut()))),
             is_claimed: AtomicBool::new(false),
         }),
     };
@@ -127,9 +127,9 @@ impl Hazards {
 
     /// A slot of this thread; `None` if all are taken, or the thread gets none.
     #[inline]
-    pub(super) fn free_slot(&'static self) -> Option<&'static Slot> {
+    pub(super) fn free_slot(&'static self) -> Option<&'static HazardSlot> {
         match own::get() {
-            Some(shelf) => shelf.free_slot(),
+            Some(slots_of) => slots_of.free_slot(),
             None => self.claim()?.free_slot(),
         }
     }
@@ -137,35 +137,35 @@ impl Hazards {
     /// A shelf for this thread; `None` if there is none left.
     #[cold]
     #[inline(never)]
-    fn claim(&'static self) -> Option<&'static Shelf> {
+    fn claim(&'static self) -> Option<&'static ThreadSlots> {
         // So that threads beyond the table do not look through all of it each time.
         if self.claimed.load(Ordering::Relaxed) >= MAX_THREADS {
             return None;
         }
-        let is_free = |shelf: &Shelf| {
-            let claimed = &shelf.is_claimed;
+        let is_free = |slots_of: &ThreadSlots| {
+            let claimed = &slots_of.is_claimed;
             // Looked at first: a compare-exchange takes the line from its reader even if it fails.
             !claimed.load(Ordering::Relaxed)
                 && claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
         };
-        let at = self.shelves.iter().position(is_free)?;
+        let at = self.threads.iter().position(is_free)?;
         self.claimed.fetch_add(1, Ordering::Relaxed);
         // Before any note in it: who looks through the notes after a fence sees this as it sees those.
         self.touched.fetch_max(at + 1, Ordering::Release);
-        own::set(&self.shelves[at])
+        own::set(&self.threads[at])
     }
 
     /// The shelf is another thread's to claim. A guard that went elsewhere stays noted: the next owner finds
     /// that slot taken.
     #[cfg_attr(loom, expect(dead_code, reason = "loom has no end of a thread"))]
-    fn give_back(&self, shelf: &Shelf) {
+    fn give_back(&self, slots_of: &ThreadSlots) {
         self.claimed.fetch_sub(1, Ordering::Relaxed);
-        shelf.is_claimed.store(false, Ordering::Release);
+        slots_of.is_claimed.store(false, Ordering::Release);
     }
 
     /// Ends what was noted in a slot, and drops what waited for that.
     #[inline]
-    pub(super) fn clear(&self, slot: &Slot) {
+    pub(super) fn clear(&self, slot: &HazardSlot) {
         // The note is as its reader left it: whoever clears it has the guard.
         let address = slot.0.load(Ordering::Relaxed);
         slot.0.store(std::ptr::null_mut(), Ordering::Release);
@@ -201,7 +201,7 @@ impl Hazards {
     /// Whether anybody noted this address.
     fn is_noted(&self, address: *mut ()) -> bool {
         let touched = self.touched.load(Ordering::Acquire);
-        let mut slots = self.shelves[..touched].iter().flat_map(|shelf| &shelf.slots);
+        let mut slots = self.threads[..touched].iter().flat_map(|slots_of| &slots_of.slots);
         slots.any(|slot| slot.0.load(Ordering::Acquire) == address)
     }
 
@@ -233,58 +233,58 @@ impl Hazards {
 /// The shelf of the current thread.
 #[cfg(not(loom))]
 mod own {
-    use super::{Hazards, Shelf};
+    use super::{Hazards, ThreadSlots};
     use std::cell::Cell;
 
     // The first is read by every pin and therefore has no destructor: with one, each would have to look
     // whether it has run.
     thread_local! {
-        static SHELF: Cell<Option<&'static Shelf>> = const { Cell::new(None) };
-        static CLAIM: Claim = const { Claim };
+        static THREAD_SLOTS: Cell<Option<&'static ThreadSlots>> = const { Cell::new(None) };
+        static CLAIM: ThreadClaim = const { ThreadClaim };
     }
 
     /// Gives the shelf back when the thread ends.
-    struct Claim;
+    struct ThreadClaim;
 
-    impl Drop for Claim {
+    impl Drop for ThreadClaim {
         fn drop(&mut self) {
-            if let Some(shelf) = SHELF.take() {
-                Hazards::of_process().give_back(shelf);
+            if let Some(slots_of) = THREAD_SLOTS.take() {
+                Hazards::of_process().give_back(slots_of);
             }
         }
     }
 
     #[inline]
-    pub(super) fn get() -> Option<&'static Shelf> {
-        SHELF.get()
+    pub(super) fn get() -> Option<&'static ThreadSlots> {
+        THREAD_SLOTS.get()
     }
 
     /// Not while the thread ends, because nobody would give it back: then the shelf is free again.
-    pub(super) fn set(shelf: &'static Shelf) -> Option<&'static Shelf> {
+    pub(super) fn set(slots_of: &'static ThreadSlots) -> Option<&'static ThreadSlots> {
         if CLAIM.try_with(|_| ()).is_err() {
-            Hazards::of_process().give_back(shelf);
+            Hazards::of_process().give_back(slots_of);
             return None;
         }
-        SHELF.set(Some(shelf));
-        Some(shelf)
+        THREAD_SLOTS.set(Some(slots_of));
+        Some(slots_of)
     }
 }
 
 #[cfg(loom)]
 mod own {
-    use super::Shelf;
+    use super::ThreadSlots;
     use std::cell::Cell;
 
     loom::thread_local! {
-        static SHELF: Cell<Option<&'static Shelf>> = Cell::new(None);
+        static THREAD_SLOTS: Cell<Option<&'static ThreadSlots>> = Cell::new(None);
     }
 
-    pub(super) fn get() -> Option<&'static Shelf> {
-        SHELF.with(Cell::get)
+    pub(super) fn get() -> Option<&'static ThreadSlots> {
+        THREAD_SLOTS.with(Cell::get)
     }
 
-    pub(super) fn set(shelf: &'static Shelf) -> Option<&'static Shelf> {
-        SHELF.with(|own| own.set(Some(shelf)));
-        Some(shelf)
+    pub(super) fn set(slots_of: &'static ThreadSlots) -> Option<&'static ThreadSlots> {
+        THREAD_SLOTS.with(|own| own.set(Some(slots_of)));
+        Some(slots_of)
     }
 }

@@ -54,7 +54,7 @@ mod model;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use self::hazards::{Hazards, Slot};
+use self::hazards::{HazardSlot, Hazards};
 use esker_base::sync::atomic::{AtomicPtr, Ordering};
 use esker_base::sync::{Mutex, MutexGuard};
 use std::marker::PhantomData;
@@ -166,7 +166,7 @@ impl<T: Send + Sync + std::fmt::Debug + 'static> std::fmt::Debug for Published<T
 pub struct ReadGuard<T: Send + Sync + 'static> {
     value: NonNull<T>,
     /// Where the value is noted (PB2); without, the guard owns a count of it.
-    slot: Option<&'static Slot>,
+    slot: Option<&'static HazardSlot>,
 }
 
 // SAFETY: lends the value as an `Arc` does; a slot may be cleared by any thread.

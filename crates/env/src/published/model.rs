@@ -83,7 +83,7 @@ fn a_reader_beside_two_replacements() {
 }
 
 #[test]
-fn two_readers_of_what_is_replaced() {
+fn two_readers_beside_a_replacement() {
     check(|value, dropped| {
         let readers = [(); 2].map(|()| {
             let value = Arc::clone(&value);

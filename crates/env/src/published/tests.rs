@@ -47,7 +47,7 @@ fn living(living: &AtomicUsize) -> usize {
 }
 
 #[test]
-fn a_value_nobody_reads_goes_when_it_is_replaced() {
+fn an_unread_value_is_dropped_when_replaced() {
     let (value, count) = published();
     for number in 1..100 {
         replace(&value);
@@ -59,7 +59,7 @@ fn a_value_nobody_reads_goes_when_it_is_replaced() {
 }
 
 #[test]
-fn a_reader_keeps_what_it_pinned_and_the_last_one_drops_it() {
+fn a_pinned_value_lives_until_its_last_reader_drops_it() {
     let (value, count) = published();
     let (first, second) = (value.pin(), value.pin());
     replace(&value);
@@ -73,7 +73,7 @@ fn a_reader_keeps_what_it_pinned_and_the_last_one_drops_it() {
 }
 
 #[test]
-fn a_guard_is_dropped_by_whoever_has_it() {
+fn a_guard_can_be_dropped_by_another_thread() {
     let (value, count) = published();
     let guard = value.pin();
     replace(&value);
@@ -120,7 +120,7 @@ fn guards_beyond_the_slots_of_a_thread_count() {
 }
 
 #[test]
-fn what_is_kept_leaves_its_slot_and_outlives_what_published_it() {
+fn a_kept_guard_leaves_its_slot_and_outlives_the_published_value() {
     let (value, count) = published();
     let kept: Vec<_> = (0..20).map(|_| value.pin().kept()).collect();
     assert!(value.pin().slot.is_some());
@@ -165,7 +165,7 @@ fn an_update_that_panics_changes_nothing() {
 }
 
 #[test]
-fn many_readers_of_what_is_replaced_all_the_time() {
+fn many_readers_beside_constant_replacement() {
     const READERS: usize = 4;
     const REPLACEMENTS: usize = 3000;
     let (value, count) = published();

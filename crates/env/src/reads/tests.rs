@@ -79,7 +79,7 @@ fn a_file_that_ends_too_early_is_told_with_place_and_length() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_finished_and_forgotten() {
+fn an_abandoned_read_is_finished_and_forgotten() {
     let sample = Sample::new("forgotten", 4 << 20);
     for queue in queues() {
         let file = sample.open(OpenMode::ReadDirect);
@@ -156,10 +156,10 @@ fn names_round_trip() {
 /// A file that remembers the niceness of the threads that read it.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
-struct WhoReads(Arc<dyn File>, parking_lot::Mutex<Vec<Option<i32>>>);
+struct PriorityRecorder(Arc<dyn File>, parking_lot::Mutex<Vec<Option<i32>>>);
 
 #[cfg(target_os = "linux")]
-impl File for WhoReads {
+impl File for PriorityRecorder {
     fn path(&self) -> &std::path::Path {
         self.0.path()
     }
@@ -205,11 +205,11 @@ impl File for WhoReads {
 /// Whoever asks first, all wait for the same threads.
 #[cfg(target_os = "linux")]
 #[test]
-fn threads_read_at_the_priority_of_who_made_the_queue() {
+fn threads_read_at_the_priority_of_the_queues_creator() {
     use crate::host::lower_thread_priority;
     let sample = Sample::new("priority", 100_000);
-    let readers = Arc::new(WhoReads(sample.open(OpenMode::Read), parking_lot::Mutex::default()));
-    let file: Arc<dyn File> = Arc::<WhoReads>::clone(&readers);
+    let readers = Arc::new(PriorityRecorder(sample.open(OpenMode::Read), parking_lot::Mutex::default()));
+    let file: Arc<dyn File> = Arc::<PriorityRecorder>::clone(&readers);
     let queue = ReadQueue::new(AsyncReads::Threads, &Env::real()).unwrap().unwrap();
     let usual = lower_thread_priority(0);
     std::thread::scope(|scope| {

@@ -6,7 +6,7 @@
 //! after what was asked for is done (RQ2). A request that no thread could be started for is done by who asks.
 
 use super::ReadRequest;
-use crate::world::Env;
+use crate::env::Env;
 use esker_base::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -26,23 +26,23 @@ pub(super) struct Pool {
 
 #[derive(Debug, Default)]
 struct Work {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    waiting: VecDeque<(ReadRequest, Arc<Answer>)>,
+struct PoolState {
+    waiting: VecDeque<(ReadRequest, Arc<ReadOutcome>)>,
     ends: bool,
 }
 
 #[derive(Debug, Default)]
-struct Answer {
+struct ReadOutcome {
     outcome: Mutex<Option<Result<Vec<u8>>>>,
     is_there: Condvar,
 }
 
-impl Answer {
+impl ReadOutcome {
     fn give(&self, outcome: Result<Vec<u8>>) {
         *self.outcome.lock() = Some(outcome);
         self.is_there.notify_one();
@@ -51,9 +51,9 @@ impl Answer {
 
 /// A request that was handed over.
 #[derive(Debug)]
-pub(super) struct Pending(Arc<Answer>);
+pub(super) struct ThreadRead(Arc<ReadOutcome>);
 
-impl Pending {
+impl ThreadRead {
     pub(super) fn wait(self) -> Result<Vec<u8>> {
         let mut outcome = self.0.outcome.lock();
         loop {
@@ -75,15 +75,15 @@ impl Pool {
         Pool { work, first: env.spawn("esker-read-0", run).ok() }
     }
 
-    pub(super) fn submit(&self, request: ReadRequest) -> Pending {
-        let answer = Arc::new(Answer::default());
+    pub(super) fn submit(&self, request: ReadRequest) -> ThreadRead {
+        let answer = Arc::new(ReadOutcome::default());
         if self.first.is_some() {
             self.work.state.lock().waiting.push_back((request, Arc::clone(&answer)));
             self.work.changed.notify_one();
         } else {
             answer.give(request.run());
         }
-        Pending(answer)
+        ThreadRead(answer)
     }
 }
 

@@ -38,7 +38,7 @@ const ENTRIES: u32 = 256;
 /// The ring.
 pub(super) struct Uring {
     ring: IoUring,
-    state: Mutex<State>,
+    state: Mutex<RingState>,
     changed: Condvar,
 }
 
@@ -49,8 +49,8 @@ impl fmt::Debug for Uring {
 }
 
 #[derive(Default)]
-struct State {
-    slots: Vec<Slot>,
+struct RingState {
+    slots: Vec<RingSlot>,
     free: Vec<usize>,
     /// Requests that the kernel has.
     outstanding: usize,
@@ -58,7 +58,7 @@ struct State {
     has_reaper: bool,
 }
 
-enum Slot {
+enum RingSlot {
     Free,
     /// The kernel has it. `is_wanted` until nobody waits for it any more.
     UnderWay {
@@ -97,12 +97,12 @@ impl Transfer {
 
 /// A request in the ring, or one that was done at once.
 #[derive(Debug)]
-pub(super) struct Pending {
-    state: PendingState,
+pub(super) struct RingRead {
+    state: RingReadState,
 }
 
 #[derive(Debug)]
-enum PendingState {
+enum RingReadState {
     InSlot { ring: Arc<Uring>, slot: usize },
     Here(Option<Result<Vec<u8>>>),
 }
@@ -120,7 +120,7 @@ impl Uring {
         Ok(Arc::new(Uring { ring, state: Mutex::default(), changed: Condvar::new() }))
     }
 
-    pub(super) fn submit(self: &Arc<Self>, requests: Vec<ReadRequest>) -> Vec<Pending> {
+    pub(super) fn submit(self: &Arc<Self>, requests: Vec<ReadRequest>) -> Vec<RingRead> {
         let mut state = self.state.lock();
         let begun: Vec<_> = requests.into_iter().map(|request| self.begin(&mut state, request)).collect();
         // If the kernel refuses now it may take them with the next call; who waits tries again.
@@ -128,21 +128,21 @@ impl Uring {
         drop(state);
         // What found no room is read now, while the others are under way, and without the lock.
         let pending = begun.into_iter().map(|begun| match begun {
-            Ok(slot) => PendingState::InSlot { ring: Arc::clone(self), slot },
-            Err(request) => PendingState::Here(Some(request.run())),
+            Ok(slot) => RingReadState::InSlot { ring: Arc::clone(self), slot },
+            Err(request) => RingReadState::Here(Some(request.run())),
         });
-        pending.map(|state| Pending { state }).collect()
+        pending.map(|state| RingRead { state }).collect()
     }
 
     /// Puts a request into the queue; gives it back if there is no room or the file has no descriptor.
-    fn begin(&self, state: &mut State, request: ReadRequest) -> Result<usize, ReadRequest> {
+    fn begin(&self, state: &mut RingState, request: ReadRequest) -> Result<usize, ReadRequest> {
         let Some(descriptor) = request.file.descriptor().filter(|_| state.outstanding < ENTRIES as usize)
         else {
             return Err(request);
         };
         let Ok(len) = u32::try_from(request.buffer.len()) else { return Err(request) };
         let slot = state.free.pop().unwrap_or_else(|| {
-            state.slots.push(Slot::Free);
+            state.slots.push(RingSlot::Free);
             state.slots.len() - 1
         });
         let (mut transfer, mut offset, mut len) = (Transfer { request, around: None }, 0, len);
@@ -158,16 +158,16 @@ impl Uring {
         };
         let read = opcode::Read::new(types::Fd(descriptor.fd), memory, len).offset(offset);
         let entry = read.build().user_data(slot as u64);
-        state.slots[slot] = Slot::UnderWay { transfer, is_wanted: true };
+        state.slots[slot] = RingSlot::UnderWay { transfer, is_wanted: true };
         // SAFETY: the lock is held, so nobody else uses the submission queue. The memory belongs to the slot,
         // which keeps it and the file until the completion of this entry was taken (RQ1); moving the slot
         // does not move heap memory.
         if unsafe { self.ring.submission_shared().push(&entry) }.is_err() {
-            let taken = std::mem::replace(&mut state.slots[slot], Slot::Free);
+            let taken = std::mem::replace(&mut state.slots[slot], RingSlot::Free);
             state.free.push(slot);
             return match taken {
-                Slot::UnderWay { transfer, .. } => Err(transfer.request),
-                Slot::Free | Slot::Done { .. } => unreachable!("it was put there above"),
+                RingSlot::UnderWay { transfer, .. } => Err(transfer.request),
+                RingSlot::Free | RingSlot::Done { .. } => unreachable!("it was put there above"),
             };
         }
         state.outstanding += 1;
@@ -175,15 +175,15 @@ impl Uring {
     }
 
     /// Notes all completions that are there.
-    fn reap(&self, state: &mut State) {
+    fn reap(&self, state: &mut RingState) {
         // SAFETY: the lock is held, so nobody else uses the completion queue.
         for completion in unsafe { self.ring.completion_shared() } {
             let at = completion.user_data() as usize;
             let Some(slot) = state.slots.get_mut(at) else { continue };
             state.outstanding -= 1;
-            match std::mem::replace(slot, Slot::Free) {
-                Slot::UnderWay { transfer, is_wanted: true } => {
-                    *slot = Slot::Done { transfer, result: completion.result() };
+            match std::mem::replace(slot, RingSlot::Free) {
+                RingSlot::UnderWay { transfer, is_wanted: true } => {
+                    *slot = RingSlot::Done { transfer, result: completion.result() };
                 }
                 _ => state.free.push(at),
             }
@@ -191,7 +191,7 @@ impl Uring {
     }
 
     /// Entries that the kernel has not taken yet. The caller holds the lock.
-    fn untaken(&self, _: &State) -> u32 {
+    fn untaken(&self, _: &RingState) -> u32 {
         // SAFETY: the lock is held, so nobody else uses the submission queue.
         let queue = unsafe { self.ring.submission_shared() };
         u32::try_from(queue.len()).unwrap_or(u32::MAX)
@@ -210,8 +210,9 @@ impl Uring {
     fn wait(&self, slot: usize) -> Result<Vec<u8>> {
         let mut state = self.state.lock();
         loop {
-            if matches!(state.slots[slot], Slot::Done { .. }) {
-                let Slot::Done { transfer, result } = std::mem::replace(&mut state.slots[slot], Slot::Free)
+            if matches!(state.slots[slot], RingSlot::Done { .. }) {
+                let RingSlot::Done { transfer, result } =
+                    std::mem::replace(&mut state.slots[slot], RingSlot::Free)
                 else {
                     unreachable!("looked at under the same lock")
                 };
@@ -230,7 +231,7 @@ impl Uring {
             // handed over (UR2).
             let _ = self.ring.submit();
             self.reap(&mut state);
-            if matches!(state.slots[slot], Slot::Done { .. }) {
+            if matches!(state.slots[slot], RingSlot::Done { .. }) {
                 self.changed.notify_all();
                 continue;
             }
@@ -249,12 +250,12 @@ impl Uring {
     fn forget(&self, slot: usize) {
         let mut state = self.state.lock();
         match &mut state.slots[slot] {
-            Slot::UnderWay { is_wanted, .. } => *is_wanted = false,
-            Slot::Done { .. } => {
-                state.slots[slot] = Slot::Free;
+            RingSlot::UnderWay { is_wanted, .. } => *is_wanted = false,
+            RingSlot::Done { .. } => {
+                state.slots[slot] = RingSlot::Free;
                 state.free.push(slot);
             }
-            Slot::Free => {}
+            RingSlot::Free => {}
         }
     }
 }
@@ -271,19 +272,19 @@ impl Drop for Uring {
     }
 }
 
-impl Pending {
+impl RingRead {
     pub(super) fn wait(mut self) -> Result<Vec<u8>> {
-        match std::mem::replace(&mut self.state, PendingState::Here(None)) {
-            PendingState::InSlot { ring, slot } => ring.wait(slot),
-            PendingState::Here(Some(outcome)) => outcome,
-            PendingState::Here(None) => Err(Error::internal("a read was waited for twice")),
+        match std::mem::replace(&mut self.state, RingReadState::Here(None)) {
+            RingReadState::InSlot { ring, slot } => ring.wait(slot),
+            RingReadState::Here(Some(outcome)) => outcome,
+            RingReadState::Here(None) => Err(Error::internal("a read was waited for twice")),
         }
     }
 }
 
-impl Drop for Pending {
+impl Drop for RingRead {
     fn drop(&mut self) {
-        if let PendingState::InSlot { ring, slot } = &self.state {
+        if let RingReadState::InSlot { ring, slot } = &self.state {
             ring.forget(*slot);
         }
     }

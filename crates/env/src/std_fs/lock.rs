@@ -25,7 +25,7 @@ pub(super) struct StdLock {
     // ends.
     file: File,
     kind: LockKind,
-    _claim: Claim,
+    _claim: LockClaim,
 }
 
 impl FileLock for StdLock {}
@@ -33,7 +33,7 @@ impl FileLock for StdLock {}
 impl StdLock {
     pub(super) fn acquire(path: &Path, kind: LockKind) -> Result<StdLock> {
         let failed = |source| Error::io("lock", path, source);
-        let claim = Claim::make(identity(path).map_err(failed)?, kind).ok_or_else(|| Error::Locked {
+        let claim = LockClaim::make(identity(path).map_err(failed)?, kind).ok_or_else(|| Error::Locked {
             path: path.to_path_buf(),
             owner: format!("this process ({})", std::process::id()).into(),
         })?;
@@ -112,13 +112,13 @@ static CLAIMS: Mutex<BTreeMap<PathBuf, (LockKind, usize)>> = Mutex::new(BTreeMap
 
 /// An entry in [`CLAIMS`], taken back on drop.
 #[derive(Debug)]
-struct Claim {
+struct LockClaim {
     identity: PathBuf,
 }
 
-impl Claim {
+impl LockClaim {
     /// `None` if another holder in this process excludes it.
-    fn make(identity: PathBuf, kind: LockKind) -> Option<Claim> {
+    fn make(identity: PathBuf, kind: LockKind) -> Option<LockClaim> {
         let mut claims = CLAIMS.lock();
         match claims.get_mut(&identity) {
             None => {
@@ -127,11 +127,11 @@ impl Claim {
             Some((LockKind::Shared, holders)) if kind == LockKind::Shared => *holders += 1,
             Some(_) => return None,
         }
-        Some(Claim { identity })
+        Some(LockClaim { identity })
     }
 }
 
-impl Drop for Claim {
+impl Drop for LockClaim {
     fn drop(&mut self) {
         let mut claims = CLAIMS.lock();
         if let Some((_, holders)) = claims.get_mut(&self.identity) {

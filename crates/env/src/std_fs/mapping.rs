@@ -19,7 +19,7 @@ pub(super) fn map_writable(file: &File, path: &Path, len: usize) -> Result<Mappi
 #[derive(Debug)]
 pub(super) struct ReadMap {
     #[cfg(unix)]
-    map: unix::ReadMap,
+    map: unix::UnixReadMap,
     #[cfg(not(unix))]
     never: std::convert::Infallible,
 }
@@ -95,9 +95,9 @@ mod unix {
 
     /// A map for reading.
     #[derive(Debug)]
-    pub(super) struct ReadMap(Unmap);
+    pub(super) struct UnixReadMap(Unmap);
 
-    impl ReadMap {
+    impl UnixReadMap {
         #[inline]
         pub(super) fn bytes(&self) -> &[u8] {
             // SAFETY: `base..base+len` is mapped for reading until `self` is dropped. Nobody in this process
@@ -107,14 +107,14 @@ mod unix {
         }
     }
 
-    pub(super) fn map_readable(file: &File, len: usize) -> Option<ReadMap> {
+    pub(super) fn map_readable(file: &File, len: usize) -> Option<UnixReadMap> {
         if len == 0 || isize::try_from(len).is_err() {
             return None;
         }
         // SAFETY: a new map at an address of the kernel's choice touches no existing memory.
         let base = unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file, 0) };
         let base = NonNull::new(base.ok()?.cast::<u8>())?;
-        Some(ReadMap(Unmap { base, len }))
+        Some(UnixReadMap(Unmap { base, len }))
     }
 
     pub(super) fn map_writable(file: &File, path: &Path, len: usize) -> Result<Mapping> {

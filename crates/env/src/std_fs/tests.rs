@@ -98,7 +98,7 @@ fn a_reader_can_lock_where_it_may_not_write() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn direct_reads_see_what_was_written_up_to_an_odd_end() {
+fn direct_reads_see_all_bytes_up_to_an_odd_end() {
     let dir = TempDir::new("direct");
     let path = dir.path("file");
     let bytes: Vec<u8> = (0..10_000u32).map(|n| (n % 251) as u8).collect();

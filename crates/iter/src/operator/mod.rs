@@ -262,7 +262,7 @@ pub(crate) fn caught<T>(
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        Err(format!("it panicked: {}", text.unwrap_or_else(|| "without a word".to_owned())).into())
+        Err(format!("it panicked: {}", text.unwrap_or_else(|| "without a message".to_owned())).into())
     })
 }
 

@@ -47,13 +47,15 @@ fn decode(set: &[u8]) -> std::result::Result<Vec<&[u8]>, MergeError> {
     while !reader.is_empty() {
         let at = reader.position();
         let Some(element) = reader.prefixed() else {
-            return Err(format!("no set: the element at byte {at} is cut off").into());
+            return Err(format!("not a set: the element at byte {at} is cut off").into());
         };
         if reader.position() - at != varint_len(element.len() as u64) + element.len() {
-            return Err(format!("no set: the length at byte {at} takes more bytes than it needs").into());
+            return Err(format!("not a set: the length at byte {at} takes more bytes than it needs").into());
         }
         if elements.last().is_some_and(|last| *last >= element) {
-            return Err(format!("no set: the element at byte {at} is not greater than the one before").into());
+            return Err(
+                format!("not a set: the element at byte {at} is not greater than the one before").into()
+            );
         }
         elements.push(element);
     }

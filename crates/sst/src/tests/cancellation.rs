@@ -7,7 +7,7 @@ use crate::index::locator::KEYS_PER_CHECK;
 use crate::{IndexKind, JobControl, TableOptions, TableWriter};
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
 use esker_codec::Codec;
-use esker_env::{File, FileOver, FileSystem, OpenMode, SeededRandom};
+use esker_env::{File, FileSystem, FileWrapper, OpenMode, SeededRandom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,7 +45,7 @@ struct CheckedFile {
     cancel: Arc<CancelAt>,
 }
 
-impl FileOver for CheckedFile {
+impl FileWrapper for CheckedFile {
     fn below(&self) -> &dyn File {
         &*self.file
     }

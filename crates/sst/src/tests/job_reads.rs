@@ -10,7 +10,7 @@ use crate::{
 use esker_base::{Error, Result};
 use esker_cache::{Admission, BlockCache, CacheKind};
 use esker_codec::Codec;
-use esker_env::{AsyncReads, Env, File, FileOver, FileSystem, OpenMode, Random, ReadQueue, SeededRandom};
+use esker_env::{AsyncReads, Env, File, FileSystem, FileWrapper, OpenMode, Random, ReadQueue, SeededRandom};
 use esker_iter::Cursor;
 use std::ops::Range;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ struct ObservedFile {
     bytes: AtomicU64,
 }
 
-impl FileOver for ObservedFile {
+impl FileWrapper for ObservedFile {
     fn below(&self) -> &dyn File {
         &*self.file
     }

@@ -5,7 +5,7 @@ use crate::testing::{Shape, TestEntry, entries};
 use crate::{OpenTables, SectionKind, Table, TableCache, TableIdentity};
 use esker_base::{Result, SeqNo, checksum::key_hash};
 use esker_cache::BlockKind;
-use esker_env::{File, FileOver, FileSystem, OpenMode, SeededRandom};
+use esker_env::{File, FileSystem, FileWrapper, OpenMode, SeededRandom};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl NotedFile {
     }
 }
 
-impl FileOver for NotedFile {
+impl FileWrapper for NotedFile {
     fn below(&self) -> &dyn File {
         &*self.file
     }

@@ -6,7 +6,7 @@ use crate::testing::{Shape, entries};
 use crate::{TableOptions, TableWriter};
 use esker_base::{Error, Result};
 use esker_codec::Codec;
-use esker_env::{File, FileOver, FileSystem, OpenMode, SeededRandom};
+use esker_env::{File, FileSystem, FileWrapper, OpenMode, SeededRandom};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ struct State {
     is_trimmed: bool,
 }
 
-impl FileOver for Sent {
+impl FileWrapper for Sent {
     fn below(&self) -> &dyn File {
         &*self.file
     }

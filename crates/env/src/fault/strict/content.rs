@@ -44,14 +44,14 @@ pub(super) struct Content {
 }
 
 /// The part of one page that lies in a range of the file.
-struct Piece {
+struct PageRange {
     page: u64,
     in_page: Range<usize>,
     /// Where the piece lies in the range.
     at: usize,
 }
 
-fn pieces(offset: u64, len: usize) -> impl Iterator<Item = Piece> {
+fn page_ranges(offset: u64, len: usize) -> impl Iterator<Item = PageRange> {
     let mut at = 0;
     std::iter::from_fn(move || {
         if at == len {
@@ -60,9 +60,9 @@ fn pieces(offset: u64, len: usize) -> impl Iterator<Item = Piece> {
         let position = offset + at as u64;
         let start = (position % PAGE) as usize;
         let bytes = (PAGE_BYTES - start).min(len - at);
-        let piece = Piece { page: position / PAGE, in_page: start..start + bytes, at };
+        let range = PageRange { page: position / PAGE, in_page: start..start + bytes, at };
         at += bytes;
-        Some(piece)
+        Some(range)
     })
 }
 
@@ -106,10 +106,10 @@ impl Content {
     /// Reads what lies before the end of the file; the rest of the buffer stays as it is.
     pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
         let present = self.len.saturating_sub(offset).min(buffer.len() as u64) as usize;
-        for piece in pieces(offset, present) {
-            let target = &mut buffer[piece.at..piece.at + piece.in_page.len()];
-            match self.page(piece.page) {
-                Page::Data(bytes) => target.copy_from_slice(&bytes[piece.in_page]),
+        for range in page_ranges(offset, present) {
+            let target = &mut buffer[range.at..range.at + range.in_page.len()];
+            match self.page(range.page) {
+                Page::Data(bytes) => target.copy_from_slice(&bytes[range.in_page]),
                 Page::Hole | Page::Zero => target.fill(0),
             }
         }
@@ -118,13 +118,13 @@ impl Content {
 
     /// Writes, growing the file if need be.
     pub(super) fn write(&mut self, bytes: &[u8], offset: u64) {
-        for piece in pieces(offset, bytes.len()) {
-            let source = &bytes[piece.at..piece.at + piece.in_page.len()];
-            if !matches!(self.page(piece.page), Page::Data(_)) {
-                self.set_page(piece.page, Page::Data(Arc::new([0; PAGE_BYTES])));
+        for range in page_ranges(offset, bytes.len()) {
+            let source = &bytes[range.at..range.at + range.in_page.len()];
+            if !matches!(self.page(range.page), Page::Data(_)) {
+                self.set_page(range.page, Page::Data(Arc::new([0; PAGE_BYTES])));
             }
-            if let Page::Data(page) = self.page_mut(piece.page) {
-                Arc::make_mut(page)[piece.in_page].copy_from_slice(source);
+            if let Page::Data(page) = self.page_mut(range.page) {
+                Arc::make_mut(page)[range.in_page].copy_from_slice(source);
             }
         }
         if !bytes.is_empty() {

@@ -62,8 +62,8 @@ pub(super) fn survive(disk: &Disk, before_last: Option<&(InodeId, Arc<Content>)>
         Crash::PowerNoneLost => rebooted(disk, &mut |file| file.synced(), &mut |dir| dir.live.clone()),
         Crash::PowerRandom { seed } => {
             let random = SeededRandom::new(seed);
-            let fate = Fate::choose(&random);
-            rebooted(disk, &mut |file| fate.of_file(&random, file), &mut |dir| fate.of_dir(&random, dir))
+            let loss = LossPolicy::choose(&random);
+            rebooted(disk, &mut |file| loss.of_file(&random, file), &mut |dir| loss.of_dir(&random, dir))
         }
     }
 }
@@ -133,7 +133,7 @@ fn rebooted(
 /// In which way a random power loss chooses. Plain independent choices alone would hardly ever produce the
 /// two most telling outcomes, a long run of changes of which just the last, or just the first, is missing.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
+enum LossPolicy {
     /// Each choice is for the newest version with this many chances in 8, else for any other.
     Independent { chances: u64 },
     /// Of each file and directory the changes up to some moment survive.
@@ -143,14 +143,14 @@ enum Fate {
     Latest,
 }
 
-impl Fate {
-    fn choose(random: &SeededRandom) -> Fate {
+impl LossPolicy {
+    fn choose(random: &SeededRandom) -> LossPolicy {
         match random.below(6) {
-            0 => Fate::Earliest,
-            1 => Fate::Latest,
-            2 => Fate::Independent { chances: 1 },
-            3 => Fate::Independent { chances: 7 },
-            _ => Fate::Independent { chances: 4 },
+            0 => LossPolicy::Earliest,
+            1 => LossPolicy::Latest,
+            2 => LossPolicy::Independent { chances: 1 },
+            3 => LossPolicy::Independent { chances: 7 },
+            _ => LossPolicy::Independent { chances: 4 },
         }
     }
 
@@ -162,9 +162,9 @@ impl Fate {
         let border = random.below(dir.pending.len() as u64 + 1) as usize;
         for (number, change) in dir.pending.iter().enumerate() {
             let survives = match self {
-                Fate::Independent { chances } => random.below(8) < chances,
-                Fate::Earliest => number < border,
-                Fate::Latest => number >= border,
+                LossPolicy::Independent { chances } => random.below(8) < chances,
+                LossPolicy::Earliest => number < border,
+                LossPolicy::Latest => number >= border,
             };
             if survives {
                 change.apply(&mut names);
@@ -197,11 +197,11 @@ impl Fate {
         for (&sector, changes) in &history.sectors {
             let newest = changes.len();
             let version = match self {
-                Fate::Independent { chances } if random.below(8) < chances => newest,
-                Fate::Independent { .. } => random.below(newest as u64) as usize,
-                Fate::Earliest => changes.iter().filter(|&&number| number < border).count(),
-                Fate::Latest if changes.iter().any(|&number| number >= border) => newest,
-                Fate::Latest => 0,
+                LossPolicy::Independent { chances } if random.below(8) < chances => newest,
+                LossPolicy::Independent { .. } => random.below(newest as u64) as usize,
+                LossPolicy::Earliest => changes.iter().filter(|&&number| number < border).count(),
+                LossPolicy::Latest if changes.iter().any(|&number| number >= border) => newest,
+                LossPolicy::Latest => 0,
             };
             let torn = may_tear && version < newest && random.below(8) == 0;
             may_tear &= !torn;
@@ -210,7 +210,7 @@ impl Fate {
             }
         }
         let moment = match self {
-            Fate::Earliest => border,
+            LossPolicy::Earliest => border,
             _ => random.below(history.lens.len() as u64) as usize,
         };
         content.set_len(history.lens[moment]);

@@ -3,7 +3,7 @@
 use super::content::PAGE_BYTES;
 use super::disk::{FileNode, InodeId};
 use super::event::{Change, DataChange};
-use super::{MAX_FILE_BYTES, State, StrictFs, file_error, mapping};
+use super::{MAX_FILE_BYTES, StrictFs, StrictState, file_error, mapping};
 use crate::fs::{File, Mapping, OpenMode, check_direct_alignment};
 use esker_base::{Error, Result};
 use parking_lot::MutexGuard;
@@ -39,13 +39,17 @@ impl StrictFile {
         self.fs.shared.lock().apply(&self.path, Change::LoseUnsynced { inode: self.inode });
     }
 
-    fn node<'a>(&self, state: &'a State) -> Result<&'a FileNode> {
+    fn node<'a>(&self, state: &'a StrictState) -> Result<&'a FileNode> {
         let node = state.disk.files.get(&self.inode);
         node.ok_or_else(|| Error::internal(format!("the open file {} has no inode", self.path.display())))
     }
 
     /// The state, for a call that changes bytes up to `end`.
-    fn for_writing(&self, operation: &'static str, end: Option<u64>) -> Result<(MutexGuard<'_, State>, u64)> {
+    fn for_writing(
+        &self,
+        operation: &'static str,
+        end: Option<u64>,
+    ) -> Result<(MutexGuard<'_, StrictState>, u64)> {
         if matches!(self.mode, OpenMode::Read | OpenMode::ReadDirect | OpenMode::ReadMapped) {
             let text = "it was opened for reading only";
             return Err(file_error(operation, &self.path, ErrorKind::PermissionDenied, text));
@@ -59,7 +63,7 @@ impl StrictFile {
         Error::io(operation, &self.path, ErrorKind::StorageFull.into())
     }
 
-    fn apply(&self, state: &mut State, change: DataChange) {
+    fn apply(&self, state: &mut StrictState, change: DataChange) {
         state.apply(&self.path, Change::Data { inode: self.inode, change });
     }
 }

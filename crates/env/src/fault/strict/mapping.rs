@@ -11,19 +11,19 @@ use std::sync::Arc;
 
 /// The memory of a mapping, freed on drop.
 #[derive(Debug)]
-struct Memory {
+struct HeapMemory {
     base: NonNull<u8>,
     len: usize,
 }
 
 // SAFETY: holds an address and a length, and uses them once, when it is dropped by whatever thread.
-unsafe impl Send for Memory {}
-// SAFETY: nothing can be done through `&Memory`.
-unsafe impl Sync for Memory {}
+unsafe impl Send for HeapMemory {}
+// SAFETY: nothing can be done through `&HeapMemory`.
+unsafe impl Sync for HeapMemory {}
 
-impl MappingOwner for Memory {}
+impl MappingOwner for HeapMemory {}
 
-impl Drop for Memory {
+impl Drop for HeapMemory {
     fn drop(&mut self) {
         let slice = std::ptr::slice_from_raw_parts_mut(self.base.as_ptr(), self.len);
         // SAFETY: this is the box that `map` took apart, put together again once.
@@ -68,7 +68,7 @@ pub(super) fn map(fs: &StrictFs, inode: InodeId, path: &Path, len: usize) -> Map
     // Zeros, not the file's bytes: a mapping takes stores and gives nothing back.
     let memory = vec![0; len].into_boxed_slice();
     let base = NonNull::from(Box::leak(memory)).cast::<u8>();
-    let owner = Memory { base, len };
+    let owner = HeapMemory { base, len };
     let observer = Observer { fs: fs.clone(), inode, path: path.to_path_buf() };
     // SAFETY: the memory was just taken from its box, nothing else refers to it, and dropping `owner` frees
     // it.

@@ -1,6 +1,6 @@
 //! Names: looking up paths, and the calls that change directories.
 
-use super::State;
+use super::StrictState;
 use super::disk::{Disk, InodeId, ROOT};
 use super::event::Change;
 use crate::fs::DirEntry;
@@ -74,7 +74,7 @@ pub(super) fn entries(disk: &Disk, dir: InodeId) -> Vec<DirEntry> {
     names.iter().map(entry).collect()
 }
 
-pub(super) fn create_dir_all(state: &mut State, path: &Path) -> Looked<()> {
+pub(super) fn create_dir_all(state: &mut StrictState, path: &Path) -> Looked<()> {
     let mut dir = ROOT;
     let mut reached = std::path::PathBuf::from("/");
     for name in names_of(path)? {
@@ -92,7 +92,7 @@ pub(super) fn create_dir_all(state: &mut State, path: &Path) -> Looked<()> {
     Ok(())
 }
 
-pub(super) fn rename(state: &mut State, from: &Path, to: &Path) -> Looked<()> {
+pub(super) fn rename(state: &mut StrictState, from: &Path, to: &Path) -> Looked<()> {
     let source = state.disk.parent_of(from)?;
     let inode = state.disk.child(source.0, &source.1).ok_or(ErrorKind::NotFound)?;
     let target = state.disk.parent_of(to)?;
@@ -121,7 +121,7 @@ fn is_within(path: &[Arc<str>], dir: &[Arc<str>]) -> bool {
     path.starts_with(dir)
 }
 
-pub(super) fn remove_file(state: &mut State, path: &Path) -> Looked<()> {
+pub(super) fn remove_file(state: &mut StrictState, path: &Path) -> Looked<()> {
     let (dir, name) = state.disk.parent_of(path)?;
     let inode = state.disk.child(dir, &name).ok_or(ErrorKind::NotFound)?;
     if state.disk.dirs.contains_key(&inode) {
@@ -132,7 +132,7 @@ pub(super) fn remove_file(state: &mut State, path: &Path) -> Looked<()> {
 }
 
 /// Removes one name after the other, each a moment at which a crash can fall.
-pub(super) fn remove_dir_all(state: &mut State, path: &Path) -> Looked<()> {
+pub(super) fn remove_dir_all(state: &mut StrictState, path: &Path) -> Looked<()> {
     let inode = state.disk.dir_at(path)?;
     let (dir, name) = state.disk.parent_of(path)?;
     for entry in entries(&state.disk, inode) {
@@ -147,11 +147,11 @@ pub(super) fn remove_dir_all(state: &mut State, path: &Path) -> Looked<()> {
     Ok(())
 }
 
-pub(super) fn is_same_file(state: &State, one: &Path, other: &Path) -> Looked<bool> {
+pub(super) fn is_same_file(state: &StrictState, one: &Path, other: &Path) -> Looked<bool> {
     Ok(state.disk.at(one)? == state.disk.at(other)?)
 }
 
-pub(super) fn hard_link(state: &mut State, from: &Path, to: &Path) -> Looked<()> {
+pub(super) fn hard_link(state: &mut StrictState, from: &Path, to: &Path) -> Looked<()> {
     let inode = state.disk.at(from)?;
     if state.disk.dirs.contains_key(&inode) {
         return Err(ErrorKind::PermissionDenied);

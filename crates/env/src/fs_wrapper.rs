@@ -41,7 +41,7 @@ use std::sync::Arc;
 /// StdFileSystem.remove_file(&path)?;
 /// # Ok::<(), esker_base::Error>(())
 /// ```
-pub trait FileOver: Send + Sync + Debug {
+pub trait FileWrapper: Send + Sync + Debug {
     /// The file below.
     fn below(&self) -> &dyn File;
 
@@ -102,18 +102,18 @@ pub trait FileOver: Send + Sync + Debug {
     }
 }
 
-impl<F: FileOver> File for F {
+impl<F: FileWrapper> File for F {
     fn path(&self) -> &Path {
         self.below().path()
     }
 
     #[inline]
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        FileOver::read_at(self, buffer, offset)
+        FileWrapper::read_at(self, buffer, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        FileOver::write_at(self, bytes, offset)
+        FileWrapper::write_at(self, bytes, offset)
     }
 
     fn len(&self) -> Result<u64> {
@@ -121,44 +121,44 @@ impl<F: FileOver> File for F {
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
-        FileOver::set_len(self, len)
+        FileWrapper::set_len(self, len)
     }
 
     fn allocate(&self, offset: u64, len: u64, keep_len: bool) -> Result<bool> {
-        FileOver::allocate(self, offset, len, keep_len)
+        FileWrapper::allocate(self, offset, len, keep_len)
     }
 
     fn sync_data(&self) -> Result<()> {
-        FileOver::sync_data(self)
+        FileWrapper::sync_data(self)
     }
 
     fn sync_all(&self) -> Result<()> {
-        FileOver::sync_all(self)
+        FileWrapper::sync_all(self)
     }
 
     fn map_writable(&self, len: usize) -> Result<Mapping> {
-        FileOver::map_writable(self, len)
+        FileWrapper::map_writable(self, len)
     }
 
     fn descriptor(&self) -> Option<Descriptor> {
-        FileOver::descriptor(self)
+        FileWrapper::descriptor(self)
     }
 
     fn mapped(&self) -> Option<&[u8]> {
-        FileOver::mapped(self)
+        FileWrapper::mapped(self)
     }
 
     fn will_need(&self, offset: u64, len: u64) {
-        FileOver::will_need(self, offset, len);
+        FileWrapper::will_need(self, offset, len);
     }
 
     fn begin_write_back(&self, offset: u64, len: u64) {
-        FileOver::begin_write_back(self, offset, len);
+        FileWrapper::begin_write_back(self, offset, len);
     }
 }
 
 /// A file system over another. Implementing it implements [`FileSystem`].
-pub trait FileSystemOver: Send + Sync + Debug {
+pub trait FileSystemWrapper: Send + Sync + Debug {
     /// The file system below.
     fn below(&self) -> &dyn FileSystem;
 
@@ -183,9 +183,9 @@ pub trait FileSystemOver: Send + Sync + Debug {
     }
 }
 
-impl<F: FileSystemOver> FileSystem for F {
+impl<F: FileSystemWrapper> FileSystem for F {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
-        FileSystemOver::open(self, path, mode)
+        FileSystemWrapper::open(self, path, mode)
     }
 
     fn create_dir_all(&self, path: &Path) -> Result<()> {
@@ -201,15 +201,15 @@ impl<F: FileSystemOver> FileSystem for F {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        FileSystemOver::rename(self, from, to)
+        FileSystemWrapper::rename(self, from, to)
     }
 
     fn remove_file(&self, path: &Path) -> Result<()> {
-        FileSystemOver::remove_file(self, path)
+        FileSystemWrapper::remove_file(self, path)
     }
 
     fn remove_dir_all(&self, path: &Path) -> Result<()> {
-        FileSystemOver::remove_dir_all(self, path)
+        FileSystemWrapper::remove_dir_all(self, path)
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {

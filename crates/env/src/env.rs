@@ -57,7 +57,7 @@ impl Env {
         }
     }
 
-    /// Starts a thread: with [`Env::share_out`] the one place in Esker that does. The operating system shows
+    /// Starts a thread: with [`Env::fork_join`] the one place in Esker that does. The operating system shows
     /// the first 15 bytes of `name`. Whoever starts a thread joins it; [`Error::Io`] if the system refuses.
     pub fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
         if name.contains('\0') {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn two_simulated_worlds_of_one_seed_are_alike() {
+    fn two_simulated_environments_of_one_seed_are_alike() {
         let world = |seed| Env::simulated(Arc::new(StrictFs::new()), seed);
         let (first, second) = (world(9), world(9));
         assert_eq!(first.random.next_u64(), second.random.next_u64());

@@ -13,7 +13,7 @@ impl Env {
     ///
     /// # Panics
     /// If `work` does.
-    pub fn share_out<J: Send, R: Send>(
+    pub fn fork_join<J: Send, R: Send>(
         &self,
         name: &str,
         threads: usize,
@@ -66,11 +66,11 @@ mod tests {
         let squares: Vec<u64> = (0..1000u64).map(|number| number * number).collect();
         for env in [Env::real(), Env::simulated(Arc::new(StdFileSystem), 1)] {
             for threads in [0, 1, 2, 7, 2000] {
-                let results = env.share_out("esker-test", threads, (0..1000u64).collect(), |n| n * n);
+                let results = env.fork_join("esker-test", threads, (0..1000u64).collect(), |n| n * n);
                 assert_eq!(results, squares);
             }
-            assert!(env.share_out("a\0b", 3, Vec::<u8>::new(), |n| n).is_empty());
-            assert_eq!(env.share_out("a\0b", 3, vec![1, 2, 3], |n| n), [1, 2, 3]);
+            assert!(env.fork_join("a\0b", 3, Vec::<u8>::new(), |n| n).is_empty());
+            assert_eq!(env.fork_join("a\0b", 3, vec![1, 2, 3], |n| n), [1, 2, 3]);
         }
     }
 
@@ -80,7 +80,7 @@ mod tests {
         let barrier = Barrier::new(3);
         let mut numbers = vec![0; 3];
         let jobs: Vec<&mut i32> = numbers.iter_mut().collect();
-        let threads = Env::real().share_out("esker-test", 3, jobs, |number| {
+        let threads = Env::real().fork_join("esker-test", 3, jobs, |number| {
             barrier.wait();
             *number += 1;
             std::thread::current().id()
@@ -90,9 +90,9 @@ mod tests {
     }
 
     #[test]
-    fn a_stepped_world_has_one_thread() {
+    fn a_stepped_environment_has_one_thread() {
         let env = Env::simulated(Arc::new(StdFileSystem), 1);
-        let threads = env.share_out("esker-test", 4, vec![(); 50], |()| std::thread::current().id());
+        let threads = env.fork_join("esker-test", 4, vec![(); 50], |()| std::thread::current().id());
         assert!(threads.iter().all(|&id| id == std::thread::current().id()));
     }
 }
