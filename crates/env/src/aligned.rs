@@ -1,8 +1,8 @@
-//! Direct reads of any place and length.
+//! Direct reads of any offset and length.
 //!
-//! Direct access wants offsets, lengths and buffers to be multiples of the device's block. Callers have
-//! blocks of a table, which begin and end anywhere; so the blocks of the device around them are read into a
-//! buffer of the thread, and what was asked for is copied out of it.
+//! Direct access needs offsets, lengths and buffers that are multiples of the device's block. Blocks of a
+//! table begin and end anywhere; so the device blocks around them are read into a thread-local buffer, and
+//! the requested bytes are copied out of it.
 
 use crate::fs::{DIRECT_ALIGNMENT_BYTES, Descriptor, File};
 use crate::fs_wrapper::FileWrapper;
@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of a buffer that a thread keeps: the largest window that scans read, and the blocks at its ends.
+/// Largest buffer that a thread keeps: the largest window of a scan, and the device blocks at its ends.
 const LARGEST_KEPT_BYTES: usize = (1 << 20) + 3 * DIRECT_ALIGNMENT_BYTES;
 
 thread_local! {
@@ -29,7 +29,7 @@ impl AlignedBuffer {
         AlignedBuffer { bytes: Vec::new() }
     }
 
-    /// So many bytes, of anything.
+    /// A buffer of `len` bytes with undefined contents.
     pub(crate) fn take(&mut self, len: usize) -> &mut [u8] {
         let needed = len + DIRECT_ALIGNMENT_BYTES;
         if self.bytes.len() < needed {
@@ -46,20 +46,20 @@ impl AlignedBuffer {
     }
 }
 
-/// The blocks of the device that hold a range of a file.
+/// The device blocks that hold a range of a file.
 pub(crate) fn aligned_range(offset: u64, len: usize) -> Range<u64> {
     let alignment = DIRECT_ALIGNMENT_BYTES as u64;
     offset / alignment * alignment..(offset + len as u64).next_multiple_of(alignment)
 }
 
-/// A file that was opened with [`crate::OpenMode::ReadDirect`], to be read like any other.
+/// A file opened with [`crate::OpenMode::ReadDirect`] that can be read at any offset and length.
 #[derive(Debug)]
 pub struct AlignedFile {
     file: Arc<dyn File>,
 }
 
 impl AlignedFile {
-    /// Reads of `file` by the blocks of the device.
+    /// Reads `file` in device blocks.
     pub fn over(file: Arc<dyn File>) -> AlignedFile {
         AlignedFile { file }
     }
@@ -84,7 +84,7 @@ impl FileWrapper for AlignedFile {
     }
 
     fn will_need(&self, _offset: u64, _len: u64) {
-        // There is no page cache to bring it into.
+        // There is no page cache to read into.
     }
 
     fn descriptor(&self) -> Option<Descriptor> {

@@ -1,10 +1,10 @@
-//! Time, injected.
+//! Clocks: the source of time, replaceable in tests.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Where time comes from.
+/// A source of time.
 pub trait Clock: Send + Sync + Debug {
     /// Milliseconds since 1970 by the wall clock. May jump, also backwards.
     fn wall_ms(&self) -> u64;
@@ -53,13 +53,13 @@ fn whole(count: u128) -> u64 {
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// A clock that stands still until it is told to move.
+/// A clock that moves only on request.
 ///
 /// Keep the `Arc` that goes into the [`crate::Env`] to move it.
 #[derive(Debug)]
 pub struct ManualClock {
     monotonic_ns: AtomicU64,
-    /// What the wall clock showed, or would have shown, at monotonic time zero. Wraps below zero.
+    /// The wall clock at monotonic time zero. Wraps below zero.
     wall_ms_at_zero: AtomicU64,
 }
 
@@ -69,12 +69,12 @@ impl ManualClock {
         ManualClock { monotonic_ns: AtomicU64::new(0), wall_ms_at_zero: AtomicU64::new(wall_ms) }
     }
 
-    /// Lets time pass on both clocks.
+    /// Advances both clocks.
     pub fn advance(&self, by: Duration) {
         self.monotonic_ns.fetch_add(whole(by.as_nanos()), Ordering::SeqCst);
     }
 
-    /// Sets the wall clock, also backwards, as an administrator would; monotonic time goes on as it was.
+    /// Sets the wall clock, also backwards, as an administrator might; monotonic time is not affected.
     pub fn set_wall_ms(&self, wall_ms: u64) {
         let passed_ms = self.monotonic_ns() / NS_PER_MS;
         self.wall_ms_at_zero.store(wall_ms.wrapping_sub(passed_ms), Ordering::SeqCst);

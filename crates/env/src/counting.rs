@@ -1,8 +1,7 @@
-//! A file system that counts what is written to some of its files, and what room they take.
+//! A file system wrapper that counts written and held bytes of some of its files.
 //!
-//! For measuring amplification where it happens: below everything that could forget to count. Everything is
-//! passed on. Stores through maps are not seen, so files that are written like that, such as segments of the
-//! log, are best left out.
+//! It measures amplification below all code that could omit a count. All calls are forwarded. Stores through
+//! maps are not seen, so files that are written like that, such as segments of the log, should be excluded.
 
 use crate::fs::{Descriptor, File, FileSystem, OpenMode};
 use esker_base::Result;
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Passes everything on, and counts. Clones count together.
+/// Forwards all calls, and counts. Clones share the counts.
 ///
 /// # Examples
 /// ```
@@ -39,12 +38,12 @@ struct Counts {
     written_bytes: AtomicU64,
     held_bytes: AtomicU64,
     most_held_bytes: AtomicU64,
-    /// How long each counted file is that has a name.
+    /// Length of each counted file that has a name.
     lens: Mutex<BTreeMap<PathBuf, u64>>,
 }
 
 impl CountingFs {
-    /// Counts the files that `is_counted` by their paths.
+    /// Counts the files for whose paths `is_counted` returns true.
     pub fn new(inner: Arc<dyn FileSystem>, is_counted: fn(&Path) -> bool) -> CountingFs {
         CountingFs { inner, is_counted, counts: Arc::default() }
     }
@@ -54,25 +53,25 @@ impl CountingFs {
         self.counts.written_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the files that have a name, those that are being written included. Files that were there
-    /// before are counted from when they were opened.
+    /// Bytes of the files that have a name, including those being written. Existing files are counted once
+    /// they are opened.
     pub fn held_bytes(&self) -> u64 {
         self.counts.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// The most that [`CountingFs::held_bytes`] has been.
+    /// The maximum of [`CountingFs::held_bytes`].
     pub fn most_held_bytes(&self) -> u64 {
         self.counts.most_held_bytes.load(Ordering::Relaxed)
     }
 
-    /// Begins anew with [`CountingFs::most_held_bytes`].
+    /// Resets the maximum to the present [`CountingFs::held_bytes`].
     pub fn forget_most_held(&self) {
         self.counts.most_held_bytes.store(self.held_bytes(), Ordering::Relaxed);
     }
 }
 
 impl Counts {
-    /// A file has become so long. One that lost its name meanwhile takes no room that anybody could see.
+    /// Updates the length of a file. A file that lost its name meanwhile is not counted.
     fn note_len(&self, path: &Path, len: impl FnOnce(u64) -> u64) {
         let mut lens = self.lens.lock();
         if let Some(known) = lens.get_mut(path) {

@@ -1,4 +1,4 @@
-//! The [`Env`]: file system, clock, randomness and threads in one value.
+//! The environment ([`Env`]): file system, clock, randomness and threads in one value.
 
 use crate::{Clock, FileSystem, ManualClock, Random, SeededRandom, StdFileSystem, SystemClock, SystemRandom};
 use esker_base::{Error, Result};
@@ -8,34 +8,34 @@ use std::thread::JoinHandle;
 /// How background work runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Background {
-    /// On threads of its own.
+    /// On its own threads.
     Threads,
-    /// Inside the calls of the one thread that uses the database, at moments chosen by a seed: what a
-    /// deterministic test wants.
+    /// Inside the calls of the single thread that uses the database, at moments chosen by a seed: for
+    /// deterministic tests.
     Stepped {
-        /// Decides which background step runs when.
+        /// Chooses which background step runs when.
         seed: u64,
     },
 }
 
-/// Everything the engine knows of the outside world.
+/// All access of the engine to the operating system.
 #[derive(Clone, Debug)]
 pub struct Env {
-    /// Where files live.
+    /// The file system.
     pub fs: Arc<dyn FileSystem>,
-    /// Where time comes from.
+    /// The source of time.
     pub clock: Arc<dyn Clock>,
-    /// Where random numbers come from.
+    /// The source of random numbers.
     pub random: Arc<dyn Random>,
     /// How background work runs.
     pub background: Background,
 }
 
-/// What a simulated wall clock shows at first: some moment that is neither zero nor now.
+/// Initial reading of a simulated wall clock: neither zero nor the present.
 const SIMULATED_START_MS: u64 = 1_600_000_000_000;
 
 impl Env {
-    /// The machine as it is.
+    /// The machine's own file system, clocks, randomness and threads.
     pub fn real() -> Env {
         Env {
             fs: Arc::new(StdFileSystem),
@@ -45,9 +45,9 @@ impl Env {
         }
     }
 
-    /// A world that depends on nothing but `fs` and `seed`: a [`ManualClock`], [`SeededRandom`] and
-    /// [`Background::Stepped`]. A test that moves time puts a clock of its own into [`Env::clock`] and keeps
-    /// it.
+    /// An environment that depends only on `fs` and `seed`: a [`ManualClock`], [`SeededRandom`] and
+    /// [`Background::Stepped`]. A test that moves time puts its own clock into [`Env::clock`] and keeps a
+    /// handle to it.
     pub fn simulated(fs: Arc<dyn FileSystem>, seed: u64) -> Env {
         Env {
             fs,
@@ -57,8 +57,8 @@ impl Env {
         }
     }
 
-    /// Starts a thread: with [`Env::fork_join`] the one place in Esker that does. The operating system shows
-    /// the first 15 bytes of `name`. Whoever starts a thread joins it; [`Error::Io`] if the system refuses.
+    /// Starts a thread; with [`Env::fork_join`] the only place in Esker that does. The operating system shows
+    /// the first 15 bytes of `name`. The caller joins the thread; [`Error::Io`] if the system refuses.
     pub fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
         if name.contains('\0') {
             return Err(Error::invalid(format!("a thread name with a zero byte: {name:?}")));

@@ -1,15 +1,15 @@
-//! Work that is shared out to threads and waited for.
+//! Fork-join: runs jobs on several threads and waits for all of them.
 
 use crate::{Background, Env};
 use parking_lot::Mutex;
 
 impl Env {
-    /// Does `work` on each of `jobs`, on up to `threads` threads of which the caller's is one, and answers
-    /// the results in the order of the jobs. Each thread takes the next job that nobody has taken, so jobs
-    /// may differ in size.
+    /// Runs `work` on each of `jobs`, on up to `threads` threads including the caller's, and returns the
+    /// results in the order of the jobs. Each thread takes the next free job, so jobs may differ in size.
     ///
-    /// The threads end before this returns, so jobs may borrow. They are as many as the system gives; what is
-    /// left is the caller's. Under [`Background::Stepped`] all of it is done here, one job after the other.
+    /// The threads end before this returns, so jobs may borrow. If the system starts fewer threads, the
+    /// caller's thread runs the remaining jobs. Under [`Background::Stepped`] all jobs run here, one after
+    /// the other.
     ///
     /// # Panics
     /// If `work` does.
@@ -31,7 +31,7 @@ impl Env {
         let left = Mutex::new(jobs.into_iter().enumerate());
         let help = || {
             loop {
-                // The lock is let go before the work begins.
+                // The lock is released before the work begins.
                 let next = left.lock().next();
                 let Some((number, job)) = next else { return };
                 let result = work(job);
@@ -40,7 +40,7 @@ impl Env {
         };
         std::thread::scope(|scope| {
             for _ in 0..helpers {
-                // A name with a zero byte is none.
+                // A name with a zero byte is invalid.
                 let name = name.replace('\0', "");
                 if std::thread::Builder::new().name(name).spawn_scoped(scope, help).is_err() {
                     break;

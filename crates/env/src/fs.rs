@@ -1,6 +1,6 @@
-//! What the engine asks of a file system, and nothing more.
+//! File system interface: the operations that the engine needs.
 //!
-//! Errors come as [`esker_base::Error`] and name the operation and the path. Every implementation retries
+//! Errors are [`esker_base::Error`] and name the operation and the path. Every implementation retries
 //! interrupted calls and continues short ones; a caller sees all of a transfer or an error.
 
 use esker_base::{Error, Result};
@@ -21,16 +21,15 @@ pub enum OpenMode {
     /// [`DIRECT_ALIGNMENT_BYTES`]; falls back to [`OpenMode::Read`] where the file system has no direct
     /// access.
     ReadDirect,
-    /// An existing file that nobody changes as long as it is open, for reading as memory ([`File::mapped`]).
-    /// An error of the device, or somebody who cuts the file short, then kills the process by a signal: there
-    /// is no error value for a load from memory. Falls back to [`OpenMode::Read`] where files cannot be
-    /// mapped.
+    /// An existing file that is not changed while it is open, for reading as memory ([`File::mapped`]). A
+    /// device error, or a truncation by another process, then kills the process by a signal: there is no
+    /// error value for a load from memory. Falls back to [`OpenMode::Read`] where files cannot be mapped.
     ReadMapped,
     /// An existing file, for reading and writing.
     ReadWrite,
     /// A new file, for reading and writing; an error if it exists.
     CreateNew,
-    /// A file for reading and writing, made if missing and emptied if present.
+    /// A file for reading and writing, created if missing and emptied if present.
     CreateOrTruncate,
 }
 
@@ -45,16 +44,16 @@ pub struct DirEntry {
     pub is_dir: bool,
 }
 
-/// Who else may hold a lock at the same time.
+/// Which other holders a lock allows at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
-    /// Nobody.
+    /// None.
     Exclusive,
     /// Other shared holders.
     Shared,
 }
 
-/// A held lock; dropping it lets go.
+/// A held lock; dropping it releases it.
 pub trait FileLock: Send + Sync + Debug {}
 
 /// A file system.
@@ -80,16 +79,16 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Removes a directory and everything in it.
     fn remove_dir_all(&self, path: &Path) -> Result<()>;
 
-    /// Gives a file a second name. Durable only after [`FileSystem::sync_dir`].
+    /// Creates a second name for a file. Durable only after [`FileSystem::sync_dir`].
     fn hard_link(&self, from: &Path, to: &Path) -> Result<()>;
 
-    /// Whether two names lead to one file.
+    /// Whether two names refer to one file.
     fn is_same_file(&self, one: &Path, other: &Path) -> Result<bool>;
 
     /// Makes the names in a directory durable: creations, renames and removals.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Locks a file, making it if missing, against other processes and other opens of this process.
+    /// Locks a file, created if missing, against other processes and other opens of this process.
     ///
     /// An exclusive holder leaves its process id in the file, so that [`esker_base::Error::Locked`] can name
     /// it.
@@ -102,8 +101,8 @@ pub trait FileSystem: Send + Sync + Debug {
     /// for file systems known to keep such extents (ext4, xfs, tmpfs).
     fn can_map_writable(&self, dir: &Path) -> bool;
 
-    /// Identifies the present boot of the machine; all zero if unknown. Two equal values mean that no power
-    /// was lost in between, so that everything ever stored in the page cache is still there.
+    /// Identifies the current boot of the machine; all zero if unknown. Two equal values mean that no power
+    /// was lost in between, so that everything stored in the page cache is still there.
     fn boot_id(&self) -> [u8; 16];
 }
 
@@ -136,7 +135,7 @@ pub trait File: Send + Sync + Debug {
         Ok(self.len()? == 0)
     }
 
-    /// Changes the length. What was allocated behind it is given back, also if the length is that already.
+    /// Changes the length. Blocks allocated behind it are freed, also if the length stays the same.
     fn set_len(&self, len: u64) -> Result<()>;
 
     /// Allocates real extents for a range, so that writing there cannot run out of space. The length grows to
@@ -153,13 +152,13 @@ pub trait File: Send + Sync + Debug {
     /// storing to a hole of a full file system is fatal for the process.
     fn map_writable(&self, len: usize) -> Result<Mapping>;
 
-    /// What the kernel knows the file by, for reads that are handed over to it. `None` if there is none, or
+    /// The kernel's descriptor of the file, for reads submitted to it directly. `None` if there is none, or
     /// if every read must go through [`File::read_at`].
     fn descriptor(&self) -> Option<Descriptor> {
         None
     }
 
-    /// The whole file as memory, if it was opened with [`OpenMode::ReadMapped`] and that could be done.
+    /// The whole file as memory, if it was opened with [`OpenMode::ReadMapped`] and could be mapped.
     fn mapped(&self) -> Option<&[u8]> {
         None
     }
@@ -167,13 +166,13 @@ pub trait File: Send + Sync + Debug {
     /// Tells the kernel that a range will be read soon. Only a hint; errors are ignored.
     fn will_need(&self, offset: u64, len: u64);
 
-    /// Tells the kernel that a range will not be written again before the next sync, so that it may go to the
-    /// device now, beside whatever the caller does next. Only a hint: nothing is durable before the sync,
-    /// which also tells the errors.
+    /// Tells the kernel that a range will not be written again before the next sync, so that write-back may
+    /// begin now, in parallel to the caller. Only a hint: nothing is durable before the sync, which also
+    /// reports the errors.
     fn begin_write_back(&self, _offset: u64, _len: u64) {}
 }
 
-/// What the kernel knows an open file by. Valid as long as the [`File`] it came from.
+/// The kernel's descriptor of an open file. Valid as long as the [`File`] it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     /// The number.
@@ -182,7 +181,8 @@ pub struct Descriptor {
     pub is_direct: bool,
 }
 
-/// Told about every store into a [`Mapping`]; how a test file system learns what the page cache holds.
+/// Notified of every store into a [`Mapping`]; a test file system learns the contents of the page cache from
+/// it.
 pub trait StoreObserver: Send + Sync + Debug {
     /// `bytes` were stored at `offset`.
     fn stored(&self, offset: usize, bytes: &[u8]);
@@ -194,8 +194,8 @@ pub trait MappingOwner: Send + Sync + Debug {
     fn populate(&self) {}
 }
 
-/// The first bytes of a file as memory, shared with the page cache: what is stored here survives the death of
-/// the process, and reaches the disk with the next sync of the file.
+/// The first bytes of a file as memory, shared with the page cache: stored bytes survive a process crash, and
+/// reach the disk with the next sync of the file.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
@@ -211,7 +211,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Asks for the first cache lines of what is about to be written there; a hint, also beyond the end.
+    /// Prefetches the first cache lines at `offset` for writing; a hint, also beyond the end.
     #[inline(always)]
     pub fn prefetch_to_write(&self, offset: usize) {
         crate::memory::prefetch_start_to_write(self.base.as_ptr().wrapping_add(offset));
@@ -244,9 +244,9 @@ impl Mapping {
     }
 
     /// Takes the page faults of later stores now. They cost 1.3 us a page, and up to five times that beside
-    /// other work; whoever prepares a map in the background spares them to whoever stores. It makes all pages
-    /// dirty, so the next sync of the file writes all of it. Only a hint: where it cannot be done the faults
-    /// come later.
+    /// other work; a background job that prepares a map spares them to the writers. It makes all pages dirty,
+    /// so the next sync of the file writes all of it. Only a hint: where it is not supported the faults occur
+    /// later.
     pub fn populate(&self) {
         self.owner.populate();
     }
@@ -269,7 +269,7 @@ impl Mapping {
     }
 }
 
-/// Refuses a misaligned direct read with its numbers; the kernel would say "invalid argument" and no more.
+/// Rejects a misaligned direct read with its numbers; the kernel reports only "invalid argument".
 pub(crate) fn check_direct_alignment(path: &Path, buffer: &[u8], offset: u64) -> Result<()> {
     let alignment = DIRECT_ALIGNMENT_BYTES as u64;
     let (address, len) = (buffer.as_ptr().addr(), buffer.len());

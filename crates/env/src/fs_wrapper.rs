@@ -1,11 +1,11 @@
-//! Files and file systems that lie over others: what they do not do themselves they pass on.
+//! Wrappers of files and file systems: a wrapper overrides some methods and forwards the rest.
 //!
-//! A layer says what lies below and overrides what it is there for; the rest is here, once. What could get
-//! around a layer is not passed on by itself: reads by descriptor and by memory are refused unless the layer
-//! says that they need not pass by it.
+//! A wrapper names the wrapped object and overrides what it is for; forwarding is here, once. Reads that
+//! could bypass a wrapper are not forwarded by default: reads by descriptor and by memory are refused unless
+//! the wrapper allows them.
 //!
-//! Rejected: passing on in [`File`] and [`FileSystem`] themselves, by a method that answers what is below. A
-//! real file that forgets a method would compile then.
+//! Rejected: forwarding in [`File`] and [`FileSystem`] themselves, by a method that returns the wrapped
+//! object. A real file that omits a method would then compile.
 
 use crate::fs::{Descriptor, DirEntry, File, FileLock, FileSystem, LockKind, Mapping, OpenMode};
 use esker_base::Result;
@@ -13,7 +13,7 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file over another. Implementing it implements [`File`].
+/// A wrapper of a file. Implementing it implements [`File`].
 ///
 /// # Examples
 /// ```
@@ -42,10 +42,10 @@ use std::sync::Arc;
 /// # Ok::<(), esker_base::Error>(())
 /// ```
 pub trait FileWrapper: Send + Sync + Debug {
-    /// The file below.
+    /// The wrapped file.
     fn below(&self) -> &dyn File;
 
-    /// [`File::read_at`]; [`File::read_exact_at`] is made of it.
+    /// [`File::read_at`]; [`File::read_exact_at`] is built on it.
     #[inline]
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         self.below().read_at(buffer, offset)
@@ -81,12 +81,12 @@ pub trait FileWrapper: Send + Sync + Debug {
         self.below().map_writable(len)
     }
 
-    /// [`File::descriptor`]: not passed on by itself, because such reads do not pass by this layer.
+    /// [`File::descriptor`]: not forwarded by default, because such reads bypass the wrapper.
     fn descriptor(&self) -> Option<Descriptor> {
         None
     }
 
-    /// [`File::mapped`]: not passed on by itself, for the same reason.
+    /// [`File::mapped`]: not forwarded by default, for the same reason.
     fn mapped(&self) -> Option<&[u8]> {
         None
     }
@@ -157,9 +157,9 @@ impl<F: FileWrapper> File for F {
     }
 }
 
-/// A file system over another. Implementing it implements [`FileSystem`].
+/// A wrapper of a file system. Implementing it implements [`FileSystem`].
 pub trait FileSystemWrapper: Send + Sync + Debug {
-    /// The file system below.
+    /// The wrapped file system.
     fn below(&self) -> &dyn FileSystem;
 
     /// [`FileSystem::open`].

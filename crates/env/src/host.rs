@@ -1,10 +1,11 @@
-//! What the machine offers.
+//! Host resources: memory limit, open files, processors and thread priority.
 #![allow(clippy::disallowed_methods, reason = "this crate is the door that the bans lead to")]
 
-/// Taken for the memory of a machine that does not tell.
+/// Assumed memory of a machine that does not report it.
 const ASSUMED_MEMORY_BYTES: u64 = 4 << 30;
 
-/// Memory that this process may use, in bytes: what its control group allows, else what the machine has.
+/// Memory that this process may use, in bytes: the limit of its control group, otherwise the machine's
+/// memory.
 pub fn memory_limit_bytes() -> u64 {
     let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
     let group = group.or_else(|| std::fs::read_to_string("/sys/fs/cgroup/memory/memory.limit_in_bytes").ok());
@@ -14,21 +15,20 @@ pub fn memory_limit_bytes() -> u64 {
     group.into_iter().chain(machine).min().unwrap_or(ASSUMED_MEMORY_BYTES)
 }
 
-/// Taken for the files that a process may have open where the system does not tell: what most systems begin
-/// with.
+/// Assumed limit of open files where the system does not report it: a usual default.
 #[cfg(not(unix))]
 const ASSUMED_OPEN_FILES: u64 = 1024;
 
-/// Files, sockets and the like that this process may have open at once: the soft limit, `u64::MAX` if there
-/// is none.
+/// Open files, sockets and other descriptors that this process may have at once: the soft limit, `u64::MAX`
+/// if there is none.
 #[cfg(unix)]
 pub fn open_files_limit() -> u64 {
     use rustix::process::{Resource, getrlimit};
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Files, sockets and the like that this process may have open at once: assumed, because the system does not
-/// tell.
+/// Open files, sockets and other descriptors that this process may have at once: assumed, because the system
+/// does not report it.
 #[cfg(not(unix))]
 pub fn open_files_limit() -> u64 {
     ASSUMED_OPEN_FILES
@@ -39,31 +39,29 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Lets this process have as many files open as the system allows it to have for the asking, its hard limit.
-/// For programs that own their process; a library leaves the limit as it finds it. Where that is refused, the
-/// limit stays.
+/// Raises the limit of open files to the hard limit. For programs that own their process; a library leaves
+/// the limit alone. If that is refused, the limit stays.
 pub fn raise_open_files_limit() {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let maximum = getrlimit(Resource::Nofile).maximum;
-        // Refused by systems whose hard limit is beyond what they grant: then what was granted before is
-        // enough.
+        // Systems whose hard limit exceeds what they grant refuse this; the earlier limit is then enough.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }
 
-/// Gives the calling thread, and threads that it starts from now on, less of processors that others want as
-/// well: `steps` of what `nice(1)` calls niceness, each of which makes its share a fifth smaller. Answers the
-/// niceness it has now, from -20 to 19; `None` where that belongs to processes instead of threads, or is
-/// refused, and then nothing has changed. Only the superuser can take it back.
+/// Lowers the scheduling priority of the calling thread, and of threads that it starts from now on: `steps`
+/// of niceness as in `nice(1)`, each of which makes its share of a busy processor a fifth smaller. Returns
+/// the new niceness, from -20 to 19; `None` where niceness belongs to processes instead of threads, or is
+/// refused, and then nothing has changed. Only the superuser can raise it again.
 #[cfg(target_os = "linux")]
 pub fn lower_thread_priority(steps: u8) -> Option<i32> {
-    // POSIX means the process; Linux keeps niceness by thread, and says so in `setpriority(2)`.
+    // POSIX niceness belongs to the process; Linux keeps it per thread, as `setpriority(2)` documents.
     rustix::process::nice(i32::from(steps)).ok()
 }
 
-/// As on Linux, where niceness belongs to threads; here to processes, and the caller's is left as it is.
+/// As on Linux, where niceness belongs to threads; here it belongs to processes, so nothing changes.
 #[cfg(not(target_os = "linux"))]
 pub fn lower_thread_priority(_steps: u8) -> Option<i32> {
     None

@@ -1,33 +1,31 @@
-//! The only door to the outside: files, memory, clock, randomness and threads.
+//! Environment: files, memory, clock, randomness and threads behind replaceable interfaces.
 //!
-//! No other crate of the engine calls `std::fs`, reads a clock, asks for randomness or starts a thread
-//! (clippy bans it). Everything goes through an [`Env`], so that a test can replace the world: a file system
-//! that loses what was not synced, a clock that stands still, randomness from a seed, background work in one
-//! thread.
+//! No other crate of the engine calls `std::fs`, reads a clock, draws randomness or starts a thread (clippy
+//! bans it). Everything goes through an [`Env`], so that a test can replace it: a file system that loses
+//! unsynced data, a manual clock, seeded randomness, background work in one thread.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`fs`] | what the engine asks of a file system: the traits, and [`Mapping`] |
-//! | [`over`] | files and file systems that lie over others |
-//! | [`std_fs`] | [`StdFileSystem`], the machine's own |
+//! | [`fs`] | the file system traits, and [`Mapping`] |
+//! | [`fs_wrapper`] | [`FileWrapper`] and [`FileSystemWrapper`]: files and file systems over others |
+//! | [`std_fs`] | [`StdFileSystem`], the machine's file system |
 //! | [`memory`] | [`Region`], large pieces of anonymous memory |
 //! | [`slabs`] | memory for blocks, many small pieces of such regions |
 //! | [`NumberList`] | numbers by the million, in such regions |
-//! | [`Published`] | a value that is replaced now and then, and that readers pin without a shared line |
+//! | [`Published`] | a rarely replaced value, pinned by hazard pointers without a shared cache line |
 //! | [`LongSlice`] | slices of fixed length, in such regions if they are long |
-//! | `shelves` | memory for those that stay, many in one region |
+//! | `shelves` | a huge-page heap: long-lived slices, many in one region |
 //! | [`clock`], [`random`] | time and randomness, the machine's and a test's |
-//! | [`rate_limiter`] | [`RateLimiter`], token buckets for what background work reads and writes |
-//! | [`TimedFile`] | files whose small reads are measured, for a limiter that tunes itself |
-//! | [`reads`] | [`ReadQueue`], reads that overlap |
-//! | [`counting`] | [`CountingFs`], which counts what is written and held |
-//! | [`fault`] | file systems for tests: one that forgets what was not synced, one that fails on demand |
-//! | [`world`] | [`Env`], all of it in one value, and the starting of threads |
-//! | `sharing` | [`Env::fork_join`], work that is done on several threads and waited for |
+//! | [`rate_limiter`] | [`RateLimiter`], token buckets for reads and writes of background work |
+//! | [`TimedFile`] | files whose small reads are measured, for a self-tuning limiter |
+//! | [`reads`] | [`ReadQueue`], asynchronous reads |
+//! | [`counting`] | [`CountingFs`], which counts written and held bytes |
+//! | [`fault`] | file systems for tests: one that loses unsynced data, one that fails on demand |
+//! | [`mod@env`] | [`Env`], all of it in one value, and starting threads |
+//! | `fork_join` | [`Env::fork_join`], jobs run on several threads and joined |
 //!
-//! Unsafe code is found in [`memory`], [`slabs`], `number_list`, `long_slice`, `shelves`, `published`, in
-//! [`fs`] ([`Mapping`]), in the two modules `mapping`, in `std_fs/write_back` and in `reads/uring`, nowhere
-//! else.
+//! Unsafe code is in [`memory`], [`slabs`], `number_list`, `long_slice`, `shelves`, `published`, in [`fs`]
+//! ([`Mapping`]), in the two modules `mapping`, in `std_fs/write_back` and in `reads/uring`, nowhere else.
 
 mod aligned;
 pub mod clock;

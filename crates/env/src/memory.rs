@@ -1,9 +1,8 @@
-//! Anonymous memory in large pieces: arenas of memtables, block memory of caches.
+//! Anonymous memory in large regions: arenas of memtables, block memory of caches.
 //!
 //! A [`Region`] costs address space when it is reserved and physical memory only where it was touched. First
-//! touch is slow (0.35-1.8 GB/s against 27 GB/s for memory that was touched before), so owners keep regions
-//! and use them again; [`Region::discard`] is for the moments when the memory budget shrinks or an arena
-//! stays unused.
+//! touch is slow (0.35-1.8 GB/s against 27 GB/s for memory that was touched before), so owners keep and reuse
+//! regions; [`Region::discard`] is for a shrinking memory budget or an arena that stays unused.
 //!
 //! On Linux a region is a private anonymous map without swap reservation. Elsewhere, and under Miri, it comes
 //! from the global allocator, which has the same contract but may keep discarded memory.
@@ -16,8 +15,8 @@ use std::ptr::NonNull;
 /// Alignment and granularity of a region: a huge page of x86-64 and of arm64 with 4 KiB pages.
 pub const REGION_ALIGNMENT_BYTES: usize = 2 << 20;
 
-/// Asks for the cache line at `place` to be fetched; nothing where the platform has no such hint. Any address
-/// will do.
+/// Prefetches the cache line at `place`; does nothing where the platform has no such hint. Any address is
+/// allowed.
 #[inline(always)]
 pub fn prefetch(place: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -35,26 +34,25 @@ pub fn prefetch(place: *const u8) {
     let _ = place;
 }
 
-/// Bytes of a line of the processor's cache.
+/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// Asks for all cache lines of a value, for this core alone, because it is about to be written; nothing where
-/// the platform has no such hint. What another core wrote last comes in one round instead of line by line, as
-/// the code comes to them.
+/// Prefetches all cache lines of a value for writing, exclusively for this core; does nothing where the
+/// platform has no such hint. Lines that another core wrote last arrive in one round instead of one by one.
 #[inline(always)]
 pub fn prefetch_to_write<T>(value: &T) {
     let start = std::ptr::from_ref(value).cast::<u8>();
     for line in 0..size_of::<T>().div_ceil(LINE_BYTES) {
         prefetch_line_to_write(start.wrapping_add(line * LINE_BYTES));
     }
-    // A value that does not begin with a line may end in one more.
+    // A value that is not aligned to a line may end in one more.
     if align_of::<T>() < LINE_BYTES.min(size_of::<T>()) {
         prefetch_line_to_write(start.wrapping_add(size_of::<T>() - 1));
     }
 }
 
-/// As [`prefetch_to_write`], of some bytes from `start` on: the lines of the first 129, which are as many as
-/// an entry of a hundred has and which bring the processor to read on by itself. Any address will do.
+/// As [`prefetch_to_write`], for the bytes from `start` on: the lines of the first 129, which cover an entry
+/// of a hundred bytes and start the hardware prefetcher. Any address is allowed.
 #[inline(always)]
 pub fn prefetch_start_to_write(start: *const u8) {
     for line in 0..3 {
@@ -64,8 +62,8 @@ pub fn prefetch_start_to_write(start: *const u8) {
 
 #[inline(always)]
 fn prefetch_line_to_write(place: *const u8) {
-    // `_mm_prefetch` means the instruction for reading unless the whole program is compiled for processors
-    // that have this one, which those of the last decade have; for older ones it is a no-operation.
+    // `_mm_prefetch` compiles to the instruction for reading unless the whole program is compiled for
+    // processors with this one. Processors of the last decade have it; on older ones it is a no-operation.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch is a hint; it accesses nothing and cannot fault, whatever the address.
     unsafe {
@@ -80,17 +78,17 @@ fn prefetch_line_to_write(place: *const u8) {
     let _ = place;
 }
 
-/// What to tell the kernel about the page size of a region.
+/// Advice to the kernel about the page size of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageAdvice {
-    /// Nothing: the machine's setting decides.
+    /// None: the machine's setting decides.
     #[default]
     System,
     /// Huge pages where possible: fewer translation misses in structures that are read at random, but first
     /// touch zeroes 2 MiB at once.
     Huge,
-    /// Huge pages but for the first and last [`REGION_ALIGNMENT_BYTES`]: a region that fills from its ends
-    /// stays small while little is in it, and is touched at the speed of zeroing once it grows.
+    /// Huge pages except for the first and last [`REGION_ALIGNMENT_BYTES`]: a region that fills from its ends
+    /// stays small while it holds little, and is touched at the speed of zeroing once it grows.
     HugeInside,
     /// Small pages: memory grows with what is touched, also on machines set to huge pages.
     Small,
@@ -102,10 +100,10 @@ pub struct Region {
     len: usize,
 }
 
-// SAFETY: a region is plain memory with one owner and no thread affinity. It hands out a raw pointer only;
-// whoever dereferences it answers for races.
+// SAFETY: a region is plain memory with one owner and no thread affinity. It hands out only a raw pointer;
+// code that dereferences it must prevent races.
 unsafe impl Send for Region {}
-// SAFETY: as above; `&Region` gives away nothing but the address and the length.
+// SAFETY: as above; `&Region` exposes only the address and the length.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -118,13 +116,13 @@ impl Region {
         Region::reserve_with(bytes, PageAdvice::System)
     }
 
-    /// Like [`Region::reserve`], with a wish about the page size, which the kernel may ignore.
+    /// Like [`Region::reserve`], with advice about the page size, which the kernel may ignore.
     pub fn reserve_with(bytes: usize, advice: PageAdvice) -> Result<Region> {
         if bytes == 0 {
             return Err(Error::invalid("a memory region of zero bytes"));
         }
         let len = bytes.checked_next_multiple_of(REGION_ALIGNMENT_BYTES);
-        // The pointer arithmetic of Rust ends at `isize::MAX`; leave room for the alignment.
+        // Rust's pointer arithmetic ends at `isize::MAX`; leave room for the alignment.
         let len = len.filter(|&len| len <= isize::MAX as usize - REGION_ALIGNMENT_BYTES);
         let base = len.and_then(|len| platform::reserve(len, advice));
         match (base, len) {
@@ -133,8 +131,8 @@ impl Region {
         }
     }
 
-    /// The first byte. Valid for reads and writes of [`Region::len`] bytes for as long as the region lives;
-    /// all of it reads as zero until written.
+    /// The first byte. Valid for reads and writes of [`Region::len`] bytes for the life of the region;
+    /// unwritten bytes read as zero.
     #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
         self.base.as_ptr()
@@ -152,17 +150,17 @@ impl Region {
         self.len == 0
     }
 
-    /// Sets a range to zero and gives its physical memory back where the platform can: on Linux all whole
-    /// pages of the range, which are committed again by the next touch.
+    /// Sets a range to zero and frees its physical memory where the platform can: on Linux all whole pages of
+    /// the range, which are committed again by the next touch.
     ///
-    /// Takes `&mut self` because nobody may be reading meanwhile; code that keeps references made from
-    /// [`Region::as_ptr`] must have given them up.
+    /// Takes `&mut self` because no thread may read meanwhile; references made from [`Region::as_ptr`] must
+    /// not exist any more.
     ///
     /// # Panics
     /// If the range does not lie within the region.
     pub fn discard(&mut self, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= self.len, "discarding outside of the region");
-        // SAFETY: the range lies within the region, which this call has for itself.
+        // SAFETY: the range lies within the region, to which this call has exclusive access.
         unsafe { platform::discard(self.base, range) };
     }
 }
@@ -188,12 +186,12 @@ mod platform {
     use std::ops::Range;
     use std::ptr::NonNull;
 
-    /// The largest page of any Linux machine that matters (arm64 and POWER can have 64 KiB): ranges are
-    /// rounded inwards to it, so that no system call is needed to learn the actual size.
+    /// The largest page of common Linux machines (arm64 and POWER can have 64 KiB): ranges are rounded
+    /// inwards to it, so that no system call is needed to learn the actual size.
     const PAGE_BYTES: usize = 64 << 10;
 
     pub(super) fn reserve(len: usize, advice: PageAdvice) -> Option<NonNull<u8>> {
-        // The kernel aligns to small pages only: map more than asked for, then cut off both ends.
+        // The kernel aligns to small pages only: map more than requested, then cut off both ends.
         let mapped = len + REGION_ALIGNMENT_BYTES;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -206,8 +204,8 @@ mod platform {
         let (base, end) = unsafe { (start.add(head), start.add(head + len)) };
         for (piece, bytes) in [(start, head), (end, tail)] {
             if bytes > 0 {
-                // SAFETY: the piece is page-aligned, part of the map just made, and nobody knows of it yet.
-                // If the kernel refuses to split the map, some address space stays reserved, nothing else.
+                // SAFETY: the piece is page-aligned, part of the map just made, and not referenced yet. If
+                // the kernel refuses to split the map, some address space stays reserved, nothing else.
                 let _ = unsafe { munmap(piece.cast::<c_void>(), bytes) };
             }
         }
@@ -221,7 +219,7 @@ mod platform {
             && len > 2 * kept
         {
             // SAFETY: a part of the region. The hint changes page sizes, not contents; a kernel without huge
-            // pages refuses, no harm.
+            // pages refuses it without harm.
             let _ = unsafe { madvise(base.add(kept).cast::<c_void>(), len - 2 * kept, hint) };
         }
         NonNull::new(base)
@@ -247,22 +245,22 @@ mod platform {
                 return;
             }
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { zero(base, range) };
     }
 
     /// # Safety
     /// The range lies within a region at `base` and nothing else refers to it.
     unsafe fn zero(base: NonNull<u8>, range: Range<usize>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { base.as_ptr().add(range.start).write_bytes(0, range.len()) };
     }
 
     /// # Safety
     /// `base` and `len` are those of one call of `reserve`, released once.
     pub(super) unsafe fn release(base: NonNull<u8>, len: usize) {
-        // SAFETY: the caller's promise. Unmapping what was mapped cannot fail, except for want of kernel
-        // memory to split a map, and then the address space is lost and nothing else.
+        // SAFETY: guaranteed by the caller. Unmapping an existing map fails only for lack of kernel memory to
+        // split a map, and then the address space is lost and nothing else.
         let _ = unsafe { munmap(base.as_ptr().cast::<c_void>(), len) };
     }
 }
@@ -279,14 +277,14 @@ mod platform {
     }
 
     pub(super) fn reserve(len: usize, _advice: PageAdvice) -> Option<NonNull<u8>> {
-        // SAFETY: the size is not zero, `Region::reserve_with` saw to it.
+        // SAFETY: the size is not zero; `Region::reserve_with` checks it.
         NonNull::new(unsafe { alloc_zeroed(layout(len)?) })
     }
 
     /// # Safety
     /// The range lies within a region at `base` and nothing else refers to it.
     pub(super) unsafe fn discard(base: NonNull<u8>, range: Range<usize>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { base.as_ptr().add(range.start).write_bytes(0, range.len()) };
     }
 
@@ -306,13 +304,13 @@ mod tests {
 
     fn byte(region: &Region, at: usize) -> u8 {
         assert!(at < region.len());
-        // SAFETY: within the region, and no other thread knows of it.
+        // SAFETY: within the region, and no other thread refers to it.
         unsafe { region.as_ptr().add(at).read() }
     }
 
     fn set(region: &Region, at: usize, to: u8) {
         assert!(at < region.len());
-        // SAFETY: within the region, and no other thread knows of it.
+        // SAFETY: within the region, and no other thread refers to it.
         unsafe { region.as_ptr().add(at).write(to) };
     }
 
@@ -364,7 +362,7 @@ mod tests {
     #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
     fn memory_is_committed_by_touch_and_given_back_by_discard() {
-        // Of the region alone: what the whole process keeps changes with every other test that runs
+        // Of the region alone: the resident size of the whole process changes with every other test that runs
         // meanwhile.
         fn resident_bytes(region: &Region) -> usize {
             let mut pages = vec![0_u8; region.len() / PAGE_BYTES];

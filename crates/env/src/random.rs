@@ -1,9 +1,9 @@
-//! Randomness, injected.
+//! Random numbers: the source of randomness, replaceable in tests.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where random numbers come from.
+/// A source of random numbers.
 pub trait Random: Send + Sync + Debug {
     /// The next 64 random bits.
     fn next_u64(&self) -> u64;
@@ -12,7 +12,7 @@ pub trait Random: Send + Sync + Debug {
 /// The increment of SplitMix64 (Steele, Lea and Flood, 2014): 2^64 divided by the golden ratio, made odd.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// SplitMix64's output function: a bijection that leaves no visible trace of the counter it is fed with.
+/// SplitMix64's output function: a bijection that hides the counter.
 #[inline]
 fn mix(counter: u64) -> u64 {
     let mut word = counter;
@@ -21,7 +21,7 @@ fn mix(counter: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// Randomness of the operating system.
+/// The operating system's randomness.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
 
@@ -31,9 +31,9 @@ impl Random for SystemRandom {
         let mut bytes = [0; 8];
         match getrandom::fill(&mut bytes) {
             Ok(()) => u64::from_le_bytes(bytes),
-            // Only a sandbox that forbids the call gets here. What Esker asks of randomness is that two lives
-            // of a log differ (salts) and that keys do not choose their hash shard, not secrecy; time,
-            // process and a count tell lives apart.
+            // Only a sandbox that forbids the call gets here. Esker needs randomness so that two lives of a
+            // log differ (salts) and that keys do not choose their hash shard, not for secrecy; time, process
+            // and a counter distinguish lives.
             Err(_) => without_the_system(),
         }
     }
@@ -49,16 +49,16 @@ fn without_the_system() -> u64 {
     mix(mix(clock.wall_ms() ^ address.rotate_left(32)) ^ mix(process ^ calls.wrapping_mul(GOLDEN)))
 }
 
-/// Random numbers from a seed, the same ones each time: SplitMix64.
+/// A reproducible sequence from a seed: SplitMix64.
 ///
-/// Threads may share it, but then which of them gets which number is the scheduler's choice.
+/// Threads may share it, but then the scheduler decides which of them gets which number.
 #[derive(Debug)]
 pub struct SeededRandom {
     counter: AtomicU64,
 }
 
 impl SeededRandom {
-    /// The sequence that `seed` stands for.
+    /// The sequence of `seed`.
     pub fn new(seed: u64) -> SeededRandom {
         SeededRandom { counter: AtomicU64::new(seed) }
     }

@@ -1,17 +1,16 @@
-//! Reads that overlap: many are under way at once, and whoever asked goes on until it needs the bytes.
+//! Asynchronous reads: many reads in flight at once; the caller continues until it needs the bytes.
 //!
-//! A read of a device takes a hundred microseconds and more, most of it waiting. One thread that asks for
-//! thirty blocks one by one waits thirty times; if it asks for all of them first, it waits about once. A
-//! [`ReadQueue`] takes such requests, by `io_uring` ([`uring`]) where the kernel has it and lets us, else by
-//! a few threads that do plain reads ([`threads`]).
+//! A read of a device takes a hundred microseconds and more, most of it waiting. A thread that reads thirty
+//! blocks one by one waits thirty times; if it submits all of them first, it waits about once. A
+//! [`ReadQueue`] takes such requests, by `io_uring` ([`uring`]) where the kernel has and allows it, otherwise
+//! by a few threads that do plain reads ([`threads`]).
 //!
-//! # What holds
-//! * RQ1. A request owns its buffer and its file until it is finished, whatever becomes of who asked: the
-//!   kernel never writes to memory that somebody else has by then.
-//! * RQ2. Each request is finished once, with all bytes that were asked for or an error that says what a
-//!   plain read would have said: whatever goes wrong in the fast way, even a short read, is tried again by
-//!   [`File::read_exact_at`].
-//! * RQ3. Who waits never waits for another's request only because nobody looks for answers.
+//! # Invariants
+//! * RQ1. A request owns its buffer and its file until it is finished, even if the caller abandons it: the
+//!   kernel never writes to memory that has been reused.
+//! * RQ2. Each request is finished once, with all requested bytes or the error of a plain read: any failure
+//!   of the fast path, even a short read, is retried by [`File::read_exact_at`].
+//! * RQ3. No waiter waits for another's request only because no thread collects completions.
 
 mod mode;
 mod threads;
@@ -27,28 +26,28 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// How reads are made to overlap.
+/// Backend of asynchronous reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AsyncReads {
-    /// By `io_uring` where it is to be had, else by threads: by measurement, `docs/experiments/reading.md`.
-    /// From the device both are several times as fast as plain reads, and `io_uring` takes a third of the
-    /// processor time; from the page cache it is nearly as fast.
+    /// `io_uring` where available, otherwise threads: by measurement, `docs/experiments/reading.md`. From the
+    /// device both are several times as fast as plain reads, and `io_uring` takes a third of the processor
+    /// time; from the page cache it is nearly as fast.
     #[default]
     Auto,
-    /// By `io_uring`; an error where it is not to be had.
+    /// `io_uring`; an error where it is not available.
     IoUring,
-    /// By a few threads.
+    /// A few threads.
     Threads,
-    /// Not at all.
+    /// No asynchronous reads.
     Off,
 }
 
 impl AsyncReads {
-    /// All ways.
+    /// All backends.
     pub const ALL: [AsyncReads; 4] =
         [AsyncReads::Auto, AsyncReads::IoUring, AsyncReads::Threads, AsyncReads::Off];
 
-    /// The name that people write.
+    /// The name in options and reports.
     pub const fn name(self) -> &'static str {
         match self {
             AsyncReads::Auto => "auto",
@@ -74,26 +73,26 @@ impl FromStr for AsyncReads {
     }
 }
 
-/// A read to be done.
+/// A read to submit.
 #[derive(Debug)]
 pub struct ReadRequest {
     /// The file.
     pub file: Arc<dyn File>,
-    /// Where in it.
+    /// The offset in it.
     pub offset: u64,
-    /// To be filled, all of it.
+    /// Filled completely by the read.
     pub buffer: Vec<u8>,
 }
 
 impl ReadRequest {
-    /// Does it now.
+    /// Reads synchronously.
     fn run(mut self) -> Result<Vec<u8>> {
         self.file.read_exact_at(&mut self.buffer, self.offset)?;
         Ok(self.buffer)
     }
 }
 
-/// Takes reads and does many of them at once.
+/// Submits reads and keeps many of them in flight.
 #[derive(Debug)]
 pub struct ReadQueue {
     backend: Backend,
@@ -107,10 +106,10 @@ enum Backend {
 }
 
 impl ReadQueue {
-    /// A queue that works in this way; `None` for [`AsyncReads::Off`].
+    /// A queue with this backend; `None` for [`AsyncReads::Off`].
     ///
     /// # Errors
-    /// [`esker_base::Error::Unsupported`] if `io_uring` is asked for and not to be had.
+    /// [`esker_base::Error::Unsupported`] if `io_uring` is chosen and not available.
     pub fn new(way: AsyncReads, env: &Env) -> Result<Option<Arc<ReadQueue>>> {
         let backend = match way {
             AsyncReads::Off => return Ok(None),
@@ -123,7 +122,7 @@ impl ReadQueue {
         Ok(Some(Arc::new(ReadQueue { backend })))
     }
 
-    /// How it works: `io_uring` or `threads`.
+    /// The backend: `io_uring` or `threads`.
     pub fn way(&self) -> AsyncReads {
         match &self.backend {
             #[cfg(target_os = "linux")]
@@ -132,7 +131,7 @@ impl ReadQueue {
         }
     }
 
-    /// Begins reads. The answers are in the order of the requests.
+    /// Submits reads. The results are in the order of the requests.
     pub fn submit(&self, requests: Vec<ReadRequest>) -> Vec<PendingRead> {
         match &self.backend {
             #[cfg(target_os = "linux")]
@@ -161,7 +160,7 @@ impl Backend {
     }
 }
 
-/// A read that was begun. Dropped, it is finished all the same, and its bytes forgotten.
+/// A submitted read. If it is dropped, the read is finished all the same, and its bytes discarded.
 #[derive(Debug)]
 pub struct PendingRead {
     read: Read,
@@ -175,7 +174,7 @@ enum Read {
 }
 
 impl PendingRead {
-    /// The buffer of the request, filled.
+    /// Waits and returns the request's buffer, filled.
     ///
     /// # Errors
     /// As [`File::read_exact_at`].

@@ -1,8 +1,8 @@
-//! The machine's own file system.
+//! The machine's file system.
 //!
 //! A thin layer: it retries interrupted calls, continues short transfers, turns errors into sentences, and
-//! hides what platforms do differently (`platform`). Two things are more than that: locks, which must also
-//! hold against the same process (`lock`), and shared writable maps (`mapping`).
+//! hides differences of platforms (`platform`). Two modules do more: locks, which must also hold within one
+//! process (`lock`), and shared writable maps (`mapping`).
 //!
 //! Durability is the platform's best: `fdatasync` on Linux, `F_FULLFSYNC` on Apple systems, where a plain
 //! `fsync` leaves the data in the drive's cache, `FlushFileBuffers` on Windows.
@@ -26,7 +26,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The machine's own file system.
+/// The machine's file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdFileSystem;
 
@@ -37,8 +37,8 @@ impl FileSystem for StdFileSystem {
         match mode {
             OpenMode::Read | OpenMode::ReadMapped => {}
             OpenMode::ReadDirect => {
-                // A file system without direct access refuses the open; any other reason to fail will come up
-                // again in the plain open below.
+                // A file system without direct access refuses the open; any other failure will recur in the
+                // plain open below.
                 if let Some(file) = platform::open_direct(path) {
                     return Ok(Arc::new(StdFile::new(file, path, true)));
                 }
@@ -76,12 +76,13 @@ impl FileSystem for StdFileSystem {
             // Through the path, so that a symbolic link counts as what it points to.
             let metadata = match fs::metadata(entry.path()) {
                 Ok(metadata) => metadata,
-                // Removed since the directory was read, or a link to nothing: not there.
+                // Removed since the directory was read, or a dangling link: skipped.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(Error::io("inspect", entry.path(), error)),
             };
             let is_dir = metadata.is_dir();
-            // Names that are not UTF-8 are none of ours; they are listed, but cannot be opened by this text.
+            // Names that are not UTF-8 were not created by Esker; they are listed, but cannot be opened by
+            // this text.
             let name = entry.file_name().to_string_lossy().into_owned();
             entries.push(DirEntry { name, len: if is_dir { 0 } else { metadata.len() }, is_dir });
         }

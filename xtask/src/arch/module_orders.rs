@@ -40,10 +40,10 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-iter",
         folder: "",
-        modules: "boundaries bounds cursor key_buffer gaps meaning merge operator compaction_filter reader \
-                  folding range_deletes cover input_deletes retained slice visible double_ended",
+        modules: "boundaries bounds cursor key_buffer tombstone_span meaning merge operator compaction_filter \
+                  reader full_merge range_del retained slice visible double_ended",
         closed: &[],
-        allowed: &[("reader", "folding")],
+        allowed: &[("reader", "full_merge")],
     },
     Order {
         package: "esker-codec",

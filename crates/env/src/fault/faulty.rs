@@ -1,4 +1,4 @@
-//! A file system that fails by rule.
+//! Fault injection: a file system whose calls fail by rule.
 
 use super::rules::{Fault, Operation, Rule, When};
 use super::strict::{StrictFile, StrictFs};
@@ -12,14 +12,14 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file system that passes every call on to another one, counts it, and makes it fail where a [`Rule`] says
-/// so. Clones are the same file system.
+/// A file system that forwards every call to another one, counts it, and makes it fail where a [`Rule`]
+/// matches. Clones are the same file system.
 ///
 /// A sweep over every call of a workload runs it once without rules, reads [`FaultFs::total_calls`], and then
 /// once for each number `n` with a rule [`When::Nth`]`(n)`.
 ///
-/// A test of what may happen *during* a call, because another thread gets there at a bad moment, needs no
-/// second thread and no luck: [`FaultFs::interrupt`] does it in the middle of the call.
+/// A test of a race *during* a call needs no second thread and no luck: [`FaultFs::interrupt`] runs an action
+/// in the middle of the call.
 ///
 /// Stores into mappings do not pass through here: they cannot fail.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct FaultFs {
     faults: Arc<Mutex<Faults>>,
 }
 
-/// A rule with what it has seen.
+/// A rule with its count of matching calls.
 #[derive(Debug)]
 struct Armed {
     rule: Rule,
@@ -38,7 +38,7 @@ struct Armed {
     random: SeededRandom,
 }
 
-/// What is to be done in the middle of a call.
+/// An action to run in the middle of a call.
 struct Interruption {
     operation: Operation,
     path_contains: String,
@@ -62,7 +62,7 @@ struct Faults {
 }
 
 impl Faults {
-    /// Counts a call; the fault of the first rule that hits it, though every rule counts it.
+    /// Counts a call; returns the fault of the first rule that hits it. Every matching rule counts it.
     fn meet(&mut self, operation: Operation, path: &Path) -> Option<Fault> {
         *self.calls.entry(operation).or_default() += 1;
         let mut hit = None;
@@ -85,7 +85,7 @@ impl Faults {
         hit
     }
 
-    /// The oldest interruption that waits for such a call.
+    /// The oldest interruption for such a call.
     fn take_interruption(&mut self, operation: Operation, path: &Path) -> Option<Interruption> {
         let path = path.to_string_lossy();
         let meant =
@@ -95,7 +95,7 @@ impl Faults {
     }
 }
 
-/// The code of an I/O error on every Unix; what a test sees in the sentence.
+/// The code of an I/O error on every Unix, for the error text.
 const EIO: i32 = 5;
 
 impl FaultFs {
@@ -110,7 +110,7 @@ impl FaultFs {
     }
 
     /// Adds a rule, which starts counting at the next call. Of several rules that hit a call the first
-    /// counts.
+    /// applies.
     pub fn add(&self, rule: Rule) {
         let seed = match rule.when {
             When::Chance { seed, .. } => seed,
@@ -119,10 +119,9 @@ impl FaultFs {
         self.faults.lock().rules.push(Armed { rule, seen: 0, random: SeededRandom::new(seed) });
     }
 
-    /// Does something in the middle of the next call of this kind on a path that contains this text, once,
-    /// before the call itself is done or fails: what another thread might do there, or waiting for it. The
-    /// action may use the file system; of several that wait for one call the oldest is done, the next at the
-    /// call after.
+    /// Runs an action in the middle of the next call of this kind on a path that contains this text, once,
+    /// before the call is done or fails: as another thread might. The action may use the file system; of
+    /// several for one call the oldest runs, the next at the call after.
     pub fn interrupt(
         &self,
         operation: Operation,
@@ -162,11 +161,11 @@ impl FaultFs {
         }
     }
 
-    /// Counts a call, does what waits for it, and says what goes wrong with it.
+    /// Counts a call, runs a waiting interruption, and returns the fault, if any.
     fn fault(&self, operation: Operation, path: &Path) -> Option<Fault> {
         let interruption = self.faults.lock().take_interruption(operation, path);
         if let Some(interruption) = interruption {
-            // Not under the lock: what it does may come back here.
+            // Without the lock, because the action may call this file system.
             (interruption.action)();
         }
         self.faults.lock().meet(operation, path)

@@ -1,8 +1,8 @@
-//! When a [`super::FaultFs`] fails, and how.
+//! Fault rules: which calls of a [`super::FaultFs`] fail, and how.
 
 use std::path::Path;
 
-/// A kind of call, as rules name it and as they are counted.
+/// A kind of call, for rules and counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// [`crate::FileSystem::open`] of an existing file.
@@ -88,7 +88,7 @@ impl Operation {
     }
 }
 
-/// What goes wrong.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The device reports an error; nothing was done. A failed sync leaves everything to be synced again.
@@ -98,17 +98,17 @@ pub enum Fault {
     /// The first `keep_bytes` of a write are done, then the device reports an error. Like [`Fault::Io`] for
     /// other calls.
     ShortWrite {
-        /// How much is written.
+        /// Bytes that are written.
         keep_bytes: usize,
     },
     /// The first `keep_bytes` of a write are done, then there is no space. Like [`Fault::Full`] for other
     /// calls.
     ShortFull {
-        /// How much is written.
+        /// Bytes that are written.
         keep_bytes: usize,
     },
-    /// A sync of a file fails and its pages are marked clean though they were not written, as Linux does:
-    /// they stay readable until the machine dies, no later sync writes them, and it will report success.
+    /// A sync of a file fails and its pages are marked clean though they were not written, as on Linux: they
+    /// stay readable until the machine crashes, no later sync writes them, and a later sync reports success.
     /// Marking them needs a [`super::FaultFs::over_strict`]; like [`Fault::Io`] elsewhere and for other
     /// calls.
     LostSync,
@@ -126,7 +126,7 @@ pub enum Fault {
     },
 }
 
-/// Which of the calls that a rule is about are hit.
+/// Which of the calls that match a rule fail.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum When {
     /// The `n`th call since the rule was added, counted from 1, and no other.
@@ -142,7 +142,7 @@ pub enum When {
     },
 }
 
-/// Makes some calls fail. Every part narrows it down.
+/// Makes some calls fail. Every part narrows the match.
 ///
 /// ```
 /// use esker_env::fault::{Fault, Operation, Rule, When};
@@ -158,7 +158,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// A rule about every call on every path.
+    /// A rule that matches every call on every path.
     pub fn new(fault: Fault, when: When) -> Rule {
         Rule { fault, when, operations: Vec::new(), path_contains: String::new() }
     }

@@ -1,28 +1,24 @@
-//! A file system in memory that keeps what was synced and nothing else.
+//! Strict in-memory file system: keeps exactly the synced data and names.
 //!
-//! **Three states.** Every file has a *live* content, what reads return; a *durable* one, what the last sync
-//! left on the disk; and between them the changes since then. Every directory has the same three for its
-//! names. Length, data, allocation and names are apart: a file may be durable while its name is not, and the
-//! other way round.
+//! **Three states.** Every file has a *live* content, which reads return; a *durable* one, as of the last
+//! sync; and the changes in between. Every directory has the same three for its names. Length, data,
+//! allocation and names are separate: a file may be durable while its name is not, and the other way round.
 //!
 //! **One trace.** Every change, and every store into a mapping, is an [`Event`] in one order for the whole
-//! file system. Tests put marks of their own between them ([`StrictFs::mark`]) to record what had been
-//! promised when. A crash test runs a workload once and then goes through the trace with a [`Replayer`];
-//! after any number of events it asks for an image of what is left, by [`Crash`], and opens the database
-//! there. Making the images from the trace, not in the middle of the workload, has two advantages: the
-//! workload runs once and not once for each moment, and cuts can fall where no test code runs, between two
-//! stores of one log record.
+//! file system. Tests put marks between them ([`StrictFs::mark`]) to record what had been guaranteed when. A
+//! crash test runs a workload once and then goes through the trace with a [`Replayer`]; after any number of
+//! events it takes an image of what is left, by [`Crash`], and opens the database there. Images from the
+//! trace instead of from the running workload have two advantages: the workload runs once and not once for
+//! each cut, and cuts can fall where no test code runs, between two stores of one log record.
 //!
-//! **Images are whole file systems**, with a trace of their own, so that recovery can be crashed as well.
-//! After the death of a process alone the image still knows what was never synced; a second crash, by power,
-//! can take it.
+//! **Images are whole file systems**, with their own trace, so that recovery can be crashed as well. After a
+//! process crash alone the image still knows what was never synced; a second crash, by power, can lose it.
 //!
 //! **Maps.** A mapping's memory is plain heap memory; each store is also applied to the live content at once,
-//! as it would be by the page cache. That stores of one thread reach the page cache in order, and that they
-//! are there when another thread has seen a later release store, is the hardware's promise (CP3) and holds
-//! here by the lock. What the real system punishes with a signal, a store to a page without a block or past
-//! the end, is refused here: mapping a hole is an error, and storing past the end of a file that was cut
-//! panics.
+//! as the page cache would. That stores of one thread reach the page cache in order, and that they are
+//! visible once another thread has seen a later release store, is a guarantee of the hardware (CP3) and holds
+//! here by the lock. What the real system answers with a signal, a store to a page without a block or past
+//! the end, is refused here: mapping a hole is an error, and storing past the end of a truncated file panics.
 
 mod content;
 mod crash;
@@ -50,17 +46,17 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a [`StrictFs`] can do and how much it holds.
+/// Features and capacity of a [`StrictFs`].
 #[derive(Clone, Debug)]
 pub struct StrictOptions {
-    /// What [`FileSystem::can_map_writable`] says; when `false`, mapping is an error.
+    /// Result of [`FileSystem::can_map_writable`]; when `false`, mapping is an error.
     pub can_map_writable: bool,
     /// Whether [`File::allocate`] works; when `false`, it returns `Ok(false)`.
     pub can_allocate: bool,
-    /// Bytes that fit, counted in pages of 4096; beyond, writing is [`Error::Full`]. `None` for no limit.
+    /// Capacity, counted in pages of 4096; beyond, writing is [`Error::Full`]. `None` for no limit.
     pub capacity_bytes: Option<u64>,
-    /// Whether events are recorded. Long runs that need no images of their past switch it off; crashing at
-    /// the present moment works without.
+    /// Whether events are recorded. Long runs without images of their past disable it; crashing at the
+    /// present moment works without.
     pub record_trace: bool,
 }
 
@@ -76,7 +72,7 @@ const UNLIMITED_BYTES: u64 = 1 << 40;
 /// The longest file: ext4's limit.
 const MAX_FILE_BYTES: u64 = 1 << 44;
 
-/// A file system in memory that keeps what was synced and nothing else. Clones are the same file system.
+/// A strict in-memory file system. Clones are the same file system.
 #[derive(Clone)]
 pub struct StrictFs {
     shared: Arc<Mutex<StrictState>>,
@@ -97,7 +93,7 @@ struct StrictState {
     open: BTreeMap<InodeId, usize>,
     /// Held locks by inode; the number counts shared holders.
     locks: BTreeMap<InodeId, (LockKind, usize)>,
-    /// How many inodes there were after the last collection.
+    /// Number of inodes after the last collection.
     collected: usize,
 }
 
@@ -225,14 +221,14 @@ impl StrictFs {
         state.events.clear();
     }
 
-    /// Goes through what was recorded so far.
+    /// A replayer of the events recorded so far.
     pub fn replayer(&self) -> Replayer {
         let state = self.shared.lock();
         Replayer::new(state.base.clone(), state.events.clone().into(), state.options.clone(), state.boots)
     }
 
-    /// What is left if the machine or the process dies right after the first `cut` recorded events. Replays
-    /// the trace up to there; to go through many cuts, use [`StrictFs::replayer`].
+    /// What is left if the machine or the process crashes right after the first `cut` recorded events.
+    /// Replays the trace up to there; to go through many cuts, use [`StrictFs::replayer`].
     ///
     /// # Panics
     /// If fewer events were recorded.
@@ -242,14 +238,15 @@ impl StrictFs {
         replayer.image(crash)
     }
 
-    /// What is left if the machine or the process dies now. Needs no trace.
+    /// What is left if the machine or the process crashes now. Needs no trace.
     pub fn crash(&self, crash: Crash) -> StrictFs {
         let state = self.shared.lock();
         let disk = crash::survive(&state.disk, state.before_last.as_ref(), crash);
         StrictFs::of(disk, state.options.clone(), state.boots + u64::from(crash.is_power_loss()))
     }
 
-    /// Changes the limit of [`StrictOptions::capacity_bytes`], as if somebody else filled or freed the disk.
+    /// Changes the limit of [`StrictOptions::capacity_bytes`], as if another program filled or freed the
+    /// disk.
     pub fn set_capacity_bytes(&self, capacity_bytes: Option<u64>) {
         self.shared.lock().options.capacity_bytes = capacity_bytes;
     }
@@ -380,7 +377,7 @@ impl FileSystem for StrictFs {
         }
         let lock = StrictLock { file, kind };
         if kind == LockKind::Exclusive {
-            // Only a courtesy to whoever comes second, as in the real one.
+            // Informational for the next holder, as in the real one.
             let _ = lock.file.write_at(format!("{process}\n").as_bytes(), 0);
         }
         Ok(Box::new(lock))

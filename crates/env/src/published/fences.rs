@@ -1,8 +1,8 @@
-//! A pair of fences of which one costs nothing: the kernel runs the other's half on every processor that has
-//! a thread of this process.
+//! Asymmetric fences: a light fence for readers and a heavy one that runs the other half on every processor
+//! with a thread of this process.
 //!
-//! Where `membarrier(2)` is to be had (Linux 4.14, and not forbidden by a sandbox) the light fence only keeps
-//! the compiler from moving accesses over it. Elsewhere both are real ones.
+//! Where `membarrier(2)` is available (Linux 4.14, and not forbidden by a sandbox) the light fence only keeps
+//! the compiler from moving accesses over it. Elsewhere both are full fences.
 
 #[cfg(not(loom))]
 pub(super) use self::machine::{choose, heavy, light};
@@ -26,11 +26,11 @@ mod machine {
     use std::sync::Once;
     use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
-    /// Whether readers fence for themselves. Changed once, before the first of them; who has not seen that
-    /// yet fences in vain.
+    /// Whether readers execute full fences. Changed once, before the first read; a reader that has not seen
+    /// the change yet fences unnecessarily.
     static READERS_FENCE: AtomicBool = AtomicBool::new(true);
 
-    /// Chooses once for the process. To be called before the first light fence.
+    /// Chooses once for the process. Call it before the first light fence.
     pub(in super::super) fn choose() {
         static CHOSEN: Once = Once::new();
         CHOSEN.call_once(|| READERS_FENCE.store(!kernel::register(), Ordering::Relaxed));
@@ -46,7 +46,7 @@ mod machine {
         }
     }
 
-    /// A full fence against light ones of all threads; `false` if it could not be had.
+    /// A full fence against light ones of all threads; `false` if it failed.
     pub(in super::super) fn heavy() -> bool {
         fence(Ordering::SeqCst);
         READERS_FENCE.load(Ordering::Relaxed) || kernel::interrupt_all()
@@ -56,7 +56,7 @@ mod machine {
     mod kernel {
         use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
 
-        /// Asks for the right to interrupt; `false` if there is none.
+        /// Registers for expedited barriers; `false` if they are not available.
         pub(super) fn register() -> bool {
             let offered = membarrier_query();
             [MembarrierCommand::RegisterPrivateExpedited, MembarrierCommand::PrivateExpedited]
@@ -64,8 +64,9 @@ mod machine {
                 .all(|command| offered.contains_command(command) && membarrier(command).is_ok())
         }
 
-        /// Makes every running thread of the process pass a full fence. The quick way may lack memory for a
-        /// mask of processors; the slow one waits until every processor has passed through the scheduler.
+        /// Makes every running thread of the process execute a full fence. The expedited command may lack
+        /// memory for a mask of processors; the slow one waits until every processor has passed through the
+        /// scheduler.
         pub(super) fn interrupt_all() -> bool {
             membarrier(MembarrierCommand::PrivateExpedited).is_ok()
                 || membarrier(MembarrierCommand::Global).is_ok()

@@ -1,5 +1,5 @@
-//! Who reads what: the notes of all threads, and what waits until they are cleared. PB1 to PB6 are said in
-//! [`super`].
+//! Hazard pointers: the slots of all threads, and the retired values that wait until their slots are cleared.
+//! [`super`] defines PB1 to PB6.
 
 use super::fences;
 use esker_base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -7,12 +7,12 @@ use esker_base::sync::{CachePadded, Mutex, MutexGuard};
 use std::any::Any;
 use std::sync::{Arc, PoisonError};
 
-/// Threads with slots at a time; those beyond count references. A server has tens, a program with a thread
-/// for each connection hundreds; the table takes 128 bytes for each, which are touched when a thread first
-/// reads.
+/// Most threads with slots at a time; further threads use reference counts. A server has tens, a program with
+/// a thread for each connection hundreds; the table takes 128 bytes for each, which are touched when a thread
+/// first reads.
 #[cfg(not(loom))]
 const MAX_THREADS: usize = 1024;
-/// Guards of one thread at a time that go without a count: as many as fill a line beside the flag. A read
+/// Guards of one thread at a time without a reference count: as many as fill a line beside the flag. A read
 /// takes one, a read within another's closure a second.
 #[cfg(not(loom))]
 const SLOTS: usize = 7;
@@ -22,26 +22,26 @@ const MAX_THREADS: usize = 3;
 #[cfg(loom)]
 const SLOTS: usize = 1;
 
-/// What a reader says that it reads; null if nothing.
+/// A hazard pointer: the address that a reader reads; null if none.
 #[derive(Debug)]
 pub(super) struct HazardSlot(AtomicPtr<()>);
 
 impl HazardSlot {
     #[inline]
     fn is_free(&self) -> bool {
-        // Acquire: another thread may have cleared it, and what it did comes before the next note (PB6).
+        // Acquire: another thread may have cleared it, and its accesses come before the next note (PB6).
         self.0.load(Ordering::Acquire).is_null()
     }
 
-    /// Only by the thread that found it free, until it is cleared. Release: a look that finds this note in
-    /// the place of the one before it is behind all that was done under that one (PB6).
+    /// Called only by the thread that found it free, until it is cleared. Release: a scan that finds this
+    /// note in the place of the one before it happens after all accesses under that one (PB6).
     #[inline]
     pub(super) fn note(&self, address: *mut ()) {
         self.0.store(address, Ordering::Release);
     }
 }
 
-/// The slots of one thread. On lines of its own: 128 bytes, because the prefetcher fetches lines in pairs.
+/// The slots of one thread. Padded to 128 bytes, because the prefetcher fetches lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 struct ThreadSlots {
@@ -61,32 +61,32 @@ impl ThreadSlots {
     }
 }
 
-/// A value that was replaced while somebody noted it.
+/// A value that was replaced while a slot held its address.
 struct Retired {
     address: *mut (),
-    /// Drops it.
+    /// Drops the value.
     _keeper: Box<dyn Any + Send>,
 }
 
-// SAFETY: the address is compared, never followed.
+// SAFETY: the address is compared, never dereferenced.
 unsafe impl Send for Retired {}
 
-/// One of 64 bits for an address: the top six of a product with the golden ratio, which neighbours spread
-/// over.
+/// One of 64 bits for an address: the top six of a product with the golden ratio, which spreads adjacent
+/// addresses.
 #[inline]
 fn bit_of(address: *mut ()) -> u64 {
     1 << ((address.addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
 }
 
-/// The notes of all threads of the process, about values of all kinds.
+/// The hazard slots of all threads of the process, for values of all types.
 pub(super) struct Hazards {
-    /// The bits of all addresses that wait. Stored under the lock of the list, and only if it changes: the
-    /// line is read by all.
+    /// The bits of all retired addresses. Stored under the lock of the list, and only on a change: all
+    /// readers read this line.
     waiting: CachePadded<AtomicU64>,
     retired: Mutex<Vec<Retired>>,
-    /// No shelf from here on was ever claimed.
+    /// No entry from here on was ever claimed.
     touched: AtomicUsize,
-    /// Shelves that are claimed now.
+    /// Entries that are claimed now.
     claimed: AtomicUsize,
     threads: [ThreadSlots; MAX_THREADS],
 }
@@ -125,7 +125,7 @@ impl Hazards {
         &HAZARDS
     }
 
-    /// A slot of this thread; `None` if all are taken, or the thread gets none.
+    /// A slot of this thread; `None` if all are taken, or the thread has none.
     #[inline]
     pub(super) fn free_slot(&'static self) -> Option<&'static HazardSlot> {
         match own::get() {
@@ -134,28 +134,28 @@ impl Hazards {
         }
     }
 
-    /// A shelf for this thread; `None` if there is none left.
+    /// Claims an entry for this thread; `None` if none is left.
     #[cold]
     #[inline(never)]
     fn claim(&'static self) -> Option<&'static ThreadSlots> {
-        // So that threads beyond the table do not look through all of it each time.
+        // So that threads beyond the table do not scan all of it each time.
         if self.claimed.load(Ordering::Relaxed) >= MAX_THREADS {
             return None;
         }
         let is_free = |slots_of: &ThreadSlots| {
             let claimed = &slots_of.is_claimed;
-            // Looked at first: a compare-exchange takes the line from its reader even if it fails.
+            // Loaded first: a compare-exchange takes the line from its reader even if it fails.
             !claimed.load(Ordering::Relaxed)
                 && claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
         };
         let at = self.threads.iter().position(is_free)?;
         self.claimed.fetch_add(1, Ordering::Relaxed);
-        // Before any note in it: who looks through the notes after a fence sees this as it sees those.
+        // Before any note in it: a scan of the slots after a fence sees this as it sees those.
         self.touched.fetch_max(at + 1, Ordering::Release);
         own::set(&self.threads[at])
     }
 
-    /// The shelf is another thread's to claim. A guard that went elsewhere stays noted: the next owner finds
+    /// Frees the entry for another thread. A guard that moved elsewhere stays noted: the next owner finds
     /// that slot taken.
     #[cfg_attr(loom, expect(dead_code, reason = "loom has no end of a thread"))]
     fn give_back(&self, slots_of: &ThreadSlots) {
@@ -163,24 +163,23 @@ impl Hazards {
         slots_of.is_claimed.store(false, Ordering::Release);
     }
 
-    /// Ends what was noted in a slot, and drops what waited for that.
+    /// Clears a slot, and drops the retired values that waited for it.
     #[inline]
     pub(super) fn clear(&self, slot: &HazardSlot) {
-        // The note is as its reader left it: whoever clears it has the guard.
+        // Unchanged since its reader wrote it: the caller has the guard.
         let address = slot.0.load(Ordering::Relaxed);
         slot.0.store(std::ptr::null_mut(), Ordering::Release);
-        // PB4: cleared, fenced, looked at.
+        // PB4: clear, fence, check.
         fences::light();
         if self.waiting.load(Ordering::Relaxed) & bit_of(address) != 0 {
             self.drop_cleared();
         }
     }
 
-    /// Drops a value that is no longer to be had by anybody anew: now, or when the last note of it is
-    /// cleared.
+    /// Drops a value that no new reader can reach: now, or when the last slot with its address is cleared.
     pub(super) fn retire<T: Send + Sync + 'static>(&self, address: *mut (), keeper: Arc<T>) {
         if !fences::heavy() {
-            // Nobody can tell any more who reads it: better never than too early.
+            // Its readers cannot be determined any more: leak it rather than drop it too early.
             std::mem::forget(keeper);
             return;
         }
@@ -192,13 +191,13 @@ impl Hazards {
             retired.push(Retired { address, _keeper: Box::new(keeper) });
             self.note_waiting(&retired);
         }
-        // PB4: entered, fenced, looked at. Without the fence it waits until the next one is retired.
+        // PB4: enter, fence, check. Without the fence it waits until the next value is retired.
         if fences::heavy() {
             self.drop_cleared();
         }
     }
 
-    /// Whether anybody noted this address.
+    /// Whether a slot holds this address.
     fn is_noted(&self, address: *mut ()) -> bool {
         let touched = self.touched.load(Ordering::Acquire);
         let mut slots = self.threads[..touched].iter().flat_map(|slots_of| &slots_of.slots);
@@ -214,7 +213,7 @@ impl Hazards {
             cleared = retired.extract_if(.., |value| !self.is_noted(value.address)).collect();
             self.note_waiting(&retired);
         }
-        // Not under the lock: this may free memory and files, and other values that are published in them.
+        // Without the lock: this may free memory and files, and other values that are published in them.
         drop(cleared);
     }
 
@@ -230,20 +229,20 @@ impl Hazards {
     }
 }
 
-/// The shelf of the current thread.
+/// The entry of the current thread.
 #[cfg(not(loom))]
 mod own {
     use super::{Hazards, ThreadSlots};
     use std::cell::Cell;
 
-    // The first is read by every pin and therefore has no destructor: with one, each would have to look
-    // whether it has run.
+    // The first is read by every pin and therefore has no destructor: with one, each pin would check whether
+    // it has run.
     thread_local! {
         static THREAD_SLOTS: Cell<Option<&'static ThreadSlots>> = const { Cell::new(None) };
         static CLAIM: ThreadClaim = const { ThreadClaim };
     }
 
-    /// Gives the shelf back when the thread ends.
+    /// Frees the entry when the thread ends.
     struct ThreadClaim;
 
     impl Drop for ThreadClaim {
@@ -259,7 +258,7 @@ mod own {
         THREAD_SLOTS.get()
     }
 
-    /// Not while the thread ends, because nobody would give it back: then the shelf is free again.
+    /// Not while the thread ends, because no destructor would free it: then the entry is freed again.
     pub(super) fn set(slots_of: &'static ThreadSlots) -> Option<&'static ThreadSlots> {
         if CLAIM.try_with(|_| ()).is_err() {
             Hazards::of_process().give_back(slots_of);

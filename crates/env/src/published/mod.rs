@@ -1,51 +1,51 @@
-//! A value that is replaced now and then and read all the time.
+//! Published values: read constantly, replaced rarely, pinned through hazard pointers.
 //!
 //! # Why
-//! Every read of a keyspace begins with the view that is current. A lock around an `Arc` is four changes of
-//! two lines that all readers share: 25 to 35 ns alone, and 0.2 us where two processors read, which then get
-//! a third more done than one. A reader must not write to a line that another reader writes to.
+//! Every read of a keyspace begins with the current view. A lock around an `Arc` changes two lines that all
+//! readers share four times: 25 to 35 ns alone, and 0.2 us where two processors read, which then complete
+//! only a third more reads than one. A reader must not write to a line that another reader writes to.
 //!
 //! # Design
-//! Hazard pointers (Michael, IEEE TPDS 2004). Each thread has a few slots of its own ([`hazards`]). A reader
-//! notes in one what it is about to read, and looks whether that is still current; if so, it is protected
-//! until the note is cleared. Whoever replaces the value looks through all notes afterwards. If nobody noted
-//! the old one, it is dropped at once; otherwise it is put with those that wait, and the reader who clears
-//! the last note of it drops it. So memory and files go when the last reader is done, as with a count, and
-//! nobody has to come by later.
+//! Hazard pointers (Michael, IEEE TPDS 2004). Each thread has a few slots ([`hazards`]). A reader notes in
+//! one the address that it is about to read, and checks whether that is still current; if so, the value is
+//! protected until the note is cleared. A replacement scans all slots afterwards. If none holds the old
+//! address, the value is dropped at once; otherwise it is retired, and the reader that clears the last note
+//! of it drops it. So memory and files are freed when the last reader is done, as with a reference count, and
+//! without a background thread.
 //!
-//! Between its note and its second look a reader needs a full fence, because otherwise the processor looks
-//! first and notes afterwards; the fence would take as long as the locked instructions of an `Arc`. So
-//! readers go without, and who replaces makes up for it: it makes the kernel interrupt all processors that
-//! run threads of this process ([`fences`]), which takes microseconds and happens a few times a second.
+//! Between its note and its second load a reader needs a full fence, because otherwise the processor may load
+//! first and note afterwards; the fence would take as long as the locked instructions of an `Arc`. So readers
+//! omit it, and the replacement compensates: it makes the kernel interrupt all processors that run threads of
+//! this process ([`fences`]), which takes microseconds and happens a few times a second.
 //!
 //! # Invariants
-//! * PB1. `current` owns one count of its value. A value that is no longer current is owned by who replaced
-//!   it, then perhaps by the list of those that wait, until it is dropped.
-//! * PB2. A reader uses a value only if it was current after the reader's note of it could be seen by all:
-//!   noted, fenced, looked at again.
-//! * PB3. A value is dropped only after a look through all notes that began after it was replaced and fenced,
-//!   and found none of it (RV7).
-//! * PB4. While a value waits, somebody will look again: it is entered before a fence and a look through the
-//!   notes; whoever clears a note that this look found does so before a fence and a look whether that value
-//!   may wait, so it sees that it does.
-//! * PB5. An address that waits is not that of a current value: its memory is not free yet. A note of it is
-//!   one of PB2, or of a reader who is about to look again, and then to clear it.
-//! * PB6. A note is written with Release over one that is read with Acquire when it is looked for: what was
-//!   done under the note before it happens before the drop of what that was about.
+//! * PB1. `current` owns one count of its value. A value that is no longer current is owned by the thread
+//!   that replaced it, then perhaps by the list of retired values, until it is dropped.
+//! * PB2. A reader uses a value only if it was current after the reader's note of it was visible to all
+//!   threads: noted, fenced, checked again.
+//! * PB3. A value is dropped only after a scan of all slots that began after it was replaced and fenced, and
+//!   found no note of it (RV7).
+//! * PB4. While a value is retired, a further check will happen: it is entered before a fence and a scan of
+//!   the slots; a reader that clears a note found by this scan does so before a fence and a check whether
+//!   that value may be retired, so it sees that it is.
+//! * PB5. A retired address is not that of a current value: its memory is not free yet. A note of it is one
+//!   of PB2, or of a reader that is about to check again, and then to clear it.
+//! * PB6. A note is written with Release over one that scans read with Acquire: the accesses under the note
+//!   before it happen before the drop of its value.
 //!
-//! # What it asks for
-//! A reader takes the lock of what waits only if the value that it read may be there: by a bit of the
-//! address, so one in 64 others takes it in vain while somebody holds on to an old one. The drop of a value
-//! may run under whatever its last reader holds: it must take no lock under which something is pinned or
+//! # Requirements
+//! A reader takes the lock of retired values only if the value that it read may be among them: by a bit of
+//! the address, so one in 64 others takes it in vain while a reader holds an old one. The drop of a value may
+//! run under any lock that its last reader holds: it must take no lock under which a value is pinned or
 //! loaded. After `fork` without `exec` nothing may be read, because notes and locks of other threads stay as
 //! they were.
 //!
 //! # Rejected
-//! *An epoch*, of which a pin takes as long: what was replaced waits until somebody counts on, one slow
-//! reader keeps everything that was replaced since, and it needs a thread that comes by. *The crate
-//! `arc-swap`*: hazard pointers as well, and paid for by readers: with it two threads read 1.97 times what
-//! one does, but gets of absent keys on one thread became 13 % slower than with the lock. *An `Arc` cached in
-//! each thread* with a generation beside it: idle threads keep memtables and files.
+//! *Epochs*, with pins of the same cost: replaced values wait until the epoch advances, one slow reader keeps
+//! everything replaced since, and a thread is needed to advance it. *The crate `arc-swap`*: hazard pointers
+//! as well, at the readers' expense: with it two threads read 1.97 times as much as one, but gets of absent
+//! keys on one thread became 13 % slower than with the lock. *An `Arc` cached in each thread* with a
+//! generation beside it: idle threads keep memtables and files.
 
 mod fences;
 mod hazards;
@@ -63,11 +63,11 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
-/// A value that readers [pin](Published::pin) without writing to a line that others use, and that is replaced
-/// as a whole.
+/// A value that readers [pin](Published::pin) without writing to a shared cache line, and that is replaced as
+/// a whole.
 pub struct Published<T: Send + Sync + 'static> {
     current: AtomicPtr<T>,
-    /// Replacements come one after the other. Readers take it only if no slot is left to them.
+    /// Serialises replacements. Readers take it only if no slot is left.
     changing: Mutex<()>,
     /// Owns what `current` points to.
     _owned: PhantomData<Arc<T>>,
@@ -85,8 +85,8 @@ impl<T: Send + Sync + 'static> Published<T> {
     }
 
     /// The current value, protected until the guard is dropped: a few nanoseconds, for one read. Loads of the
-    /// same thread after this one are ordered after it. A guard takes one of the thread's seven slots; what
-    /// lives longer than a call should be [kept](ReadGuard::kept).
+    /// same thread after this one are ordered after it. A guard takes one of the thread's seven slots; a
+    /// guard that outlives a call should be [kept](ReadGuard::kept).
     #[inline]
     pub fn pin(&self) -> ReadGuard<T> {
         let hazards = Hazards::of_process();
@@ -100,49 +100,48 @@ impl<T: Send + Sync + 'static> Published<T> {
                 // SAFETY: `current` came from an `Arc` and is not null.
                 return ReadGuard { value: unsafe { NonNull::new_unchecked(current) }, slot: Some(slot) };
             }
-            // It was replaced meanwhile, and may wait for this note.
+            // It was replaced meanwhile, and may be retired because of this note.
             hazards.clear(slot);
         }
     }
 
-    /// The current value, with a count.
+    /// The current value with a reference count.
     pub fn load(&self) -> Arc<T> {
         self.pin().into_arc()
     }
 
-    /// Replaces the current value by one that is made of it. Updates come one after the other.
+    /// Replaces the current value by one derived from it. Updates are serialised.
     pub fn update(&self, derive: impl FnOnce(&T) -> T) {
         let old;
         {
             let _changing = self.changing();
-            // SAFETY: the count of `current` (PB1) is not given up under the lock.
+            // SAFETY: the count of `current` (PB1) is not released under the lock.
             let current = unsafe { &*self.current.load(Ordering::Acquire) };
             let new = Arc::into_raw(Arc::new(derive(current))).cast_mut();
             old = self.current.swap(new, Ordering::AcqRel);
         }
-        // What may free memory and files is not under the lock.
+        // Dropping may free memory and files, so it happens without the lock.
         retire(old);
     }
 
-    /// For a thread that has no slot left: under the lock of replacements the current value stays where it
-    /// is.
+    /// For a thread without a free slot: under the lock of replacements the current value stays.
     #[cold]
     #[inline(never)]
     fn counted(&self) -> ReadGuard<T> {
         let _changing = self.changing();
         let value = NonNull::new(self.current.load(Ordering::Acquire)).expect("came from an `Arc`");
-        // SAFETY: the count of `current` (PB1) is not given up under the lock.
+        // SAFETY: the count of `current` (PB1) is not released under the lock.
         unsafe { Arc::increment_strong_count(value.as_ptr()) };
         ReadGuard { value, slot: None }
     }
 
     fn changing(&self) -> MutexGuard<'_, ()> {
-        // Nothing is half done if `derive` panics.
+        // Nothing is half changed if `derive` panics.
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Drops what was current once nobody notes it.
+/// Drops a replaced value once no slot holds its address.
 fn retire<T: Send + Sync + 'static>(old: *mut T) {
     // SAFETY: the count that `current` owned (PB1) is the caller's now.
     let keeper = unsafe { Arc::from_raw(old) };
@@ -151,7 +150,7 @@ fn retire<T: Send + Sync + 'static>(old: *mut T) {
 
 impl<T: Send + Sync + 'static> Drop for Published<T> {
     fn drop(&mut self) {
-        // Guards borrow nothing, so there may still be some.
+        // Guards borrow nothing, so some may still exist.
         retire(self.current.swap(std::ptr::null_mut(), Ordering::AcqRel));
     }
 }
@@ -162,20 +161,20 @@ impl<T: Send + Sync + std::fmt::Debug + 'static> std::fmt::Debug for Published<T
     }
 }
 
-/// A value that was current when it was pinned: derefs to it.
+/// A pinned value: derefs to it.
 pub struct ReadGuard<T: Send + Sync + 'static> {
     value: NonNull<T>,
-    /// Where the value is noted (PB2); without, the guard owns a count of it.
+    /// The slot with the value's address (PB2); without one, the guard owns a count of the value.
     slot: Option<&'static HazardSlot>,
 }
 
-// SAFETY: lends the value as an `Arc` does; a slot may be cleared by any thread.
+// SAFETY: shares the value as an `Arc` does; a slot may be cleared by any thread.
 unsafe impl<T: Send + Sync + 'static> Send for ReadGuard<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync + 'static> Sync for ReadGuard<T> {}
 
 impl<T: Send + Sync + 'static> ReadGuard<T> {
-    /// A count of the value.
+    /// A reference count of the value.
     pub fn to_arc(&self) -> Arc<T> {
         let value = self.value.as_ptr();
         // SAFETY: it came from an `Arc`, and a note (PB3) or the guard's own count keeps it; the new count is
@@ -186,7 +185,8 @@ impl<T: Send + Sync + 'static> ReadGuard<T> {
         }
     }
 
-    /// The same value with a count in the place of a slot of this thread: for what lives longer than a call.
+    /// The same value with a reference count instead of a slot of this thread: for guards that outlive a
+    /// call.
     #[must_use]
     pub fn kept(self) -> ReadGuard<T> {
         if self.slot.is_none() {
@@ -197,7 +197,7 @@ impl<T: Send + Sync + 'static> ReadGuard<T> {
         ReadGuard { value: unsafe { NonNull::new_unchecked(counted.cast_mut()) }, slot: None }
     }
 
-    /// The value with a count.
+    /// Converts the guard into a reference count.
     pub fn into_arc(self) -> Arc<T> {
         if self.slot.is_some() {
             return self.to_arc();

@@ -1,12 +1,12 @@
-//! Readers and those who replace, in every interleaving of three threads. Loom's fence stands for both of
-//! [`super::fences`].
+//! Loom model of readers and replacements, in every interleaving of three threads. Loom's fence models both
+//! of [`super::fences`].
 //!
-//! What is read is a cell of loom's, which complains if a read of it is not before the drop, or not after the
-//! making. Tried with what the protocol stands on taken away, one at a time, and each time the model failed:
-//! the second look, each of the four fences, the look after a value was put with those that wait, the look
-//! for a note that turned out stale, the bits of what waits, Release where a slot is cleared, Acquire where
-//! it is looked for, the look through the notes. Not noticed, because loom follows an older rule about stores
-//! of one thread: Release of a note over another (PB6).
+//! The value is a loom cell, which panics if a read of it is not before the drop, or not after the creation.
+//! The model fails when any one step of the protocol is removed: the second load, each of the four fences,
+//! the check after a value was retired, the check for a note that turned out stale, the bits of retired
+//! addresses, Release where a slot is cleared, Acquire where it is scanned, the scan of the slots. Not
+//! detected, because loom follows an older rule about stores of one thread: Release of a note over another
+//! (PB6).
 
 use super::Published;
 use loom::cell::UnsafeCell;
@@ -20,7 +20,7 @@ struct Value {
     dropped: Arc<AtomicUsize>,
 }
 
-// SAFETY: written by its maker and its drop only; loom checks that nobody reads at the same time.
+// SAFETY: written only by its creation and its drop; loom checks that no thread reads at the same time.
 unsafe impl Sync for Value {}
 // SAFETY: as above.
 unsafe impl Send for Value {}
@@ -61,7 +61,7 @@ fn check(model: impl Fn(Arc<Published<Value>>, Arc<AtomicUsize>) + Send + Sync +
     });
 }
 
-/// Reads twice: it does not go back in time.
+/// Reads twice: the second value is not older.
 fn read_twice(value: &Published<Value>) {
     let first = value.pin().number();
     assert!(first <= value.pin().number());

@@ -1,4 +1,4 @@
-//! What readers of a published value see, and when a replaced one goes.
+//! Tests of values that readers of a published value see, and of when a replaced one is dropped.
 
 use super::Published;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 use std::thread::scope;
 
-/// A number that counts itself while it lives, and cannot be mistaken for one that was dropped.
+/// A number that counts live instances, and detects use after drop.
 struct Counted {
     number: usize,
     living: Arc<AtomicUsize>,
@@ -41,7 +41,7 @@ fn replace(value: &Published<Counted>) {
     value.update(|old| Counted::new(old.number() + 1, &old.living));
 }
 
-/// How many there still are.
+/// Number of live instances.
 fn living(living: &AtomicUsize) -> usize {
     living.load(Ordering::SeqCst)
 }
@@ -81,7 +81,7 @@ fn a_guard_can_be_dropped_by_another_thread() {
         threads.spawn(move || drop(guard));
     });
     assert_eq!(living(&count), 1);
-    // The slot is this thread's again.
+    // The slot is free again.
     assert!(value.pin().slot.is_some());
 }
 

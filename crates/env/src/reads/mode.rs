@@ -1,4 +1,4 @@
-//! How files that nobody changes any more are read.
+//! Read modes of immutable files: page cache, direct or mapped.
 
 use crate::aligned::AlignedFile;
 use crate::fs::{File, FileSystem, OpenMode};
@@ -8,26 +8,26 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// How files that nobody changes any more are read.
+/// How immutable files are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadMode {
-    /// By calls that name the place, through the kernel's page cache: what is not in a cache of our own may
-    /// be there.
+    /// By positioned calls, through the kernel's page cache: bytes that are in no cache of Esker may be
+    /// there.
     #[default]
     Positioned,
-    /// Past the page cache, so that memory is not used twice and nothing of other programs is pushed out of
-    /// it. What is in no cache of our own is read from the device.
+    /// Past the page cache, so that no block is cached twice and no page of other programs is evicted. Bytes
+    /// in no cache of Esker are read from the device.
     Direct,
-    /// As memory: nothing is copied that is not compressed. An error of the device ends the process by a
-    /// signal, and whoever changes such a file from outside changes answers.
+    /// As memory: uncompressed bytes are not copied. A device error ends the process by a signal, and an
+    /// outside change of such a file changes results.
     Mapped,
 }
 
 impl ReadMode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [ReadMode; 3] = [ReadMode::Positioned, ReadMode::Direct, ReadMode::Mapped];
 
-    /// The name that people write.
+    /// The name in options and reports.
     pub const fn name(self) -> &'static str {
         match self {
             ReadMode::Positioned => "positioned",
@@ -36,8 +36,8 @@ impl ReadMode {
         }
     }
 
-    /// Opens a file to be read so, any place and length of it. Where the file system has no direct reads or
-    /// no maps, reads are positioned.
+    /// Opens a file in this mode, readable at any offset and length. Where the file system has no direct
+    /// reads or no maps, reads are positioned.
     ///
     /// # Errors
     /// As [`FileSystem::open`].

@@ -3,7 +3,7 @@ use crate::fault::{Fault, FaultFs, Operation, Rule, When};
 use crate::{AlignedFile, FileSystem, OpenMode, StdFileSystem};
 use std::path::PathBuf;
 
-/// A file of the machine with known bytes, removed with the value.
+/// A real file with known bytes, removed with the value.
 struct Sample {
     path: PathBuf,
     bytes: Vec<u8>,
@@ -31,7 +31,7 @@ impl Drop for Sample {
     }
 }
 
-/// The queues that this machine can have.
+/// The queues available on this machine.
 fn queues() -> Vec<Arc<ReadQueue>> {
     let env = Env::real();
     let ways = [AsyncReads::IoUring, AsyncReads::Threads];
@@ -90,7 +90,7 @@ fn an_abandoned_read_is_finished_and_forgotten() {
             let bytes = kept.into_iter().next().unwrap().wait().unwrap();
             assert_eq!(bytes, &sample.bytes[round as usize..round as usize + 5_000]);
         }
-        // The queue goes with requests under way.
+        // The queue is dropped with requests in flight.
         drop(queue.submit((0..200).map(|at| request(&file, at * 4096, 100_000)).collect()));
         drop(queue);
     }
@@ -112,8 +112,7 @@ fn many_threads_share_a_queue() {
                             .collect();
                         let requests = places.iter().map(|&at| request(&file, at as u64, 3_000)).collect();
                         let mut pending: Vec<_> = queue.submit(requests).into_iter().zip(places).collect();
-                        // Some wait for the last one first, so that answers come in another order than they
-                        // are wanted.
+                        // Some wait for the last one first, so that results arrive in another order.
                         if thread % 3 == 0 {
                             pending.reverse();
                         }
@@ -153,7 +152,7 @@ fn names_round_trip() {
     assert!(ReadQueue::new(AsyncReads::Off, &Env::real()).unwrap().is_none());
 }
 
-/// A file that remembers the niceness of the threads that read it.
+/// A file that records the niceness of the threads that read it.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 struct PriorityRecorder(Arc<dyn File>, parking_lot::Mutex<Vec<Option<i32>>>);
@@ -202,7 +201,7 @@ impl File for PriorityRecorder {
     }
 }
 
-/// Whoever asks first, all wait for the same threads.
+/// Whichever thread submits first, all wait for the same threads.
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_read_at_the_priority_of_the_queues_creator() {

@@ -1,9 +1,9 @@
-//! Overlapping reads by threads: each does one plain read at a time.
+//! Asynchronous reads by threads: each does one plain read at a time.
 //!
-//! One thread is started with the queue, and starts the others with the first request: threads inherit how
-//! much of the processors they get ([`crate::host::lower_thread_priority`]), and the first to ask may be one
-//! that has stepped back, as merges do, while all others wait for the same threads. They end with the queue,
-//! after what was asked for is done (RQ2). A request that no thread could be started for is done by who asks.
+//! One thread is started with the queue, and starts the others at the first request: threads inherit their
+//! scheduling priority ([`crate::host::lower_thread_priority`]), and the first caller may be a low-priority
+//! one, such as a compaction, while all others wait for the same threads. They end with the queue, after all
+//! submitted reads are done (RQ2). If no thread could be started, the caller reads itself.
 
 use super::ReadRequest;
 use crate::env::Env;
@@ -13,14 +13,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Reads that are under way at once. Devices answer more together, but each costs a thread that is woken.
+/// Reads in flight at once. Devices serve more in parallel, but each costs the wake-up of a thread.
 const THREADS: usize = 8;
 
-/// The threads and what they have to do.
+/// The threads and their queue of requests.
 #[derive(Debug)]
 pub(super) struct Pool {
     work: Arc<Work>,
-    /// Which starts the others and waits for their end; `None` if it could not be started.
+    /// Starts the others and joins them; `None` if it could not be started.
     first: Option<JoinHandle<()>>,
 }
 
@@ -49,7 +49,7 @@ impl ReadOutcome {
     }
 }
 
-/// A request that was handed over.
+/// A submitted request.
 #[derive(Debug)]
 pub(super) struct ThreadRead(Arc<ReadOutcome>);
 
@@ -88,7 +88,7 @@ impl Pool {
 }
 
 impl Work {
-    /// As [`Work::run`], with others beside it from the first request on.
+    /// As [`Work::run`], and starts the other threads at the first request.
     fn run_first(self: &Arc<Self>, env: &Env) {
         let is_asked = {
             let mut state = self.state.lock();
@@ -114,7 +114,7 @@ impl Work {
         loop {
             if let Some((request, answer)) = state.waiting.pop_front() {
                 drop(state);
-                // A panic in a file system of a test must not leave somebody waiting.
+                // A panic in a test's file system must not leave a waiter behind.
                 let path = request.file.path().to_path_buf();
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| request.run()));
                 answer.give(outcome.unwrap_or_else(|_| {

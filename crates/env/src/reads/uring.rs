@@ -1,28 +1,28 @@
-//! Overlapping reads by `io_uring`.
+//! Asynchronous reads by `io_uring`.
 //!
 //! # One ring, no thread
-//! The ring has a submission queue, a completion queue, and a table of slots, one for each request under way;
-//! a lock guards all three. Submitting puts entries into the queue and tells the kernel, under the lock: one
-//! system call for all requests of a batch. Pages that are in the page cache are copied by that call.
+//! The ring has a submission queue, a completion queue, and a table of slots, one for each request in flight;
+//! a lock guards all three. Submitting puts entries into the queue and notifies the kernel, under the lock:
+//! one system call for all requests of a batch. That call copies pages that are in the page cache.
 //!
-//! Nobody looks for completions all the time. Of those who wait one is the *reaper*: it waits in the kernel,
-//! without the lock, for one completion or more, then takes all that are there and notes each in its slot.
-//! Whoever finds its own request done goes; when the reaper finds its own, it lets another take its place. So
-//! nobody waits for another's request only because nobody looks (RQ3):
+//! No thread polls for completions. One of the waiters is the *reaper*: it waits in the kernel, without the
+//! lock, for at least one completion, then collects all available ones and stores each in its slot. A waiter
+//! whose request is done returns; when the reaper's own request is done, another waiter takes over. So no
+//! waiter waits for another's request only because no thread collects completions (RQ3):
 //!
-//! * UR1. While anybody waits, there is a reaper or one is being chosen: the reaper gives its place back and
-//!   wakes all under the lock.
-//! * UR2. The reaper enters the kernel only if its own request is not noted as done, under the lock that it
-//!   then lets go, and hands over what the kernel has not taken yet. If the kernel does not take all of it,
-//!   the call returns at once and is made again; else a completion is outstanding or lies in the queue, and
-//!   the call returns with it.
+//! * UR1. While there are waiters, there is a reaper or one is being chosen: the reaper resigns and wakes all
+//!   waiters under the lock.
+//! * UR2. The reaper enters the kernel only if its own request was not done, as seen under the lock that it
+//!   then releases, and submits the entries that the kernel has not taken yet. If the kernel does not take
+//!   all of them, the call returns at once and is repeated; otherwise a completion is outstanding or in the
+//!   queue, and the call returns with it.
 //!
-//! A slot owns file and buffer until the kernel is done with them (RQ1), also if nobody waits any more.
-//! Before the ring is closed everything outstanding is waited for.
+//! A slot owns file and buffer until the kernel is done with them (RQ1), even without a waiter. Closing the
+//! ring first waits for everything outstanding.
 //!
 //! # Rejected
-//! A ring per thread: cursors move between threads, and rings cost memory that is locked. A thread that
-//! reaps: two switches for each batch.
+//! A ring per thread: cursors move between threads, and rings cost locked memory. A thread that reaps: two
+//! context switches for each batch.
 
 use super::ReadRequest;
 use crate::aligned::{AlignedBuffer, aligned_range};
@@ -32,7 +32,7 @@ use parking_lot::{Condvar, Mutex};
 use std::fmt;
 use std::sync::Arc;
 
-/// Requests under way at once; more are done by plain reads. Enough for eight multi-gets of 32 keys.
+/// Requests in flight at once; further ones are plain reads. Enough for eight multi-gets of 32 keys.
 const ENTRIES: u32 = 256;
 
 /// The ring.
@@ -54,18 +54,18 @@ struct RingState {
     free: Vec<usize>,
     /// Requests that the kernel has.
     outstanding: usize,
-    /// Somebody waits in the kernel.
+    /// Whether a waiter waits in the kernel.
     has_reaper: bool,
 }
 
 enum RingSlot {
     Free,
-    /// The kernel has it. `is_wanted` until nobody waits for it any more.
+    /// The kernel has it. `is_wanted` until the request is abandoned.
     UnderWay {
         transfer: Transfer,
         is_wanted: bool,
     },
-    /// The kernel is done with it and said this.
+    /// The kernel is done with it, with this result.
     Done {
         transfer: Transfer,
         result: i32,
@@ -75,12 +75,12 @@ enum RingSlot {
 /// A request and the memory that the kernel fills for it.
 struct Transfer {
     request: ReadRequest,
-    /// For direct reads: the blocks of the device around what is wanted, and where that begins in them.
+    /// For direct reads: the device blocks around the requested bytes, and where those begin in them.
     around: Option<(AlignedBuffer, usize)>,
 }
 
 impl Transfer {
-    /// The bytes, by what the kernel said; by a plain read if that is not all of them (RQ2).
+    /// The bytes, given the kernel's result; by a plain read if that is not all of them (RQ2).
     fn finish(mut self, result: i32) -> Result<Vec<u8>> {
         let wanted = self.request.buffer.len();
         let read = usize::try_from(result).unwrap_or(0);
@@ -123,10 +123,10 @@ impl Uring {
     pub(super) fn submit(self: &Arc<Self>, requests: Vec<ReadRequest>) -> Vec<RingRead> {
         let mut state = self.state.lock();
         let begun: Vec<_> = requests.into_iter().map(|request| self.begin(&mut state, request)).collect();
-        // If the kernel refuses now it may take them with the next call; who waits tries again.
+        // If the kernel refuses now it may take them with the next call; a waiter retries.
         let _ = self.ring.submit();
         drop(state);
-        // What found no room is read now, while the others are under way, and without the lock.
+        // Requests without a slot are read now, without the lock, while the others are in flight.
         let pending = begun.into_iter().map(|begun| match begun {
             Ok(slot) => RingReadState::InSlot { ring: Arc::clone(self), slot },
             Err(request) => RingReadState::Here(Some(request.run())),
@@ -134,7 +134,7 @@ impl Uring {
         pending.map(|state| RingRead { state }).collect()
     }
 
-    /// Puts a request into the queue; gives it back if there is no room or the file has no descriptor.
+    /// Queues a request; returns it if the queue is full or the file has no descriptor.
     fn begin(&self, state: &mut RingState, request: ReadRequest) -> Result<usize, ReadRequest> {
         let Some(descriptor) = request.file.descriptor().filter(|_| state.outstanding < ENTRIES as usize)
         else {
@@ -159,9 +159,9 @@ impl Uring {
         let read = opcode::Read::new(types::Fd(descriptor.fd), memory, len).offset(offset);
         let entry = read.build().user_data(slot as u64);
         state.slots[slot] = RingSlot::UnderWay { transfer, is_wanted: true };
-        // SAFETY: the lock is held, so nobody else uses the submission queue. The memory belongs to the slot,
-        // which keeps it and the file until the completion of this entry was taken (RQ1); moving the slot
-        // does not move heap memory.
+        // SAFETY: the lock is held, so no other thread uses the submission queue. The memory belongs to the
+        // slot, which keeps it and the file until the completion of this entry was taken (RQ1); moving the
+        // slot does not move heap memory.
         if unsafe { self.ring.submission_shared().push(&entry) }.is_err() {
             let taken = std::mem::replace(&mut state.slots[slot], RingSlot::Free);
             state.free.push(slot);
@@ -174,9 +174,9 @@ impl Uring {
         Ok(slot)
     }
 
-    /// Notes all completions that are there.
+    /// Collects all available completions.
     fn reap(&self, state: &mut RingState) {
-        // SAFETY: the lock is held, so nobody else uses the completion queue.
+        // SAFETY: the lock is held, so no other thread uses the completion queue.
         for completion in unsafe { self.ring.completion_shared() } {
             let at = completion.user_data() as usize;
             let Some(slot) = state.slots.get_mut(at) else { continue };
@@ -192,21 +192,21 @@ impl Uring {
 
     /// Entries that the kernel has not taken yet. The caller holds the lock.
     fn untaken(&self, _: &RingState) -> u32 {
-        // SAFETY: the lock is held, so nobody else uses the submission queue.
+        // SAFETY: the lock is held, so no other thread uses the submission queue.
         let queue = unsafe { self.ring.submission_shared() };
         u32::try_from(queue.len()).unwrap_or(u32::MAX)
     }
 
-    /// Waits in the kernel for a completion, without the lock. So many entries are handed over first; the
-    /// kernel waits only if it could take all of them, so that it never waits for what it does not have
+    /// Waits in the kernel for a completion, without the lock. This many entries are submitted first; the
+    /// kernel waits only if it took all of them, so that it never waits for a request that it does not have
     /// (UR2).
     fn enter(&self, untaken: u32) {
-        // SAFETY: no argument is passed. Whatever it answers, the queue is looked into next; an interrupted
-        // call is made again.
+        // SAFETY: no argument is passed. Whatever the result, the caller checks the queue next; an
+        // interrupted call is repeated.
         let _ = unsafe { self.ring.submitter().enter::<()>(untaken, 1, EnterFlags::GETEVENTS.bits(), None) };
     }
 
-    /// What the kernel said of a request, when it is done with it.
+    /// Waits for a request and returns its result.
     fn wait(&self, slot: usize) -> Result<Vec<u8>> {
         let mut state = self.state.lock();
         loop {
@@ -227,8 +227,8 @@ impl Uring {
                 self.changed.wait(&mut state);
                 continue;
             }
-            // Completions may lie there already, and entries that the kernel did not take yet have to be
-            // handed over (UR2).
+            // Completions may be available already, and entries that the kernel did not take yet must be
+            // submitted (UR2).
             let _ = self.ring.submit();
             self.reap(&mut state);
             if matches!(state.slots[slot], RingSlot::Done { .. }) {
@@ -246,7 +246,7 @@ impl Uring {
         }
     }
 
-    /// Nobody waits for a request any more.
+    /// Abandons a request.
     fn forget(&self, slot: usize) {
         let mut state = self.state.lock();
         match &mut state.slots[slot] {
@@ -262,7 +262,8 @@ impl Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // Every `PendingRead` holds the ring, so nobody waits; what is outstanding was forgotten (RQ1).
+        // Every `PendingRead` holds the ring, so there are no waiters; outstanding requests were abandoned
+        // (RQ1).
         let mut state = self.state.lock();
         while state.outstanding > 0 {
             let _ = self.ring.submit();

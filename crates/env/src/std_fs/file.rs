@@ -13,7 +13,7 @@ pub(super) struct StdFile {
     path: PathBuf,
     /// Whether reads go past the page cache and must be aligned.
     direct: bool,
-    /// All of it as memory, if it was opened so.
+    /// The whole file as memory, if it was opened so.
     map: Option<mapping::ReadMap>,
 }
 
@@ -22,7 +22,7 @@ impl StdFile {
         StdFile { file, path: path.to_path_buf(), direct, map: None }
     }
 
-    /// A file that can be read as memory; one that cannot be mapped is read by calls.
+    /// A file that can be read as memory; if it cannot be mapped, calls read it.
     pub(super) fn mapped(file: std::fs::File, path: &Path) -> StdFile {
         let map = file.metadata().ok().and_then(|metadata| mapping::map_readable(&file, metadata.len()));
         StdFile { map, ..StdFile::new(file, path, false) }
@@ -57,7 +57,7 @@ impl File for StdFile {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(self.failed("read")(error)),
             }
-            // A direct read that stops between blocks met the end of the file, and cannot be continued.
+            // A direct read that stops within a block met the end of the file, and cannot be continued.
             if self.direct && !done.is_multiple_of(DIRECT_ALIGNMENT_BYTES) {
                 break;
             }

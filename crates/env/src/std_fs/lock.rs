@@ -1,10 +1,10 @@
-//! Locks on files that hold against other processes and against the same one.
+//! File locks that hold against other processes and within one process.
 //!
 //! The operating system's lock (`flock` on Unix) ends with the process, however it dies, which a lock file
 //! with a process id alone cannot do. It belongs to an open file, so on most file systems it also holds
 //! against a second open of the same process; but on NFS it is emulated by locks that belong to the
 //! *process*: there a second open would succeed, and worse, closing that second open would drop the first
-//! one's lock. Hence a registry in the process, asked before the file is even opened.
+//! one's lock. Hence a registry in the process, checked before the file is opened.
 
 use super::platform;
 use crate::fs::{FileLock, LockKind};
@@ -21,8 +21,7 @@ const OWNER_BYTES: usize = 20;
 /// A held lock.
 #[derive(Debug)]
 pub(super) struct StdLock {
-    // The order matters: the system's lock is released, at the latest by closing the file, before the claim
-    // ends.
+    // Order matters: the system's lock is released, at the latest by closing the file, before the claim ends.
     file: File,
     kind: LockKind,
     _claim: LockClaim,
@@ -50,7 +49,7 @@ impl StdLock {
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
         if kind == LockKind::Exclusive {
-            // Only a courtesy to whoever comes second: on a full disk the database must still open.
+            // Informational for the next process: on a full disk the database must still open.
             let _ = write_owner(&file);
         }
         Ok(StdLock { file, kind, _claim: claim })
@@ -60,18 +59,18 @@ impl StdLock {
 impl Drop for StdLock {
     fn drop(&mut self) {
         if self.kind == LockKind::Exclusive {
-            // So that later shared holders are not mistaken for this process. A process that is killed leaves
-            // its id behind; `owner` knows.
+            // So that later shared holders are not mistaken for this process. A killed process leaves its id
+            // behind; `owner` handles that.
             let _ = self.file.set_len(0);
         }
-        // Closing would do, were this the only descriptor of the open file. But while another thread starts a
-        // process, that has copies of all descriptors until its program begins, and would hold the lock as
-        // long.
+        // Closing would suffice if this were the only descriptor of the open file. But while another thread
+        // starts a process, that process has copies of all descriptors until its program begins, and would
+        // hold the lock as long.
         let _ = self.file.unlock();
     }
 }
 
-/// One name for the file whatever path leads to it.
+/// One name for the file, whichever path leads to it.
 fn identity(path: &Path) -> io::Result<PathBuf> {
     let parent = crate::fs::parent_dir(path).canonicalize()?;
     let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
@@ -80,7 +79,7 @@ fn identity(path: &Path) -> io::Result<PathBuf> {
 
 fn open(path: &Path, kind: LockKind) -> io::Result<File> {
     if kind == LockKind::Shared {
-        // Shared locks are for readers, who may have no right to write here.
+        // Shared locks are for readers, which may lack the right to write here.
         match OpenOptions::new().read(true).open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             outcome => return outcome,
@@ -95,7 +94,7 @@ fn write_owner(file: &File) -> io::Result<()> {
     file.set_len(text.len() as u64)
 }
 
-/// Who holds a lock that could not be had, as far as the file tells.
+/// The holder of an unavailable lock, as far as the file names it.
 fn owner(file: &File) -> String {
     let mut buffer = [0; OWNER_BYTES];
     let read = platform::read_at(file, &mut buffer, 0).unwrap_or(0);
@@ -110,7 +109,7 @@ fn owner(file: &File) -> String {
 /// Locks that this process holds or is about to take; the number counts shared holders.
 static CLAIMS: Mutex<BTreeMap<PathBuf, (LockKind, usize)>> = Mutex::new(BTreeMap::new());
 
-/// An entry in [`CLAIMS`], taken back on drop.
+/// An entry in [`CLAIMS`], removed on drop.
 #[derive(Debug)]
 struct LockClaim {
     identity: PathBuf,
@@ -147,7 +146,7 @@ impl Drop for LockClaim {
 mod tests {
     use super::*;
 
-    /// What a process has for a moment that another thread is just starting.
+    /// Another process has such a copy for a moment while a thread starts it.
     #[test]
     fn a_copy_of_the_descriptor_does_not_hold_the_lock() {
         let path = std::env::temp_dir().join(format!("esker-lock-{}", std::process::id()));

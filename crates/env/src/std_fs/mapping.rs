@@ -1,9 +1,9 @@
-//! Shared writable maps of files: the memory is the page cache itself, so that what is stored is in the
-//! kernel's hands at once and outlives the process (CP3).
+//! Shared writable maps of files: the memory is the page cache itself, so that stored bytes are in the kernel
+//! at once and outlive the process (CP3).
 //!
-//! Hazards, and who deals with them: a store to a hole of a full file system kills the process, so callers
-//! allocate first and ask [`crate::FileSystem::can_map_writable`]; a child of `fork` would keep the pages
-//! mapped, so they are left out of it; an error of the device shows up at the next sync, never at the store.
+//! Hazards, and their handling: a store to a hole of a full file system kills the process, so callers
+//! allocate first and check [`crate::FileSystem::can_map_writable`]; a child of `fork` would keep the pages
+//! mapped, so they are excluded from it; a device error shows up at the next sync, never at the store.
 
 use crate::fs::Mapping;
 use esker_base::Result;
@@ -15,7 +15,7 @@ pub(super) fn map_writable(file: &File, path: &Path, len: usize) -> Result<Mappi
     unix::map_writable(file, path, len)
 }
 
-/// A whole file as memory that is only read.
+/// A whole file as read-only memory.
 #[derive(Debug)]
 pub(super) struct ReadMap {
     #[cfg(unix)]
@@ -25,7 +25,7 @@ pub(super) struct ReadMap {
 }
 
 impl ReadMap {
-    /// The file.
+    /// The bytes of the file.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         #[cfg(unix)]
@@ -35,7 +35,7 @@ impl ReadMap {
     }
 }
 
-/// Maps a file for reading; `None` if that cannot be done, and for an empty one.
+/// Maps a file for reading; `None` if that fails, and for an empty one.
 pub(super) fn map_readable(file: &File, len: u64) -> Option<ReadMap> {
     #[cfg(unix)]
     return unix::map_readable(file, usize::try_from(len).ok()?).map(|map| ReadMap { map });
@@ -69,9 +69,9 @@ mod unix {
         len: usize,
     }
 
-    // SAFETY: holds an address and a length, and uses them once, when it is dropped by whatever thread.
+    // SAFETY: holds an address and a length, used once when it is dropped, on any thread.
     unsafe impl Send for Unmap {}
-    // SAFETY: nothing can be done through `&Unmap`.
+    // SAFETY: `&Unmap` offers no operation.
     unsafe impl Sync for Unmap {}
 
     impl MappingOwner for Unmap {
@@ -87,8 +87,8 @@ mod unix {
 
     impl Drop for Unmap {
         fn drop(&mut self) {
-            // SAFETY: the whole map as made below; the `Mapping` that owned this is gone, so nobody stores to
-            // it.
+            // SAFETY: the whole map as made below; the `Mapping` that owned this is gone, so no store
+            // follows.
             let _ = unsafe { munmap(self.base.as_ptr().cast::<c_void>(), self.len) };
         }
     }
@@ -100,9 +100,9 @@ mod unix {
     impl UnixReadMap {
         #[inline]
         pub(super) fn bytes(&self) -> &[u8] {
-            // SAFETY: `base..base+len` is mapped for reading until `self` is dropped. Nobody in this process
-            // stores to the file: it was opened with `OpenMode::ReadMapped`, which says so; for other
-            // processes it asks the same of who chooses it.
+            // SAFETY: `base..base+len` is mapped for reading until `self` is dropped. No code in this process
+            // stores to the file: it was opened with `OpenMode::ReadMapped`, whose contract says so; the same
+            // contract binds the user for other processes.
             unsafe { std::slice::from_raw_parts(self.0.base.as_ptr(), self.0.len) }
         }
     }
@@ -132,8 +132,8 @@ mod unix {
             let advised = unsafe { madvise(base.as_ptr().cast::<c_void>(), len, Advice::LinuxDontFork) };
             advised.map_err(failed)?;
         }
-        // SAFETY: `base..base+len` was just mapped for writing, nothing else in the process knows the
-        // address, and dropping `owner` is what ends the map.
+        // SAFETY: `base..base+len` was just mapped for writing, no other code in the process has the address,
+        // and dropping `owner` ends the map.
         Ok(unsafe { Mapping::new(base, len, Box::new(owner), None) })
     }
 }

@@ -1,4 +1,4 @@
-//! What systems do differently. Linux has everything; for the others each function says what it does instead.
+//! Platform differences. Linux has everything; for the others each function documents its fallback.
 
 use std::fs::File;
 use std::io;
@@ -25,19 +25,19 @@ pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usi
     std::os::windows::fs::FileExt::seek_write(file, bytes, offset)
 }
 
-/// The number by which the kernel knows a file.
+/// The kernel's descriptor of a file.
 #[cfg(unix)]
 pub(super) fn descriptor(file: &File) -> Option<i32> {
     Some(std::os::fd::AsRawFd::as_raw_fd(file))
 }
 
-/// Nobody here takes reads by number.
+/// No reads by descriptor on this platform.
 #[cfg(not(unix))]
 pub(super) fn descriptor(_file: &File) -> Option<i32> {
     None
 }
 
-/// Opens a file for reading past the page cache; `None` if that fails for whatever reason.
+/// Opens a file for reading past the page cache; `None` on any failure.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn open_direct(path: &Path) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt;
@@ -45,7 +45,7 @@ pub(super) fn open_direct(path: &Path) -> Option<File> {
     std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
 }
 
-/// No direct access here: the caller reads through the page cache.
+/// No direct access: the caller reads through the page cache.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn open_direct(_path: &Path) -> Option<File> {
     None
@@ -64,7 +64,7 @@ pub(super) fn allocate(file: &File, offset: u64, len: u64, keep_len: bool) -> io
     }
 }
 
-/// Not offered, or not with the promise that later writes cannot run out of space.
+/// Not offered, or without the guarantee that later writes cannot run out of space.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn allocate(_file: &File, _offset: u64, _len: u64, _keep_len: bool) -> io::Result<bool> {
     Ok(false)
@@ -84,7 +84,7 @@ pub(super) fn will_need(file: &File, offset: u64, len: u64) {
     let _ = rustix::fs::fcntl_rdadvise(file, offset, len);
 }
 
-/// No such hint here.
+/// No such hint on this platform.
 #[cfg(not(any(
     target_os = "linux",
     target_os = "android",
@@ -97,14 +97,14 @@ pub(super) fn will_need(_file: &File, _offset: u64, _len: u64) {}
 #[cfg(unix)]
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     match File::open(dir)?.sync_all() {
-        // The file system has no syncing of directories (some network and FUSE ones): names are as durable
-        // there as they will ever be, and refusing to run would not make them more so.
+        // The file system cannot sync directories (some network and FUSE ones): names are as durable as they
+        // can be, and refusing to run would not change that.
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => Ok(()),
         outcome => outcome,
     }
 }
 
-/// Windows journals names itself and has no way to ask for it.
+/// Windows journals names itself and has no call for it.
 #[cfg(not(unix))]
 pub(super) fn sync_dir(_dir: &Path) -> io::Result<()> {
     Ok(())
@@ -140,16 +140,16 @@ pub(super) fn free_bytes(dir: &Path) -> io::Result<u64> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// Unknown here, so nothing is ever held back for want of space; a full disk shows in the write that fails.
+/// Unknown, so writes are never stalled for lack of space; a full disk shows in the write that fails.
 #[cfg(not(unix))]
 pub(super) fn free_bytes(_dir: &Path) -> io::Result<u64> {
     Ok(u64::MAX)
 }
 
-/// Whether the file system is known to let shared maps be written without ever needing new blocks.
+/// Whether the file system is known to allow stores into shared maps without ever needing new blocks.
 ///
-/// A list of the good and not of the bad: copy-on-write, network and stacked file systems may need space for
-/// a store into an allocated block, and the only way to say that there is none is to kill the process.
+/// An allow list: copy-on-write, network and stacked file systems may need space for a store into an
+/// allocated block, and can report its lack only by killing the process.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn keeps_extents(dir: &Path) -> bool {
     /// As `man 2 statfs` lists them: ext4 (which also serves ext2 and ext3), xfs, tmpfs.
@@ -187,18 +187,18 @@ pub(super) fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
     digits.next().is_none().then_some(id)
 }
 
-/// Whether a process of that id exists on this machine.
+/// Whether a process with this id exists on this machine.
 #[cfg(unix)]
 pub(super) fn is_running(process: u32) -> bool {
     use rustix::process::{Pid, test_kill_process};
     let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) else {
         return false;
     };
-    // Not being allowed to signal it proves that it is there.
+    // A refused permission to signal it proves that it exists.
     matches!(test_kill_process(process), Ok(()) | Err(rustix::io::Errno::PERM))
 }
 
-/// Cannot be told without a further dependency; the lock file is believed.
+/// Cannot be determined without a further dependency; the lock file is believed.
 #[cfg(not(unix))]
 pub(super) fn is_running(_process: u32) -> bool {
     true

@@ -1,4 +1,4 @@
-//! What is particular to the machine's file system. The contract that it shares with the strict one is tested
+//! Tests particular to the machine's file system. The contract that it shares with the strict one is tested
 //! in `tests/contract.rs`.
 
 use super::*;
@@ -6,7 +6,7 @@ use crate::fs::DIRECT_ALIGNMENT_BYTES;
 use crate::{Clock, SystemClock};
 use std::path::PathBuf;
 
-/// A directory of its own for each test, removed when the test ends.
+/// A separate directory for each test, removed when the test ends.
 struct TempDir(PathBuf);
 
 impl TempDir {
@@ -48,8 +48,8 @@ fn a_second_open_by_another_path_is_still_the_same_lock() {
     assert_eq!(&**owner, format!("this process ({})", std::process::id()));
 }
 
-/// The system's lock, apart from the registry: a plain descriptor of this process stands for another process,
-/// because `flock` tells open files apart, not processes.
+/// The system's lock, apart from the registry: a plain descriptor of this process acts as another process,
+/// because `flock` distinguishes open files, not processes.
 #[cfg(unix)]
 #[test]
 fn a_lock_held_elsewhere_names_its_owner_only_if_that_is_alive() {

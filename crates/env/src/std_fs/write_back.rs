@@ -1,17 +1,17 @@
-//! Dirty pages on their way to the device before anybody waits for them.
+//! Early write-back: sends dirty pages to the device before the sync that waits for them.
 //!
-//! The kernel keeps what was written in memory until it has much of it, or a sync asks. So who writes a file
-//! and then syncs it computes first, with an idle device, and waits then, with an idle processor. Told to
-//! begin, the device works beside the processor, and the sync finds little left to do: 3 to 8 instead of 15
-//! to 21 ms for 16 MiB on a virtual disk.
+//! The kernel keeps written pages in memory until there are many of them, or until a sync. So a thread that
+//! writes a file and then syncs it computes first, with an idle device, and waits then, with an idle
+//! processor. With early write-back the device works beside the processor, and the sync has little left to
+//! do: 3 to 8 instead of 15 to 21 ms for 16 MiB on a virtual disk.
 //!
 //! Rejected: a thread that syncs one file while the next is written, which needs as many threads as there are
 //! jobs, and an order of steps in tests that run without threads; `posix_fadvise` with `DONTNEED`, which
-//! begins the same but lets go of the pages, which are read soon.
+//! begins the same but drops the pages, which are read soon.
 
 use std::fs::File;
 
-/// Begins to write a range of a file back. Errors are left to the sync, which meets them again.
+/// Starts write-back of a range of a file. Errors are left to the sync, which meets them again.
 #[cfg(target_os = "linux")]
 pub(super) fn begin(file: &File, offset: u64, len: u64) {
     use std::os::fd::AsRawFd;
@@ -23,6 +23,6 @@ pub(super) fn begin(file: &File, offset: u64, len: u64) {
     }
 }
 
-/// No such hint here.
+/// No such hint on this platform.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn begin(_file: &File, _offset: u64, _len: u64) {}

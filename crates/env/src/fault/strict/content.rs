@@ -1,8 +1,8 @@
-//! The bytes of a file: sparse pages, shared between states until one of them changes.
+//! File contents: sparse pages, shared between states until one of them changes.
 //!
-//! A crash sweep holds the same file many times over: live, durable, and in every image taken. Pages are
-//! therefore counted references and copied on write, in chunks, so that a clone costs one reference per 256
-//! KiB and a write copies one page and one chunk's table at most.
+//! A crash sweep holds the same file many times: live, durable, and in every image taken. Pages are therefore
+//! reference-counted and copied on write, in chunks, so that a clone costs one reference per 256 KiB and a
+//! write copies one page and one chunk's table at most.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -43,11 +43,11 @@ pub(super) struct Content {
     chunks: BTreeMap<u64, Arc<Chunk>>,
 }
 
-/// The part of one page that lies in a range of the file.
+/// The part of one page in a range of the file.
 struct PageRange {
     page: u64,
     in_page: Range<usize>,
-    /// Where the piece lies in the range.
+    /// Its offset in the range.
     at: usize,
 }
 
@@ -103,7 +103,7 @@ impl Content {
         }
     }
 
-    /// Reads what lies before the end of the file; the rest of the buffer stays as it is.
+    /// Reads up to the end of the file; the rest of the buffer stays unchanged.
     pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
         let present = self.len.saturating_sub(offset).min(buffer.len() as u64) as usize;
         for range in page_ranges(offset, present) {
@@ -116,7 +116,7 @@ impl Content {
         present
     }
 
-    /// Writes, growing the file if need be.
+    /// Writes, growing the file if needed.
     pub(super) fn write(&mut self, bytes: &[u8], offset: u64) {
         for range in page_ranges(offset, bytes.len()) {
             let source = &bytes[range.at..range.at + range.in_page.len()];
@@ -132,8 +132,8 @@ impl Content {
         }
     }
 
-    /// Cuts or grows the file. What is cut off gives up its blocks, and so does what was allocated behind the
-    /// end of a file that does not grow; what grows is a hole.
+    /// Truncates or grows the file. Blocks behind the new end are freed, also if the length stays; a grown
+    /// range is a hole.
     pub(super) fn set_len(&mut self, len: u64) {
         if len <= self.len {
             let kept_pages = len.div_ceil(PAGE);
@@ -161,7 +161,7 @@ impl Content {
         pages.filter(|&page| page >= first).collect()
     }
 
-    /// Gives blocks to every page of a range.
+    /// Allocates blocks for every page of a range.
     pub(super) fn allocate(&mut self, offset: u64, len: u64, keep_len: bool) {
         for page in pages_of(offset, len) {
             if matches!(self.page(page), Page::Hole) {
@@ -173,12 +173,12 @@ impl Content {
         }
     }
 
-    /// How many pages of a range have no block.
+    /// Number of pages of a range without a block.
     pub(super) fn holes(&self, offset: u64, len: u64) -> u64 {
         pages_of(offset, len).filter(|&page| matches!(self.page(page), Page::Hole)).count() as u64
     }
 
-    /// Makes one page as it is in `other`. The length stays; set it afterwards to what `other`'s is.
+    /// Copies one page from `other`. The length stays; set it afterwards.
     pub(super) fn copy_page(&mut self, page: u64, other: &Content) {
         self.set_page(page, other.page(page).clone());
     }

@@ -1,10 +1,10 @@
-//! What can be on the disk after a crash.
+//! Crash model: the states that can be on the disk after a crash.
 //!
 //! Between two syncs of a file the kernel may write any of its pages at any moment and in any order, and the
-//! device writes 512-byte sectors whole but a row of them in any order: so each sector holds some version it
-//! had since the last sync, chosen on its own. Length, allocation and each directory are metadata and chosen
-//! apart from the data and from each other. File systems keep more order than that, each a different one;
-//! what survives here needs none of them, only what `sync_data` and `sync_dir` promise.
+//! device writes 512-byte sectors whole but a row of them in any order: so each sector holds some version
+//! since the last sync, chosen independently. Length, allocation and each directory are metadata and chosen
+//! apart from the data and from each other. Real file systems keep more order than that, each a different
+//! one; code that survives here needs none of it, only the guarantees of `sync_data` and `sync_dir`.
 
 use super::content::{Content, PAGE_BYTES, SECTOR_BYTES};
 use super::disk::{DirNode, Disk, FileNode, InodeId, Names, ROOT};
@@ -13,23 +13,23 @@ use crate::random::SeededRandom;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How the machine or the process dies.
+/// How the machine or the process crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// The process is killed. Everything it handed to the kernel is there, and what was not synced is still
-    /// not synced: a later power loss can take it. Same boot.
+    /// The process is killed. Everything it passed to the kernel is there, and unsynced data is still
+    /// unsynced: a later power loss can take it. Same boot.
     Process,
     /// The process is killed within its last call. Of a store into a mapping the first `keep_bytes` are
-    /// there; of a write, whole pages up to as many bytes. Any other last event is complete. Same boot.
+    /// there; of a write, whole pages up to that many bytes. Any other last event is complete. Same boot.
     ProcessTorn {
-        /// How much of the last event was carried out.
+        /// Bytes of the last event that were carried out.
         keep_bytes: usize,
     },
-    /// Power is lost, and with it everything that was not synced. New boot.
+    /// Power is lost, and with it all unsynced data. New boot.
     PowerAllLost,
     /// Power is lost just after the kernel wrote everything back. New boot.
     PowerNoneLost,
-    /// Power is lost, and any part of what was not synced is lost with it. New boot.
+    /// Power is lost, and any part of the unsynced data with it. New boot.
     PowerRandom {
         /// Chooses the part.
         seed: u64,
@@ -37,7 +37,7 @@ pub enum Crash {
 }
 
 impl Crash {
-    /// Whether the machine starts anew.
+    /// Whether the machine reboots.
     pub fn is_power_loss(self) -> bool {
         !matches!(self, Crash::Process | Crash::ProcessTorn { .. })
     }
@@ -70,7 +70,7 @@ pub(super) fn survive(disk: &Disk, before_last: Option<&(InodeId, Arc<Content>)>
 
 fn killed(disk: &Disk) -> Disk {
     let mut survivor = disk.clone();
-    // Files that only the process held open are gone.
+    // Files that only the process kept open are gone.
     survivor.collect(std::iter::empty());
     survivor
 }
@@ -100,7 +100,7 @@ fn whole_pages(offset: u64, keep_bytes: usize, len: usize) -> usize {
     ((in_page + keep_bytes) / PAGE_BYTES * PAGE_BYTES).saturating_sub(in_page)
 }
 
-/// A new state of what is on the disk, as chosen for each file and each directory reachable from the root.
+/// The disk state chosen for each file and each directory reachable from the root.
 fn rebooted(
     disk: &Disk,
     content: &mut dyn FnMut(&FileNode) -> Arc<Content>,
@@ -130,16 +130,15 @@ fn rebooted(
     survivor
 }
 
-/// In which way a random power loss chooses. Plain independent choices alone would hardly ever produce the
-/// two most telling outcomes, a long run of changes of which just the last, or just the first, is missing.
+/// Policy of a random power loss. Independent choices alone would hardly ever produce the two most telling
+/// outcomes, a long run of changes of which only the last, or only the first, is missing.
 #[derive(Clone, Copy, Debug)]
 enum LossPolicy {
-    /// Each choice is for the newest version with this many chances in 8, else for any other.
+    /// Each choice is the newest version with this many chances in 8, otherwise any other.
     Independent { chances: u64 },
     /// Of each file and directory the changes up to some moment survive.
     Earliest,
-    /// Of each file and directory only what was changed after some moment survives, as if written back in
-    /// reverse.
+    /// Of each file and directory only the changes after some moment survive, as if written back in reverse.
     Latest,
 }
 
@@ -190,9 +189,9 @@ impl LossPolicy {
         // Sectors first, in a file long enough for all of them, then the length.
         let longest = history.lens.iter().copied().max().unwrap_or(0);
         content.set_len(longest.max(content.len()));
-        // A torn store takes a device that reads the page in the very moment of the store. That this happens
-        // to two stores and that both pages are then not written again is beyond what is worth surviving:
-        // formats keep two copies against it.
+        // A torn store needs a device that reads the page at the very moment of the store. That this happens
+        // to two stores, and that both pages are then not written again, is out of scope: formats keep two
+        // copies against it.
         let mut may_tear = true;
         for (&sector, changes) in &history.sectors {
             let newest = changes.len();
@@ -218,7 +217,7 @@ impl LossPolicy {
     }
 }
 
-/// What a file's sectors and its length have been since the last sync.
+/// Versions of a file's sectors and length since the last sync.
 struct History<'a> {
     file: &'a FileNode,
     /// For each sector changed since, the numbers of the changes, oldest first.
@@ -242,7 +241,7 @@ impl History<'_> {
                     len = len.max(end);
                 }
                 DataChange::SetLen { len: cut } => {
-                    // Cutting makes everything behind the cut zero, should the file grow again.
+                    // Truncation makes everything behind the cut zero, should the file grow again.
                     let behind = cut / SECTOR_BYTES as u64..len.div_ceil(SECTOR_BYTES as u64);
                     if *cut < len {
                         let settled = file.settled_content().written_sectors(behind.clone());

@@ -1,4 +1,4 @@
-//! The state of a strict file system: what is live, what is durable, and what lies between.
+//! State of a strict file system: live, durable, and the changes in between.
 //!
 //! One implementation serves both uses: the running file system applies each change as it happens, and a
 //! [`super::Replayer`] applies the same changes again from the trace.
@@ -16,12 +16,12 @@ pub(super) const ROOT: InodeId = 0;
 /// A file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileNode {
-    /// What a read returns: the page cache.
+    /// The page cache: what a read returns.
     pub(super) live: Arc<Content>,
-    /// What the last successful sync left on the disk.
+    /// The disk, as of the last successful sync.
     pub(super) durable: Arc<Content>,
-    /// The page cache as it was after the last sync, if that is not what is durable: a sync failed and the
-    /// pages were marked clean, so that they hold bytes that no later sync will write.
+    /// The page cache as of the last sync, if that is not durable: a sync failed and the pages were marked
+    /// clean, so that they hold bytes that no later sync will write.
     lost: Option<Arc<Content>>,
     /// Changes since the last sync, successful or not, oldest first.
     pub(super) pending: Arc<Vec<DataChange>>,
@@ -45,8 +45,7 @@ impl FileNode {
         FileNode { live: content.clone(), durable: content, ..FileNode::default() }
     }
 
-    /// The page cache as it was after the last sync, successful or not: with the pending changes it is
-    /// `live`.
+    /// The page cache as of the last sync, successful or not: with the pending changes it is `live`.
     pub(super) fn settled_content(&self) -> &Arc<Content> {
         self.lost.as_ref().unwrap_or(&self.durable)
     }
@@ -56,7 +55,7 @@ impl FileNode {
         Arc::make_mut(&mut self.pending).push(change.clone());
     }
 
-    /// What the disk would hold if a sync succeeded now.
+    /// The disk after a successful sync now.
     pub(super) fn synced(&self) -> Arc<Content> {
         if self.lost.is_none() {
             return self.live.clone();
@@ -77,7 +76,7 @@ impl FileNode {
 
     fn sync(&mut self) {
         self.durable = self.synced();
-        // What was lost once stays so until it is written again; pages that were are the same in both.
+        // Lost data stays lost until it is written again; rewritten pages are the same in both.
         self.lost = self.lost.is_some().then(|| self.live.clone());
         self.pending = Arc::default();
     }
@@ -159,7 +158,7 @@ impl Disk {
         Disk { files: BTreeMap::new(), dirs, next_inode: ROOT + 1 }
     }
 
-    /// Carries out a change. Changes of inodes that are gone are ignored: nothing can read them again.
+    /// Applies a change. Changes of removed inodes are ignored: nothing can read them again.
     pub(super) fn apply(&mut self, change: &Change) {
         match change {
             Change::Create { dir, name, inode, is_dir } => {
@@ -230,7 +229,7 @@ impl Disk {
         }
     }
 
-    /// Forgets what no name, live, durable or in between, and no open file leads to.
+    /// Drops inodes that no name (live, durable or in between) and no open file refers to.
     pub(super) fn collect(&mut self, open: impl Iterator<Item = InodeId>) {
         let mut reached: BTreeSet<InodeId> = open.collect();
         reached.insert(ROOT);

@@ -1,4 +1,4 @@
-//! What happened to the file system, in order: the trace that crash images are made from.
+//! Event trace: the changes of the file system, in order, from which crash images are made.
 
 use super::disk::InodeId;
 use std::fmt;
@@ -13,7 +13,7 @@ pub(super) enum DataChange {
     Allocate { offset: u64, len: u64, keep_len: bool },
 }
 
-/// A change of the file system, by inode, so that it can be applied again without looking names up.
+/// A change of the file system, by inode, so that it can be applied again without a path lookup.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     Create { dir: InodeId, name: Arc<str>, inode: InodeId, is_dir: bool },
@@ -27,7 +27,7 @@ pub(super) enum Change {
     Mark(u64),
 }
 
-/// One entry of a trace. Its text says what was done to which path.
+/// One entry of a trace. Its text names the operation and the path.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub(super) change: Change,

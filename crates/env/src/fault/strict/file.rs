@@ -1,4 +1,4 @@
-//! An open file of a strict file system.
+//! Open files of a strict file system.
 
 use super::content::PAGE_BYTES;
 use super::disk::{FileNode, InodeId};
@@ -33,8 +33,8 @@ impl StrictFile {
         self.inode
     }
 
-    /// A sync that failed the way Linux fails it: the pages are marked clean though they were not written, so
-    /// that they stay readable, and no later sync writes them.
+    /// A sync that failed as on Linux: the pages are marked clean though they were not written, so that they
+    /// stay readable, and no later sync writes them.
     pub(in crate::fault) fn lose_unsynced(&self) {
         self.fs.shared.lock().apply(&self.path, Change::LoseUnsynced { inode: self.inode });
     }
@@ -94,7 +94,7 @@ impl File for StrictFile {
         let end = offset.checked_add(bytes.len() as u64);
         let (mut state, _) = self.for_writing("write", end)?;
         let content = self.node(&state)?.live.clone();
-        // Written page by page, as a real one does: what fits is there even though the call fails.
+        // Written page by page, as on a real disk: the bytes that fit are there even though the call fails.
         let mut free_bytes = state.free_bytes();
         let mut fitting = 0;
         while fitting < bytes.len() {
@@ -149,7 +149,7 @@ impl File for StrictFile {
     }
 
     fn sync_all(&self) -> Result<()> {
-        // The metadata that this adds, times and owners, is not modelled.
+        // Further metadata, times and owners, is not modelled.
         self.sync_data()
     }
 

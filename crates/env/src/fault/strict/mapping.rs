@@ -1,5 +1,4 @@
-//! Mappings of strict files: heap memory, and an observer that brings each store into the file's live
-//! content.
+//! Mappings of strict files: heap memory, and an observer that applies each store to the file's live content.
 
 use super::StrictFs;
 use super::disk::InodeId;
@@ -16,9 +15,9 @@ struct HeapMemory {
     len: usize,
 }
 
-// SAFETY: holds an address and a length, and uses them once, when it is dropped by whatever thread.
+// SAFETY: holds an address and a length, used once when it is dropped, on any thread.
 unsafe impl Send for HeapMemory {}
-// SAFETY: nothing can be done through `&HeapMemory`.
+// SAFETY: `&HeapMemory` offers no operation.
 unsafe impl Sync for HeapMemory {}
 
 impl MappingOwner for HeapMemory {}
@@ -31,7 +30,7 @@ impl Drop for HeapMemory {
     }
 }
 
-/// Brings stores into the file. Counts as an open file.
+/// Applies stores to the file. Counts as an open file.
 #[derive(Debug)]
 struct Observer {
     fs: StrictFs,
@@ -65,7 +64,7 @@ impl Drop for Observer {
 
 /// Maps the first `len` bytes. The caller has counted the mapping as an open file.
 pub(super) fn map(fs: &StrictFs, inode: InodeId, path: &Path, len: usize) -> Mapping {
-    // Zeros, not the file's bytes: a mapping takes stores and gives nothing back.
+    // Zeros, not the file's bytes: a mapping takes stores and returns nothing.
     let memory = vec![0; len].into_boxed_slice();
     let base = NonNull::from(Box::leak(memory)).cast::<u8>();
     let owner = HeapMemory { base, len };

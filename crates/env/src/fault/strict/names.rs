@@ -1,4 +1,4 @@
-//! Names: looking up paths, and the calls that change directories.
+//! Path lookup and directory operations of a strict file system.
 
 use super::StrictState;
 use super::disk::{Disk, InodeId, ROOT};
@@ -99,7 +99,7 @@ pub(super) fn rename(state: &mut StrictState, from: &Path, to: &Path) -> Looked<
     let moves_dir = state.disk.dirs.contains_key(&inode);
     if let Some(replaced) = state.disk.child(target.0, &target.1) {
         if replaced == inode {
-            // Two names of one file: POSIX has nothing happen.
+            // Two names of one file: POSIX defines this as no operation.
             return Ok(());
         }
         match (moves_dir, state.disk.dirs.get(&replaced)) {
@@ -131,7 +131,7 @@ pub(super) fn remove_file(state: &mut StrictState, path: &Path) -> Looked<()> {
     Ok(())
 }
 
-/// Removes one name after the other, each a moment at which a crash can fall.
+/// Removes one name after the other; a crash can fall between any two.
 pub(super) fn remove_dir_all(state: &mut StrictState, path: &Path) -> Looked<()> {
     let inode = state.disk.dir_at(path)?;
     let (dir, name) = state.disk.parent_of(path)?;

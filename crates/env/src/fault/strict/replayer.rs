@@ -1,4 +1,4 @@
-//! Going through a trace, event by event, and looking at what a crash would leave.
+//! Trace replayer: steps through a trace and takes crash images.
 
 use super::content::Content;
 use super::crash::{Crash, survive};
@@ -7,9 +7,9 @@ use super::event::Event;
 use super::{StrictFs, StrictOptions, before};
 use std::sync::Arc;
 
-/// Goes through the trace of a [`StrictFs`].
+/// Steps through the trace of a [`StrictFs`].
 ///
-/// A step costs what the event cost; an image costs a few references per file and a copy of what it tears.
+/// A step costs as much as the event; an image costs a few references per file and a copy of the torn parts.
 ///
 /// ```
 /// use esker_env::fault::{Crash, StrictFs};
@@ -65,7 +65,7 @@ impl Replayer {
         Some(event)
     }
 
-    /// Replays until `position` events are behind.
+    /// Replays up to the first `position` events.
     ///
     /// # Panics
     /// If that is past the end of the trace, or has been passed already.
@@ -87,7 +87,7 @@ impl Replayer {
         &self.marks
     }
 
-    /// What is left if the machine or the process dies at this moment.
+    /// What is left if the machine or the process crashes at this moment.
     pub fn image(&self, crash: Crash) -> StrictFs {
         let disk = survive(&self.disk, self.before_last.as_ref(), crash);
         StrictFs::of(disk, self.options.clone(), self.boots + u64::from(crash.is_power_loss()))
