@@ -181,7 +181,7 @@ fn without_anybody_who_wants_it_history_goes_and_that_is_said() {
     db.put(b"last", b"v").unwrap();
     assert_eq!(db.metrics().log.history_bytes, 0);
     let Err(Error::HistoryGone(gone)) = db.changes_since(SeqNo::ZERO) else { panic!("it is not gone") };
-    assert_eq!((gone.asked.get(), gone.limit_bytes, gone.consumer), (0, 1 << 30, None));
+    assert_eq!((gone.requested.get(), gone.limit_bytes, gone.consumer), (0, 1 << 30, None));
     assert!(gone.oldest.get() > 1_000, "{}", gone.oldest);
     let mut changes = db.changes_since(gone.oldest).unwrap();
     assert_eq!(seqnos(&mut changes), (gone.oldest.get() + 1..=2_001).collect::<Vec<_>>());
