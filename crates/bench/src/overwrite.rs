@@ -67,7 +67,7 @@ pub(crate) fn measure(
         p9999_us: percentile(0.9999),
         longest_us: histogram.max() as f64 / 1e3,
         stalls: after.stalls - before.stalls,
-        stall_ms: after.stall_ms - before.stall_ms,
+        stall_ms: (after.stall_time - before.stall_time).as_millis() as u64,
         write_amplification: write_amplification(&before, &store.database.metrics()),
         series,
     })

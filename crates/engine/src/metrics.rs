@@ -10,6 +10,7 @@ use esker_cache::CacheStats;
 use esker_filter::FilterWatch;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Counters, sizes and states of a database at one moment. Byte counts are since the open unless stated
 /// otherwise.
@@ -17,9 +18,9 @@ use std::sync::atomic::Ordering;
 #[non_exhaustive]
 pub struct Metrics {
     /// Last visible sequence number.
-    pub visible_seqno: u64,
+    pub visible_seqno: SeqNo,
     /// Last sequence number known to survive a power cut; 0 in a read-only database, which does not know it.
-    pub durable_seqno: u64,
+    pub durable_seqno: SeqNo,
     /// Batches written.
     pub batches: u64,
     /// Operations written.
@@ -28,12 +29,12 @@ pub struct Metrics {
     pub user_bytes: u64,
     /// Writes that waited for room, or were refused for lack of it.
     pub stalls: u64,
-    /// Milliseconds that writes waited for room, summed over threads.
-    pub stall_ms: u64,
+    /// How long writes waited for room, summed over threads.
+    pub stall_time: Duration,
     /// Writes that were delayed after they were done, because background work fell behind.
     pub delays: u64,
-    /// Milliseconds of these delays, summed over threads.
-    pub delay_ms: u64,
+    /// How long these delays took, summed over threads.
+    pub delay_time: Duration,
     /// The memory budget and its use.
     pub memory: MemoryMetrics,
     /// The log.
@@ -299,15 +300,15 @@ impl Store {
         let (open, limit) = (self.files.open_amount(), self.files.limit());
         let cause = self.writing().err().map(|error| error.to_string());
         Metrics {
-            visible_seqno: self.visible.load(Ordering::Acquire),
-            durable_seqno: log.map_or(0, |log| log.durable_seqno().get()),
+            visible_seqno: SeqNo::new(self.visible.load(Ordering::Acquire)),
+            durable_seqno: log.map_or(SeqNo::default(), |log| log.durable_seqno()),
             batches,
             entries,
             user_bytes: keyspaces.iter().map(|keyspace| keyspace.user_bytes).sum(),
             stalls: self.counters.stalls.load(Ordering::Relaxed),
-            stall_ms: self.counters.stall_ns.load(Ordering::Relaxed) / 1_000_000,
+            stall_time: Duration::from_nanos(self.counters.stall_ns.load(Ordering::Relaxed)),
             delays: self.counters.delays.load(Ordering::Relaxed),
-            delay_ms: self.counters.delay_ns.load(Ordering::Relaxed) / 1_000_000,
+            delay_time: Duration::from_nanos(self.counters.delay_ns.load(Ordering::Relaxed)),
             memory: MemoryMetrics {
                 budget_bytes: self.memory.budget_bytes,
                 write_buffer_bytes: self.memory.write_buffer_bytes,

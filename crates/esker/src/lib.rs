@@ -100,8 +100,8 @@
 //!
 //! let db = esker::Database::open(&path)?;
 //! let audit = db.create_consumer("audit")?;
-//! db.put(b"ada", b"1815")?;
-//! db.delete(b"ada")?;
+//! db.default_keyspace().put(b"ada", b"1815")?;
+//! db.default_keyspace().delete(b"ada")?;
 //! db.close()?;
 //!
 //! // Later, in another process: everything that it has not acknowledged.

@@ -9,20 +9,24 @@ use esker::{Database, Durability, Error, Options};
 fn put_get_delete() {
     let dir = TestDir::new("basic");
     let db = Database::open(dir.path()).unwrap();
-    assert_eq!(db.get(b"a").unwrap(), None);
-    db.put(b"a", b"1").unwrap();
-    db.put(b"empty", b"").unwrap();
-    assert_eq!(db.get(b"a").unwrap().as_deref(), Some(b"1".as_slice()));
-    assert_eq!(db.get(b"empty").unwrap().as_deref(), Some(b"".as_slice()), "an empty value is a value");
-    assert!(db.contains(b"a").unwrap());
-    db.delete(b"a").unwrap();
-    db.delete(b"never there").unwrap();
-    assert_eq!(db.get(b"a").unwrap(), None);
+    assert_eq!(db.default_keyspace().get(b"a").unwrap(), None);
+    db.default_keyspace().put(b"a", b"1").unwrap();
+    db.default_keyspace().put(b"empty", b"").unwrap();
+    assert_eq!(db.default_keyspace().get(b"a").unwrap().as_deref(), Some(b"1".as_slice()));
+    assert_eq!(
+        db.default_keyspace().get(b"empty").unwrap().as_deref(),
+        Some(b"".as_slice()),
+        "an empty value is a value"
+    );
+    assert!(db.default_keyspace().contains(b"a").unwrap());
+    db.default_keyspace().delete(b"a").unwrap();
+    db.default_keyspace().delete(b"never there").unwrap();
+    assert_eq!(db.default_keyspace().get(b"a").unwrap(), None);
     let length = db.default_keyspace().get_with(b"empty", |value| value.map(<[u8]>::len)).unwrap();
     assert_eq!(length, Some(0));
     db.close().unwrap();
-    assert!(matches!(db.get(b"a"), Err(Error::Closed)));
-    assert!(matches!(db.put(b"a", b"1"), Err(Error::Closed)));
+    assert!(matches!(db.default_keyspace().get(b"a"), Err(Error::Closed)));
+    assert!(matches!(db.default_keyspace().put(b"a", b"1"), Err(Error::Closed)));
 }
 
 #[test]
@@ -37,16 +41,16 @@ fn everything_survives_a_clean_reopen_in_every_state() {
                 let expected =
                     if (number + round - 1) % 7 == 0 { None } else { Some(value(number, round - 1)) };
                 assert_eq!(
-                    db.get(key(number)).unwrap().map(|found| found.to_vec()),
+                    db.default_keyspace().get(key(number)).unwrap().map(|found| found.to_vec()),
                     expected,
                     "round {round}"
                 );
             }
         }
         for number in 0..entries {
-            db.put(key(number), value(number, round)).unwrap();
+            db.default_keyspace().put(key(number), value(number, round)).unwrap();
             if (number + round) % 7 == 0 {
-                db.delete(key(number)).unwrap();
+                db.default_keyspace().delete(key(number)).unwrap();
             }
         }
         if round == 1 {
@@ -101,7 +105,7 @@ fn a_cursor_lends_entries() {
     let dir = TestDir::new("cursor");
     let db = Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     for number in (0..1_000).step_by(2) {
-        db.put(key(number), value(number, 0)).unwrap();
+        db.default_keyspace().put(key(number), value(number, 0)).unwrap();
     }
     let mut cursor = db.default_keyspace().cursor().unwrap();
     assert_eq!(cursor.entry(), None);
@@ -186,17 +190,17 @@ fn multi_get_answers_in_order() {
     let dir = TestDir::new("multi");
     let db = Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     for number in 0..1_000 {
-        db.put(key(number), value(number, 0)).unwrap();
+        db.default_keyspace().put(key(number), value(number, 0)).unwrap();
     }
     db.flush().unwrap();
     for number in (0..1_000).step_by(10) {
-        db.put(key(number), value(number, 1)).unwrap();
-        db.delete(key(number + 1)).unwrap();
+        db.default_keyspace().put(key(number), value(number, 1)).unwrap();
+        db.default_keyspace().delete(key(number + 1)).unwrap();
     }
     let keys: Vec<Vec<u8>> = (0..200).map(|at| key(at * 7 % 1_100)).collect();
     let found = db.default_keyspace().multi_get(&keys).unwrap();
     for (key, found) in keys.iter().zip(found) {
-        assert_eq!(found, db.get(key).unwrap(), "{}", key.escape_ascii());
+        assert_eq!(found, db.default_keyspace().get(key).unwrap(), "{}", key.escape_ascii());
     }
 }
 
@@ -204,14 +208,14 @@ fn multi_get_answers_in_order() {
 fn a_directory_is_open_once_and_read_only_opens_change_nothing() {
     let dir = TestDir::new("locks");
     let db = Database::open(dir.path()).unwrap();
-    db.put(b"a", b"1").unwrap();
+    db.default_keyspace().put(b"a", b"1").unwrap();
     let error = Database::open(dir.path()).unwrap_err();
     assert!(matches!(&error, Error::Locked { .. }), "{error}");
     assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
     drop(db);
     let reader = Database::open_with(dir.path(), Options::default().read_only(true)).unwrap();
-    assert_eq!(reader.get(b"a").unwrap().as_deref(), Some(b"1".as_slice()));
-    assert!(matches!(reader.put(b"a", b"2"), Err(Error::ReadOnly { .. })));
+    assert_eq!(reader.default_keyspace().get(b"a").unwrap().as_deref(), Some(b"1".as_slice()));
+    assert!(matches!(reader.default_keyspace().put(b"a", b"2"), Err(Error::ReadOnly { .. })));
     drop(reader);
     let missing = TestDir::new("missing");
     assert!(matches!(
@@ -232,7 +236,7 @@ fn a_walk_backwards_opens_no_table_that_it_does_not_enter() {
     let open = || Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     let db = open();
     for number in 0..3_000 {
-        db.put(key(number), value(number, 0)).unwrap();
+        db.default_keyspace().put(key(number), value(number, 0)).unwrap();
     }
     db.compact_all().unwrap();
     let levels = db.levels();

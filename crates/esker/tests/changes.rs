@@ -53,9 +53,9 @@ fn every_kind_of_change_comes_in_order_and_batches_are_whole() {
     let users = db.keyspace("users").unwrap();
     let mut changes = db.changes_since(SeqNo::ZERO).unwrap();
     assert!(changes.try_next().unwrap().is_none());
-    db.put(b"a", b"1").unwrap();
+    db.default_keyspace().put(b"a", b"1").unwrap();
     users.put_with(b"b", b"2", esker::Expiry::At(UNIX_EPOCH + Duration::from_millis(u64::MAX / 2))).unwrap();
-    db.delete(b"a").unwrap();
+    db.default_keyspace().delete(b"a").unwrap();
     let mut batch = db.batch();
     batch.put(&users, b"c", b"3");
     batch.delete_range(&users, b"x".as_slice()..b"z");
@@ -121,15 +121,15 @@ fn what_is_given_out_survives_a_power_cut() {
         .unwrap()
     };
     let db = open(&fs);
-    db.put(b"a", b"1").unwrap();
+    db.default_keyspace().put(b"a", b"1").unwrap();
     let mut at_once = db.changes_since(SeqNo::ZERO).unwrap().with_durability(Durability::Process);
     assert_eq!(all(&mut at_once), [["default: put a 1"]]);
     let lost = fs.crash(Crash::PowerAllLost);
-    assert_eq!(open(&lost).get(b"a").unwrap().as_deref(), None, "nobody asked for more");
+    assert_eq!(open(&lost).default_keyspace().get(b"a").unwrap().as_deref(), None, "nobody asked for more");
     let mut durable = db.changes_since(SeqNo::ZERO).unwrap();
     assert_eq!(all(&mut durable), [["default: put a 1"]]);
     let kept = fs.crash(Crash::PowerAllLost);
-    assert_eq!(open(&kept).get(b"a").unwrap().as_deref(), Some(b"1".as_slice()));
+    assert_eq!(open(&kept).default_keyspace().get(b"a").unwrap().as_deref(), Some(b"1".as_slice()));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_stream_waits_for_batches_and_ends_when_the_database_closes() {
     let dir = TestDir::new("changes-wait");
     let db = Database::open(dir.path()).unwrap();
     for durability in [Durability::Power, Durability::Process] {
-        let after = SeqNo::new(db.metrics().visible_seqno);
+        let after = db.metrics().visible_seqno;
         let changes = db.changes_since(after).unwrap().with_durability(durability);
         let (told, heard) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
@@ -148,7 +148,7 @@ fn a_stream_waits_for_batches_and_ends_when_the_database_closes() {
             });
             // Each is written only after the one before was given out: the stream is idle or about to be.
             for number in 1..=20 {
-                db.put(key(number), b"v").unwrap();
+                db.default_keyspace().put(key(number), b"v").unwrap();
                 assert_eq!(heard.recv().unwrap().get(), after.get() + number);
             }
         });
@@ -167,7 +167,7 @@ fn a_stream_waits_for_batches_and_ends_when_the_database_closes() {
 /// Writes so much that segments are released: several memtables full.
 fn churn(db: &Database, from: u64, to: u64) {
     for number in from..to {
-        db.put(key(number), [value(number, 0), vec![b'x'; 100]].concat()).unwrap();
+        db.default_keyspace().put(key(number), [value(number, 0), vec![b'x'; 100]].concat()).unwrap();
     }
     db.flush().unwrap();
     db.drain().unwrap();
@@ -178,7 +178,7 @@ fn without_anybody_who_wants_it_history_goes_and_that_is_said() {
     let dir = TestDir::new("changes-gone");
     let db = Database::open_with(dir.path(), small()).unwrap();
     churn(&db, 0, 2_000);
-    db.put(b"last", b"v").unwrap();
+    db.default_keyspace().put(b"last", b"v").unwrap();
     assert_eq!(db.metrics().log.history_bytes, 0);
     let Err(Error::HistoryGone(gone)) = db.changes_since(SeqNo::ZERO) else { panic!("it is not gone") };
     assert_eq!((gone.requested.get(), gone.limit_bytes, gone.consumer), (0, 1 << 30, None));
@@ -260,8 +260,8 @@ fn a_consumer_finds_everything_again_over_reopenings() {
             let consumer = db.consumer("audit").unwrap();
             assert_eq!(seqnos(&mut consumer.changes().unwrap()), expected, "life {life}");
             churn(&db, life * 300, life * 300 + 300);
-            db.put(b"k", b"v").unwrap();
-            let last = db.metrics().visible_seqno;
+            db.default_keyspace().put(b"k", b"v").unwrap();
+            let last = db.metrics().visible_seqno.get();
             expected.extend(last - 300..=last);
             assert_eq!(seqnos(&mut consumer.changes().unwrap()), expected, "life {life}");
             if life % 3 == 2 {
@@ -300,7 +300,7 @@ fn a_copy_has_no_consumers() {
     churn(&db, 0, 500);
     db.checkpoint(copy.path()).unwrap();
     let copied = Database::open_with(copy.path(), small()).unwrap();
-    assert!(copied.consumers().is_empty() && copied.get(key(7)).unwrap().is_some());
+    assert!(copied.consumers().is_empty() && copied.default_keyspace().get(key(7)).unwrap().is_some());
     assert_eq!(seqnos(&mut copied.changes_since(SeqNo::new(500)).unwrap()), [] as [u64; 0]);
 }
 
@@ -385,7 +385,7 @@ fn readers_beside_a_writer_miss_nothing_and_see_nothing_twice() {
                     written += 3;
                 } else {
                     written += 1;
-                    db.put(key(written), value(written, written)).unwrap();
+                    db.default_keyspace().put(key(written), value(written, written)).unwrap();
                 }
             }
         });
@@ -455,9 +455,9 @@ fn power_cut_at_a_rotation(lives: u32) {
     drop(db);
     fs = cut;
     let db = open(&fs);
-    assert!(db.get("durable").unwrap().is_some());
-    assert!(db.get("lost").unwrap().is_none());
-    db.put("afterwards", b"v").unwrap();
+    assert!(db.default_keyspace().get("durable").unwrap().is_some());
+    assert!(db.default_keyspace().get("lost").unwrap().is_none());
+    db.default_keyspace().put("afterwards", b"v").unwrap();
     expected.push("afterwards".into());
     let changes = db.consumer("audit").unwrap().changes();
     assert_eq!(keys(changes.unwrap()), expected);
@@ -484,12 +484,12 @@ fn try_next_gives_what_is_there_behind_unused_numbers() {
     let db = open(&fs);
     db.create_consumer_at("audit", SeqNo::ZERO).unwrap();
     db.default_keyspace().put_with("a", "1", Durability::Power).unwrap();
-    db.put("lost", "2").unwrap();
+    db.default_keyspace().put("lost", "2").unwrap();
     while db.step_background() {}
     let fs = fs.crash(Crash::PowerAllLost);
     let db = open(&fs);
-    assert!(db.get("lost").unwrap().is_none());
-    db.put("b", "2").unwrap();
+    assert!(db.default_keyspace().get("lost").unwrap().is_none());
+    db.default_keyspace().put("b", "2").unwrap();
     let mut changes = db.consumer("audit").unwrap().changes().unwrap();
     assert!(changes.try_next().unwrap().is_some());
     assert!(

@@ -303,10 +303,10 @@ fn an_export_holds_what_a_reader_saw() {
     assert_eq!((report.keyspaces, report.written_bytes), (4, bytes.len() as u64));
     assert_eq!(report.entries, expected.values().map(Vec::len).sum::<usize>() as u64);
     let target = open(other.path());
-    target.put(b"already there", b"stays").unwrap();
+    target.default_keyspace().put(b"already there", b"stays").unwrap();
     let imported = target.import(&mut bytes.as_slice(), |_| {}).unwrap();
     assert_eq!((imported.entries, imported.data_bytes), (report.entries, report.data_bytes));
-    target.delete(b"already there").unwrap();
+    target.default_keyspace().delete(b"already there").unwrap();
     assert_eq!(content(&target), expected);
     // Expiry times come along, whichever way a cursor came to the entry.
     let mut cursor = target.open_keyspace("odd").unwrap().cursor().unwrap();

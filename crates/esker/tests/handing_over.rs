@@ -27,7 +27,7 @@ fn database_over(dir: &TestDir, fs: Arc<dyn FileSystem>, codec: Codec, reads: Re
     let options = Options::default().env(Env::simulated(fs, 3)).memory_budget(64 << 20).table_reads(reads);
     let db = Database::open_with(dir.path(), options.keyspace_options(keyspace)).expect("opening");
     for number in 0..KEYS {
-        db.put(key(number), value(number)).expect("a put");
+        db.default_keyspace().put(key(number), value(number)).expect("a put");
     }
     db.compact_all().expect("compaction");
     settle(&db);
@@ -54,14 +54,16 @@ fn cache(db: &Database) -> CacheStats {
 fn read(db: &Database, numbers: std::ops::Range<u64>) -> u64 {
     let before = cache(db)[BlockKind::Data].misses;
     for number in numbers {
-        assert!(db.get(key(number)).expect("a get").is_some());
+        assert!(db.default_keyspace().get(key(number)).expect("a get").is_some());
     }
     cache(db)[BlockKind::Data].misses - before
 }
 
 /// Every twentieth record is written anew, and lies in a table of its own.
 fn overwrite(db: &Database) {
-    (0..KEYS).step_by(20).for_each(|number| db.put(key(number), value(!number >> 8)).expect("a put"));
+    (0..KEYS)
+        .step_by(20)
+        .for_each(|number| db.default_keyspace().put(key(number), value(!number >> 8)).expect("a put"));
     db.flush().expect("a flush");
     settle(db);
 }

@@ -211,7 +211,7 @@ fn what_cannot_be_ingested_is_refused_by_name() {
 
     // A table of a database has places in the order of writes of its own.
     let other = stepped(&dir.path().join("other"));
-    other.put("k", "v").unwrap();
+    other.default_keyspace().put("k", "v").unwrap();
     other.flush().unwrap();
     let own = dir.path().join("other/tables");
     #[allow(clippy::disallowed_methods, reason = "the test looks for a file")]

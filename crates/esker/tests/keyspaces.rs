@@ -35,7 +35,7 @@ fn a_dropped_keyspace_gives_everything_back() {
     let dir = TestDir::new("drop");
     let db = stepped(dir.path());
     let doomed = db.keyspace("doomed").unwrap();
-    db.put(b"stays", b"here").unwrap();
+    db.default_keyspace().put(b"stays", b"here").unwrap();
     db.flush().unwrap();
     run_background(&db);
     let (tables_before, memory_before) = (table_files(dir.path()), db.metrics().memory.memtable_bytes);
@@ -58,7 +58,7 @@ fn a_dropped_keyspace_gives_everything_back() {
     let db = stepped(dir.path());
     assert_eq!(db.keyspaces(), ["default"]);
     assert!(matches!(db.open_keyspace("doomed"), Err(Error::NotFound(_))));
-    assert_eq!(db.get(b"stays").unwrap().as_deref(), Some(b"here".as_slice()));
+    assert_eq!(db.default_keyspace().get(b"stays").unwrap().as_deref(), Some(b"here".as_slice()));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_dropped_keyspace_does_not_pin_the_log() {
     doomed.put(b"first", b"in the oldest segment").unwrap();
     fill(db.default_keyspace(), 10_000, 0);
     db.default_keyspace().flush().unwrap();
-    db.put(b"last", b"in the newest segment").unwrap();
+    db.default_keyspace().put(b"last", b"in the newest segment").unwrap();
     assert!(db.metrics().log.live_bytes > 256 << 10, "{} bytes", db.metrics().log.live_bytes);
     db.drop_keyspace("doomed").unwrap();
     assert!(db.metrics().log.live_bytes <= 128 << 10, "{} bytes", db.metrics().log.live_bytes);
@@ -114,7 +114,7 @@ fn a_batch_with_a_dropped_keyspace_changes_nothing() {
     let before = db.metrics().visible_seqno;
     let refused = db.write(&batch).unwrap_err();
     assert!(matches!(&refused, Error::NotFound(text) if text.contains("doomed")), "{refused}");
-    assert_eq!(db.get(b"a").unwrap(), None);
+    assert_eq!(db.default_keyspace().get(b"a").unwrap(), None);
     assert_eq!(db.metrics().visible_seqno, before, "nothing was consumed");
 }
 

@@ -20,7 +20,7 @@ fn every_open_finds_what_the_one_before_wrote() {
         let db = open(dir.path());
         let other = db.keyspace("other").unwrap();
         for number in 0..entries {
-            db.put(key(number), value(number, round)).unwrap();
+            db.default_keyspace().put(key(number), value(number, round)).unwrap();
             other.put(key(number), value(number, round)).unwrap();
         }
         db.close().unwrap();
@@ -33,7 +33,11 @@ fn every_open_finds_what_the_one_before_wrote() {
             let other = db.open_keyspace("other").unwrap();
             for number in 0..entries {
                 let expected = value(number, round);
-                assert_eq!(db.get(key(number)).unwrap().as_deref(), Some(&expected[..]), "round {round}");
+                assert_eq!(
+                    db.default_keyspace().get(key(number)).unwrap().as_deref(),
+                    Some(&expected[..]),
+                    "round {round}"
+                );
                 assert_eq!(other.get(key(number)).unwrap().as_deref(), Some(&expected[..]), "round {round}");
             }
             db.close().unwrap();

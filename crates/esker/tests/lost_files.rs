@@ -18,7 +18,7 @@ fn open(path: &Path) -> Result<Database> {
 fn filled(path: &Path) -> Result<Vec<PathBuf>> {
     let db = open(path)?;
     for number in 0..ENTRIES {
-        db.put(key(number), value(number, 0))?;
+        db.default_keyspace().put(key(number), value(number, 0))?;
     }
     db.compact_all()?;
     db.close()?;
@@ -40,7 +40,7 @@ fn files_below(path: &Path) -> Vec<PathBuf> {
 fn read_all(path: &Path) -> Result<()> {
     let db = open(path)?;
     let read = (0..ENTRIES).try_for_each(|number| {
-        let found = db.get(key(number))?;
+        let found = db.default_keyspace().get(key(number))?;
         assert_eq!(found.as_deref(), Some(value(number, 0).as_slice()), "key {number}");
         Ok(())
     });

@@ -40,7 +40,7 @@ fn an_idle_keyspace_takes_next_to_nothing() {
     let db = open(&fs, 256 << 20);
     // Memory that was touched, and that keyspaces with next to nothing are not to keep.
     for number in 0..20_000 {
-        db.put(key(number), [7; 200]).unwrap();
+        db.default_keyspace().put(key(number), [7; 200]).unwrap();
     }
     db.flush().unwrap();
     let before = db.metrics().memory.memtable_bytes;
@@ -69,7 +69,7 @@ fn memtables_of_a_few_entries_do_not_hoard_recycled_memory() {
     for (number, keyspace) in keyspaces[..100].iter().enumerate() {
         // Gives the pool an arena that was filled, then a first write elsewhere asks for one.
         for entry in 0..200 {
-            db.put(key(entry), [number as u8; 4_000]).unwrap();
+            db.default_keyspace().put(key(entry), [number as u8; 4_000]).unwrap();
         }
         db.default_keyspace().flush().unwrap();
         keyspace.put(b"k", b"v").unwrap();
@@ -96,7 +96,7 @@ fn a_trickle_beside_a_busy_keyspace_makes_few_tables() {
     let keyspaces = create(&db);
     let mut written = 0;
     for number in 0..15_000u64 {
-        db.put(key(number), [7; 200]).unwrap();
+        db.default_keyspace().put(key(number), [7; 200]).unwrap();
         keyspaces[number as usize % KEYSPACES].put(b"k", [1; 20]).unwrap();
         // Record headers and lengths included, rounded up.
         written += 320;

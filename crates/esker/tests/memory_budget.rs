@@ -26,7 +26,7 @@ fn tables_that_lookups_open_have_the_cache_give_way() {
         Database::open_with(dir.path(), Options::default().env(env).memory_budget(16 << 20)).expect("opening")
     };
     let db = open();
-    (0..KEYS).for_each(|number| db.put(key(number), b"some value").expect("a put"));
+    (0..KEYS).for_each(|number| db.default_keyspace().put(key(number), b"some value").expect("a put"));
     db.compact_all().expect("compaction");
     db.close().expect("closing");
     let db = open();
@@ -34,7 +34,7 @@ fn tables_that_lookups_open_have_the_cache_give_way() {
     let before = memory(&db);
     assert_eq!(before.table_metadata_bytes, 0, "nothing is open that nobody asked for");
     for number in (0..KEYS).step_by(100) {
-        assert!(db.get(key(number)).expect("a get").is_some());
+        assert!(db.default_keyspace().get(key(number)).expect("a get").is_some());
     }
     settle(&db);
     let after = memory(&db);

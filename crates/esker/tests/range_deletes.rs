@@ -17,7 +17,7 @@ fn open(dir: &TestDir) -> Database {
 /// Puts numbers in a range, with a text that tells rounds apart.
 fn fill(db: &Database, numbers: std::ops::Range<u64>, round: &str) {
     for number in numbers {
-        db.put(key(number), format!("{number} {round}")).unwrap();
+        db.default_keyspace().put(key(number), format!("{number} {round}")).unwrap();
     }
 }
 
@@ -132,7 +132,7 @@ fn tables_are_cut_through_range_deletes() {
     let snapshot = db.snapshot();
     ks.delete_range(key(100)..key(1900)).unwrap();
     for number in (0..2000).step_by(3) {
-        db.put(key(number), b"new").unwrap();
+        db.default_keyspace().put(key(number), b"new").unwrap();
     }
     ks.compact(..).unwrap();
     let expected: Vec<u64> =
@@ -166,14 +166,17 @@ fn every_state_survives_reopening() {
                 if flush_before {
                     db.flush().unwrap();
                 }
-                db.delete_range(key(50)..key(450)).unwrap();
+                db.default_keyspace().delete_range(key(50)..key(450)).unwrap();
                 assert_eq!(numbers(db.default_keyspace(), None, 500), expected);
                 db.close().unwrap();
             }
             {
                 let db = Database::open_with(dir.path(), options().read_only(true)).unwrap();
                 assert_eq!(numbers(db.default_keyspace(), None, 500), expected, "read-only");
-                assert!(matches!(db.delete_range(key(0)..key(1)), Err(Error::ReadOnly { .. })));
+                assert!(matches!(
+                    db.default_keyspace().delete_range(key(0)..key(1)),
+                    Err(Error::ReadOnly { .. })
+                ));
             }
             let db = Database::open_with(dir.path(), options()).unwrap();
             assert_eq!(numbers(db.default_keyspace(), None, 500), expected);

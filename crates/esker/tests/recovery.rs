@@ -16,10 +16,10 @@ fn writes_that_were_never_flushed_come_back_from_the_log() {
     open().close().unwrap();
     for round in 0..3 {
         let db = open();
-        let found = db.get(key(7)).unwrap().map(|found| found.to_vec());
+        let found = db.default_keyspace().get(key(7)).unwrap().map(|found| found.to_vec());
         assert_eq!(found, (round > 0).then(|| value(7, round - 1)));
         for number in 0..50 {
-            db.put(key(number), value(number, round)).unwrap();
+            db.default_keyspace().put(key(number), value(number, round)).unwrap();
         }
         db.close().unwrap();
     }

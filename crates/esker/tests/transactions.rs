@@ -260,7 +260,7 @@ fn a_change_is_found_wherever_it_went() {
         |db| {
             db.compact_all().unwrap();
             for number in 0..2_000 {
-                db.put(key(number), value(number, 1)).unwrap();
+                db.default_keyspace().put(key(number), value(number, 1)).unwrap();
             }
             db.drain().unwrap();
         },

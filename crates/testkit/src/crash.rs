@@ -289,7 +289,7 @@ fn write_more(db: &Database, content: &mut Content) -> Outcome {
     let one = db.keyspace_with(SPACES[1], KeyspaceOptions::default())?;
     for number in 0..3 {
         let (key, value) = (format!("more {number}").into_bytes(), vec![number; 100]);
-        db.put(&key, &value)?;
+        db.default_keyspace().put(&key, &value)?;
         content[0].insert(key, value);
     }
     let mut batch = db.batch();

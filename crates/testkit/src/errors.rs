@@ -193,7 +193,7 @@ impl<'a> Trial<'a> {
         let happened = self.faults.injected() > 0;
         self.faults.heal();
         if happened {
-            let healed = db.put(b"healed", b"yes");
+            let healed = db.default_keyspace().put(b"healed", b"yes");
             let excused = matches!(healed, Err(Error::ReadOnly { .. })) && !matches!(fault, Fault::Full);
             ensure!(healed.is_ok() || excused, "after healing, a write says {healed:?}");
             promised.note(&[(0, b"healed".to_vec(), Some(b"yes".to_vec()))], healed.is_ok());
@@ -209,7 +209,7 @@ impl<'a> Trial<'a> {
         let db = self.open()?;
         check(&db, &promised.process)?;
         ensure!(db.verify()?.is_clean(), "verify found damage");
-        db.put(b"more", b"1")?;
+        db.default_keyspace().put(b"more", b"1")?;
         db.close()?;
         Ok(())
     }

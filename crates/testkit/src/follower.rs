@@ -82,7 +82,7 @@ impl Copy {
                 values.insert(key.into_vec(), Value { is_blurred, ..Value::put(&value, end) });
             }
         }
-        Ok(Copy { seqno: SeqNo::new(db.metrics().visible_seqno), held })
+        Ok(Copy { seqno: db.metrics().visible_seqno, held })
     }
 
     fn apply(&mut self, batch: &ChangeBatch) -> Outcome {
@@ -198,7 +198,7 @@ impl Follower {
             Err(error) => return Err(error.into()),
         }
         let visible = db.metrics().visible_seqno;
-        ensure!(self.copy.seqno.get() == visible, "the stream ends at {}, not at {visible}", self.copy.seqno);
+        ensure!(self.copy.seqno == visible, "the stream ends at {}, not at {visible}", self.copy.seqno);
         Ok(true)
     }
 

@@ -340,7 +340,7 @@ impl Runner {
         if self.follower.is_some() {
             self.follow(true, Durability::Process, false)?;
         }
-        let refused = self.db()?.put(b"k", b"v");
+        let refused = self.db()?.default_keyspace().put(b"k", b"v");
         ensure!(matches!(refused, Err(Error::ReadOnly { .. })), "a read-only database takes writes");
         self.close()?;
         self.open(true)?;

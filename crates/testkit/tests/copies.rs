@@ -43,7 +43,9 @@ fn content(db: &Database) -> Content {
 
 fn fill(db: &Database, numbers: std::ops::Range<u32>, round: u32) {
     for number in numbers {
-        db.put(format!("key{number:04}"), format!("{round} {number} {:0>60}", "")).unwrap();
+        db.default_keyspace()
+            .put(format!("key{number:04}"), format!("{round} {number} {:0>60}", ""))
+            .unwrap();
     }
 }
 
@@ -197,7 +199,7 @@ fn a_copy_does_not_go_back_in_time() {
     db.default_keyspace().put_with("key", "value", Expiry::At(UNIX_EPOCH + Duration::from_secs(5))).unwrap();
     db.flush().unwrap();
     clock.set_wall_ms(6_000);
-    assert_eq!(db.get("key").unwrap(), None);
+    assert_eq!(db.default_keyspace().get("key").unwrap(), None);
     let backups = Backups::with_env(BACKUPS, env.clone());
     db.checkpoint(COPY).unwrap();
     let backup = db.backup(&backups).unwrap();
@@ -205,7 +207,7 @@ fn a_copy_does_not_go_back_in_time() {
     clock.set_wall_ms(2_000);
     for dir in [COPY, RESTORED] {
         let copy = open(dir);
-        assert_eq!(copy.get("key").unwrap(), None, "{dir}");
+        assert_eq!(copy.default_keyspace().get("key").unwrap(), None, "{dir}");
         copy.close().unwrap();
     }
     db.close().unwrap();

@@ -66,7 +66,7 @@ impl Store {
 
     fn write(&self, round: u64) {
         for number in 0..KEYS {
-            self.db.put(key(number), value(number, round)).unwrap();
+            self.db.default_keyspace().put(key(number), value(number, round)).unwrap();
         }
     }
 
@@ -92,7 +92,11 @@ fn drain(db: &Database) {
 
 fn assert_round(db: &Database, round: u64) {
     for number in 0..KEYS {
-        assert_eq!(db.get(key(number)).unwrap().as_deref(), Some(&*value(number, round)), "key {number}");
+        assert_eq!(
+            db.default_keyspace().get(key(number)).unwrap().as_deref(),
+            Some(&*value(number, round)),
+            "key {number}"
+        );
     }
 }
 
@@ -112,7 +116,7 @@ fn every_way_of_reading_follows_pointers() {
     store.settle();
     let expected = |number: u64| value(number, u64::from(number.is_multiple_of(2)));
     for number in 0..KEYS {
-        assert_eq!(db.get(key(number)).unwrap().as_deref(), Some(&*expected(number)));
+        assert_eq!(db.default_keyspace().get(key(number)).unwrap().as_deref(), Some(&*expected(number)));
         let len = keyspace.get_with(key(number), |value| value.map(<[u8]>::len)).unwrap();
         assert_eq!(len, Some(expected(number).len()));
         assert_eq!(keyspace.at(&snapshot).get(key(number)).unwrap().as_deref(), Some(&*value(number, 0)));
@@ -140,7 +144,8 @@ fn every_way_of_reading_follows_pointers() {
     assert!(db.verify().unwrap().blob_values >= KEYS);
     store.reopen();
     assert!(
-        (0..KEYS).all(|number| store.db.get(key(number)).unwrap().as_deref() == Some(&*expected(number)))
+        (0..KEYS).all(|number| store.db.default_keyspace().get(key(number)).unwrap().as_deref()
+            == Some(&*expected(number)))
     );
 }
 
@@ -175,7 +180,7 @@ fn garbage_is_collected_by_the_target() {
     for step in 1..4_000 {
         let number = random.below(KEYS);
         rounds[number as usize] = step;
-        store.db.put(key(number), value(number, step)).unwrap();
+        store.db.default_keyspace().put(key(number), value(number, step)).unwrap();
         drain(&store.db);
     }
     store.settle();
@@ -187,7 +192,10 @@ fn garbage_is_collected_by_the_target() {
     assert!(store.fs.removed().len() > 50);
     store.reopen();
     for (number, &round) in (0..).zip(&rounds) {
-        assert_eq!(store.db.get(key(number)).unwrap().as_deref(), Some(&*value(number, round)));
+        assert_eq!(
+            store.db.default_keyspace().get(key(number)).unwrap().as_deref(),
+            Some(&*value(number, round))
+        );
     }
     assert!(store.db.verify().unwrap().is_clean());
 }
@@ -257,14 +265,17 @@ fn another_threshold_separates_and_brings_back() {
     for round in 1..6 {
         // Overwriting half of it again and again makes garbage of what is in blob files.
         for number in 0..KEYS / 2 {
-            store.db.put(key(number), value(number, round)).unwrap();
+            store.db.default_keyspace().put(key(number), value(number, round)).unwrap();
         }
         store.settle();
     }
     assert!(store.metrics().blob_bytes < metrics.blob_bytes, "{:?}", store.metrics());
     for number in 0..KEYS {
         let round = if number < KEYS / 2 { 5 } else { 0 };
-        assert_eq!(store.db.get(key(number)).unwrap().as_deref(), Some(&*value(number, round)));
+        assert_eq!(
+            store.db.default_keyspace().get(key(number)).unwrap().as_deref(),
+            Some(&*value(number, round))
+        );
     }
 }
 
@@ -293,7 +304,8 @@ fn damage_is_told_with_file_and_offset() {
     let mut byte = [0];
     file.read_exact_at(&mut byte, 200).unwrap();
     file.write_at(&[byte[0] ^ 1], 200).unwrap();
-    let errors: Vec<Error> = (0..KEYS).filter_map(|number| store.db.get(key(number)).err()).collect();
+    let errors: Vec<Error> =
+        (0..KEYS).filter_map(|number| store.db.default_keyspace().get(key(number)).err()).collect();
     assert_eq!(errors.len(), 1, "{errors:?}");
     let text = errors[0].to_string();
     assert!(
@@ -318,11 +330,11 @@ fn copies_carry_large_values() {
     store.write(0);
     store.settle();
     // What is in memory only goes to a blob file of the copy's own.
-    store.db.put(key(0), value(0, 1)).unwrap();
+    store.db.default_keyspace().put(key(0), value(0, 1)).unwrap();
     store.db.checkpoint("/copy").unwrap();
     let backups = Backups::with_env("/backups", Env::simulated(Arc::new(store.fs.clone()), 2));
     let first = store.db.backup(&backups).unwrap();
-    store.db.put(key(1), value(1, 1)).unwrap();
+    store.db.default_keyspace().put(key(1), value(1, 1)).unwrap();
     let second = store.db.backup(&backups).unwrap();
     assert!(second.copied_bytes * 5 < first.bytes, "{second:?} after {first:?}");
     assert!(backups.verify(first.id).unwrap().is_clean());
@@ -334,7 +346,11 @@ fn copies_carry_large_values() {
         let copy = Database::open_with(dir, options(&store.fs, KeyspaceOptions::default())).unwrap();
         for number in 0..KEYS {
             let expected = value(number, u64::from(number == 0));
-            assert_eq!(copy.get(key(number)).unwrap().as_deref(), Some(&*expected), "key {number} in {dir}");
+            assert_eq!(
+                copy.default_keyspace().get(key(number)).unwrap().as_deref(),
+                Some(&*expected),
+                "key {number} in {dir}"
+            );
         }
         assert!(copy.verify().unwrap().is_clean());
     }

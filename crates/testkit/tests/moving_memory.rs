@@ -34,7 +34,7 @@ fn check(key: &[u8], found: &[u8]) {
 
 fn check_present(db: &Database, number: u64) {
     let key = number.to_be_bytes();
-    check(&key, &db.get(key).expect("a get").expect("it is there"));
+    check(&key, &db.default_keyspace().get(key).expect("a get").expect("it is there"));
 }
 
 /// Walks from anywhere, by cursors that stay where they are for a while, and asks for single keys beside
@@ -62,7 +62,7 @@ fn readers_keep_what_they_stand_on_while_memory_moves() {
     let db = Arc::new(
         Database::open_with(dir.path(), Options::default().memory_budget(64 << 20)).expect("a database"),
     );
-    let put = |number: u64| db.put(number.to_be_bytes(), value(number)).expect("a put");
+    let put = |number: u64| db.default_keyspace().put(number.to_be_bytes(), value(number)).expect("a put");
     (0..KEYS).for_each(put);
     let is_over = Arc::new(AtomicBool::new(false));
     let readers: Vec<_> = (0..3)

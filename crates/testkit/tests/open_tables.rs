@@ -35,13 +35,13 @@ fn options(limit: usize) -> Options {
 /// Writes all entries anew.
 fn write(db: &Database, round: u64) {
     for number in 0..ENTRIES {
-        db.put(key(number), value(number, round)).unwrap();
+        db.default_keyspace().put(key(number), value(number, round)).unwrap();
     }
 }
 
 fn assert_has(db: &Database, number: u64, round: u64) {
     assert_eq!(
-        db.get(key(number)).unwrap().as_deref(),
+        db.default_keyspace().get(key(number)).unwrap().as_deref(),
         Some(value(number, round).as_slice()),
         "key {number}"
     );
@@ -320,12 +320,15 @@ fn indexes_and_filters_stay_within_their_share_of_the_memory() {
     let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace).max_open_tables(700);
     let db = Database::open_with("/db", options.env(Env::simulated(Arc::new(strict), 1))).unwrap();
     for number in 0..30_000 {
-        db.put(long_key(number), value(number, 0)).unwrap();
+        db.default_keyspace().put(long_key(number), value(number, 0)).unwrap();
     }
     db.compact_all().unwrap();
     let mut most = 0;
     for number in 0..30_000 {
-        assert_eq!(db.get(long_key(number)).unwrap().as_deref(), Some(value(number, 0).as_slice()));
+        assert_eq!(
+            db.default_keyspace().get(long_key(number)).unwrap().as_deref(),
+            Some(value(number, 0).as_slice())
+        );
         run_background(&db);
         most = most.max(db.metrics().open_tables.metadata_bytes);
     }
@@ -399,7 +402,7 @@ impl Seen {
 fn get_some(db: &Database, random: &SeededRandom, seen: &mut Seen) {
     for _ in 0..500 {
         let number = random.below(ENTRIES);
-        seen.note(number, db.get(key(number)).unwrap().as_deref());
+        seen.note(number, db.default_keyspace().get(key(number)).unwrap().as_deref());
     }
 }
 

@@ -185,10 +185,13 @@ fn everything_is_there_before_and_after_compactions() {
     db.close().expect("the end");
     let db = Database::open_with(dir.path(), options()).expect("it opens again");
     check(&db, &expected);
-    db.put("new", "of this build").expect("a put");
+    db.default_keyspace().put("new", "of this build").expect("a put");
     db.close().expect("the end");
     let db = Database::open_with(dir.path(), options().read_only(true)).expect("it opens once more");
-    assert_eq!(db.get("new").expect("a lookup").as_deref(), Some(b"of this build".as_slice()));
+    assert_eq!(
+        db.default_keyspace().get("new").expect("a lookup").as_deref(),
+        Some(b"of this build".as_slice())
+    );
 }
 
 #[test]

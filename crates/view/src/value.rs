@@ -1,8 +1,12 @@
 //! The values that reads return.
 
 use esker_sst::PinnedValue;
+use std::array::TryFromSliceError;
+use std::borrow::Borrow;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
+use std::sync::Arc;
 
 /// Bytes that a read returned; derefs to `[u8]`.
 ///
@@ -74,7 +78,84 @@ impl<T: AsRef<[u8]> + ?Sized> PartialEq<T> for Value {
     }
 }
 
+macro_rules! equal_to_value {
+    ($($other:ty $(, $length:ident)?;)*) => {$(
+        impl$(<const $length: usize>)? PartialEq<Value> for $other {
+            fn eq(&self, value: &Value) -> bool {
+                **value == *AsRef::<[u8]>::as_ref(self)
+            }
+        }
+    )*};
+}
+
+equal_to_value! {
+    [u8]; &[u8]; [u8; N], N; &[u8; N], N; Vec<u8>; str; &str; String;
+}
+
 impl Eq for Value {}
+
+/// As the bytes hash, so that a map of values is searched by bytes.
+impl Hash for Value {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl Borrow<[u8]> for Value {
+    fn borrow(&self) -> &[u8] {
+        self
+    }
+}
+
+impl From<Value> for Vec<u8> {
+    fn from(value: Value) -> Vec<u8> {
+        value.into_vec()
+    }
+}
+
+impl From<Value> for Box<[u8]> {
+    fn from(value: Value) -> Box<[u8]> {
+        match value.0 {
+            Repr::Owned(bytes) => bytes,
+            Repr::Pinned(value) => (*value).into(),
+        }
+    }
+}
+
+impl From<Value> for Arc<[u8]> {
+    fn from(value: Value) -> Arc<[u8]> {
+        (*value).into()
+    }
+}
+
+impl From<Vec<u8>> for Value {
+    fn from(bytes: Vec<u8>) -> Value {
+        Value::owned(bytes)
+    }
+}
+
+impl From<&[u8]> for Value {
+    fn from(bytes: &[u8]) -> Value {
+        Value::copied(bytes)
+    }
+}
+
+/// A value of exactly this length, for numbers: `u64::from_be_bytes(value.try_into()?)`.
+impl<const N: usize> TryFrom<Value> for [u8; N] {
+    type Error = TryFromSliceError;
+
+    fn try_from(value: Value) -> Result<[u8; N], TryFromSliceError> {
+        (*value).try_into()
+    }
+}
+
+impl<const N: usize> TryFrom<&Value> for [u8; N] {
+    type Error = TryFromSliceError;
+
+    fn try_from(value: &Value) -> Result<[u8; N], TryFromSliceError> {
+        (**value).try_into()
+    }
+}
 
 impl PartialOrd for Value {
     fn partial_cmp(&self, other: &Value) -> Option<std::cmp::Ordering> {
@@ -85,5 +166,41 @@ impl PartialOrd for Value {
 impl Ord for Value {
     fn cmp(&self, other: &Value) -> std::cmp::Ordering {
         (**self).cmp(&**other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn a_value_compares_with_bytes_and_strings() {
+        let value = Value::copied(b"1815");
+        assert_eq!(value, b"1815");
+        assert_eq!(value, *b"1815");
+        assert_eq!(value, b"1815".as_slice());
+        assert_eq!(value, "1815");
+        assert_eq!(value, "1815".to_owned());
+        assert_eq!(value, vec![b'1', b'8', b'1', b'5']);
+        assert_eq!(b"1815", value);
+        assert_eq!(*b"1815", value);
+        assert_eq!("1815", value);
+        assert_eq!(b"1815".as_slice(), value);
+        assert_eq!(b"1815".to_vec(), value);
+        assert_ne!(value, "1816");
+    }
+
+    #[test]
+    fn a_value_becomes_what_a_program_keeps() {
+        let value = Value::copied(&7u64.to_be_bytes());
+        assert_eq!(u64::from_be_bytes((&value).try_into().unwrap()), 7);
+        assert!(<[u8; 4]>::try_from(&value).is_err());
+        assert_eq!(Vec::from(value.clone()), 7u64.to_be_bytes());
+        assert_eq!(*Box::<[u8]>::from(value.clone()), 7u64.to_be_bytes());
+        assert_eq!(*Arc::<[u8]>::from(value.clone()), 7u64.to_be_bytes());
+        let years = HashMap::from([(Value::from(b"ada".as_slice()), 1815)]);
+        assert_eq!(years.get(b"ada".as_slice()), Some(&1815));
+        assert_eq!(u64::from_be_bytes(value.try_into().unwrap()), 7);
     }
 }

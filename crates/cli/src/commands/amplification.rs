@@ -124,7 +124,7 @@ pub(super) fn as_json(seen: &Amplification) -> serde_json::Value {
             "read_bytes": info.read_bytes,
             "written_bytes": info.written_bytes,
             "blob_bytes": info.blob_bytes,
-            "busy_ms": info.busy_ms,
+            "busy_ms": info.busy.as_millis() as u64,
             "largest_job_bytes": info.largest_job_bytes,
         })
     };

@@ -6,7 +6,7 @@ use crate::args::{
     Shape,
 };
 use crate::failure::{Exit, Failure};
-use crate::format::{human_bytes, human_count, human_counted, human_time};
+use crate::format::{human_bytes, human_count, human_counted, human_time, unix_ms};
 use crate::host::progress_bar;
 use esker::backup::{BackupId, BackupInfo, Backups, CopyProgress, Retention};
 use indicatif::ProgressBar;
@@ -165,7 +165,7 @@ pub(crate) fn restore(global: &Global, args: &RestoreArgs, out: &mut dyn Write) 
     let report = report?;
     if global.shape.or(&Shape::default()).json {
         let members = json!({
-            "id": id.get(), "tables": report.tables, "bytes": report.bytes, "seqno": report.seqno,
+            "id": id.get(), "tables": report.tables, "bytes": report.bytes, "seqno": report.seqno.get(),
         });
         write_object(out, members)?;
     } else {
@@ -189,7 +189,7 @@ fn parse_id(id: u32) -> Result<BackupId, Failure> {
 fn show(out: &mut dyn Write, backup: &BackupInfo, is_json: bool) -> Result<(), Failure> {
     if is_json {
         let members = json!({
-            "id": backup.id.get(), "created_ms": backup.created_ms, "seqno": backup.seqno,
+            "id": backup.id.get(), "created_ms": unix_ms(backup.created), "seqno": backup.seqno.get(),
             "entries": backup.entries, "tables": backup.tables, "bytes": backup.bytes,
         });
         return write_object(out, members);
@@ -198,7 +198,7 @@ fn show(out: &mut dyn Write, backup: &BackupInfo, is_json: bool) -> Result<(), F
         out,
         "{:>6}  {}  {:>14} entries  {:>6} tables  {:>10}",
         backup.id.get(),
-        human_time(backup.created_ms),
+        human_time(unix_ms(backup.created)),
         human_count(backup.entries),
         human_count(backup.tables),
         human_bytes(backup.bytes)

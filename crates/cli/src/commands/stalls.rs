@@ -29,9 +29,9 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Exit, Failure> {
         context.out,
         "since opening: {} writes held back for {} ms, {} stopped for {} ms",
         human_count(metrics.delays),
-        human_count(metrics.delay_ms),
+        human_count(metrics.delay_time.as_millis() as u64),
         human_count(metrics.stalls),
-        human_count(metrics.stall_ms),
+        human_count(metrics.stall_time.as_millis() as u64),
     )?;
     Ok(Exit::Done)
 }
@@ -94,7 +94,7 @@ fn blocking_as_json(blocking: &BlockingWork) -> serde_json::Value {
             "done_bytes": job.done_bytes(),
             "total_bytes": job.total_bytes,
             "bytes_per_second": job.bytes_per_second(),
-            "running_ms": job.running_ms,
+            "running_ms": job.running.as_millis() as u64,
         })
     };
     let ends_in_ms = blocking.ends_in.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
@@ -125,7 +125,7 @@ fn pressure_as_json(pressure: &Pressure) -> serde_json::Value {
 
 fn change_as_json(change: &StallChange) -> serde_json::Value {
     json!({
-        "at_ms": change.at_ms,
+        "at_ms": crate::format::unix_ms(change.at),
         "pressure": pressure_as_json(&change.pressure),
         "admitted_bytes_per_second": change.admitted_bytes_per_second,
     })

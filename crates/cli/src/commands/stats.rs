@@ -98,9 +98,20 @@ fn table(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
         ("  their bytes", human_bytes(metrics.user_bytes)),
         (
             "  held back",
-            format!("{} times, {} ms", human_count(metrics.delays), human_count(metrics.delay_ms)),
+            format!(
+                "{} times, {} ms",
+                human_count(metrics.delays),
+                human_count(metrics.delay_time.as_millis() as u64)
+            ),
         ),
-        ("  stopped", format!("{} times, {} ms", human_count(metrics.stalls), human_count(metrics.stall_ms))),
+        (
+            "  stopped",
+            format!(
+                "{} times, {} ms",
+                human_count(metrics.stalls),
+                human_count(metrics.stall_time.as_millis() as u64)
+            ),
+        ),
         ("last sequence number", last_seqno(metrics)),
         ("open snapshots", human_count(metrics.snapshots as u64)),
     ] {
@@ -295,15 +306,15 @@ fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
         .collect();
     let errors: Vec<String> = metrics.background_errors.iter().map(ToString::to_string).collect();
     json!({
-        "visible_seqno": metrics.visible_seqno,
-        "durable_seqno": metrics.durable_seqno,
+        "visible_seqno": metrics.visible_seqno.get(),
+        "durable_seqno": metrics.durable_seqno.get(),
         "batches": metrics.batches,
         "entries": metrics.entries,
         "user_bytes": metrics.user_bytes,
         "stalls": metrics.stalls,
-        "stall_ms": metrics.stall_ms,
+        "stall_ms": metrics.stall_time.as_millis() as u64,
         "delays": metrics.delays,
-        "delay_ms": metrics.delay_ms,
+        "delay_ms": metrics.delay_time.as_millis() as u64,
         "snapshots": metrics.snapshots,
         "memory": {
             "budget_bytes": memory.budget_bytes,

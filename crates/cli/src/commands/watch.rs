@@ -88,7 +88,11 @@ impl Sums {
     fn of(metrics: &Metrics, only: Option<&str>) -> Sums {
         let watched =
             metrics.keyspaces.iter().filter(|keyspace| only.is_none_or(|only| keyspace.name == only));
-        let start = Sums { entries: metrics.entries, stall_ms: metrics.stall_ms, ..Sums::default() };
+        let start = Sums {
+            entries: metrics.entries,
+            stall_ms: metrics.stall_time.as_millis() as u64,
+            ..Sums::default()
+        };
         watched.fold(start, Sums::with)
     }
 

@@ -29,7 +29,7 @@ fn key(number: u64) -> [u8; 8] {
 
 fn put(db: &Database, numbers: impl Iterator<Item = u64>) {
     for number in numbers {
-        db.put(key(number), [7; 56]).unwrap();
+        db.default_keyspace().put(key(number), [7; 56]).unwrap();
     }
 }
 

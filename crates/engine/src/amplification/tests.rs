@@ -30,7 +30,7 @@ fn flush(db: &Database, numbers: impl Iterator<Item = u64>) -> u64 {
     for number in numbers {
         let (key, value) = (key(number), [7; 40]);
         bytes += (key.len() + value.len()) as u64;
-        db.put(key, value).expect("a put");
+        db.default_keyspace().put(key, value).expect("a put");
     }
     db.flush().expect("a flush");
     bytes
@@ -119,7 +119,7 @@ fn space_is_told_as_a_full_compaction_finds_it() {
 fn deleted_data_is_not_taken_for_alive() {
     let db = open();
     flush(&db, 0..KEYS);
-    (0..KEYS / 2).for_each(|number| db.delete(key(number)).expect("a delete"));
+    (0..KEYS / 2).for_each(|number| db.default_keyspace().delete(key(number)).expect("a delete"));
     db.flush().expect("a flush");
     let guessed = told(&db).space.live_bytes;
     db.compact_all().expect("a compaction");
@@ -141,7 +141,7 @@ fn one_lookup_in_sixty_four_is_followed_through_memtable_and_runs() {
     let sampled = |key: &String| is_sampled(key_hash(key.as_bytes()));
     let absent = |number: u64| format!("{}x", key(number));
     for number in 0..KEYS {
-        assert!(db.get(key(number)).expect("a get").is_some());
+        assert!(db.default_keyspace().get(key(number)).expect("a get").is_some());
     }
     let present = told(&db).reads;
     let followed = (0..KEYS).map(key).filter(sampled).count() as u64;
@@ -155,7 +155,7 @@ fn one_lookup_in_sixty_four_is_followed_through_memtable_and_runs() {
     assert!(in_vain <= followed_odd / 10, "filters keep lookups away: {present:?}");
 
     for number in 0..KEYS {
-        assert!(db.get(absent(number)).expect("a get").is_none());
+        assert!(db.default_keyspace().get(absent(number)).expect("a get").is_none());
     }
     let both = told(&db).reads;
     let followed_absent = (0..KEYS).map(absent).filter(sampled).count() as u64;

@@ -30,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::SystemTime;
 
 /// A directory of backups of one database.
 ///
@@ -89,10 +90,10 @@ impl FromStr for BackupId {
 pub struct BackupInfo {
     /// Its number.
     pub id: BackupId,
-    /// When it was begun, in milliseconds since 1970.
-    pub created_ms: u64,
+    /// When it was begun.
+    pub created: SystemTime,
     /// Its moment: it contains every write up to this sequence number, and none after.
-    pub seqno: u64,
+    pub seqno: SeqNo,
     /// Entries in its tables, versions and tombstones included.
     pub entries: u64,
     /// Its tables.
@@ -104,7 +105,14 @@ pub struct BackupInfo {
 impl BackupInfo {
     #[cfg(test)]
     pub(crate) fn of(id: BackupId) -> BackupInfo {
-        BackupInfo { id, created_ms: 0, seqno: 0, entries: 0, tables: 0, bytes: 0 }
+        BackupInfo {
+            id,
+            created: SystemTime::UNIX_EPOCH,
+            seqno: SeqNo::default(),
+            entries: 0,
+            tables: 0,
+            bytes: 0,
+        }
     }
 }
 
@@ -349,8 +357,8 @@ impl Store {
 pub(crate) fn info_of(id: BackupId, catalog: &Catalog) -> BackupInfo {
     BackupInfo {
         id,
-        created_ms: catalog.created_ms,
-        seqno: catalog.seqno,
+        created: esker_view::time::from_ms(catalog.created_ms),
+        seqno: SeqNo::new(catalog.seqno),
         entries: catalog.entries,
         tables: catalog.tables.len() as u64,
         bytes: catalog.bytes(),

@@ -5,7 +5,7 @@ use super::catalog::{CATALOG_NAME, Catalog, CatalogTable};
 use super::checkpoint::{Unfinished, check_vacant};
 use crate::damage::Damage;
 use crate::file_transfer::{CopyProgress, Progress, checksum_of, copy};
-use esker_base::{Error, Result};
+use esker_base::{Error, Result, SeqNo};
 use esker_blob::{BlobReader, ExpectedBlob};
 use esker_env::OpenMode;
 use esker_sst::{ExpectedTable, Table, TableCache, TableIdentity};
@@ -23,7 +23,7 @@ pub struct RestoreReport {
     /// Their bytes.
     pub bytes: u64,
     /// The moment that the backup shows.
-    pub seqno: u64,
+    pub seqno: SeqNo,
 }
 
 /// The result of verifying a backup.
@@ -87,7 +87,7 @@ impl Backups {
         Ok(RestoreReport {
             tables: catalog.tables.len() as u64,
             bytes: catalog.bytes(),
-            seqno: catalog.seqno,
+            seqno: SeqNo::new(catalog.seqno),
         })
     }
 

@@ -1,6 +1,7 @@
 //! Retention: which backups are removed, as a pure function of their ages.
 
 use super::backup::BackupInfo;
+use esker_view::time::to_ms;
 use std::time::Duration;
 
 /// The rule by which [`crate::Backups::retain`] keeps backups. A backup stays if any part of the rule keeps
@@ -40,7 +41,7 @@ impl Retention {
         let kept_from = backups.len().saturating_sub(self.last);
         let is_young = |backup: &BackupInfo| {
             self.within.is_some_and(|within| {
-                u128::from(now_ms.saturating_sub(backup.created_ms)) <= within.as_millis()
+                u128::from(now_ms.saturating_sub(to_ms(backup.created))) <= within.as_millis()
             })
         };
         backups[..kept_from].iter().filter(|backup| !is_young(backup)).collect()
@@ -51,14 +52,18 @@ impl Retention {
 mod tests {
     use super::*;
     use crate::copy::backup::BackupId;
+    use esker_view::time::from_ms;
 
     fn expired(rule: Retention, created: &[u64], now_ms: u64) -> Vec<u64> {
         let backups: Vec<BackupInfo> = created
             .iter()
             .zip(1..)
-            .map(|(&created_ms, id)| BackupInfo { created_ms, ..BackupInfo::of(BackupId(id)) })
+            .map(|(&created_ms, id)| BackupInfo {
+                created: from_ms(created_ms),
+                ..BackupInfo::of(BackupId(id))
+            })
             .collect();
-        rule.expired(&backups, now_ms).iter().map(|backup| backup.created_ms).collect()
+        rule.expired(&backups, now_ms).iter().map(|backup| to_ms(backup.created)).collect()
     }
 
     #[test]

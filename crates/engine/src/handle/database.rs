@@ -1,6 +1,7 @@
 //! The database handle.
 
 use super::{Handle, Keyspace, Snapshot};
+use crate::WriteOptions;
 use crate::changes::{Changes, Consumer, ConsumerInfo};
 use crate::copy::{BackupReport, Backups, CheckpointReport};
 use crate::file_transfer::CopyProgress;
@@ -14,7 +15,6 @@ use crate::verify::VerifyReport;
 use crate::write::batch::WriteBatch;
 use crate::write::commit::WriteMode;
 use crate::write::pressure::Stalls;
-use crate::{KeyRange, Value, WriteOptions};
 use esker_base::{Error, Result, SeqNo};
 use esker_env::BackgroundRates;
 use esker_options::{DEFAULT_KEYSPACE, KeyspaceOptions, Options};
@@ -162,7 +162,17 @@ impl Database {
         self.handle.store.rename_keyspace(from, to)
     }
 
-    /// The keyspace "default", which [`Database::put`] and its siblings use.
+    /// The keyspace "default", which every database has: for a program that needs one ordered map.
+    ///
+    /// A database has no `put` or `get` of its own. Each call is on a keyspace, so there is one of each.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// let db = esker_engine::Database::open("data")?;
+    /// let pairs = db.default_keyspace();
+    /// pairs.put("ada", "1815")?;
+    /// # Ok(()) }
+    /// ```
     pub fn default_keyspace(&self) -> &Keyspace {
         &self.default
     }
@@ -194,40 +204,6 @@ impl Database {
         let store = &self.handle.store;
         let WriteMode { durability, patience } = store.write_mode(&options);
         store.commit(&batch.encoded(store)?, durability, patience).map(|_| ())
-    }
-
-    // ---- the default keyspace
-
-    /// Sets `key` to `value` in the keyspace "default".
-    #[inline]
-    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.default.put(key, value)
-    }
-
-    /// Removes all keys in `range` from the keyspace "default"; see [`Keyspace::delete_range`].
-    ///
-    /// # Errors
-    /// As [`Keyspace::delete_range`].
-    pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
-        self.default.delete_range(range)
-    }
-
-    /// Removes `key` from the keyspace "default".
-    #[inline]
-    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.default.delete(key)
-    }
-
-    /// The value of `key` in the keyspace "default".
-    #[inline]
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        self.default.get(key)
-    }
-
-    /// Whether `key` has a value in the keyspace "default".
-    #[inline]
-    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.default.contains(key)
     }
 
     // ---- moments
@@ -321,7 +297,7 @@ impl Database {
     /// # fn main() -> esker_base::Result<()> {
     /// # let db = esker_engine::Database::open("data")?;
     /// let audit = db.create_consumer("audit")?;
-    /// db.put(b"k", b"v")?;
+    /// db.default_keyspace().put(b"k", b"v")?;
     /// if let Some(batch) = audit.changes()?.try_next()? {
     ///     assert_eq!(batch.len(), 1);
     ///     audit.acknowledge(batch.last_seqno())?;

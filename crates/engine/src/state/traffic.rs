@@ -10,6 +10,7 @@ use esker_version::LevelIndex;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
 /// The weight of older measurements of the overwriting share after another merge of the same size: a change
 /// of the workload shows after a handful of merges.
@@ -74,8 +75,8 @@ pub struct CauseInfo {
     pub written_bytes: u64,
     /// Bytes of blob files that they wrote.
     pub blob_bytes: u64,
-    /// Their total duration in milliseconds.
-    pub busy_ms: u64,
+    /// Their total duration.
+    pub busy: Duration,
     /// The most bytes one of them read and wrote, tables and blob files together.
     pub largest_job_bytes: u64,
 }
@@ -88,7 +89,7 @@ impl CauseInfo {
             read_bytes: 0,
             written_bytes: 0,
             blob_bytes: 0,
-            busy_ms: 0,
+            busy: Duration::ZERO,
             largest_job_bytes: 0,
         }
     }
@@ -202,7 +203,7 @@ impl Book {
         let job_bytes = moved.read_bytes + moved.written_bytes + moved.blob_bytes;
         info.largest_job_bytes = info.largest_job_bytes.max(job_bytes);
         *busy_ns += moved.took_ns;
-        info.busy_ms = *busy_ns / 1_000_000;
+        info.busy = Duration::from_nanos(*busy_ns);
     }
 
     /// Records a merge onto the oldest data. Its oldest run stays; entries of newer ones add to it or
@@ -270,7 +271,7 @@ impl Book {
             read_bytes: sum.read_bytes + info.read_bytes,
             written_bytes: sum.written_bytes + info.written_bytes,
             blob_bytes: sum.blob_bytes + info.blob_bytes,
-            busy_ms: sum.busy_ms + info.busy_ms,
+            busy: sum.busy + info.busy,
             largest_job_bytes: sum.largest_job_bytes.max(info.largest_job_bytes),
         })
     }
@@ -307,7 +308,7 @@ mod tests {
         assert_eq!((book.flushed_entries(), book.flushed_tombstones_share()), (16, 0.5));
         let flushes = book.flushes();
         assert_eq!((flushes.jobs, flushes.written_bytes, flushes.largest_job_bytes), (2, 40, 30));
-        assert_eq!(flushes.busy_ms, 1, "parts of milliseconds are not lost");
+        assert_eq!(flushes.busy.as_millis(), 1, "parts of milliseconds are not lost");
         let causes = book.into_causes();
         assert_eq!(causes.iter().map(|info| info.cause).collect::<Vec<_>>(), [Cause::Ingest, Cause::Flush]);
     }

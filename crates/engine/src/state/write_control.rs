@@ -3,7 +3,7 @@
 use esker_strategy::write_control::{Capacity, FULL_PERMILLE, pressure_permille};
 use std::collections::VecDeque;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The number of recorded state changes.
 const MAX_CHANGES: usize = 64;
@@ -45,8 +45,8 @@ pub enum PressureCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StallChange {
-    /// When, in milliseconds since 1970.
-    pub at_ms: u64,
+    /// When.
+    pub at: SystemTime,
     /// The queue closest to its limit.
     pub pressure: Pressure,
     /// The rate from then on; `None` for no limit.
@@ -134,7 +134,7 @@ impl Control {
             self.changes.pop_front();
         }
         self.changes.push_back(StallChange {
-            at_ms: now_ms,
+            at: esker_view::time::from_ms(now_ms),
             pressure: worst,
             admitted_bytes_per_second: rate,
         });

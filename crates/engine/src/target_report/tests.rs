@@ -77,7 +77,7 @@ fn raw(options: KeyspaceOptions) -> KeyspaceOptions {
 
 fn fill(db: &Database) {
     for at in 0..2000u64 {
-        db.put(at.to_be_bytes(), [at as u8; 64]).unwrap();
+        db.default_keyspace().put(at.to_be_bytes(), [at as u8; 64]).unwrap();
     }
 }
 
@@ -88,17 +88,20 @@ fn what_was_deleted_is_in_no_file_after_the_promised_time() {
         let world =
             World::new(|options| raw(options).strategy(strategy.parse().unwrap()).delete_within(WITHIN));
         fill(&world.db);
-        world.db.put(500u64.to_be_bytes(), SECRET).unwrap();
+        world.db.default_keyspace().put(500u64.to_be_bytes(), SECRET).unwrap();
         world.db.compact_all().unwrap();
         assert!(world.contains(SECRET), "{strategy}: it lies in the last level");
-        world.db.delete(500u64.to_be_bytes()).unwrap();
+        world.db.default_keyspace().delete(500u64.to_be_bytes()).unwrap();
         world.pass(WITHIN / 2);
         assert_eq!(world.deletes().state, PromiseState::Kept);
         world.pass(WITHIN / 2);
         assert_eq!(world.files_with(SECRET), [] as [PathBuf; 0], "{strategy}");
         assert_eq!(world.deletes().oldest, None, "{strategy}: {}", world.deletes());
-        assert_eq!(world.db.get(500u64.to_be_bytes()).unwrap(), None);
-        assert_eq!(world.db.get(501u64.to_be_bytes()).unwrap().as_deref(), Some(&[245u8; 64][..]));
+        assert_eq!(world.db.default_keyspace().get(500u64.to_be_bytes()).unwrap(), None);
+        assert_eq!(
+            world.db.default_keyspace().get(501u64.to_be_bytes()).unwrap().as_deref(),
+            Some(&[245u8; 64][..])
+        );
         world.db.close().unwrap();
     }
 }
@@ -112,16 +115,19 @@ fn what_was_deleted_and_written_anew_is_gone_as_well() {
             World::new(|options| raw(options).strategy(strategy.parse().unwrap()).delete_within(WITHIN));
         fill(&world.db);
         let other = world.db.keyspace_with("other", KeyspaceOptions::default()).unwrap();
-        world.db.put(500u64.to_be_bytes(), SECRET).unwrap();
+        world.db.default_keyspace().put(500u64.to_be_bytes(), SECRET).unwrap();
         world.db.compact_all().unwrap();
-        world.db.delete(500u64.to_be_bytes()).unwrap();
+        world.db.default_keyspace().delete(500u64.to_be_bytes()).unwrap();
         (0..flushes).for_each(|_| world.db.flush().unwrap());
-        world.db.put(500u64.to_be_bytes(), b"newer").unwrap();
+        world.db.default_keyspace().put(500u64.to_be_bytes(), b"newer").unwrap();
         world.db.flush().unwrap();
         world.pass_beside(WITHIN, || other.put(b"k", b"never idle").unwrap());
         assert_eq!(world.files_with(SECRET), [] as [PathBuf; 0], "{strategy} {flushes}");
         assert_eq!(world.deletes().state, PromiseState::Kept, "{}", world.deletes());
-        assert_eq!(world.db.get(500u64.to_be_bytes()).unwrap().as_deref(), Some(&b"newer"[..]));
+        assert_eq!(
+            world.db.default_keyspace().get(500u64.to_be_bytes()).unwrap().as_deref(),
+            Some(&b"newer"[..])
+        );
         world.db.close().unwrap();
     }
 }
@@ -134,11 +140,11 @@ fn what_a_snapshot_kept_of_a_key_written_anew_goes_after_it() {
     fill(&world.db);
     let other = world.db.keyspace_with("other", KeyspaceOptions::default()).unwrap();
     let busy = || other.put(b"k", b"never idle").unwrap();
-    world.db.put(500u64.to_be_bytes(), SECRET).unwrap();
+    world.db.default_keyspace().put(500u64.to_be_bytes(), SECRET).unwrap();
     world.db.compact_all().unwrap();
     let snapshot = world.db.snapshot();
-    world.db.delete(500u64.to_be_bytes()).unwrap();
-    world.db.put(500u64.to_be_bytes(), b"newer").unwrap();
+    world.db.default_keyspace().delete(500u64.to_be_bytes()).unwrap();
+    world.db.default_keyspace().put(500u64.to_be_bytes(), b"newer").unwrap();
     world.pass_beside(WITHIN + Duration::from_secs(100), busy);
     assert!(world.contains(SECRET));
     assert_eq!(world.deletes().state, PromiseState::Missed, "{}", world.deletes());
@@ -158,10 +164,10 @@ fn slices_leave_a_file_in_which_something_was_deleted() {
     world.db.compact_all().unwrap();
     let other = world.db.keyspace_with("other", KeyspaceOptions::default()).unwrap();
     // A table over all keys, and a narrow one above it that deletes some of them.
-    (0..100u64).for_each(|at| world.db.put((at * 20).to_be_bytes(), [9; 16]).unwrap());
-    world.db.put(500u64.to_be_bytes(), SECRET).unwrap();
+    (0..100u64).for_each(|at| world.db.default_keyspace().put((at * 20).to_be_bytes(), [9; 16]).unwrap());
+    world.db.default_keyspace().put(500u64.to_be_bytes(), SECRET).unwrap();
     world.db.flush().unwrap();
-    world.db.delete(500u64.to_be_bytes()).unwrap();
+    world.db.default_keyspace().delete(500u64.to_be_bytes()).unwrap();
     world.db.flush().unwrap();
     let tables = world.files_with(SECRET).into_iter().filter(|file| file.starts_with("/db/tables"));
     assert_eq!(tables.count(), 1);
@@ -170,8 +176,11 @@ fn slices_leave_a_file_in_which_something_was_deleted() {
     assert_eq!(world.deletes().state, PromiseState::Kept, "{}", world.deletes());
     let runs = world.db.default_keyspace().state().view.load().tree.runs.len();
     assert!(runs > 1, "what nothing was deleted of stays where it is");
-    assert_eq!(world.db.get(500u64.to_be_bytes()).unwrap(), None);
-    assert_eq!(world.db.get(520u64.to_be_bytes()).unwrap().as_deref(), Some(&[9u8; 16][..]));
+    assert_eq!(world.db.default_keyspace().get(500u64.to_be_bytes()).unwrap(), None);
+    assert_eq!(
+        world.db.default_keyspace().get(520u64.to_be_bytes()).unwrap().as_deref(),
+        Some(&[9u8; 16][..])
+    );
     assert!(world.db.verify().unwrap().is_clean());
     world.db.close().unwrap();
 }
@@ -181,11 +190,11 @@ fn slices_leave_a_file_in_which_something_was_deleted() {
 fn a_deleted_key_is_not_in_the_manifest_either() {
     let world = World::new(|options| raw(options).delete_within(WITHIN));
     fill(&world.db);
-    world.db.put(SECRET, b"the greatest key").unwrap();
+    world.db.default_keyspace().put(SECRET, b"the greatest key").unwrap();
     world.db.compact_all().unwrap();
     let names = |files: Vec<PathBuf>| files.iter().any(|file| file.to_str().unwrap().contains("MANIFEST"));
     assert!(names(world.files_with(SECRET)));
-    world.db.delete(SECRET).unwrap();
+    world.db.default_keyspace().delete(SECRET).unwrap();
     world.pass(WITHIN);
     assert_eq!(world.files_with(SECRET), [] as [PathBuf; 0]);
     let edits = || world.db.store().writing().unwrap().manifest.lock().manifest.number();
@@ -213,7 +222,7 @@ fn ingested_tables_that_wait_miss_no_promise() {
 #[test]
 fn promises_that_became_impossible_are_warned_of() {
     let world = World::new(|options| raw(options).delete_within(Duration::from_secs(120)));
-    (0..6000u64).for_each(|at| world.db.put(at.to_be_bytes(), [at as u8; 1000]).unwrap());
+    (0..6000u64).for_each(|at| world.db.default_keyspace().put(at.to_be_bytes(), [at as u8; 1000]).unwrap());
     world.db.compact_all().unwrap();
     let slow = BackgroundRates { write_bytes_per_second: Some(64 << 10), ..BackgroundRates::default() };
     let expected =
@@ -281,10 +290,10 @@ impl tracing::field::Visit for Fields {
 fn without_a_promise_it_stays() {
     let world = World::new(raw);
     fill(&world.db);
-    world.db.put(500u64.to_be_bytes(), SECRET).unwrap();
+    world.db.default_keyspace().put(500u64.to_be_bytes(), SECRET).unwrap();
     world.db.compact_all().unwrap();
-    world.db.delete(500u64.to_be_bytes()).unwrap();
-    world.db.put(1u64.to_be_bytes(), b"newer").unwrap();
+    world.db.default_keyspace().delete(500u64.to_be_bytes()).unwrap();
+    world.db.default_keyspace().put(1u64.to_be_bytes(), b"newer").unwrap();
     world.pass(WITHIN);
     assert!(world.contains(SECRET));
     assert!(world.db.promises().is_empty());
@@ -311,10 +320,10 @@ fn what_expires_is_gone_within_the_promised_time_after() {
 fn a_snapshot_that_keeps_what_was_deleted_is_named() {
     let world = World::new(|options| raw(options).delete_within(WITHIN));
     fill(&world.db);
-    world.db.put(500u64.to_be_bytes(), SECRET).unwrap();
+    world.db.default_keyspace().put(500u64.to_be_bytes(), SECRET).unwrap();
     world.db.compact_all().unwrap();
     let snapshot = world.db.snapshot();
-    world.db.delete(500u64.to_be_bytes()).unwrap();
+    world.db.default_keyspace().delete(500u64.to_be_bytes()).unwrap();
     world.pass(WITHIN + Duration::from_secs(100));
     let told = world.deletes();
     assert_eq!(told.state, PromiseState::Missed, "{told}");
@@ -333,7 +342,7 @@ fn a_promise_on_room_holds_for_every_strategy() {
         let world = World::new(|options| options.strategy(strategy.parse().unwrap()).max_space_amp(1.5));
         let random = esker_env::SeededRandom::new(3);
         for at in 0..20_000u64 {
-            world.db.put(random.below(6000).to_be_bytes(), [at as u8; 100]).unwrap();
+            world.db.default_keyspace().put(random.below(6000).to_be_bytes(), [at as u8; 100]).unwrap();
             if at % 500 == 0 {
                 while world.db.step_background() {}
                 let space = world.db.promises()[0].space.unwrap();
@@ -450,8 +459,8 @@ fn merges_keep_the_time_of_the_oldest_delete() {
     world.db.compact_all().unwrap();
     let deleted_ms = world.clock.wall_ms();
     for round in 0..4u64 {
-        world.db.delete(round.to_be_bytes()).unwrap();
-        world.db.put((1000 + round).to_be_bytes(), b"v").unwrap();
+        world.db.default_keyspace().delete(round.to_be_bytes()).unwrap();
+        world.db.default_keyspace().put((1000 + round).to_be_bytes(), b"v").unwrap();
         world.db.flush().unwrap();
         world.clock.advance(Duration::from_secs(5));
         while world.db.step_background() {}

@@ -19,7 +19,7 @@ fn flush(db: &Database, memtables: usize) -> String {
     let (store, keyspace) = (db.store(), Arc::clone(db.default_keyspace().state()));
     // A put may run a background step, which flushes sealed memtables.
     while keyspace.view.load().sealed.len() < memtables {
-        db.put(b"key", [5; 100]).unwrap();
+        db.default_keyspace().put(b"key", [5; 100]).unwrap();
         store.seal_if_filled(&keyspace).unwrap();
     }
     store.flush_sealed(&keyspace).unwrap();

@@ -17,7 +17,7 @@ fn what_began_in_the_oldest_run_answers_for_no_other() {
     let steps = [1u64, 2, 4, 8];
     for step in steps {
         for key in (0..400u64).step_by(step as usize) {
-            db.put(key.to_be_bytes(), step.to_be_bytes()).unwrap();
+            db.default_keyspace().put(key.to_be_bytes(), step.to_be_bytes()).unwrap();
         }
         db.default_keyspace().flush().unwrap();
     }
@@ -25,7 +25,11 @@ fn what_began_in_the_oldest_run_answers_for_no_other() {
     // Twice: the first round opens the tables. Two keys found only in the oldest run before each keep the
     // counter high.
     let is_found = |key: u64, step: u64| {
-        assert_eq!(db.get(key.to_be_bytes()).unwrap().as_deref(), Some(&step.to_be_bytes()[..]), "{key}");
+        assert_eq!(
+            db.default_keyspace().get(key.to_be_bytes()).unwrap().as_deref(),
+            Some(&step.to_be_bytes()[..]),
+            "{key}"
+        );
     };
     for key in (0..400u64).chain(0..400) {
         is_found(1, 1);

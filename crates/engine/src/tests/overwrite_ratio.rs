@@ -62,7 +62,7 @@ impl World {
     }
 
     fn put(&self, key: impl Fn(u64) -> String, numbers: Range<u64>) {
-        numbers.for_each(|number| self.db.put(key(number), [7; 40]).expect("a put"));
+        numbers.for_each(|number| self.db.default_keyspace().put(key(number), [7; 40]).expect("a put"));
     }
 
     /// The tables that this flush makes.
@@ -172,8 +172,8 @@ fn shares_are_of_bytes() {
     for (of_new, of_old, expected) in [(400, 4, 0..350), (4, 400, 800..1001)] {
         let world = World::filled(KeyspaceOptions::default());
         for number in 0..KEYS / 2 {
-            world.db.put(old(number), vec![8; of_old]).expect("a put");
-            world.db.put(new(number), vec![8; of_new]).expect("a put");
+            world.db.default_keyspace().put(old(number), vec![8; of_old]).expect("a put");
+            world.db.default_keyspace().put(new(number), vec![8; of_new]).expect("a put");
         }
         let shares = world.flush();
         assert!(is_about(&shares, expected), "{of_new}: {shares:?}");
@@ -183,12 +183,14 @@ fn shares_are_of_bytes() {
 #[test]
 fn deletes_and_what_is_no_plain_put_count_as_replacing() {
     let world = World::filled(KeyspaceOptions::default());
-    (0..KEYS).step_by(2).for_each(|number| world.db.delete(new(number)).expect("a delete"));
+    (0..KEYS)
+        .step_by(2)
+        .for_each(|number| world.db.default_keyspace().delete(new(number)).expect("a delete"));
     (1..KEYS).step_by(2).for_each(|number| world.put(new, number..number + 1));
     let shares = world.flush();
     assert!(shares.iter().all(|table| table.share.is_none()), "tombstones of what never was: {shares:?}");
     world.put(other, 0..100);
-    world.db.delete_range(other(50)..other(51)).expect("a range delete");
+    world.db.default_keyspace().delete_range(other(50)..other(51)).expect("a range delete");
     assert_eq!(mean(&world.flush()), None, "a range delete");
     world.put(other, 100..200);
     let snapshot = world.db.snapshot();
@@ -281,7 +283,7 @@ fn overwrites_after_a_fill_leave_no_more_garbage_than_ever() {
     let nth = |at: u64| key(at * 7_919 % keys);
     let mut most_above = 0.0f64;
     for at in 0..keys {
-        world.db.put(nth(at), [7; 40]).expect("a put");
+        world.db.default_keyspace().put(nth(at), [7; 40]).expect("a put");
         if at % 500 == 0 {
             world.settle();
             let (upper, base) = world.bytes();
@@ -296,7 +298,7 @@ fn overwrites_after_a_fill_leave_no_more_garbage_than_ever() {
     let live_bytes = world.bytes().0 + world.bytes().1;
     let mut most = 0.0f64;
     for at in 0..2 * keys {
-        world.db.put(nth(at), [8; 40]).expect("a put");
+        world.db.default_keyspace().put(nth(at), [8; 40]).expect("a put");
         if at % 500 == 0 {
             world.settle();
             let (upper, base) = world.bytes();

@@ -18,9 +18,10 @@ fn what_is_gone_leaves_the_cache_before_it_is_much() {
     const RANGES: u32 = 64;
     let key = |range: u32, number: u32| (range << 16 | number).to_be_bytes();
     let replace = |range: u32| {
-        (0..62).for_each(|number| db.put(key(range, number), [range as u8; 1000]).unwrap());
+        (0..62)
+            .for_each(|number| db.default_keyspace().put(key(range, number), [range as u8; 1000]).unwrap());
         db.default_keyspace().compact(key(range, 0)..key(range + 1, 0)).unwrap();
-        (0..62).for_each(|number| assert!(db.contains(key(range, number)).unwrap()));
+        (0..62).for_each(|number| assert!(db.default_keyspace().contains(key(range, number)).unwrap()));
         let steps = (0..1000).take_while(|_| db.step_background()).count();
         assert!(steps < 1000, "work that does not end");
     };

@@ -133,21 +133,21 @@ fn a_gap_does_not_hide_what_an_earlier_snapshot_still_sees() {
     let env = Env { clock: Arc::<ManualClock>::clone(&clock), ..env };
     let db = Database::open_with("/db", Options::default().memory_budget(64 << 20).env(env)).expect("works");
     for number in 0..200u32 {
-        db.put(format!("q{number:04}"), b"x").expect("works");
-        db.delete(format!("q{number:04}")).expect("works");
+        db.default_keyspace().put(format!("q{number:04}"), b"x").expect("works");
+        db.default_keyspace().delete(format!("q{number:04}")).expect("works");
     }
     db.default_keyspace()
         .put_with("session", b"token", Expiry::At(from_ms(1_000_000 + 5_000)))
         .expect("works");
-    db.put("tail", b"y").expect("works");
+    db.default_keyspace().put("tail", b"y").expect("works");
     // Requests watching; the next put begins it.
     assert_eq!(&*db.default_keyspace().iter().next().expect("works").expect("works").0, b"session");
-    db.put("zzz", b"y").expect("works");
+    db.default_keyspace().put("zzz", b"y").expect("works");
     let before = db.snapshot();
     clock.advance(Duration::from_secs(10));
     let after = db.snapshot();
     assert_eq!(before.seqno(), after.seqno());
-    db.delete("session").expect("works");
+    db.default_keyspace().delete("session").expect("works");
     let space = db.default_keyspace();
     let first = |snapshot| space.at(snapshot).iter().next().expect("works").expect("works").0.to_vec();
     assert_eq!(first(&after).escape_ascii().to_string(), "tail");

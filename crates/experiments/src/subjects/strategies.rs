@@ -209,7 +209,8 @@ fn jobs(all: &All) -> Table {
             found.causes.iter().filter(|info| matches!(info.cause, esker::metrics::Cause::Compaction(_)));
         let (mut count, mut ms, mut largest, mut read) = (0, 0, 0, 0);
         for info in merges {
-            (count, ms, read) = (count + info.jobs, ms + info.busy_ms, read + info.read_bytes);
+            (count, ms, read) =
+                (count + info.jobs, ms + info.busy.as_millis() as u64, read + info.read_bytes);
             largest = largest.max(info.largest_job_bytes);
         }
         table.push(vec![
@@ -242,7 +243,7 @@ fn causes(all: &All) -> Table {
                 info.jobs.into(),
                 (info.written_bytes as f64 / 1e6).into(),
                 found.written(info.written_bytes).into(),
-                (info.busy_ms as f64 / 1000.0).into(),
+                info.busy.as_secs_f64().into(),
             ]);
         }
     }

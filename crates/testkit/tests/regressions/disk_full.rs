@@ -15,7 +15,7 @@ fn plain() -> KeyspaceOptions {
 
 fn put_and_flush(db: &Database, round: u8) {
     for number in 0..1000u32 {
-        db.put(number.to_be_bytes(), [round; 100]).unwrap();
+        db.default_keyspace().put(number.to_be_bytes(), [round; 100]).unwrap();
     }
     db.flush().unwrap();
 }
@@ -49,7 +49,7 @@ fn obsolete_tables_are_deleted_although_no_segment_can_be_prepared() {
         // ready.
         let more = 4 * SEGMENT_BYTES / 100;
         for number in 0..more as u32 {
-            db.put(number.to_be_bytes(), [9; 100]).unwrap();
+            db.default_keyspace().put(number.to_be_bytes(), [9; 100]).unwrap();
         }
     }
 }
@@ -67,7 +67,7 @@ fn tables_of_refused_edits_do_not_pile_up() {
     // The first failure leaves the manifest in doubt; then it can neither be used nor replaced.
     world.break_down(Fault::Io, Operation::Write, "MANIFEST");
     world.break_down(Fault::Full, Operation::Create, "MANIFEST");
-    db.put(b"more", [1; 100]).unwrap();
+    db.default_keyspace().put(b"more", [1; 100]).unwrap();
     let mut attempts = 0;
     while attempts < 20 {
         assert!(db.flush().is_err(), "the edit was written");
@@ -98,12 +98,12 @@ fn tables_of_an_edit_in_doubt_stay_as_long_as_its_manifest_counts() {
     let db = Database::open_with(DIR, world.options().keyspace_options(plain())).unwrap();
     world.break_down(Fault::Io, Operation::SyncData, "MANIFEST");
     world.break_down(Fault::Full, Operation::Create, "MANIFEST");
-    db.put(b"key", b"value").unwrap();
+    db.default_keyspace().put(b"key", b"value").unwrap();
     assert!(db.flush().is_err(), "the edit was synced");
     settle(&db);
     let found = world.crashed(Crash::Process);
     let db = Database::open_with(DIR, found.options()).unwrap();
-    assert!(db.contains(b"key").unwrap());
+    assert!(db.default_keyspace().contains(b"key").unwrap());
     assert!(db.verify().unwrap().is_clean());
 }
 
@@ -117,7 +117,7 @@ fn tables_that_were_not_finished_do_not_pile_up() {
         put_and_flush(&db, 1);
         let before = world.files("tables");
         world.break_down(Fault::Io, operation, "tables");
-        db.put(b"more", [1; 100]).unwrap();
+        db.default_keyspace().put(b"more", [1; 100]).unwrap();
         for _ in 0..10 {
             assert!(db.flush().is_err() && db.compact_all().is_err(), "{operation:?}");
         }
@@ -142,7 +142,7 @@ fn tables_of_jobs_that_a_poisoned_log_interrupts_are_deleted() {
         // Older than what is flushed below, so that the flush must sync the log first.
         db.keyspace("idle").unwrap().put(b"key", b"value").unwrap();
         if !compacts {
-            db.put(b"key", b"value").unwrap();
+            db.default_keyspace().put(b"key", b"value").unwrap();
         }
         let before = world.files("tables");
         let (within, faults) = (db.clone(), world.faults.clone());
@@ -168,7 +168,7 @@ fn opens_that_fail_leave_no_tables_behind() {
         Database::open_with(DIR, world.options().keyspace_options(plain()).flush_on_close(false)).unwrap();
     put_and_flush(&db, 0);
     for number in 0..1000u32 {
-        db.put(number.to_be_bytes(), [1; 100]).unwrap();
+        db.default_keyspace().put(number.to_be_bytes(), [1; 100]).unwrap();
     }
     db.close().unwrap();
     drop(db);

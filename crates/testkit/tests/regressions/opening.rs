@@ -25,7 +25,7 @@ fn a_database_in_a_path_that_was_made_for_it_survives_a_power_cut() {
         put_durably(&db, b"promised");
         let world = world.crashed(Crash::PowerAllLost);
         let db = Database::open_with(path, world.options()).unwrap();
-        assert!(db.contains(b"promised").unwrap(), "{path}, of which {there} was there");
+        assert!(db.default_keyspace().contains(b"promised").unwrap(), "{path}, of which {there} was there");
     }
 }
 
@@ -45,7 +45,7 @@ fn a_database_whose_creation_was_interrupted_survives_a_power_cut_after_the_next
         let cut_off = killed.crashed(Crash::PowerAllLost);
         let opened = Database::open_with(NESTED, cut_off.options().create_if_missing(false));
         let db = opened.unwrap_or_else(|error| panic!("killed after event {cut} of {events}: {error}"));
-        assert!(db.contains(b"promised").unwrap(), "killed after event {cut} of {events}");
+        assert!(db.default_keyspace().contains(b"promised").unwrap(), "killed after event {cut} of {events}");
     }
 }
 
@@ -65,8 +65,8 @@ fn an_open_after_a_clean_close_waits_for_no_flush_of_the_device() {
         assert!(syncs(&world) >= 4, "round {round}: an open after a crash believes nothing");
         assert_eq!(db.default_keyspace().iter().count(), usize::from(round));
         if round != 2 {
-            db.put([round, 0], b"merely written").unwrap();
-            db.delete([round, 0]).unwrap();
+            db.default_keyspace().put([round, 0], b"merely written").unwrap();
+            db.default_keyspace().delete([round, 0]).unwrap();
         }
         put_durably(&db, &[round]);
         settle(&db);
@@ -97,7 +97,7 @@ fn a_read_only_open_changes_nothing_and_needs_no_lock_file() {
         let world = World::over(StrictFs::new(), 3);
         let db = Database::open_with("/db", world.options().flush_on_close(flushed)).unwrap();
         for number in 0..1000u32 {
-            db.put(number.to_be_bytes(), [1; 50]).unwrap();
+            db.default_keyspace().put(number.to_be_bytes(), [1; 50]).unwrap();
         }
         settle(&db);
         db.close().unwrap();
@@ -112,7 +112,7 @@ fn a_read_only_open_changes_nothing_and_needs_no_lock_file() {
         let open = || Database::open_with("/db", world.options().read_only(true));
         let (db, second) = (open().unwrap(), open().unwrap());
         assert_eq!(db.default_keyspace().iter().count(), 1000);
-        assert!(matches!(db.put(b"key", b"value"), Err(Error::ReadOnly { .. })));
+        assert!(matches!(db.default_keyspace().put(b"key", b"value"), Err(Error::ReadOnly { .. })));
         settle(&db);
         db.close().unwrap();
         second.close().unwrap();

@@ -15,7 +15,7 @@ fn a_write_that_passed_the_first_check_is_not_acknowledged_after_the_log_is_pois
     for mapped in [true, false] {
         let world = World::new(1);
         let db = Database::open_with(DIR, world.options().mapped_log(mapped)).unwrap();
-        db.put(b"before", b"1").unwrap();
+        db.default_keyspace().put(b"before", b"1").unwrap();
         world.break_down(Fault::LostSync, Operation::SyncData, "wal/");
         // Preparing the segment of a large batch is where a write can be met between the two looks.
         let happened = Arc::new(AtomicBool::new(false));
@@ -26,15 +26,15 @@ fn a_write_that_passed_the_first_check_is_not_acknowledged_after_the_log_is_pois
             faults.heal();
             flag.store(true, Ordering::Relaxed);
         });
-        let refused = db.put(b"large", vec![5; 100_000]);
+        let refused = db.default_keyspace().put(b"large", vec![5; 100_000]);
         assert!(happened.load(Ordering::Relaxed), "nothing interrupted the write");
         assert!(matches!(refused, Err(Error::ReadOnly { .. })), "{refused:?}");
-        assert!(db.get(b"large").unwrap().is_none(), "what was refused is visible");
-        assert!(db.get(b"before").unwrap().is_some(), "reads go on");
+        assert!(db.default_keyspace().get(b"large").unwrap().is_none(), "what was refused is visible");
+        assert!(db.default_keyspace().get(b"before").unwrap().is_some(), "reads go on");
         assert!(db.close().is_err(), "closing promises that everything is durable");
         drop(db);
         let db = Database::open_with(DIR, world.options()).unwrap();
-        assert!(db.get(b"before").unwrap().is_some());
-        assert!(db.get(b"large").unwrap().is_none(), "what was refused came back");
+        assert!(db.default_keyspace().get(b"before").unwrap().is_some());
+        assert!(db.default_keyspace().get(b"large").unwrap().is_none(), "what was refused came back");
     }
 }

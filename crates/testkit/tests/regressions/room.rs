@@ -17,7 +17,7 @@ const LOG_CAP_FACTOR: u64 = 2;
 fn write_until_refused(db: &Database, value_bytes: usize, most: u32) -> u32 {
     let value = vec![7; value_bytes];
     for number in 0..most {
-        match db.put(number.to_be_bytes(), &value) {
+        match db.default_keyspace().put(number.to_be_bytes(), &value) {
             Ok(()) => {}
             Err(Error::Full(_)) => return number,
             Err(error) => panic!("write {number} was refused for another reason: {error}"),
@@ -46,7 +46,7 @@ fn rotations_do_not_seal_more_than_memtables_may_hold() {
         world.faults.heal();
         settle(&db);
         for number in written..written + 3000 {
-            db.put(number.to_be_bytes(), [7; VALUE_BYTES]).unwrap();
+            db.default_keyspace().put(number.to_be_bytes(), [7; VALUE_BYTES]).unwrap();
         }
         db.close().unwrap();
         let db = Database::open_with(DIR, world.options()).unwrap();
@@ -71,7 +71,7 @@ fn rotations_let_neither_the_log_nor_the_queue_of_memtables_grow() {
     world.faults.heal();
     settle(&db);
     for number in written..written + 1000 {
-        db.put(number.to_be_bytes(), b"").unwrap();
+        db.default_keyspace().put(number.to_be_bytes(), b"").unwrap();
     }
     settle(&db);
     assert!(db.metrics().log.live_bytes <= LOG_BYTES, "flushes gave the log nothing back");
@@ -154,7 +154,7 @@ fn a_stop_limit_below_the_trigger_of_the_strategy_stops_nobody_for_good() {
         for number in 0..2000u32 {
             // All over the keys, so that every flush overlaps the tables below.
             let key = number.wrapping_mul(0x9e37_79b9).to_be_bytes();
-            let written = db.put(key, [9; 60]);
+            let written = db.default_keyspace().put(key, [9; 60]);
             assert!(written.is_ok(), "{name}, write {number}: {written:?}");
         }
         settle(&db);

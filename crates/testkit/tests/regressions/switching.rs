@@ -18,7 +18,7 @@ fn small(strategy: &str) -> KeyspaceOptions {
 
 fn write_some(db: &Database, random: &SeededRandom, count: u32) {
     for number in 0..count {
-        db.put(random.below(2000).to_be_bytes(), [number as u8; 60]).unwrap();
+        db.default_keyspace().put(random.below(2000).to_be_bytes(), [number as u8; 60]).unwrap();
     }
 }
 

@@ -269,7 +269,7 @@ impl Writer<'_> {
             let deletes = self.scenario.workload.deleted_share;
             if deletes > 0.0 && self.fraction() < deletes {
                 self.set_key(number);
-                self.database.delete(&self.key)?;
+                self.database.default_keyspace().delete(&self.key)?;
             } else {
                 self.put(number)?;
             }
@@ -311,7 +311,7 @@ impl Writer<'_> {
         let fresh = self.random.next_u64().to_le_bytes();
         let len = self.value.len().min(fresh.len());
         self.value[..len].copy_from_slice(&fresh[..len]);
-        self.database.put(&self.key, &self.value)?;
+        self.database.default_keyspace().put(&self.key, &self.value)?;
         Ok(())
     }
 

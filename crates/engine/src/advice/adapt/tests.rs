@@ -35,7 +35,7 @@ impl World {
     }
 
     fn put(&self, number: u64) {
-        self.db.put(number.to_be_bytes(), [number as u8; 56]).unwrap();
+        self.db.default_keyspace().put(number.to_be_bytes(), [number as u8; 56]).unwrap();
     }
 
     fn draw(&mut self) -> u64 {

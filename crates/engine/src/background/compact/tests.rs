@@ -24,7 +24,7 @@ fn sequence_numbers_become_zero_in_the_last_level_however_tables_are_cut() {
     let db = database();
     for turn in 0..KEYS {
         let number = turn * STRIDE % KEYS;
-        db.put(format!("{number:08}"), [7; 40]).expect("a put");
+        db.default_keyspace().put(format!("{number:08}"), [7; 40]).expect("a put");
         if turn % (KEYS / 10) == 0 {
             db.flush().expect("a flush");
             while db.step_background() {}

@@ -55,7 +55,7 @@ impl World {
     }
 
     fn put(&self, number: u32, round: u8) {
-        self.db.put(number.to_be_bytes(), [round; 40]).expect("a put");
+        self.db.default_keyspace().put(number.to_be_bytes(), [round; 40]).expect("a put");
     }
 
     fn log_bytes(&self) -> Vec<u64> {
@@ -68,7 +68,10 @@ impl World {
     fn expect_after_kill(&self, number: u32, round: u8) {
         let env = Env::simulated(Arc::new(self.fs.crash(Crash::Process)), 2);
         let db = Database::open_with("/db", Options::default().env(env)).expect("a database");
-        assert_eq!(db.get(number.to_be_bytes()).expect("a get").as_deref(), Some(&[round; 40][..]));
+        assert_eq!(
+            db.default_keyspace().get(number.to_be_bytes()).expect("a get").as_deref(),
+            Some(&[round; 40][..])
+        );
     }
 }
 
@@ -143,7 +146,9 @@ fn a_rest_does_not_forget_a_writer_that_waits() {
     )
     .expect("a database");
     let fill = |db: &Database| {
-        (0..10_000u32).for_each(|number| db.put(number.to_be_bytes(), [1; 40]).expect("room in the log"));
+        (0..10_000u32).for_each(|number| {
+            db.default_keyspace().put(number.to_be_bytes(), [1; 40]).expect("room in the log")
+        });
     };
     for _ in 0..2 {
         // Enough for another segment, so that the memtables' share has been recalled, which the writer below

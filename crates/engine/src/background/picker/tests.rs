@@ -29,7 +29,7 @@ impl World {
 
     /// Fills the last level.
     fn fill(&self) {
-        (0..KEYS).for_each(|number| self.db.put(key(number), [7; 40]).expect("a put"));
+        (0..KEYS).for_each(|number| self.db.default_keyspace().put(key(number), [7; 40]).expect("a put"));
         self.db.compact_all().expect("a compaction");
         self.settle();
     }
@@ -73,7 +73,7 @@ fn tombstones_in_memory_go_when_nothing_is_written_any_more() {
     let world = World::new();
     world.fill();
     assert!(world.tables() > 4);
-    (0..KEYS).for_each(|number| world.db.delete(key(number)).expect("a delete"));
+    (0..KEYS).for_each(|number| world.db.default_keyspace().delete(key(number)).expect("a delete"));
     world.settle();
     assert_eq!(world.entries_in_memory(), KEYS, "while writes come, memtables fill");
     world.pass(LOOK_INTERVAL / 2);
@@ -81,11 +81,11 @@ fn tombstones_in_memory_go_when_nothing_is_written_any_more() {
     world.pass(LOOK_INTERVAL / 2);
     assert_eq!((world.entries_in_memory(), world.tables()), (0, 0));
     // A memtable that is not worth a table stays.
-    world.db.put("small", "value").expect("a put");
+    world.db.default_keyspace().put("small", "value").expect("a put");
     world.settle();
     world.pass(LOOK_INTERVAL);
     assert_eq!((world.entries_in_memory(), world.tables()), (1, 0));
-    world.db.put("large", vec![0; IDLE_SEAL_BYTES as usize]).expect("a put");
+    world.db.default_keyspace().put("large", vec![0; IDLE_SEAL_BYTES as usize]).expect("a put");
     world.settle();
     world.pass(LOOK_INTERVAL);
     assert_eq!(world.entries_in_memory(), 0);
@@ -97,7 +97,7 @@ fn an_idle_tree_converges_where_it_is_worth_it() {
     let world = World::new();
     world.fill();
     let rewrite = |numbers: std::ops::Range<u64>| {
-        numbers.for_each(|number| world.db.put(key(number), [8; 40]).expect("a put"));
+        numbers.for_each(|number| world.db.default_keyspace().put(key(number), [8; 40]).expect("a put"));
         world.db.flush().expect("a flush");
         world.settle();
     };
@@ -133,7 +133,7 @@ fn tables_under_a_range_delete_are_dropped_unread() {
     let snapshot = world.db.snapshot();
     keyspace.delete_range(key(10)..key(KEYS - 10)).expect("a range delete");
     // Newer than the range delete, in the middle of it.
-    world.db.put(key(KEYS / 2), "new").expect("a put");
+    world.db.default_keyspace().put(key(KEYS / 2), "new").expect("a put");
     world.db.flush().expect("a flush");
     world.settle();
     assert_eq!(world.tables(), tables + 1, "the snapshot sees what is in them");
@@ -167,7 +167,10 @@ fn a_strategy_that_wants_nothing_is_not_asked_again_until_something_changes() {
         since() != before
     };
     assert!(!is_asked_again(&|| {}));
-    assert!(!is_asked_again(&|| world.db.put("k", "v").expect("a put")), "memory is not its business");
+    assert!(
+        !is_asked_again(&|| world.db.default_keyspace().put("k", "v").expect("a put")),
+        "memory is not its business"
+    );
     assert!(is_asked_again(&|| world.db.flush().expect("a flush")));
     let change = |options: KeyspaceOptions| options.block_size(1024);
     assert!(is_asked_again(&|| world.db.default_keyspace().update_options(change).expect("options")));
@@ -194,7 +197,9 @@ fn tables_that_are_read_get_warm() {
     assert!(heat().iter().all(|&heat| heat == 0), "compactions do not count");
     let tables = heat().len();
     assert!(tables > 4);
-    (0..KEYS / 2).for_each(|number| assert!(world.db.get(key(number)).expect("a lookup").is_some()));
+    (0..KEYS / 2).for_each(|number| {
+        assert!(world.db.default_keyspace().get(key(number)).expect("a lookup").is_some())
+    });
     let warm = heat();
     assert!(warm[..tables / 2 - 1].iter().sum::<u64>() > 0, "{warm:?}");
     assert!(warm[tables / 2 + 1..].iter().all(|&heat| heat == 0), "{warm:?}");
@@ -228,7 +233,7 @@ fn a_writer_without_room_asks_for_what_time_has_made_possible() {
     let db = Database::open_with("/db", options.env(env)).expect("a database");
     let level0 = || db.default_keyspace().state().view.load().tree.version.runs_of(LevelIndex::FLUSH).len();
     while level0() < STOP_RUNS as usize {
-        db.put("a", "value").expect("a put");
+        db.default_keyspace().put("a", "value").expect("a put");
         db.flush().expect("a flush");
         while db.step_background() {}
     }
@@ -236,13 +241,15 @@ fn a_writer_without_room_asks_for_what_time_has_made_possible() {
     assert!(state.must_compact_first() && !db.store().can_compact(state), "waiting would help nobody");
     // The strategy was called shortly before, and its answer would be cached for longer than it is valid.
     clock.advance(lives - Duration::from_secs(2));
-    db.put("b", "value").expect("a put");
+    db.default_keyspace().put("b", "value").expect("a put");
     db.store().scheduler.request(Lane::Compaction);
     while db.step_background() {}
     assert!(state.asked.lock().last.is_some() && !db.store().can_compact(state), "nothing has expired");
     clock.advance(Duration::from_secs(3));
     assert!(!db.step_background() && db.store().can_compact(state), "nobody has told the lane");
-    db.put("c", "a value that needs a new memtable").expect("room, once the expired tables are gone");
+    db.default_keyspace()
+        .put("c", "a value that needs a new memtable")
+        .expect("room, once the expired tables are gone");
     assert!(level0() < STOP_RUNS as usize);
     db.close().expect("the end");
 }
@@ -255,7 +262,7 @@ fn tables_of_a_small_budget_are_small() {
         let env = Env::simulated(Arc::new(StrictFs::new()), 1);
         let options = Options::default().memory_budget(budget).keyspace_options(keyspace).env(env);
         let db = Database::open_with("/db", options).expect("a database");
-        (0..12_000).for_each(|number| db.put(key(number), [7; 1000]).expect("a put"));
+        (0..12_000).for_each(|number| db.default_keyspace().put(key(number), [7; 1000]).expect("a put"));
         db.compact_all().expect("a compaction");
         let view = db.default_keyspace().state().view.load();
         let bytes: Vec<u64> = view.tree.version.parts().map(|(_, _, part)| part.bytes).collect();

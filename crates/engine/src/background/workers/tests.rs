@@ -67,10 +67,10 @@ impl World {
 fn assert_all_closed(db: &Database) {
     let keyspace = db.default_keyspace();
     let answers = [
-        ("put", db.put(b"k", b"v")),
-        ("a large put", db.put(b"k", vec![0; 100_000])),
+        ("put", db.default_keyspace().put(b"k", b"v")),
+        ("a large put", db.default_keyspace().put(b"k", vec![0; 100_000])),
         ("a durable put", keyspace.put_with(b"k", b"v", Durability::Power)),
-        ("delete", db.delete(b"k")),
+        ("delete", db.default_keyspace().delete(b"k")),
         ("write", {
             let mut batch = db.batch();
             batch.put(keyspace, b"k", b"v");
@@ -89,7 +89,7 @@ fn assert_all_closed(db: &Database) {
         ("set_options", keyspace.update_options(|options| options.block_size(1024))),
         ("checkpoint", db.checkpoint("/another").map(|_| ())),
         ("backup", db.backup(&backups(db, "/others")).map(|_| ())),
-        ("get", db.get(b"k").map(|_| ())),
+        ("get", db.default_keyspace().get(b"k").map(|_| ())),
         ("multi_get", keyspace.multi_get(&[b"k"]).map(|_| ())),
         ("cursor", keyspace.cursor().map(|_| ())),
         ("verify", db.verify().map(|_| ())),
@@ -111,7 +111,7 @@ const HELD: [Held; 10] = [
     ("a flush", |db| db.flush(), Operation::Create, "tables/"),
     ("the end of a flush", |db| db.flush(), Operation::SyncData, "MANIFEST"),
     ("a compaction", |db| db.default_keyspace().compact(..), Operation::Open, "tables/"),
-    ("a large write", |db| db.put(b"large", vec![5; 200_000]), Operation::Create, "wal/"),
+    ("a large write", |db| db.default_keyspace().put(b"large", vec![5; 200_000]), Operation::Create, "wal/"),
     ("a new keyspace", |db| db.keyspace("new").map(|_| ()), Operation::Write, "MANIFEST"),
     ("a dropped keyspace", |db| db.drop_keyspace("other"), Operation::Write, "MANIFEST"),
     ("a renamed keyspace", |db| db.rename_keyspace("other", "renamed"), Operation::Write, "MANIFEST"),
@@ -135,7 +135,7 @@ fn closing_waits_for_calls_that_are_at_files() {
         db.keyspace("other").unwrap();
         for value in [b"older", b"newer"] {
             db.flush().unwrap();
-            db.put(b"key", value).unwrap();
+            db.default_keyspace().put(b"key", value).unwrap();
         }
         if name == "a compaction" {
             db.flush().unwrap();
@@ -168,7 +168,11 @@ fn closing_waits_for_calls_that_are_at_files() {
         assert_all_closed(&db);
         // At once, while the old handles still exist.
         let again = world.open(true).unwrap();
-        assert_eq!(again.get(b"key").unwrap().as_deref(), Some(b"newer".as_slice()), "after {name}");
+        assert_eq!(
+            again.default_keyspace().get(b"key").unwrap().as_deref(),
+            Some(b"newer".as_slice()),
+            "after {name}"
+        );
         assert!(again.verify().unwrap().is_clean());
         again.close().unwrap();
     }
@@ -180,7 +184,7 @@ fn closing_waits_for_calls_that_are_at_files() {
 fn whoever_closes_second_returns_to_a_directory_that_is_free() {
     let world = World::new();
     let db = world.open(true).unwrap();
-    db.put(b"key", b"value").unwrap();
+    db.default_keyspace().put(b"key", b"value").unwrap();
     let (arrives, gate) = world.hold(Operation::Create, "tables/");
     let first = db.clone();
     let (closer, closed) = world.start(move || first.close());
@@ -198,7 +202,7 @@ fn whoever_closes_second_returns_to_a_directory_that_is_free() {
     other_closer.join().unwrap();
     closed.recv().unwrap().unwrap();
     let again = reopened.recv().unwrap().unwrap();
-    assert!(again.contains(b"key").unwrap());
+    assert!(again.default_keyspace().contains(b"key").unwrap());
     assert_all_closed(&db);
 }
 
@@ -209,10 +213,10 @@ fn the_lock_is_let_go_of_last() {
         let world = World::new();
         let db = world.open(flush_on_close).unwrap();
         for number in 0..2000u32 {
-            db.put(number.to_be_bytes(), [1; 100]).unwrap();
+            db.default_keyspace().put(number.to_be_bytes(), [1; 100]).unwrap();
         }
         db.compact_all().unwrap();
-        db.put(b"key", b"value").unwrap();
+        db.default_keyspace().put(b"key", b"value").unwrap();
         let snapshot = db.snapshot();
         db.close().unwrap();
         assert_eq!(world.last_changed(), Path::new(DIR).join("LOCK"));
@@ -221,7 +225,7 @@ fn the_lock_is_let_go_of_last() {
         assert!(!db.step_background());
         drop((snapshot, db));
         assert_eq!(world.strict.trace_len(), events);
-        assert!(world.open(true).unwrap().contains(b"key").unwrap());
+        assert!(world.open(true).unwrap().default_keyspace().contains(b"key").unwrap());
     }
 }
 
@@ -233,7 +237,7 @@ fn draining_ends_with_a_lane_that_panics() {
     let env = Env { fs: Arc::new(world.faults.clone()), ..Env::real() };
     let options = Options::default().memory_budget(8 << 20).mapped_log(false).env(env);
     let db = Database::open_with(DIR, options).expect("a database");
-    db.put(b"key", b"value").expect("a put");
+    db.default_keyspace().put(b"key", b"value").expect("a put");
     world.faults.interrupt(Operation::Create, "tables/", || panic!("a panic that the test makes"));
     let draining = db.clone();
     let (drainer, drained) = world.start(move || draining.drain());

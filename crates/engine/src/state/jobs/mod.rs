@@ -209,7 +209,7 @@ impl Job {
             written_bytes: self.written_bytes.load(Ordering::Relaxed),
             payload_bytes: self.payload_bytes.load(Ordering::Relaxed),
             pieces: self.pieces.load(Ordering::Relaxed),
-            running_ms: now_ns.saturating_sub(self.began_ns) / 1_000_000,
+            running: Duration::from_nanos(now_ns.saturating_sub(self.began_ns)),
         }
     }
 }
@@ -362,8 +362,8 @@ pub struct JobMetrics {
     pub payload_bytes: u64,
     /// The number of parallel subcompactions.
     pub pieces: usize,
-    /// How long it has been running, in milliseconds.
-    pub running_ms: u64,
+    /// How long it has been running.
+    pub running: Duration,
 }
 
 impl JobMetrics {
@@ -375,13 +375,14 @@ impl JobMetrics {
 
     /// Done bytes a second so far.
     pub fn bytes_per_second(&self) -> u64 {
-        (u128::from(self.done_bytes()) * 1000 / u128::from(self.running_ms.max(1))) as u64
+        (u128::from(self.done_bytes()) * 1000 / self.running.as_millis().max(1)) as u64
     }
 
-    /// The estimated remaining time in milliseconds, at the same rate; `None` before anything is done.
-    pub fn remaining_ms(&self) -> Option<u64> {
+    /// The estimated remaining time, at the same rate; `None` before anything is done.
+    pub fn remaining(&self) -> Option<Duration> {
         let (done, left) = (self.done_bytes(), self.total_bytes.saturating_sub(self.done_bytes()));
-        (done > 0).then(|| (u128::from(left) * u128::from(self.running_ms) / u128::from(done)) as u64)
+        let ms = || (u128::from(left) * self.running.as_millis() / u128::from(done)) as u64;
+        (done > 0).then(|| Duration::from_millis(ms()))
     }
 }
 

@@ -79,8 +79,8 @@ fn change(db: &Database, random: &SeededRandom) -> Vec<crate::Snapshot> {
     let key = |random: &SeededRandom| format!("key {:05}", random.below(3000));
     for step in 0..6000u64 {
         match random.below(40) {
-            0..20 => db.put(key(random), vec![b'v'; random.below(60) as usize]).unwrap(),
-            20..30 => db.delete(key(random)).unwrap(),
+            0..20 => db.default_keyspace().put(key(random), vec![b'v'; random.below(60) as usize]).unwrap(),
+            20..30 => db.default_keyspace().delete(key(random)).unwrap(),
             30..38 => db.default_keyspace().merge(key(random), step.to_string()).unwrap(),
             38 if random.below(4) == 0 => {
                 let (a, b) = (key(random), key(random));
@@ -126,7 +126,8 @@ fn a_merge_that_writers_wait_for_has_more_pieces() {
     let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspace_options());
     let db = Database::open_with("/db", options.env(Env::simulated(Arc::new(StrictFs::new()), 1))).unwrap();
     for run in 0..4u64 {
-        (0..2000u64).for_each(|key| db.put(format!("key {:05}", 4 * key + run), [7; 50]).unwrap());
+        (0..2000u64)
+            .for_each(|key| db.default_keyspace().put(format!("key {:05}", 4 * key + run), [7; 50]).unwrap());
         db.default_keyspace().flush().unwrap();
     }
     let (plan, state) = (whole(&db), db.default_keyspace().state());
@@ -145,7 +146,8 @@ fn a_merge_that_writers_wait_for_has_more_pieces() {
 fn ranges_of_pieces_cover_the_hull_evenly() {
     let db = stepped(4, keyspace_options());
     for run in 0..4u64 {
-        (0..2000u64).for_each(|key| db.put(format!("key {:05}", 4 * key + run), [7; 50]).unwrap());
+        (0..2000u64)
+            .for_each(|key| db.default_keyspace().put(format!("key {:05}", 4 * key + run), [7; 50]).unwrap());
         db.default_keyspace().flush().unwrap();
     }
     let plan = whole(&db);
@@ -204,7 +206,9 @@ const VALUE_BYTES: u64 = 100;
 fn fill(db: &Database) {
     for run in 0..4u64 {
         (0..5000u64).for_each(|key| {
-            db.put(format!("key {:05}", 4 * key + run), [7; VALUE_BYTES as usize]).unwrap();
+            db.default_keyspace()
+                .put(format!("key {:05}", 4 * key + run), [7; VALUE_BYTES as usize])
+                .unwrap();
         });
         db.default_keyspace().flush().unwrap();
     }
@@ -262,7 +266,8 @@ fn a_job_keeps_nothing_but_its_inputs() {
     let options = keyspace_options().strategy(Strategy::None).blob_threshold(200).blob_file_size(16 << 10);
     let db = stepped(1, options.compaction_filter(Arc::clone(&hook) as Arc<dyn CompactionFilter>));
     for prefix in ["a", "b"] {
-        (0..100u64).for_each(|key| db.put(format!("{prefix}{key:03}"), vec![7; 1000]).unwrap());
+        (0..100u64)
+            .for_each(|key| db.default_keyspace().put(format!("{prefix}{key:03}"), vec![7; 1000]).unwrap());
         db.default_keyspace().flush().unwrap();
     }
     let (store, id) = (Arc::clone(db.store()), db.default_keyspace().state().id);
@@ -328,7 +333,8 @@ fn jobs_that_can_wait_make_room() {
     let (store, keyspace) = (db.store(), db.default_keyspace());
     let idle = store.begin_job(keyspace.state(), facts(Class::Idle), None).expect("nothing else runs");
     for run in 0..6u64 {
-        (0..500u64).for_each(|key| db.put(format!("key {:05}", 6 * key + run), [7; 50]).unwrap());
+        (0..500u64)
+            .for_each(|key| db.default_keyspace().put(format!("key {:05}", 6 * key + run), [7; 50]).unwrap());
         store.flush_keyspaces(&[Arc::clone(keyspace.state())]).unwrap();
     }
     assert!(!store.relieve().unwrap() && !idle.has_yielded(), "nothing is wanted");
@@ -347,9 +353,12 @@ fn with_deleted_tables() -> Database {
     let leveled = Strategy::Leveled { size_ratio: SizeRatio::from_permille(10_000).unwrap() };
     let db = stepped(1, keyspace_options().strategy(leveled).level0_trigger_runs(100));
     for run in 0..7u64 {
-        (0..400).for_each(|key| db.put(format!("run {run} {key:05}"), [7; 50]).unwrap());
+        (0..400).for_each(|key| db.default_keyspace().put(format!("run {run} {key:05}"), [7; 50]).unwrap());
         // Common keys; otherwise they would lie beside each other in one run.
-        db.put("run 0", "first").and_then(|()| db.put("run 7", "last")).unwrap();
+        db.default_keyspace()
+            .put("run 0", "first")
+            .and_then(|()| db.default_keyspace().put("run 7", "last"))
+            .unwrap();
         if run == 6 {
             db.default_keyspace().delete_range("run 3 ".."run 4").unwrap();
         }
@@ -481,7 +490,9 @@ fn failing_reads_of_a_merge(is_read: impl Fn(u64) -> bool) -> usize {
     let db = Database::open_with("/db", options.env(Env::simulated(Arc::new(faults.clone()), 1)))
         .expect("a database");
     for run in 0..4u64 {
-        (0..200u64).for_each(|key| db.put(format!("key {:05}", 3 * key + run), [run as u8; 300]).unwrap());
+        (0..200u64).for_each(|key| {
+            db.default_keyspace().put(format!("key {:05}", 3 * key + run), [run as u8; 300]).unwrap()
+        });
         db.default_keyspace().flush().unwrap();
     }
     let values = || -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -497,7 +508,7 @@ fn failing_reads_of_a_merge(is_read: impl Fn(u64) -> bool) -> usize {
         cache.set_capacity_bytes(cache_bytes);
         (0..600u64)
             .filter(|&key| is_read(key))
-            .for_each(|key| drop(db.get(format!("key {key:05}")).unwrap()));
+            .for_each(|key| drop(db.default_keyspace().get(format!("key {key:05}")).unwrap()));
         let injected = faults.injected();
         faults.add(Rule::new(Fault::Io, When::Nth(nth)).on(Operation::Read).path("tables/"));
         let merged = db.compact_all();
@@ -553,7 +564,7 @@ fn plans_are_carried_out_to_the_letter() {
         let mut written = tree.parts().filter(|part| part.meta.file >= first_new).peekable();
         assert!(written.peek().is_some());
         assert!(written.all(|part| part.file.table(Access::Once).unwrap().filter().is_some() == filter));
-        db.put("key 00000", "again").unwrap();
+        db.default_keyspace().put("key 00000", "again").unwrap();
         db.default_keyspace().flush().unwrap();
     }
 }
@@ -571,10 +582,10 @@ fn versions_of_one_key_lie_in_one_table() {
     };
     for round in 0..2u8 {
         for version in 0..50u8 {
-            db.put("key 00250", [version; 1000]).unwrap();
+            db.default_keyspace().put("key 00250", [version; 1000]).unwrap();
             snapshots.push(db.snapshot());
         }
-        (0..500).for_each(|key| db.put(format!("key {key:05}"), [round; 60]).unwrap());
+        (0..500).for_each(|key| db.default_keyspace().put(format!("key {key:05}"), [round; 60]).unwrap());
         db.flush().unwrap();
         if round == 1 {
             db.compact_all().unwrap();

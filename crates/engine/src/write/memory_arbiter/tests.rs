@@ -47,14 +47,15 @@ impl World {
     /// Reads all keys into the cache, until it is full if there is enough data.
     fn read_all(&self) {
         for number in 1..=self.next {
-            assert!(self.db.get(number.to_be_bytes()).expect("a get").is_some());
+            assert!(self.db.default_keyspace().get(number.to_be_bytes()).expect("a get").is_some());
         }
         self.settle();
     }
 
     /// Gets of cached keys.
     fn read_some(&self) {
-        (1..=100u32).for_each(|number| _ = self.db.get(number.to_be_bytes()).expect("a get"));
+        (1..=100u32)
+            .for_each(|number| _ = self.db.default_keyspace().get(number.to_be_bytes()).expect("a get"));
         self.settle();
     }
 
@@ -87,7 +88,7 @@ impl World {
 
     fn put(&mut self, bytes: usize) {
         self.next += 1;
-        self.db.put(self.next.to_be_bytes(), vec![7; bytes]).expect("a put");
+        self.db.default_keyspace().put(self.next.to_be_bytes(), vec![7; bytes]).expect("a put");
         self.check();
     }
 
@@ -235,7 +236,10 @@ fn a_large_batch_gets_its_memory_first() {
         let mut world = World::new();
         world.put(bytes);
         world.settle();
-        assert_eq!(world.db.get(1u32.to_be_bytes()).expect("a get").map(|value| value.len()), Some(bytes));
+        assert_eq!(
+            world.db.default_keyspace().get(1u32.to_be_bytes()).expect("a get").map(|value| value.len()),
+            Some(bytes)
+        );
     }
 }
 
@@ -317,7 +321,7 @@ fn half_filled_memtables_lend_nothing() {
     let writing = store.writing().expect("it takes writes");
     for (segments, lends) in [(7, false), (0, true)] {
         (0..segments * store.memory.wal_segment_bytes / 1000).for_each(|number| {
-            world.db.put(number.to_be_bytes(), [7; 1000]).expect("a put");
+            world.db.default_keyspace().put(number.to_be_bytes(), [7; 1000]).expect("a put");
         });
         assert!(world.memtables_bytes() < whole / 2);
         offer_and_lend(store, writing);

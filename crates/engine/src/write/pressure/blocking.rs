@@ -89,7 +89,9 @@ impl Store {
 
 /// When a job ends, by its own rate or else by the rate of previous ones, in bytes a second.
 fn ends_in(job: &JobMetrics, sustained: Option<u64>) -> Option<Duration> {
-    if let Some(ms) = job.remaining_ms().filter(|_| job.running_ms > 0) {
+    if let Some(ms) =
+        job.remaining().map(|left| left.as_millis() as u64).filter(|_| job.running > Duration::ZERO)
+    {
         return Some(Duration::from_millis(ms));
     }
     let left = job.total_bytes.saturating_sub(job.done_bytes());
@@ -142,9 +144,9 @@ mod tests {
         assert_eq!(ends_in(&begun, None), None);
         assert_eq!(ends_in(&begun, Some(0)), None);
         assert_eq!(ends_in(&begun, Some(500)), Some(Duration::from_secs(2)));
-        let half_way = JobMetrics { read_bytes: 400, running_ms: 800, ..begun.clone() };
+        let half_way = JobMetrics { read_bytes: 400, running: Duration::from_millis(800), ..begun.clone() };
         assert_eq!(ends_in(&half_way, Some(1)), Some(Duration::from_millis(1200)));
-        let at_once = JobMetrics { running_ms: 0, ..half_way };
+        let at_once = JobMetrics { running: Duration::ZERO, ..half_way };
         assert_eq!(ends_in(&at_once, Some(100)), Some(Duration::from_secs(6)), "no time, no speed");
         let told = BlockingWork { ends_in: ends_in(&begun, Some(500)), job: Some(begun), error: None };
         let told = told.to_string();

@@ -201,13 +201,13 @@ fn a_writer_that_is_held_back_hinders_nobody() {
     let (sent, done) = channel();
     let (writer, env) = (db.clone(), store.env.clone());
     let thread = env.spawn("writer", move || {
-        writer.put(b"slow", [1; 1016]).unwrap();
+        writer.default_keyspace().put(b"slow", [1; 1016]).unwrap();
         sent.send(()).unwrap();
     });
     while store.counters.delays.load(Ordering::Relaxed) == 0 {
         std::thread::yield_now();
     }
-    assert!(db.get(b"slow").unwrap().is_some(), "the write is done before it is paid for");
+    assert!(db.default_keyspace().get(b"slow").unwrap().is_some(), "the write is done before it is paid for");
     other.put(b"k", b"v").unwrap();
     let mut batch = db.batch();
     batch.put(db.default_keyspace(), b"k", b"v");
@@ -282,7 +282,7 @@ fn closing_releases_a_writer_that_is_held_back() {
     state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
     store.look_at_pressure(&state);
     let writer = db.clone();
-    let thread = store.env.spawn("writer", move || drop(writer.put(b"slow", [1; 1016])));
+    let thread = store.env.spawn("writer", move || drop(writer.default_keyspace().put(b"slow", [1; 1016])));
     while store.counters.delays.load(Ordering::Relaxed) == 0 {
         std::thread::yield_now();
     }
@@ -302,8 +302,8 @@ fn runs_of_level_0_are_pressure_where_compaction_can_make_them_fewer() {
         let db = Database::open_with("/db", options.env(env)).unwrap();
         let state = db.store().find_keyspace("default").unwrap();
         for round in 0..30u64 {
-            db.put(b"a", round.to_be_bytes()).unwrap();
-            db.put(b"z", round.to_be_bytes()).unwrap();
+            db.default_keyspace().put(b"a", round.to_be_bytes()).unwrap();
+            db.default_keyspace().put(b"z", round.to_be_bytes()).unwrap();
             db.flush().unwrap();
             let seen = db.store().level0_pressure(&state);
             assert_eq!((seen.soft, seen.hard), (6, 10));
@@ -327,7 +327,7 @@ fn runs_that_nobody_merges_are_no_pressure() {
     let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace.level0_stop_runs(4));
     let db = Database::open_with("/db", options.env(env)).unwrap();
     for round in 0..8u64 {
-        db.put(b"a", round.to_be_bytes()).unwrap();
+        db.default_keyspace().put(b"a", round.to_be_bytes()).unwrap();
         db.flush().unwrap();
     }
     let stall = only(&db);
@@ -363,7 +363,7 @@ fn garbage_is_pressure_and_growth_is_not() {
         let mut seen = Vec::new();
         for at in 0..KEYS {
             let key = (first + at * 3571 % KEYS).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            db.put(key.to_be_bytes(), [round; 1016]).unwrap();
+            db.default_keyspace().put(key.to_be_bytes(), [round; 1016]).unwrap();
             seen.push(store.garbage_pressure(state, &Capacity::default()));
         }
         seen

@@ -255,7 +255,7 @@ impl<'a> World<'a> {
         let interval = (entries / LOOKS).max(1);
         self.fs.forget_most_held();
         self.written_before = self.fs.written_bytes();
-        let stalled_ms = self.database.metrics().stall_ms;
+        let stalled_before = self.database.metrics().stall_time;
         let (cpu, start_ns) = (machine::processor_seconds(), clock.monotonic_ns());
         for put in 0..entries {
             let record = scatter(put ^ self.seed) % entries;
@@ -274,7 +274,7 @@ impl<'a> World<'a> {
         self.database.drain()?;
         found.drained = Rested { seconds: seconds(), ..self.rested() };
         found.most_held_bytes = self.fs.most_held_bytes();
-        found.stall_ms = self.database.metrics().stall_ms - stalled_ms;
+        found.stall_ms = (self.database.metrics().stall_time - stalled_before).as_millis() as u64;
         found.cpu_seconds = cpu.zip(machine::processor_seconds()).map(|(before, after)| after - before);
         found.expected_absent = self.metrics().amplification.reads.expected_absent;
         Ok(())
