@@ -1,21 +1,20 @@
-//! A slice of fixed length whose memory is the system's again when it goes: filters and indexes of tables,
-//! and what is read and written at the end of a table.
+//! Off-heap slices of fixed length, whose memory returns to the system when they are dropped: filters and
+//! indexes of tables, and buffers for the end of a table.
 //!
 //! # Why
-//! Such pieces have a mebibyte and more, and come and go with tables, each in whichever thread opens or
-//! writes one. The allocator of the C library keeps what was freed for the arena of the thread: once a piece
-//! of some size was freed, pieces up to that size are not mapped one by one any more, and a small allocation
-//! behind them keeps all of them. Beside a budget of 92 MiB that was up to 44 MiB, of which nothing was in
-//! use.
+//! Such slices have a mebibyte and more, and come and go with tables, each in the thread that opens or writes
+//! one. The allocator of the C library keeps freed memory for the arena of the thread: once a piece of some
+//! size was freed, pieces up to that size are not mapped separately any more, and a small allocation behind
+//! them keeps all of them. Beside a budget of 92 MiB that was up to 44 MiB of unused memory.
 //!
 //! # Design
-//! From [`LONG_BYTES`] on a slice has a [`Region`] of its own, with small pages, so that no page is committed
-//! beyond its last one; shorter ones are boxed. One that [stays](LongSlice::lasting) and is looked at here
-//! and there lies with others of its kind in huge pages ([`crate::shelves`]), from [`LASTING_BYTES`] on, as
-//! soon as there is enough of them; or, if it is very long, in a region whose inner pages are huge.
+//! From [`LONG_BYTES`] on a slice has its own [`Region`] with small pages, so that no page is committed
+//! beyond its last one; shorter ones are boxed. A [lasting](LongSlice::lasting) slice with random access is
+//! allocated in huge pages shared with others ([`crate::shelves`]), from [`LASTING_BYTES`] on, once there is
+//! enough of them; or, if it is very long, in a region whose inner pages are huge.
 //!
-//! * LS1. `first` is that of `len` initialised values, which are this slice's alone: in its memory, or in a
-//!   box that was leaked.
+//! * LS1. `first` points to `len` initialised values with this slice as the only owner: in its memory, or in
+//!   a leaked box.
 
 use crate::memory::{PageAdvice, Region};
 use crate::shelves::{self, Piece, Place, Small};
@@ -23,26 +22,26 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Bytes from which a slice has a region: an allocator has smaller ones at hand, and the last page and the
-/// system's calls weigh less here.
+/// Least bytes of a slice with its own region: an allocator handles smaller ones better, and the last page
+/// and the system calls weigh less here.
 const LONG_BYTES: usize = 128 << 10;
-/// Bytes from which one that stays lies with others: it takes whole units there.
+/// Least bytes of a lasting slice in shared huge pages, which have whole units.
 const LASTING_BYTES: usize = 2 * shelves::UNIT_BYTES;
 
-/// See the file's head.
+/// An off-heap slice; see the head of this file.
 pub struct LongSlice<T> {
     first: NonNull<T>,
     len: usize,
     memory: Memory,
 }
 
-/// Where the values of a slice lie.
+/// The memory of a slice.
 enum Memory {
-    /// In a box that was leaked.
+    /// A leaked box.
     Box { _counted: Option<Small> },
-    /// In pages of their own.
+    /// Its own pages.
     Region { _region: Region, _counted: Option<Small> },
-    /// Among others'.
+    /// A piece of shared huge pages.
     Shelf { _piece: Piece },
 }
 
@@ -59,16 +58,15 @@ impl<T: Copy> LongSlice<T> {
         LongSlice::collect(std::iter::repeat_n(value, len))
     }
 
-    /// As many values as the iterator says.
+    /// The iterator's values.
     ///
     /// # Panics
-    /// If it has said too many.
+    /// If the iterator has fewer values than its length.
     pub fn collect(values: impl ExactSizeIterator<Item = T>) -> LongSlice<T> {
         LongSlice::alone(values, PageAdvice::Small, None)
     }
 
-    /// The same, for what will stay for long and be looked at here and there: huge pages if there is much of
-    /// it.
+    /// The same for a long-lived slice with random access: in huge pages if there is enough of such memory.
     ///
     /// # Panics
     /// As [`LongSlice::collect`].
@@ -79,20 +77,21 @@ impl<T: Copy> LongSlice<T> {
             return LongSlice::collect(values);
         }
         if bytes > shelves::LARGEST_PIECE_BYTES {
-            // Huge pages of its own, but for its ends, where they would be for a part.
+            // Its own huge pages except for its ends, where they would be used only in part.
             return LongSlice::alone(values, PageAdvice::HugeInside, None);
         }
         match shelves::place(bytes) {
             Place::Shelf(piece) => {
                 let first = piece.start().cast::<T>();
-                // SAFETY: the piece has so many bytes, is aligned for the type, and is ours alone (SH1).
+                // SAFETY: the piece has at least as many bytes, is aligned for the type, and has no other
+                // owner (SH1).
                 unsafe { LongSlice::write(first, values, len, Memory::Shelf { _piece: piece }) }
             }
             Place::Elsewhere(counted) => LongSlice::alone(values, PageAdvice::Small, Some(counted)),
         }
     }
 
-    /// In memory of its own: a region if it is long.
+    /// In its own memory: a region if it is long.
     fn alone(
         values: impl ExactSizeIterator<Item = T>,
         advice: PageAdvice,
@@ -100,11 +99,11 @@ impl<T: Copy> LongSlice<T> {
     ) -> LongSlice<T> {
         let len = values.len();
         let bytes = len.saturating_mul(size_of::<T>());
-        // What the system does not map the allocator may have.
+        // If the system refuses a region, the allocator may still succeed.
         let region = if bytes < LONG_BYTES { None } else { Region::reserve_with(bytes, advice).ok() };
         let mapped = region.and_then(|region| Some((NonNull::new(region.as_ptr().cast::<T>())?, region)));
         let Some((first, region)) = mapped else { return LongSlice::leaked(values.collect(), counted) };
-        // SAFETY: the region has so many bytes, is aligned for any type, and nobody else knows it.
+        // SAFETY: the region has at least as many bytes, is aligned for any type, and has no other user.
         unsafe { LongSlice::write(first, values, len, Memory::Region { _region: region, _counted: counted }) }
     }
 
@@ -115,7 +114,7 @@ impl<T: Copy> LongSlice<T> {
     }
 
     /// # Safety
-    /// From `first` on there is room for `len` values, which nobody else knows and `memory` keeps.
+    /// From `first` on there are `len` values of memory without another user, which `memory` keeps alive.
     unsafe fn write(
         first: NonNull<T>,
         values: impl Iterator<Item = T>,
@@ -124,7 +123,7 @@ impl<T: Copy> LongSlice<T> {
     ) -> LongSlice<T> {
         let mut written = 0;
         for value in values.take(len) {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { first.add(written).write(value) };
             written += 1;
         }
@@ -167,7 +166,7 @@ impl<T> Drop for LongSlice<T> {
     fn drop(&mut self) {
         if let Memory::Box { .. } = self.memory {
             let values = std::ptr::slice_from_raw_parts_mut(self.first.as_ptr(), self.len);
-            // SAFETY: LS1; the values are those of a box that was leaked.
+            // SAFETY: LS1; the values are those of a leaked box.
             drop(unsafe { Box::from_raw(values) });
         }
     }
@@ -195,7 +194,7 @@ impl<T: fmt::Debug> fmt::Debug for LongSlice<T> {
 mod tests {
     use super::*;
 
-    /// Enough of them for shelves, dropped and made again, so that what is given out was written to before.
+    /// Enough of them for shelves, dropped and allocated again, so that memory is reused.
     #[test]
     fn lasting_values_are_those_that_were_given() {
         let value = |slice: usize, at: usize| ((slice << 32 | at) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);

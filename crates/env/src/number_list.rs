@@ -1,18 +1,18 @@
-//! Numbers that come one by one, by the million, and are read again in order: hashes of a table's keys until
-//! its filter is made.
+//! Off-heap list of numbers that are appended by the million and read in order: hashes of a table's keys
+//! until its filter is built.
 //!
 //! # Why
-//! A list that doubles in the heap of the program takes up to three times what it holds while it grows, and
-//! what it leaves behind is not the system's again: the allocator of the C library keeps what was freed for
-//! the arena of the thread, and an arena takes no memory of another. Four threads that write tables of a
-//! million keys left fifty mebibytes behind, beside a budget of ninety.
+//! A list that doubles in the program's heap takes up to three times its contents while it grows, and its
+//! memory does not return to the system: the allocator of the C library keeps freed memory for the arena of
+//! the thread, and an arena takes no memory of another. Four threads that write tables of a million keys left
+//! fifty mebibytes behind, beside a budget of ninety.
 //!
 //! # Design
-//! Pieces of fixed size ([`PIECE_BYTES`]), each a [`Region`]: nothing is copied, and when the list goes the
-//! system has all of it. The first piece commits small pages, for most lists are short; where there is a
-//! second there will be more, in huge pages, whose first touch costs a fifth.
+//! Pieces of fixed size ([`PIECE_BYTES`]), each a [`Region`]: nothing is copied, and all memory returns to
+//! the system when the list is dropped. The first piece commits small pages, because most lists are short; a
+//! list with a second piece will have more, in huge pages, whose first touch costs a fifth.
 //!
-//! * NL1. Of each piece but the last all numbers are written; of the last as many as `used` says.
+//! * NL1. All numbers of each piece except the last are written; of the last the first `used`.
 
 use crate::memory::{PageAdvice, REGION_ALIGNMENT_BYTES, Region};
 use std::alloc::{Layout, handle_alloc_error};
@@ -20,26 +20,26 @@ use std::ptr::NonNull;
 
 /// Bytes of a piece.
 const PIECE_BYTES: usize = REGION_ALIGNMENT_BYTES;
-/// Numbers of a piece.
+/// Numbers per piece.
 const PIECE_NUMBERS: usize = PIECE_BYTES / size_of::<u64>();
 /// Granularity in which the first piece is counted.
 const PAGE_BYTES: usize = 4096;
 
-/// See the file's head.
+/// An off-heap list of numbers; see the head of this file.
 #[derive(Debug)]
 pub struct NumberList {
     pieces: Vec<Region>,
-    /// The piece at the end; dangling while there is none.
+    /// The last piece; dangling while there is none.
     last: NonNull<u64>,
-    /// Numbers in it.
+    /// Numbers in the last piece.
     used: usize,
-    /// How many have room in it: none while there is no piece.
+    /// Capacity of the last piece: 0 while there is none.
     room: usize,
 }
 
 // SAFETY: memory with one owner and no thread affinity.
 unsafe impl Send for NumberList {}
-// SAFETY: through a shared reference numbers are read only.
+// SAFETY: a shared reference only reads numbers.
 unsafe impl Sync for NumberList {}
 
 impl Default for NumberList {
@@ -57,7 +57,7 @@ impl NumberList {
         if self.used == self.room {
             self.add_piece();
         }
-        // SAFETY: the piece has room for one more, and is this list's alone.
+        // SAFETY: the piece has room for one more, and this list is its only owner.
         unsafe { self.last.add(self.used).write(number) };
         self.used += 1;
     }
@@ -75,7 +75,7 @@ impl NumberList {
         (self.last, self.used, self.room) = (last, 0, PIECE_NUMBERS);
     }
 
-    /// The number that was added last.
+    /// The number appended last.
     #[inline]
     pub fn last(&self) -> Option<u64> {
         let at = self.used.checked_sub(1)?;
@@ -83,7 +83,7 @@ impl NumberList {
         Some(unsafe { self.last.add(at).read() })
     }
 
-    /// How many there are.
+    /// The number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.pieces.len().saturating_sub(1) * PIECE_NUMBERS + self.used
@@ -99,12 +99,12 @@ impl NumberList {
     pub fn pieces(&self) -> impl Iterator<Item = &[u64]> {
         self.pieces.iter().enumerate().map(|(at, piece)| {
             let used = if at + 1 == self.pieces.len() { self.used } else { PIECE_NUMBERS };
-            // SAFETY: so many are written (NL1), and nobody writes while this list is borrowed.
+            // SAFETY: the first `used` are written (NL1), and the list is not changed while it is borrowed.
             unsafe { std::slice::from_raw_parts(piece.as_ptr().cast::<u64>().cast_const(), used) }
         })
     }
 
-    /// All numbers in one piece of ordinary memory, and an empty list.
+    /// Moves all numbers into ordinary memory and empties the list.
     pub fn take(&mut self) -> Vec<u64> {
         let mut all = Vec::with_capacity(self.len());
         self.pieces().for_each(|piece| all.extend_from_slice(piece));
@@ -112,12 +112,12 @@ impl NumberList {
         all
     }
 
-    /// Empties the list and gives its memory back.
+    /// Empties the list and frees its memory.
     pub fn clear(&mut self) {
         *self = NumberList::default();
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory in use.
     pub fn memory_bytes(&self) -> usize {
         match self.pieces.len() {
             0 | 1 => (self.used * size_of::<u64>()).next_multiple_of(PAGE_BYTES),

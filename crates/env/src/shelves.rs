@@ -1,51 +1,50 @@
-//! Memory for pieces of some kibibytes to some mebibytes that stay for long and are visited at random:
-//! filters and indexes of open tables.
+//! Huge-page heap: memory for long-lived slices of some kibibytes to some mebibytes with random access, that
+//! is filters and indexes of open tables.
 //!
 //! # Why
-//! A lookup goes to a line anywhere in some filter. With a hundred million keys these have 125 MB, in pages
-//! of 4 KiB more than the processor has translations for, so before it can even ask for the line it waits for
-//! a walk through the page tables. With huge pages a get took 7 % less. A filter has 1.25 MB at most times,
-//! so one with huge pages of its own would waste a third of them.
+//! A lookup reads a line anywhere in some filter. With a hundred million keys these have 125 MB, in pages of
+//! 4 KiB more than the processor has translations for, so each lookup first waits for a walk through the page
+//! tables. With huge pages a get took 7 % less. A filter has at most 1.25 MB in most cases, so separate huge
+//! pages for each would waste a third of them.
 //!
-//! An allocator has one more way to waste: that of the C library keeps what one thread frees for that thread.
-//! Each that opened tables leaves as much behind as it once had open, while the next one takes new memory for
-//! the same tables merged. Here a gap is anybody's.
+//! A general allocator has one more waste: that of the C library keeps memory that one thread frees for that
+//! thread. Each thread that opened tables leaves as much behind as it once had open, while the next one takes
+//! new memory for the same tables merged. Here every thread can reuse a gap.
 //!
 //! # Design
-//! A *shelf* is a region of [`SHELF_BYTES`], advised to be huge pages, of which pieces of whole
-//! [`UNIT_BYTES`] are given out: the first gap that is long enough, of all shelves in the order of their age.
-//! So gaps that closed tables leave are filled again by tables of a like size, and new shelves empty first. A
-//! huge page in which nothing is used any more goes back to the system at once: tables come and go by the
-//! second, not by the microsecond.
+//! A *shelf* is a region of [`SHELF_BYTES`], advised to be huge pages, that is allocated in pieces of whole
+//! [`UNIT_BYTES`]: the first fit over all shelves, oldest first. So gaps of closed tables are filled again by
+//! tables of a similar size, and new shelves empty first. A huge page without a used unit is returned to the
+//! system at once: tables come and go by the second, not by the microsecond.
 //!
-//! The first [`SMALL_BYTES`] are not given out here but counted: who has few keys does not pay for whole huge
-//! pages. Nor is a piece of more than [`LARGEST_PIECE_BYTES`].
+//! The first [`SMALL_BYTES`] are not allocated here but counted, so that a small database does not use whole
+//! huge pages. Pieces of more than [`LARGEST_PIECE_BYTES`] are not allocated here either.
 //!
-//! Gaps are nobody's memory, and in no budget: of a hundred million keys with 125 MB of filters they were 8
-//! to 24 MiB. At worst one small piece is left in each huge page.
+//! Gaps count in no memory budget: with a hundred million keys and 125 MB of filters they were 8 to 24 MiB.
+//! In the worst case one small piece is left in each huge page.
 //!
 //! # Invariants
-//! * SH1. A unit is given out at most once at a time: its mark in `used` is set when its piece is given out,
+//! * SH1. A unit is allocated at most once at a time: its mark in `used` is set when its piece is allocated,
 //!   and cleared when that is dropped, both under the lock.
-//! * SH2. A shelf is in the list as long as a piece of it is given out. Its memory does not move with it.
-//! * SH3. Memory is anything when it is given out. Who takes a piece writes all that it will read.
-//! * SH4. No gap of a shelf is longer than its `longest_gap` says.
+//! * SH2. A shelf is in the list as long as a piece of it is allocated. Its memory does not move with it.
+//! * SH3. Allocated memory has undefined contents. The owner of a piece writes all that it will read.
+//! * SH4. No gap of a shelf is longer than its `longest_gap`.
 //!
 //! # Rejected
-//! [Slabs](crate::slabs): made for pieces up to 64 KiB, of one size each. *The end of a table read and
-//! written* in such pieces as well: these come and go with each table, and whole huge pages would be cleared
-//! for a moment's use.
+//! [Slabs](crate::slabs): made for pieces up to 64 KiB, of one size each. *The end of a table that is read
+//! and written* in such pieces as well: these come and go with each table, and whole huge pages would be
+//! cleared for a moment's use.
 
 use crate::memory::{PageAdvice, REGION_ALIGNMENT_BYTES, Region};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// What pieces are made of: on average half of it is unused of each.
+/// Allocation unit; a piece wastes half of one on average.
 pub(crate) const UNIT_BYTES: usize = 1 << 10;
-/// Half of a shelf, so that it takes two at least.
+/// Half of a shelf, so that it holds at least two.
 pub(crate) const LARGEST_PIECE_BYTES: usize = SHELF_BYTES / 2;
-/// Bytes that come from elsewhere before there is a shelf: two huge pages, as for [slabs](crate::slabs).
+/// Bytes allocated elsewhere before the first shelf: two huge pages, as for [slabs](crate::slabs).
 const SMALL_BYTES: usize = 2 * HUGE_BYTES;
 const SHELF_BYTES: usize = 16 << 20;
 const SHELF_UNITS: usize = SHELF_BYTES / UNIT_BYTES;
@@ -55,16 +54,16 @@ const HUGE_UNITS: usize = HUGE_BYTES / UNIT_BYTES;
 static SHELVES: Mutex<Shelves> = Mutex::new(Shelves { list: Vec::new(), small_bytes: 0 });
 
 struct Shelves {
-    /// The oldest first.
+    /// Oldest first.
     list: Vec<Shelf>,
-    /// Counted, and not given out here.
+    /// Bytes counted but allocated elsewhere.
     small_bytes: usize,
 }
 
 struct Shelf {
     region: Region,
     used: Marks,
-    /// SH4, in units: who asks for more need not search.
+    /// SH4, in units: a longer request need not search.
     longest_gap: usize,
 }
 
@@ -73,15 +72,15 @@ struct Marks([u64; SHELF_UNITS / WORD_BITS]);
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// Where memory of some length is to come from.
+/// The allocator for memory of some length.
 pub(crate) enum Place {
-    /// From here.
+    /// This one.
     Shelf(Piece),
-    /// From elsewhere; to be kept as long as that is.
+    /// Another one; to be kept as long as the memory.
     Elsewhere(Small),
 }
 
-/// A piece of a shelf. Goes back when it is dropped.
+/// A piece of a shelf. Freed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Piece {
     start: NonNull<u8>,
@@ -90,14 +89,14 @@ pub(crate) struct Piece {
 
 // SAFETY: memory with one owner and no thread affinity.
 unsafe impl Send for Piece {}
-// SAFETY: gives away nothing but the address.
+// SAFETY: exposes only the address.
 unsafe impl Sync for Piece {}
 
-/// So many bytes are counted as small while this is kept.
+/// A count of this many small bytes while it is kept.
 #[derive(Debug)]
 pub(crate) struct Small(usize);
 
-/// A place for so many bytes: at least one and at most [`LARGEST_PIECE_BYTES`].
+/// Allocates this many bytes: at least one and at most [`LARGEST_PIECE_BYTES`].
 pub(crate) fn place(bytes: usize) -> Place {
     let mut shelves = SHELVES.lock();
     if shelves.small_bytes >= SMALL_BYTES
@@ -120,7 +119,7 @@ impl Shelves {
         self.list.last_mut()?.take(units)
     }
 
-    /// Takes a piece back; gives out the memory of a shelf that has become empty (SH2).
+    /// Frees a piece; returns the memory of a shelf that has become empty (SH2).
     fn give_back(&mut self, piece: &Piece) -> Option<Region> {
         let address = piece.start.as_ptr().addr();
         let has_it = |shelf: &Shelf| (0..SHELF_BYTES).contains(&address.wrapping_sub(shelf.address()));
@@ -144,7 +143,7 @@ impl Shelf {
         self.used.next(0, true) == SHELF_UNITS
     }
 
-    /// The first gap of so many units.
+    /// Allocates the first gap of at least this many units.
     fn take(&mut self, units: usize) -> Option<Piece> {
         if units > self.longest_gap {
             return None;
@@ -159,7 +158,7 @@ impl Shelf {
         Some(Piece { start: NonNull::new(start)?, units })
     }
 
-    /// Frees units, and gives the huge pages back in which they were the last.
+    /// Frees units, and returns the huge pages without a used unit to the system.
     fn give_back(&mut self, first: usize, units: usize) {
         self.used.mark(first..first + units, false);
         self.longest_gap = SHELF_UNITS;
@@ -188,7 +187,7 @@ impl Marks {
         SHELF_UNITS
     }
 
-    /// The first unit of the first gap that has so many.
+    /// The first unit of the first gap of at least this many.
     fn gap(&self, units: usize) -> Option<usize> {
         let mut start = self.next(0, false);
         while start + units <= SHELF_UNITS {
@@ -211,7 +210,7 @@ impl Marks {
 }
 
 impl Piece {
-    /// Its first byte; there are as many as were asked for, aligned to [`UNIT_BYTES`].
+    /// Its first byte, aligned to [`UNIT_BYTES`]; the requested bytes follow.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
@@ -220,7 +219,7 @@ impl Piece {
 impl Drop for Piece {
     fn drop(&mut self) {
         let emptied = SHELVES.lock().give_back(self);
-        // Unmapped when nobody waits for the lock.
+        // Unmapped without the lock.
         drop(emptied);
     }
 }
@@ -236,8 +235,8 @@ mod tests {
     use super::*;
     use crate::SeededRandom;
 
-    /// SH1: pieces that are given out at the same time have no byte in common, whatever came and went before;
-    /// SH2: nothing is left behind.
+    /// SH1: pieces allocated at the same time have no byte in common, whatever was allocated and freed
+    /// before; SH2: no shelf is left behind.
     #[test]
     fn pieces_are_nobody_elses_and_shelves_go_with_the_last() {
         let random = SeededRandom::new(5);
@@ -254,7 +253,7 @@ mod tests {
                 let piece = shelves.take(1 + random.below(3_000) as usize).unwrap();
                 let mark = round as u8;
                 for byte in ends(&piece) {
-                    // SAFETY: a byte of a piece that is ours alone, if SH1 holds.
+                    // SAFETY: a byte of a piece with a single owner, if SH1 holds.
                     unsafe { byte.write(mark) };
                 }
                 held.push((piece, mark));

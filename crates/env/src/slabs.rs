@@ -1,47 +1,46 @@
-//! Memory for blocks: pieces of a few kilobytes, by the hundred thousand, that are visited at random.
+//! Slab allocator for cached blocks: pieces of a few kilobytes, by the hundred thousand, with random access.
 //!
 //! # Why
-//! A lookup goes to a block anywhere in the cache. Allocators of programs grow by pages of 4 KiB, so that
-//! nearly every visit misses the processor's translations as well as its caches, and the walk through the
-//! page tables comes before all else. With three dependent accesses for each visit of 57,000 blocks (Zen 4,
-//! virtual machine) a visit takes 760 ns with small pages and 540 ns with huge ones.
+//! A lookup reads a block anywhere in the cache. General allocators grow by pages of 4 KiB, so that nearly
+//! every access misses the processor's translations as well as its caches, and the page-table walk comes
+//! first. With three dependent accesses for each visit of 57,000 blocks (Zen 4, virtual machine) a visit
+//! takes 760 ns with small pages and 540 ns with huge ones.
 //!
 //! # Design
 //! A *slab* (after Bonwick's allocator, USENIX Summer 1994) is a region of 2 MiB, advised to be one huge
-//! page, cut into pieces of one *class* of sizes. Classes are a thirty-second of a doubling apart, so at most
-//! 3 % of a piece is unused, 1.5 on average. The slab's head lies at its start: a piece finds its slab by its
-//! address. Each class has a lock; it is taken for the time of a few instructions when a block is read or let
-//! go, and either takes microseconds anyway.
+//! page, cut into pieces of one *size class*. Classes are a thirty-second of a doubling apart, so at most 3 %
+//! of a piece is unused, 1.5 on average. The slab's head is at its start: a piece's address determines its
+//! slab. Each class has a lock, held for a few instructions when a block is read or freed, either of which
+//! takes microseconds anyway.
 //!
 //! The first [`SMALL_BYTES`] of a class come from the global allocator, so that a small cache, or a rare
-//! size, does not pay for 2 MiB; therefore [`Origin`], which the owner keeps. Whatever is larger than
-//! [`LARGEST_PIECE_BYTES`] comes from there as well.
+//! size, does not use 2 MiB; therefore [`Origin`], which the owner keeps. Pieces larger than
+//! [`LARGEST_PIECE_BYTES`] come from there as well.
 //!
 //! # Invariants
-//! * SB1. Only the holder of its class's lock touches the head of a slab, its free pieces included.
-//! * SB2. A piece is either given out or free; free pieces are those from `fresh` on, and those of the list
+//! * SB1. Only the holder of its class's lock accesses the head of a slab, its free pieces included.
+//! * SB2. A piece is either allocated or free; free pieces are those from `fresh` on, and those of the list
 //!   that starts at `free`.
-//! * SB3. All bytes are initialised at all times: regions are zero at first, and a freed piece keeps what was
-//!   in it, but for its first four bytes, which link the list.
-//! * SB4. A slab with a free piece that is not closed, and no other, is in its class's list, at the place
-//!   that its head names.
-//! * SB5. A slab that becomes empty is given up if another with room is left; so a class keeps at most one
-//!   empty slab, and filling and emptying a single piece does not make and unmake slabs.
-//! * SB6. A slab is made outside of its class's lock, by one thread of a class at a time. The kernel clears
-//!   its 2 MiB when its head is written, which takes a tenth of a millisecond and more; whoever wants a piece
-//!   meanwhile takes it from the global allocator and waits for nobody.
-//! * SB7. A closed slab gives no piece out any more, and goes back to the system with its last one. Whoever
-//!   gives much memory back at once closes slabs first: pieces that are chosen by anything but their place
-//!   leave nearly every slab in use, and then the system gets nothing.
-//! * SB8. Any other slab that is given up is spare, for whichever class needs one next, while there are no
-//!   more spare ones than one and an eighth of those in use. A cache under writes lets go of blocks of one
-//!   size and takes others in all the time, and new memory is dear: the kernel clears it, 0.1 ms for 2 MiB,
-//!   and on a virtual machine whose host takes free memory away 5 ms, because the host has to find some
-//!   first.
+//! * SB3. All bytes are initialised at all times: regions are zero at first, and a freed piece keeps its
+//!   contents, except for its first four bytes, which link the list.
+//! * SB4. Exactly the slabs with a free piece that are not closed are in their class's list, at the index in
+//!   their head.
+//! * SB5. A slab that becomes empty is released if another with free pieces is left; so a class keeps at most
+//!   one empty slab, and allocating and freeing a single piece does not create and release slabs.
+//! * SB6. A slab is created outside of its class's lock, by one thread of a class at a time. The kernel
+//!   clears its 2 MiB when its head is written, which takes a tenth of a millisecond and more; a thread that
+//!   needs a piece meanwhile takes it from the global allocator and does not wait.
+//! * SB7. A closed slab allocates no piece any more, and returns to the system with its last one. A caller
+//!   that frees much memory at once closes slabs first: pieces chosen by anything but their address leave
+//!   nearly every slab in use, and then no memory returns.
+//! * SB8. Any other released slab is spare, for any class that needs one next, while there are no more spare
+//!   ones than one and an eighth of those in use. A cache under writes constantly frees blocks of one size
+//!   and allocates others, and new memory is expensive: the kernel clears it, 0.1 ms for 2 MiB, and on a
+//!   virtual machine whose host reclaims free memory 5 ms, because the host has to find some first.
 //!
 //! # Rejected
 //! A pool for each cache: values that readers keep outlive it, so each block would need a counted pointer to
-//! its pool. Huge pages for the whole heap are not the library's to choose.
+//! its pool. Huge pages for the whole heap are not the library's decision.
 
 use crate::memory::{PageAdvice, REGION_ALIGNMENT_BYTES, Region, prefetch};
 use parking_lot::Mutex;
@@ -50,15 +49,15 @@ use std::ptr::NonNull;
 
 /// Alignment of all pieces.
 pub const PIECE_ALIGNMENT_BYTES: usize = 16;
-/// Larger pieces come from the global allocator: of blocks with values of such a size there are few, and each
-/// has pages of its own.
+/// Larger pieces come from the global allocator: there are few blocks with such values, and each has its own
+/// pages.
 pub const LARGEST_PIECE_BYTES: usize = 1 << LARGEST_DOUBLING;
-/// Bytes of a class that come from the global allocator before there is a slab: two slabs, so that a slab
-/// which has hardly anything in it is at most a third of what its class takes.
+/// Bytes of a class that come from the global allocator before its first slab: two slabs, so that a nearly
+/// empty slab is at most a third of its class's memory.
 pub const SMALL_BYTES: usize = 2 * SLAB_BYTES;
 
 const SLAB_BYTES: usize = REGION_ALIGNMENT_BYTES;
-/// Where the first piece of a slab lies.
+/// Offset of the first piece of a slab.
 const HEAD_BYTES: usize = size_of::<Slab>().next_multiple_of(64);
 /// The smallest class is the first above 512 bytes: shorter blocks are rare.
 const SMALLEST_DOUBLING: u32 = 9;
@@ -71,10 +70,10 @@ const NO_PIECE: u32 = u32::MAX;
 const _: () = assert!((1 << SMALLEST_DOUBLING) / STEPS == PIECE_ALIGNMENT_BYTES);
 
 static ALL: [Mutex<Class>; CLASSES] = [const { Mutex::new(Class::new()) }; CLASSES];
-/// Taken by nobody who holds a class.
+/// Never locked while a class is locked.
 static SPARE: Mutex<Spare> = Mutex::new(Spare::new());
 
-/// Where a piece came from, to be told when it is given back.
+/// The source of a piece, needed to free it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Origin {
@@ -84,63 +83,63 @@ pub enum Origin {
     Slab,
 }
 
-/// The slabs of one class that have room, and what the class takes elsewhere.
+/// The slabs of one class with free pieces, and its memory from the global allocator.
 struct Class {
     roomy: Vec<NonNull<Slab>>,
-    /// Given out by the global allocator.
+    /// Allocated by the global allocator.
     heap_bytes: usize,
-    /// Somebody makes a slab (SB6).
+    /// Whether a thread creates a slab (SB6).
     is_growing: bool,
 }
 
-/// Where a piece comes from.
+/// Result of a request to a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
-    /// Here it is.
+    /// A piece of a slab.
     Piece(NonNull<u8>),
-    /// The global allocator; it is counted already.
+    /// Use the global allocator; it is counted already.
     Elsewhere,
-    /// From a slab that whoever asked is to make now, and to hand in by [`Class::grow`].
+    /// The caller creates a slab now and adds it by [`Class::grow`].
     Grow,
 }
 
-// SAFETY: slabs are memory without thread affinity, touched under the class's lock only (SB1).
+// SAFETY: slabs are memory without thread affinity, accessed under the class's lock only (SB1).
 unsafe impl Send for Class {}
 
-/// Memory of slabs that were given up, and how many are in use (SB8).
+/// Memory of released slabs, and the number of slabs in use (SB8).
 struct Spare {
     regions: Vec<Region>,
     in_use: usize,
 }
 
-/// What becomes of a slab that its class gives up.
+/// What happens to a slab that its class releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// It may serve again (SB8).
+    /// It may be reused (SB8).
     Spare,
-    /// Back to the system: it was closed for that (SB7).
+    /// It returns to the system: it was closed (SB7).
     Return,
 }
 
 /// Head of a slab.
 struct Slab {
-    /// The memory that this head lies in.
+    /// The memory that contains this head.
     region: Region,
     piece_bytes: usize,
     pieces: u32,
-    /// Pieces given out.
+    /// Allocated pieces.
     used: u32,
-    /// From this one on no piece was ever given out.
+    /// No piece from this one on was ever allocated.
     fresh: u32,
-    /// First of those that were given back.
+    /// First piece of the free list.
     free: u32,
-    /// Place in the class's list, if it is there.
+    /// Index in the class's list, if it is there.
     at: usize,
-    /// Gives no piece out any more (SB7).
+    /// Allocates no piece any more (SB7).
     is_closed: bool,
 }
 
-/// The class of pieces of `len` bytes, and their size; `None` for what no slab holds.
+/// The class for pieces of `len` bytes, and their size; `None` if slabs do not hold such pieces.
 fn class_of(len: usize) -> Option<(usize, usize)> {
     if len > LARGEST_PIECE_BYTES {
         return None;
@@ -157,8 +156,8 @@ fn layout(len: usize) -> Layout {
     Layout::from_size_align(len.max(1), PIECE_ALIGNMENT_BYTES).expect("pieces are shorter than memory")
 }
 
-/// At least `len` bytes of anything, all of them initialised, aligned to [`PIECE_ALIGNMENT_BYTES`]; the
-/// caller owns them until [`free`].
+/// Allocates at least `len` initialised bytes with undefined contents, aligned to [`PIECE_ALIGNMENT_BYTES`];
+/// the caller owns them until [`free`].
 ///
 /// Ends the process, as all allocation does, when there is no memory.
 pub fn allocate(len: usize) -> (NonNull<u8>, Origin) {
@@ -181,19 +180,19 @@ pub fn allocate(len: usize) -> (NonNull<u8>, Origin) {
     (piece.unwrap_or_else(|| handle_alloc_error(layout(len))), Origin::Heap)
 }
 
-/// Gives a piece back.
+/// Frees a piece.
 ///
 /// # Safety
-/// It must come from [`allocate`] with this length, be given back once, and be used by nobody any more.
+/// It must come from [`allocate`] with this length, be freed once, and not be used any more.
 pub unsafe fn free(piece: NonNull<u8>, len: usize, origin: Origin) {
     let class = class_of(len);
     match (class, origin) {
         (Some((class, _)), Origin::Slab) => {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             let emptied = unsafe { ALL[class].lock().give_back(piece) };
             if let Some((region, fate)) = emptied {
                 let surplus = SPARE.lock().give_up(region, fate);
-                // Unmapped when nobody waits for the lock.
+                // Unmapped without the lock.
                 drop(surplus);
             }
         }
@@ -207,21 +206,21 @@ pub unsafe fn free(piece: NonNull<u8>, len: usize, origin: Origin) {
     }
 }
 
-/// Which stretch of memory a piece lies in: a slab, or as much of other memory.
+/// The slab-sized address range of a piece: its slab, or as much of other memory.
 #[inline]
 pub fn stretch_of(piece: NonNull<u8>) -> usize {
     piece.as_ptr().addr() / SLAB_BYTES
 }
 
-/// Closes the slab of a piece (SB7), for a caller who is about to give back `own` pieces of it, this one
-/// among them. `false`, and nothing is closed, if there is no slab, or if more than an eighth of what is used
-/// of it belongs to others, who may keep it for long.
+/// Closes the slab of a piece (SB7), for a caller that is about to free `own` pieces of it, including this
+/// one. `false`, and nothing is closed, if there is no slab, or if more than an eighth of its used pieces
+/// belongs to others, which may keep them for long.
 ///
 /// # Safety
 /// The piece must come from [`allocate`] with this length and be held by the caller.
 pub unsafe fn close(piece: NonNull<u8>, len: usize, origin: Origin, own: usize) -> bool {
     match (class_of(len), origin) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         (Some((class, _)), Origin::Slab) => unsafe { ALL[class].lock().close(piece, own) },
         _ => false,
     }
@@ -232,7 +231,7 @@ impl Class {
         Class { roomy: Vec::new(), heap_bytes: 0, is_growing: false }
     }
 
-    /// Where the next piece comes from.
+    /// Decides the source of the next piece.
     fn ask(&mut self, piece_bytes: usize) -> Answer {
         if self.heap_bytes >= SMALL_BYTES {
             if let Some(piece) = self.take() {
@@ -247,8 +246,8 @@ impl Class {
         Answer::Elsewhere
     }
 
-    /// Takes a new slab in, and a piece of it out; `None` if the system had no region to give: then the piece
-    /// is counted as coming from elsewhere.
+    /// Adds a new slab and allocates a piece of it; `None` if the system had no region: then the piece is
+    /// counted as coming from the global allocator.
     fn grow(&mut self, slab: Option<NonNull<Slab>>, piece_bytes: usize) -> Option<NonNull<u8>> {
         self.is_growing = false;
         if let Some(slab) = slab {
@@ -261,10 +260,10 @@ impl Class {
         piece
     }
 
-    /// A piece of a slab with room, if there is one.
+    /// Allocates a piece of a slab with free pieces, if there is one.
     fn take(&mut self) -> Option<NonNull<u8>> {
         let slab = *self.roomy.last()?;
-        // SAFETY: a slab of this class, whose lock is held (SB1), with room (SB4).
+        // SAFETY: a slab of this class, whose lock is held (SB1), with a free piece (SB4).
         let (piece, is_full) = unsafe { (Slab::take(slab), (*slab.as_ptr()).is_full()) };
         if is_full {
             self.roomy.pop();
@@ -272,18 +271,18 @@ impl Class {
         Some(piece)
     }
 
-    /// Takes a piece back; gives the slab's region out if that is to go (SB5, SB7).
+    /// Frees a piece; returns the slab's region if the slab is released (SB5, SB7).
     ///
     /// # Safety
-    /// The piece was given out by a slab of this class, and nobody uses it.
+    /// The piece was allocated from a slab of this class, and is not used any more.
     unsafe fn give_back(&mut self, piece: NonNull<u8>) -> Option<(Region, Fate)> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let (slab, offset) = unsafe { Slab::of(piece) };
         // SAFETY: the lock is held (SB1).
         let head = unsafe { &mut *slab.as_ptr() };
         let was_full = head.is_full();
         let index = ((offset - HEAD_BYTES) / head.piece_bytes) as u32;
-        // SAFETY: the piece is the slab's again, is aligned, and has room for a number.
+        // SAFETY: the piece is the slab's again, is aligned, and large enough for a number.
         unsafe { piece.cast::<u32>().write(head.free) };
         head.free = index;
         head.used -= 1;
@@ -297,7 +296,7 @@ impl Class {
         if !is_closed {
             self.remove(slab);
         }
-        // SAFETY: no piece of the slab is given out, and the class does not know it any more.
+        // SAFETY: no piece of the slab is allocated, and the class does not refer to it any more.
         let region = unsafe { slab.read() }.region;
         Some((region, if is_closed { Fate::Return } else { Fate::Spare }))
     }
@@ -305,9 +304,9 @@ impl Class {
     /// See [`close`].
     ///
     /// # Safety
-    /// The piece was given out by a slab of this class, and is held.
+    /// The piece was allocated from a slab of this class, and is held.
     unsafe fn close(&mut self, piece: NonNull<u8>, own: usize) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let (slab, _) = unsafe { Slab::of(piece) };
         // SAFETY: the lock is held (SB1).
         let head = unsafe { &mut *slab.as_ptr() };
@@ -344,18 +343,19 @@ impl Spare {
         Spare { regions: Vec::new(), in_use: 0 }
     }
 
-    /// How many may be spare.
+    /// Most spare slabs.
     fn limit(&self) -> usize {
         1 + self.in_use / 8
     }
 
-    /// Memory for a slab: a spare one, or `None` if the system must be asked. Either way one more is in use.
+    /// Memory for a slab: a spare one, or `None` if the system must provide it. Either way one more is in
+    /// use.
     fn take(&mut self) -> Option<Region> {
         self.in_use += 1;
         self.regions.pop()
     }
 
-    /// One less is in use; gives out what is to go back to the system.
+    /// Counts one less in use; returns the regions that return to the system.
     fn give_up(&mut self, region: Region, fate: Fate) -> Vec<Region> {
         self.in_use -= 1;
         let mut surplus = Vec::new();
@@ -363,8 +363,7 @@ impl Spare {
             Fate::Spare => self.regions.push(region),
             Fate::Return => surplus.push(region),
         }
-        // The ones that were given up first go first: of the others the processor's caches may still know
-        // something.
+        // The ones released first are returned first: the others may still be in the processor's caches.
         let beyond = self.regions.len().saturating_sub(self.limit());
         surplus.extend(self.regions.drain(..beyond));
         surplus
@@ -388,18 +387,18 @@ impl Slab {
         let pieces = ((SLAB_BYTES - HEAD_BYTES) / piece_bytes) as u32;
         let head =
             Slab { region, piece_bytes, pieces, used: 0, fresh: 0, free: NO_PIECE, at: 0, is_closed: false };
-        // SAFETY: the region is aligned beyond what a head needs, and nobody else knows it.
+        // SAFETY: the region is aligned beyond the needs of a head, and has no other user.
         unsafe { slab.write(head) };
         Some(slab)
     }
 
-    /// The slab of a piece, and how far from its start that lies.
+    /// The slab of a piece, and the piece's offset from its start.
     ///
     /// # Safety
-    /// A slab has given the piece out.
+    /// The piece is allocated from a slab.
     unsafe fn of(piece: NonNull<u8>) -> (NonNull<Slab>, usize) {
         let offset = piece.as_ptr().addr() % SLAB_BYTES;
-        // SAFETY: slabs are aligned to their size, so this is the head of the piece's.
+        // SAFETY: slabs are aligned to their size, so this is the head of the piece's slab.
         (unsafe { piece.byte_sub(offset) }.cast::<Slab>(), offset)
     }
 
@@ -407,7 +406,7 @@ impl Slab {
         self.used == self.pieces
     }
 
-    /// A free piece.
+    /// Allocates a free piece.
     ///
     /// # Safety
     /// The class's lock must be held, and the slab not be full.
@@ -421,8 +420,8 @@ impl Slab {
         if is_fresh {
             head.fresh += 1;
         }
-        // The head is not used as a reference below, because the pointer that is given out must be the whole
-        // region's. SAFETY: the slab is not full, so the index is less than `pieces`, and the piece lies
+        // The head is not used as a reference below, because the returned pointer must be derived from the
+        // whole region. SAFETY: the slab is not full, so the index is less than `pieces`, and the piece lies
         // within the slab.
         unsafe {
             let piece = slab.cast::<u8>().add(HEAD_BYTES + index as usize * piece_bytes);
@@ -430,7 +429,7 @@ impl Slab {
                 let next = piece.cast::<u32>().read();
                 (*slab.as_ptr()).free = next;
                 if next != NO_PIECE {
-                    // Whoever takes it reads the link in it first, and pieces come back from anywhere.
+                    // Its next owner reads the link in it first, and pieces are freed in any order.
                     prefetch(
                         slab.cast::<u8>().as_ptr().wrapping_add(HEAD_BYTES + next as usize * piece_bytes),
                     );
@@ -480,7 +479,7 @@ mod tests {
         // SAFETY: the piece is held.
         let bytes = unsafe { std::slice::from_raw_parts(piece.as_ptr(), len) };
         assert!(bytes.iter().all(|&byte| byte == filling), "somebody else wrote into a piece");
-        // SAFETY: taken with this length, and forgotten now.
+        // SAFETY: allocated with this length, and not used any more.
         unsafe { free(piece, len, origin) };
     }
 
@@ -495,7 +494,7 @@ mod tests {
             .len()
     }
 
-    /// SB8, and SB7: what was closed is not kept.
+    /// SB8, and SB7: a closed slab does not become spare.
     #[test]
     fn an_eighth_of_what_is_in_use_may_be_spare() {
         let region = || Region::reserve(SLAB_BYTES).unwrap();
@@ -512,32 +511,32 @@ mod tests {
         assert_eq!((spare.in_use, spare.regions.len()), (25, 3));
         assert_eq!(spare.give_up(used.pop().unwrap(), Fate::Return).len(), 1);
         assert_eq!((spare.in_use, spare.regions.len()), (24, 3));
-        // As slabs go, spare ones do.
+        // Spare slabs are returned as slabs in use become fewer.
         while let Some(region) = used.pop() {
             drop(spare.give_up(region, Fate::Return));
         }
         assert_eq!((spare.in_use, spare.regions.len()), (1, 1));
     }
 
-    /// SB5: of two empty slabs a class gives one up, for others to use.
+    /// SB5: of two empty slabs a class releases one, for others to use.
     #[test]
     fn a_slab_that_is_given_up_may_be_spare() {
         let mut class = Class::new();
         let slab = Slab::create(20_000).unwrap();
         class.add(slab);
         class.add(Slab::create(20_000).unwrap());
-        // SAFETY: both slabs are this class's, and nobody else uses the piece.
+        // SAFETY: both slabs are this class's, and the piece has no other user.
         let (region, fate) = unsafe {
             let piece = Slab::take(slab);
             class.give_back(piece).unwrap()
         };
         assert_eq!((region.as_ptr(), fate), (slab.as_ptr().cast(), Fate::Spare));
         let [other] = class.roomy[..] else { panic!("one is left") };
-        // SAFETY: the class, which alone knew the slab, is forgotten, and nobody has a piece of it.
+        // SAFETY: the class, the only owner of the slab, is forgotten, and no piece of it is in use.
         drop(unsafe { other.read() });
     }
 
-    /// Each test has a class of its own: tests run side by side, and classes are the process's.
+    /// Each test uses its own class: tests run in parallel, and classes belong to the process.
     #[test]
     fn small_use_stays_on_the_heap_and_large_use_fills_slabs() {
         const LEN: usize = 40_000;
@@ -549,7 +548,7 @@ mod tests {
         let in_slabs = count - on_heap;
         let per_slab = (SLAB_BYTES - HEAD_BYTES) / bytes;
         assert_eq!(slabs_of(&held), in_slabs.div_ceil(per_slab), "slabs are filled");
-        // Given back from the middle on, in an order of its own.
+        // Freed in a random order.
         let random = SeededRandom::new(5);
         while !held.is_empty() {
             give_back(held.swap_remove(random.below(held.len() as u64) as usize));
@@ -558,7 +557,7 @@ mod tests {
         assert_eq!((class.heap_bytes, class.roomy.len()), (0, 1), "one empty slab is kept");
     }
 
-    /// SB6: the first to find no room makes a slab, and nobody waits for it.
+    /// SB6: the first thread without a free piece creates a slab, and no other waits for it.
     #[test]
     fn others_go_elsewhere_while_a_slab_is_made() {
         const BYTES: usize = 4096;
@@ -572,7 +571,7 @@ mod tests {
         let Answer::Piece(second) = class.ask(BYTES) else { panic!("the slab has room") };
         assert_eq!((first.as_ptr().addr() + BYTES, class.roomy.len()), (second.as_ptr().addr(), 1));
         let slab = class.roomy[0];
-        // SAFETY: the class, which alone knew the slab, is forgotten, and nobody uses the pieces.
+        // SAFETY: the class, the only owner of the slab, is forgotten, and the pieces are not used.
         drop(unsafe { slab.read() });
     }
 
@@ -608,7 +607,7 @@ mod tests {
             unsafe { close(held.0, held.1, held.2, own) }
         };
         assert!(!closes(&held[0], count), "it comes from the heap");
-        // One that is full and the one that is half full: of each nine tenths are the caller's.
+        // A full one and the half full one: nine tenths of each are the caller's.
         let mut stretches = vec![stretch_of(held[count - per_slab].0), stretch_of(held[count - 1].0)];
         stretches.dedup();
         assert_eq!(stretches.len(), 2);
@@ -622,7 +621,7 @@ mod tests {
         assert!(ALL[class].lock().roomy.is_empty());
         let (closed, open): (Vec<Held>, Vec<Held>) =
             held.drain(..).partition(|held| stretches.contains(&stretch_of(held.0)));
-        // Every second one, so that there are free pieces in both.
+        // Every second one, so that both have free pieces.
         let mut left = Vec::new();
         for (at, piece) in closed.into_iter().enumerate() {
             if at % 2 == 0 { give_back(piece) } else { left.push(piece) }

@@ -1,5 +1,5 @@
-//! What every file system promises, run on the machine's own, on the strict one and on the one that fails on
-//! demand while it has no rules.
+//! The file system contract, tested on the machine's file system, the strict one, and the fault-injecting one
+//! without rules.
 #![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
 #![allow(
     clippy::disallowed_methods,
@@ -26,7 +26,7 @@ impl Subject {
         let unique =
             format!("esker-contract-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let root = std::env::temp_dir().join(unique);
-        // Left behind by a killed run whose process id came round again.
+        // Left behind by a killed run with the same process id.
         let _ = std::fs::remove_dir_all(&root);
         StdFileSystem.create_dir_all(&root).unwrap();
         Subject { fs: Arc::new(StdFileSystem), root, on_disk: true }
@@ -77,7 +77,7 @@ fn contents(file: &dyn File) -> Vec<u8> {
     bytes
 }
 
-/// Runs each function on each file system, as tests of their own.
+/// Runs each function on each file system, as separate tests.
 macro_rules! contract {
     ($($name:ident)*) => {
         mod on_std { $(#[test] fn $name() { super::$name(&super::Subject::std()); })* }
@@ -233,7 +233,7 @@ fn linked_names_are_one_file(subject: &Subject) {
     assert_eq!(subject.read("first"), b"Xbc");
     assert!(subject.fs.hard_link(&subject.path("first"), &subject.path("other")).is_err());
     assert!(subject.fs.hard_link(&subject.path("none"), &subject.path("third")).unwrap_err().is_not_found());
-    // Renaming one name of a file to another name of it does nothing: POSIX has it so.
+    // Renaming one name of a file to another name of it is no operation in POSIX.
     subject.fs.rename(&subject.path("first"), &subject.path("second")).unwrap();
     assert_eq!(subject.names(), ["first", "other", "second"]);
     subject.fs.remove_file(&subject.path("first")).unwrap();
@@ -329,7 +329,7 @@ fn a_mapped_store_is_read_by_the_file(subject: &Subject) {
     map.write(103, b"AFTER");
     map.write(8189, b"end");
     map.write(8192, b"");
-    // Through a descriptor of its own, as a reader of the log does it.
+    // Through a separate descriptor, as a reader of the log does.
     let bytes = subject.read("file");
     assert_eq!(&bytes[99..110], b"\0befAFTER\0\0");
     assert_eq!(&bytes[8189..], b"end");

@@ -1,4 +1,4 @@
-//! What a strict file system keeps over a crash, clause by clause.
+//! Crash behaviour of a strict file system, clause by clause.
 #![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
 use esker_base::{Error, Result};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 const SECTOR: usize = 512;
-/// Random power losses tried where a test wants to see every outcome.
+/// Random power losses tried by tests that need every outcome.
 const SEEDS: u64 = 300;
 
 fn create(fs: &StrictFs, path: &str, bytes: &[u8]) -> Arc<dyn File> {
@@ -42,7 +42,7 @@ fn text(fs: &StrictFs, path: &str) -> Option<String> {
     read(fs, path).map(|bytes| String::from_utf8(bytes).unwrap())
 }
 
-/// What a look at the image shows, over many random power losses now.
+/// The observations of an image, over many random power losses now.
 fn outcomes<T: Ord>(fs: &StrictFs, look: impl Fn(&StrictFs) -> T) -> BTreeSet<T> {
     (0..SEEDS).map(|seed| look(&fs.crash(Crash::PowerRandom { seed }))).collect()
 }
@@ -205,7 +205,8 @@ fn a_chain_of_renames_never_loses_the_durable_target() {
     fs.rename("/CURRENT".as_ref(), "/moved".as_ref()).unwrap();
     fs.remove_file("/moved".as_ref()).unwrap();
     let seen = outcomes(&fs, |image| text(image, "/CURRENT"));
-    // Gone if the moving away survives with the last renaming; without that it concerns another file.
+    // Gone if the move survives together with the last rename; without that the removal concerns another
+    // file.
     assert_eq!(seen, possible(&[None, Some("0"), Some("1"), Some("2"), Some("3")]));
     let lost = |image: &StrictFs| text(image, "/CURRENT").is_none() && text(image, "/temporary3").is_some();
     assert_eq!(outcomes(&fs, lost), BTreeSet::from([false]), "moved away before it arrived");
@@ -283,12 +284,12 @@ fn a_killed_process_leaves_everything_and_the_same_boot() {
     let killed = fs.crash(Crash::Process);
     assert_eq!(everything(&killed), everything(&fs));
     assert_eq!(killed.boot_id(), fs.boot_id());
-    // The page cache is still only a cache: a power loss afterwards takes what was never synced.
+    // The page cache is still only a cache: a later power loss takes everything unsynced.
     let rebooted = killed.crash(Crash::PowerAllLost);
     assert_eq!(text(&rebooted, "/file").as_deref(), Some("synced"));
     assert_eq!(read(&rebooted, "/other"), None);
     assert_ne!(rebooted.boot_id(), fs.boot_id());
-    // A power loss that took nothing has made everything durable.
+    // A power loss that lost nothing has made everything durable.
     let written = killed.crash(Crash::PowerNoneLost);
     assert_eq!(everything(&written.crash(Crash::PowerAllLost)), everything(&fs));
 }
@@ -335,7 +336,7 @@ fn a_store_can_be_torn_anywhere_and_a_write_between_pages() -> Result<()> {
         assert_eq!(&torn[100..100 + kept], &b"record"[..kept]);
         assert!(torn[100 + kept..].iter().all(|&byte| byte == 0));
     }
-    // What is torn away is not brought back by writing it out later.
+    // A later write-back does not restore torn-off bytes.
     let torn = fs.crash(Crash::ProcessTorn { keep_bytes: 2 });
     assert_eq!(&read(&torn.crash(Crash::PowerNoneLost), "/file").unwrap()[99..104], b"\0re\0\0");
     let seen = outcomes(&torn, |image| read(image, "/file").unwrap()[99..106].to_vec());
@@ -351,7 +352,7 @@ fn a_store_can_be_torn_anywhere_and_a_write_between_pages() -> Result<()> {
         [0, 0, 96, 96, 4192, 4192]
     );
     assert_eq!((written(4999), written(5000)), ((8192, 4192), (9000, 5000)));
-    // Any other last event happened or did not.
+    // Any other last event happened completely or not at all.
     fs.rename("/file".as_ref(), "/renamed".as_ref())?;
     assert_eq!(everything(&fs.crash(Crash::ProcessTorn { keep_bytes: 0 })), everything(&fs));
     Ok(())
@@ -371,7 +372,7 @@ fn a_power_loss_can_catch_a_mapped_store_half_done() {
     });
     let torn = seen.iter().any(|&(a, b)| (a > 0 && a < 300) || (b > 0 && b < 300 && b != 212 && b != 88));
     assert!(torn, "{seen:?}");
-    // The first sector holds both: `b` without `a` there would be a version that never was.
+    // The first sector holds both: `b` without `a` there would be a version that never existed.
     assert!(seen.iter().all(|&(a, b)| a == 300 || b <= 88), "{seen:?}");
 }
 
@@ -385,7 +386,7 @@ fn allocation_is_lost_like_everything_else() {
         let len = file.len().unwrap() as usize;
         (len, len > 0 && file.map_writable(len).is_ok())
     };
-    // The length may be there and the blocks not: such a file must not be mapped (WL4).
+    // The length may survive without the blocks: such a file must not be mapped (WL4).
     assert_eq!(outcomes(&fs, mappable), BTreeSet::from([(0, false), (65_536, false), (65_536, true)]));
     file.sync_data().unwrap();
     assert_eq!(outcomes(&fs, mappable), BTreeSet::from([(65_536, true)]));
@@ -431,7 +432,7 @@ fn a_replayer_shows_the_state_at_each_cut() {
             let (stepped, direct) = (replayer.image(crash), fs.image(cut, crash));
             assert_eq!(everything(&stepped), everything(&direct), "cut {cut}, {crash:?}");
         }
-        // A write or a store of which nothing was carried out leaves what was there before it.
+        // A write or a store of which nothing was carried out leaves the previous contents.
         let torn = everything(&replayer.image(Crash::ProcessTorn { keep_bytes: 0 }));
         let written = replayer.last_event().is_some_and(|event| event.written_bytes().is_some());
         assert_eq!(&torn, if written { &states[cut - 1] } else { state }, "cut {cut}");
@@ -499,7 +500,7 @@ fn a_full_disk_takes_the_bytes_that_fit_and_recovers() {
     let other = fs.open("/other".as_ref(), OpenMode::CreateNew).unwrap();
     assert!(matches!(other.write_at(b"x", 0), Err(Error::Full(_))));
     assert_eq!(other.len().unwrap(), 0);
-    // A removed file takes up space for as long as it is open.
+    // A removed file takes space as long as it is open.
     fs.remove_file("/file".as_ref()).unwrap();
     assert!(other.write_at(b"x", 0).is_err());
     drop(file);
@@ -570,8 +571,7 @@ fn forgotten_inodes_do_not_pile_up_nor_come_back() {
     let described = format!("{fs:?}");
     let files: usize = described.split("files: ").nth(1).unwrap().split(',').next().unwrap().parse().unwrap();
     assert!(files < 200, "{described}");
-    // What a name on the disk still leads to was not dropped, nor what a name in between did, nor what is
-    // open.
+    // Kept: inodes that a durable name, a name in between, or an open file refers to.
     assert_eq!(text(&fs.crash(Crash::PowerAllLost), "/a/durable").as_deref(), Some("1"));
     assert_eq!(text(&fs.crash(Crash::PowerAllLost), "/a/replaced").as_deref(), Some("4"));
     let between = outcomes(&fs, |image| text(image, "/a/between"));

@@ -1,6 +1,6 @@
-//! Random workloads against a model of the promise: at every cut and for every kind of crash, each sector of
-//! a durably named file holds what it held at the last sync or a version it had since, and a killed process
-//! loses nothing.
+//! Random workloads against a model of the guarantee: at every cut and for every kind of crash, each sector
+//! of a durably named file has its contents at the last sync or a later version, and a killed process loses
+//! nothing.
 #![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
 use esker_env::fault::{Crash, Event, StrictFs};
@@ -12,8 +12,8 @@ const SECTOR: usize = 512;
 const SECTORS: usize = 24;
 const FILES: usize = 3;
 
-/// What each sector of a file may hold after a power loss, the live version last; a version is the number
-/// that fills the sector.
+/// Possible contents of each sector of a file after a power loss, the live version last; a version is the
+/// number that fills the sector.
 type Versions = Vec<Vec<u64>>;
 
 /// One file of the workload.
@@ -34,7 +34,7 @@ fn sector(version: u64) -> [u8; SECTOR] {
     bytes
 }
 
-/// Runs a workload; the model's state after each event.
+/// Runs a workload; returns the model's state after each event.
 fn run(fs: &StrictFs, random: &SeededRandom, steps: usize) -> Vec<Vec<Versions>> {
     let mut model: Vec<Versions> = vec![vec![vec![0]; SECTORS]; FILES];
     let mut states = Vec::new();
@@ -90,7 +90,7 @@ fn read(fs: &StrictFs, file: usize) -> Vec<u8> {
 }
 
 /// Whether a sector is one of these versions, or the beginning of one before the rest of an older one: a
-/// store into a mapping that the device caught half done.
+/// store into a mapping that the device read half done.
 fn is_possible(found: &[u8], versions: &[u64]) -> bool {
     let whole: Vec<[u8; SECTOR]> = versions.iter().map(|&version| sector(version)).collect();
     let torn = |newer: usize| {
@@ -133,12 +133,12 @@ fn every_crash_at_every_cut_leaves_a_possible_state() {
                 let crash = Crash::PowerRandom { seed: random.next_u64() };
                 let image = replayer.image(crash);
                 check(&image, model, crash, cut, seed);
-                // Whatever survived is on the disk now, and stays there.
+                // Surviving data is on the disk now, and stays there.
                 let dump = |fs: &StrictFs| (0..FILES).map(|file| read(fs, file)).collect::<Vec<_>>();
                 assert_eq!(dump(&image.crash(Crash::PowerAllLost)), dump(&image), "seed {seed}, cut {cut}");
             }
             if cut > 0 {
-                // Killed, and power lost before anything was written back: the two crashes add up.
+                // Killed, then power lost before anything was written back: the two crashes add up.
                 let torn = replayer.image(Crash::ProcessTorn { keep_bytes: 700 });
                 let crash = Crash::PowerRandom { seed: random.next_u64() };
                 check_torn(&torn.crash(crash), &states[cut - 1], model, seed, cut);
@@ -148,7 +148,7 @@ fn every_crash_at_every_cut_leaves_a_possible_state() {
     }
 }
 
-/// After a torn last event each sector is possible before it, or after it, or torn between.
+/// After a torn last event each sector has a version before it, after it, or torn in between.
 fn check_torn(image: &StrictFs, before: &[Versions], after: &[Versions], seed: u64, cut: usize) {
     for file in 0..FILES {
         for (number, found) in read(image, file).chunks(SECTOR).enumerate() {
@@ -176,8 +176,8 @@ fn random_losses_are_a_function_of_their_seed() {
     assert!(different.len() > 10, "{} of 20", different.len());
 }
 
-/// CP3 under SIGKILL: whoever saw a record's publication and acknowledges leaves a trace in which every store
-/// of the earlier records comes before the acknowledgement, at whatever event the process is cut.
+/// CP3 under SIGKILL: a thread that saw a record's publication and acknowledges leaves a trace in which every
+/// store of the earlier records precedes the acknowledgement, at whichever event the process is cut.
 #[test]
 fn an_acknowledgement_comes_after_all_earlier_stores_of_other_threads() {
     use std::sync::atomic::{AtomicU64, Ordering};

@@ -109,7 +109,7 @@ fn reads_can_lie() {
     assert!(buffer[..1024].iter().all(|&byte| byte == 0xFF) && buffer[1024..].iter().all(|&byte| byte == 0));
     file.read_exact_at(&mut buffer, 0).unwrap();
     assert_eq!(buffer, [0xFF; 1200], "the file itself is unharmed");
-    // Damage of reads does nothing to other calls, and to a read at the end of the file.
+    // Damage of reads affects no other calls, and no read at the end of the file.
     fs.add(Rule::new(Fault::FlippedBit { bit: 0 }, When::From(1)));
     file.write_at(b"x", 0).unwrap();
     assert_eq!(file.read_at(&mut buffer, 1200).unwrap(), 0);
@@ -128,7 +128,7 @@ fn after_a_failed_sync_a_second_one_tries_again() {
     assert_eq!(read(&inner.crash(Crash::PowerAllLost), "/file"), b"abc");
 }
 
-/// What Linux does: the failed sync marks the pages clean, and the next one succeeds without writing them.
+/// As on Linux: the failed sync marks the pages clean, and the next one succeeds without writing them.
 #[test]
 fn after_a_lost_sync_a_second_one_lies() {
     let (inner, fs) = strict();
@@ -149,7 +149,7 @@ fn after_a_lost_sync_a_second_one_lies() {
     for crash in [Crash::PowerAllLost, Crash::PowerNoneLost, Crash::PowerRandom { seed: 1 }] {
         assert_eq!(pages(&inner.crash(crash)), [('0', '0'); 3], "{crash:?}");
     }
-    // Writing into a page makes the whole of it dirty again, and only that page.
+    // A write into a page makes the whole page dirty again, and only that page.
     file.write_at(b"2", 4096).unwrap();
     assert_eq!(pages(&inner.crash(Crash::PowerNoneLost)), [('0', '0'), ('2', '1'), ('0', '0')]);
     file.sync_data().unwrap();
@@ -223,7 +223,7 @@ fn every_call(fs: &dyn FileSystem) -> Vec<Result<()>> {
     let mut results = vec![fs.create_dir_all(dir)];
     let file = fs.open(&path("file"), OpenMode::CreateOrTruncate);
     results.push(file.as_ref().map(|_| ()).map_err(Clone::clone));
-    // A second time without counting on the first: each kind is to be met whatever failed before.
+    // A second time, independent of the first: each kind is exercised whatever failed before.
     let fallback = StrictFs::new();
     let file = match file {
         Ok(file) => file,
@@ -266,7 +266,7 @@ fn every_kind_of_call_is_counted_and_can_fail() {
     }
 }
 
-/// Replaces the content of a file so that it is the old or the new one at every moment.
+/// Replaces the content of a file atomically: it is the old or the new one at every moment.
 fn replace(fs: &dyn FileSystem, bytes: &[u8]) -> Result<()> {
     let temporary = Path::new("/CURRENT.tmp");
     let file = fs.open(temporary, OpenMode::CreateOrTruncate)?;
@@ -276,8 +276,8 @@ fn replace(fs: &dyn FileSystem, bytes: &[u8]) -> Result<()> {
     fs.sync_dir("/".as_ref())
 }
 
-/// The sweep that these two file systems are made for, on the smallest protocol there is: each call fails in
-/// each way, then the machine dies at each moment.
+/// The sweep that these two file systems are made for, on the smallest protocol: each call fails in each way,
+/// then the machine crashes at each moment.
 #[test]
 fn a_replaced_file_is_old_or_new_whatever_fails_and_whenever_power_is_lost() {
     let prepare = || {
