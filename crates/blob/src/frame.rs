@@ -63,7 +63,7 @@ impl BlobHeader {
         let malformed = || DecodeError::Damaged("the header of a blob file is cut off".to_owned());
         let mut reader = Reader::new(bytes);
         if reader.take(8).ok_or_else(malformed)? != MAGIC {
-            return Err(DecodeError::Damaged("this is no blob file: it does not begin as one".to_owned()));
+            return Err(DecodeError::Damaged("this is no blob file: it has no header".to_owned()));
         }
         let version = reader.u32().ok_or_else(malformed)?;
         let _zeros = reader.u32().ok_or_else(malformed)?;
@@ -113,7 +113,7 @@ impl BlobFooter {
         let checksum = number()?;
         if reader.rest() != END_MAGIC {
             return Err(DecodeError::Damaged(
-                "the blob file does not end as one: it is cut off or was never finished".to_owned(),
+                "the blob file has no footer: it is cut off or was never finished".to_owned(),
             ));
         }
         if checksum != checksum_of(&bytes[..24], uid) {

@@ -66,7 +66,7 @@ impl BlobReader {
     pub fn open_any(file: Arc<dyn File>, file_bytes: u64) -> Result<BlobReader> {
         let end = file_bytes.checked_sub(FOOTER_BYTES as u64).filter(|end| *end >= HEADER_BYTES as u64);
         let end = end.ok_or_else(|| {
-            Error::corruption(file.path(), None, format!("a blob file has no room in {file_bytes} bytes"))
+            Error::corruption(file.path(), None, format!("{file_bytes} bytes are too few for a blob file"))
         })?;
         let mut bytes = [0; HEADER_BYTES];
         file.read_exact_at(&mut bytes, 0)?;
@@ -135,7 +135,7 @@ impl BlobReader {
             bytes.resize(left.min(MAX_HEAD_BYTES), 0);
             self.file.read_exact_at(&mut bytes, at)?;
             let len = record::length_of(&bytes).filter(|len| *len <= left).ok_or_else(|| {
-                Error::corruption(self.file.path(), at, "no record begins here, or it runs into the footer")
+                Error::corruption(self.file.path(), at, "no record begins here, or it overlaps the footer")
             })?;
             bytes.resize(len, 0);
             self.file.read_exact_at(&mut bytes, at)?;

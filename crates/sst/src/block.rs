@@ -88,7 +88,6 @@ impl BlockBytes {
         unsafe { &*(std::ptr::from_ref(bytes) as *const BlockBytes) }
     }
 
-    /// The block's header.
     #[inline(always)]
     pub(crate) fn header(&self) -> BlockHeader {
         let bytes: &[u8; HEADER_BYTES] = self.0.first_chunk().expect("a block has a header");
@@ -163,7 +162,6 @@ impl BlockBytes {
     }
 }
 
-/// Validates header and payload.
 fn check(bytes: &[u8]) -> Result<BlockHeader, DecodeError> {
     let Some(front) = bytes.first_chunk::<HEADER_BYTES>() else {
         return damaged(format!("a block of {} bytes has no header", bytes.len()));
@@ -251,7 +249,6 @@ pub(crate) fn append_stored(
     header
 }
 
-/// How blocks are stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compression<'a> {
     pub(crate) codec: Codec,
@@ -273,7 +270,6 @@ impl Scratch {
         &self.raw
     }
 
-    /// Memory to compress into.
     pub(crate) fn compressed(&mut self) -> &mut Vec<u8> {
         &mut self.compressed
     }

@@ -42,7 +42,6 @@ use esker_env::File;
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes of a key gap.
 pub(crate) const GAP_BYTES: usize = 1 + LAST_BYTES + FIRST_BYTES;
 /// Bytes kept of a last key, from where it differs from the separator.
 const LAST_BYTES: usize = 3;
@@ -148,7 +147,6 @@ impl BoundsEncoder {
         self.out.extend_from_slice(&gap);
     }
 
-    /// Bytes so far.
     pub(crate) fn len(&self) -> usize {
         self.out.len()
     }

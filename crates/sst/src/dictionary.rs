@@ -20,9 +20,7 @@ const MAGIC: [u8; 8] = *b"EskerDic";
 /// Bytes in front of the dictionary and behind it.
 const HEADER_BYTES: usize = 16;
 const TRAILER_BYTES: usize = 8;
-/// The longest section.
 const MAX_SECTION_BYTES: usize = HEADER_BYTES + MAX_DICTIONARY_BYTES + TRAILER_BYTES;
-/// Bytes searched at once.
 const WINDOW_BYTES: usize = 1 << 20;
 
 /// Encodes a dictionary section for `offset`.

@@ -38,7 +38,6 @@ pub(crate) struct BufferedBlock {
     pub(crate) admission: Option<Admission>,
 }
 
-/// The first blocks of a table.
 #[derive(Debug, Default)]
 pub(crate) struct DictionaryBuffer {
     payloads: Vec<u8>,
@@ -52,7 +51,6 @@ impl DictionaryBuffer {
         self.blocks.len()
     }
 
-    /// Whether a dictionary can be trained.
     pub(crate) fn is_enough(&self) -> bool {
         self.payloads.len() >= SAMPLE_BYTES
     }
@@ -66,7 +64,6 @@ impl DictionaryBuffer {
         self.payloads.capacity() + self.blocks.capacity() * size_of::<BufferedBlock>()
     }
 
-    /// Buffers the block of the staged entries.
     pub(crate) fn add(
         &mut self,
         staged: &mut Staged,
@@ -119,7 +116,6 @@ impl DictionaryBuffer {
         Ok((saved > dictionary.bytes().len()).then_some(dictionary))
     }
 
-    /// Each block and its payload.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (&BufferedBlock, &[u8])> {
         let mut rest = &self.payloads[..];
         self.blocks.iter().map(move |block| {

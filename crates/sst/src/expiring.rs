@@ -16,7 +16,6 @@ pub struct Expiring {
 }
 
 impl Expiring {
-    /// Counts an entry, if it expires.
     #[inline]
     pub(crate) fn count(&mut self, tag: Tag, value: &[u8]) {
         if tag.kind_byte() & FLAG_EXPIRY != 0 {

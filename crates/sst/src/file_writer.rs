@@ -31,7 +31,6 @@ pub(crate) const WRITE_BACK_BYTES: u64 = 1 << 20;
 const MIN_RESERVED_BYTES: u64 = 1 << 20;
 pub(crate) const MAX_RESERVED_BYTES: u64 = 16 << 20;
 
-/// A file that grows at its end.
 #[derive(Debug)]
 pub(crate) struct FileWriter {
     file: Arc<dyn File>,
@@ -76,7 +75,6 @@ impl FileWriter {
         self.file.path()
     }
 
-    /// Offset of the next byte appended.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.written_bytes + self.bytes.len() as u64

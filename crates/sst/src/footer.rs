@@ -52,7 +52,7 @@ impl SectionKind {
         match self.0 {
             1 => "index",
             2 => "filter",
-            3 => "range deletes",
+            3 => "range tombstones",
             4 => "dictionary",
             5 => "properties",
             6 => "index pages",
@@ -104,7 +104,6 @@ impl Section {
         Section { kind, is_optional, offset, len: bytes.len() as u64, checksum }
     }
 
-    /// Appends its directory entry.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let flags = if self.is_optional { SECTION_OPTIONAL } else { 0 };
         out.extend_from_slice(&self.kind.0.to_le_bytes());
@@ -135,7 +134,6 @@ impl Section {
     }
 }
 
-/// The first bytes of the file.
 pub(crate) fn encode_file_header(uid: TableUid) -> [u8; FILE_HEADER_BYTES] {
     let mut bytes = [0; FILE_HEADER_BYTES];
     bytes[..8].copy_from_slice(&FILE_MAGIC);
@@ -155,7 +153,7 @@ pub(crate) fn decode_file_header(bytes: &[u8; FILE_HEADER_BYTES]) -> Result<Tabl
         return damaged("the file header is cut off");
     };
     if magic != Some(&FILE_MAGIC[..]) || stored != xxh3_64(&bytes[..24]) {
-        return damaged("the file does not start as a table");
+        return damaged("the file has no header of a table");
     }
     check_version(version)?;
     Ok(TableUid(uid))
@@ -209,7 +207,7 @@ impl Footer {
             u64::from_le_bytes(word)
         };
         if bytes[56..] != FOOTER_MAGIC {
-            return damaged("the file does not end as a table: it was cut off, or it is none");
+            return damaged("the file has no footer of a table: it is cut off, or it is none");
         }
         let computed = xxh3_64(&bytes[..48]);
         if word(48) != computed {

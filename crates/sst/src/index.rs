@@ -62,7 +62,6 @@ pub(crate) struct BlockIndex {
     continuations: Vec<Continuation>,
 }
 
-/// How the index is searched.
 #[derive(Debug)]
 enum Form {
     Tree(SearchTree),
@@ -189,7 +188,6 @@ impl BlockIndex {
         self.blocks
     }
 
-    /// Where a block lies in the file.
     #[inline]
     pub(crate) fn place(&self, block: usize) -> Range<u64> {
         match self.starts.get(block..block + 2) {
@@ -423,7 +421,6 @@ mod tests {
         (encoder.finish(), starts)
     }
 
-    /// The index in every form.
     fn forms(section: &[u8], entries: &[TestEntry]) -> Vec<BlockIndex> {
         let blocks = DecodedIndex::count(section).unwrap();
         let (first, last) = (&entries[0].key, &entries[entries.len() - 1].key);
@@ -433,7 +430,7 @@ mod tests {
         };
         let fixed = IndexKind::IN_MEMORY.into_iter();
         let forms: Vec<BlockIndex> = fixed.clone().map(form).collect();
-        assert!(forms.iter().map(BlockIndex::kind).eq(fixed), "each kind is used where it is requested for");
+        assert!(forms.iter().map(BlockIndex::kind).eq(fixed), "each kind is used where it is requested");
         forms
     }
 

@@ -37,7 +37,7 @@ impl PinnedValue {
     /// The value without its first `count` bytes, or an empty one if it has fewer.
     #[inline]
     #[must_use]
-    pub fn from(mut self, count: usize) -> PinnedValue {
+    pub fn skip(mut self, count: usize) -> PinnedValue {
         let count = u32::try_from(count).unwrap_or(u32::MAX).min(self.len);
         self.start += u64::from(count);
         self.len -= count;

@@ -18,6 +18,7 @@ const MAX_BOUND_LEN: usize = MAX_KEY_LEN + 1;
 /// Bytes of the smallest fragment: two lengths, one count, one number.
 const MIN_FRAGMENT_BYTES: usize = 4;
 
+/// Encodes the section.
 pub fn encode(deletes: &RangeTombstones) -> Vec<u8> {
     let mut out = Vec::with_capacity(deletes.memory_bytes());
     put_varint(&mut out, deletes.fragments().len() as u64);
@@ -47,10 +48,10 @@ pub fn decode_bytes(section: &[u8]) -> Result<RangeTombstones, String> {
 pub(crate) fn decode(section: &[u8]) -> Result<RangeTombstones, DecodeError> {
     let mut reader = Reader::new(section);
     let Some(fragments) = read_fragments(&mut reader) else {
-        return damaged(format!("the range deletes cannot be read behind byte {}", reader.position()));
+        return damaged(format!("the range tombstones are malformed at byte {}", reader.position()));
     };
     if !reader.is_empty() {
-        return damaged("bytes follow the last range delete");
+        return damaged("bytes follow the last range tombstone");
     }
     RangeTombstones::from_fragments(fragments).map_err(DecodeError::Damaged)
 }

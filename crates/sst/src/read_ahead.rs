@@ -131,13 +131,11 @@ impl ReadAhead {
         }
     }
 
-    /// A window of full size.
     pub(crate) fn full() -> ReadAhead {
         let bytes = COMPACTION_WINDOW_BYTES;
         ReadAhead { window_bytes: bytes, max_window_bytes: bytes, ..ReadAhead::growing() }
     }
 
-    /// A window of full size, for a job.
     pub(crate) fn for_job(reading: InputReading) -> ReadAhead {
         ReadAhead { reading: Some(reading), ..ReadAhead::full() }
     }

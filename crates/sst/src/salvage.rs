@@ -18,7 +18,6 @@ use esker_codec::{DictionaryDecoder, id};
 use esker_env::File;
 use std::sync::Arc;
 
-/// Bytes read at once.
 const WINDOW_BYTES: usize = 1 << 20;
 
 /// A recovered block.

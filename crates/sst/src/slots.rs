@@ -54,7 +54,7 @@ const ADDRESS: u64 = (1 << 48) - 1;
 const ONE_TAKEN: u64 = ADDRESS + 1;
 
 const _: () =
-    assert!(RESERVED_COUNTS as u64 <= u64::MAX / ONE_TAKEN, "a word can say that all were given out");
+    assert!(RESERVED_COUNTS as u64 <= u64::MAX / ONE_TAKEN, "a word can count all of them as taken");
 
 /// Cache lines of a block that are prefetched: the directory of a flat block of 4 KiB ends in the fifth.
 pub(crate) const PREFETCHED_LINES: usize = 5;
@@ -214,7 +214,7 @@ impl<P: Pointer> Slot<P> {
     /// Moves the content of another slot into this one, which is empty. The caller keeps evictions of the
     /// block waiting, so no other thread accesses either slot.
     pub(crate) fn take_from(&self, other: Slot<P>) {
-        debug_assert_eq!(self.address(), 0, "an empty slot takes over");
+        debug_assert_eq!(self.address(), 0, "only an empty slot takes over another's block");
         // SL1 holds on: the reserve moves with the word, and the other slot is not dropped.
         let word = ManuallyDrop::new(other).word.load(Ordering::Relaxed);
         // Release: a reader that finds the block here sees its contents.

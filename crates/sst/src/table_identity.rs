@@ -117,7 +117,7 @@ impl TableIdentity {
         watch: Option<Arc<FilterWatch>>,
     ) -> Result<Arc<TableIdentity>> {
         let number = tables.cache.number_table();
-        let number = number.ok_or_else(|| Error::Full("the cache has a number for no more tables".into()))?;
+        let number = number.ok_or_else(|| Error::Full("the cache has no more table numbers".into()))?;
         Ok(Arc::new(TableIdentity { number, tables: Arc::clone(tables), slots: Mutex::default(), watch }))
     }
 

@@ -68,7 +68,7 @@ impl Table {
         let uid = decode_file_header(&header).map_err(|error| self.decode_error_at(error, 0))?;
         if uid != self.uid {
             return Err(
-                self.wrong(0, format!("the file starts as table {uid:x?} and ends as {:x?}", self.uid))
+                self.wrong(0, format!("the file header names table {uid:x?}, the footer {:x?}", self.uid))
             );
         }
         let mut counts = TableCounts::default();
@@ -245,13 +245,15 @@ impl TableCounts {
             );
         }
         if *cursor.key() < *table.separator(index, number)? {
-            return Err(table.wrong(offset, format!("the index places block {number} behind its first key")));
+            return Err(
+                table.wrong(offset, format!("the separator of block {number} is behind its first key"))
+            );
         }
         // Seeks use this tag; lookups with whole tags would not detect a wrong one.
         let continues = self.entries > 0 && *cursor.key() == self.last_key[..];
         if table.continued_at(index, number)? != continues.then(|| cursor.tag()) {
             return Err(
-                table.wrong(offset, format!("the index says otherwise how block {number} continues a key"))
+                table.wrong(offset, format!("index and block {number} disagree about the key it continues"))
             );
         }
         let first_key = cursor.key().to_vec();
@@ -274,7 +276,7 @@ impl TableCounts {
             // SAFETY: the block is alive, and both cursors are in it.
             if !unsafe { is_reached(table, index, number, block, &mut seeker, cursor) }? {
                 let key = cursor.key().escape_ascii();
-                return Err(table.wrong(offset, format!("lookups of key {key} do not come to its entry")));
+                return Err(table.wrong(offset, format!("lookups of key {key} do not find its entry")));
             }
             // SAFETY: the block is alive.
             unsafe { cursor.next() };
@@ -282,13 +284,13 @@ impl TableCounts {
         for key in [&first_key, &self.last_key] {
             if table.excludes(index, number, key)? {
                 let key = key.escape_ascii();
-                return Err(table.wrong(offset, format!("the bounds keep key {key} out of block {number}")));
+                return Err(table.wrong(offset, format!("the bounds exclude key {key} from block {number}")));
             }
         }
         let next = number + 1;
         if next < index.blocks() && self.last_key[..] > *table.separator(index, next)? {
             return Err(
-                table.wrong(offset, format!("block {number} reaches beyond the separator of the next"))
+                table.wrong(offset, format!("block {number} has keys beyond the separator of the next"))
             );
         }
         Ok(())
@@ -332,7 +334,7 @@ impl TableCounts {
         }
         self.last_tag = tag;
         if self.entries == 0 && table.properties().min_key != key {
-            return Err(named("is the first one, which the properties do not say"));
+            return Err(named("is the first one, which the properties do not state"));
         }
         self.entries += 1;
         self.tombstones += u64::from(tag.is_tombstone());
@@ -352,7 +354,7 @@ impl TableCounts {
             ("entries", stated.entries, self.entries),
             ("keys", stated.keys, self.keys),
             ("tombstones", stated.tombstones, self.tombstones),
-            ("range deletes", stated.range_deletes, table.range_deletes().len()),
+            ("range tombstones", stated.range_deletes, table.range_deletes().len()),
             ("bytes of keys", stated.raw_key_bytes, self.key_bytes),
             ("bytes of values", stated.raw_value_bytes, self.value_bytes),
             ("blocks", stated.blocks, self.blocks),

@@ -22,7 +22,7 @@ pub(crate) fn problems_of(version: &Version) -> Vec<String> {
         for pair in level.runs().windows(2) {
             if pair[0].order <= pair[1].order {
                 problems.push(format!(
-                    "runs {} and {} of {} have orders {} and {}, which must fall",
+                    "runs {} and {} of {} have orders {} and {}, which must decrease",
                     pair[0].id, pair[1].id, level.index, pair[0].order, pair[1].order
                 ));
             }
@@ -59,10 +59,10 @@ pub(crate) fn part_problem(part: &PartMeta) -> Option<String> {
         return Some(format!("part {} has the impossible range {}", part.id, part.range));
     }
     if part.min_seqno > part.max_seqno {
-        return Some(format!("{part} has its sequence numbers the wrong way round"));
+        return Some(format!("{part} has a least sequence number above its greatest"));
     }
     if part.global_seqno.is_some_and(|global| (part.min_seqno, part.max_seqno) != (global, global)) {
-        return Some(format!("{part} was ingested, and yet has sequence numbers of its own"));
+        return Some(format!("{part} was ingested but has sequence numbers of its own"));
     }
     if part.global_seqno == Some(SeqNo::ZERO) {
         return Some(format!("{part} was ingested before the first write"));

@@ -63,7 +63,7 @@ impl ManifestHeader {
         let header =
             bytes.get(..HEADER_LEN).ok_or(HeaderError::Damaged("the file ends inside its header"))?;
         if !header.starts_with(MAGIC) {
-            return Err(HeaderError::Damaged("it does not begin like a manifest"));
+            return Err(HeaderError::Damaged("it has no header of a manifest"));
         }
         if header[CRC_AT..] != crc32c(&header[..CRC_AT]).to_le_bytes() {
             return Err(HeaderError::Damaged("the header's checksum does not match"));

@@ -207,7 +207,7 @@ impl ManifestRecords<'_> {
     fn end(&self) -> Option<Result<ManifestRecord>> {
         let Tail::Damaged { offset, valid_at } = self.raw.tail() else { return None };
         let detail =
-            format!("the record is damaged, and the one at byte {valid_at} is not: this is no torn end");
+            format!("the record is damaged, and the one at byte {valid_at} is not: this is no torn tail");
         Some(Err(Error::corruption(&self.file.path, offset, detail)))
     }
 }

@@ -206,7 +206,7 @@ impl DatabaseState {
     }
 
     fn living(&mut self, id: KeyspaceId) -> Result<&mut KeyspaceState, EditError> {
-        self.keyspaces.get_mut(&id).ok_or_else(|| EditError(format!("keyspace {id} does not live")))
+        self.keyspaces.get_mut(&id).ok_or_else(|| EditError(format!("there is no keyspace {id}")))
     }
 
     fn check_name(&self, name: &str) -> Result<(), EditError> {
@@ -250,7 +250,7 @@ impl DatabaseState {
                 if *seqno < keyspace.flushed_seqno {
                     let (id, before) = (keyspace.id, keyspace.flushed_seqno);
                     return Err(EditError(format!(
-                        "keyspace {id} was flushed to {before}, not only to {seqno}"
+                        "keyspace {id} was flushed up to {before}, which is beyond {seqno}"
                     )));
                 }
                 keyspace.flushed_seqno = *seqno;
@@ -268,7 +268,7 @@ impl DatabaseState {
             }
             EditOp::MinLogId(log) if *log < self.min_log_id => {
                 let before = self.min_log_id;
-                return Err(EditError(format!("logs before {before} were given up, {log} is asked for")));
+                return Err(EditError(format!("logs before {before} were released, {log} cannot be needed")));
             }
             EditOp::MinLogId(log) => self.min_log_id = *log,
             EditOp::NextFile(number) => self.next_file = self.next_file.max(*number),

@@ -316,7 +316,7 @@ impl fmt::Display for PlacementError {
                 write!(f, "{part} points to blob file {file}, which is not there")
             }
             PlacementError::OrderDiffers { place: Place { level, run, order }, found } => {
-                write!(f, "run {run} of {level} has order {found}, order {order} was asked for")
+                write!(f, "run {run} of {level} has order {found}, not {order}")
             }
             PlacementError::OrderTaken { place: Place { level, run, order }, by } => {
                 write!(f, "run {run} cannot be made in {level} with order {order}, which run {by} has")

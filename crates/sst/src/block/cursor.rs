@@ -24,7 +24,6 @@ const AHEAD_BYTES: usize = 512;
 /// Longer keys need memory of their own.
 const INLINE_KEY_BYTES: usize = 96;
 
-/// The key of the current entry.
 #[derive(Debug)]
 struct KeyBuffer {
     inline: [u8; INLINE_KEY_BYTES + raw::COPY_SLACK],
@@ -90,7 +89,6 @@ static NOTHING: [u8; SLACK_BYTES] = [0; SLACK_BYTES];
 #[derive(Debug)]
 pub(crate) struct BlockCursor {
     view: Option<LayoutView>,
-    /// Start of the payload.
     base: *const u8,
     /// The fast path between entries, if the block allows it.
     uniform: Option<UniformKeys>,
@@ -213,7 +211,6 @@ impl BlockCursor {
         self.towards = std::ptr::without_provenance(address);
     }
 
-    /// Whether it is on an entry.
     #[inline(always)]
     pub(crate) fn is_valid(&self) -> bool {
         self.index < self.count
@@ -231,7 +228,6 @@ impl BlockCursor {
         self.index
     }
 
-    /// The key of the entry.
     #[inline(always)]
     pub(crate) fn key(&self) -> &[u8] {
         self.key.as_slice()

@@ -44,7 +44,6 @@ use std::cmp::Ordering;
 /// is alive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delta {
-    /// Start of the payload.
     base: *const u8,
     count: usize,
     interval: usize,
@@ -178,19 +177,16 @@ impl Delta {
         (shared <= previous_len && key_len <= MAX_KEY_LEN && value_len <= MAX_VALUE_LEN).then_some(key_len)
     }
 
-    /// Number of entries.
     #[inline(always)]
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Start of the payload.
     #[inline(always)]
     pub(crate) fn base(&self) -> *const u8 {
         self.base
     }
 
-    /// How tags are stored.
     pub(crate) fn tags(&self) -> TagCoding {
         self.tags
     }
@@ -201,7 +197,6 @@ impl Delta {
         self.interval
     }
 
-    /// Number of restart points.
     pub(crate) fn restarts(&self) -> usize {
         self.restarts
     }
@@ -439,7 +434,6 @@ impl Delta {
     }
 }
 
-/// How a walk ended.
 enum ScanResult {
     Found(FoundEntry),
     /// The version wanted is not in the block.

@@ -17,7 +17,6 @@ pub(crate) const MOST_INDEXED_RESTARTS: usize = 254;
 /// Most hash slots of a block: their number has two bytes.
 const MOST_SLOTS: usize = u16::MAX as usize;
 
-/// Parameters of the delta layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeltaOptions {
     /// Entries from one restart point to the next, at least 1.
@@ -69,7 +68,6 @@ impl DeltaOptions {
     }
 }
 
-/// The hash slot of a key.
 #[inline(always)]
 pub(crate) fn slot_of(hash: u64, slots: usize) -> usize {
     // The upper half of the hash times a number below 2^16, scaled down: below `slots`.

@@ -54,7 +54,6 @@ const MAX_LINEAR_VERSIONS: usize = 4;
 /// is alive and that indexes are less than [`Flat::count`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flat {
-    /// Start of the payload.
     base: *const u8,
     len: usize,
     count: usize,
@@ -124,7 +123,6 @@ impl Flat {
         self.stride
     }
 
-    /// How tags are stored.
     #[inline(always)]
     pub(crate) fn tags(&self) -> TagCoding {
         self.tags
@@ -136,13 +134,11 @@ impl Flat {
         (self.base.wrapping_add(self.fingerprints_at() + self.count), self.len)
     }
 
-    /// Number of entries.
     #[inline(always)]
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Start of the payload.
     #[inline(always)]
     pub(crate) fn base(&self) -> *const u8 {
         self.base

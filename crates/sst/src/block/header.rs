@@ -17,11 +17,8 @@ pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"EsBk";
 pub(crate) const BLOCK_VERSION: u8 = 1;
 /// Bytes in front of the stored bytes.
 pub(crate) const HEADER_BYTES: usize = 24;
-/// Where a header states the codec.
 pub(crate) const CODEC_AT: usize = 6;
-/// Where a header has its flags.
 pub(crate) const FLAGS_AT: usize = 7;
-/// Where a header states the length of the payload.
 pub(crate) const RAW_LEN_AT: usize = 8;
 /// Bytes behind the stored bytes: the checksum.
 pub(crate) const TRAILER_BYTES: usize = 8;
@@ -156,7 +153,6 @@ impl BlockHeader {
         Ok(BlockHeader { layout, codec_id, flags, raw_len, stored_len, entries, number })
     }
 
-    /// Bytes of the whole block in the file.
     pub(crate) fn file_len(&self) -> usize {
         FRAME_BYTES + self.stored_len as usize
     }

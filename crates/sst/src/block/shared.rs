@@ -37,7 +37,6 @@ pub struct Block {
     identity: Weak<TableIdentity>,
     /// Whether a lookup used it through its slot, unknown to the cache.
     used: AtomicBool,
-    /// Whether it is in the cache.
     resident: AtomicBool,
     origin: Origin,
     bytes: BlockBytes,
@@ -236,7 +235,6 @@ unsafe fn free_block(block: NonNull<Block>) {
 }
 
 impl Block {
-    /// Whether it is in the cache.
     #[inline]
     pub(crate) fn is_resident(&self) -> bool {
         self.resident.load(Ordering::Relaxed)

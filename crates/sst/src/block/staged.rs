@@ -31,13 +31,11 @@ pub(crate) enum LayoutOptions {
     Delta(DeltaOptions),
 }
 
-/// The entries of one block.
 #[derive(Debug)]
 pub(crate) struct Staged {
     options: LayoutOptions,
     bytes: Vec<u8>,
     entries: Vec<StagedEntry>,
-    /// Start of the last key in `bytes`.
     last_key_at: usize,
     longest_key: usize,
     shortest_key: usize,
@@ -49,7 +47,6 @@ pub(crate) struct Staged {
     first_key_len: usize,
     /// Length of the first value; an impossible length without an entry.
     first_value_len: usize,
-    /// Whether all values are as long as the first.
     has_equal_values: bool,
     /// Most bytes of the block for each entry besides key and value, if the next one has tag, key length and
     /// value length of the first.
@@ -72,7 +69,6 @@ pub(crate) struct Totals {
     pub(crate) tombstones: u64,
     pub(crate) min_seqno: SeqNo,
     pub(crate) max_seqno: SeqNo,
-    /// Whether all entries are plain puts.
     pub(crate) is_all_plain: bool,
 }
 
@@ -107,12 +103,10 @@ impl Staged {
         &self.entries
     }
 
-    /// Keys and values, back to back.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Bytes of keys and values.
     pub(crate) fn raw_len(&self) -> usize {
         self.bytes.len()
     }
@@ -148,12 +142,10 @@ impl Staged {
         }
     }
 
-    /// The key added first; empty if there is none.
     pub(crate) fn first_key(&self) -> &[u8] {
         self.entries.first().map_or(&[], |entry| &self.bytes[..usize::from(entry.key_len)])
     }
 
-    /// The key added last; empty if there is none.
     #[inline]
     pub(crate) fn last_key(&self) -> &[u8] {
         self.entries

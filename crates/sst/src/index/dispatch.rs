@@ -39,7 +39,7 @@ impl Table {
     /// Where block `number`, which must exist, lies in the file.
     pub(crate) fn place(&self, number: usize) -> Result<Range<u64>> {
         let Some(index) = &self.index else {
-            return Err(Error::internal("a block of a table without blocks was requested for"));
+            return Err(Error::internal("a block of a table without blocks was requested"));
         };
         match index.pages() {
             Some(pages) => pages.place(self, number),
@@ -160,7 +160,7 @@ impl PagedIndex {
             let (start, end) = (index.starts[block], index.starts[block + 1]);
             if leaf.separator != index.separators.get(block) || leaf.place != (start..end) || leaf.tag != tag
             {
-                let detail = format!("the index pages say something else of block {block} than the index");
+                let detail = format!("index pages and index disagree about block {block}");
                 return Err(Error::corruption(table.file.path(), start, detail));
             }
         }

@@ -201,7 +201,7 @@ impl IndexKind {
     pub(crate) fn for_table(self, table: &TableShape) -> (IndexKind, &'static str) {
         match self {
             IndexKind::Adaptive(adaptive) => adaptive.choose(table),
-            kind => (kind, "it was requested for"),
+            kind => (kind, "it was requested"),
         }
     }
 }

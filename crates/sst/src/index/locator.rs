@@ -32,7 +32,6 @@ use esker_base::coding::Reader;
 const VERSION: u8 = 1;
 /// Bytes in front of the buckets.
 const HEADER_BYTES: usize = 24;
-/// A cache line.
 const BUCKET_BYTES: usize = 64;
 /// Fewest bits of a fingerprint: one absent key in 200 to 300 reads a block. With eight bits it would be one
 /// in 20, and a filter would be worth keeping.
@@ -45,7 +44,6 @@ const MAX_KEYS: usize = 1 << 28;
 /// milliseconds.
 pub(crate) const KEYS_PER_CHECK: usize = 1 << 16;
 
-/// Width of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SlotWidth {
     bytes: usize,
@@ -77,7 +75,6 @@ impl SlotWidth {
     }
 }
 
-/// A cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 struct Bucket([u8; BUCKET_BYTES]);
@@ -91,7 +88,6 @@ impl Bucket {
     }
 }
 
-/// The hash table of a table.
 #[derive(Debug)]
 pub(crate) struct Locator {
     width: SlotWidth,
@@ -164,17 +160,14 @@ impl Locator {
         }
     }
 
-    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.buckets.capacity() * BUCKET_BYTES
     }
 
-    /// Number of keys, as the writer counted.
     pub(crate) fn keys(&self) -> u64 {
         self.keys
     }
 
-    /// Bits of its fingerprints.
     pub(crate) fn fingerprint_bits(&self) -> u32 {
         (8 * self.width.bytes as u32 - self.width.block_bits).min(MAX_FINGERPRINT_BITS)
     }

@@ -38,7 +38,7 @@ impl OpenedIndex {
             {
                 Some(Ok(pages)) => {
                     let index = Some(BlockIndex::of_pages(pages));
-                    return Ok(OpenedIndex { index, reason: "it was requested for", damage: None });
+                    return Ok(OpenedIndex { index, reason: "it was requested", damage: None });
                 }
                 Some(Err(damage)) => {
                     (missing.reason, missing.damage) = ("the index pages are damaged", Some(damage));

@@ -80,7 +80,6 @@ impl Child {
     }
 }
 
-/// The trailer of the section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trailer {
     pub(crate) root: PageLocation,
@@ -151,7 +150,6 @@ impl Trailer {
     }
 }
 
-/// Encodes the pages.
 struct PagesEncoder {
     uid: TableUid,
     /// Where `out` starts in the file.

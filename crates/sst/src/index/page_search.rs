@@ -71,12 +71,10 @@ impl PagedIndex {
         Ok(PagedIndex::new(trailer, pages, FILE_HEADER_BYTES as u64..data_end))
     }
 
-    /// Number of blocks.
     pub(crate) fn blocks(&self) -> usize {
         self.trailer.blocks as usize
     }
 
-    /// Number of pages.
     pub(crate) fn pages(&self) -> usize {
         self.trailer.pages as usize
     }
@@ -91,7 +89,6 @@ impl PagedIndex {
         self.descend(source, &PageTarget::Version(key, newest), |block, _, _| block)
     }
 
-    /// Where a block lies in the file.
     pub(crate) fn place(&self, source: &impl PageSource, block: usize) -> Result<Range<u64>> {
         self.descend(source, &PageTarget::Block(block), |_, place, _| place)
     }

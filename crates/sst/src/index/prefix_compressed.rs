@@ -106,7 +106,6 @@ impl PrefixCompressed {
         entries.fold(Ordering::Less, |_, entry| comparison.next(&entry))
     }
 
-    /// The separator of a block.
     pub(crate) fn separator(&self, block: usize) -> Vec<u8> {
         let mut separator = Vec::new();
         for entry in self.group(block / INTERVAL).take(block % INTERVAL + 1) {
@@ -116,7 +115,6 @@ impl PrefixCompressed {
         separator
     }
 
-    /// Where a block lies in the file.
     pub(crate) fn place(&self, block: usize) -> Range<u64> {
         let Some(restart) = self.restarts.get(block / INTERVAL) else { return self.end..self.end };
         let mut entries = self.group(block / INTERVAL);
@@ -125,7 +123,6 @@ impl PrefixCompressed {
         start..start + entries.next().map_or(0, |entry| entry.span)
     }
 
-    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.entries.capacity() + self.restarts.capacity() * size_of::<Restart>()
     }

@@ -23,7 +23,6 @@ use std::ops::Range;
 /// A block that starts with an older version of the key that the block before ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Continuation {
-    /// Its number.
     pub(crate) block: u32,
     /// Tag of its first entry.
     pub(crate) tag: Tag,
@@ -54,12 +53,10 @@ impl IndexEncoder {
         self.blocks += 1;
     }
 
-    /// Blocks so far.
     pub(crate) fn blocks(&self) -> u32 {
         self.blocks
     }
 
-    /// Bytes so far.
     pub(crate) fn len(&self) -> usize {
         self.out.len()
     }
@@ -78,7 +75,6 @@ pub(crate) fn separator<'a>(last: &[u8], first: &'a [u8]) -> &'a [u8] {
     &first[..(common_prefix_len(last, first) + 1).min(first.len())]
 }
 
-/// All separators of a table, back to back.
 #[derive(Debug, Default)]
 pub(crate) struct Separators {
     bytes: LongSlice<u8>,
@@ -86,18 +82,15 @@ pub(crate) struct Separators {
 }
 
 impl Separators {
-    /// The separator of a block.
     #[inline]
     pub(crate) fn get(&self, block: usize) -> &[u8] {
         &self.bytes[range_of(&self.ends, block)]
     }
 
-    /// Number of blocks.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.len() + self.ends.len() * size_of::<u32>()
     }
@@ -110,7 +103,6 @@ fn range_of(ends: &[u32], block: usize) -> Range<usize> {
     start..ends[block] as usize
 }
 
-/// Builds [`Separators`].
 #[derive(Debug, Default)]
 pub(super) struct SeparatorsBuilder {
     bytes: Vec<u8>,
@@ -122,7 +114,6 @@ impl SeparatorsBuilder {
         SeparatorsBuilder { bytes: Vec::new(), ends: Vec::with_capacity(blocks) }
     }
 
-    /// The last one.
     pub(super) fn last(&self) -> Option<&[u8]> {
         self.nth_last(0)
     }
@@ -155,7 +146,6 @@ impl SeparatorsBuilder {
     }
 }
 
-/// A decoded index section.
 #[derive(Debug, Default)]
 pub(crate) struct DecodedIndex {
     pub(crate) separators: Separators,

@@ -58,13 +58,11 @@ impl SearchTree {
         SearchTree { nodes: LongSlice::lasting(nodes.iter().copied()), levels, depth: bottom_up.len() }
     }
 
-    /// Number of levels.
     #[inline(always)]
     pub(crate) fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Number of heads.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.levels[self.depth - 1].keys as usize
@@ -150,7 +148,6 @@ impl SearchTree {
         self.node(self.depth - 1, place / NODE_KEYS).0[place % NODE_KEYS]
     }
 
-    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.nodes.len() * size_of::<Node>()
     }

@@ -264,7 +264,7 @@ fn take_from_against_eviction() {
         }
         {
             let mut owner = owner.lock().unwrap();
-            slot.take_from(owner.0.take().expect("it was handed over"));
+            slot.take_from(owner.0.take().expect("a slot was installed"));
             owner.1 = true;
         }
         read(&slot);

@@ -317,6 +317,6 @@ fn verification_compares_bounds_with_blocks() {
         bytes[byte] = wrong;
         table.bounds = Some(BoundsSection::decode(&bytes, table.blocks() as u64).unwrap());
         let error = table.verify().unwrap_err();
-        assert!(error.is_corruption() && error.to_string().contains("the bounds keep key"), "{error}");
+        assert!(error.is_corruption() && error.to_string().contains("the bounds exclude key"), "{error}");
     }
 }

@@ -332,7 +332,7 @@ fn misleading_directories_are_noticed(entries: &[TestEntry], offset_bytes: usize
         image[end..].copy_from_slice(&checksum.to_le_bytes());
         file.write_at(&image, facts.offset).unwrap();
         let error = open(&fs, 0).verify().expect_err("an entry cannot be found");
-        assert!(error.is_corruption() && error.to_string().contains("do not come to its entry"), "{error}");
+        assert!(error.is_corruption() && error.to_string().contains("do not find its entry"), "{error}");
         file.write_at(&good, facts.offset).unwrap();
         open(&fs, 0).verify().unwrap();
     }

@@ -108,7 +108,7 @@ fn edits_that_break_an_invariant_are_refused() {
     };
     let add = |place, part| vec![EditOp::AddPart { keyspace: KEYSPACE, place, part }];
     refused(add(place(0, 10), part(2, keys("f", "g"))), "cannot join run 10");
-    refused(add(Place { order: 9, ..place(0, 10) }, part(2, keys("g", "g"))), "order 9 was asked for");
+    refused(add(Place { order: 9, ..place(0, 10) }, part(2, keys("g", "g"))), "has order 10, not 9");
     refused(add(Place { order: 10, ..place(0, 11) }, part(2, keys("g", "g"))), "which run 10 has");
     refused(add(place(0, 10), part(2000, keys("g", "g"))), "newer than the last seqno");
     refused(add(place(0, 10), part(2, KeyRange::from_key(&b"g"[..]))), "impossible range");
@@ -117,9 +117,9 @@ fn edits_that_break_an_invariant_are_refused() {
     let mut edit = VersionEdit::new();
     edit.remove_part(KEYSPACE, LevelIndex::FLUSH, RunId(10), &absent);
     refused(edit.ops, "not there");
-    refused(vec![EditOp::FlushedSeqno { keyspace: KEYSPACE, seqno: SeqNo::new(4) }], "was flushed to 5");
-    refused(vec![EditOp::MinLogId(LogId(3))], "given up");
-    refused(vec![EditOp::DropKeyspace { id: KeyspaceId(9) }], "does not live");
+    refused(vec![EditOp::FlushedSeqno { keyspace: KEYSPACE, seqno: SeqNo::new(4) }], "was flushed up to 5");
+    refused(vec![EditOp::MinLogId(LogId(3))], "were released");
+    refused(vec![EditOp::DropKeyspace { id: KeyspaceId(9) }], "there is no keyspace");
     let create =
         |id, name: &str| vec![EditOp::CreateKeyspace { id, name: name.into(), options: Arc::default() }];
     refused(create(KEYSPACE, "other"), "used before");

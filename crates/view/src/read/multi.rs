@@ -210,9 +210,9 @@ impl Group<'_> {
         values: &mut [Option<Value>],
     ) -> Result<()> {
         values[at] = match self.told(time, at, hit.tag, &hit.value)? {
-            Resolved::Value { from } => Some(Value::pinned(hit.value.from(from))),
+            Resolved::Value { from } => Some(Value::pinned(hit.value.skip(from))),
             Resolved::Folded(value) => Some(Value::owned(value)),
-            Resolved::Large { from } => Some(self.fetch(at, &hit.value.from(from))?),
+            Resolved::Large { from } => Some(self.fetch(at, &hit.value.skip(from))?),
             Resolved::Absent => None,
         };
         self.pending &= !(1 << at);

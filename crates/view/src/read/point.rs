@@ -241,9 +241,9 @@ impl Wanted<'_> {
             return Ok(Some(Found::Pinned(hit.value)));
         }
         Ok(Some(match self.told(hit.tag, &hit.value)? {
-            Resolved::Value { from } => Found::Pinned(hit.value.from(from)),
+            Resolved::Value { from } => Found::Pinned(hit.value.skip(from)),
             Resolved::Folded(value) => Found::Folded(value),
-            Resolved::Large { from } => Found::Large(Value::pinned(hit.value.from(from))),
+            Resolved::Large { from } => Found::Large(Value::pinned(hit.value.skip(from))),
             Resolved::Absent => Found::Absent,
         }))
     }

@@ -63,7 +63,6 @@ impl Eytzinger {
         (rank(node, self.len), Some(self.node(node)))
     }
 
-    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.lines.capacity() * size_of::<Line>()
     }

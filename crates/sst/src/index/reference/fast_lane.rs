@@ -44,7 +44,6 @@ impl FastLane {
         (place, head.filter(|&head| head <= wanted))
     }
 
-    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.lanes.iter().map(|lane| lane.capacity() * size_of::<u64>()).sum::<usize>()
             + self.lanes.capacity() * size_of::<Vec<u64>>()
