@@ -238,7 +238,7 @@ impl<'a, 's> Output<'a, 's> {
         // The next steps, filter and sync, take longest.
         self.look()?;
         if let Some(mut open) = self.writer.take() {
-            open.writer.set_range_deletes(self.deletes.take_before(border));
+            open.writer.set_range_tombstones(self.deletes.take_before(border));
             let (mut part, inheritance) = finish(self.factory, self.spec.created_ms, open)?;
             if part.has_tombstones() {
                 // The file is younger than the deletes in it.
@@ -326,7 +326,7 @@ pub fn part_of(
     part.entries = summary.entries;
     part.tombstones = summary.tombstones;
     note_expiring(&mut part, summary.expiring);
-    part.range_deletes = summary.range_deletes;
+    part.range_tombstones = summary.range_tombstones;
     part.created_ms = created_ms;
     if part.has_tombstones() {
         part.oldest_delete_ms = Some(created_ms);

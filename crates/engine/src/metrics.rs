@@ -361,7 +361,7 @@ impl Store {
             table_bytes: parts().map(|part| part.bytes).sum(),
             table_entries: parts().map(|part| part.entries).sum(),
             tombstones: parts().map(|part| part.tombstones).sum(),
-            range_deletes: parts().map(|part| part.range_deletes).sum::<u64>()
+            range_deletes: parts().map(|part| part.range_tombstones).sum::<u64>()
                 + view.memtables().map(|view| view.memtable.range_deletes_len()).sum::<u64>(),
             compaction_debt_bytes: self.compaction_debt(keyspace, &view),
             flushes: flushes.jobs,
@@ -396,7 +396,7 @@ fn levels_of(keyspace: &KeyspaceState, watch: &FilterWatch) -> KeyspaceLevels {
         bytes: part.bytes,
         entries: part.entries,
         tombstones: part.tombstones,
-        range_deletes: part.range_deletes,
+        range_deletes: part.range_tombstones,
         smallest: part.smallest().to_vec(),
         largest: part.largest().to_vec(),
     };

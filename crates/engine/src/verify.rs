@@ -98,7 +98,7 @@ fn verify_table(part: &TreePart, report: &mut VerifyReport) -> Result<()> {
     report.tables += 1;
     report.blocks += found.blocks;
     report.entries += found.entries;
-    report.range_deletes += properties.range_deletes;
+    report.range_deletes += properties.range_tombstones;
     report.bytes += part.meta.file_bytes;
     // The file of an ingested table has sequence number zero.
     let seqnos = if meta.global_seqno.is_some() {
@@ -106,8 +106,8 @@ fn verify_table(part: &TreePart, report: &mut VerifyReport) -> Result<()> {
     } else {
         (meta.min_seqno, meta.max_seqno)
     };
-    let told = (meta.entries, meta.range_deletes, seqnos.0, seqnos.1);
-    let actual = (found.entries, properties.range_deletes, properties.min_seqno, properties.max_seqno);
+    let told = (meta.entries, meta.range_tombstones, seqnos.0, seqnos.1);
+    let actual = (found.entries, properties.range_tombstones, properties.min_seqno, properties.max_seqno);
     // Tombstones are dropped by the manifest's sequence numbers, so those must be correct.
     if !meta.sliced && told != actual {
         let detail = format!(
@@ -115,7 +115,7 @@ fn verify_table(part: &TreePart, report: &mut VerifyReport) -> Result<()> {
         );
         return Err(Error::corruption(part.file.path(), None, detail));
     }
-    let deleted = table.range_deletes().hull().map(esker_build::range_del::aggregate::key_range);
+    let deleted = table.range_tombstones().hull().map(esker_build::range_del::aggregate::key_range);
     let has_keys = found.entries == 0 || meta.contains(&properties.min_key);
     let has_deletes = deleted.is_none_or(|deleted| meta.range.covers(&deleted));
     if !(meta.sliced || has_keys && has_deletes) {

@@ -35,7 +35,7 @@ impl SectionKind {
     /// The filter over all keys.
     pub const FILTER: SectionKind = SectionKind(2);
     /// The range tombstones.
-    pub const RANGE_DELETES: SectionKind = SectionKind(3);
+    pub const RANGE_TOMBSTONES: SectionKind = SectionKind(3);
     /// The dictionary that blocks are compressed with.
     pub const DICTIONARY: SectionKind = SectionKind(4);
     /// The properties.
@@ -67,7 +67,7 @@ impl SectionKind {
             self,
             SectionKind::INDEX
                 | SectionKind::FILTER
-                | SectionKind::RANGE_DELETES
+                | SectionKind::RANGE_TOMBSTONES
                 | SectionKind::DICTIONARY
                 | SectionKind::PROPERTIES
                 | SectionKind::INDEX_PAGES

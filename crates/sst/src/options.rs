@@ -137,7 +137,7 @@ pub struct TableSummary {
     /// Last key; empty if there is no entry.
     pub largest: Vec<u8>,
     /// Range tombstones: each counts once for every fragment that it covers.
-    pub range_deletes: u64,
+    pub range_tombstones: u64,
     /// First and last key that range tombstones cover (no last key if they have no end); `None` without any.
     pub deleted: Option<TombstoneHull>,
     /// Least sequence number, including range tombstones; [`SeqNo::MAX`] if the table is empty.

@@ -62,7 +62,7 @@ pub struct TableProperties {
     /// Distinct keys.
     pub keys: u64,
     /// Range tombstones: each counts once for every fragment that it covers.
-    pub range_deletes: u64,
+    pub range_tombstones: u64,
     /// Entries that expire. Absent in tables of versions that did not need it here.
     pub expiring: Expiring,
     /// Fields unknown to this build: tag and body.
@@ -95,7 +95,7 @@ mod tag {
     pub(super) const DATA_BYTES: u64 = 22;
     pub(super) const UNCOMPRESSED_BYTES: u64 = 23;
     pub(super) const KEYS: u64 = 24;
-    pub(super) const RANGE_DELETES: u64 = 25;
+    pub(super) const RANGE_TOMBSTONES: u64 = 25;
     pub(super) const EXPIRING: u64 = 26;
     pub(super) const EARLIEST_EXPIRY_MS: u64 = 27;
     pub(super) const LATEST_EXPIRY_MS: u64 = 28;
@@ -144,14 +144,14 @@ impl TableProperties {
             (tag::DATA_BYTES, self.data_bytes),
             (tag::UNCOMPRESSED_BYTES, self.uncompressed_bytes),
             (tag::KEYS, self.keys),
-            (tag::RANGE_DELETES, self.range_deletes),
+            (tag::RANGE_TOMBSTONES, self.range_tombstones),
             (tag::EXPIRING, self.expiring.entries),
             (tag::EARLIEST_EXPIRY_MS, self.expiring.earliest_ms),
             (tag::LATEST_EXPIRY_MS, self.expiring.latest_ms),
         ];
         // Tables without range tombstones and expiring entries have the same bytes as before these existed.
         for (tag, number) in
-            numbers.into_iter().filter(|(field, number)| *field < tag::RANGE_DELETES || *number > 0)
+            numbers.into_iter().filter(|(field, number)| *field < tag::RANGE_TOMBSTONES || *number > 0)
         {
             put_varint(&mut out, tag);
             put_varint(&mut out, varint_len(number) as u64);
@@ -219,7 +219,7 @@ impl TableProperties {
             tag::DATA_BYTES => self.data_bytes = number()?,
             tag::UNCOMPRESSED_BYTES => self.uncompressed_bytes = number()?,
             tag::KEYS => self.keys = number()?,
-            tag::RANGE_DELETES => self.range_deletes = number()?,
+            tag::RANGE_TOMBSTONES => self.range_tombstones = number()?,
             tag::EXPIRING => self.expiring.entries = number()?,
             tag::EARLIEST_EXPIRY_MS => self.expiring.earliest_ms = number()?,
             tag::LATEST_EXPIRY_MS => self.expiring.latest_ms = number()?,

@@ -71,7 +71,7 @@ pub struct Table {
     pub(crate) global_seqno: SeqNo,
     pub(crate) file: Arc<dyn File>,
     properties: TableProperties,
-    range_deletes: Arc<RangeTombstones>,
+    range_tombstones: Arc<RangeTombstones>,
     /// Dictionary that the blocks were compressed with, if the table has one.
     pub(crate) dictionary: Option<DictionaryDecoder>,
     sections: Vec<Section>,
@@ -146,7 +146,7 @@ impl Table {
             true => (FilterAccess::None, FilterDamage::new()),
             false => reader.filter(&*file, identity.pages_filters()),
         };
-        let range_deletes = match reader.section(SectionKind::RANGE_DELETES) {
+        let range_tombstones = match reader.section(SectionKind::RANGE_TOMBSTONES) {
             None => Arc::default(),
             Some(at) => Arc::new(reader.decode(&*file, at, range_tombstones::decode)?),
         };
@@ -174,7 +174,7 @@ impl Table {
             global_seqno: global_seqno.unwrap_or(SeqNo::ZERO),
             file,
             properties,
-            range_deletes,
+            range_tombstones,
             dictionary: dictionary.transpose()?,
             sections: reader.sections,
             file_bytes,
@@ -201,8 +201,8 @@ impl Table {
 
     /// The range tombstones, which are in memory.
     #[inline]
-    pub fn range_deletes(&self) -> &Arc<RangeTombstones> {
-        &self.range_deletes
+    pub fn range_tombstones(&self) -> &Arc<RangeTombstones> {
+        &self.range_tombstones
     }
 
     /// Damage of the index pages or the locator, if they were requested and are not used for it, or of the
@@ -232,7 +232,7 @@ impl Table {
             + self.verified.as_ref().map_or(0, VerifiedBlocks::memory_bytes)
             + self.properties.min_key.len()
             + self.properties.max_key.len()
-            + self.range_deletes.memory_bytes()
+            + self.range_tombstones.memory_bytes()
     }
 
     /// Whether `key` lies between the table's first and last key.

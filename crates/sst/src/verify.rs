@@ -72,7 +72,7 @@ impl Table {
             );
         }
         let mut counts = TableCounts::default();
-        if let Some((oldest, newest)) = self.range_deletes().seqnos() {
+        if let Some((oldest, newest)) = self.range_tombstones().seqnos() {
             (counts.min_seqno, counts.max_seqno) = (oldest, newest);
         }
         let (mut read_ahead, mut unpacked) = (ReadAhead::full(), Vec::new());
@@ -354,7 +354,7 @@ impl TableCounts {
             ("entries", stated.entries, self.entries),
             ("keys", stated.keys, self.keys),
             ("tombstones", stated.tombstones, self.tombstones),
-            ("range tombstones", stated.range_deletes, table.range_deletes().len()),
+            ("range tombstones", stated.range_tombstones, table.range_tombstones().len()),
             ("bytes of keys", stated.raw_key_bytes, self.key_bytes),
             ("bytes of values", stated.raw_value_bytes, self.value_bytes),
             ("blocks", stated.blocks, self.blocks),
@@ -374,7 +374,7 @@ impl TableCounts {
         let single = self.entries > 0
             && self.keys == self.entries
             && self.all_plain
-            && table.range_deletes().is_empty();
+            && table.range_tombstones().is_empty();
         if stated.single_version && !single {
             return Err(table.wrong(0, "the table is marked as having single versions, and has others"));
         }

@@ -75,7 +75,7 @@ pub struct TableWriter {
     locator: Option<LocatorBuilder>,
     /// First and last keys of blocks, if they are written.
     bounds: Option<BoundsEncoder>,
-    range_deletes: RangeTombstones,
+    range_tombstones: RangeTombstones,
     /// The first blocks, until the dictionary is trained.
     buffered: Option<Box<DictionaryBuffer>>,
     dictionary: Option<DictionaryEncoder>,
@@ -118,7 +118,7 @@ impl TableWriter {
             with_pages: options.index.needs_pages(),
             locator: options.index.needs_locator().then(LocatorBuilder::default),
             bounds: options.bounds.applies(options.filter != FilterPolicy::None).then(BoundsEncoder::default),
-            range_deletes: RangeTombstones::default(),
+            range_tombstones: RangeTombstones::default(),
             buffered: matches!(options.codec, Codec::ZstdDictionary { .. }).then(Box::default),
             dictionary: None,
             scratch: Scratch::default(),
@@ -291,14 +291,14 @@ impl TableWriter {
 
     /// Sets the table's range tombstones; to be called at most once. They may cover keys outside of the
     /// table's.
-    pub fn set_range_deletes(&mut self, deletes: RangeTombstones) {
+    pub fn set_range_tombstones(&mut self, deletes: RangeTombstones) {
         if let Some((oldest, newest)) = deletes.seqnos() {
             let properties = &mut self.properties;
             properties.min_seqno = properties.min_seqno.min(oldest);
             properties.max_seqno = properties.max_seqno.max(newest);
-            properties.range_deletes = deletes.len();
+            properties.range_tombstones = deletes.len();
         }
-        self.range_deletes = deletes;
+        self.range_tombstones = deletes;
     }
 
     /// Starts the block whose first entry is this one; the block before has been closed.

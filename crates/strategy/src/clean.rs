@@ -155,7 +155,7 @@ fn drop_parts(
 /// Garbage entries of a part: tombstones, and entries that have expired for every reader. A merge that drops
 /// expired entries leaves no part whose earliest expiry has passed, so it is not repeated.
 pub(crate) fn garbage(cx: &Context<'_>, part: &PartMeta) -> u64 {
-    let tombstones = part.tombstones.saturating_add(part.range_deletes);
+    let tombstones = part.tombstones.saturating_add(part.range_tombstones);
     tombstones.saturating_add(part.expired_entries(cx.shape.expired_ms))
 }
 

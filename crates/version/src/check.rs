@@ -54,7 +54,7 @@ pub(crate) fn problems_of(version: &Version) -> Vec<String> {
 /// A contradiction in the metadata of one part.
 pub(crate) fn part_problem(part: &PartMeta) -> Option<String> {
     // Keys have an end; only a range tombstone can be unbounded.
-    let is_endless = part.range.end.key().is_none() && part.range_deletes == 0;
+    let is_endless = part.range.end.key().is_none() && part.range_tombstones == 0;
     if part.range.is_empty() || is_endless {
         return Some(format!("part {} has the impossible range {}", part.id, part.range));
     }

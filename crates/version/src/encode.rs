@@ -46,7 +46,7 @@ mod figure {
     pub(super) const RAW_BYTES: u64 = 4;
     pub(super) const ENTRIES: u64 = 6;
     pub(super) const TOMBSTONES: u64 = 8;
-    pub(super) const RANGE_DELETES: u64 = 10;
+    pub(super) const RANGE_TOMBSTONES: u64 = 10;
     pub(super) const OLDEST_DELETE_MS: u64 = 12;
     pub(super) const MIN_EXPIRY_MS: u64 = 14;
     pub(super) const MAX_EXPIRY_MS: u64 = 16;
@@ -400,7 +400,7 @@ fn figures(part: &PartMeta) -> [(u64, Option<u64>); 14] {
         (figure::RAW_BYTES, nonzero(part.raw_bytes)),
         (figure::ENTRIES, nonzero(part.entries)),
         (figure::TOMBSTONES, nonzero(part.tombstones)),
-        (figure::RANGE_DELETES, nonzero(part.range_deletes)),
+        (figure::RANGE_TOMBSTONES, nonzero(part.range_tombstones)),
         (figure::OLDEST_DELETE_MS, part.oldest_delete_ms),
         (figure::MIN_EXPIRY_MS, part.min_expiry_ms),
         (figure::MAX_EXPIRY_MS, part.max_expiry_ms),
@@ -441,7 +441,7 @@ fn decode_figure(tag: u64, value: &mut Reader<'_>, part: &mut PartMeta) -> Optio
         figure::RAW_BYTES => part.raw_bytes = value.varint()?,
         figure::ENTRIES => part.entries = value.varint()?,
         figure::TOMBSTONES => part.tombstones = value.varint()?,
-        figure::RANGE_DELETES => part.range_deletes = value.varint()?,
+        figure::RANGE_TOMBSTONES => part.range_tombstones = value.varint()?,
         figure::OLDEST_DELETE_MS => part.oldest_delete_ms = Some(value.varint()?),
         figure::MIN_EXPIRY_MS => part.min_expiry_ms = Some(value.varint()?),
         figure::MAX_EXPIRY_MS => part.max_expiry_ms = Some(value.varint()?),

@@ -69,7 +69,7 @@ pub struct PartMeta {
     /// Deletes and single deletes among the entries.
     pub tombstones: u64,
     /// Range tombstones: each counts once for every fragment that it covers.
-    pub range_deletes: u64,
+    pub range_tombstones: u64,
     /// When the oldest tombstone or range tombstone was written, in milliseconds since 1970. For a part
     /// without any: when the oldest of the dropped ones was written ([`PartFlags::HIDES_DELETED`]) or, for a
     /// slice, the oldest that removed the rest of its file.
@@ -116,7 +116,7 @@ impl PartMeta {
             raw_bytes: 0,
             entries: 0,
             tombstones: 0,
-            range_deletes: 0,
+            range_tombstones: 0,
             oldest_delete_ms: None,
             min_expiry_ms: None,
             max_expiry_ms: None,
@@ -166,7 +166,7 @@ impl PartMeta {
 
     /// Whether the part holds point or range tombstones.
     pub fn has_tombstones(&self) -> bool {
-        self.tombstones > 0 || self.range_deletes > 0
+        self.tombstones > 0 || self.range_tombstones > 0
     }
 
     /// Whether merging the part down removes deleted data, here or below.
@@ -204,7 +204,7 @@ impl PartMeta {
             raw_bytes: part_of(self.raw_bytes),
             entries: some_of(self.entries),
             tombstones: some_of(self.tombstones),
-            range_deletes: some_of(self.range_deletes),
+            range_tombstones: some_of(self.range_tombstones),
             expiring: some_of(self.expiring),
             blobs: if self.blobs.is_empty() {
                 Arc::clone(&self.blobs)
@@ -230,7 +230,7 @@ impl fmt::Display for PartMeta {
         }
         write!(f, ", {} entries", self.entries)?;
         if self.has_tombstones() {
-            write!(f, ", {} tombstones, {} range deletes", self.tombstones, self.range_deletes)?;
+            write!(f, ", {} tombstones, {} range deletes", self.tombstones, self.range_tombstones)?;
         }
         write!(f, ", seqno {}..{}", self.min_seqno, self.max_seqno)
     }

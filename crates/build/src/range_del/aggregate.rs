@@ -31,9 +31,9 @@ pub fn of_memtables(
 /// The range tombstones of parts, each clipped to the consumed range.
 pub fn of_parts(parts: &[TreePart], boundaries: &Boundaries, older: &OlderParts) -> Result<InputRangeDels> {
     let mut sets: Vec<Arc<RangeTombstones>> = Vec::new();
-    for part in parts.iter().filter(|part| part.meta.range_deletes > 0) {
+    for part in parts.iter().filter(|part| part.meta.range_tombstones > 0) {
         let table = part.file.table(Access::Once)?;
-        let all = table.range_deletes();
+        let all = table.range_tombstones();
         sets.push(if part.meta.sliced { Arc::new(clipped(all, part)) } else { Arc::clone(all) });
     }
     Ok(of_deletes(sets.iter().flat_map(|set| set.deletes()), boundaries, older))

@@ -157,8 +157,8 @@ impl Store {
         if mode == IngestMode::Move && self.is_own_table(path, table.uid())? {
             return Err(refused("it is a table of this database, which would lose it".into()));
         }
-        if properties.range_deletes > 0 {
-            return Err(refused(format!("it holds {} range deletes", properties.range_deletes)));
+        if properties.range_tombstones > 0 {
+            return Err(refused(format!("it holds {} range deletes", properties.range_tombstones)));
         }
         if properties.entries == 0 {
             return Ok(None);

@@ -354,7 +354,7 @@ fn newest_in_run(run: &TreeRun, footprint: &Footprint<'_>, checked: SeqNo) -> Re
     if newer.parts.is_empty() {
         return Ok(None);
     }
-    for part in newer.parts.iter().filter(|part| part.meta.range_deletes > 0) {
+    for part in newer.parts.iter().filter(|part| part.meta.range_tombstones > 0) {
         // A slice may show a little of what lies beside it: that can refuse a commit, never let one through.
         if let Some(change) = newest_delete(part.file.range_deletes()?, footprint, checked) {
             return Ok(Some(change));

@@ -39,7 +39,7 @@ impl TableWriter {
         self.properties.max_key = std::mem::take(&mut self.closed_key);
         self.properties.blocks = u64::from(self.index.blocks());
         self.properties.data_bytes = data_end - FILE_HEADER_BYTES as u64;
-        if self.properties.entries == 0 || !self.range_deletes.is_empty() {
+        if self.properties.entries == 0 || !self.range_tombstones.is_empty() {
             self.properties.single_version = false;
         }
         self.properties.expiring = self.expiring;
@@ -69,9 +69,9 @@ impl TableWriter {
         if let Some(filter) = filter {
             self.append_section(SectionKind::FILTER, &filter, &mut directory)?;
         }
-        if !self.range_deletes.is_empty() {
-            let section = range_tombstones::encode(&self.range_deletes);
-            self.append_section(SectionKind::RANGE_DELETES, &section, &mut directory)?;
+        if !self.range_tombstones.is_empty() {
+            let section = range_tombstones::encode(&self.range_tombstones);
+            self.append_section(SectionKind::RANGE_TOMBSTONES, &section, &mut directory)?;
         }
         if let Some(dictionary) = &self.dictionary {
             let offset = self.out.end();
@@ -143,8 +143,8 @@ impl TableWriter {
             entries: properties.entries,
             tombstones: properties.tombstones,
             expiring: self.expiring,
-            range_deletes: properties.range_deletes,
-            deleted: self.range_deletes.hull(),
+            range_tombstones: properties.range_tombstones,
+            deleted: self.range_tombstones.hull(),
             blocks: properties.blocks as u32,
             smallest: properties.min_key,
             largest: properties.max_key,

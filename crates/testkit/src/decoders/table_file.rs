@@ -172,7 +172,7 @@ pub(super) fn valid_table(random: &SeededRandom, block_size_bytes: usize) -> Vec
     for (key, tag, value) in valid_entries(random) {
         writer.add(&key, tag, &value).expect("in order");
     }
-    writer.set_range_deletes(super::range_deletes::valid_set(random));
+    writer.set_range_tombstones(super::range_deletes::valid_set(random));
     let len = writer.finish().expect("memory").file_bytes as usize;
     let mut bytes = vec![0; len];
     file.read_exact_at(&mut bytes, 0).expect("it was written");

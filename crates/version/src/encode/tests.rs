@@ -28,7 +28,7 @@ fn some_part(random: &SeededRandom) -> PartMeta {
     part.raw_bytes = number();
     part.entries = number();
     part.tombstones = number();
-    part.range_deletes = random.below(2);
+    part.range_tombstones = random.below(2);
     part.oldest_delete_ms = (random.below(2) == 0).then(number);
     part.min_expiry_ms = (random.below(2) == 0).then(number);
     part.max_expiry_ms = (random.below(2) == 0).then(number);

@@ -162,7 +162,7 @@ impl TableFile {
     #[cold]
     fn take_range_deletes(&self) -> Result<&Arc<RangeTombstones>> {
         let table = self.table(Access::Use)?;
-        Ok(self.range_deletes.get_or_init(|| Arc::clone(table.range_deletes())))
+        Ok(self.range_deletes.get_or_init(|| Arc::clone(table.range_tombstones())))
     }
 
     /// Whether views hold parts of the table by this file.

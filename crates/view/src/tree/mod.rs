@@ -155,7 +155,7 @@ impl Tree {
 impl TreeRun {
     /// A run of parts that do not overlap, in the order of their keys.
     pub fn new(level: LevelIndex, parts: Arc<[TreePart]>) -> TreeRun {
-        let deleting = (0..parts.len()).filter(|&at| parts[at].meta.range_deletes > 0).collect();
+        let deleting = (0..parts.len()).filter(|&at| parts[at].meta.range_tombstones > 0).collect();
         let facts = RunFacts::of(&parts);
         TreeRun { level, fences: Fences::of(&parts), parts, deleting, facts }
     }

@@ -135,7 +135,7 @@ fn part_facts(printer: &Printer<'_>, keyspace: KeyspaceId, place: Place, part: &
         ("bytes", part.bytes.into()),
         ("entries", part.entries.into()),
         ("tombstones", part.tombstones.into()),
-        ("range deletes", part.range_deletes.into()),
+        ("range deletes", part.range_tombstones.into()),
         ("blob files", part.blobs.len().into()),
         ("sliced", part.sliced.into()),
         ("smallest", printer.key(part.smallest())),

@@ -100,7 +100,7 @@ fn properties(printer: &mut Printer<'_>, table: &Table) -> Result<(), Failure> {
         ("entries", properties.entries.into()),
         ("keys", properties.keys.into()),
         ("tombstones", properties.tombstones.into()),
-        ("range deletes", properties.range_deletes.into()),
+        ("range deletes", properties.range_tombstones.into()),
         ("single version", properties.single_version.into()),
         ("smallest", printer.key(&properties.min_key)),
         ("largest", printer.key(&properties.max_key)),
@@ -119,7 +119,7 @@ fn properties(printer: &mut Printer<'_>, table: &Table) -> Result<(), Failure> {
         ("filter", filter.into()),
     ];
     printer.facts("table", &facts)?;
-    for delete in table.range_deletes().deletes() {
+    for delete in table.range_tombstones().deletes() {
         let end = delete.end.map_or_else(|| Value::from("no end"), |end| printer.key(end));
         let delete =
             [("from", printer.key(delete.start)), ("up to", end), ("seqno", delete.seqno.get().into())];
