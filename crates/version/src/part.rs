@@ -230,7 +230,7 @@ impl fmt::Display for PartMeta {
         }
         write!(f, ", {} entries", self.entries)?;
         if self.has_tombstones() {
-            write!(f, ", {} tombstones, {} range deletes", self.tombstones, self.range_tombstones)?;
+            write!(f, ", {} tombstones, {} range tombstones", self.tombstones, self.range_tombstones)?;
         }
         write!(f, ", seqno {}..{}", self.min_seqno, self.max_seqno)
     }

@@ -1,6 +1,6 @@
 //! Block-index structures that are kept **for comparison**.
 //!
-//! The static search tree ([`super::super::tree`]) answers faster than each of them at every size that was
+//! The static search tree ([`super::tree`]) answers faster than each of them at every size that was
 //! measured, in the same class of memory (`docs/experiments`,
 //! `cargo run --release -p esker-sst --example index_bench`). They stay selectable by [`super::IndexKind`],
 //! so that experiments measure them on whole databases, and their names are stored with keyspaces and keep
