@@ -31,8 +31,8 @@
 //! * HO7. Where it would evict other blocks, a merge warms no more than a share of the cache
 //!   ([`MAX_DISPLACED_SHARE`]). The input blocks stay until the merge is installed, because they are in use
 //!   until then, and further until removing them is worthwhile
-//!   ([`esker_cache::BlockCache::should_remove_dropped`]); both copies exist for a while. In free space there is
-//!   no limit.
+//!   ([`esker_cache::BlockCache::should_remove_dropped`]); both copies exist for a while. In free space there
+//!   is no limit.
 //! * HO8. If no input is resident, no identity is made and no memory used and, where tables have slots, no
 //!   call of the cache happens.
 //! * HO11. A block's slot tells whether it is resident; without slots the cache is probed for each block. The
