@@ -1,10 +1,9 @@
 //! Versions and the manifest: the LSM tree's metadata, its edits, and their durable log.
 //!
 //! This crate knows table files by their metadata only; it never opens one. A keyspace's tree at one moment
-//! is a
-//! [`Version`]: levels, each a list of runs (newest first), each a list of disjoint parts in key order. A part is a table
-//! file or a slice of one. A [`VersionEdit`] is a set of changes that become durable and visible together; a
-//! [`DatabaseState`] is the sum of all edits.
+//! is a [`Version`] of levels, each a list of runs (newest first), each a list of disjoint parts in key
+//! order. A part is a table file or a slice of one. A [`VersionEdit`] is a set of changes that become durable
+//! and visible together; a [`DatabaseState`] is the sum of all edits.
 //!
 //! ```text
 //! L0     run 9 [a....z]          newest: flushes
