@@ -63,7 +63,7 @@ fn reserved_counts_are_replenished_in_time() {
     assert_eq!(block.count(), 1 + stock() + held.len());
     slot.remove(block.address());
     assert!(slot.get().is_none());
-    assert_eq!(block.count(), 1 + held.len(), "those who hold it go on");
+    assert_eq!(block.count(), 1 + held.len(), "references outlive the slot");
     drop(held);
     assert_eq!(block.count(), 1);
     slot.install(&block, |_| true);

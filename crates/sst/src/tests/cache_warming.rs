@@ -129,7 +129,7 @@ fn warm_blocks_equal_loaded_blocks() {
                 assert_eq!(hit.expect("it was merged").value.to_vec(), entry.value);
             }
             let (before, after) = (before[BlockKind::Data], tables.open.cache().stats()[BlockKind::Data]);
-            assert_eq!(before.misses, after.misses, "nobody had to read");
+            assert_eq!(before.misses, after.misses, "no reader loaded a block");
         }
     }
 }
@@ -212,7 +212,7 @@ fn warming_displaces_at_most_its_share() {
     let handed_bytes = (resident_bytes as u64 * stats.warm_inserts / input.blocks() as u64) as usize;
     let share = resident_bytes / 8;
     assert!((share / 2..=share + share / 4).contains(&handed_bytes), "{handed_bytes} of {resident_bytes}");
-    assert_eq!(stats.not_admitted, 0, "nobody waits at the door");
+    assert_eq!(stats.not_admitted, 0, "every block was admitted");
     drop(warmed);
 }
 

@@ -22,7 +22,7 @@ struct CancelAt {
 }
 
 impl CancelAt {
-    fn looks(&self) -> u64 {
+    fn checks(&self) -> u64 {
         self.looks.load(Ordering::Relaxed)
     }
 }
@@ -94,18 +94,18 @@ fn a_long_end_is_made_and_written_in_pieces() {
     let most = cancel.most_bytes.load(Ordering::Relaxed);
     assert!(most <= 2 * WRITE_BACK_BYTES, "{most} bytes in one go");
     let pieces = KEYS / KEYS_PER_CHECK as u64;
-    assert!(cancel.looks() >= pieces + 3, "{} looks for {pieces} pieces of the locator", cancel.looks());
+    assert!(cancel.checks() >= pieces + 3, "{} checks for {pieces} pieces of the locator", cancel.checks());
     // Each check can end the job.
-    for last in 1..=write(located.clone(), KEYS / 20, 0, 0).0.looks() {
+    for last in 1..=write(located.clone(), KEYS / 20, 0, 0).0.checks() {
         let (stopped, finished) = write(located.clone(), KEYS / 20, 0, last);
         // The filter checks once more before it gives up.
-        assert!(matches!(finished, Err(Error::Closed)) && stopped.looks() <= last + 2, "{last}");
+        assert!(matches!(finished, Err(Error::Closed)) && stopped.checks() <= last + 2, "{last}");
     }
     let (few, many) = (write(uncompressed.clone(), KEYS, 0, 0).0, cancel);
-    assert!(few.looks() < many.looks());
+    assert!(few.checks() < many.checks());
     let paged = TableOptions { index: IndexKind::BTreePages, ..uncompressed };
     let with_pages = write(paged, KEYS, 0, 0).0;
-    assert!(with_pages.looks() > few.looks(), "{} and {}", with_pages.looks(), few.looks());
+    assert!(with_pages.checks() > few.checks(), "{} and {}", with_pages.checks(), few.checks());
 }
 
 /// Blocks buffered for a dictionary are compressed twice, one at a time.
@@ -115,5 +115,5 @@ fn each_block_that_waits_for_a_dictionary_is_a_piece() {
     let (cancel, finished) = write(trained.clone(), 8_000, 40, 0);
     let bytes = finished.unwrap();
     let blocks = 8_000 * 48 / trained.block_size_bytes as u64;
-    assert!(bytes > 1000 && cancel.looks() >= 2 * blocks.min(64), "{} looks", cancel.looks());
+    assert!(bytes > 1000 && cancel.checks() >= 2 * blocks.min(64), "{} checks", cancel.checks());
 }

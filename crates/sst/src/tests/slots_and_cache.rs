@@ -103,7 +103,7 @@ fn doorkeeper_candidates_have_no_slot_until_found() {
         (full_slots(&tables[..1]), cache.stats()[BlockKind::Data].misses)
     };
     let (_, misses) = step(&entries[0]);
-    assert_eq!(step(&entries[2_000]), (0, misses + 1), "the first one went, nobody having found it");
+    assert_eq!(step(&entries[2_000]), (0, misses + 1), "the first one was dropped before it was found");
     assert_eq!(step(&entries[2_000]), (1, misses + 1), "this one was found");
     assert_eq!(step(&entries[1_000]), (1, misses + 2), "and entered");
     assert_within_budget(&cache, &tables);
@@ -274,7 +274,7 @@ fn paged_filters_come_and_go() {
         assert!(table.filter().is_none() && table.filter_damage().is_none());
         assert_eq!(table.memory_bytes(), kept.memory_bytes() - filter_bytes, "{kind}");
         let of_filters = || cache.stats()[BlockKind::Filter];
-        assert_eq!((of_filters().resident_bytes, of_filters().misses), (0, 0), "nobody has asked it");
+        assert_eq!((of_filters().resident_bytes, of_filters().misses), (0, 0), "it was not probed");
 
         let refused = |table: &Table| (0..1_000u64).filter(|&hash| !table.may_contain(hash << 32)).count();
         assert_eq!(refused(&table), refused(&kept));
