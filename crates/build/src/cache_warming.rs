@@ -6,7 +6,7 @@
 //! lookup after the install is a cache hit as before.
 //!
 //! Memtables are read without the cache, and the first reads of their tables' blocks would be misses. So a
-//! flush inserts its blocks, too, if the keyspace is read often enough ([`Heirs::for_flush`]), and as far
+//! flush inserts its blocks, too, if the keyspace is read often enough ([`CacheWarming::for_flush`]), and as far
 //! as there is room; not for a keyspace that is only written to.
 //!
 //! * HO9. A failure here only costs time: the merge or flush continues, and readers open what they need, as
@@ -24,14 +24,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The inputs of cache warming for a merge's table writers.
-pub struct Heirs<'a> {
+pub struct CacheWarming<'a> {
     /// Whose cache is warmed.
     pub files: &'a TableFiles,
     /// Which blocks of the inputs are in the cache.
-    pub warmth: Arc<InputResidency>,
+    pub residency: Arc<InputResidency>,
 }
 
-impl<'a> Heirs<'a> {
+impl<'a> CacheWarming<'a> {
     /// For a flush of so many writes, if readers are likely to read what it writes. Called once a flush;
     /// `scans` counts all scans of the keyspace so far.
     pub fn for_flush(
@@ -40,16 +40,19 @@ impl<'a> Heirs<'a> {
         scans: u64,
         reads_at_flush: &ReadsAtFlush,
         writes: u64,
-    ) -> Option<Heirs<'a>> {
-        let lookups = files.read_watch_of(keyspace).seen_lookups().present * SAMPLE;
-        let warmth = || Arc::new(InputResidency::of_memtables());
-        reads_at_flush.are_enough(lookups + scans, writes).then(|| Heirs { files, warmth: warmth() })
+    ) -> Option<CacheWarming<'a>> {
+        let lookups = files.lookup_stats_of(keyspace).seen_lookups().present * SAMPLE;
+        let residency = || Arc::new(InputResidency::of_memtables());
+        reads_at_flush
+            .are_enough(lookups + scans, writes)
+            .then(|| CacheWarming { files, residency: residency() })
     }
 
     /// The cache warmer of one table.
-    pub fn heir(&self, keyspace: KeyspaceId) -> CacheWarmer {
-        let heir = CacheWarmer::new(&self.files.tables, Some(self.files.watch_of(keyspace)), &self.warmth);
-        if self.files.are_mapped() { heir.for_mapped() } else { heir }
+    pub fn cache_warmer(&self, keyspace: KeyspaceId) -> CacheWarmer {
+        let cache_warmer =
+            CacheWarmer::new(&self.files.tables, Some(self.files.watch_of(keyspace)), &self.residency);
+        if self.files.are_mapped() { cache_warmer.for_mapped() } else { cache_warmer }
     }
 }
 
@@ -84,7 +87,7 @@ pub fn open_outputs(
         file.identity().inherit(inheritance.identity());
         (file, Access::Use)
     };
-    let mut opened: Vec<_> = tables.take_inheritances().into_iter().map(inherit).collect();
+    let mut opened: Vec<_> = tables.take_warmed().into_iter().map(inherit).collect();
     if opens_all {
         opened.extend(tables.parts.iter().map(|part| (files.file_of(keyspace, part), Access::Pass)));
     }

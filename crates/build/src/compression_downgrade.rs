@@ -2,9 +2,9 @@
 //!
 //! With a strong codec compression dominates a flush or a merge: Zstandard at a middle level takes ten times
 //! as long as LZ4. If writes arrive faster, they wait for it. So a keyspace has two modes, *as configured*
-//! and *eased* (CS265 has three, driven by processor, device and memory load): eased jobs use the fast codec
+//! and *downgraded* (CS265 has three, driven by processor, device and memory load): downgraded jobs use the fast codec
 //! of the configured family. Their output is compressed as configured when a later merge takes it down.
-//! [`KeyspaceOptions::ease_compression`] turns this off.
+//! [`KeyspaceOptions::compression_under_pressure`] turns this off.
 //!
 //! # Pressure
 //! The share of the resources that writers may use up before they wait (`room`), the greatest of
@@ -14,13 +14,13 @@
 //! nothing needs to change.
 //!
 //! # Invariants
-//! * EC1. At [`EASES_AT_PERMILLE`] (CS265: 0.8) the next job is eased, and so are later jobs until one finds
+//! * EC1. At [`DOWNGRADE_AT_PERMILLE`] (CS265: 0.8) the next job is downgraded, and so are later jobs until one finds
 //!   less than
-//!   [`RELIEVED_BELOW_PERMILLE`]: with a single threshold tables would alternate.
+//!   [`RESTORE_BELOW_PERMILLE`]: with a single threshold tables would alternate.
 //! * EC2. A job takes the mode when it begins and keeps it, so that a table's properties can state how it was
 //!   compressed.
 //! * EC3. Merges into the last level use the configured codec: nothing later would recompress their output. A
-//!   flush that goes straight there is eased all the same, because writers wait for that flush.
+//!   flush that goes straight there is downgraded all the same, because writers wait for that flush.
 //!
 //! # Rejected
 //! * A third mode that compresses harder than configured while idle: that is the purpose of the last level's
@@ -31,44 +31,44 @@ use esker_codec::{AdaptiveOptions, Codec, Mode};
 use esker_options::KeyspaceOptions;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Pressure from which on jobs are eased.
-const EASES_AT_PERMILLE: u64 = 800;
-/// Pressure below which they are no longer eased: two of three sealed memtables in the queue are above it,
+/// Pressure from which on jobs are downgraded.
+const DOWNGRADE_AT_PERMILLE: u64 = 800;
+/// Pressure below which they are no longer downgraded: two of three sealed memtables in the queue are above it,
 /// one is below.
-const RELIEVED_BELOW_PERMILLE: u64 = 600;
+const RESTORE_BELOW_PERMILLE: u64 = 600;
 
 /// The mode of a keyspace. Only jobs read it; it orders nothing.
 #[derive(Debug, Default)]
-pub struct Easing {
-    is_eased: AtomicBool,
+pub struct CompressionDowngrade {
+    is_downgraded: AtomicBool,
 }
 
-impl Easing {
+impl CompressionDowngrade {
     /// Whether a job that begins now compresses lightly, by the pressure on writers.
-    pub fn eases(&self, options: &KeyspaceOptions, pressure_permille: impl FnOnce() -> u32) -> bool {
-        if !options.ease_compression {
+    pub fn downgrades(&self, options: &KeyspaceOptions, pressure_permille: impl FnOnce() -> u32) -> bool {
+        if !options.compression_under_pressure {
             return false;
         }
         let pressure_permille = u64::from(pressure_permille());
-        let is_eased = self.next(pressure_permille);
-        if is_eased {
-            tracing::debug!(pressure_permille, "compression is eased");
+        let is_downgraded = self.next(pressure_permille);
+        if is_downgraded {
+            tracing::debug!(pressure_permille, "compression is downgraded");
         }
-        is_eased
+        is_downgraded
     }
 
-    /// Whether a job that begins under this pressure is eased (EC1).
+    /// Whether a job that begins under this pressure is downgraded (EC1).
     fn next(&self, pressure_permille: u64) -> bool {
-        let was_eased = self.is_eased.load(Ordering::Relaxed);
-        let least = if was_eased { RELIEVED_BELOW_PERMILLE } else { EASES_AT_PERMILLE };
-        let is_eased = pressure_permille >= least;
-        self.is_eased.store(is_eased, Ordering::Relaxed);
-        is_eased
+        let was_downgraded = self.is_downgraded.load(Ordering::Relaxed);
+        let least = if was_downgraded { RESTORE_BELOW_PERMILLE } else { DOWNGRADE_AT_PERMILLE };
+        let is_downgraded = pressure_permille >= least;
+        self.is_downgraded.store(is_downgraded, Ordering::Relaxed);
+        is_downgraded
     }
 }
 
 /// The fast codec of the family of `codec`: readable wherever `codec` is; integer codecs stay unchanged.
-pub fn eased(codec: Codec) -> Codec {
+pub fn downgraded(codec: Codec) -> Codec {
     match codec {
         Codec::Lz4Hc { .. } | Codec::Zstd { .. } | Codec::ZstdDictionary { .. } | Codec::Lzma { .. } => {
             Codec::Lz4

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The parts of a version outside of the job that overlap its keys.
 #[derive(Debug)]
-pub struct OlderParts {
+pub struct OlderVersions {
     runs: Vec<RunParts>,
 }
 
@@ -34,20 +34,20 @@ struct RunParts {
     end: u128,
 }
 
-impl OlderParts {
+impl OlderVersions {
     /// The parts of `version` that are not `inputs` of the job, within `hull` (everywhere without one).
-    pub fn outside(version: &Version, inputs: &HashSet<PartId>, hull: Option<&KeyRange>) -> OlderParts {
+    pub fn outside(version: &Version, inputs: &HashSet<PartId>, hull: Option<&KeyRange>) -> OlderVersions {
         let staying = version.runs().map(|(_, run)| {
             let parts = hull.map_or(run.parts(), |hull| run.overlapping(hull));
             parts.iter().filter(|part| !inputs.contains(&part.id)).cloned().collect()
         });
         let runs = staying.filter(|parts: &Vec<_>| !parts.is_empty());
-        OlderParts { runs: runs.map(RunParts::new).collect() }
+        OlderVersions { runs: runs.map(RunParts::new).collect() }
     }
 
     /// The same for a job with memtables as inputs only.
-    pub fn all_of(version: &Version, hull: &KeyRange) -> OlderParts {
-        OlderParts::outside(version, &HashSet::new(), Some(hull))
+    pub fn all_of(version: &Version, hull: &KeyRange) -> OlderVersions {
+        OlderVersions::outside(version, &HashSet::new(), Some(hull))
     }
 
     /// Whether one of the parts may hold a version older than `seqno` of some key from `low` up to `high`.
@@ -135,7 +135,7 @@ mod tests {
     fn held(inputs: &[u64], hull: Option<(&str, &str)>, seqno: u64) -> String {
         let inputs = inputs.iter().copied().map(PartId).collect();
         let hull = hull.map(|(a, b)| KeyRange::inclusive(a.as_bytes().to_vec(), b.as_bytes().to_vec()));
-        let mut older = OlderParts::outside(&version(), &inputs, hull.as_ref());
+        let mut older = OlderVersions::outside(&version(), &inputs, hull.as_ref());
         ('a'..='z').filter(|key| older.may_hold(key.to_string().as_bytes(), SeqNo::new(seqno))).collect()
     }
 
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn stretches_count_every_part_they_touch() {
-        let older = OlderParts::outside(&version(), &HashSet::new(), None);
+        let older = OlderVersions::outside(&version(), &HashSet::new(), None);
         let holds = |low: &str, high: &str, seqno| {
             let high = Some(high.as_bytes()).filter(|high| !high.is_empty());
             older.may_hold_any(low.as_bytes(), high, SeqNo::new(seqno))

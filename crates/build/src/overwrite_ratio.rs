@@ -1,5 +1,5 @@
 //! Overwrite ratio: estimates how much of a table overwrites older data, so that new keys may stay above the
-//! last level for longer ([`esker_strategy::Shape::replaced`]).
+//! last level for longer ([`esker_strategy::Shape::overwrite_ratios`]).
 //!
 //! # Sampling
 //! While a job writes tables above the last level, for a strategy that uses the ratio, one entry per N bytes
@@ -57,12 +57,12 @@ const STEP_BYTES: (u64, u64) = (1 << 10, 256 << 10);
 /// The known overwrite ratios of a keyspace's files. Those of a job are recorded when it installs its tables,
 /// under the lock of `busy`, so that the planner has them.
 #[derive(Debug, Default)]
-pub struct ReplacedBook {
+pub struct OverwriteRatios {
     /// The share of each file of which it is known, in 1/1000 of its bytes.
     pub files: BTreeMap<FileNumber, u32>,
 }
 
-impl ReplacedBook {
+impl OverwriteRatios {
     /// Records the ratios of files that are about to join a version, and forgets removed files.
     pub fn note(&mut self, version: &Version, shares: &[(FileNumber, u32)]) {
         let kept = version.parts().filter_map(|(_, _, part)| self.files.remove_entry(&part.file));
@@ -90,7 +90,7 @@ impl ReplacedBook {
 
 /// The older tables that a job probes.
 #[derive(Clone, Copy, Debug)]
-pub struct Older<'a> {
+pub struct OlderTables<'a> {
     view: &'a ViewCell,
     /// The uppermost level in which everything is older.
     from: LevelIndex,
@@ -98,26 +98,26 @@ pub struct Older<'a> {
     unknown_permille: u32,
 }
 
-impl<'a> Older<'a> {
+impl<'a> OlderTables<'a> {
     /// For a flush, if the strategy uses the ratio.
-    pub fn than_flush(view: &'a ViewCell, options: &KeyspaceOptions) -> Option<Older<'a>> {
-        let older = Older { view, from: LevelIndex::FLUSH, unknown_permille: WHOLE_PERMILLE };
-        options.strategy.uses_replaced().then_some(older)
+    pub fn than_flush(view: &'a ViewCell, options: &KeyspaceOptions) -> Option<OlderTables<'a>> {
+        let older = OlderTables { view, from: LevelIndex::FLUSH, unknown_permille: WHOLE_PERMILLE };
+        options.strategy.uses_overwrite_ratios().then_some(older)
     }
 
     /// For a merge, if the strategy uses the ratio. What is merged into the last level or into a run is not
     /// counted.
     pub fn than_output(
         view: &'a ViewCell,
-        book: &Mutex<ReplacedBook>,
+        book: &Mutex<OverwriteRatios>,
         options: &KeyspaceOptions,
         plan: &CompactionPlan,
-    ) -> Option<Older<'a>> {
+    ) -> Option<OlderTables<'a>> {
         let Position::Front(from) = plan.to else { return None };
         // Then what lies in the levels from this one on is older: inputs are the oldest of the levels above.
         let are_above = plan.inputs.iter().all(|input| input.level < from);
-        let counts = options.strategy.uses_replaced() && are_above && !from.is_last();
-        counts.then(|| Older { view, from, unknown_permille: book.lock().of_inputs(plan) })
+        let counts = options.strategy.uses_overwrite_ratios() && are_above && !from.is_last();
+        counts.then(|| OlderTables { view, from, unknown_permille: book.lock().of_inputs(plan) })
     }
 
     /// The probability in 1/1000 that an older table has this key.
@@ -139,8 +139,8 @@ impl<'a> Older<'a> {
 
 /// Samples the entries that a job writes.
 #[derive(Debug)]
-pub struct Sampler<'a> {
-    older: Option<Older<'a>>,
+pub struct OverwriteSampler<'a> {
+    older: Option<OlderTables<'a>>,
     step_bytes: u64,
     /// The position of the next sample, in bytes of keys and values from the job's beginning.
     pub next_bytes: u64,
@@ -149,12 +149,12 @@ pub struct Sampler<'a> {
     found_permille: u64,
 }
 
-impl<'a> Sampler<'a> {
+impl<'a> OverwriteSampler<'a> {
     /// For a job of `job_bytes`. It samples nothing without older tables.
-    pub fn new(older: Option<Older<'a>>, job_bytes: u64) -> Sampler<'a> {
+    pub fn new(older: Option<OlderTables<'a>>, job_bytes: u64) -> OverwriteSampler<'a> {
         let step_bytes = (job_bytes / SAMPLES).clamp(STEP_BYTES.0, STEP_BYTES.1);
         let next_bytes = if older.is_some() { step_bytes / 2 } else { u64::MAX };
-        Sampler { older, step_bytes, next_bytes, looked_for: 0, found_permille: 0 }
+        OverwriteSampler { older, step_bytes, next_bytes, looked_for: 0, found_permille: 0 }
     }
 
     /// Samples the entry that ends at `end_bytes` of the job. An entry larger than a step counts as often as
@@ -188,14 +188,14 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// How much of the parts of a version replaces something, as [`esker_strategy::Shape::replaced`] takes it;
+/// How much of the parts of a version replaces something, as [`esker_strategy::Shape::overwrite_ratios`] takes it;
 /// nothing if the strategy does not use it.
-pub fn replaced_shares(
-    book: &Mutex<ReplacedBook>,
+pub fn overwrite_ratios_of(
+    book: &Mutex<OverwriteRatios>,
     options: &KeyspaceOptions,
     version: &Version,
 ) -> Vec<(PartId, u32)> {
-    if !options.strategy.uses_replaced() {
+    if !options.strategy.uses_overwrite_ratios() {
         return Vec::new();
     }
     let book = book.lock();

@@ -58,9 +58,9 @@ pub struct Outputs<'a> {
     /// The files of both, deleted unless claimed.
     pub files: UnclaimedFiles<'a>,
     /// The blocks of tables that are in the cache already.
-    pub inheritances: Vec<(FileNumber, WarmedTable)>,
+    pub warmed: Vec<(FileNumber, WarmedTable)>,
     /// Overwrite ratios of tables, in 1/1000, if they were sampled.
-    pub replaced: Vec<(FileNumber, u32)>,
+    pub overwrite_ratios: Vec<(FileNumber, u32)>,
     /// The smallest sequence number that a filter changed or removed.
     pub oldest_filtered: Option<SeqNo>,
 }
@@ -86,8 +86,8 @@ impl<'a> Outputs<'a> {
             parts: Vec::new(),
             blobs: Vec::new(),
             files,
-            inheritances: Vec::new(),
-            replaced: Vec::new(),
+            warmed: Vec::new(),
+            overwrite_ratios: Vec::new(),
             oldest_filtered: None,
         }
     }
@@ -122,16 +122,16 @@ impl<'a> Outputs<'a> {
         self.parts.extend(next.parts);
         self.blobs.extend(next.blobs);
         self.files.append(next.files);
-        self.inheritances.extend(next.inheritances);
-        self.replaced.extend(next.replaced);
+        self.warmed.extend(next.warmed);
+        self.overwrite_ratios.extend(next.overwrite_ratios);
         self.oldest_filtered = self.oldest_filtered.into_iter().chain(next.oldest_filtered).min();
     }
 
     /// Takes the cached blocks of tables, with their parts.
-    pub fn take_inheritances(&mut self) -> Vec<(&PartMeta, WarmedTable)> {
-        let inheritances = std::mem::take(&mut self.inheritances);
+    pub fn take_warmed(&mut self) -> Vec<(&PartMeta, WarmedTable)> {
+        let warmed = std::mem::take(&mut self.warmed);
         let part_of = |number| self.parts.iter().find(|part| part.file == number);
-        inheritances.into_iter().filter_map(|(number, own)| Some((part_of(number)?, own))).collect()
+        warmed.into_iter().filter_map(|(number, own)| Some((part_of(number)?, own))).collect()
     }
 
     /// Adds the tables to an edit, as parts of the run at `place`, and the blob files (BF2). The caller

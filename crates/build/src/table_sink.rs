@@ -5,10 +5,10 @@
 //! Range tombstones arrive separately and are cut at the bounds of the tables ([`PendingDeletes`]).
 
 use crate::blob_separation::{References, Relocation, Separator};
-use crate::cache_warming::Heirs;
-use crate::compression_downgrade::eased;
+use crate::cache_warming::CacheWarming;
+use crate::compression_downgrade::downgraded;
 use crate::filters::TableFilter;
-use crate::overwrite_ratio::{Older, Sampler};
+use crate::overwrite_ratio::{OlderTables, OverwriteSampler};
 use crate::pending_outputs::{Outputs, UnclaimedFiles};
 use crate::range_del::aggregate::key_range;
 use crate::range_del::cut::PendingDeletes;
@@ -47,7 +47,7 @@ pub struct OutputSpec<'a> {
     /// The target level: it determines layout and compression.
     pub level: LevelIndex,
     /// Whether to compress lightly, because writers are about to wait.
-    pub is_eased: bool,
+    pub is_downgraded: bool,
     /// Where tables end.
     pub cut: Cut,
     /// Bytes of input, by estimate: a table is not ended shortly before the end.
@@ -80,9 +80,9 @@ pub struct OutputSpec<'a> {
     pub relocation: Option<&'a Relocation>,
     /// Puts blocks into the cache: in merges those that replace cached ones, in flushes those of read
     /// keyspaces.
-    pub heirs: Option<Heirs<'a>>,
+    pub cache_warming: Option<CacheWarming<'a>>,
     /// Source for the overwrite estimate.
-    pub older: Option<Older<'a>>,
+    pub older: Option<OlderTables<'a>>,
 }
 
 /// Writes the entries of `merge` and the range tombstones of the inputs, except what no reader sees, to new
@@ -138,7 +138,7 @@ struct Output<'a, 's> {
     writer: Option<OpenTable>,
     deletes: PendingDeletes,
     large: Separator<'a, 's>,
-    sampler: Sampler<'s>,
+    sampler: OverwriteSampler<'s>,
     tables: Outputs<'a>,
     /// Keys and values so far, and the position of the next check of the job or of the table size.
     written_bytes: u64,
@@ -189,7 +189,7 @@ impl<'a, 's> Output<'a, 's> {
             writer: None,
             deletes,
             large: Separator::new(factory, spec.keyspace, spec.options, spec.relocation),
-            sampler: Sampler::new(spec.older, spec.input_bytes),
+            sampler: OverwriteSampler::new(spec.older, spec.input_bytes),
             tables: Outputs::none(factory),
             written_bytes: 0,
             stop_at_bytes: 0,
@@ -244,8 +244,8 @@ impl<'a, 's> Output<'a, 's> {
                 // The file is younger than the deletes in it.
                 part.oldest_delete_ms = self.spec.oldest_delete_ms.or(part.oldest_delete_ms);
             }
-            self.tables.replaced.extend(self.sampler.end_table(&part));
-            self.tables.inheritances.extend(inheritance.map(|own| (part.file, own)));
+            self.tables.overwrite_ratios.extend(self.sampler.end_table(&part));
+            self.tables.warmed.extend(inheritance.map(|own| (part.file, own)));
             self.tables.parts.push(part);
         }
         Ok(())
@@ -278,7 +278,7 @@ fn begin(
     let codec = options.compression.pick(spec.level);
     let table_options = TableOptions {
         layout: options.block_layout.pick(spec.level),
-        codec: if spec.is_eased { eased(codec) } else { codec },
+        codec: if spec.is_downgraded { downgraded(codec) } else { codec },
         filter: spec.filter.policy,
         filter_bits: spec.filter.bits,
         db_uuid: factory.db_uuid,
@@ -292,8 +292,8 @@ fn begin(
     if let Some(job) = &spec.job {
         writer.set_job_control(Arc::<dyn OutputControl>::clone(job) as Arc<dyn JobControl>);
     }
-    if let Some(heirs) = &spec.heirs {
-        writer.set_cache_warmer(heirs.heir(spec.keyspace));
+    if let Some(cache_warming) = &spec.cache_warming {
+        writer.set_cache_warmer(cache_warming.cache_warmer(spec.keyspace));
     }
     Ok(OpenTable { writer, number, uid, references: References::default() })
 }

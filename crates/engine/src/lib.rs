@@ -60,7 +60,7 @@ pub use esker_view::read::KeyRange;
 pub use esker_view::read::cursor::Cursor;
 pub use esker_view::read::keys::Keys;
 pub use esker_view::read::layer::Layer;
-pub use esker_view::read::open_readers::HolderKind;
+pub use esker_view::read::open_readers::ReaderKind;
 pub use esker_view::read::range::Range;
 pub use file_transfer::CopyProgress;
 pub use handle::{Database, Keyspace, Snapshot, Ttl, View};
@@ -73,10 +73,10 @@ pub use metrics::{
     BlobFileInfo, FilterInfo, FilterTuningInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics,
     MemoryMetrics, Metrics, OpenTablesMetrics, RunInfo, TableInfo,
 };
-pub use reader_report::Holder;
+pub use reader_report::OpenReader;
 pub use state::jobs::JobMetrics;
 pub use state::write_control::{Pressure, PressureCause, StallChange, WaitingWrites};
-pub use target_report::{DeletePromise, KeyspacePromises, PromiseState, SpacePromise};
+pub use target_report::{DeleteTarget, KeyspaceTargets, SpaceTarget, TargetState};
 pub use transaction::{
     CompareAndSet, Isolation, Savepoint, Transaction, TransactionOptions, TransactionRange,
 };

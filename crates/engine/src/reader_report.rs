@@ -5,18 +5,18 @@ use crate::state::keyspace::KeyspaceState;
 use crate::state::store::Store;
 use esker_base::SeqNo;
 use esker_view::SuperVersion;
-use esker_view::read::open_readers::{Held, HolderKind};
+use esker_view::read::open_readers::{ReaderKind, RegisteredReader};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// An open reader of the database's past, see [`crate::Database::holders`].
+/// An open reader of the database's past, see [`crate::Database::open_readers`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Holder {
+pub struct OpenReader {
     /// Its kind.
-    pub kind: HolderKind,
+    pub kind: ReaderKind,
     /// The name of a consumer; `None` for all others.
     pub name: Option<String>,
     /// The keyspace of a cursor or range; `None` for readers of the whole database, and if the keyspace was
@@ -42,20 +42,20 @@ pub struct Holder {
 
 impl Store {
     /// The open readers and what they pin, oldest first.
-    pub(crate) fn list_holders(&self) -> Vec<Holder> {
+    pub(crate) fn list_open_readers(&self) -> Vec<OpenReader> {
         let visible = self.visible.load(Ordering::Acquire);
         let keyspaces = self.all_keyspaces();
-        let describe = |held: Held| {
+        let describe = |held: RegisteredReader| {
             let id = held.view.as_ref().map(|(id, _)| *id);
             let keyspace = keyspaces.iter().find(|keyspace| Some(keyspace.id) == id);
             let view = held.view.as_ref().and_then(|(_, view)| view.upgrade());
             let (memtable_bytes, table_bytes) =
                 view.map_or((0, 0), |view| pinned_bytes(&view, keyspace.map(|keyspace| &**keyspace)));
-            Holder {
+            OpenReader {
                 kind: held.kind,
                 name: None,
                 keyspace: keyspace.map(|keyspace| keyspace.name().to_string()),
-                age: self.holders.age_of(&held),
+                age: self.open_readers.age_of(&held),
                 seqno: held.seqno,
                 newer_operations: visible.saturating_sub(held.seqno.get()),
                 memtable_bytes,
@@ -63,18 +63,18 @@ impl Store {
                 log_bytes: 0,
             }
         };
-        let mut holders: Vec<Holder> = self.holders.list().into_iter().map(describe).collect();
-        holders.extend(self.holders_of_history(visible));
-        holders.sort_by_key(|holder| std::cmp::Reverse(holder.age));
-        holders
+        let mut open_readers: Vec<OpenReader> = self.open_readers.list().into_iter().map(describe).collect();
+        open_readers.extend(self.history_readers(visible));
+        open_readers.sort_by_key(|holder| std::cmp::Reverse(holder.age));
+        open_readers
     }
 
     /// Streams and consumers that keep log; those that are cut off keep none.
-    fn holders_of_history(&self, visible: u64) -> impl Iterator<Item = Holder> {
+    fn history_readers(&self, visible: u64) -> impl Iterator<Item = OpenReader> {
         let now_ns = self.env.clock.monotonic_ns();
         let holds = self.writing.as_ref().map(|writing| writing.log.holds()).unwrap_or_default();
-        holds.into_iter().filter(|hold| !hold.is_cut_off).map(move |hold| Holder {
-            kind: if hold.name.is_some() { HolderKind::Consumer } else { HolderKind::Changes },
+        holds.into_iter().filter(|hold| !hold.is_cut_off).map(move |hold| OpenReader {
+            kind: if hold.name.is_some() { ReaderKind::Consumer } else { ReaderKind::Changes },
             name: hold.name.map(|name| name.to_string()),
             keyspace: None,
             age: Duration::from_nanos(now_ns.saturating_sub(hold.since_ns)),

@@ -1,6 +1,6 @@
 //! Reports about targets.
 
-use crate::background::targets::{DeleteShortfall, Room};
+use crate::background::targets::{DeleteShortfall, SpaceUse};
 use crate::state::keyspace::KeyspaceState;
 use crate::state::store::Store;
 use esker_strategy::oldest_gone_ms;
@@ -10,19 +10,19 @@ use std::time::Duration;
 /// The targets of a keyspace, and whether they are met. Printed as sentences.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct KeyspacePromises {
+pub struct KeyspaceTargets {
     /// Name of the keyspace.
     pub name: String,
     /// The space target, if `max_space_amp` is set.
-    pub space: Option<SpacePromise>,
+    pub space: Option<SpaceTarget>,
     /// The delete-persistence target, if `delete_within` is set.
-    pub deletes: Option<DeletePromise>,
+    pub deletes: Option<DeleteTarget>,
 }
 
 /// Whether a target is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PromiseState {
+pub enum TargetState {
     /// It is met.
     Kept,
     /// It is met, but close to the limit.
@@ -38,7 +38,7 @@ pub enum PromiseState {
 /// last level, and at least four memtables.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct SpacePromise {
+pub struct SpaceTarget {
     /// The target as a multiple of the live bytes.
     pub promised: f64,
     /// Live bytes.
@@ -52,13 +52,13 @@ pub struct SpacePromise {
     /// Replaced tables that snapshots, cursors or ranges still read.
     pub held_bytes: u64,
     /// Whether the target is met.
-    pub state: PromiseState,
+    pub state: TargetState,
 }
 
 /// The age of the oldest deleted or expired data in tables and memtables.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct DeletePromise {
+pub struct DeleteTarget {
     /// The target time.
     pub within: Duration,
     /// Its age; `None` if there is none.
@@ -68,24 +68,24 @@ pub struct DeletePromise {
     /// The age of the oldest snapshot, if that keeps it.
     pub held_by_snapshot: Option<Duration>,
     /// Whether the target is met.
-    pub state: PromiseState,
+    pub state: TargetState,
     /// Why it cannot be met for deletes in all tables; `None` if it can.
     pub shortfall: Option<DeleteShortfall>,
 }
 
-impl SpacePromise {
-    pub(crate) fn new(promised_permille: u64, room: Room) -> SpacePromise {
+impl SpaceTarget {
+    pub(crate) fn new(target_permille: u64, room: SpaceUse) -> SpaceTarget {
         let used = u128::from(room.used_bytes()) * 1000;
-        let limit = u128::from(room.live_bytes) * u128::from(promised_permille);
+        let limit = u128::from(room.live_bytes) * u128::from(target_permille);
         let state = match used {
-            used if used > limit && !room.is_measured => PromiseState::Unknown,
-            used if used > limit => PromiseState::Missed,
+            used if used > limit && !room.is_measured => TargetState::Unknown,
+            used if used > limit => TargetState::Missed,
             // The last twentieth of the room.
-            used if used > limit - (limit - u128::from(room.live_bytes) * 1000) / 20 => PromiseState::AtRisk,
-            _ => PromiseState::Kept,
+            used if used > limit - (limit - u128::from(room.live_bytes) * 1000) / 20 => TargetState::AtRisk,
+            _ => TargetState::Kept,
         };
-        SpacePromise {
-            promised: promised_permille as f64 / 1000.0,
+        SpaceTarget {
+            promised: target_permille as f64 / 1000.0,
             live_bytes: room.live_bytes,
             table_bytes: room.table_bytes,
             blob_bytes: room.blob_bytes,
@@ -104,19 +104,20 @@ impl SpacePromise {
 
 impl Store {
     /// The targets of all keyspaces that have any.
-    pub(crate) fn promises(&self) -> Vec<KeyspacePromises> {
+    pub(crate) fn targets(&self) -> Vec<KeyspaceTargets> {
         let keyspaces = self.all_keyspaces();
-        let of = keyspaces.iter().map(|keyspace| self.promises_of(keyspace));
-        of.filter(|promises| promises.space.is_some() || promises.deletes.is_some()).collect()
+        let of = keyspaces.iter().map(|keyspace| self.targets_of(keyspace));
+        of.filter(|targets| targets.space.is_some() || targets.deletes.is_some()).collect()
     }
 
-    fn promises_of(&self, keyspace: &KeyspaceState) -> KeyspacePromises {
+    fn targets_of(&self, keyspace: &KeyspaceState) -> KeyspaceTargets {
         let promised = keyspace.options().max_space_amp_permille;
-        let space = promised.and_then(|promised| Some(SpacePromise::new(promised, self.room_of(keyspace)?)));
-        KeyspacePromises { name: keyspace.name().to_string(), space, deletes: self.delete_promise(keyspace) }
+        let space =
+            promised.and_then(|promised| Some(SpaceTarget::new(promised, self.space_use_of(keyspace)?)));
+        KeyspaceTargets { name: keyspace.name().to_string(), space, deletes: self.delete_target(keyspace) }
     }
 
-    fn delete_promise(&self, keyspace: &KeyspaceState) -> Option<DeletePromise> {
+    fn delete_target(&self, keyspace: &KeyspaceState) -> Option<DeleteTarget> {
         let options = keyspace.options();
         let within = options.delete_within?;
         let view = keyspace.view.load();
@@ -134,33 +135,33 @@ impl Store {
         let since = |ms: u64| Duration::from_millis(shape.now_ms.saturating_sub(ms));
         let due = self.strategy_options(&options);
         let state = match &oldest {
-            Some((ms, _)) if since(*ms) > within => PromiseState::Missed,
+            Some((ms, _)) if since(*ms) > within => TargetState::Missed,
             Some((ms, _)) if due.delete_due_ms(*ms).is_some_and(|due_ms| due_ms < shape.now_ms) => {
-                PromiseState::AtRisk
+                TargetState::AtRisk
             }
-            _ => PromiseState::Kept,
+            _ => TargetState::Kept,
         };
         let snapshot = self.snapshots.summary().1;
         let held_by_snapshot =
-            snapshot.filter(|_| state != PromiseState::Kept).map(|moment| since(moment.read_time_ms));
+            snapshot.filter(|_| state != TargetState::Kept).map(|moment| since(moment.read_time_ms));
         let (oldest, range) = oldest.map_or((None, None), |(ms, range)| (Some(since(ms)), range));
         let shortfall = self.delete_shortfall(keyspace, within);
-        Some(DeletePromise { within, oldest, range, held_by_snapshot, state, shortfall })
+        Some(DeleteTarget { within, oldest, range, held_by_snapshot, state, shortfall })
     }
 }
 
-impl fmt::Display for PromiseState {
+impl fmt::Display for TargetState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            PromiseState::Kept => "kept",
-            PromiseState::AtRisk => "at risk",
-            PromiseState::Missed => "missed",
-            PromiseState::Unknown => "not known before a merge shows what is alive",
+            TargetState::Kept => "kept",
+            TargetState::AtRisk => "at risk",
+            TargetState::Missed => "missed",
+            TargetState::Unknown => "not known before a merge shows what is alive",
         })
     }
 }
 
-impl fmt::Display for SpacePromise {
+impl fmt::Display for SpaceTarget {
     /// `room: 1.18 times what is alive, 1.25 promised: kept`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (taken, promised) = (self.taken(), self.promised);
@@ -173,7 +174,7 @@ impl fmt::Display for SpacePromise {
     }
 }
 
-impl fmt::Display for DeletePromise {
+impl fmt::Display for DeleteTarget {
     /// `deletes: the oldest is 12 s old, promised to be gone within 60 s: kept`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let within = self.within.as_secs_f64();
@@ -200,7 +201,7 @@ impl fmt::Display for DeletePromise {
     }
 }
 
-impl fmt::Display for KeyspacePromises {
+impl fmt::Display for KeyspaceTargets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(space) = &self.space {
             writeln!(f, "{space}")?;

@@ -209,11 +209,11 @@ pub mod merge {
 #[doc(alias = "statistics")]
 pub mod metrics {
     pub use esker_engine::{
-        Amplification, BlobFileInfo, BlockingWork, Cause, CauseInfo, Damage, DeletePromise, DeleteShortfall,
-        FilterInfo, FilterTuningInfo, Holder, HolderKind, JobMetrics, KeyspaceLevels, KeyspaceMetrics,
-        KeyspacePromises, KeyspaceStall, Layer, LevelAmplification, LevelInfo, LogMetrics, MemoryMetrics,
-        Metrics, MigrationInfo, OpenTablesMetrics, Pressure, PressureCause, PromiseState, ReadAmplification,
-        RunInfo, SpaceAmplification, SpacePromise, StallChange, Stalls, TableInfo, VerifyReport,
+        Amplification, BlobFileInfo, BlockingWork, Cause, CauseInfo, Damage, DeleteShortfall, DeleteTarget,
+        FilterInfo, FilterTuningInfo, JobMetrics, KeyspaceLevels, KeyspaceMetrics, KeyspaceStall,
+        KeyspaceTargets, Layer, LevelAmplification, LevelInfo, LogMetrics, MemoryMetrics, Metrics,
+        MigrationInfo, OpenReader, OpenTablesMetrics, Pressure, PressureCause, ReadAmplification, ReaderKind,
+        RunInfo, SpaceAmplification, SpaceTarget, StallChange, Stalls, TableInfo, TargetState, VerifyReport,
         WaitingWrites, WriteState,
     };
 }
@@ -230,7 +230,7 @@ pub mod options {
     pub use esker_filter::{FilterAllocation, FilterPolicy};
     pub use esker_memtable::{MemtableKind, ShardPlan};
     pub use esker_sst::{AccessPattern, AdaptiveIndex, BlockBounds, BlockLayout, IndexKind};
-    pub use esker_strategy::{FifoLimits, Pick, RunsPerLevel, SizeRatio, Strategy};
+    pub use esker_strategy::{CompactionPriority, FifoLimits, RunsPerLevel, SizeRatio, Strategy};
     pub use esker_wal::WalRecovery;
 }
 

@@ -6,7 +6,7 @@ mod common;
 
 use common::{TestDir, key, tiny, value};
 use esker::changes::{Change, ChangeBatch, Changes};
-use esker::metrics::HolderKind;
+use esker::metrics::ReaderKind;
 use esker::parts::env::Env;
 use esker::parts::env::fault::{Crash, StrictFs};
 use esker::{Database, Durability, Error, Options, SeqNo};
@@ -197,20 +197,20 @@ fn a_stream_that_lives_keeps_what_it_has_not_read() {
     churn(&db, 0, 2_000);
     let kept = db.metrics().log.history_bytes;
     assert!(kept > 200_000, "{kept}");
-    let holder = db.holders().into_iter().find(|holder| holder.kind == HolderKind::Changes).unwrap();
+    let holder = db.open_readers().into_iter().find(|holder| holder.kind == ReaderKind::Changes).unwrap();
     assert_eq!((holder.log_bytes, holder.newer_operations, holder.seqno.get()), (kept, 2_000, 0));
     assert_eq!(seqnos(&mut changes), (1..=2_000).collect::<Vec<_>>());
     churn(&db, 2_000, 2_500);
     assert_eq!(seqnos(&mut changes), (2_001..=2_500).collect::<Vec<_>>());
     drop(changes);
     churn(&db, 2_500, 3_000);
-    // The lane deletes; one flush after another gives it the occasion.
+    // The pool deletes; one flush after another gives it the occasion.
     let done = (0..1_000).any(|_| {
         churn(&db, 0, 50);
         db.metrics().log.history_bytes == 0
     });
     assert!(done, "{} bytes are still kept", db.metrics().log.history_bytes);
-    assert!(db.holders().is_empty());
+    assert!(db.open_readers().is_empty());
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn value(number: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Does what the lanes want to do.
+/// Does what the pools want to do.
 fn settle(db: &Database) {
     while db.step_background() {}
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{TestDir, key, tiny, value};
-use esker::metrics::HolderKind;
+use esker::metrics::ReaderKind;
 use esker::parts::env::{Env, ManualClock};
 use esker::{Database, Options};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn every_holder_is_listed_while_it_lives() {
     for number in 0..1_000 {
         keyspace.put(key(number), value(number, 0)).unwrap();
     }
-    assert!(db.holders().is_empty());
+    assert!(db.open_readers().is_empty());
     let snapshot = db.snapshot();
     clock.advance(Duration::from_secs(5));
     let copy = snapshot.clone();
@@ -29,23 +29,23 @@ fn every_holder_is_listed_while_it_lives() {
     cursor.seek_to_first().unwrap();
     let range = keyspace.at(&snapshot).range(key(3)..);
     assert!(keyspace.get(key(3)).unwrap().is_some() && keyspace.first().unwrap().is_some());
-    let holders = db.holders();
-    let listed: Vec<_> = holders.iter().map(|holder| (holder.kind, holder.age.as_secs())).collect();
+    let open_readers = db.open_readers();
+    let listed: Vec<_> = open_readers.iter().map(|holder| (holder.kind, holder.age.as_secs())).collect();
     assert_eq!(
         listed,
         [
-            (HolderKind::Snapshot, 6),
-            (HolderKind::Snapshot, 1),
-            (HolderKind::Transaction, 1),
-            (HolderKind::Cursor, 0),
-            (HolderKind::Range, 0)
+            (ReaderKind::Snapshot, 6),
+            (ReaderKind::Snapshot, 1),
+            (ReaderKind::Transaction, 1),
+            (ReaderKind::Cursor, 0),
+            (ReaderKind::Range, 0)
         ]
     );
-    assert!(holders.iter().all(|holder| holder.seqno.get() == 1_000 && holder.newer_operations == 0));
-    assert!(holders[..3].iter().all(|holder| holder.keyspace.is_none()));
-    assert!(holders[3..].iter().all(|holder| holder.keyspace.as_deref() == Some("k")));
+    assert!(open_readers.iter().all(|holder| holder.seqno.get() == 1_000 && holder.newer_operations == 0));
+    assert!(open_readers[..3].iter().all(|holder| holder.keyspace.is_none()));
+    assert!(open_readers[3..].iter().all(|holder| holder.keyspace.as_deref() == Some("k")));
     drop((snapshot.clone(), copy, tx, range));
-    assert_eq!(db.holders().len(), 2);
+    assert_eq!(db.open_readers().len(), 2);
 
     // What the cursor's view has and the present one has not, is what it pins.
     db.drain().unwrap();
@@ -57,12 +57,16 @@ fn every_holder_is_listed_while_it_lives() {
         keyspace.put(key(number), value(number, 1)).unwrap();
     }
     db.compact_all().unwrap();
-    let holders = db.holders();
-    assert_eq!(holders.len(), 3);
-    assert_eq!(holders[0].newer_operations, 1_000);
-    assert_eq!((holders[0].memtable_bytes, holders[0].table_bytes), (0, 0), "a snapshot has no view");
-    assert!(holders[1].memtable_bytes > 0, "the first cursor keeps a memtable that was flushed");
-    assert_eq!(holders[2].table_bytes, before, "the second one keeps all tables there were");
+    let open_readers = db.open_readers();
+    assert_eq!(open_readers.len(), 3);
+    assert_eq!(open_readers[0].newer_operations, 1_000);
+    assert_eq!(
+        (open_readers[0].memtable_bytes, open_readers[0].table_bytes),
+        (0, 0),
+        "a snapshot has no view"
+    );
+    assert!(open_readers[1].memtable_bytes > 0, "the first cursor keeps a memtable that was flushed");
+    assert_eq!(open_readers[2].table_bytes, before, "the second one keeps all tables there were");
     drop((snapshot, cursor, late));
-    assert!(db.holders().is_empty());
+    assert!(db.open_readers().is_empty());
 }

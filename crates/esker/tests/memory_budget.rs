@@ -8,7 +8,7 @@ use esker::parts::env::{Env, StdFileSystem};
 use esker::{Database, Options};
 use std::sync::Arc;
 
-/// Does what the lanes want to do.
+/// Does what the pools want to do.
 fn settle(db: &Database) {
     while db.step_background() {}
 }

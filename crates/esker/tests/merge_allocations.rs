@@ -1,4 +1,4 @@
-//! Merging allocates by table, block and window, never by entry: an allocator that counts.
+//! CompactionOutcome allocates by table, block and window, never by entry: an allocator that counts.
 
 mod common;
 

@@ -128,7 +128,7 @@ fn tables_are_cut_through_range_deletes() {
     let ks = db.default_keyspace();
     fill(&db, 0..2000, "old");
     db.drain().unwrap();
-    // Older than the snapshot, so that compactions have to keep it, over the borders of many tables.
+    // OlderTables than the snapshot, so that compactions have to keep it, over the borders of many tables.
     let snapshot = db.snapshot();
     ks.delete_range(key(100)..key(1900)).unwrap();
     for number in (0..2000).step_by(3) {

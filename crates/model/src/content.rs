@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn merges_join_what_lies_at_a_position() {
+    fn merges_join_segments_at_a_position() {
         let newer = vec![segment(10, 30, 5.0, 6.0)];
         let older = vec![segment(0, 20, 0.0, 4.0), segment(25, 40, 4.0, 5.0)];
         let expected = vec![
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn clips_keep_what_lies_inside() {
+    fn clips_keep_the_inside() {
         let segments = [segment(0, 10, 0.0, 1.0), segment(10, 20, 1.0, 2.0), segment(30, 40, 2.0, 3.0)];
         let inside: Vec<Segment> = clipped(&segments, 5, 35).collect();
         assert_eq!(inside, [segment(5, 10, 0.0, 1.0), segment(10, 20, 1.0, 2.0), segment(30, 35, 2.0, 3.0)]);

@@ -58,7 +58,7 @@ struct Pacer<'a> {
     capacity: Capacity,
     /// Bytes that entered the last level in recent merges, and those of them that overwrote something there.
     arrived: f64,
-    replaced: f64,
+    overwritten: f64,
     stopped_since: Option<f64>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn run(
         jobs: Vec::new(),
         capacity: Capacity::default(),
         arrived: 0.0,
-        replaced: 0.0,
+        overwritten: 0.0,
         stopped_since: None,
     };
     let mut plans_after = 0u64;
@@ -191,7 +191,7 @@ impl Pacer<'_> {
         let version = self.tree.version();
         let in_memory = (self.sealed_to + self.filled - self.tree.flushed_to) * self.operation_bytes;
         let newer_bytes = upper_bytes(&version) + in_memory as u64;
-        let share = (self.arrived > 0.0).then(|| self.replaced / self.arrived);
+        let share = (self.arrived > 0.0).then(|| self.overwritten / self.arrived);
         let (strategy, options) = (&self.tree.strategy, &self.tree.options);
         let queue =
             GarbageQueue::of(strategy, options, (base_bytes(&version), newer_bytes), share, &self.capacity);
@@ -199,10 +199,10 @@ impl Pacer<'_> {
     }
 
     /// Records the bytes that a merge into the last level dropped, as the store counts them.
-    fn note_replaced(&mut self, job: &Job, taken_bytes: u64) {
+    fn note_overwritten(&mut self, job: &Job, taken_bytes: u64) {
         let dropped_bytes = job.plan.est_in_bytes.saturating_sub(job.out_bytes).min(taken_bytes);
         self.arrived = self.arrived * MERGES_REMEMBERED + taken_bytes as f64;
-        self.replaced = self.replaced * MERGES_REMEMBERED + dropped_bytes as f64;
+        self.overwritten = self.overwritten * MERGES_REMEMBERED + dropped_bytes as f64;
     }
 
     /// Admitted operations a second, and whether that is less than the requested rate.
@@ -259,7 +259,7 @@ impl Pacer<'_> {
             let Writing { all_bytes, began_s, job, .. } = self.jobs.swap_remove(first_job);
             if all_bytes > 0.0 {
                 let taken_bytes = job.plan.bytes_into_last();
-                self.note_replaced(&job, taken_bytes);
+                self.note_overwritten(&job, taken_bytes);
                 let took = seconds(self.now_s - began_s);
                 self.capacity.note_compaction(all_bytes as u64, taken_bytes, took);
             }

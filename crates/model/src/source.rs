@@ -143,7 +143,7 @@ impl Source {
 
     /// The overwrite ratio of some segments in 1/1000: everything except the load. `None` where entries
     /// expire, because it is not used there.
-    pub(crate) fn replaced_permille(&self, segments: &[Segment]) -> Option<u32> {
+    pub(crate) fn overwrite_permille(&self, segments: &[Segment]) -> Option<u32> {
         if self.lifetime.is_some() {
             return None;
         }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_expired_is_a_tombstone_until_nothing_is_older() {
+    fn expired_entries_are_tombstones_until_nothing_is_older() {
         let workload = Workload { keys: 1000, ttl_passes: Some(0.5), ..Workload::default() };
         let source = Source::new(workload);
         let held = |from: f64, to: f64, before: f64| {
@@ -339,15 +339,15 @@ mod tests {
     }
 
     #[test]
-    fn a_load_replaces_nothing_and_what_follows_does() {
+    fn a_load_overwrites_nothing_and_later_writes_do() {
         let source = source(Input::Uniform, 0.0);
-        let permille = |from, to| source.replaced_permille(&[everywhere(from, to)]);
+        let permille = |from, to| source.overwrite_permille(&[everywhere(from, to)]);
         assert_eq!([permille(-1000.0, 0.0), permille(-500.0, -100.0)], [Some(0); 2]);
         assert_eq!([permille(0.0, 100.0), permille(500.0, 5000.0)], [Some(1000); 2]);
         let both = permille(-100.0, 100.0).unwrap();
         assert!((400..600).contains(&both), "{both}");
         let expiring = Workload { keys: 1000, ttl_passes: Some(0.5), ..Workload::default() };
-        assert_eq!(Source::new(expiring).replaced_permille(&[everywhere(-1000.0, 0.0)]), None);
+        assert_eq!(Source::new(expiring).overwrite_permille(&[everywhere(-1000.0, 0.0)]), None);
     }
 
     #[test]

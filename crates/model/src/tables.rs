@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_have_the_size_that_is_asked_for() {
+    fn tables_have_the_requested_size() {
         let (source, sizes) = everything();
         let tables = cut(&Cut::plain(10_000), &[source.loaded()], &source, &sizes);
         assert_eq!(tables.len(), 10);

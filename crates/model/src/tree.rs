@@ -6,7 +6,7 @@ use crate::source::Source;
 use crate::tables::{Sizes, Table, cut, key_at, position_of};
 use esker_base::{FileNumber, KeyspaceId, PartId, SeqNo, TableUid};
 use esker_strategy::{
-    Busy, CompactionPlan, Cut, IDLE_ALLOWANCE_BYTES, JobId, PlanKind, Position, RunPosition, Shape, Strategy,
+    Busy, CompactionPlan, Cut, IDLE_BUDGET_BYTES, JobId, PlanKind, Position, RunPosition, Shape, Strategy,
     StrategyOptions, validate,
 };
 use esker_version::{DatabaseState, EditOp, KeyRange, LevelIndex, PartMeta, Place, Version, VersionEdit};
@@ -21,7 +21,7 @@ struct File {
     segments: Vec<Segment>,
     bytes: u64,
     /// Its overwrite ratio in 1/1000, where the store would know it.
-    replaced: Option<u32>,
+    overwrite_permille: Option<u32>,
 }
 
 /// A job between planning and install.
@@ -121,11 +121,16 @@ impl Tree {
     pub(crate) fn begin(&mut self, idle: bool, now_ms: u64) -> Result<Option<Job>, String> {
         let version = self.version();
         let expired_ms = self.moment_ms(self.flushed_to);
-        let replaced = self.replaced(&version);
-        let shape =
-            Shape { replaced: &replaced, now_ms: clock_ms(now_ms), expired_ms, idle, ..Shape::new(&version) };
+        let overwrite_ratios = self.overwrite_ratios(&version);
+        let shape = Shape {
+            overwrite_ratios: &overwrite_ratios,
+            now_ms: clock_ms(now_ms),
+            expired_ms,
+            idle,
+            ..Shape::new(&version)
+        };
         // As in the engine: within its idle budget, an idle store converges completely.
-        let is_at_leisure = idle && self.file_bytes <= IDLE_ALLOWANCE_BYTES;
+        let is_at_leisure = idle && self.file_bytes <= IDLE_BUDGET_BYTES;
         let idle_permille = if is_at_leisure { 0 } else { self.options.idle_permille };
         let options = StrategyOptions { idle_permille, ..self.options.clone() };
         let Some(plan) = self.strategy.plan(&shape, &self.busy, &options) else { return Ok(None) };
@@ -137,15 +142,15 @@ impl Tree {
     }
 
     /// The overwrite ratios of parts: exact, where the store samples filters.
-    fn replaced(&self, version: &Version) -> Vec<(PartId, u32)> {
-        if !self.strategy.uses_replaced() {
+    fn overwrite_ratios(&self, version: &Version) -> Vec<(PartId, u32)> {
+        if !self.strategy.uses_overwrite_ratios() {
             return Vec::new();
         }
-        let share = |part: &PartMeta| Some((part.id, self.files.get(&part.file)?.replaced?));
-        let mut replaced: Vec<(PartId, u32)> =
+        let share = |part: &PartMeta| Some((part.id, self.files.get(&part.file)?.overwrite_permille?));
+        let mut overwrite_permille: Vec<(PartId, u32)> =
             version.parts().filter_map(|(_, _, part)| share(part)).collect();
-        replaced.sort_unstable();
-        replaced
+        overwrite_permille.sort_unstable();
+        overwrite_permille
     }
 
     /// The merged contents of the inputs, as tables.
@@ -211,8 +216,9 @@ impl Tree {
             let part = self.describe(file, &table, now_ms);
             written_bytes += part.bytes;
             self.file_bytes += part.bytes;
-            let replaced = self.source.replaced_permille(&table.segments).filter(|_| part.tombstones == 0);
-            self.files.insert(file, File { segments: table.segments, bytes: part.bytes, replaced });
+            let overwrite_permille =
+                self.source.overwrite_permille(&table.segments).filter(|_| part.tombstones == 0);
+            self.files.insert(file, File { segments: table.segments, bytes: part.bytes, overwrite_permille });
             edit.add_part(KEYSPACE, place, Arc::new(part));
         }
         written_bytes
@@ -378,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_stay_whole_whatever_runs_side_by_side() {
+    fn trees_stay_complete_with_concurrent_jobs() {
         for strategy in [
             "leveled:4",
             "tiered:4",

@@ -66,7 +66,7 @@ impl World {
 
 /// AD1.
 #[test]
-fn a_change_takes_windows_in_a_row() {
+fn a_change_needs_consecutive_windows() {
     let mut world = World::new("leveled:4");
     let before = world.write_amplification();
     assert!(matches!(world.window(writing()), Decision::Waiting(_, _, 1)));
@@ -82,7 +82,7 @@ fn a_change_takes_windows_in_a_row() {
 }
 
 #[test]
-fn silence_says_nothing() {
+fn windows_without_operations_decide_nothing() {
     let mut world = World::new("leveled:4");
     world.window(writing());
     world.window(writing());
@@ -94,7 +94,7 @@ fn silence_says_nothing() {
 }
 
 #[test]
-fn what_has_no_formula_stays() {
+fn strategies_without_formula_stay() {
     for strategy in ["none", "fifo:1GiB,7d"] {
         let mut world = World::new(strategy);
         (0..10).for_each(|_| assert_eq!(world.window(writing()), Decision::Unknown));
@@ -118,7 +118,7 @@ fn a_change_pays_for_its_migration() {
 
 /// AD3: pauses, and longer ones for alternating workloads.
 #[test]
-fn after_a_change_there_is_rest_and_more_for_who_swings() {
+fn after_a_change_there_is_a_pause_and_a_longer_one_for_oscillation() {
     let mut world = World::new("leveled:4");
     let mut turns = Vec::new();
     for turn in 0..6 {

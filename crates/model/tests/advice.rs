@@ -161,7 +161,7 @@ fn no_design_is_cheaper_than_the_advice() {
 }
 
 #[test]
-fn what_is_there_is_compared_and_kept_if_it_is_good() {
+fn the_present_design_is_compared_and_kept_if_good() {
     let (_, operations) = mixtures().remove(0);
     let mut question = Question::new(usage(operations));
     question.present = Some(Design {
@@ -191,7 +191,7 @@ fn what_is_there_is_compared_and_kept_if_it_is_good() {
 }
 
 #[test]
-fn memory_is_divided_and_promises_are_kept() {
+fn memory_is_divided_and_targets_are_met() {
     for memory in [32.0, 256.0, 2048.0] {
         for (name, operations) in mixtures() {
             let usage = Usage { operations, ..Usage::new(10_000_000.0, 16.0, 116.0, memory * MIB) };
@@ -231,7 +231,7 @@ fn measurements_move_the_balance() {
 
 /// Without writes, trees that converge have one run, and no other design is cheaper to read.
 #[test]
-fn who_only_reads_may_stay_with_what_converges() {
+fn read_only_usage_may_stay_with_converging_strategies() {
     let operations = Operations { present_reads: 90.0, short_scans: 10.0, ..Operations::default() };
     let mut question = Question::new(usage(operations));
     let strategy = "partitioned".parse().unwrap();
@@ -251,7 +251,7 @@ fn who_only_reads_may_stay_with_what_converges() {
 /// Trees smaller than a memtable: no run holds more than all data, whatever garbage limits come to for so
 /// little.
 #[test]
-fn tiny_stores_have_figures_that_can_be() {
+fn tiny_stores_have_possible_figures() {
     for (entries, entry_bytes) in [(1.0, 2.0), (100.0, 116.0), (45_000.0, 92.0), (140_000.0, 116.0)] {
         let operations = Operations { puts: 1.0, present_reads: 1.0, ..Operations::default() };
         let usage = Usage { operations, ..Usage::new(entries, 1.0, entry_bytes, 512.0 * MIB) };

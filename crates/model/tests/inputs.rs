@@ -34,7 +34,7 @@ fn a_load_makes_no_garbage() {
 }
 
 #[test]
-fn popular_keys_die_early() {
+fn popular_keys_are_overwritten_early() {
     // The values of the design's simulation for the default, except zipf: it had 1.2 there, because it had no
     // limit of runs in level 0. Flushes of popular keys are so small that sixteen of them exist before a
     // quarter of garbage does.
@@ -52,7 +52,7 @@ fn popular_keys_die_early() {
 }
 
 #[test]
-fn deletes_leave_room() {
+fn deletes_free_space() {
     for strategy in ["leveled:10", "lazy-leveled:4", "partitioned"] {
         let outcome = run(strategy, Workload { deleted_share: 0.5, ..Workload::default() });
         let even = run(strategy, Workload::default());
@@ -85,7 +85,7 @@ fn deletes_cost_about_what_overwrites_cost() {
 }
 
 #[test]
-fn a_disk_that_keeps_up_lets_writers_run() {
+fn a_fast_disk_does_not_throttle_writers() {
     let paced = |strategy: &str, rate: f64, disk: f64| {
         let mut scenario = Scenario::new(strategy.parse().unwrap(), Workload::default());
         scenario.pace = Pace::Rate { bytes_per_s: rate };
@@ -135,7 +135,7 @@ fn writers_settle_at_what_flushes_sustain() {
 }
 
 #[test]
-fn scenarios_that_make_no_sense_are_refused() {
+fn invalid_scenarios_are_refused() {
     let scenario = Scenario::new("leveled".parse().unwrap(), Workload::default());
     let refused = |change: &dyn Fn(&mut Scenario)| {
         let mut changed = scenario.clone();
@@ -157,7 +157,7 @@ fn scenarios_that_make_no_sense_are_refused() {
 
 /// With a clock FIFO drops tables by age, and exactly the data written within that age is kept.
 #[test]
-fn first_in_first_out_keeps_what_is_young() {
+fn fifo_keeps_young_data() {
     let mut scenario = Scenario::new("fifo:60s".parse().unwrap(), workload(Input::Uniform));
     scenario.pace = Pace::Rate { bytes_per_s: 10e6 };
     let outcome = simulate(&scenario).unwrap();
@@ -173,7 +173,7 @@ fn equal_scenarios_give_equal_outcomes() {
 
 /// Expiry frees space: all tables are smaller than without expiry.
 #[test]
-fn what_expires_leaves_room() {
+fn expiry_frees_space() {
     for strategy in ["leveled:10", "tiered:4", "lazy-leveled:4", "partitioned", "partial:10"] {
         let outcome = run(strategy, Workload { ttl_passes: Some(0.5), ..Workload::default() });
         let forever = run(strategy, Workload::default());
@@ -193,7 +193,7 @@ fn what_expires_leaves_room() {
 /// A part of the last level that has just dropped expired entries is not due again at the same moment, though
 /// it may have so few entries that one of them would be a quarter.
 #[test]
-fn what_expires_comes_to_rest() {
+fn expiry_ends_compaction() {
     for keys in (100_000..130_000).step_by(5_000) {
         let workload = Workload { keys, ttl_passes: Some(1.0), ..Workload::default() };
         let options = StrategyOptions {
@@ -212,7 +212,7 @@ fn what_expires_comes_to_rest() {
 /// In order of time nothing is rewritten: tables are dropped whole when the last of their entries has
 /// expired.
 #[test]
-fn a_sweep_that_expires_goes_by_whole_tables() {
+fn an_expiring_sweep_is_dropped_by_whole_tables() {
     let workload = Workload { ttl_passes: Some(0.5), ..workload(Input::Sequential) };
     let mut scenario = Scenario::new("tiered:4".parse().unwrap(), workload);
     scenario.passes = 3.0;

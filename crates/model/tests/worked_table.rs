@@ -110,7 +110,7 @@ fn the_simulation_agrees_with_the_formulas() {
 }
 
 #[test]
-fn levels_that_are_left_out_cost_what_the_formulas_say() {
+fn omitted_levels_cost_what_the_formulas_say() {
     for strategy in ["leveled:4", "tiered:4", "lazy-leveled:4", "partitioned"] {
         let whole = scenario(strategy, 1e8);
         let scaled = Scenario { most_flushes: 60.0, ..whole.clone() };
@@ -126,7 +126,7 @@ fn levels_that_are_left_out_cost_what_the_formulas_say() {
 
 /// Without merges larger memtables represent many smaller ones: the runs of those are counted.
 #[test]
-fn flushes_that_are_left_out_are_counted_as_runs() {
+fn omitted_flushes_are_counted_as_runs() {
     for input in [Input::Uniform, Input::Load, Input::Sequential] {
         let workload = Workload { input, keys: 100_000_000, ..Workload::default() };
         let whole = Scenario::new("none".parse().unwrap(), workload);
@@ -142,7 +142,7 @@ fn flushes_that_are_left_out_are_counted_as_runs() {
 }
 
 #[test]
-fn a_million_million_entries_are_simulated() {
+fn a_trillion_entries_are_simulated() {
     for (strategy, writes) in [("leveled:10", 36.0), ("tiered:10", 6.9), ("partitioned", 8.4)] {
         let mut scenario = scenario(strategy, 1e12);
         scenario.most_flushes = 200.0;

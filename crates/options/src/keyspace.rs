@@ -39,7 +39,7 @@ pub struct KeyspaceOptions {
     #[doc(hidden)]
     pub compression: PerLevel<Codec>,
     #[doc(hidden)]
-    pub ease_compression: bool,
+    pub compression_under_pressure: bool,
     #[doc(hidden)]
     pub filter: FilterPolicy,
     #[doc(hidden)]
@@ -95,7 +95,7 @@ impl Default for KeyspaceOptions {
             block_index: IndexKind::STree,
             block_bounds: BlockBounds::Unfiltered,
             compression: PerLevel::split(Codec::None, Codec::Lz4),
-            ease_compression: true,
+            compression_under_pressure: true,
             filter: FilterPolicy::DEFAULT,
             filter_allocation: FilterAllocation::default(),
             strategy: Strategy::default(),
@@ -193,8 +193,8 @@ impl KeyspaceOptions {
     /// the adaptive codec. It begins at four fifths of the memory, of the sealed memtables or of the runs in
     /// level 0 at which writers wait, and ends below three fifths; later merges recompress the output as
     /// configured. No effect with fast codecs, such as the defaults. Default: yes.
-    pub fn ease_compression(mut self, eases: bool) -> KeyspaceOptions {
-        self.ease_compression = eases;
+    pub fn compression_under_pressure(mut self, downgrades: bool) -> KeyspaceOptions {
+        self.compression_under_pressure = downgrades;
         self
     }
 
@@ -302,7 +302,7 @@ impl KeyspaceOptions {
     ///
     /// Compactions begin as early and are as small as necessary, and writers are slowed close to the limit.
     /// Steady overwriting costs about `0.75 / (times - 1)` bytes of compaction for each. An infeasible target
-    /// is refused with the numbers; `Database::promises` reports whether it is met. Tables only: not
+    /// is refused with the numbers; `Database::targets` reports whether it is met. Tables only: not
     /// the log.
     pub fn max_space_amp(mut self, times: f64) -> KeyspaceOptions {
         // A value out of range is refused where the options are used; the conversion saturates, and maps NaN
@@ -316,12 +316,12 @@ impl KeyspaceOptions {
     ///
     /// Memtables are flushed after an eighth of the time at the latest, the log is not kept for reuse, and
     /// tables with deletes are merged down in time. A snapshot older than a delete keeps the deleted data;
-    /// `Database::promises` reports it. Backups, checkpoints and log kept for readers of changes are
+    /// `Database::targets` reports it. Backups, checkpoints and log kept for readers of changes are
     /// not covered, nor is time during which the database is closed.
     ///
     /// Deletes may affect all tables, so that all of them have to be rewritten in three quarters of this
     /// time. Where the measured rate of compactions, or their rate limit, is too low for that, setting it is
-    /// refused with the numbers; where it becomes so later, `Database::promises` says why. Each
+    /// refused with the numbers; where it becomes so later, `Database::targets` says why. Each
     /// keyspace is judged as if it had that rate for itself. With a single compaction thread due work waits
     /// for the running merge, which may take long in strategies that merge whole levels: use two threads, or
     /// a longer time.
@@ -352,7 +352,7 @@ impl KeyspaceOptions {
     }
 
     /// An error for targets that no measurement could make feasible.
-    pub fn check_promises(&self) -> Result<()> {
+    pub fn check_targets(&self) -> Result<()> {
         let promise = match (self.max_space_amp_permille, self.delete_within) {
             (None, None) => return Ok(()),
             (Some(_), _) => "max_space_amp",

@@ -89,7 +89,7 @@ pub struct Options {
     #[doc(hidden)]
     pub stall_limit: Duration,
     #[doc(hidden)]
-    pub holder_warn_age: Duration,
+    pub reader_warn_age: Duration,
     #[doc(hidden)]
     pub change_history_bytes: u64,
     #[doc(hidden)]
@@ -125,7 +125,7 @@ impl Default for Options {
             cache_kind: CacheKind::default(),
             cache_filters: false,
             stall_limit: Duration::from_secs(60),
-            holder_warn_age: Duration::from_secs(600),
+            reader_warn_age: Duration::from_secs(600),
             change_history_bytes: CHANGE_HISTORY_BYTES,
             keyspace: KeyspaceOptions::default(),
             named: NamedKeyspaces::default(),
@@ -302,10 +302,10 @@ impl Options {
     }
 
     /// Age from which on a snapshot, transaction, cursor or range is reported, once, as a warning through
-    /// `tracing`; checked after flushes and compactions. `Database::holders` lists all. Default: 10
+    /// `tracing`; checked after flushes and compactions. `Database::open_readers` lists all. Default: 10
     /// minutes.
-    pub fn holder_warn_age(mut self, age: Duration) -> Options {
-        self.holder_warn_age = age;
+    pub fn reader_warn_age(mut self, age: Duration) -> Options {
+        self.reader_warn_age = age;
         self
     }
 

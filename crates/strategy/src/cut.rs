@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_partner_is_what_output_will_be_merged_with() {
+    fn the_partner_is_the_run_that_output_will_be_merged_with() {
         let version = version();
         let align = |level| merge_partner(&version, level).map(|run| run.id);
         assert_eq!(align(LevelIndex::FLUSH), Some(RunId(1)));

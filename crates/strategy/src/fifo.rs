@@ -12,10 +12,10 @@
 //! dropped part by part. So this strategy requires no form of the tree, and any tree can switch to it and
 //! back.
 
-use crate::clean;
-use crate::draft::{Context, Draft, input_from};
 use crate::fluid::is_busy;
 use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition};
+use crate::plan_builder::{Context, PlanDraft, input_from};
+use crate::tombstone_rules;
 use crate::validate::position;
 use esker_base::SeqNo;
 use esker_version::{LevelIndex, PartMeta, Run};
@@ -43,7 +43,7 @@ pub struct FifoLimits {
 
 impl FifoLimits {
     pub(crate) fn plan(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
-        clean::plan_free(cx)
+        tombstone_rules::plan_drops(cx)
             .or_else(|| self.drop_oldest(cx))
             .or_else(|| if self.merges_small_runs { merge_small_runs(cx) } else { None })
     }
@@ -95,7 +95,7 @@ impl FifoLimits {
         let (mut input, reason) = found?;
         input.parts.sort_by(|a, b| a.part.smallest().cmp(b.part.smallest()));
         let to = Position::Into { level: input.level, run: input.run, order: input.order };
-        cx.complete(PlanKind::Drop, Draft { inputs: vec![input], to, class: Class::Free, reason })
+        cx.complete(PlanKind::Drop, PlanDraft { inputs: vec![input], to, class: Class::Free, reason })
     }
 
     fn is_too_old(&self, cx: &Context<'_>, part: &PartMeta) -> bool {
@@ -141,5 +141,5 @@ fn merge_small_runs(cx: &Context<'_>) -> Option<CompactionPlan> {
     let oldest = group.last()?;
     let to = Position::Into { level: LevelIndex::FLUSH, run: oldest.id, order: oldest.order };
     let inputs = group.iter().filter_map(|run| input_from(LevelIndex::FLUSH, run, None)).collect();
-    cx.finish(Draft { inputs, to, class: Class::Shape, reason: Reason::SmallRuns })
+    cx.finish(PlanDraft { inputs, to, class: Class::Shape, reason: Reason::SmallRuns })
 }

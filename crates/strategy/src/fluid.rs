@@ -7,15 +7,15 @@
 //! number of levels follows from the size of the last level: capacities are derived from it, so a level is
 //! never much smaller than one batch of level 0, and a tree that shrinks loses levels.
 
-use crate::clean;
-use crate::column::Columns;
-use crate::draft::{Context, Draft, bytes_of, hull_of, input_from, narrow};
 use crate::options::{SizeRatio, StrategyOptions};
-use crate::parts::{Parts, Pick};
+use crate::partial::{CompactionPriority, LevelParts};
+use crate::partition_window::PartitionWindows;
 use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
-use crate::runs::RunsPerLevel;
+use crate::plan_builder::{Context, PlanDraft, bytes_of, hull_of, input_from, narrow};
+use crate::runs_per_level::RunsPerLevel;
 use crate::score::Score;
-use crate::space;
+use crate::space_target;
+use crate::tombstone_rules;
 use esker_version::{KeyRange, Level, LevelIndex, Run};
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) struct Fluid {
 /// Parameters of partial leveling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Partial {
-    pub(crate) pick: Pick,
+    pub(crate) pick: CompactionPriority,
     /// Runs of level 0 that start a merge.
     pub(crate) level0_runs: u32,
     /// The smallest useful capacity of a level, in memtables times the ratio.
@@ -51,14 +51,18 @@ impl Partial {
     /// Level 0 collects twice as many runs as for leveling: each of its runs spans all keys, so that merging
     /// them rewrites all of level 1, window by window, and of the level below where level 1 is too small to
     /// hold them.
-    pub(crate) fn with(pick: Pick) -> Partial {
+    pub(crate) fn with(pick: CompactionPriority) -> Partial {
         Partial { pick, level0_runs: 8, least_memtables: 1, max_job_bytes: u64::MAX }
     }
 
     /// Small jobs and few runs, the choice of the byron report; a level of less than two flushes would only
     /// cost writes.
-    pub(crate) const GOLDEN: Partial =
-        Partial { pick: Pick::LeastOverlap, level0_runs: 2, least_memtables: 2, max_job_bytes: 64 << 20 };
+    pub(crate) const GOLDEN: Partial = Partial {
+        pick: CompactionPriority::LeastOverlap,
+        level0_runs: 2,
+        least_memtables: 2,
+        max_job_bytes: 64 << 20,
+    };
 }
 
 /// Possible work and its score.
@@ -69,19 +73,19 @@ struct Candidate {
 }
 
 enum Work {
-    Draft(Draft),
+    PlanDraft(PlanDraft),
     /// Compacts one part of the level.
     SomePart,
 }
 
 impl Fluid {
     pub(crate) fn plan(&self, cx: &Context<'_>) -> Option<CompactionPlan> {
-        clean::plan_free(cx)
+        tombstone_rules::plan_drops(cx)
             .or_else(|| self.urgent(cx))
-            .or_else(|| clean::plan_promise(cx))
-            .or_else(|| space::plan(cx))
+            .or_else(|| tombstone_rules::plan_due_deletes(cx))
+            .or_else(|| space_target::plan(cx))
             .or_else(|| self.plan_shape(cx))
-            .or_else(|| clean::plan(cx))
+            .or_else(|| tombstone_rules::plan(cx))
             .or_else(|| self.plan_idle(cx))
     }
 
@@ -89,7 +93,7 @@ impl Fluid {
     pub(crate) fn debt(&self, cx: &Context<'_>) -> u64 {
         let depth = self.depth(cx);
         let bytes = |candidate: &Candidate| match &candidate.work {
-            Work::Draft(draft) => bytes_of(&draft.inputs),
+            Work::PlanDraft(draft) => bytes_of(&draft.inputs),
             Work::SomePart => self.excess_bytes(cx, candidate.level, depth),
         };
         let shape_bytes = self.candidates(cx).iter().map(bytes).fold(0, u64::saturating_add);
@@ -114,14 +118,14 @@ impl Fluid {
         candidates.sort_by(|a, b| b.score.cmp(&a.score).then(b.level.cmp(&a.level)));
         let depth = self.depth(cx);
         candidates.into_iter().find_map(|candidate| match candidate.work {
-            Work::Draft(draft) => self.finish(cx, draft),
+            Work::PlanDraft(draft) => self.finish(cx, draft),
             Work::SomePart => self.plan_part(cx, candidate.level, depth),
         })
     }
 
     /// Compacts a part of a level that exceeds its capacity: the best that no running job conflicts with.
     fn plan_part(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> Option<CompactionPlan> {
-        let pick = self.partial.map_or(Pick::LeastOverlap, |partial| partial.pick);
+        let pick = self.partial.map_or(CompactionPriority::LeastOverlap, |partial| partial.pick);
         let best = self.parts(cx, level, depth)?.best(pick);
         best.into_iter().find_map(|input| {
             let next = self.next(level, depth);
@@ -129,11 +133,11 @@ impl Fluid {
         })
     }
 
-    fn parts<'a>(&self, cx: &Context<'a>, level: LevelIndex, depth: u8) -> Option<Parts<'a>> {
+    fn parts<'a>(&self, cx: &Context<'a>, level: LevelIndex, depth: u8) -> Option<LevelParts<'a>> {
         let run = cx.shape.runs(level).first()?;
         let below = cx.shape.runs(self.next(level, depth)).first();
         let job_bytes = self.job_bytes(cx).unwrap_or(u64::MAX);
-        Some(Parts { cx: *cx, level, run, below, job_bytes })
+        Some(LevelParts { cx: *cx, level, run, below, job_bytes })
     }
 
     /// The bytes a level has to lose, with the bytes of the next level they are merged with.
@@ -213,7 +217,7 @@ impl Fluid {
             return None;
         }
         if self.converges() {
-            return Columns::new(cx).converge();
+            return PartitionWindows::new(cx).converge();
         }
         let mut draft = self.level0(cx, 1)?;
         (draft.class, draft.reason) = (Class::Idle, Reason::Converge);
@@ -222,7 +226,7 @@ impl Fluid {
 
     /// Finishes a draft without a filter if its run will be merged again at once, because the level it joins
     /// is full.
-    fn finish(&self, cx: &Context<'_>, mut draft: Draft) -> Option<CompactionPlan> {
+    fn finish(&self, cx: &Context<'_>, mut draft: PlanDraft) -> Option<CompactionPlan> {
         // Merges whose rule fires until the runs are gone may proceed window by window, because the remaining
         // runs keep the rule firing. The rule of a level that is too large would stop firing after the first
         // keys and never reach the others.
@@ -334,7 +338,7 @@ impl Fluid {
         let mut candidates = Vec::new();
         if let Some(draft) = self.level0(cx, trigger) {
             let score = Score::new(counted(cx, &free_runs(cx)), u64::from(trigger));
-            candidates.push(Candidate { score, level: LevelIndex::FLUSH, work: Work::Draft(draft) });
+            candidates.push(Candidate { score, level: LevelIndex::FLUSH, work: Work::PlanDraft(draft) });
         }
         for level in cx.shape.version.levels().iter().filter(|level| level.index != LevelIndex::FLUSH) {
             candidates.extend(self.level_candidate(cx, level.index, depth));
@@ -344,7 +348,7 @@ impl Fluid {
 
     /// If level 0 has `trigger` free runs, the oldest of them, at most twice as many, are merged into the
     /// next level.
-    fn level0(&self, cx: &Context<'_>, trigger: u32) -> Option<Draft> {
+    fn level0(&self, cx: &Context<'_>, trigger: u32) -> Option<PlanDraft> {
         let mut runs = free_runs(cx);
         if counted(cx, &runs) < u64::from(trigger) {
             return None;
@@ -401,7 +405,7 @@ impl Fluid {
         let most = cx.options.max_job_runs.map_or(runs.len(), |most| most.max(2) as usize);
         let oldest = &runs[runs.len().saturating_sub(most)..];
         // Where one run is allowed, more exist only after a change of strategy: they are merged into one in
-        // place. Parts are compacted from a single run only.
+        // place. LevelParts are compacted from a single run only.
         let is_divided = too_many || (self.partial.is_some() && runs.len() > 1);
         let draft = if is_divided && (allowed == 1 || level.is_last()) {
             let (target, newer) = oldest.split_last()?;
@@ -420,7 +424,7 @@ impl Fluid {
                 Position::Into { .. } => draft,
             }
         };
-        Some(Candidate { score, level, work: Work::Draft(draft) })
+        Some(Candidate { score, level, work: Work::PlanDraft(draft) })
     }
 
     /// Merges inputs into `level`, with the overlapping parts of the target run.
@@ -431,10 +435,10 @@ impl Fluid {
         level: LevelIndex,
         depth: u8,
         reason: Reason,
-    ) -> Draft {
+    ) -> PlanDraft {
         match (self.place(cx, level, depth, bytes_of(&inputs)), cx.shape.runs(level).first()) {
             (to @ Position::Into { .. }, Some(newest)) => into_run(level, newest, inputs, to, reason),
-            (to, _) => Draft { inputs, to, class: Class::Shape, reason },
+            (to, _) => PlanDraft { inputs, to, class: Class::Shape, reason },
         }
     }
 }
@@ -444,10 +448,16 @@ fn whole_runs(level: LevelIndex, runs: &[Arc<Run>]) -> Vec<PlanInput> {
 }
 
 /// A merge into a run: the parts of it that the inputs overlap are inputs as well.
-fn into_run(level: LevelIndex, run: &Run, mut inputs: Vec<PlanInput>, to: Position, reason: Reason) -> Draft {
+fn into_run(
+    level: LevelIndex,
+    run: &Run,
+    mut inputs: Vec<PlanInput>,
+    to: Position,
+    reason: Reason,
+) -> PlanDraft {
     let hull: Option<KeyRange> = hull_of(&inputs);
     inputs.extend(hull.and_then(|hull| input_from(level, run, Some(&hull))));
-    Draft { inputs, to, class: Class::Shape, reason }
+    PlanDraft { inputs, to, class: Class::Shape, reason }
 }
 
 /// The hull, extended by all parts of these runs that overlap it, and by those that overlap the extension: a

@@ -2,17 +2,17 @@
 
 mod names;
 
-use crate::busy::Busy;
-use crate::draft::Context;
 use crate::fifo::FifoLimits;
 use crate::fluid::{Fluid, Partial};
+use crate::flush_placement::flush_placement;
 use crate::manual::{self, ManualMark, ManualStep};
 use crate::options::{SizeRatio, StrategyOptions};
+use crate::partial::CompactionPriority;
 use crate::partitioned;
-use crate::parts::Pick;
-use crate::place::flush_placement;
 use crate::plan::{CompactionPlan, Position};
-use crate::runs::{MAX_RUNS_PER_LEVEL, RunsPerLevel};
+use crate::plan_builder::Context;
+use crate::running_jobs::Busy;
+use crate::runs_per_level::{MAX_RUNS_PER_LEVEL, RunsPerLevel};
 use crate::shape::Shape;
 use esker_version::{KeyRange, LevelIndex, Version};
 
@@ -96,7 +96,7 @@ pub enum Strategy {
         /// The size ratio of adjacent levels.
         size_ratio: SizeRatio,
         /// Which part of a level is compacted next.
-        pick: Pick,
+        pick: CompactionPriority,
     },
     /// Partial leveling with a size ratio of 1.618, jobs of at most 64 MiB and few runs in level 0 (the byron
     /// report).
@@ -200,11 +200,11 @@ impl Strategy {
 
     /// Whether plans depend on the read heat of parts, [`Shape::heat`].
     pub fn uses_heat(&self) -> bool {
-        matches!(self, Strategy::Partial { pick: Pick::Hottest, .. })
+        matches!(self, Strategy::Partial { pick: CompactionPriority::Hottest, .. })
     }
 
-    /// Whether plans depend on the overwrite ratio of parts, [`Shape::replaced`].
-    pub fn uses_replaced(&self) -> bool {
+    /// Whether plans depend on the overwrite ratio of parts, [`Shape::overwrite_ratios`].
+    pub fn uses_overwrite_ratios(&self) -> bool {
         *self == Strategy::Partitioned
     }
 

@@ -8,55 +8,55 @@
 //! [`validate()`] checks every plan: the rules V1 to V5 state when a plan keeps the versions of each key in
 //! order, may run beside others, and brings compaction nearer to its end.
 //!
-//! Map: [`options`], [`plan`], [`busy`], [`shape`] define the terms and [`mod@validate`] the rules; [`cut`]
-//! splits output tables and [`place`] places flushes. `draft` builds a plan from inputs and a target. `fluid`
-//! holds leveling, tiering and lazy leveling, with [`parts`] also partial leveling and the golden ratio;
-//! `partitioned` is the default, which merges `column`s over windows of the last level and uses the garbage
-//! estimate of `weight`; [`fifo`] drops old tables. [`migration`] brings a tree from one strategy's form to
-//! another's. `clean`, [`collect`] and [`manual`] are shared by all. [`kind`] names the strategies.
+//! Map: [`options`], [`plan`], [`running_jobs`], [`shape`] define the terms and [`mod@validate`] the rules; [`cut`]
+//! splits output tables and [`flush_placement`] places flushes. `plan_builder` builds a plan from inputs and a target. `fluid`
+//! holds leveling, tiering and lazy leveling, with [`partial`] also partial leveling and the golden ratio;
+//! `partitioned` is the default, which merges columns (`partition_window`) over windows of the last level and uses the garbage
+//! estimate of `garbage_estimate`; [`fifo`] drops old tables. [`migration`] brings a tree from one strategy's form to
+//! another's. `tombstone_rules`, [`blob_gc`] and [`manual`] are shared by all. [`kind`] names the strategies.
 #![forbid(unsafe_code)]
 
-pub mod busy;
-mod clean;
-pub mod collect;
-mod column;
+pub mod blob_gc;
 pub mod cut;
-mod draft;
 pub mod fifo;
 mod fluid;
+pub mod flush_placement;
+mod garbage_estimate;
 pub mod kind;
 pub mod manual;
 pub mod migration;
 pub mod options;
+pub mod partial;
+mod partition_window;
 mod partitioned;
-pub mod parts;
-pub mod place;
 pub mod plan;
-pub mod runs;
+mod plan_builder;
+pub mod running_jobs;
+pub mod runs_per_level;
 mod score;
 pub mod shape;
-mod space;
+mod space_target;
+mod tombstone_rules;
 pub mod validate;
-mod weight;
 mod worst_case;
 pub mod write_control;
 
-pub use busy::{Busy, BusyJob, JobId};
-pub use clean::oldest_gone_ms;
-pub use collect::{BlobAccount, Collection, due_permille, plan_collection};
+pub use blob_gc::{BlobGc, BlobSpace, due_permille, plan_blob_gc};
 pub use cut::{Cut, Cutter};
 pub use fifo::FifoLimits;
+pub use flush_placement::flush_placement;
 pub use kind::Strategy;
 pub use manual::{ManualMark, ManualStep};
 pub use migration::Migration;
-pub use options::{IDLE_ALLOWANCE_BYTES, SizeRatio, StrategyOptions};
-pub use parts::Pick;
-pub use place::flush_placement;
+pub use options::{IDLE_BUDGET_BYTES, SizeRatio, StrategyOptions};
+pub use partial::CompactionPriority;
 pub use plan::{
     Anchor, Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition,
 };
-pub use runs::RunsPerLevel;
+pub use running_jobs::{Busy, JobId, RunningJob};
+pub use runs_per_level::RunsPerLevel;
 pub use shape::{Shape, base_bytes, base_run, upper_bytes, upper_runs};
-pub use space::Allowance;
+pub use space_target::SpaceBudget;
+pub use tombstone_rules::oldest_gone_ms;
 pub use validate::validate;
 pub use worst_case::WorstCase;

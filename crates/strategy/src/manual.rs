@@ -1,8 +1,8 @@
 //! Manual compaction of a key range.
 
-use crate::column::Columns;
-use crate::draft::{Context, Draft, input_from};
+use crate::partition_window::PartitionWindows;
 use crate::plan::{Class, CompactionPlan, Reason};
+use crate::plan_builder::{Context, PlanDraft, input_from};
 use esker_base::{PartId, SeqNo};
 use esker_version::{KeyRange, LevelIndex};
 
@@ -29,7 +29,7 @@ pub enum ManualStep {
 /// Merges all old data of `range` into the last level, window by window from the left, and rewrites old parts
 /// there. It terminates, because merged parts are not old.
 pub(crate) fn plan(cx: &Context<'_>, range: &KeyRange, mark: ManualMark) -> ManualStep {
-    let columns = Columns::new(cx);
+    let columns = PartitionWindows::new(cx);
     let above: Vec<KeyRange> = columns
         .upper()
         .iter()
@@ -75,6 +75,6 @@ pub(crate) fn plan(cx: &Context<'_>, range: &KeyRange, mark: ManualMark) -> Manu
 fn rewrite(cx: &Context<'_>, range: &KeyRange) -> Option<CompactionPlan> {
     let run = cx.shape.base()?;
     let inputs = input_from(LevelIndex::LAST, run, Some(range)).into_iter().collect();
-    let to = Columns::new(cx).target();
-    cx.finish(Draft { inputs, to, class: Class::Shape, reason: Reason::Manual })
+    let to = PartitionWindows::new(cx).target();
+    cx.finish(PlanDraft { inputs, to, class: Class::Shape, reason: Reason::Manual })
 }

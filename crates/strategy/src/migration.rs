@@ -18,8 +18,8 @@
 //!
 //! Rejected: to mark runs with the strategy that made them. Runs are extended and sliced; files are neither.
 
-use crate::draft::Context;
 use crate::plan::Class;
+use crate::plan_builder::Context;
 use esker_base::FileNumber;
 use esker_version::{PartMeta, Run};
 

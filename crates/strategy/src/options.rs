@@ -1,6 +1,6 @@
 //! The options of compaction strategies.
 
-use crate::space::Allowance;
+use crate::space_target::SpaceBudget;
 use std::fmt;
 use std::str::FromStr;
 
@@ -134,7 +134,7 @@ pub struct StrategyOptions {
 /// Bytes that an idle database may rewrite in one idle period beyond what pays off, and in a day: a store of
 /// 10 GiB, half as much again above its last level, and a second pause. The tree converges completely as long
 /// as this lasts ([`StrategyOptions::idle_permille`] is 0 then).
-pub const IDLE_ALLOWANCE_BYTES: u64 = 16 << 30;
+pub const IDLE_BUDGET_BYTES: u64 = 16 << 30;
 
 impl Default for StrategyOptions {
     fn default() -> StrategyOptions {
@@ -172,13 +172,14 @@ impl StrategyOptions {
     /// The most bytes of the last level that a job rewrites, unless one table alone is larger.
     pub fn max_job_bytes(&self, last_bytes: u64) -> u64 {
         let tables = self.table_bytes(last_bytes).saturating_mul(2);
-        let promised = Allowance::new(self, last_bytes).map_or(u64::MAX, |allowance| allowance.max_job_bytes);
+        let promised =
+            SpaceBudget::new(self, last_bytes).map_or(u64::MAX, |allowance| allowance.max_job_bytes);
         self.max_job_bytes.unwrap_or(tables.max(32 * MIB)).min(promised)
     }
 
     /// The limit that is set, or that follows from the space target; `None` if neither is.
     pub(crate) fn job_limit_bytes(&self, last_bytes: u64) -> Option<u64> {
-        let promised = Allowance::new(self, last_bytes).map(|allowance| allowance.max_job_bytes);
+        let promised = SpaceBudget::new(self, last_bytes).map(|allowance| allowance.max_job_bytes);
         self.max_job_bytes.into_iter().chain(promised).min()
     }
 

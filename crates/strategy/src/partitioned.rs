@@ -10,7 +10,7 @@
 //! 2. *Dense*: when the garbage estimate above the last level exceeds `g` of its bytes (and a tier of
 //!    flushes), or some window is very dense or has many runs over it, the column over the best window is
 //!    merged. Parts count with their overwrite ratio, new keys with a third of their bytes
-//!    ([`crate::weight`]); so do runs in rule 1, whose tiers have an unchanged number of runs.
+//!    ([`crate::garbage_estimate`]); so do runs in rule 1, whose tiers have an unchanged number of runs.
 //! 3. *Clean*: tombstones. Parts that have expired or are hidden as a whole are dropped before everything
 //!    else, because that costs no I/O.
 //! 4. *Idle*: columns with enough data above a share of the last level to justify the rewrite.
@@ -18,15 +18,15 @@
 //! The number of levels needs no rule: rule 1 refuses a merge whose result would use half the garbage budget,
 //! so those runs wait for rule 2. No state is kept beyond the shape.
 
-use crate::clean;
-use crate::column::{Columns, Load};
-use crate::draft::{Context, Draft, input_from};
 use crate::fluid::is_busy;
+use crate::garbage_estimate::GarbageEstimates;
 use crate::options::StrategyOptions;
+use crate::partition_window::{PartitionWindows, UpperLoad};
 use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
+use crate::plan_builder::{Context, PlanDraft, input_from};
 use crate::shape::base_bytes;
-use crate::space::{self, Allowance};
-use crate::weight::Weights;
+use crate::space_target::{self, SpaceBudget};
+use crate::tombstone_rules;
 use esker_version::{LevelIndex, PartMeta, Run};
 use std::sync::Arc;
 
@@ -39,18 +39,18 @@ const VERY_DENSE: u128 = 4;
 const MOST_GARBAGE_PERCENT: u64 = 124;
 
 pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
-    clean::plan_free(cx)
+    tombstone_rules::plan_drops(cx)
         .or_else(|| urgent(cx))
-        .or_else(|| clean::plan_promise(cx))
-        .or_else(|| space::plan(cx))
+        .or_else(|| tombstone_rules::plan_due_deletes(cx))
+        .or_else(|| space_target::plan(cx))
         .or_else(|| plan_shape(cx))
-        .or_else(|| clean::plan(cx))
+        .or_else(|| tombstone_rules::plan(cx))
         .or_else(|| converge(cx))
 }
 
 /// One step towards a single run, while the database is idle.
 fn converge(cx: &Context<'_>) -> Option<CompactionPlan> {
-    if cx.shape.idle { Columns::new(cx).converge() } else { None }
+    if cx.shape.idle { PartitionWindows::new(cx).converge() } else { None }
 }
 
 /// The estimated bytes to merge until no rule fires; zero iff none fires.
@@ -94,7 +94,7 @@ fn tier_levels() -> impl Iterator<Item = LevelIndex> {
 fn garbage_bytes(cx: &Context<'_>) -> u64 {
     let base_bytes = base_bytes(cx.shape.version);
     let promised =
-        Allowance::new(cx.options, base_bytes).map_or(u64::MAX, |allowance| allowance.garbage_bytes);
+        SpaceBudget::new(cx.options, base_bytes).map_or(u64::MAX, |allowance| allowance.garbage_bytes);
     wanted_garbage_bytes(cx, base_bytes).min(promised)
 }
 
@@ -180,7 +180,7 @@ fn oldest_within<'a>(
     limit_bytes: u64,
     ignore_jobs: bool,
 ) -> Vec<LevelRun<'a>> {
-    let weights = Weights::new(cx);
+    let weights = GarbageEstimates::new(cx);
     let mut bytes = 0u64;
     let oldest = runs.iter().rev().take(tier_runs(cx) * 2);
     oldest
@@ -233,19 +233,19 @@ fn merge_below(
     if inputs.is_empty() {
         return None;
     }
-    cx.finish(Draft { inputs, to: Position::Front(to), class, reason })
+    cx.finish(PlanDraft { inputs, to: Position::Front(to), class, reason })
 }
 
 /// The garbage estimate of everything above the last level that no job uses.
 fn upper_weight(cx: &Context<'_>) -> u64 {
-    let weights = Weights::new(cx);
+    let weights = GarbageEstimates::new(cx);
     let parts = cx.shape.upper().flat_map(|(_, run)| run.parts());
     let free = parts.filter(|part| !cx.busy.has(part) && cx.counts(part));
     free.fold(0, |sum, part| sum.saturating_add(weights.of_part(part)))
 }
 
 fn dense(cx: &Context<'_>, class: Class) -> Option<CompactionPlan> {
-    let columns = Columns::new(cx);
+    let columns = PartitionWindows::new(cx);
     if tier_levels().any(|level| !prefix(cx, level, true).is_empty()) && columns.upper_is_busy() {
         // A tier is due, and running columns conflict with it. With two jobs taking turns there would always
         // be one, so no new column begins until the tier has run.
@@ -260,14 +260,14 @@ fn dense(cx: &Context<'_>, class: Class) -> Option<CompactionPlan> {
             None
         };
     }
-    let weights = Weights::new(cx);
+    let weights = GarbageEstimates::new(cx);
     let loads = columns.loads_by(|part| weights.of_part(part));
     let eligible: Vec<bool> = if over_budget {
         vec![true; loads.len()]
     } else {
         // While little lies above, only the number of runs counts, not its bytes, however dense.
         let bytes_count = upper_weight > small_garbage_bytes(cx.options);
-        let is_eligible = |(part, load): (&Arc<PartMeta>, &Load)| {
+        let is_eligible = |(part, load): (&Arc<PartMeta>, &UpperLoad)| {
             load.runs >= MAX_RUNS_OVER_WINDOW || (bytes_count && is_very_dense(cx, part.bytes, *load))
         };
         columns.base().iter().zip(&loads).map(is_eligible).collect()
@@ -275,7 +275,7 @@ fn dense(cx: &Context<'_>, class: Class) -> Option<CompactionPlan> {
     columns.merge_best(&loads, eligible, class, Reason::DenseWindow)
 }
 
-fn is_very_dense(cx: &Context<'_>, base_bytes: u64, load: Load) -> bool {
+fn is_very_dense(cx: &Context<'_>, base_bytes: u64, load: UpperLoad) -> bool {
     let budget = u128::from(base_bytes) * u128::from(cx.options.garbage_permille);
     u128::from(load.bytes) * 1000 > VERY_DENSE * budget
 }

@@ -92,7 +92,7 @@ pub enum Class {
     /// Maintaining the shape of the tree.
     Shape,
     /// Meeting a target with a deadline.
-    Promise,
+    Target,
     /// Level 0 is about to stop the writers.
     L0Urgent,
     /// Parts that are dropped unread. It only takes an edit, so it waits for nothing, and nothing planned
@@ -108,7 +108,7 @@ impl fmt::Display for Class {
             Class::Idle => "idle",
             Class::Clean => "clean",
             Class::Shape => "shape",
-            Class::Promise => "promise",
+            Class::Target => "target",
             Class::L0Urgent => "level 0 urgent",
             Class::Free => "free",
             Class::Flush => "flush",
@@ -134,13 +134,13 @@ pub enum Reason {
     /// Tombstones in the last level that no snapshot needs.
     LastTombstones,
     /// The delete-persistence target: deleted data is due.
-    DeletePromise,
+    DeleteTarget,
     /// The space target: too many bytes above the last level.
-    SpacePromise,
+    SpaceTarget,
     /// Every entry has expired.
     Expired,
     /// Range tombstones hide every entry.
-    Covered,
+    RangeDeleted,
     /// More bytes than FIFO may keep.
     OverSize,
     /// Everything is older than FIFO keeps it.
@@ -148,7 +148,7 @@ pub enum Reason {
     /// Adjacent small runs of FIFO.
     SmallRuns,
     /// Too much garbage in blob files.
-    LargeGarbage,
+    BlobGarbage,
     /// Convergence of an idle database.
     Converge,
     /// A request of the user.
@@ -164,17 +164,17 @@ impl fmt::Display for Reason {
             Reason::Tier => "enough runs for a tier",
             Reason::DenseWindow => "the densest window",
             Reason::Tombstones => "many tombstones",
-            Reason::LastTombstones => "tombstones that nobody needs",
-            Reason::DeletePromise => "deleted data must go",
-            Reason::SpacePromise => "room was promised",
+            Reason::LastTombstones => "tombstones no snapshot needs",
+            Reason::DeleteTarget => "deleted data is due",
+            Reason::SpaceTarget => "the space target",
             Reason::Expired => "everything in it has expired",
-            Reason::Covered => "everything in it is deleted",
-            Reason::OverSize => "more than is to be kept",
-            Reason::TooOld => "older than is to be kept",
+            Reason::RangeDeleted => "everything in it is deleted",
+            Reason::OverSize => "over the size limit",
+            Reason::TooOld => "over the age limit",
             Reason::SmallRuns => "small runs beside each other",
-            Reason::LargeGarbage => "garbage in blob files",
+            Reason::BlobGarbage => "garbage in blob files",
             Reason::Converge => "idle",
-            Reason::Manual => "asked for",
+            Reason::Manual => "requested",
         })
     }
 }

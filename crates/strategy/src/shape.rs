@@ -49,7 +49,7 @@ pub struct Shape<'a> {
     pub heat: &'a [(PartId, u64)],
     /// Overwrite ratio of a part: how much of it overwrites entries of older runs, in 1/1000 of its bytes,
     /// ascending by part; an upper bound. Missing parts are unknown and count in full.
-    pub replaced: &'a [(PartId, u32)],
+    pub overwrite_ratios: &'a [(PartId, u32)],
     /// An unfinished change of strategy.
     pub migration: Option<Migration>,
     /// Whether the database is idle.
@@ -66,7 +66,7 @@ impl<'a> Shape<'a> {
             expired_ms: 0,
             hidden: &[],
             heat: &[],
-            replaced: &[],
+            overwrite_ratios: &[],
             migration: None,
             idle: false,
         }
@@ -96,9 +96,9 @@ impl<'a> Shape<'a> {
         self.heat.binary_search_by_key(&part.id, |(id, _)| *id).map_or(0, |at| self.heat[at].1)
     }
 
-    pub(crate) fn replaced_of(&self, part: &PartMeta) -> u64 {
-        let known = self.replaced.binary_search_by_key(&part.id, |(id, _)| *id);
-        known.map_or(1000, |at| u64::from(self.replaced[at].1))
+    pub(crate) fn overwrite_permille(&self, part: &PartMeta) -> u64 {
+        let known = self.overwrite_ratios.binary_search_by_key(&part.id, |(id, _)| *id);
+        known.map_or(1000, |at| u64::from(self.overwrite_ratios[at].1))
     }
 
     pub(crate) fn last_bytes(&self) -> u64 {

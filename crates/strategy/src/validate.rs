@@ -10,8 +10,8 @@
 //! * V5 progress: something moves to an older level or run, or parts are removed, or a due marker is cleared.
 //!   Each of these can happen only finitely often without new data, so compaction ends.
 
-use crate::busy::Busy;
 use crate::plan::{Class, CompactionPlan, InputPart, PlanKind, Position, Reason, RunPosition};
+use crate::running_jobs::Busy;
 use esker_base::PartId;
 use esker_version::{KeyRange, LevelIndex, Run, Version};
 use std::collections::BTreeMap;
@@ -128,7 +128,7 @@ fn check_progress(plan: &CompactionPlan) -> Result<(), String> {
         Position::Into { .. } => input.position() < plan.to.in_reading_order(),
     });
     let clears = plan.class == Class::Clean
-        || matches!(plan.reason, Reason::Manual | Reason::DeletePromise | Reason::LargeGarbage);
+        || matches!(plan.reason, Reason::Manual | Reason::DeleteTarget | Reason::BlobGarbage);
     if plan.kind == PlanKind::Drop || descends || clears {
         Ok(())
     } else {

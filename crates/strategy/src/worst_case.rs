@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_formulas_of_the_documents() {
+    fn the_documented_formulas() {
         let options = StrategyOptions::default();
         let bounds = |name: &str, levels| {
             let strategy: Strategy = name.parse().unwrap();

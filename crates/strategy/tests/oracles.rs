@@ -238,7 +238,7 @@ fn carry_out(sizes: &mut Sizes, answer: &Answer) {
 }
 
 #[test]
-fn whole_histories_go_as_the_textbooks_say() {
+fn whole_histories_follow_the_textbooks() {
     let options = StrategyOptions { table_bytes: Some(1), ..StrategyOptions::default() };
     let random = SeededRandom::new(17);
     let mut plans = 0;

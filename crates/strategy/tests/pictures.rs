@@ -134,7 +134,7 @@ fn run_case(case: &Case) -> String {
     let (jobs, levels): (Vec<&String>, Vec<&String>) =
         case.body[1..].iter().partition(|line| line.starts_with("busy"));
     levels.into_iter().for_each(|line| picture.line(line));
-    let (heat, replaced) = (picture.heat(), picture.replaced());
+    let (heat, overwrite_ratios) = (picture.heat(), picture.overwrite_ratios());
     let version = picture.version();
     let mut busy = Busy::new();
     for job in jobs {
@@ -142,7 +142,7 @@ fn run_case(case: &Case) -> String {
     }
     let options = words.options();
     let hidden = words.hidden(&version);
-    let shape = Shape { heat: &heat, replaced: &replaced, ..words.shape(&version, &hidden) };
+    let shape = Shape { heat: &heat, overwrite_ratios: &overwrite_ratios, ..words.shape(&version, &hidden) };
     match words.plain[0] {
         "plan" => plan_case(&words, &shape, busy, &options),
         "drain" => drain_case(&words, version, &options),

@@ -104,7 +104,7 @@ fn v2_the_output_run_must_be_free() {
 }
 
 #[test]
-fn v3_bottom_is_said_exactly_when_it_is_true() {
+fn v3_bottom_is_set_exactly_when_true() {
     let version = tree();
     let to_front =
         |bottom| merge(vec![input(&version, "L0", 1, "a-z")], Position::Front(parse_level("L1")), bottom);
@@ -129,7 +129,7 @@ fn v3_bottom_is_said_exactly_when_it_is_true() {
 }
 
 #[test]
-fn v4_running_jobs_are_kept_clear_of() {
+fn v4_running_jobs_conflict() {
     let version = draw(&["L0: a-z:1 | a-f:1 | g-z:1", "L1: a-f:1 | a-f:1 g-z:1", "Z: a-z:1"]);
     let mut busy = Busy::new();
     let l1 = Position::Front(parse_level("L1"));
@@ -172,7 +172,7 @@ fn inputs_must_be_what_the_tree_has() {
 }
 
 #[test]
-fn sliced_inputs_leave_their_rests_in_place() {
+fn sliced_inputs_leave_their_remainders_in_place() {
     let version = draw(&["L0: a-z:26", "Z: h-n:1"]);
     let mut sliced = input(&version, "L0", 0, "a-z");
     sliced.parts[0].slice = Some(parse_range("h-n"));

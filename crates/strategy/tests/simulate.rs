@@ -101,14 +101,14 @@ fn manual(world: &mut World, random: &SeededRandom) {
 }
 
 #[test]
-fn reads_stay_right_whatever_runs_side_by_side() {
+fn reads_stay_correct_with_concurrent_jobs() {
     let installs: u64 = (0..300).map(|seed| stress(seed, 1500)).sum();
     assert!(installs > 20_000, "the worlds were busy: {installs}");
 }
 
 /// Which trees become one run when idle, as the advice assumes.
 #[test]
-fn a_rest_makes_one_run_of_trees_that_converge() {
+fn idle_makes_one_run_of_converging_trees() {
     for (name, converges) in [
         ("partitioned", true),
         ("lazy-leveled:4", true),
@@ -210,7 +210,7 @@ fn compact(world: &mut World) {
 }
 
 #[test]
-fn amplification_is_what_the_theory_says() {
+fn amplification_matches_the_theory() {
     // 17.3 memtables of data, as with 10 million entries and 64 MiB. The expected values come from a
     // simulation with exact key sets made when the rules were designed; they agree with the closed forms
     // within a fifth. Partial leveling writes less than that, 350 and 370, because data that exceeds its
@@ -272,7 +272,7 @@ fn ascending_loads_are_written_once() {
 }
 
 #[test]
-fn what_is_dropped_never_brings_older_versions_to_light() {
+fn drops_never_expose_older_versions() {
     let mut dropped = 0;
     for seed in 0..40 {
         let random = SeededRandom::new(seed);

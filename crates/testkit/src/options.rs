@@ -211,8 +211,8 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
     Row {
         name: "compression under pressure",
         choices: &[
-            ("eased", |options| options.ease_compression(true)),
-            ("as chosen", |options| options.ease_compression(false)),
+            ("eased", |options| options.compression_under_pressure(true)),
+            ("as chosen", |options| options.compression_under_pressure(false)),
         ],
     },
     Row {

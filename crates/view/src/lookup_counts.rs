@@ -13,7 +13,7 @@ const LEVELS: usize = LevelIndex::LAST.get() as usize + 1;
 
 /// The traced lookups of one keyspace. Takes a few bytes until the first of them.
 #[derive(Debug, Default)]
-pub struct ReadWatch(OnceLock<Box<Counts>>);
+pub struct LookupStats(OnceLock<Box<Counts>>);
 
 #[derive(Debug)]
 pub(crate) struct Counts {
@@ -66,7 +66,7 @@ impl Default for Counts {
     }
 }
 
-impl ReadWatch {
+impl LookupStats {
     /// The counts; `None` before the first traced lookup.
     pub(crate) fn counts(&self) -> Option<&Counts> {
         self.0.get().map(|counts| &**counts)

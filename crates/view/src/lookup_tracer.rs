@@ -1,11 +1,11 @@
 //! Lookup tracing: what lookups search, observed and expected.
 //!
 //! One lookup in [`SAMPLE`](esker_filter::watch::SAMPLE), by the key's hash, runs through a separate instance
-//! of the code in which every step is counted ([`Witness`]); all others run the instance compiled without
+//! of the code in which every step is counted ([`LookupTracer`]); all others run the instance compiled without
 //! counting, so that the cost of a lookup is one comparison of the hash. Counters are shared and carry no
 //! other data: relaxed additions suffice, and sums read during lookups may be off by those.
 
-use crate::lookup_counts::{Counts, LOOKUP_READS, LevelCounts, ReadWatch};
+use crate::lookup_counts::{Counts, LOOKUP_READS, LevelCounts, LookupStats};
 use crate::tree::{Tree, TreePart, TreeRun};
 use esker_filter::FilterPolicy;
 use esker_strategy::WorstCase;
@@ -57,7 +57,7 @@ impl ReadAmplification {
 }
 
 /// Receives the steps of a lookup.
-pub trait Witness {
+pub trait LookupTracer {
     /// A memtable is searched.
     #[inline(always)]
     fn memtable(&mut self) {}
@@ -80,24 +80,24 @@ pub trait Witness {
 }
 
 /// No tracing.
-impl Witness for () {}
+impl LookupTracer for () {}
 
 /// Traces one lookup through the runs of a tree.
-pub struct Follower<'a> {
+pub struct CountingTracer<'a> {
     counts: &'a Counts,
     runs: &'a [Arc<TreeRun>],
 }
 
-impl ReadWatch {
+impl LookupStats {
     /// A tracer for one more lookup.
-    pub fn follow<'a>(&'a self, runs: &'a [Arc<TreeRun>]) -> Follower<'a> {
+    pub fn trace<'a>(&'a self, runs: &'a [Arc<TreeRun>]) -> CountingTracer<'a> {
         let counts = self.counts_for_update();
         counts.lookups.fetch_add(1, Relaxed);
-        Follower { counts, runs }
+        CountingTracer { counts, runs }
     }
 
     /// The observed and expected values; the caller fills in what depends on the tree.
-    pub fn seen(&self, rates: &Rates) -> ReadAmplification {
+    pub fn seen(&self, rates: &FilterRates) -> ReadAmplification {
         let expected = ReadAmplification {
             expected_absent: rates.absent(),
             expected_present: rates.present(),
@@ -119,13 +119,13 @@ impl ReadWatch {
     }
 }
 
-impl Follower<'_> {
+impl CountingTracer<'_> {
     fn level(&self, run: usize) -> Option<&LevelCounts> {
         self.counts.levels.get(usize::from(self.runs.get(run)?.level.get()))
     }
 }
 
-impl Witness for Follower<'_> {
+impl LookupTracer for CountingTracer<'_> {
     fn memtable(&mut self) {
         self.counts.memtables.fetch_add(1, Relaxed);
     }
@@ -157,7 +157,7 @@ impl Witness for Follower<'_> {
 
 /// The false-positive rates of the filters of a tree's tables.
 #[derive(Debug)]
-pub struct Rates {
+pub struct FilterRates {
     /// Of each run, newest first: its level, its entries, and the rate for a key within its range.
     runs: Vec<(LevelIndex, f64, f64)>,
 }
@@ -167,9 +167,9 @@ fn sum<'a>(runs: impl Iterator<Item = &'a (LevelIndex, f64, f64)>) -> f64 {
     runs.fold(0.0, |sum, (_, _, rate)| sum + rate)
 }
 
-impl Rates {
+impl FilterRates {
     /// The rates of a tree's tables. A table that is not open is assumed to have the filter of the options.
-    pub fn of(tree: &Tree, policy: FilterPolicy) -> Rates {
+    pub fn of(tree: &Tree, policy: FilterPolicy) -> FilterRates {
         let mut of_options = None;
         let mut rate_of = |part: &TreePart| match part.file.opened() {
             Some(table) => table.expected_false_positive_rate(),
@@ -183,7 +183,7 @@ impl Rates {
             }
             (run.level, entries, if entries > 0.0 { in_vain / entries } else { 0.0 })
         });
-        Rates { runs: runs.collect() }
+        FilterRates { runs: runs.collect() }
     }
 
     /// Tables of a level that a lookup of an absent key is expected to search.
@@ -214,12 +214,13 @@ mod tests {
     #[test]
     fn present_keys_pay_for_what_lies_above_them() {
         let level = LevelIndex::FLUSH;
-        let rates =
-            Rates { runs: vec![(level, 100.0, 0.5), (level, 100.0, 0.25), (LevelIndex::LAST, 200.0, 1.0)] };
+        let rates = FilterRates {
+            runs: vec![(level, 100.0, 0.5), (level, 100.0, 0.25), (LevelIndex::LAST, 200.0, 1.0)],
+        };
         assert_eq!(rates.absent(), 1.75);
         assert_eq!(rates.of_level(level), 0.75);
         // 100 entries at 1, 100 at 1.5, 200 at 1.75.
         assert_eq!(rates.present(), (100.0 + 150.0 + 350.0) / 400.0);
-        assert_eq!(Rates { runs: Vec::new() }.present(), 0.0);
+        assert_eq!(FilterRates { runs: Vec::new() }.present(), 0.0);
     }
 }

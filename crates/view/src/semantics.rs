@@ -4,7 +4,7 @@
 //! finds an entry other than a plain put takes it from here.
 
 use crate::time::Time;
-use crate::tombstone_span_cache::Gaps;
+use crate::tombstone_span_cache::TombstoneSpanCache;
 use esker_iter::OperandMerger;
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,7 @@ pub struct Semantics {
     /// The time at which entries expire.
     pub time: Arc<Time>,
     /// Cached spans of keys without values.
-    pub gaps: Arc<Gaps>,
+    pub tombstone_spans: Arc<TombstoneSpanCache>,
     /// Set once, durably before any operand is written, and never changed. So one word shared by all views
     /// suffices, and a reader that finds an operand finds its merge operator.
     operand_merger: OnceLock<Arc<OperandMerger>>,
@@ -23,8 +23,11 @@ pub struct Semantics {
 impl Semantics {
     /// The semantics of a keyspace with this merge operator, if it has one.
     pub fn new(time: &Arc<Time>, operand_merger: Option<Arc<OperandMerger>>) -> Semantics {
-        let semantics =
-            Semantics { time: Arc::clone(time), gaps: Arc::default(), operand_merger: OnceLock::new() };
+        let semantics = Semantics {
+            time: Arc::clone(time),
+            tombstone_spans: Arc::default(),
+            operand_merger: OnceLock::new(),
+        };
         semantics.set_folding(operand_merger);
         semantics
     }

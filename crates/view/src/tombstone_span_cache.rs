@@ -11,9 +11,9 @@
 //!
 //! * GP2: *no key of a kept span has a value for a reader at the span's sequence number or a later one.* A
 //!   reader saw that at its own number (GP1), and nothing has been put there since:
-//! * GP3: *every put after [`Watch::since`] has been reported to the watch before it is visible.* Writers do
+//! * GP3: *every put after [`SpanWatch::since`] has been reported to the watch before it is visible.* Writers do
 //!   it under the commit lock, before they publish. A put into a span cuts it.
-//! * GP4: *a span is kept only if its reader reads at [`Watch::since`] or later, and no put since then lies
+//! * GP4: *a span is kept only if its reader reads at [`SpanWatch::since`] or later, and no put since then lies
 //!   in it.* Such puts are recorded by the smallest and the greatest of their keys. So a put either came
 //!   before the span was recorded, and then it is not in it, or it comes after, and then it cuts it. Both
 //!   happen under one lock.
@@ -22,7 +22,7 @@
 //!
 //! # Cost
 //! A writer reads one word while watching is off: it is off until a reader had to walk over
-//! [`esker_iter::gaps`]' least number of keys, and again when no span has helped for [`PATIENCE`] puts. While
+//! [`esker_iter::gaps`]' least number of keys, and again when no span has helped for [`MAX_UNUSED_PUTS`] puts. While
 //! it is on, a put takes a short lock.
 //!
 //! Only forward readers use spans: queues are read from their heads. Rejected: spans in each memtable, which
@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 const MAX_GAPS: usize = 4;
 
 /// After this many puts without a reader that a span has helped, watching ends.
-const PATIENCE: u32 = 1 << 16;
+const MAX_UNUSED_PUTS: u32 = 1 << 16;
 
 /// Watching is off.
 const OFF: u8 = 0;
@@ -49,18 +49,18 @@ const ON: u8 = 2;
 
 /// The tombstone spans of one keyspace.
 #[derive(Debug, Default)]
-pub struct Gaps {
+pub struct TombstoneSpanCache {
     /// One of the constants above. Changed from [`OFF`] only to [`WANTED`], by readers; other changes happen
     /// under the lock.
     state: AtomicU8,
-    watch: Mutex<Watch>,
+    watch: Mutex<SpanWatch>,
 }
 
 /// The first and the last of some keys.
 type Span = (Box<[u8]>, Box<[u8]>);
 
 #[derive(Debug, Default)]
-struct Watch {
+struct SpanWatch {
     /// Puts with greater sequence numbers have been reported.
     since: SeqNo,
     /// The smallest and the greatest key put since then.
@@ -70,7 +70,7 @@ struct Watch {
     puts_without_use: u32,
 }
 
-impl Gaps {
+impl TombstoneSpanCache {
     /// Whether puts must be reported. Called under the commit lock.
     #[inline]
     pub fn is_watching(&self) -> bool {
@@ -80,7 +80,7 @@ impl Gaps {
     /// Reports a put that gets a sequence number greater than `before`. Called under the commit lock, before
     /// it is published.
     #[cold]
-    pub fn tell_put(&self, key: &[u8], before: SeqNo) {
+    pub fn note_put(&self, key: &[u8], before: SeqNo) {
         let mut watch = self.watch.lock();
         if self.state.load(Ordering::Relaxed) == WANTED {
             (watch.since, watch.put) = (before, None);
@@ -88,25 +88,25 @@ impl Gaps {
         }
         watch.take_put(key);
         watch.puts_without_use += 1;
-        if watch.puts_without_use > PATIENCE {
+        if watch.puts_without_use > MAX_UNUSED_PUTS {
             self.forget_all(&mut watch);
         }
     }
 
-    /// Reports entries that are too many for [`Gaps::tell_put`]: ingested tables.
-    pub fn tell_ingest(&self) {
+    /// Reports entries that are too many for [`TombstoneSpanCache::note_put`]: ingested tables.
+    pub fn invalidate_all(&self) {
         // A span recorded from here on is kept once a put has begun to watch anew, and if its reader's
         // sequence number is recent enough.
         self.forget_all(&mut self.watch.lock());
     }
 
-    fn forget_all(&self, watch: &mut Watch) {
-        *watch = Watch { since: SeqNo::MAX, ..Watch::default() };
+    fn forget_all(&self, watch: &mut SpanWatch) {
+        *watch = SpanWatch { since: SeqNo::MAX, ..SpanWatch::default() };
         self.state.store(OFF, Ordering::Relaxed);
     }
 }
 
-impl esker_iter::TombstoneSpans for Gaps {
+impl esker_iter::TombstoneSpans for TombstoneSpanCache {
     #[inline]
     fn span_around(&self, key: &[u8], seqno: SeqNo) -> Option<TombstoneSpan> {
         if self.is_watching() { self.watch.lock().around(key, seqno) } else { None }
@@ -120,7 +120,7 @@ impl esker_iter::TombstoneSpans for Gaps {
     }
 }
 
-impl Watch {
+impl SpanWatch {
     fn around(&mut self, key: &[u8], seqno: SeqNo) -> Option<TombstoneSpan> {
         let holds = |(gap, since): &(TombstoneSpan, SeqNo)| {
             *since <= seqno && *gap.start <= *key && gap.end.as_ref().is_none_or(|end| key < &**end)

@@ -2,16 +2,17 @@ use super::*;
 
 #[test]
 fn the_mode_changes_at_one_threshold_and_back_at_another() {
-    let easing = Easing::default();
-    let seen = [0, 799, 800, 700, 600, 599, 600, 799, 2_000, 0].map(|pressure| easing.next(pressure));
+    let compression_downgrade = CompressionDowngrade::default();
+    let seen =
+        [0, 799, 800, 700, 600, 599, 600, 799, 2_000, 0].map(|pressure| compression_downgrade.next(pressure));
     assert_eq!(seen, [false, false, true, true, true, false, false, false, true, false]);
 }
 
 #[test]
 fn fast_codecs_are_left_alone_and_others_become_fast() {
     for codec in Codec::ALL {
-        let fast = eased(codec);
-        assert_eq!(eased(fast), fast, "{codec}");
+        let fast = downgraded(codec);
+        assert_eq!(downgraded(fast), fast, "{codec}");
         fast.validate().unwrap();
         match codec {
             Codec::Adaptive(_) => assert!(fast.to_string().contains("mode=speed"), "{fast}"),

@@ -1,11 +1,11 @@
-use super::{ReplacedBook, Sampler};
+use super::{OverwriteRatios, OverwriteSampler};
 use esker_base::{FileNumber, PartId, TableUid};
 use esker_version::{KeyRange, PartMeta};
 
 /// A slice may hold all overwrites of its file.
 #[test]
 fn slices_count_as_much_as_they_may_hold() {
-    let mut book = ReplacedBook::default();
+    let mut book = OverwriteRatios::default();
     let range = KeyRange::inclusive(&b"a"[..], &b"z"[..]);
     let part = PartMeta::new(PartId(1), FileNumber(7), 1000, TableUid(1), range);
     assert_eq!(book.share(&part, 1000), 1000, "nobody knows");
@@ -18,6 +18,6 @@ fn slices_count_as_much_as_they_may_hold() {
 
 #[test]
 fn who_asks_nobody_looks_for_nothing() {
-    let sampler = Sampler::new(None, 1 << 20);
+    let sampler = OverwriteSampler::new(None, 1 << 20);
     assert_eq!(sampler.next_bytes, u64::MAX);
 }

@@ -10,7 +10,7 @@
 //! tombstone is in an installed table, as all inputs of a compaction are: a power cut cannot lose it and keep
 //! its effect.
 
-use crate::elision::OlderParts;
+use crate::elision::OlderVersions;
 use esker_base::Result;
 use esker_iter::{Boundaries, InputRangeDels, RangeTombstone, RangeTombstones, TombstoneHull};
 use esker_version::{KeyEnd, KeyRange};
@@ -22,14 +22,18 @@ use std::sync::Arc;
 pub fn of_memtables(
     memtables: &[Arc<MemtableView>],
     boundaries: &Boundaries,
-    older: &OlderParts,
+    older: &OlderVersions,
 ) -> InputRangeDels {
     let sets = memtables.iter().flat_map(|view| view.memtable.range_deletes());
     of_deletes(sets.flat_map(|set| set.deletes()), boundaries, older)
 }
 
 /// The range tombstones of parts, each clipped to the consumed range.
-pub fn of_parts(parts: &[TreePart], boundaries: &Boundaries, older: &OlderParts) -> Result<InputRangeDels> {
+pub fn of_parts(
+    parts: &[TreePart],
+    boundaries: &Boundaries,
+    older: &OlderVersions,
+) -> Result<InputRangeDels> {
     let mut sets: Vec<Arc<RangeTombstones>> = Vec::new();
     for part in parts.iter().filter(|part| part.meta.range_tombstones > 0) {
         let table = part.file.table(Access::Once)?;
@@ -42,7 +46,7 @@ pub fn of_parts(parts: &[TreePart], boundaries: &Boundaries, older: &OlderParts)
 fn of_deletes<'a>(
     deletes: impl Iterator<Item = RangeTombstone<'a>>,
     boundaries: &Boundaries,
-    older: &OlderParts,
+    older: &OlderVersions,
 ) -> InputRangeDels {
     InputRangeDels::new(deletes, boundaries, |low, high, seqno| older.may_hold_any(low, high, seqno))
 }

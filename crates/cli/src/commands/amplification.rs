@@ -109,7 +109,7 @@ fn space_words(seen: &Amplification) -> String {
     if seen.reads.runs <= 1 && space.blob_bytes == 0 {
         return format!("{times:.2}: {taken}, all of it in one run");
     }
-    let percent = (space.replaced_share * 100.0).round();
+    let percent = (space.overwritten_share * 100.0).round();
     format!(
         "{times:.2}: {taken} for {} alive, if of what lies above the oldest run {percent}% replaces something, as late merges saw",
         human_bytes(space.live_bytes),
@@ -167,7 +167,7 @@ pub(super) fn as_json(seen: &Amplification) -> serde_json::Value {
             "table_bytes": space.table_bytes,
             "blob_bytes": space.blob_bytes,
             "live_bytes": space.live_bytes,
-            "replaced_share": space.replaced_share,
+            "overwritten_share": space.overwritten_share,
             "is_measured": space.is_measured,
             "ratio": space.ratio(),
             "ratio_at_most": space.at_most(),

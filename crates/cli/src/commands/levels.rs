@@ -4,7 +4,7 @@ use super::{Context, amplification, strategy, write_json};
 use crate::args::{LevelsArgs, Shape};
 use crate::failure::{Exit, Failure};
 use crate::format::{Format, human_bytes, human_count};
-use esker::metrics::{BlobFileInfo, FilterInfo, KeyspaceLevels, KeyspacePromises, LevelInfo, TableInfo};
+use esker::metrics::{BlobFileInfo, FilterInfo, KeyspaceLevels, KeyspaceTargets, LevelInfo, TableInfo};
 use serde_json::json;
 use std::io::Write;
 use std::time::Duration;
@@ -21,9 +21,9 @@ pub(super) fn run(context: &mut Context<'_>, args: &LevelsArgs) -> Result<Exit, 
         context.existing_keyspace()?;
         trees.retain(|tree| tree.name == *only);
     }
-    let promises = context.database.promises();
+    let targets = context.database.targets();
     for (at, tree) in trees.iter().enumerate() {
-        let promised = promises.iter().find(|promises| promises.name == tree.name);
+        let promised = targets.iter().find(|targets| targets.name == tree.name);
         if context.shape.json {
             let serde_json::Value::Object(mut members) = as_json(tree) else { continue };
             members.extend(promised.map(|promised| ("promises".to_owned(), promises_as_json(promised))));
@@ -229,8 +229,8 @@ fn as_json(tree: &KeyspaceLevels) -> serde_json::Value {
     })
 }
 
-fn promises_as_json(promises: &KeyspacePromises) -> serde_json::Value {
-    let space = promises.space.as_ref().map(|space| {
+fn promises_as_json(targets: &KeyspaceTargets) -> serde_json::Value {
+    let space = targets.space.as_ref().map(|space| {
         json!({
             "promised": space.promised,
             "taken": space.taken(),
@@ -243,7 +243,7 @@ fn promises_as_json(promises: &KeyspacePromises) -> serde_json::Value {
         })
     });
     let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let deletes = promises.deletes.as_ref().map(|deletes| {
+    let deletes = targets.deletes.as_ref().map(|deletes| {
         json!({
             "within_ms": milliseconds(deletes.within),
             "oldest_ms": deletes.oldest.map(milliseconds),

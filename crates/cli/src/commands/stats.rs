@@ -7,7 +7,7 @@ use crate::args::StatsArgs;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count};
 use crate::host;
-use esker::metrics::{Holder, KeyspaceMetrics, Metrics};
+use esker::metrics::{KeyspaceMetrics, Metrics, OpenReader};
 use esker::parts::cache::{BlockKind, KindStats};
 use serde_json::json;
 use std::io::Write;
@@ -47,13 +47,13 @@ fn print(context: &mut Context<'_>) -> Result<(), Failure> {
     if context.for_reading {
         metrics.read_only_cause = None;
     }
-    let holding = context.database.holders();
+    let holding = context.database.open_readers();
     if context.shape.json {
         let serde_json::Value::Object(members) = as_json(&metrics, &holding) else { return Ok(()) };
         write_json(context.out, members)?;
     } else {
         table(context.out, &metrics)?;
-        holders(context.out, &holding)?;
+        open_readers(context.out, &holding)?;
     }
     Ok(())
 }
@@ -151,13 +151,13 @@ fn blob_row(keyspace: &KeyspaceMetrics) -> [String; 5] {
 }
 
 /// Who keeps old data alive, in this process.
-fn holders(out: &mut dyn Write, holders: &[Holder]) -> Result<(), Failure> {
-    if holders.is_empty() {
+fn open_readers(out: &mut dyn Write, open_readers: &[OpenReader]) -> Result<(), Failure> {
+    if open_readers.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
     let head = ["holder", "of", "seconds", "sequence number", "newer writes", "memtables", "tables", "log"];
-    let row = |holder: &Holder| {
+    let row = |holder: &OpenReader| {
         [
             holder.kind.to_string(),
             holder
@@ -173,7 +173,7 @@ fn holders(out: &mut dyn Write, holders: &[Holder]) -> Result<(), Failure> {
             human_bytes(holder.log_bytes),
         ]
     };
-    columns(out, &head, &holders.iter().map(row).collect::<Vec<_>>())
+    columns(out, &head, &open_readers.iter().map(row).collect::<Vec<_>>())
 }
 
 fn keyspace_row(keyspace: &KeyspaceMetrics) -> [String; 9] {
@@ -233,7 +233,7 @@ fn columns<const N: usize>(
     Ok(())
 }
 
-fn holder_as_json(holder: &Holder) -> serde_json::Value {
+fn reader_as_json(holder: &OpenReader) -> serde_json::Value {
     json!({
         "kind": holder.kind.to_string(),
         "name": holder.name,
@@ -295,11 +295,11 @@ fn last_seqno(metrics: &Metrics) -> String {
     format!("{}, durable {}", metrics.visible_seqno, metrics.durable_seqno)
 }
 
-fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
+fn as_json(metrics: &Metrics, open_readers: &[OpenReader]) -> serde_json::Value {
     let (memory, log, cache) = (&metrics.memory, &metrics.log, metrics.cache.total());
     let tables = &metrics.open_tables;
     let keyspaces: Vec<serde_json::Value> = metrics.keyspaces.iter().map(keyspace_as_json).collect();
-    let holders: Vec<serde_json::Value> = holders.iter().map(holder_as_json).collect();
+    let open_readers: Vec<serde_json::Value> = open_readers.iter().map(reader_as_json).collect();
     let blocks: serde_json::Map<String, serde_json::Value> = BlockKind::ALL
         .iter()
         .map(|&kind| (kind.name().to_owned(), blocks_as_json(&metrics.cache[kind])))
@@ -356,7 +356,7 @@ fn as_json(metrics: &Metrics, holders: &[Holder]) -> serde_json::Value {
             "blocks": blocks,
         },
         "keyspaces": keyspaces,
-        "holders": holders,
+        "holders": open_readers,
         "background_errors": errors,
         "read_only_cause": metrics.read_only_cause,
     })

@@ -31,7 +31,7 @@ impl Store {
     /// The number of operations of each kind since the open.
     pub(crate) fn operations(&self, keyspace: &KeyspaceState) -> Operations {
         let view = keyspace.view.load();
-        let reads = self.files.read_watch_of(keyspace.id).seen_lookups();
+        let reads = self.files.lookup_stats_of(keyspace.id).seen_lookups();
         let book = keyspace.traffic.book();
         let scans = keyspace.scans.seen();
         let in_memtables: u64 = view.memtables().map(|view| view.memtable.len()).sum();

@@ -23,7 +23,7 @@ use crate::state::keyspace::KeyspaceState;
 use crate::state::store::Store;
 use esker_version::{Level, LevelIndex};
 use esker_view::SuperVersion;
-use esker_view::lookup_tracer::Rates;
+use esker_view::lookup_tracer::FilterRates;
 
 /// The amplification of a keyspace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -120,7 +120,7 @@ impl Store {
     ) -> Amplification {
         let options = keyspace.options();
         let book = keyspace.traffic.book();
-        let rates = Rates::of(&view.tree, options.filter);
+        let rates = FilterRates::of(&view.tree, options.filter);
         let mut levels: Vec<LevelIndex> =
             view.tree.version.levels().iter().map(|level| level.index).collect();
         levels.extend(book.levels());
@@ -152,7 +152,7 @@ impl Store {
             ingested_bytes: book.ingested_bytes(),
             levels: levels.into_iter().map(level).collect(),
             reads,
-            space: space::estimate(&view.tree.version, book.replaced()),
+            space: space::estimate(&view.tree.version, book.overwritten_share()),
             causes: book.into_causes(),
         }
     }

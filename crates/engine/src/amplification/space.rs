@@ -27,8 +27,8 @@ pub struct SpaceAmplification {
     pub live_bytes: u64,
     /// The share of entries above the oldest run that overwrite older ones: as measured in merges onto the
     /// oldest data, the latest weighted most.
-    pub replaced_share: f64,
-    /// Whether merges have measured [`SpaceAmplification::replaced_share`], or nothing lies above the oldest
+    pub overwritten_share: f64,
+    /// Whether merges have measured [`SpaceAmplification::overwritten_share`], or nothing lies above the oldest
     /// run; otherwise it is 1, which is conservative.
     pub is_measured: bool,
 }
@@ -62,7 +62,7 @@ pub(super) fn estimate(version: &Version, replaced: Option<f64>) -> SpaceAmplifi
         table_bytes,
         blob_bytes: blobs.bytes(),
         live_bytes: live_tables as u64 + blobs.bytes().saturating_sub(blobs.garbage_bytes()),
-        replaced_share: share,
+        overwritten_share: share,
         is_measured: replaced.is_some() || version.runs().count() <= 1,
     }
 }

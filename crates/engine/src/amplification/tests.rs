@@ -85,14 +85,17 @@ fn space_is_told_as_a_full_compaction_finds_it() {
     assert_eq!(told(&db).space.ratio(), Some(1.0), "what lies above nothing replaces nothing");
     flush(&db, 0..KEYS / 2);
     let cautious = told(&db).space;
-    assert!(!cautious.is_measured && cautious.replaced_share == 1.0);
+    assert!(!cautious.is_measured && cautious.overwritten_share == 1.0);
     assert_eq!(cautious.ratio(), None, "no merge has shown what is alive");
     assert!(cautious.at_most().is_some_and(|most| most > 1.4), "{cautious:?}");
     let guessed = cautious.live_bytes;
     db.compact_all().expect("a compaction");
     let (exact, compacted) = (told(&db).space, table_bytes(&db));
     assert_eq!((exact.ratio(), exact.live_bytes), (Some(1.0), compacted));
-    assert!(exact.is_measured && exact.replaced_share == 1.0, "all of the second flush replaced something");
+    assert!(
+        exact.is_measured && exact.overwritten_share == 1.0,
+        "all of the second flush replaced something"
+    );
     // Sequence numbers of zero take less space.
     let apart = guessed.abs_diff(compacted) as f64 / compacted as f64;
     assert!(apart < 0.03, "guessed {guessed}, found {compacted}");
@@ -102,7 +105,7 @@ fn space_is_told_as_a_full_compaction_finds_it() {
     let half_new = |from: u64| (0..KEYS / 4).chain(from..from + KEYS / 4);
     flush(&db, half_new(KEYS));
     db.compact_all().expect("a compaction");
-    let share = told(&db).space.replaced_share;
+    let share = told(&db).space.overwritten_share;
     assert!((0.5..0.8).contains(&share), "what lies longer ago counts less: {share}");
     for round in 0..12 {
         flush(&db, half_new(KEYS + (round + 1) * KEYS / 4));

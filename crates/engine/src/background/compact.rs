@@ -6,21 +6,21 @@
 //! a reader may still see ([`esker_build::table_sink`]), warms the cache for inputs that were cached
 //! ([`esker_build::cache_warming`]), and replaces inputs by outputs in one edit. A move or a drop is an edit alone.
 //! In addition to the strategy, blob garbage collection is planned; its plan is a merge that also rewrites
-//! some blob files ([`crate::large`]). Manual compactions are in [`manual`].
+//! some blob files ([`crate::large`]). ManualPlan compactions are in [`manual`].
 
 mod manual;
 
-use crate::background::picker::Wanted;
-use crate::state::jobs::{Job, JobFacts, RunningJob, pieces_of};
+use crate::background::picker::PickedCompaction;
+use crate::state::jobs::{Job, JobFacts, RunningJob, subcompaction_ranges};
 use crate::state::keyspace::KeyspaceState;
-use crate::state::scheduler::{Lane, Scheduler};
+use crate::state::scheduler::{Scheduler, WorkerPool};
 use crate::state::store::Store;
 use esker_base::{Error, FileNumber, PartId, Result, SeqNo};
 use esker_build::blob_separation::Relocation;
-use esker_build::cache_warming::{Heirs, open_outputs, remove_leftovers};
-use esker_build::elision::OlderParts;
+use esker_build::cache_warming::{CacheWarming, open_outputs, remove_leftovers};
+use esker_build::elision::OlderVersions;
 use esker_build::filters::{TableFilter, keys_taken};
-use esker_build::overwrite_ratio::Older;
+use esker_build::overwrite_ratio::OlderTables;
 use esker_build::pending_outputs::Outputs;
 use esker_build::range_del::aggregate;
 use esker_build::table_sink::OutputControl;
@@ -38,28 +38,28 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A plan marked busy; the mark is removed on drop, whatever the job's outcome.
-struct Claim<'a> {
+struct BusyMark<'a> {
     keyspace: &'a KeyspaceState,
     scheduler: &'a Scheduler,
     job: JobId,
 }
 
-impl<'a> Claim<'a> {
+impl<'a> BusyMark<'a> {
     fn new(
         store: &'a Store,
         keyspace: &'a KeyspaceState,
         busy: &mut Busy,
         plan: &CompactionPlan,
-    ) -> Claim<'a> {
-        keyspace.merging.begin();
-        Claim { keyspace, scheduler: &store.scheduler, job: busy.add(plan) }
+    ) -> BusyMark<'a> {
+        keyspace.compaction_outcome.begin();
+        BusyMark { keyspace, scheduler: &store.scheduler, job: busy.add(plan) }
     }
 }
 
-impl Drop for Claim<'_> {
+impl Drop for BusyMark<'_> {
     fn drop(&mut self) {
         self.keyspace.busy.lock().remove(self.job);
-        self.keyspace.merging.end();
+        self.keyspace.compaction_outcome.end();
         // A thread that found the inputs busy may check again, also if the job failed.
         self.scheduler.announce_progress();
     }
@@ -85,7 +85,7 @@ impl Store {
         let turn = keyspaces.partition_point(|keyspace| keyspace.id.get() <= last);
         let in_turn = keyspaces[turn..].iter().chain(&keyspaces[..turn]);
         // One job of the lowest classes at a time (JB5).
-        let least = if self.jobs.has_patient() { least.max(Class::Shape) } else { least };
+        let least = if self.jobs.has_preemptible() { least.max(Class::Shape) } else { least };
         let mut wanted: Vec<_> =
             in_turn.filter_map(|keyspace| Some((self.wanted(keyspace)?.plan.class, keyspace))).collect();
         wanted.retain(|(class, _)| *class >= least);
@@ -104,7 +104,7 @@ impl Store {
                 Ok(()) => {
                     // The install has requested the pools, but their checks found the inputs still busy
                     // (BG1).
-                    self.scheduler.request(Lane::Compaction);
+                    self.scheduler.request(WorkerPool::Compaction);
                     return Ok(true);
                 }
                 Err(error) => failure = failure.or(Some(error)),
@@ -114,44 +114,48 @@ impl Store {
     }
 
     /// Executes a plan and records the outcome for waiting writers. A cancelled job is not a failed one.
-    fn try_to_carry_out(&self, job: &Arc<Job>, wanted: &Wanted) -> Result<()> {
+    fn try_to_carry_out(&self, job: &Arc<Job>, wanted: &PickedCompaction) -> Result<()> {
         let keyspace = job.keyspace();
         match self.carry_out(job, wanted) {
             Ok(()) => {
-                keyspace.merging.note_well();
+                keyspace.compaction_outcome.note_success();
                 Ok(())
             }
             Err(_) if keyspace.is_dropped() || job.has_yielded() => Ok(()),
             Err(error) => {
                 let error = error.in_keyspace(&keyspace.name());
-                keyspace.merging.note_failure(error.clone());
+                keyspace.compaction_outcome.note_failure(error.clone());
                 Err(error)
             }
         }
     }
 
     /// The next plan of a keyspace.
-    fn wanted(&self, keyspace: &KeyspaceState) -> Option<Wanted> {
+    fn wanted(&self, keyspace: &KeyspaceState) -> Option<PickedCompaction> {
         self.next_plan(keyspace, &keyspace.busy.lock())
     }
 
     /// Whether waiting for compaction can help a keyspace: a job is running, or there is debt.
     pub(crate) fn can_compact(&self, keyspace: &KeyspaceState) -> bool {
-        keyspace.merging.is_running() || self.known_debt(keyspace, &keyspace.view.load()) > 0
+        keyspace.compaction_outcome.is_running() || self.known_debt(keyspace, &keyspace.view.load()) > 0
     }
 
     /// The next plan of a keyspace, if it is urgent enough, marked busy.
-    fn plan<'a>(&'a self, keyspace: &'a KeyspaceState, least: Class) -> Option<(Wanted, Claim<'a>)> {
+    fn plan<'a>(
+        &'a self,
+        keyspace: &'a KeyspaceState,
+        least: Class,
+    ) -> Option<(PickedCompaction, BusyMark<'a>)> {
         let mut busy = keyspace.busy.lock();
         let wanted = self.next_plan(keyspace, &busy).filter(|wanted| wanted.plan.class >= least)?;
-        let claim = Claim::new(self, keyspace, &mut busy, &wanted.plan);
+        let claim = BusyMark::new(self, keyspace, &mut busy, &wanted.plan);
         Some((wanted, claim))
     }
 
     /// A job of this plan has begun.
     fn charge(&self, plan: &CompactionPlan) {
         if plan.class == Class::Idle {
-            self.leisure.lock().spend(plan.est_in_bytes, self.monotonic_ns());
+            self.idle_budget.lock().spend(plan.est_in_bytes, self.monotonic_ns());
         }
     }
 
@@ -167,40 +171,40 @@ impl Store {
 
     /// The work of the urgent pool: runs an urgent job if all compaction threads are busy with others; and
     /// preempts a job of the lowest classes that holds up more urgent work.
-    pub(crate) fn relieve(&self) -> Result<bool> {
+    pub(crate) fn preempt(&self) -> Result<bool> {
         let is_crowded = self.jobs.merging() >= self.compaction_threads;
         // A thread that becomes free meanwhile must not wait for this pool's next attempt.
-        let tell_the_free = |_: &Error| self.scheduler.request_alone(Lane::Compaction);
-        if is_crowded && self.compact_some(Class::L0Urgent).inspect_err(tell_the_free)? {
+        let wake_idle = |_: &Error| self.scheduler.request_alone(WorkerPool::Compaction);
+        if is_crowded && self.compact_some(Class::L0Urgent).inspect_err(wake_idle)? {
             return Ok(true);
         }
-        if let Some(patient) = self.jobs.patient()
-            && self.is_in_the_way(&patient, is_crowded)
+        if let Some(preemptible) = self.jobs.preemptible()
+            && self.holds_up_urgent_work(&preemptible, is_crowded)
         {
-            tracing::debug!(?patient, "makes room for something more urgent");
-            patient.yield_now();
+            tracing::debug!(?preemptible, "makes room for something more urgent");
+            preemptible.yield_now();
         }
         Ok(false)
     }
 
     /// Whether a job of the lowest classes holds up a more urgent plan, for lack of a thread or because it
     /// occupies the plan's inputs.
-    fn is_in_the_way(&self, patient: &Job, is_crowded: bool) -> bool {
+    fn holds_up_urgent_work(&self, preemptible: &Job, is_crowded: bool) -> bool {
         self.all_keyspaces().iter().any(|keyspace| {
             let busy = keyspace.busy.lock();
             // Where writers wait, no class is too low, except for the job itself.
-            let is_own = Arc::ptr_eq(keyspace, patient.keyspace());
-            let is_in_haste = !is_own && keyspace.merging.is_in_haste();
+            let is_own = Arc::ptr_eq(keyspace, preemptible.keyspace());
+            let has_blocked_writers = !is_own && keyspace.compaction_outcome.has_blocked_writers();
             // Dropping a table needs no I/O, so it never preempts a running job.
             let wants_more = |busy: &Busy| {
                 let wanted = self.next_merge(keyspace, busy);
-                wanted.is_some_and(|wanted| wanted.plan.class > Class::Clean || is_in_haste)
+                wanted.is_some_and(|wanted| wanted.plan.class > Class::Clean || has_blocked_writers)
             };
             if is_crowded && wants_more(&busy) {
                 return true;
             }
             let mut without = busy.clone();
-            let Some(mark) = patient.mark().filter(|_| is_own) else {
+            let Some(mark) = preemptible.mark().filter(|_| is_own) else {
                 return false;
             };
             without.remove(mark);
@@ -209,7 +213,11 @@ impl Store {
     }
 
     /// Executes a plan and installs it.
-    pub(crate) fn carry_out(&self, job: &Arc<Job>, Wanted { plan, victims }: &Wanted) -> Result<()> {
+    pub(crate) fn carry_out(
+        &self,
+        job: &Arc<Job>,
+        PickedCompaction { plan, victims }: &PickedCompaction,
+    ) -> Result<()> {
         let keyspace = &**job.keyspace();
         tracing::debug!(keyspace = %keyspace.name(), %plan, "compaction begins");
         if plan.kind == PlanKind::Merge {
@@ -274,7 +282,7 @@ impl Store {
             let inputs = plan.parts().map(|(_, input)| &*input.part);
             (Arc::clone(&view.tree.version), view.tree.large.of_parts(inputs))
         };
-        let pieces = pieces_of(self, keyspace, plan);
+        let pieces = subcompaction_ranges(self, keyspace, plan);
         // Errors from a dropped keyspace's files are not corruption.
         keyspace.check_living()?;
         let pieces = pieces?;
@@ -285,7 +293,7 @@ impl Store {
         } else {
             TableFilter::NONE
         };
-        let common = Common {
+        let common = MergeContext {
             job,
             plan,
             options,
@@ -300,25 +308,25 @@ impl Store {
             filter,
             compaction_filter,
         };
-        job.note_pieces(pieces.len());
+        job.note_subcompactions(pieces.len());
         let threads = pieces.len();
         let written = self.env.fork_join("esker-piece", threads, pieces, |range| {
-            let written = self.write_piece(&common, &range);
+            let written = self.write_subcompaction(&common, &range);
             if written.is_err() {
                 job.fail();
             }
             written
         });
-        job.note_pieces(1);
+        job.note_subcompactions(1);
         join(Outputs::none(&writing.tables), written)
     }
 
     /// Merges the part of a plan that lies in `range`.
-    fn write_piece(&self, common: &Common<'_>, range: &KeyRange) -> Result<Outputs<'_>> {
-        let Common { job, plan, options, boundaries, relocation, .. } = common;
+    fn write_subcompaction(&self, common: &MergeContext<'_>, range: &KeyRange) -> Result<Outputs<'_>> {
+        let MergeContext { job, plan, options, boundaries, relocation, .. } = common;
         let (keyspace, writing) = (&**job.keyspace(), self.writing()?);
         let inputs: Vec<PlanInput> = plan.inputs.iter().map(|input| input.within(range)).collect();
-        let mut older = OlderParts::outside(&common.version, &common.taken, None);
+        let mut older = OlderVersions::outside(&common.version, &common.taken, None);
         let runs: Vec<Vec<TreePart>> = inputs.iter().map(|input| self.input_parts(keyspace, input)).collect();
         // Checked after the files were found by their numbers: those of a living keyspace's tree are not
         // being deleted, and from here on the parts hold them.
@@ -338,8 +346,10 @@ impl Store {
             keyspace: keyspace.id,
             options,
             level: plan.to.level(),
-            is_eased: !plan.to.level().is_last()
-                && keyspace.easing.eases(options, || self.fullest_queue_permille(keyspace)),
+            is_downgraded: !plan.to.level().is_last()
+                && keyspace
+                    .compression_downgrade
+                    .downgrades(options, || self.fullest_queue_permille(keyspace)),
             cut: plan.cut.clone(),
             input_bytes: inputs.iter().flat_map(|input| &input.parts).map(InputPart::bytes).sum(),
             filter: common.filter,
@@ -348,14 +358,22 @@ impl Store {
             operand_merger: keyspace.semantics.operand_merger().cloned(),
             compaction_filter: common.compaction_filter.clone(),
             large: Some(Arc::clone(&relocation.values) as Arc<dyn LargeValues>),
-            collects: plan.reason == Reason::LargeGarbage,
+            collects: plan.reason == Reason::BlobGarbage,
             zero_seqnos: plan.to.level().is_last(),
             created_ms: oldest_creation(plan),
             is_bottom: plan.bottom,
             hides_deleted: hides_deleted(plan, boundaries),
             relocation: (!relocation.victims.is_empty()).then_some(relocation),
-            heirs: Some(Heirs { files: &self.files, warmth: Arc::clone(&reading.residency) }),
-            older: Older::than_output(&keyspace.view, &keyspace.replaced, &keyspace.options(), plan),
+            cache_warming: Some(CacheWarming {
+                files: &self.files,
+                residency: Arc::clone(&reading.residency),
+            }),
+            older: OlderTables::than_output(
+                &keyspace.view,
+                &keyspace.overwrite_ratios,
+                &keyspace.options(),
+                plan,
+            ),
         };
         let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
         write_tables(&writing.tables, &spec, merge, boundaries.clone(), deletes, below)
@@ -369,15 +387,19 @@ impl Store {
     ) -> Result<()> {
         let writing = self.writing()?;
         // Kept until the tree refers to the tables.
-        let _inherited =
-            open_outputs(&self.files, keyspace.id, keyspace.options().strategy.uses_replaced(), &mut tables);
+        let _inherited = open_outputs(
+            &self.files,
+            keyspace.id,
+            keyspace.options().strategy.uses_overwrite_ratios(),
+            &mut tables,
+        );
         self.install(keyspace, &[], |version, _| {
             let new_run = writing.tables.take_run_id();
             let mut edit = VersionEdit::new();
             plan.remove_inputs(keyspace.id, &mut edit, || writing.tables.take_part_id());
             // A new run goes in front of the runs that exist now, not of those at the beginning.
             let place = plan.to.place(version, new_run);
-            keyspace.replaced.lock().note(version, &tables.replaced);
+            keyspace.overwrite_ratios.lock().note(version, &tables.overwrite_ratios);
             tables.add_to(&mut edit, keyspace.id, place).claim();
             edit
         })
@@ -403,7 +425,7 @@ impl Store {
 }
 
 /// The shared state of the subcompactions of a merge.
-struct Common<'m> {
+struct MergeContext<'m> {
     job: &'m Arc<Job>,
     plan: &'m CompactionPlan,
     options: &'m KeyspaceOptions,

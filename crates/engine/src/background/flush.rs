@@ -13,14 +13,14 @@
 use crate::background::picker::strategy_options;
 use crate::state::jobs::JobFacts;
 use crate::state::keyspace::KeyspaceState;
-use crate::state::scheduler::Lane;
+use crate::state::scheduler::WorkerPool;
 use crate::state::store::{Store, Writing};
 use crate::state::traffic::Flushed;
 use esker_base::{KeyspaceId, Result, SeqNo};
-use esker_build::cache_warming::{Heirs, open_outputs, remove_leftovers};
-use esker_build::elision::OlderParts;
+use esker_build::cache_warming::{CacheWarming, open_outputs, remove_leftovers};
+use esker_build::elision::OlderVersions;
 use esker_build::filters::{FilterTuner, TableFilter};
-use esker_build::overwrite_ratio::Older;
+use esker_build::overwrite_ratio::OlderTables;
 use esker_build::pending_outputs::{Outputs, UnclaimedFiles};
 use esker_build::range_del::aggregate;
 use esker_build::table_factory::TableFactory;
@@ -104,8 +104,12 @@ impl Store {
         };
         self.note_flush(keyspace, memtables, tables.bytes(), began_ns);
         self.order_behind_others(writing, keyspace, memtables, sealed_at)?;
-        let _handed_over =
-            open_outputs(&self.files, keyspace.id, keyspace.options().strategy.uses_replaced(), &mut tables);
+        let _handed_over = open_outputs(
+            &self.files,
+            keyspace.id,
+            keyspace.options().strategy.uses_overwrite_ratios(),
+            &mut tables,
+        );
         self.install(keyspace, memtables, |version, busy| {
             let new_run = writing.tables.take_run_id();
             let mut edit = VersionEdit::new();
@@ -113,7 +117,7 @@ impl Store {
                 // Chosen anew: a compaction may have invalidated the placement chosen at the beginning.
                 let to = keyspace.options().strategy.flush_placement(version, hull, busy);
                 let place = to.place(version, new_run);
-                keyspace.replaced.lock().note(version, &tables.replaced);
+                keyspace.overwrite_ratios.lock().note(version, &tables.overwrite_ratios);
                 tables.add_to(&mut edit, keyspace.id, place).claim();
             }
             edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno: sealed_at });
@@ -229,7 +233,8 @@ impl Store {
             &of_strategy,
             Some((&keyspace.filters, &watch)),
         );
-        spec.is_eased = keyspace.easing.eases(&options, || self.fullest_queue_permille(keyspace));
+        spec.is_downgraded =
+            keyspace.compression_downgrade.downgrades(&options, || self.fullest_queue_permille(keyspace));
         let facts = JobFacts {
             class: Class::Flush,
             reason: None,
@@ -242,10 +247,10 @@ impl Store {
         let job = self.begin_job(keyspace, facts, None);
         spec.job = job.as_deref().map(|job| Arc::clone(job) as Arc<dyn OutputControl>);
         spec.operand_merger = keyspace.semantics.operand_merger().cloned();
-        spec.older = Older::than_flush(&keyspace.view, &keyspace.options());
+        spec.older = OlderTables::than_flush(&keyspace.view, &keyspace.options());
         let writes = memtables.iter().map(|view| view.memtable.len()).sum();
         let scans = keyspace.scans.seen();
-        spec.heirs = Heirs::for_flush(
+        spec.cache_warming = CacheWarming::for_flush(
             &self.files,
             keyspace.id,
             scans.short + scans.long,
@@ -276,7 +281,7 @@ impl Store {
             // The flush worker may be doing it already; the second finds nothing left.
             self.flush_sealed(keyspace)?;
         }
-        self.scheduler.request(Lane::Compaction);
+        self.scheduler.request(WorkerPool::Compaction);
         Ok(())
     }
 
@@ -397,7 +402,7 @@ fn flush_spec<'a>(
         keyspace,
         options,
         level: to.level(),
-        is_eased: false,
+        is_downgraded: false,
         cut: Cut::for_output(version, to, strategy_options),
         oldest_delete_ms: memtables.iter().filter_map(|view| view.since_ms()).min(),
         input_bytes: memtables.iter().map(|view| view.memtable.payload_bytes()).sum(),
@@ -412,7 +417,7 @@ fn flush_spec<'a>(
         is_bottom: false,
         hides_deleted: false,
         relocation: None,
-        heirs: None,
+        cache_warming: None,
         older: None,
     }
 }
@@ -428,7 +433,7 @@ fn merge_memtables<'w>(
 ) -> Result<Outputs<'w>> {
     let merge =
         MergingCursor::new(memtables.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
-    let mut older = OlderParts::all_of(version, hull);
+    let mut older = OlderVersions::all_of(version, hull);
     let deletes = aggregate::of_memtables(memtables, &boundaries, &older);
     let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
     write_tables(factory, spec, merge, boundaries, deletes, below)

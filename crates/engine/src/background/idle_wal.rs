@@ -29,7 +29,7 @@
 //!   same, before the writer is counted, announces a change, so that the writer repeats its request.
 
 use crate::state::commit_state::CommitState;
-use crate::state::scheduler::Lane;
+use crate::state::scheduler::WorkerPool;
 use crate::state::store::{Store, Writing};
 use esker_base::{Result, SeqNo};
 
@@ -84,7 +84,7 @@ impl Store {
 
     /// Whether nothing was written since, and no writer is known to wait for a segment.
     fn may_rest(&self, state: &CommitState, last: SeqNo) -> bool {
-        !state.closed && state.next_seqno == last.plus(1) && !self.counters.is_waited_for(Lane::Log)
+        !state.closed && state.next_seqno == last.plus(1) && !self.counters.is_waited_for(WorkerPool::Log)
     }
 
     /// Whether the active segment should be replaced by a small one (RS1, RS3, RS5).

@@ -9,7 +9,7 @@
 
 use crate::state::installed::{DataFile, Installed};
 use crate::state::keyspace::KeyspaceState;
-use crate::state::scheduler::Lane;
+use crate::state::scheduler::WorkerPool;
 use crate::state::store::{Store, Writing};
 use esker_base::{LogId, Result, SeqNo};
 use esker_strategy::Busy;
@@ -51,10 +51,10 @@ impl Store {
         self.sealed_bytes.fetch_sub(freed, Ordering::Relaxed);
         let released = writing.log.release_below(min_log_id);
         self.rebalance_memory();
-        self.scheduler.request(Lane::Log);
-        self.scheduler.request(Lane::Compaction);
+        self.scheduler.request(WorkerPool::Log);
+        self.scheduler.request(WorkerPool::Compaction);
         self.scheduler.announce_progress();
-        self.look_at_pressure(keyspace);
+        self.update_pressure(keyspace);
         released.map(|_| ())
     }
 
@@ -130,7 +130,7 @@ impl Store {
                 FileKind::Blob => self.files.retire_large(file),
             }
         }
-        self.scheduler.request(Lane::Log);
+        self.scheduler.request(WorkerPool::Log);
     }
 
     /// Releases the files that a durable edit removed.

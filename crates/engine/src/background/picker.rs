@@ -3,7 +3,7 @@
 //! A strategy is a pure function of few inputs: the tree, the running jobs, the options, the oldest snapshot,
 //! the time, and whether the database is idle. After each install the strategies of all keyspaces are called;
 //! of a thousand keyspaces nearly all have no plan, again. So a negative answer is cached with the keyspace
-//! together with its inputs ([`Asked`]). It holds until one of them changes, at most for the period after
+//! together with its inputs ([`NoPlan`]). It holds until one of them changes, at most for the period after
 //! which the compaction worker checks without a request: then time may have changed the answer, or a snapshot
 //! other than the oldest has been dropped.
 //!
@@ -16,15 +16,13 @@
 
 use crate::state::activity::Activity;
 use crate::state::keyspace::KeyspaceState;
-use crate::state::no_plan_cache::Asked;
+use crate::state::no_plan_cache::NoPlan;
 use crate::state::scheduler::LOOK_INTERVAL;
 use crate::state::store::Store;
 use esker_base::{FileNumber, PartId, Result, SeqNo};
-use esker_build::overwrite_ratio::replaced_shares;
+use esker_build::overwrite_ratio::overwrite_ratios_of;
 use esker_options::KeyspaceOptions;
-use esker_strategy::{
-    Busy, Class, Collection, CompactionPlan, PlanKind, Shape, StrategyOptions, plan_collection,
-};
+use esker_strategy::{BlobGc, Busy, Class, CompactionPlan, PlanKind, Shape, StrategyOptions, plan_blob_gc};
 use esker_view::SuperVersion;
 use esker_view::tree::Tree;
 use std::collections::BTreeSet;
@@ -43,15 +41,15 @@ const IDLE_AFTER: Duration = LOOK_INTERVAL;
 const IDLE_SEAL_BYTES: u64 = 64 << 10;
 
 /// A picked compaction.
-pub(crate) struct Wanted {
+pub(crate) struct PickedCompaction {
     pub(crate) plan: CompactionPlan,
     /// Blob files whose values are rewritten by it.
     pub(crate) victims: BTreeSet<FileNumber>,
 }
 
-impl From<CompactionPlan> for Wanted {
-    fn from(plan: CompactionPlan) -> Wanted {
-        Wanted { plan, victims: BTreeSet::new() }
+impl From<CompactionPlan> for PickedCompaction {
+    fn from(plan: CompactionPlan) -> PickedCompaction {
+        PickedCompaction { plan, victims: BTreeSet::new() }
     }
 }
 
@@ -68,37 +66,37 @@ impl Store {
     ///
     /// Blob garbage collection comes before maintaining the shape, because it merges its inputs into the last
     /// level.
-    pub(crate) fn next_plan(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<Wanted> {
-        self.ask_strategy(keyspace, busy, Drops::First)
+    pub(crate) fn next_plan(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<PickedCompaction> {
+        self.call_strategy(keyspace, busy, Drops::First)
     }
 
     /// The same, without plans that only drop tables.
-    pub(crate) fn next_merge(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<Wanted> {
-        let wanted = self.ask_strategy(keyspace, busy, Drops::First)?;
+    pub(crate) fn next_merge(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<PickedCompaction> {
+        let wanted = self.call_strategy(keyspace, busy, Drops::First)?;
         if wanted.plan.kind == PlanKind::Drop {
-            self.ask_strategy(keyspace, busy, Drops::Never)
+            self.call_strategy(keyspace, busy, Drops::Never)
         } else {
             Some(wanted)
         }
     }
 
-    fn ask_strategy(&self, keyspace: &KeyspaceState, busy: &Busy, drops: Drops) -> Option<Wanted> {
+    fn call_strategy(&self, keyspace: &KeyspaceState, busy: &Busy, drops: Drops) -> Option<PickedCompaction> {
         // Before any input of the answer is read.
-        let epoch = keyspace.asked.lock().epoch;
+        let epoch = keyspace.no_plan_cache.lock().epoch;
         let view = keyspace.view.load();
         let options = keyspace.options();
         let is_idle = self.quiet.is_idle.load(Ordering::Relaxed);
         let now_ns = self.monotonic_ns();
-        let is_at_leisure = is_idle && self.leisure.lock().is_left(now_ns);
-        let asked = Asked {
+        let has_idle_budget = is_idle && self.idle_budget.lock().is_left(now_ns);
+        let asked = NoPlan {
             version: Arc::clone(&view.tree.version),
             options: Arc::clone(&options),
             oldest: self.snapshots.summary().1,
             is_idle,
-            is_at_leisure,
+            has_idle_budget,
             until_ns: now_ns,
         };
-        if keyspace.wants_nothing(&asked) {
+        if keyspace.has_no_plan_for(&asked) {
             return None;
         }
         let hidden = self.hidden_parts(&view.tree);
@@ -107,10 +105,10 @@ impl Store {
         } else {
             Vec::new()
         };
-        let replaced = replaced_shares(&keyspace.replaced, &options, &view.tree.version);
+        let overwrite_ratios = overwrite_ratios_of(&keyspace.overwrite_ratios, &options, &view.tree.version);
         let shape = Shape {
             heat: &heat,
-            replaced: &replaced,
+            overwrite_ratios: &overwrite_ratios,
             migration: options.migration(),
             ..self.shape(&view.tree, &hidden).with_idle(is_idle)
         };
@@ -120,7 +118,7 @@ impl Store {
             Drops::Never => Shape { hidden: &[], expired_ms: 0, ..shape },
         };
         let mut of_strategy = self.strategy_options(&options);
-        if is_at_leisure {
+        if has_idle_budget {
             of_strategy.idle_permille = 0;
         }
         let plan = options.strategy.plan(&shape, busy, &of_strategy);
@@ -129,13 +127,13 @@ impl Store {
         } else {
             collection(&options, &shape, busy, &of_strategy)
         };
-        let plan = collection.or_else(|| plan.map(Wanted::from));
+        let plan = collection.or_else(|| plan.map(PickedCompaction::from));
         if plan.is_none() && busy.is_empty() && drops == Drops::First {
-            keyspace.merging.note_well();
+            keyspace.compaction_outcome.note_success();
             let until_ns = asked.until_ns.saturating_add(LOOK_INTERVAL.as_nanos() as u64);
-            let mut book = keyspace.asked.lock();
+            let mut book = keyspace.no_plan_cache.lock();
             if book.epoch == epoch {
-                book.last = Some(Asked { until_ns, ..asked });
+                book.last = Some(NoPlan { until_ns, ..asked });
             }
         }
         plan
@@ -173,9 +171,12 @@ impl Store {
     /// merge does not.
     pub(crate) fn known_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
-        let replaced = replaced_shares(&keyspace.replaced, &options, &view.tree.version);
-        let shape =
-            Shape { replaced: &replaced, migration: options.migration(), ..self.shape(&view.tree, &[]) };
+        let overwrite_ratios = overwrite_ratios_of(&keyspace.overwrite_ratios, &options, &view.tree.version);
+        let shape = Shape {
+            overwrite_ratios: &overwrite_ratios,
+            migration: options.migration(),
+            ..self.shape(&view.tree, &[])
+        };
         options.strategy.debt(&shape, &self.strategy_options(&options))
     }
 
@@ -183,9 +184,12 @@ impl Store {
     pub(crate) fn compaction_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
         let hidden = self.hidden_parts(&view.tree);
-        let replaced = replaced_shares(&keyspace.replaced, &options, &view.tree.version);
-        let shape =
-            Shape { replaced: &replaced, migration: options.migration(), ..self.shape(&view.tree, &hidden) };
+        let overwrite_ratios = overwrite_ratios_of(&keyspace.overwrite_ratios, &options, &view.tree.version);
+        let shape = Shape {
+            overwrite_ratios: &overwrite_ratios,
+            migration: options.migration(),
+            ..self.shape(&view.tree, &hidden)
+        };
         let of_strategy = self.strategy_options(&options);
         let collection = collection(&options, &shape, &Busy::default(), &of_strategy);
         let of_collection = collection.map_or(0, |wanted| wanted.plan.est_in_bytes.max(1));
@@ -210,7 +214,7 @@ impl Store {
         };
         let is_idle = silent_ns >= IDLE_AFTER.as_nanos() as u64;
         self.quiet.is_idle.store(is_idle, Ordering::Relaxed);
-        self.age_for_promises()?;
+        self.age_for_targets()?;
         if is_idle {
             for keyspace in self.all_keyspaces().iter() {
                 if keyspace.view.load().active.memtable.payload_bytes() >= IDLE_SEAL_BYTES {
@@ -230,12 +234,12 @@ fn collection(
     shape: &Shape<'_>,
     busy: &Busy,
     of_strategy: &StrategyOptions,
-) -> Option<Wanted> {
+) -> Option<PickedCompaction> {
     if shape.version.blob_files().is_empty() || !options.strategy.merges() {
         return None;
     }
-    let Collection { plan, victims } = plan_collection(shape, busy, of_strategy)?;
-    Some(Wanted { plan, victims })
+    let BlobGc { plan, victims } = plan_blob_gc(shape, busy, of_strategy)?;
+    Some(PickedCompaction { plan, victims })
 }
 
 /// The size of small tables, so that the memory a merge needs for one until its end fits its share of the

@@ -32,24 +32,25 @@ use esker_version::{Key, KeyRange};
 use esker_view::tree::Access;
 
 /// Keys sampled for each subcompaction in each input table; they determine how even the ranges are.
-const ANCHORS_PER_PIECE: usize = 8;
+const ANCHORS_PER_SUBCOMPACTION: usize = 8;
 /// The most keys sampled in one table.
 const MAX_ANCHORS: usize = 128;
 /// The most threads that merge because writers wait: their buffers are memory beyond the budget, 16 MiB.
-const MOST_RELIEVING_THREADS: usize = 8;
+const MOST_THREADS_FOR_WRITERS: usize = 8;
 /// A subcompaction has at least this many tables' bytes of input.
-const MIN_TABLES_PER_PIECE: u64 = 2;
+const MIN_TABLES_PER_SUBCOMPACTION: u64 = 2;
 
 /// The most subcompactions a merge may have.
-fn most_pieces(store: &Store, keyspace: &KeyspaceState, plan: &CompactionPlan) -> usize {
-    let worthwhile = plan.est_in_bytes / plan.cut.table_bytes.saturating_mul(MIN_TABLES_PER_PIECE).max(1);
+fn most_subcompactions(store: &Store, keyspace: &KeyspaceState, plan: &CompactionPlan) -> usize {
+    let worthwhile =
+        plan.est_in_bytes / plan.cut.table_bytes.saturating_mul(MIN_TABLES_PER_SUBCOMPACTION).max(1);
     if plan.class <= Class::Clean || worthwhile < 2 {
         return 1;
     }
     let allowed = store.max_subcompactions.unwrap_or_else(|| {
         let of_lane = store.compaction_threads;
         let threads = match keyspace.waits_for_merges() {
-            true => relieving_threads(of_lane, host::processors()),
+            true => threads_for_writers(of_lane, host::processors()),
             false => of_lane,
         };
         // The job itself counts as merging.
@@ -60,21 +61,22 @@ fn most_pieces(store: &Store, keyspace: &KeyspaceState, plan: &CompactionPlan) -
 
 /// Threads that may merge at a time while writers wait for it: those of the pool, or as many as there are
 /// processors.
-fn relieving_threads(of_lane: usize, processors: usize) -> usize {
-    of_lane.max(processors.min(MOST_RELIEVING_THREADS))
+fn threads_for_writers(of_lane: usize, processors: usize) -> usize {
+    of_lane.max(processors.min(MOST_THREADS_FOR_WRITERS))
 }
 
 /// The key ranges of the subcompactions of a merge: consecutive ranges that cover its hull.
-pub(crate) fn pieces_of(
+pub(crate) fn subcompaction_ranges(
     store: &Store,
     keyspace: &KeyspaceState,
     plan: &CompactionPlan,
 ) -> Result<Vec<KeyRange>> {
-    let most = most_pieces(store, keyspace, plan);
+    let most = most_subcompactions(store, keyspace, plan);
     if most < 2 {
         return Ok(vec![plan.hull.clone()]);
     }
-    let per_table = (ANCHORS_PER_PIECE * most).div_ceil(plan.parts().count().max(1)).clamp(2, MAX_ANCHORS);
+    let per_table =
+        (ANCHORS_PER_SUBCOMPACTION * most).div_ceil(plan.parts().count().max(1)).clamp(2, MAX_ANCHORS);
     let mut anchors = Vec::new();
     for (_, input) in plan.parts() {
         let file = store.files.file_of(keyspace.id, &input.part);
@@ -90,13 +92,13 @@ pub(crate) fn pieces_of(
 
 #[cfg(test)]
 mod tests {
-    use super::relieving_threads;
+    use super::threads_for_writers;
 
     #[test]
     fn as_many_threads_as_processors_eight_at_most_or_what_the_option_says() {
         let threads = [(1, 1), (1, 2), (1, 64), (4, 2), (16, 64)];
         assert_eq!(
-            threads.map(|(of_lane, processors)| relieving_threads(of_lane, processors)),
+            threads.map(|(of_lane, processors)| threads_for_writers(of_lane, processors)),
             [1, 2, 8, 4, 16]
         );
     }

@@ -1,6 +1,6 @@
 //! The steps of the background workers, draining, and closing.
 
-use crate::state::scheduler::{Concern, LOOK_INTERVAL, Lane, Work};
+use crate::state::scheduler::{BackgroundWork, ErrorScope, LOOK_INTERVAL, WorkerPool};
 use crate::state::store::{Store, Writing};
 use esker_base::{Error, Result};
 use esker_strategy::Class;
@@ -11,29 +11,29 @@ use std::time::Duration;
 /// [`Store::drain`] checks again after this time without any progress; progress wakes it earlier.
 const DRAIN_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-impl Work for Store {
-    fn look_interval(&self, lane: Lane) -> Option<Duration> {
-        match lane {
-            Lane::Log | Lane::Flush => None,
-            Lane::Compaction | Lane::Urgent => Some(LOOK_INTERVAL),
+impl BackgroundWork for Store {
+    fn look_interval(&self, pool: WorkerPool) -> Option<Duration> {
+        match pool {
+            WorkerPool::Log | WorkerPool::Flush => None,
+            WorkerPool::Compaction | WorkerPool::Urgent => Some(LOOK_INTERVAL),
         }
     }
 
-    fn work(&self, lane: Lane) -> Result<bool> {
+    fn work(&self, pool: WorkerPool) -> Result<bool> {
         let _guard = PanicPoisons(self);
-        match lane {
-            Lane::Log => self.work_on_log(),
-            Lane::Flush => {
+        match pool {
+            WorkerPool::Log => self.work_on_log(),
+            WorkerPool::Flush => {
                 self.writing()?;
                 self.flush_some()
             }
-            Lane::Compaction => {
+            WorkerPool::Compaction => {
                 self.writing()?;
                 self.compact_some(Class::Idle)
             }
-            Lane::Urgent => {
+            WorkerPool::Urgent => {
                 self.writing()?;
-                self.relieve()
+                self.preempt()
             }
         }
     }
@@ -68,10 +68,10 @@ impl Store {
                 self.rebalance_memory();
                 prepared?;
             }
-            self.fetch_share();
+            self.reclaim_share();
         }
         self.lend_if_needed();
-        self.holders.warn_of_old();
+        self.open_readers.warn_of_old();
         Ok(self.files.has_doomed())
     }
 
@@ -84,29 +84,29 @@ impl Store {
         }
         // One pool after the other, each with a condition of its own: a wait gets the errors of its pool
         // only, and would never end over a failure of the other one.
-        self.scheduler.request(Lane::Flush);
-        self.wait_until_drained(Lane::Flush, |store| {
+        self.scheduler.request(WorkerPool::Flush);
+        self.wait_until_drained(WorkerPool::Flush, |store| {
             store.all_keyspaces().iter().all(|keyspace| !keyspace.view.has_sealed())
         })?;
-        self.scheduler.request(Lane::Compaction);
-        self.wait_until_drained(Lane::Compaction, |store| {
+        self.scheduler.request(WorkerPool::Compaction);
+        self.wait_until_drained(WorkerPool::Compaction, |store| {
             store.all_keyspaces().iter().all(|keyspace| {
                 let has_debt = store.compaction_debt(keyspace, &keyspace.view.load()) > 0;
                 if has_debt {
                     // The last check may have found everything blocked by a job that has ended since, or was
                     // before time made something droppable.
-                    keyspace.forget_asked();
-                    store.scheduler.request(Lane::Compaction);
+                    keyspace.forget_no_plan();
+                    store.scheduler.request(WorkerPool::Compaction);
                 }
-                !has_debt && !keyspace.merging.is_running()
+                !has_debt && !keyspace.compaction_outcome.is_running()
             })
         })
     }
 
-    fn wait_until_drained(&self, lane: Lane, done: impl Fn(&Store) -> bool) -> Result<()> {
+    fn wait_until_drained(&self, pool: WorkerPool, done: impl Fn(&Store) -> bool) -> Result<()> {
         // A failed database cannot drain, and its workers may have ended without reporting it.
         let done = || self.writing().is_err() || done(self);
-        match self.scheduler.wait(self, (lane, Concern::Lane), DRAIN_LIMIT, done)? {
+        match self.scheduler.wait(self, (pool, ErrorScope::Pool), DRAIN_LIMIT, done)? {
             true => self.writing().map(drop),
             false => Err(Error::internal("background work did not come to an end within a day")),
         }
@@ -121,7 +121,7 @@ impl Store {
         if let Some(writing) = &self.writing {
             // Writers recheck under the lock, so after this none is between its check and its record.
             writing.commit.lock().closed = true;
-            writing.bell.ring();
+            writing.commit_notifier.notify();
         }
         self.scheduler.stop();
         // Foreground flushes and compactions end before the directory lock is released: the next owner must

@@ -6,8 +6,8 @@
 
 use super::Changes;
 use crate::handle::Handle;
-use crate::state::consumers::Standing;
-use crate::state::scheduler::Lane;
+use crate::state::consumers::ConsumerPosition;
+use crate::state::scheduler::WorkerPool;
 use crate::state::store::{Store, Writing};
 use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
 use esker_base::{Error, Result, SeqNo};
@@ -132,7 +132,7 @@ impl Store {
         let mut edit = VersionEdit::new();
         edit.push(EditOp::Consumer { name: Arc::clone(&name), seqno: after });
         self.make_durable(writing, installed, &edit)?;
-        self.consumers.add(name, Standing { acknowledged: after, hold: Some(hold) });
+        self.consumers.add(name, ConsumerPosition { acknowledged: after, hold: Some(hold) });
         Ok(())
     }
 
@@ -147,7 +147,7 @@ impl Store {
         self.make_durable(writing, &mut installed, &edit)?;
         self.consumers.remove(name);
         drop(installed);
-        self.scheduler.request(Lane::Log);
+        self.scheduler.request(WorkerPool::Log);
         Ok(())
     }
 
@@ -178,9 +178,9 @@ impl Store {
             }
             None => self.hold_history(writing, name, seqno).ok(),
         };
-        self.consumers.update(name, Standing { acknowledged: seqno, hold });
+        self.consumers.update(name, ConsumerPosition { acknowledged: seqno, hold });
         drop(installed);
-        self.scheduler.request(Lane::Log);
+        self.scheduler.request(WorkerPool::Log);
         Ok(())
     }
 
@@ -192,7 +192,7 @@ impl Store {
     pub(crate) fn list_consumers(&self) -> Vec<ConsumerInfo> {
         let visible = self.visible.load(Ordering::Acquire);
         let holds = self.writing.as_ref().map(|writing| writing.log.holds()).unwrap_or_default();
-        let info = |(name, standing): (&Arc<str>, &Standing)| {
+        let info = |(name, standing): (&Arc<str>, &ConsumerPosition)| {
             let hold = holds.iter().find(|hold| hold.name.as_ref() == Some(name) && !hold.is_cut_off);
             let is_cut_off = match &self.writing {
                 Some(_) => standing.hold.as_ref().is_none_or(|hold| hold.is_cut_off()),

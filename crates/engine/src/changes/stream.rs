@@ -119,11 +119,12 @@ impl Changes {
         let mut has_lingered = false;
         loop {
             // Before the read: a later publication notifies more often than this.
-            let rings = self.store.writing.as_ref().map(|writing| writing.bell.rings());
+            let notifications =
+                self.store.writing.as_ref().map(|writing| writing.commit_notifier.notifications());
             if let Some(batch) = self.try_next()? {
                 return Ok(Some(batch));
             }
-            let Some(rings) = rings else { return Ok(None) };
+            let Some(notifications) = notifications else { return Ok(None) };
             let writing = self.store.writing()?;
             if left.is_zero() {
                 return Ok(None);
@@ -134,7 +135,7 @@ impl Changes {
             }
             let piece = left.min(if has_lingered { LONGEST_WAIT } else { LINGER });
             has_lingered = true;
-            if !writing.bell.wait(rings, piece) {
+            if !writing.commit_notifier.wait(notifications, piece) {
                 left = left.saturating_sub(piece);
             }
         }
@@ -173,7 +174,7 @@ impl Drop for Changes {
     fn drop(&mut self) {
         if self.hold.take().is_some() {
             // Segments kept only for this stream are deleted there.
-            self.store.scheduler.request(crate::state::scheduler::Lane::Log);
+            self.store.scheduler.request(crate::state::scheduler::WorkerPool::Log);
         }
     }
 }

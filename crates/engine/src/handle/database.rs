@@ -7,9 +7,9 @@ use crate::copy::{BackupReport, Backups, CheckpointReport};
 use crate::file_transfer::CopyProgress;
 use crate::lifecycle::open;
 use crate::metrics::{KeyspaceLevels, Metrics};
-use crate::reader_report::Holder;
+use crate::reader_report::OpenReader;
 use crate::state::store::Store;
-use crate::target_report::KeyspacePromises;
+use crate::target_report::KeyspaceTargets;
 use crate::transaction::{Transaction, TransactionOptions};
 use crate::verify::VerifyReport;
 use crate::write::batch::WriteBatch;
@@ -202,8 +202,8 @@ impl Database {
         let options = options.into();
         options.check_without_expiry("a batch")?;
         let store = &self.handle.store;
-        let WriteMode { durability, patience } = store.write_mode(&options);
-        store.commit(&batch.encoded(store)?, durability, patience).map(|_| ())
+        let WriteMode { durability, stall_policy } = store.write_mode(&options);
+        store.commit(&batch.encoded(store)?, durability, stall_policy).map(|_| ())
     }
 
     // ---- moments
@@ -232,8 +232,8 @@ impl Database {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn holders(&self) -> Vec<Holder> {
-        self.handle.store.list_holders()
+    pub fn open_readers(&self) -> Vec<OpenReader> {
+        self.handle.store.list_open_readers()
     }
 
     /// A snapshot of the present, over all keyspaces.
@@ -423,8 +423,8 @@ impl Database {
 
     /// The promises that keyspaces make by `max_space_amp` and `delete_within`, and whether they are kept;
     /// none of keyspaces without.
-    pub fn promises(&self) -> Vec<KeyspacePromises> {
-        self.handle.store.promises()
+    pub fn targets(&self) -> Vec<KeyspaceTargets> {
+        self.handle.store.targets()
     }
 
     /// The shape of the tree of every keyspace.

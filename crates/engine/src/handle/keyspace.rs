@@ -13,7 +13,7 @@ use crate::{Value, WriteOptions};
 use esker_base::{KeyspaceId, Result, SeqNo, ValueKind};
 use esker_iter::Bounds;
 use esker_options::KeyspaceOptions;
-use esker_view::read::open_readers::HolderKind;
+use esker_view::read::open_readers::ReaderKind;
 use esker_view::read::scan_tally::ScanTally;
 use esker_view::read::{KeyRange, Pinned};
 use esker_view::read::{cursor::Cursor, keys::Keys, range::Range};
@@ -247,8 +247,8 @@ impl Keyspace {
         let store = &self.handle.store;
         let mut batch = WriteBatch::new(store);
         batch.delete_range(self, range);
-        let WriteMode { durability, patience } = store.write_mode(&options);
-        store.commit(&batch.encoded(store)?, durability, patience).map(|_| ())
+        let WriteMode { durability, stall_policy } = store.write_mode(&options);
+        store.commit(&batch.encoded(store)?, durability, stall_policy).map(|_| ())
     }
 
     #[inline]
@@ -276,7 +276,7 @@ impl Keyspace {
             let share = Share { keyspace: self.state.id, entries: 1, bytes, range_deletes: 0 };
             let shares = std::slice::from_ref(&share);
             let batch = EncodedBatch { payload: scratch.payload(), count: 1, shares, single };
-            let written = self.handle.store.commit(&batch, mode.durability, mode.patience).map(|_| ());
+            let written = self.handle.store.commit(&batch, mode.durability, mode.stall_policy).map(|_| ());
             if scratch.capacity_bytes() > SCRATCH_KEPT_BYTES {
                 *scratch = BatchEncoder::new();
             }
@@ -386,31 +386,32 @@ impl Keyspace {
         Ok(self.cursor_of(self.pin()?, range.into_bounds()))
     }
 
-    /// A cursor over what was pinned, listed among the holders.
+    /// A cursor over what was pinned, listed among the open readers.
     pub(crate) fn cursor_of(&self, pinned: Pinned, bounds: Bounds) -> Cursor {
         let pinned = pinned.kept();
-        let holding = self.handle.store.holders.hold_view(HolderKind::Cursor, self.state.id, &pinned);
-        Cursor::new(pinned, bounds, holding, ScanTally::new(&self.state.scans))
+        let reader_slot =
+            self.handle.store.open_readers.hold_view(ReaderKind::Cursor, self.state.id, &pinned);
+        Cursor::new(pinned, bounds, reader_slot, ScanTally::new(&self.state.scans))
     }
 
-    /// A range over what could be pinned, listed among the holders.
+    /// A range over what could be pinned, listed among the open readers.
     pub(crate) fn range_of(&self, pinned: Result<Pinned>, bounds: Bounds) -> Range {
         let pinned = pinned.map(Pinned::kept);
-        let holders = &self.handle.store.holders;
-        let holding =
-            pinned.as_ref().map(|pinned| holders.hold_view(HolderKind::Range, self.state.id, pinned));
-        let holding = holding.ok();
-        Range::new(pinned, bounds).held(holding, ScanTally::new(&self.state.scans))
+        let open_readers = &self.handle.store.open_readers;
+        let reader_slot =
+            pinned.as_ref().map(|pinned| open_readers.hold_view(ReaderKind::Range, self.state.id, pinned));
+        let reader_slot = reader_slot.ok();
+        Range::new(pinned, bounds).held(reader_slot, ScanTally::new(&self.state.scans))
     }
 
     /// As [`Keyspace::range_of`], of keys alone.
     pub(crate) fn keys_of(&self, pinned: Result<Pinned>, bounds: Bounds) -> Keys {
         let pinned = pinned.map(Pinned::kept);
-        let holders = &self.handle.store.holders;
-        let holding =
-            pinned.as_ref().map(|pinned| holders.hold_view(HolderKind::Range, self.state.id, pinned));
-        let holding = holding.ok();
-        Keys::new(pinned, bounds).held(holding, ScanTally::new(&self.state.scans))
+        let open_readers = &self.handle.store.open_readers;
+        let reader_slot =
+            pinned.as_ref().map(|pinned| open_readers.hold_view(ReaderKind::Range, self.state.id, pinned));
+        let reader_slot = reader_slot.ok();
+        Keys::new(pinned, bounds).held(reader_slot, ScanTally::new(&self.state.scans))
     }
 
     /// This keyspace as `snapshot` sees it.

@@ -6,7 +6,7 @@ use crate::{KeyRange, Value};
 use esker_base::{Error, Result, SeqNo};
 use esker_iter::Bounds;
 use esker_view::read::Pinned;
-use esker_view::read::open_readers::{HolderKind, Holding};
+use esker_view::read::open_readers::{ReaderKind, ReaderSlot};
 use esker_view::read::resolve::{End, end_of};
 use esker_view::read::{cursor::Cursor, keys::Keys, layer::Layer, range::Range};
 use esker_view::semantics::ReadTime;
@@ -22,26 +22,26 @@ use std::time::SystemTime;
 pub struct Snapshot {
     store: Arc<Store>,
     moment: Moment,
-    /// Its place among the holders; `None` inside a call that is over soon.
-    holding: Option<Holding>,
+    /// Its place among the open readers; `None` inside a call that is over soon.
+    reader_slot: Option<ReaderSlot>,
 }
 
 impl Snapshot {
     pub(crate) fn new(store: &Arc<Store>) -> Snapshot {
-        Snapshot::of_kind(store, HolderKind::Snapshot)
+        Snapshot::of_kind(store, ReaderKind::Snapshot)
     }
 
-    /// A snapshot that is listed among the holders as this.
-    pub(crate) fn of_kind(store: &Arc<Store>, kind: HolderKind) -> Snapshot {
+    /// A snapshot that is listed among the open readers as this.
+    pub(crate) fn of_kind(store: &Arc<Store>, kind: ReaderKind) -> Snapshot {
         let mut snapshot = Snapshot::unlisted(store);
-        snapshot.holding = Some(store.holders.hold(kind, snapshot.moment.seqno));
+        snapshot.reader_slot = Some(store.open_readers.hold(kind, snapshot.moment.seqno));
         snapshot
     }
 
     /// A snapshot for one call.
     pub(crate) fn unlisted(store: &Arc<Store>) -> Snapshot {
         let moment = store.snapshots.register(&store.visible, &store.time);
-        Snapshot { store: Arc::clone(store), moment, holding: None }
+        Snapshot { store: Arc::clone(store), moment, reader_slot: None }
     }
 
     /// The sequence number of the last operation the snapshot sees.
@@ -63,8 +63,8 @@ impl Snapshot {
 impl Clone for Snapshot {
     fn clone(&self) -> Snapshot {
         self.store.snapshots.register_again(self.moment);
-        let holding = self.holding.as_ref().map(|holding| holding.again());
-        Snapshot { store: Arc::clone(&self.store), moment: self.moment, holding }
+        let reader_slot = self.reader_slot.as_ref().map(|reader_slot| reader_slot.again());
+        Snapshot { store: Arc::clone(&self.store), moment: self.moment, reader_slot }
     }
 }
 

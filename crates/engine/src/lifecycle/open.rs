@@ -22,20 +22,20 @@
 
 use crate::lifecycle::history_recovery::{history_for_reading, settle_history};
 use crate::lifecycle::replay::Replay;
-use crate::state::activity::Quiet;
+use crate::state::activity::IdleState;
 use crate::state::commit_lock::CommitLock;
-use crate::state::commit_notifier::Bell;
+use crate::state::commit_notifier::CommitNotifier;
 use crate::state::commit_state::ActiveKeyspace;
 use crate::state::commit_state::CommitState;
 use crate::state::commit_state::MemtableLimits;
 use crate::state::consumers::Consumers;
 use crate::state::counters::Counters;
-use crate::state::idle_budget::Leisure;
+use crate::state::idle_budget::IdleBudget;
 use crate::state::installed::Installed;
 use crate::state::jobs::Jobs;
 use crate::state::keyspace::{KeyspaceState, Registry};
-use crate::state::memory_shares::Lending;
-use crate::state::scheduler::{Lane, Scheduler};
+use crate::state::memory_shares::MemoryArbiter;
+use crate::state::scheduler::{Scheduler, WorkerPool};
 use crate::state::store::{Store, Writing};
 use crate::state::throttle::Pace;
 use crate::write::room::stub_memtable;
@@ -54,7 +54,7 @@ use esker_version::{
     parse_manifest_name,
 };
 use esker_view::paths;
-use esker_view::read::open_readers::Holders;
+use esker_view::read::open_readers::OpenReaders;
 use esker_view::semantics::Semantics;
 use esker_view::snapshot::Snapshots;
 use esker_view::time::Time;
@@ -184,8 +184,13 @@ impl Opening {
         let mut replay = Replay::new(Some(&factory), &self.memory, &self.arenas, &files, state, options);
         let mut report = self.read_log(&mut replay, last_edit, durable)?;
         self.phase("log replayed");
-        let found =
-            clean_reopen::Found { closed, last_edit, is_unchanged, state: &replay.state, report: &report };
+        let found = clean_reopen::ReopenInputs {
+            closed,
+            last_edit,
+            is_unchanged,
+            state: &replay.state,
+            report: &report,
+        };
         let resumed = self.resume(&found)?;
         self.time.raise(report.latest_wall_ms);
         let replayed = replay.entries_applied;
@@ -320,7 +325,7 @@ impl Opening {
             bytes: self.memory.table_metadata_bytes(),
         };
         let (env, scheduler) = (self.env.clone(), Arc::clone(&self.scheduler));
-        let request_cleanup = RequestCleanup::new(move || scheduler.request(Lane::Log));
+        let request_cleanup = RequestCleanup::new(move || scheduler.request(WorkerPool::Log));
         // In stepped mode one seeded thread does everything, and nothing may depend on the timing of others.
         let is_stepped = matches!(env.background, Background::Stepped { .. });
         let way = if is_stepped { AsyncReads::Off } else { self.options.async_reads };
@@ -501,17 +506,17 @@ impl Opening {
             Writing {
                 commit: CachePadded(CommitLock::new(commit)),
                 log,
-                bell: Bell::default(),
+                commit_notifier: CommitNotifier::default(),
                 last_edit: AtomicU64::new(manifest.last_edit()),
                 manifest: Mutex::new(Installed::new(manifest, assembly.state)),
                 tables,
                 old_segments: Mutex::new(Some(report)),
             }
         });
-        let holders = Holders::new(Arc::clone(&self.env.clock), self.options.holder_warn_age);
+        let open_readers = OpenReaders::new(Arc::clone(&self.env.clock), self.options.reader_warn_age);
         let store = Arc::new(Store {
             adapt_keyspaces: Store::adapt,
-            leisure: Mutex::new(Leisure::new(self.env.clock.monotonic_ns())),
+            idle_budget: Mutex::new(IdleBudget::new(self.env.clock.monotonic_ns())),
             env: self.env,
             dir: self.dir,
             memory: self.memory,
@@ -522,12 +527,12 @@ impl Opening {
             named: self.options.named,
             visible: CachePadded(AtomicU64::new(last_seqno.get())),
             sealed_bytes: CachePadded(AtomicU64::new(0)),
-            lending: Lending::new(self.memory.kept_bytes()),
+            memory_arbiter: MemoryArbiter::new(self.memory.kept_bytes()),
             loading_bytes: AtomicU64::new(0),
             writing,
             keyspaces: RwLock::new(Registry::new(states)),
             snapshots: Snapshots::default(),
-            holders,
+            open_readers,
             time: self.time,
             files: assembly.files,
             arenas: self.arenas,
@@ -541,7 +546,7 @@ impl Opening {
             max_subcompactions: self.options.max_subcompactions,
             last_compacted: AtomicU32::new(u32::MAX),
             last_activity: Mutex::default(),
-            quiet: Quiet::default(),
+            quiet: IdleState::default(),
             log_ages: Mutex::default(),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
@@ -549,16 +554,16 @@ impl Opening {
             closing: Mutex::new(()),
             lock: Mutex::new(assembly.lock),
         });
-        store.begin_lending();
+        store.begin_memory_arbitration();
         store.settle_log_reuse();
         store.warn_of_deadlines();
-        start_lanes(&store)?;
+        start_workers(&store)?;
         Ok(store)
     }
 }
 
 /// Starts the worker threads.
-fn start_lanes(store: &Arc<Store>) -> Result<()> {
+fn start_workers(store: &Arc<Store>) -> Result<()> {
     let started = match &store.writing {
         Some(_) => store.scheduler.start(&store.env, store, store.compaction_threads),
         None => store.scheduler.start_log(&store.env, store),
@@ -566,8 +571,8 @@ fn start_lanes(store: &Arc<Store>) -> Result<()> {
     // Threads that did start hold the store and would keep the directory locked for ever.
     started.inspect_err(|_| store.scheduler.stop())?;
     if store.writing.is_some() {
-        for lane in [Lane::Log, Lane::Flush, Lane::Compaction] {
-            store.scheduler.request(lane);
+        for pool in [WorkerPool::Log, WorkerPool::Flush, WorkerPool::Compaction] {
+            store.scheduler.request(pool);
         }
     }
     Ok(())
@@ -583,7 +588,7 @@ pub(crate) fn new_keyspace(
 ) -> Result<(Arc<KeyspaceState>, ActiveKeyspace)> {
     let limits = MemtableLimits::new(&options, memory);
     let (memtable, inserter) = stub_memtable(options.memtable, arenas)?;
-    let gaps = Arc::clone(&semantics.gaps);
+    let tombstone_spans = Arc::clone(&semantics.tombstone_spans);
     let view = ViewCell::new(SuperVersion {
         active: Arc::clone(&memtable),
         sealed,
@@ -595,7 +600,7 @@ pub(crate) fn new_keyspace(
         keyspace: Arc::clone(&keyspace),
         memtable,
         inserter,
-        gaps,
+        tombstone_spans,
         limits,
         pace: Pace::default(),
         bytes: 0,

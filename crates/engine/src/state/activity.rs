@@ -12,6 +12,6 @@ pub(crate) struct Activity {
 
 /// The result of the last check. A hint: relaxed accesses suffice.
 #[derive(Debug, Default)]
-pub(crate) struct Quiet {
+pub(crate) struct IdleState {
     pub(crate) is_idle: AtomicBool,
 }

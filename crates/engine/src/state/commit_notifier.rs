@@ -5,25 +5,25 @@ use std::time::Duration;
 
 /// Notified when a batch was published that a thread waits for, and when waiting has become useless.
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
-    rings: Mutex<u64>,
+pub(crate) struct CommitNotifier {
+    notifications: Mutex<u64>,
     rung: Condvar,
 }
 
-impl Bell {
-    pub(crate) fn ring(&self) {
-        *self.rings.lock() += 1;
+impl CommitNotifier {
+    pub(crate) fn notify(&self) {
+        *self.notifications.lock() += 1;
         self.rung.notify_all();
     }
 
     /// The number of notifications.
-    pub(crate) fn rings(&self) -> u64 {
-        *self.rings.lock()
+    pub(crate) fn notifications(&self) -> u64 {
+        *self.notifications.lock()
     }
 
     /// Waits until the number of notifications exceeds `had`, at most `limit`; `false` on timeout.
     pub(crate) fn wait(&self, had: u64, limit: Duration) -> bool {
-        let mut rings = self.rings.lock();
-        *rings != had || !self.rung.wait_for(&mut rings, limit).timed_out()
+        let mut notifications = self.notifications.lock();
+        *notifications != had || !self.rung.wait_for(&mut notifications, limit).timed_out()
     }
 }

@@ -2,14 +2,14 @@
 //! keyspace.
 
 use crate::state::keyspace::{KeyspaceState, RecentDrops};
-use crate::state::post_commit::Duties;
+use crate::state::post_commit::PostCommit;
 use crate::state::throttle::Pace;
 use esker_base::sync::CachePadded;
 use esker_base::{KeyspaceId, Result, SeqNo};
 use esker_memtable::Inserter;
 use esker_options::{KeyspaceOptions, MemoryPlan};
 use esker_view::MemtableView;
-use esker_view::tombstone_span_cache::Gaps;
+use esker_view::tombstone_span_cache::TombstoneSpanCache;
 use esker_wal::LogWriter;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) struct CommitState {
     pub(crate) log: LogWriter,
     /// By keyspace id; `None` for ids without a keyspace. Boxed, because ids are never reused: a dropped
     /// keyspace leaves one word. Cache-line padded and rarely written, so that every core can hold it; it has
-    /// the pointers that `summon` prefetches.
+    /// the pointers that `prefetch_commit_state` prefetches.
     pub(crate) keyspaces: CachePadded<Vec<Option<Box<ActiveKeyspace>>>>,
     pub(crate) recent_drops: RecentDrops,
     /// Payload bytes in all active memtables.
@@ -28,8 +28,8 @@ pub(crate) struct CommitState {
     pub(crate) closed: bool,
     /// Work of the next writer after its commit: notify threads that wait for a batch (CS1 in
     /// [`crate::changes`]), wait off the throttle debt, update the pressure.
-    pub(crate) duties: Duties,
-    /// Batches and operations since the open. Counted here because the lock is held anyway.
+    pub(crate) post_commit: PostCommit,
+    /// Batches and operations since the open. CountedConsumer here because the lock is held anyway.
     pub(crate) batches: u64,
     pub(crate) entries: u64,
 }
@@ -41,7 +41,7 @@ pub(crate) struct ActiveKeyspace {
     pub(crate) memtable: Arc<MemtableView>,
     pub(crate) inserter: Inserter,
     /// Told of puts (GP3).
-    pub(crate) gaps: Arc<Gaps>,
+    pub(crate) tombstone_spans: Arc<TombstoneSpanCache>,
     /// When the memtable is sealed; follows from the keyspace's options.
     pub(crate) limits: MemtableLimits,
     /// The admission rate of writers.
@@ -80,7 +80,7 @@ impl CommitState {
             recent_drops: RecentDrops::default(),
             active_bytes: 0,
             closed: false,
-            duties: Duties::default(),
+            post_commit: PostCommit::default(),
             batches: 0,
             entries: 0,
         }

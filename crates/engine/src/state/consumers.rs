@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The consumers of an open database.
 #[derive(Debug, Default)]
 pub(crate) struct Consumers {
-    named: Mutex<BTreeMap<Arc<str>, Standing>>,
+    named: Mutex<BTreeMap<Arc<str>, ConsumerPosition>>,
     /// Their number, including those being created: checked by flushes (HS6).
     count: AtomicUsize,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct ConsumerPosition {
     pub(crate) acknowledged: SeqNo,
     /// `None` if the history it needs is gone, and in a read-only database.
     pub(crate) hold: Option<Arc<Hold>>,
@@ -29,7 +29,7 @@ impl Consumers {
         hold: impl Fn(&Arc<str>, SeqNo) -> Option<Arc<Hold>>,
     ) -> Consumers {
         let stand = |(name, &acknowledged): (&Arc<str>, &SeqNo)| {
-            (Arc::clone(name), Standing { acknowledged, hold: hold(name, acknowledged) })
+            (Arc::clone(name), ConsumerPosition { acknowledged, hold: hold(name, acknowledged) })
         };
         let named: BTreeMap<_, _> = stored.iter().map(stand).collect();
         Consumers { count: AtomicUsize::new(named.len()), named: Mutex::new(named) }
@@ -44,22 +44,22 @@ impl Consumers {
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such consumer.
-    pub(crate) fn standing(&self, name: &str) -> Result<Standing> {
+    pub(crate) fn standing(&self, name: &str) -> Result<ConsumerPosition> {
         let found = self.named.lock().get(name).cloned();
         found.ok_or_else(|| Error::NotFound(format!("there is no consumer {name:?}").into()))
     }
 
     /// Counts a consumer that is being created, until the result is dropped.
-    pub(crate) fn count_one_more(&self) -> Counted<'_> {
-        Counted::new(&self.count)
+    pub(crate) fn count_one_more(&self) -> CountedConsumer<'_> {
+        CountedConsumer::new(&self.count)
     }
 
-    pub(crate) fn add(&self, name: Arc<str>, standing: Standing) {
+    pub(crate) fn add(&self, name: Arc<str>, standing: ConsumerPosition) {
         self.count.fetch_add(1, Ordering::AcqRel);
         self.named.lock().insert(name, standing);
     }
 
-    pub(crate) fn update(&self, name: &Arc<str>, standing: Standing) {
+    pub(crate) fn update(&self, name: &Arc<str>, standing: ConsumerPosition) {
         self.named.lock().insert(Arc::clone(name), standing);
     }
 
@@ -69,22 +69,22 @@ impl Consumers {
     }
 
     /// What `of` makes of each consumer, in the order of their names.
-    pub(crate) fn map<T>(&self, of: impl Fn((&Arc<str>, &Standing)) -> T) -> Vec<T> {
+    pub(crate) fn map<T>(&self, of: impl Fn((&Arc<str>, &ConsumerPosition)) -> T) -> Vec<T> {
         self.named.lock().iter().map(of).collect()
     }
 }
 
 /// One more consumer for as long as it is being created.
-pub(crate) struct Counted<'a>(&'a AtomicUsize);
+pub(crate) struct CountedConsumer<'a>(&'a AtomicUsize);
 
-impl<'a> Counted<'a> {
-    fn new(count: &'a AtomicUsize) -> Counted<'a> {
+impl<'a> CountedConsumer<'a> {
+    fn new(count: &'a AtomicUsize) -> CountedConsumer<'a> {
         count.fetch_add(1, Ordering::AcqRel);
-        Counted(count)
+        CountedConsumer(count)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedConsumer<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

@@ -1,6 +1,6 @@
 //! Counters of stalls, delayed writes and closed tables, and of the writes that wait now.
 
-use crate::state::scheduler::{LANES, Lane};
+use crate::state::scheduler::{WORKER_POOLS, WorkerPool};
 use crate::state::write_control::WaitingWrites;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ pub(crate) struct Counters {
     pub(crate) delays: AtomicU64,
     pub(crate) delay_ns: AtomicU64,
     /// Writes that wait for a worker pool now.
-    waiting: [AtomicU64; LANES.len()],
+    waiting: [AtomicU64; WORKER_POOLS.len()],
     pub(crate) tables_closed: AtomicU64,
 }
 
@@ -35,21 +35,21 @@ impl Drop for Waiting<'_> {
 
 impl Counters {
     /// Counts a write that begins to wait.
-    pub(crate) fn wait_for(&self, lane: Lane) -> Waiting<'_> {
-        Waiting::counted_by(&self.waiting[lane as usize])
+    pub(crate) fn wait_for(&self, pool: WorkerPool) -> Waiting<'_> {
+        Waiting::counted_by(&self.waiting[pool as usize])
     }
 
     /// Whether a write waits for the pool; one that has just found that it must may not be counted yet.
-    pub(crate) fn is_waited_for(&self, lane: Lane) -> bool {
-        self.waiting[lane as usize].load(Ordering::Relaxed) > 0
+    pub(crate) fn is_waited_for(&self, pool: WorkerPool) -> bool {
+        self.waiting[pool as usize].load(Ordering::Relaxed) > 0
     }
 
     /// Writes that wait now.
     pub(crate) fn waiting_writes(&self) -> Vec<WaitingWrites> {
-        let of = |lane: Lane| {
-            let writes = self.waiting[lane as usize].load(Ordering::Relaxed);
-            (writes > 0).then(|| WaitingWrites { writes, cause: lane.why_writers_wait() })
+        let of = |pool: WorkerPool| {
+            let writes = self.waiting[pool as usize].load(Ordering::Relaxed);
+            (writes > 0).then(|| WaitingWrites { writes, cause: pool.why_writers_wait() })
         };
-        LANES.into_iter().filter_map(of).collect()
+        WORKER_POOLS.into_iter().filter_map(of).collect()
     }
 }

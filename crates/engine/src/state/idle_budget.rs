@@ -4,12 +4,12 @@
 //! this rewrites much for little: a store of 10 GiB that gets a megabyte between two idle periods would be
 //! rewritten in each of them. A tenth of the last level or more always justifies it
 //! (`StrategyOptions::idle_permille`). Less is merged from a budget: it lets a store of 10 GiB converge
-//! completely in its first idle period, and costs at most [`IDLE_ALLOWANCE_BYTES`](ALLOWANCE_BYTES) a day,
+//! completely in its first idle period, and costs at most [`IDLE_BUDGET_BYTES`](BUDGET_BYTES) a day,
 //! whatever the periods are. All merges of an idle database are charged to it, including those that need no
 //! budget to begin; they are not distinguished later. A budget is simpler than a rule by merge history, and
 //! it bounds the relevant quantity directly: bytes written to the disk.
 
-use esker_strategy::IDLE_ALLOWANCE_BYTES as ALLOWANCE_BYTES;
+use esker_strategy::IDLE_BUDGET_BYTES as BUDGET_BYTES;
 use std::time::Duration;
 
 /// The time until the whole budget is refilled: less than 0.2 MB/s.
@@ -20,16 +20,16 @@ const LEAST_REFILL_BYTES: u64 = 64 << 20;
 
 /// The remaining budget.
 #[derive(Debug)]
-pub(crate) struct Leisure {
+pub(crate) struct IdleBudget {
     left_bytes: u64,
     /// On the monotonic clock: up to when it was refilled.
     refilled_ns: u64,
 }
 
-impl Leisure {
+impl IdleBudget {
     /// The whole budget.
-    pub(crate) fn new(now_ns: u64) -> Leisure {
-        Leisure { left_bytes: ALLOWANCE_BYTES, refilled_ns: now_ns }
+    pub(crate) fn new(now_ns: u64) -> IdleBudget {
+        IdleBudget { left_bytes: BUDGET_BYTES, refilled_ns: now_ns }
     }
 
     /// Whether a merge may begin that does not pay off otherwise.
@@ -47,46 +47,46 @@ impl Leisure {
 
     fn refill(&mut self, now_ns: u64) {
         let passed_ns = now_ns.saturating_sub(self.refilled_ns);
-        let bytes = u128::from(ALLOWANCE_BYTES) * u128::from(passed_ns) / REFILLED_AFTER.as_nanos();
+        let bytes = u128::from(BUDGET_BYTES) * u128::from(passed_ns) / REFILLED_AFTER.as_nanos();
         if bytes < u128::from(LEAST_REFILL_BYTES) {
             return;
         }
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        self.left_bytes = self.left_bytes.saturating_add(bytes).min(ALLOWANCE_BYTES);
+        self.left_bytes = self.left_bytes.saturating_add(bytes).min(BUDGET_BYTES);
         self.refilled_ns = now_ns;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ALLOWANCE_BYTES, Leisure, REFILLED_AFTER};
+    use super::{BUDGET_BYTES, IdleBudget, REFILLED_AFTER};
 
     const DAY_NS: u64 = REFILLED_AFTER.as_nanos() as u64;
 
     #[test]
     fn a_day_brings_as_much_as_there_was() {
-        let mut leisure = Leisure::new(5);
-        assert!(leisure.is_left(5));
-        leisure.spend(ALLOWANCE_BYTES - 1, 5);
-        assert!(leisure.is_left(5));
-        leisure.spend(100, 5);
-        assert!(!leisure.is_left(5));
-        assert!(!leisure.is_left(DAY_NS / 1000));
+        let mut idle_budget = IdleBudget::new(5);
+        assert!(idle_budget.is_left(5));
+        idle_budget.spend(BUDGET_BYTES - 1, 5);
+        assert!(idle_budget.is_left(5));
+        idle_budget.spend(100, 5);
+        assert!(!idle_budget.is_left(5));
+        assert!(!idle_budget.is_left(DAY_NS / 1000));
         // Many checks refill as much as one.
-        (0..=1000).for_each(|look| _ = leisure.is_left(5 + DAY_NS / 2000 * look));
-        leisure.spend(ALLOWANCE_BYTES / 2 - ALLOWANCE_BYTES / 100, 5 + DAY_NS / 2);
-        assert!(leisure.is_left(5 + DAY_NS / 2));
-        leisure.spend(ALLOWANCE_BYTES / 100, 5 + DAY_NS / 2);
-        assert!(!leisure.is_left(5 + DAY_NS / 2));
-        assert!(leisure.is_left(100 * DAY_NS));
-        leisure.spend(ALLOWANCE_BYTES, 100 * DAY_NS);
-        assert!(!leisure.is_left(100 * DAY_NS), "it does not pile up");
+        (0..=1000).for_each(|look| _ = idle_budget.is_left(5 + DAY_NS / 2000 * look));
+        idle_budget.spend(BUDGET_BYTES / 2 - BUDGET_BYTES / 100, 5 + DAY_NS / 2);
+        assert!(idle_budget.is_left(5 + DAY_NS / 2));
+        idle_budget.spend(BUDGET_BYTES / 100, 5 + DAY_NS / 2);
+        assert!(!idle_budget.is_left(5 + DAY_NS / 2));
+        assert!(idle_budget.is_left(100 * DAY_NS));
+        idle_budget.spend(BUDGET_BYTES, 100 * DAY_NS);
+        assert!(!idle_budget.is_left(100 * DAY_NS), "it does not pile up");
     }
 
     #[test]
     fn a_clock_that_runs_backwards_brings_nothing() {
-        let mut leisure = Leisure::new(DAY_NS);
-        leisure.spend(u64::MAX, DAY_NS);
-        assert!(!leisure.is_left(0));
+        let mut idle_budget = IdleBudget::new(DAY_NS);
+        idle_budget.spend(u64::MAX, DAY_NS);
+        assert!(!idle_budget.is_left(0));
     }
 }

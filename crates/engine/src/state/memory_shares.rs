@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The state of the memtables' share.
 #[derive(Debug)]
-pub(crate) struct Lending {
+pub(crate) struct MemoryArbiter {
     /// The cache may use it. Set and cleared under the writers' lock.
     pub(crate) is_lent: AtomicBool,
     /// Payload that memtables may hold at present (LN1).
@@ -18,10 +18,10 @@ pub(crate) struct Lending {
     pub(crate) moving: Mutex<()>,
 }
 
-impl Lending {
+impl MemoryArbiter {
     /// The initial state: the share is lent, and memtables may hold `kept_bytes`.
-    pub(crate) fn new(kept_bytes: u64) -> Lending {
-        Lending {
+    pub(crate) fn new(kept_bytes: u64) -> MemoryArbiter {
+        MemoryArbiter {
             is_lent: AtomicBool::new(true),
             granted_bytes: AtomicU64::new(kept_bytes),
             is_offered: AtomicBool::new(false),

@@ -20,7 +20,7 @@ const READ_HEAT: u64 = 64;
 
 /// The heat of a keyspace's files.
 #[derive(Debug, Default)]
-pub(crate) struct HeatBook {
+pub(crate) struct ReadHeat {
     /// When the last period ended, on the monotonic clock.
     period_ns: u64,
     files: BTreeMap<FileNumber, FileHeat>,
@@ -33,7 +33,7 @@ struct FileHeat {
     heat: u64,
 }
 
-impl HeatBook {
+impl ReadHeat {
     /// The recent reads of each part of a tree, for [`esker_strategy::Shape::heat`]. Parts of one file share
     /// its reads.
     pub(crate) fn of_tree(&mut self, tree: &Tree, now_ns: u64) -> Vec<(PartId, u64)> {
@@ -82,8 +82,8 @@ mod tests {
     #[test]
     fn heat_grows_with_reads_and_halves_in_ten_minutes() {
         let minutes = |minutes: u64| minutes * 60_000_000_000;
-        let mut book = HeatBook::default();
-        let heat = |book: &HeatBook, file| book.files.get(&FileNumber(file)).map(|file| file.heat);
+        let mut book = ReadHeat::default();
+        let heat = |book: &ReadHeat, file| book.files.get(&FileNumber(file)).map(|file| file.heat);
         book.update(minutes(1), &reads(&[(1, 1000), (2, 10)]));
         assert_eq!((heat(&book, 1), heat(&book, 2)), (Some(64_000), Some(640)));
         // Without reads, updates change nothing before a period is over.

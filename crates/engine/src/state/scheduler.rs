@@ -1,9 +1,9 @@
 //! Background scheduler: four typed worker pools, without sleeps.
 //!
 //! # The design
-//! A *lane* is a worker pool: a kind of work with its own threads. [`Lane::Log`] prepares segments and
-//! deletes files, [`Lane::Flush`] writes memtables to tables, [`Lane::Compaction`] merges tables,
-//! [`Lane::Urgent`] merges when level 0 is about to stop the writers and all compaction threads are busy with
+//! A *pool* is a worker pool: a kind of work with its own threads. [`WorkerPool::Log`] prepares segments and
+//! deletes files, [`WorkerPool::Flush`] writes memtables to tables, [`WorkerPool::Compaction`] merges tables,
+//! [`WorkerPool::Urgent`] merges when level 0 is about to stop the writers and all compaction threads are busy with
 //! other jobs, and preempts low-priority jobs. Each pool has threads of its own, so that a long compaction
 //! never delays a flush and a long flush never delays the segment that writers wait for. Code that creates
 //! work calls [`Scheduler::request`], which counts it; each thread remembers up to which request it has
@@ -12,7 +12,7 @@
 //!
 //! A step that fails stores its error in the pool's state. The pool tries again after [`RETRY_WAIT`] or at
 //! the next request; meanwhile a caller that waits for that pool gets the error instead of waiting for ever
-//! ([`Concern`]: a caller that waits for the tables of one keyspace gets only that keyspace's errors). The
+//! ([`ErrorScope`]: a caller that waits for the tables of one keyspace gets only that keyspace's errors). The
 //! first successful step clears it. So a full disk degrades service, and freed space heals it without a
 //! restart.
 //!
@@ -59,53 +59,56 @@ const MERGING_STEPS: u8 = 5;
 
 /// A worker pool: a kind of background work with its own threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum WorkerPool {
     /// Prepares segments, deletes obsolete files, closes cold tables.
     Log,
     /// Writes memtables to tables.
     Flush,
     /// Merges tables.
     Compaction,
-    /// Merges tables that cannot wait for a compaction thread. Requested together with [`Lane::Compaction`],
+    /// Merges tables that cannot wait for a compaction thread. Requested together with [`WorkerPool::Compaction`],
     /// and never in stepped mode, where no job runs while another is chosen.
     Urgent,
 }
 
-pub(crate) const LANES: [Lane; 4] = [Lane::Log, Lane::Flush, Lane::Compaction, Lane::Urgent];
+pub(crate) const WORKER_POOLS: [WorkerPool; 4] =
+    [WorkerPool::Log, WorkerPool::Flush, WorkerPool::Compaction, WorkerPool::Urgent];
 
-impl Lane {
+impl WorkerPool {
     /// Why a write waits for the pool.
     pub(crate) fn why_writers_wait(self) -> &'static str {
         match self {
-            Lane::Log => "a log segment is being prepared",
-            Lane::Flush => "memtables are being written to tables",
-            Lane::Compaction | Lane::Urgent => "level 0 holds as many runs as it may and is being compacted",
+            WorkerPool::Log => "a log segment is being prepared",
+            WorkerPool::Flush => "memtables are being written to tables",
+            WorkerPool::Compaction | WorkerPool::Urgent => {
+                "level 0 holds as many runs as it may and is being compacted"
+            }
         }
     }
 }
 
 /// The work of the pools; implemented by the database.
-pub(crate) trait Work: Send + Sync + 'static {
+pub(crate) trait BackgroundWork: Send + Sync + 'static {
     /// Does one step of work; `false` if there is none.
-    fn work(&self, lane: Lane) -> Result<bool>;
+    fn work(&self, pool: WorkerPool) -> Result<bool>;
 
     /// The period of checks without a request; `None` for never.
-    fn look_interval(&self, lane: Lane) -> Option<Duration> {
-        matches!(lane, Lane::Compaction | Lane::Urgent).then_some(LOOK_INTERVAL)
+    fn look_interval(&self, pool: WorkerPool) -> Option<Duration> {
+        matches!(pool, WorkerPool::Compaction | WorkerPool::Urgent).then_some(LOOK_INTERVAL)
     }
 }
 
 /// Which failures end a wait.
 #[derive(Clone, Copy)]
-pub(crate) enum Concern<'a> {
+pub(crate) enum ErrorScope<'a> {
     /// The last failure of the pool.
-    Lane,
+    Pool,
     /// The error reported by this closure; only the caller knows which of the pool's jobs it waits for.
     Own(&'a dyn Fn() -> Option<Error>),
 }
 
 #[derive(Debug, Default)]
-struct LaneState {
+struct PoolState {
     /// Requests so far.
     requests: u64,
     /// Stepped mode: how many of these were checked. A thread stores that itself.
@@ -126,13 +129,13 @@ enum Outcome {
 
 #[derive(Debug)]
 struct State {
-    lanes: [LaneState; LANES.len()],
+    pools: [PoolState; WORKER_POOLS.len()],
     stopping: bool,
     /// State of the stepped mode's generator.
     seed: u64,
 }
 
-impl LaneState {
+impl PoolState {
     /// Stepped mode: whether a request came since the last check.
     fn is_requested(&self) -> bool {
         self.requests != self.taken
@@ -141,21 +144,21 @@ impl LaneState {
 
 impl State {
     /// The failure that concerns a waiter.
-    fn failure(&self, lane: Lane, concern: Concern<'_>) -> Option<Error> {
+    fn failure(&self, pool: WorkerPool, concern: ErrorScope<'_>) -> Option<Error> {
         match concern {
-            Concern::Lane => self.lanes[lane as usize].error.clone(),
-            Concern::Own(failure) => failure(),
+            ErrorScope::Pool => self.pools[pool as usize].error.clone(),
+            ErrorScope::Own(failure) => failure(),
         }
     }
 }
 
-/// Runs [`Work`].
+/// Runs [`BackgroundWork`].
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     state: Mutex<State>,
     /// Signalled by requests for the pool and by the stop. One each; otherwise requests for one pool would
     /// delay the periodic check of another.
-    requests: [Condvar; LANES.len()],
+    requests: [Condvar; WORKER_POOLS.len()],
     /// Signalled after every step and every published change; wakes all waiters.
     progress: Condvar,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -174,7 +177,7 @@ impl Scheduler {
             Background::Stepped { seed } => (true, seed),
         };
         Scheduler {
-            state: Mutex::new(State { lanes: Default::default(), stopping: false, seed }),
+            state: Mutex::new(State { pools: Default::default(), stopping: false, seed }),
             requests: Default::default(),
             progress: Condvar::new(),
             threads: Mutex::new(Vec::new()),
@@ -185,7 +188,7 @@ impl Scheduler {
     }
 
     /// Starts the threads of all pools; nothing in stepped mode.
-    pub(crate) fn start<W: Work>(
+    pub(crate) fn start<W: BackgroundWork>(
         self: &Arc<Self>,
         env: &Env,
         work: &Arc<W>,
@@ -193,28 +196,29 @@ impl Scheduler {
     ) -> Result<()> {
         self.start_log(env, work)?;
         let compactions =
-            (0..compaction_threads).map(|index| (Lane::Compaction, format!("esker-compact-{index}")));
-        let others = [(Lane::Flush, "esker-flush".to_owned()), (Lane::Urgent, "esker-urgent".to_owned())];
+            (0..compaction_threads).map(|index| (WorkerPool::Compaction, format!("esker-compact-{index}")));
+        let others =
+            [(WorkerPool::Flush, "esker-flush".to_owned()), (WorkerPool::Urgent, "esker-urgent".to_owned())];
         self.spawn(env, work, others.into_iter().chain(compactions))
     }
 
     /// Starts only the log worker, which also closes tables: a read-only database has no other.
-    pub(crate) fn start_log<W: Work>(self: &Arc<Self>, env: &Env, work: &Arc<W>) -> Result<()> {
-        self.spawn(env, work, [(Lane::Log, "esker-log".to_owned())].into_iter())
+    pub(crate) fn start_log<W: BackgroundWork>(self: &Arc<Self>, env: &Env, work: &Arc<W>) -> Result<()> {
+        self.spawn(env, work, [(WorkerPool::Log, "esker-log".to_owned())].into_iter())
     }
 
-    fn spawn<W: Work>(
+    fn spawn<W: BackgroundWork>(
         self: &Arc<Self>,
         env: &Env,
         work: &Arc<W>,
-        threads: impl Iterator<Item = (Lane, String)>,
+        threads: impl Iterator<Item = (WorkerPool, String)>,
     ) -> Result<()> {
         if self.stepped {
             return Ok(());
         }
-        for (lane, name) in threads {
+        for (pool, name) in threads {
             let (scheduler, work) = (Arc::clone(self), Arc::clone(work));
-            let thread = env.spawn(&name, move || scheduler.run_lane(lane, &*work))?;
+            let thread = env.spawn(&name, move || scheduler.run_worker(pool, &*work))?;
             self.threads.lock().push(thread);
         }
         Ok(())
@@ -225,17 +229,17 @@ impl Scheduler {
     }
 
     /// Requests work of a pool; the urgent pool together with the compaction pool.
-    pub(crate) fn request(&self, lane: Lane) {
-        self.request_alone(lane);
-        if lane == Lane::Compaction && !self.stepped {
-            self.request_alone(Lane::Urgent);
+    pub(crate) fn request(&self, pool: WorkerPool) {
+        self.request_alone(pool);
+        if pool == WorkerPool::Compaction && !self.stepped {
+            self.request_alone(WorkerPool::Urgent);
         }
     }
 
     /// Requests work of this pool and no other.
-    pub(crate) fn request_alone(&self, lane: Lane) {
-        self.state.lock().lanes[lane as usize].requests += 1;
-        self.requests[lane as usize].notify_all();
+    pub(crate) fn request_alone(&self, pool: WorkerPool) {
+        self.state.lock().pools[pool as usize].requests += 1;
+        self.requests[pool as usize].notify_all();
     }
 
     /// Wakes waiters after a change they may wait for.
@@ -252,10 +256,10 @@ impl Scheduler {
     }
 
     /// Waits until the generation differs from `seen`; otherwise as [`Scheduler::wait`].
-    pub(crate) fn wait_for_change<W: Work>(
+    pub(crate) fn wait_for_change<W: BackgroundWork>(
         &self,
         work: &W,
-        on: (Lane, Concern<'_>),
+        on: (WorkerPool, ErrorScope<'_>),
         seen: u64,
         limit: Duration,
     ) -> Result<bool> {
@@ -267,15 +271,15 @@ impl Scheduler {
     /// # Errors
     /// The error of the pool's last attempt at the awaited work, if that failed, because the wait might never
     /// end.
-    pub(crate) fn wait<W: Work>(
+    pub(crate) fn wait<W: BackgroundWork>(
         &self,
         work: &W,
-        (lane, concern): (Lane, Concern<'_>),
+        (pool, concern): (WorkerPool, ErrorScope<'_>),
         limit: Duration,
         mut done: impl FnMut() -> bool,
     ) -> Result<bool> {
         if self.stepped {
-            return self.step_until(work, (lane, concern), &mut done);
+            return self.step_until(work, (pool, concern), &mut done);
         }
         let mut left = limit;
         loop {
@@ -290,7 +294,7 @@ impl Scheduler {
                 if state.stopping {
                     return Err(Error::Closed);
                 }
-                if let Some(error) = state.failure(lane, concern) {
+                if let Some(error) = state.failure(pool, concern) {
                     return Err(error);
                 }
                 // The wait is divided so that the limit needs no clock.
@@ -319,12 +323,12 @@ impl Scheduler {
 
     /// The last error of each pool that has not succeeded since.
     pub(crate) fn errors(&self) -> Vec<Error> {
-        self.state.lock().lanes.iter().filter_map(|lane| lane.error.clone()).collect()
+        self.state.lock().pools.iter().filter_map(|pool| pool.error.clone()).collect()
     }
 
     /// The last error of a pool, if it has not succeeded since.
-    pub(crate) fn error(&self, lane: Lane) -> Option<Error> {
-        self.state.lock().lanes[lane as usize].error.clone()
+    pub(crate) fn error(&self, pool: WorkerPool) -> Option<Error> {
+        self.state.lock().pools[pool as usize].error.clone()
     }
 
     /// Stops: running steps end, no more start, and all threads are joined.
@@ -349,32 +353,32 @@ impl Scheduler {
 
     /// Stepped mode: runs one step of a requested pool. `false` if nothing was requested, or after
     /// [`Scheduler::stop`].
-    pub(crate) fn step<W: Work>(&self, work: &W) -> bool {
+    pub(crate) fn step<W: BackgroundWork>(&self, work: &W) -> bool {
         self.step_one(work).is_some()
     }
 
     /// As [`Scheduler::step`]; returns the pool.
-    fn step_one<W: Work>(&self, work: &W) -> Option<Lane> {
-        let lane = self.choose_lane()?;
-        self.run_step(lane, work);
-        Some(lane)
+    fn step_one<W: BackgroundWork>(&self, work: &W) -> Option<WorkerPool> {
+        let pool = self.choose_pool()?;
+        self.run_step(pool, work);
+        Some(pool)
     }
 
     /// Stepped mode: after a write, sometimes runs a step, as a background thread would.
-    pub(crate) fn step_sometimes<W: Work>(&self, work: &W) {
+    pub(crate) fn step_sometimes<W: BackgroundWork>(&self, work: &W) {
         if self.stepped && self.random().is_multiple_of(4) {
             self.step(work);
         }
     }
 
-    fn run_lane<W: Work>(&self, lane: Lane, work: &W) {
-        if lane == Lane::Compaction {
+    fn run_worker<W: BackgroundWork>(&self, pool: WorkerPool, work: &W) {
+        if pool == WorkerPool::Compaction {
             // If the system refuses that, merges run at normal priority.
             host::lower_thread_priority(MERGING_STEPS);
         }
         let (mut looked_for, mut last) = (0, Outcome::Nothing);
-        while self.wait_for_request(lane, looked_for, last, work.look_interval(lane)) {
-            (looked_for, last) = self.run_step(lane, work);
+        while self.wait_for_request(pool, looked_for, last, work.look_interval(pool)) {
+            (looked_for, last) = self.run_step(pool, work);
         }
     }
 
@@ -382,19 +386,19 @@ impl Scheduler {
     /// beyond `looked_for`, or until the period has passed. `false` after the stop.
     fn wait_for_request(
         &self,
-        lane: Lane,
+        pool: WorkerPool,
         looked_for: u64,
         last: Outcome,
         look_interval: Option<Duration>,
     ) -> bool {
         let longest = if last == Outcome::Failed { Some(RETRY_WAIT) } else { look_interval };
         let mut state = self.state.lock();
-        while !state.stopping && last != Outcome::Done && state.lanes[lane as usize].requests == looked_for {
+        while !state.stopping && last != Outcome::Done && state.pools[pool as usize].requests == looked_for {
             let Some(longest) = longest else {
-                self.requests[lane as usize].wait(&mut state);
+                self.requests[pool as usize].wait(&mut state);
                 continue;
             };
-            if self.requests[lane as usize].wait_for(&mut state, longest).timed_out() {
+            if self.requests[pool as usize].wait_for(&mut state, longest).timed_out() {
                 break;
             }
         }
@@ -402,36 +406,36 @@ impl Scheduler {
     }
 
     /// One step; returns up to which request it checked, and its outcome.
-    fn run_step<W: Work>(&self, lane: Lane, work: &W) -> (u64, Outcome) {
+    fn run_step<W: BackgroundWork>(&self, pool: WorkerPool, work: &W) -> (u64, Outcome) {
         let looked_for = {
-            let lane = &mut self.state.lock().lanes[lane as usize];
-            lane.taken = lane.requests;
-            lane.running += 1;
-            lane.requests
+            let pool = &mut self.state.lock().pools[pool as usize];
+            pool.taken = pool.requests;
+            pool.running += 1;
+            pool.requests
         };
-        let result = work.work(lane);
+        let result = work.work(pool);
         let mut state = self.state.lock();
-        let lane_state = &mut state.lanes[lane as usize];
-        lane_state.running -= 1;
+        let pool_state = &mut state.pools[pool as usize];
+        pool_state.running -= 1;
         // A step without work changes nothing: waking waiters for it would make them repeat their request
         // endlessly.
         let mut has_changed = true;
         let outcome = match result {
             Ok(true) => {
                 // In stepped mode no thread continues by itself.
-                lane_state.requests += u64::from(self.stepped);
-                lane_state.error = None;
+                pool_state.requests += u64::from(self.stepped);
+                pool_state.error = None;
                 Outcome::Done
             }
             Ok(false) => {
-                has_changed = lane_state.running == 0 && lane_state.error.take().is_some();
+                has_changed = pool_state.running == 0 && pool_state.error.take().is_some();
                 Outcome::Nothing
             }
             Err(error) => {
                 if !matches!(error, Error::Closed) {
-                    tracing::warn!(?lane, %error, "background work failed and will be tried again");
+                    tracing::warn!(?pool, %error, "background work failed and will be tried again");
                 }
-                lane_state.error = Some(error);
+                pool_state.error = Some(error);
                 Outcome::Failed
             }
         };
@@ -443,17 +447,17 @@ impl Scheduler {
         (looked_for, outcome)
     }
 
-    fn step_until<W: Work>(
+    fn step_until<W: BackgroundWork>(
         &self,
         work: &W,
-        (lane, concern): (Lane, Concern<'_>),
+        (pool, concern): (WorkerPool, ErrorScope<'_>),
         done: &mut impl FnMut() -> bool,
     ) -> Result<bool> {
         while !done() {
             let stepped = self.step_one(work);
             // An earlier failure does not count while the next attempt is still pending.
-            let has_tried = stepped.is_none_or(|stepped| stepped == lane);
-            if has_tried && let Some(error) = self.state.lock().failure(lane, concern) {
+            let has_tried = stepped.is_none_or(|stepped| stepped == pool);
+            if has_tried && let Some(error) = self.state.lock().failure(pool, concern) {
                 return Err(error);
             }
             if stepped.is_none() && !done() {
@@ -466,14 +470,14 @@ impl Scheduler {
         Ok(true)
     }
 
-    fn choose_lane(&self) -> Option<Lane> {
+    fn choose_pool(&self) -> Option<WorkerPool> {
         let random = self.random() as usize;
         let state = self.state.lock();
         if state.stopping {
             return None;
         }
-        let requested: Vec<Lane> =
-            LANES.into_iter().filter(|&lane| state.lanes[lane as usize].is_requested()).collect();
+        let requested: Vec<WorkerPool> =
+            WORKER_POOLS.into_iter().filter(|&pool| state.pools[pool as usize].is_requested()).collect();
         (!requested.is_empty()).then(|| requested[random % requested.len()])
     }
 

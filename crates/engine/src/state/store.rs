@@ -8,18 +8,18 @@
 
 use crate::Durability;
 use crate::state::activity::Activity;
-use crate::state::activity::Quiet;
+use crate::state::activity::IdleState;
 use crate::state::commit_lock::CommitLock;
-use crate::state::commit_notifier::Bell;
+use crate::state::commit_notifier::CommitNotifier;
 use crate::state::consumers::Consumers;
 use crate::state::counters::Counters;
-use crate::state::idle_budget::Leisure;
+use crate::state::idle_budget::IdleBudget;
 use crate::state::installed::Installed;
 use crate::state::jobs::Jobs;
 use crate::state::keyspace::{KeyspaceState, Registry};
 use crate::state::log_ages::LogAges;
-use crate::state::memory_shares::Lending;
-use crate::state::post_commit::Duties;
+use crate::state::memory_shares::MemoryArbiter;
+use crate::state::post_commit::PostCommit;
 use crate::state::scheduler::Scheduler;
 use esker_base::sync::CachePadded;
 use esker_base::{Error, Result};
@@ -27,7 +27,7 @@ use esker_build::table_factory::TableFactory;
 use esker_env::{Env, FileLock};
 use esker_memtable::ArenaPool;
 use esker_options::{KeyspaceOptions, MemoryPlan, NamedKeyspaces};
-use esker_view::read::open_readers::Holders;
+use esker_view::read::open_readers::OpenReaders;
 use esker_view::snapshot::Snapshots;
 use esker_view::time::Time;
 use esker_view::tree::TableFiles;
@@ -58,7 +58,7 @@ pub(crate) struct Store {
     /// Payload bytes in sealed memtables.
     pub(crate) sealed_bytes: CachePadded<AtomicU64>,
     /// The state of the memory arbiter.
-    pub(crate) lending: Lending,
+    pub(crate) memory_arbiter: MemoryArbiter,
     /// Memory of the budget used by the sort buffers of bulk loads.
     pub(crate) loading_bytes: AtomicU64,
     /// The writable part; `None` if the database was opened read-only.
@@ -66,7 +66,7 @@ pub(crate) struct Store {
 
     pub(crate) keyspaces: RwLock<Registry>,
     pub(crate) snapshots: Snapshots,
-    pub(crate) holders: Arc<Holders>,
+    pub(crate) open_readers: Arc<OpenReaders>,
     pub(crate) time: Arc<Time>,
     pub(crate) files: Arc<TableFiles>,
     pub(crate) arenas: ArenaPool,
@@ -88,9 +88,9 @@ pub(crate) struct Store {
     /// The time of the last write, as seen by the compaction worker.
     pub(crate) last_activity: Mutex<Activity>,
     /// Idle and pause flags derived from it.
-    pub(crate) quiet: Quiet,
+    pub(crate) quiet: IdleState,
     /// The remaining budget of idle compaction.
-    pub(crate) leisure: Mutex<Leisure>,
+    pub(crate) idle_budget: Mutex<IdleBudget>,
     /// Runs adaptive tuning of keyspaces.
     pub(crate) adapt_keyspaces: AdaptKeyspaces,
     /// The ages of log segments, for delete-persistence targets.
@@ -113,7 +113,7 @@ pub(crate) struct Writing {
     pub(crate) commit: CachePadded<CommitLock>,
     pub(crate) log: Arc<Log>,
     /// Wakes threads that wait for the next batch.
-    pub(crate) bell: Bell,
+    pub(crate) commit_notifier: CommitNotifier,
     pub(crate) manifest: Mutex<Installed>,
     /// The number of the last durable edit.
     pub(crate) last_edit: AtomicU64,
@@ -172,7 +172,7 @@ impl Store {
         }
         self.scheduler.announce_progress();
         if let Some(writing) = &self.writing {
-            writing.bell.ring();
+            writing.commit_notifier.notify();
         }
     }
 
@@ -193,7 +193,7 @@ impl Writing {
         let mut state = self.commit.lock();
         let is_up_to_date = state.next_seqno.get() <= seqno + 1 && !state.closed;
         if is_up_to_date {
-            state.duties.set(Duties::RING, true);
+            state.post_commit.set(PostCommit::NOTIFY, true);
         }
         is_up_to_date
     }

@@ -2,13 +2,13 @@
 //!
 //! A schedule, not a bucket: `free_at` is the moment at which everything written so far would have been
 //! written at the admitted rate. A write advances it by its own bytes; a writer that finds it more than
-//! [`LEAST_OWED`] ahead waits for the difference. It is guarded by the commit lock, so it needs no atomics,
+//! [`LEAST_DEBT`] ahead waits for the difference. It is guarded by the commit lock, so it needs no atomics,
 //! and an unlimited writer does not touch it.
 
 use std::time::Duration;
 
 /// A shorter delay is skipped: a sleep takes at least a scheduler's tick or two.
-const LEAST_OWED: Duration = Duration::from_millis(1);
+const LEAST_DEBT: Duration = Duration::from_millis(1);
 
 /// See the file's head.
 #[derive(Debug, Default)]
@@ -43,16 +43,16 @@ impl Pace {
         let cost_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second);
         let cost_ns = u64::try_from(cost_ns).unwrap_or(u64::MAX);
         self.free_at_ns = self.free_at_ns.max(now_ns).saturating_add(cost_ns);
-        self.owed(now_ns)
+        self.throttle_debt(now_ns)
     }
 
     /// The present delay; zero if it is too short to wait for.
-    pub(crate) fn owed(&self, now_ns: u64) -> Duration {
+    pub(crate) fn throttle_debt(&self, now_ns: u64) -> Duration {
         if self.bytes_per_second == 0 {
             return Duration::ZERO;
         }
-        let owed = Duration::from_nanos(self.free_at_ns.saturating_sub(now_ns));
-        if owed < LEAST_OWED { Duration::ZERO } else { owed }
+        let throttle_debt = Duration::from_nanos(self.free_at_ns.saturating_sub(now_ns));
+        if throttle_debt < LEAST_DEBT { Duration::ZERO } else { throttle_debt }
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(pace.charge(1, 0), Duration::from_millis(1));
         assert_eq!(pace.charge(4_000, 0), Duration::from_millis(5));
         // After the wait there is no debt; idle time is not saved up.
-        assert_eq!(pace.owed(5 * MS), Duration::ZERO);
+        assert_eq!(pace.throttle_debt(5 * MS), Duration::ZERO);
         assert_eq!(pace.charge(3_000, 500 * MS), Duration::from_millis(3));
         pace.set_rate(None, 500 * MS);
         assert_eq!(pace.charge(1 << 40, 500 * MS), Duration::ZERO);
@@ -89,11 +89,11 @@ mod tests {
         pace.set_rate(Some(1_000_000), 0);
         assert_eq!(pace.charge(8_000, 0), Duration::from_millis(8));
         pace.set_rate(Some(4_000_000), 0);
-        assert_eq!(pace.owed(0), Duration::from_millis(2));
+        assert_eq!(pace.throttle_debt(0), Duration::from_millis(2));
         pace.set_rate(Some(500_000), 0);
-        assert_eq!(pace.owed(0), Duration::from_millis(16));
+        assert_eq!(pace.throttle_debt(0), Duration::from_millis(16));
         pace.set_rate(None, 0);
         pace.set_rate(Some(1), MS);
-        assert_eq!(pace.owed(MS), Duration::ZERO, "without a limit nothing is owed");
+        assert_eq!(pace.throttle_debt(MS), Duration::ZERO, "without a limit nothing is owed");
     }
 }

@@ -115,11 +115,11 @@ pub(crate) struct LevelTraffic {
 
 /// The background traffic of one keyspace since the open.
 #[derive(Debug, Default)]
-pub(crate) struct Traffic(Mutex<Book>);
+pub(crate) struct Traffic(Mutex<TrafficCounters>);
 
 /// A copy of the counters of [`Traffic`].
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Book {
+pub(crate) struct TrafficCounters {
     causes: Vec<(CauseInfo, u64)>,
     levels: BTreeMap<LevelIndex, LevelTraffic>,
     ingested_bytes: u64,
@@ -128,17 +128,17 @@ pub(crate) struct Book {
     /// Entries that recent merges brought onto the oldest data of their keys, and those of them that
     /// overwrote or removed one there.
     arrived: f64,
-    replaced: f64,
+    overwritten: f64,
 }
 
 impl Traffic {
-    /// [`Book::replaced`] without copying the rest.
-    pub(crate) fn replaced(&self) -> Option<f64> {
-        self.0.lock().replaced()
+    /// [`TrafficCounters::overwritten_share`] without copying the rest.
+    pub(crate) fn overwritten_share(&self) -> Option<f64> {
+        self.0.lock().overwritten_share()
     }
 
     /// The present counters.
-    pub(crate) fn book(&self) -> Book {
+    pub(crate) fn book(&self) -> TrafficCounters {
         self.0.lock().clone()
     }
 
@@ -178,7 +178,7 @@ impl Traffic {
         }
         let runs: BTreeSet<_> = plan.inputs.iter().map(|input| input.run).collect();
         if plan.bottom && runs.len() > 1 {
-            book.note_replaced(plan, entries_in, entries_out);
+            book.note_overwritten(plan, entries_in, entries_out);
         }
     }
 
@@ -188,7 +188,7 @@ impl Traffic {
     }
 }
 
-impl Book {
+impl TrafficCounters {
     fn note(&mut self, cause: Cause, moved: Moved) {
         let at = self.causes.iter().position(|(known, _)| known.cause == cause);
         let at = at.unwrap_or_else(|| {
@@ -208,21 +208,21 @@ impl Book {
 
     /// Records a merge onto the oldest data. Its oldest run stays; entries of newer ones add to it or
     /// overwrite.
-    fn note_replaced(&mut self, plan: &CompactionPlan, entries_in: u64, entries_out: u64) {
+    fn note_overwritten(&mut self, plan: &CompactionPlan, entries_in: u64, entries_out: u64) {
         let oldest = plan.inputs.iter().map(PlanInput::position).max();
         let of_oldest = |input: &&PlanInput| Some(input.position()) == oldest;
         let base: u64 =
             plan.inputs.iter().filter(of_oldest).flat_map(|input| &input.parts).map(keys_of).sum();
         let arrived = entries_in.saturating_sub(base);
-        let replaced = entries_in.saturating_sub(entries_out).min(arrived);
+        let overwritten = entries_in.saturating_sub(entries_out).min(arrived);
         self.arrived = self.arrived * MEMORY + arrived as f64;
-        self.replaced = self.replaced * MEMORY + replaced as f64;
+        self.overwritten = self.overwritten * MEMORY + overwritten as f64;
     }
 
     /// The share of entries above the oldest data that overwrite something; `None` before a merge has
     /// measured it.
-    pub(crate) fn replaced(&self) -> Option<f64> {
-        (self.arrived > 0.0).then(|| self.replaced / self.arrived)
+    pub(crate) fn overwritten_share(&self) -> Option<f64> {
+        (self.arrived > 0.0).then(|| self.overwritten / self.arrived)
     }
 
     pub(crate) fn levels(&self) -> impl Iterator<Item = LevelIndex> {

@@ -38,7 +38,7 @@ impl World {
         for _ in 0..time.as_secs() / step.as_secs() {
             other();
             self.clock.advance(step);
-            self.db.store().scheduler.request(crate::state::scheduler::Lane::Compaction);
+            self.db.store().scheduler.request(crate::state::scheduler::WorkerPool::Compaction);
             while self.db.step_background() {}
         }
     }
@@ -63,8 +63,8 @@ impl World {
         !self.files_with(text).is_empty()
     }
 
-    fn deletes(&self) -> DeletePromise {
-        self.db.promises().remove(0).deletes.unwrap()
+    fn deletes(&self) -> DeleteTarget {
+        self.db.targets().remove(0).deletes.unwrap()
     }
 }
 
@@ -93,7 +93,7 @@ fn what_was_deleted_is_in_no_file_after_the_promised_time() {
         assert!(world.contains(SECRET), "{strategy}: it lies in the last level");
         world.db.default_keyspace().delete(500u64.to_be_bytes()).unwrap();
         world.pass(WITHIN / 2);
-        assert_eq!(world.deletes().state, PromiseState::Kept);
+        assert_eq!(world.deletes().state, TargetState::Kept);
         world.pass(WITHIN / 2);
         assert_eq!(world.files_with(SECRET), [] as [PathBuf; 0], "{strategy}");
         assert_eq!(world.deletes().oldest, None, "{strategy}: {}", world.deletes());
@@ -123,7 +123,7 @@ fn what_was_deleted_and_written_anew_is_gone_as_well() {
         world.db.flush().unwrap();
         world.pass_beside(WITHIN, || other.put(b"k", b"never idle").unwrap());
         assert_eq!(world.files_with(SECRET), [] as [PathBuf; 0], "{strategy} {flushes}");
-        assert_eq!(world.deletes().state, PromiseState::Kept, "{}", world.deletes());
+        assert_eq!(world.deletes().state, TargetState::Kept, "{}", world.deletes());
         assert_eq!(
             world.db.default_keyspace().get(500u64.to_be_bytes()).unwrap().as_deref(),
             Some(&b"newer"[..])
@@ -147,11 +147,11 @@ fn what_a_snapshot_kept_of_a_key_written_anew_goes_after_it() {
     world.db.default_keyspace().put(500u64.to_be_bytes(), b"newer").unwrap();
     world.pass_beside(WITHIN + Duration::from_secs(100), busy);
     assert!(world.contains(SECRET));
-    assert_eq!(world.deletes().state, PromiseState::Missed, "{}", world.deletes());
+    assert_eq!(world.deletes().state, TargetState::Missed, "{}", world.deletes());
     drop(snapshot);
     world.pass_beside(Duration::from_secs(100), busy);
     assert_eq!(world.files_with(SECRET), [] as [PathBuf; 0]);
-    assert_eq!(world.deletes().state, PromiseState::Kept, "{}", world.deletes());
+    assert_eq!(world.deletes().state, TargetState::Kept, "{}", world.deletes());
     world.db.close().unwrap();
 }
 
@@ -173,7 +173,7 @@ fn slices_leave_a_file_in_which_something_was_deleted() {
     assert_eq!(tables.count(), 1);
     world.pass_beside(WITHIN, || other.put(b"k", b"never idle").unwrap());
     assert_eq!(world.files_with(SECRET), [] as [PathBuf; 0]);
-    assert_eq!(world.deletes().state, PromiseState::Kept, "{}", world.deletes());
+    assert_eq!(world.deletes().state, TargetState::Kept, "{}", world.deletes());
     let runs = world.db.default_keyspace().state().view.load().tree.runs.len();
     assert!(runs > 1, "what nothing was deleted of stays where it is");
     assert_eq!(world.db.default_keyspace().get(500u64.to_be_bytes()).unwrap(), None);
@@ -214,7 +214,7 @@ fn ingested_tables_that_wait_miss_no_promise() {
     (0..100u64).for_each(|at| loader.add(at.to_be_bytes(), b"v").unwrap());
     loader.finish().unwrap();
     assert!(keyspace.state().view.has_sealed(), "they wait");
-    assert_eq!((world.deletes().state, world.deletes().oldest), (PromiseState::Kept, None));
+    assert_eq!((world.deletes().state, world.deletes().oldest), (TargetState::Kept, None));
     world.db.close().unwrap();
 }
 
@@ -296,7 +296,7 @@ fn without_a_promise_it_stays() {
     world.db.default_keyspace().put(1u64.to_be_bytes(), b"newer").unwrap();
     world.pass(WITHIN);
     assert!(world.contains(SECRET));
-    assert!(world.db.promises().is_empty());
+    assert!(world.db.targets().is_empty());
     world.db.close().unwrap();
 }
 
@@ -326,13 +326,13 @@ fn a_snapshot_that_keeps_what_was_deleted_is_named() {
     world.db.default_keyspace().delete(500u64.to_be_bytes()).unwrap();
     world.pass(WITHIN + Duration::from_secs(100));
     let told = world.deletes();
-    assert_eq!(told.state, PromiseState::Missed, "{told}");
+    assert_eq!(told.state, TargetState::Missed, "{told}");
     assert!(told.held_by_snapshot.is_some_and(|age| age >= WITHIN), "{told}");
     assert!(world.contains(SECRET));
     drop(snapshot);
     world.pass(Duration::from_secs(100));
     assert!(!world.contains(SECRET), "{}", world.deletes());
-    assert_eq!(world.deletes().state, PromiseState::Kept);
+    assert_eq!(world.deletes().state, TargetState::Kept);
     world.db.close().unwrap();
 }
 
@@ -345,8 +345,8 @@ fn a_promise_on_room_holds_for_every_strategy() {
             world.db.default_keyspace().put(random.below(6000).to_be_bytes(), [at as u8; 100]).unwrap();
             if at % 500 == 0 {
                 while world.db.step_background() {}
-                let space = world.db.promises()[0].space.unwrap();
-                let is_kept = matches!(space.state, PromiseState::Kept | PromiseState::AtRisk);
+                let space = world.db.targets()[0].space.unwrap();
+                let is_kept = matches!(space.state, TargetState::Kept | TargetState::AtRisk);
                 assert!(is_kept, "{strategy}, {at}: {space}, {space:?}");
             }
         }
@@ -359,7 +359,7 @@ fn a_promise_on_room_holds_for_every_strategy() {
 #[test]
 fn a_young_database_has_missed_nothing() {
     let state = |table_bytes: u64, is_measured: bool| {
-        let room = Room {
+        let room = SpaceUse {
             live_bytes: 1000,
             is_measured,
             table_bytes,
@@ -367,15 +367,12 @@ fn a_young_database_has_missed_nothing() {
             running_bytes: 10,
             held_bytes: 1,
         };
-        SpacePromise::new(1500, room).state
+        SpaceTarget::new(1500, room).state
     };
     let told = [1300, 1389, 1390, 12_000].map(|table_bytes| state(table_bytes, true));
-    assert_eq!(told, [PromiseState::Kept, PromiseState::AtRisk, PromiseState::Missed, PromiseState::Missed]);
+    assert_eq!(told, [TargetState::Kept, TargetState::AtRisk, TargetState::Missed, TargetState::Missed]);
     let told = [1300, 1389, 1390, 12_000].map(|table_bytes| state(table_bytes, false));
-    assert_eq!(
-        told,
-        [PromiseState::Kept, PromiseState::AtRisk, PromiseState::Unknown, PromiseState::Unknown]
-    );
+    assert_eq!(told, [TargetState::Kept, TargetState::AtRisk, TargetState::Unknown, TargetState::Unknown]);
 }
 
 #[test]
@@ -439,7 +436,7 @@ fn a_deadline_that_measurements_rule_out_is_refused_with_the_numbers() {
     for part in ["delete_within = 120 s", "\"default\"", "in 90 s", "what was measured", "can be promised"] {
         assert!(told.contains(part), "{told}");
     }
-    assert!(world.db.promises().is_empty(), "nothing was changed");
+    assert!(world.db.targets().is_empty(), "nothing was changed");
     promise(100_000).unwrap();
     assert_eq!(world.deletes().shortfall, None);
     measure(1 << 20);

@@ -36,12 +36,12 @@ fn flushes_are_eased_while_memtables_queue_up() {
     let codecs = [1, 3, 3, 1, 1].map(|memtables| flush(&db, memtables));
     assert_eq!(codecs, ["zstd:9", "lz4", "lz4", "zstd:9", "zstd:9"]);
     db.close().unwrap();
-    let db = open(none.ease_compression(false));
+    let db = open(none.compression_under_pressure(false));
     assert_eq!([1, 3, 3].map(|memtables| flush(&db, memtables)), ["zstd:9"; 3]);
     db.close().unwrap();
 }
 
-/// EC3, and the third queue: merges are eased while level 0 is nearly full, but not those into the last
+/// EC3, and the third queue: merges are downgraded while level 0 is nearly full, but not those into the last
 /// level.
 #[test]
 fn merges_into_the_last_level_are_not_eased() {
@@ -55,14 +55,20 @@ fn merges_into_the_last_level_are_not_eased() {
         "the first goes to the last level; when the last began there were four runs of five"
     );
     let (store, keyspace) = (db.store(), Arc::clone(db.default_keyspace().state()));
-    assert!(keyspace.easing.eases(&keyspace.options(), || store.fullest_queue_permille(&keyspace)));
+    assert!(
+        keyspace
+            .compression_downgrade
+            .downgrades(&keyspace.options(), || store.fullest_queue_permille(&keyspace))
+    );
     db.compact_all().unwrap();
     let tree = Arc::clone(&keyspace.view.load().tree);
     assert_eq!(tree.runs.len(), 1);
     let table = tree.runs[0].parts[0].file.open(esker_view::tree::Access::Use).unwrap();
     assert_eq!(table.properties().codec, "lzma:1");
     assert!(
-        !keyspace.easing.eases(&keyspace.options(), || store.fullest_queue_permille(&keyspace)),
+        !keyspace
+            .compression_downgrade
+            .downgrades(&keyspace.options(), || store.fullest_queue_permille(&keyspace)),
         "nothing waits any more"
     );
     drop((table, tree));

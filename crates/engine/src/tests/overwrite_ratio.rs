@@ -1,9 +1,9 @@
 //! Overwrite ratios of real flushes and merges, step by step, and their effect on space.
 
-use crate::state::scheduler::Lane;
+use crate::state::scheduler::WorkerPool;
 use crate::{Database, KeyspaceOptions, Options, PerLevel};
 use esker_base::PartId;
-use esker_build::overwrite_ratio::replaced_shares;
+use esker_build::overwrite_ratio::overwrite_ratios_of;
 use esker_codec::Codec;
 use esker_env::Env;
 use esker_env::fault::{Fault, FaultFs, Operation, Rule, StrictFs, When};
@@ -57,7 +57,7 @@ impl World {
     }
 
     fn settle(&self) {
-        self.db.store().scheduler.request(Lane::Compaction);
+        self.db.store().scheduler.request(WorkerPool::Compaction);
         while self.db.step_background() {}
     }
 
@@ -79,7 +79,7 @@ impl World {
         let keyspace = self.db.default_keyspace();
         let state = keyspace.state();
         let tree = Arc::clone(&state.view.load().tree);
-        let known = replaced_shares(&state.replaced, &state.options(), &tree.version);
+        let known = overwrite_ratios_of(&state.overwrite_ratios, &state.options(), &tree.version);
         let share = |part: PartId| known.iter().find(|(id, _)| *id == part).map(|(_, share)| *share);
         let runs = tree.runs.iter().filter(|run| run.level.get() == level);
         let metas = runs.flat_map(|run| run.parts.iter()).map(|part| &part.meta);
@@ -230,7 +230,7 @@ fn without_filters_shares_are_those_of_the_inputs() {
         assert!(is_about(&world.flush(), 900..1001), "nobody can say");
     }
     let keyspace = world.db.default_keyspace();
-    keyspace.state().replaced.lock().files.values_mut().for_each(|share| *share = 300);
+    keyspace.state().overwrite_ratios.lock().files.values_mut().for_each(|share| *share = 300);
     world.settle();
     let merged = world.level(1);
     assert!(is_about(&merged, 250..400), "{merged:?}");

@@ -9,12 +9,12 @@ use super::writes::{Pending, Writes};
 use crate::handle::Handle;
 use crate::state::store::Store;
 use crate::write::batch::WriteBatch;
-use crate::write::room::Patience;
+use crate::write::room::StallPolicy;
 use crate::{KeyRange, Keyspace, Snapshot, Value};
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, Result, SeqNo};
 use esker_iter::Bounds;
-use esker_view::read::open_readers::HolderKind;
+use esker_view::read::open_readers::ReaderKind;
 use esker_view::read::range::Range;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Transaction {
             options,
             writes: Writes::default(),
             reads: RefCell::default(),
-            snapshot: Snapshot::of_kind(&handle.store, HolderKind::Transaction),
+            snapshot: Snapshot::of_kind(&handle.store, ReaderKind::Transaction),
             handle: Arc::clone(handle),
             number: 0,
         }
@@ -357,7 +357,7 @@ impl Transaction {
         let mut validation = Validation::new(&footprints, self.snapshot.seqno());
         validation.begin(store)?;
         let durability = self.options.durability.unwrap_or(store.durability);
-        store.commit_if(&batch.encoded(store)?, durability, Patience::Stall, &mut validation)
+        store.commit_if(&batch.encoded(store)?, durability, StallPolicy::Stall, &mut validation)
     }
 
     /// What the commit depends on: the keys changed, and what is remembered.

@@ -23,7 +23,7 @@
 //! machine, half of a round trip). Loaded on demand the lines arrive one after the other while the lock is
 //! held: the log's cursor, the keyspace, the counters of its memtable, the last entry via the append hint.
 //! Prefetches load them in two rounds. With the lock just taken, the writer prefetches the state and the
-//! keyspace ([`CommitState::summon`]); the pointers to them are on lines that writers do not modify. Then it
+//! keyspace ([`CommitState::prefetch_commit_state`]); the pointers to them are on lines that writers do not modify. Then it
 //! prefetches the lines it will write beyond those, the log's end, the arena's end and the counters, before
 //! it searches for the key's position ([`CommitState::approach`]); the room check uses the inserter's own
 //! counters, and the hint stores its key's first bytes. A prefetch before taking the lock would steal the
@@ -48,8 +48,8 @@ use crate::state::commit_lock::CommitGuard;
 use crate::state::commit_state::{ActiveKeyspace, CommitState};
 use crate::state::store::{Store, Writing};
 use crate::write::batch::EncodedBatch;
-use crate::write::room::Patience;
-use crate::write::room::{Room, Wait};
+use crate::write::room::StallPolicy;
+use crate::write::room::{RoomCheck, Wait};
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind, checksum};
 use esker_env::memory::prefetch_to_write;
 use esker_iter::RangeTombstone;
@@ -64,7 +64,7 @@ const INSERT_CHUNK: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteMode {
     pub(crate) durability: Durability,
-    pub(crate) patience: Patience,
+    pub(crate) stall_policy: StallPolicy,
 }
 
 /// Decides under the commit lock whether a batch may be written.
@@ -95,14 +95,14 @@ impl Store {
     /// How a write without options is acknowledged.
     #[inline]
     pub(crate) fn default_write_mode(&self) -> WriteMode {
-        WriteMode { durability: self.durability, patience: Patience::Stall }
+        WriteMode { durability: self.durability, stall_policy: StallPolicy::Stall }
     }
 
     /// How a write with these options is acknowledged.
     #[inline]
     pub(crate) fn write_mode(&self, options: &WriteOptions) -> WriteMode {
-        let patience = if options.no_stall { Patience::None } else { Patience::Stall };
-        WriteMode { durability: options.durability.unwrap_or(self.durability), patience }
+        let stall_policy = if options.no_stall { StallPolicy::Refuse } else { StallPolicy::Stall };
+        WriteMode { durability: options.durability.unwrap_or(self.durability), stall_policy }
     }
 
     /// Writes a batch; returns its last sequence number.
@@ -110,9 +110,9 @@ impl Store {
         &self,
         batch: &EncodedBatch<'_>,
         durability: Durability,
-        patience: Patience,
+        stall_policy: StallPolicy,
     ) -> Result<SeqNo> {
-        self.commit_if(batch, durability, patience, &mut Always)
+        self.commit_if(batch, durability, stall_policy, &mut Always)
     }
 
     /// Writes a batch if `admission` admits it; returns its last sequence number.
@@ -121,7 +121,7 @@ impl Store {
         &self,
         batch: &EncodedBatch<'_>,
         durability: Durability,
-        patience: Patience,
+        stall_policy: StallPolicy,
         admission: &mut A,
     ) -> Result<SeqNo> {
         if batch.count == 0 {
@@ -138,7 +138,7 @@ impl Store {
         // because no other thread commits meanwhile.
         let mut wait = Wait::at_most(self.stall_limit);
         let mut state = loop {
-            let state = self.lock_with_room(writing, batch, patience, &mut wait)?;
+            let state = self.lock_with_room(writing, batch, stall_policy, &mut wait)?;
             if admission.admit(&state)? {
                 break state;
             }
@@ -156,10 +156,11 @@ impl Store {
             state.insert(batch, approach, first, log_id.get());
             self.visible.store(last.get(), Ordering::Release);
         }
-        let dues = if state.duties.is_empty() { None } else { Some(self.take_dues(&mut state, batch)) };
+        let after =
+            if state.post_commit.is_empty() { None } else { Some(self.after_commit(&mut state, batch)) };
         drop(state);
-        if let Some(dues) = dues {
-            self.pay_dues(writing, &dues, wait.left());
+        if let Some(after) = after {
+            self.finish_commit(writing, &after, wait.left());
         }
         if durability == Durability::Power {
             writing.sync_up_to(last)?;
@@ -180,7 +181,7 @@ impl Store {
         &self,
         writing: &'w Writing,
         batch: &EncodedBatch<'_>,
-        patience: Patience,
+        stall_policy: StallPolicy,
         wait: &mut Wait,
     ) -> Result<CommitGuard<'w>> {
         let needs_private = !writing.log.fits_segment(batch.payload.len());
@@ -200,7 +201,7 @@ impl Store {
             }
             let mut state = writing.commit.lock();
             prefetch_to_write(&*self.visible);
-            state.summon(batch);
+            state.prefetch_commit_state(batch);
             // Under the lock: the previous holder may have poisoned the database, and publishing anything
             // after that would publish its incomplete work (CP5).
             self.writing()?;
@@ -209,18 +210,18 @@ impl Store {
             }
             let seen = self.scheduler.generation();
             match self.make_room(writing, &mut state, batch, &mut private)? {
-                Room::Ready if patience == Patience::None => {
+                RoomCheck::Ready if stall_policy == StallPolicy::Refuse => {
                     self.refuse_early(&mut state, batch)?;
                     return Ok(state);
                 }
-                Room::Ready => return Ok(state),
-                Room::Wait(obstacle) => {
+                RoomCheck::Ready => return Ok(state),
+                RoomCheck::Wait(wait_for) => {
                     drop(state);
                     if !has_waited {
                         has_waited = true;
                         self.counters.stalls.fetch_add(1, Ordering::Relaxed);
                     }
-                    self.wait_for_room(&obstacle, seen, patience, wait)?;
+                    self.wait_for_room(&wait_for, seen, stall_policy, wait)?;
                 }
             }
         }
@@ -230,11 +231,11 @@ impl Store {
 impl CommitState {
     /// Prefetches the cache lines that this write will modify; see the head of this file.
     #[inline(always)]
-    fn summon(&self, batch: &EncodedBatch<'_>) {
+    fn prefetch_commit_state(&self, batch: &EncodedBatch<'_>) {
         prefetch_to_write(&self.log);
         // The other counters share these lines.
         prefetch_to_write(&self.active_bytes);
-        prefetch_to_write(&self.duties);
+        prefetch_to_write(&self.post_commit);
         if let [share] = batch.shares
             && let Some(Some(active)) = self.keyspaces.get(share.keyspace.get() as usize)
         {
@@ -255,7 +256,7 @@ impl CommitState {
             active.memtable.note_write(log_id, first.get());
             self.active_bytes += share.bytes;
             if let Some((kind_byte, key, value)) = batch.single {
-                active.tell_gaps(key, kind_byte, first);
+                active.invalidate_spans(key, kind_byte, first);
                 let tag = Tag::from_parts(first, kind_byte);
                 match approach {
                     Some(approach) => active.inserter.insert_from(approach, key, tag, value),
@@ -306,9 +307,9 @@ impl CommitState {
 
     fn insert_chunk(&mut self, keyspace: KeyspaceId, chunk: &[Operation<'_>]) {
         let active = self.keyspaces[keyspace.get() as usize].as_mut().expect("room was made in it");
-        if active.gaps.is_watching() {
+        if active.tombstone_spans.is_watching() {
             for operation in chunk {
-                active.tell_gaps(operation.key, operation.tag.kind_byte(), operation.tag.seqno());
+                active.invalidate_spans(operation.key, operation.tag.kind_byte(), operation.tag.seqno());
             }
         }
         active.inserter.insert_batch(chunk);
@@ -318,9 +319,9 @@ impl CommitState {
 impl ActiveKeyspace {
     /// Invalidates tombstone spans for an entry about to be inserted, unless it is a tombstone.
     #[inline(always)]
-    fn tell_gaps(&self, key: &[u8], kind_byte: u8, seqno: SeqNo) {
-        if self.gaps.is_watching() && !is_tombstone(kind_byte) {
-            self.gaps.tell_put(key, SeqNo::new(seqno.get() - 1));
+    fn invalidate_spans(&self, key: &[u8], kind_byte: u8, seqno: SeqNo) {
+        if self.tombstone_spans.is_watching() && !is_tombstone(kind_byte) {
+            self.tombstone_spans.note_put(key, SeqNo::new(seqno.get() - 1));
         }
     }
 }
@@ -333,7 +334,7 @@ impl Writing {
     /// Waits until everything up to `seqno` survives a power cut; concurrent callers share flushes.
     pub(crate) fn sync_up_to(&self, seqno: SeqNo) -> Result<()> {
         // Poisoned: threads that wait for a batch must not wait any longer (CS2).
-        self.log.sync_up_to(seqno, || self.commit.lock().end()).inspect_err(|_| self.bell.ring())
+        self.log.sync_up_to(seqno, || self.commit.lock().end()).inspect_err(|_| self.commit_notifier.notify())
     }
 }
 

@@ -2,13 +2,13 @@
 
 use crate::state::commit_state::CommitState;
 use crate::state::keyspace::KeyspaceState;
-use crate::state::post_commit::Duties;
-use crate::state::scheduler::Lane;
+use crate::state::post_commit::PostCommit;
+use crate::state::scheduler::WorkerPool;
 use crate::state::store::Store;
 use crate::write::batch::{EncodedBatch, Share};
 use crate::write::commit::PoisonOnPanic;
-use crate::write::room::Patience;
-use crate::write::room::{MAX_SEALED, Obstacle, Room, Wait, stub_memtable};
+use crate::write::room::StallPolicy;
+use crate::write::room::{MAX_SEALED, RoomCheck, Wait, WaitFor, stub_memtable};
 use esker_base::{Error, Result, SeqNo};
 use esker_version::{LevelIndex, PartMeta};
 use esker_view::tree::{TreePart, TreeRun};
@@ -41,13 +41,13 @@ impl Store {
         let (stub, _) = stub_memtable(keyspace.options().memtable, &self.arenas)?;
         let mut wait = Wait::at_most(self.stall_limit);
         let mut state = loop {
-            let mut state = self.lock_with_room(writing, &batch, Patience::Stall, &mut wait)?;
+            let mut state = self.lock_with_room(writing, &batch, StallPolicy::Stall, &mut wait)?;
             let seen = self.scheduler.generation();
             match self.room_for_ingest(&mut state, keyspace)? {
-                Room::Ready => break state,
-                Room::Wait(obstacle) => {
+                RoomCheck::Ready => break state,
+                RoomCheck::Wait(wait_for) => {
                     drop(state);
-                    self.wait_for_room(&obstacle, seen, Patience::Stall, &mut wait)?;
+                    self.wait_for_room(&wait_for, seen, StallPolicy::Stall, &mut wait)?;
                 }
             }
         };
@@ -65,7 +65,7 @@ impl Store {
             let _guard = PoisonOnPanic(self);
             state.next_seqno = seqno.plus(1);
             // Before it is visible (GP3).
-            keyspace.view.load().semantics.gaps.tell_ingest();
+            keyspace.view.load().semantics.tombstone_spans.invalidate_all();
             state.batches += 1;
             state.entries += entries;
             let stub = Arc::clone(&stub.memtable);
@@ -76,12 +76,12 @@ impl Store {
             });
             self.visible.store(seqno.get(), Ordering::Release);
         }
-        let has_listeners = state.duties.take(Duties::RING);
+        let has_listeners = state.post_commit.take(PostCommit::NOTIFY);
         drop(state);
         if has_listeners {
-            writing.bell.ring();
+            writing.commit_notifier.notify();
         }
-        self.scheduler.request(Lane::Flush);
+        self.scheduler.request(WorkerPool::Flush);
         writing.sync_up_to(seqno)?;
         self.scheduler.step_sometimes(self);
         Ok(seqno)
@@ -89,18 +89,18 @@ impl Store {
 
     /// Seals older entries (BL3), or returns what to wait for: an ingest adds to the queue of sealed
     /// memtables and, later, perhaps to level 0, so it waits where a writer would.
-    fn room_for_ingest(&self, state: &mut CommitState, keyspace: &Arc<KeyspaceState>) -> Result<Room> {
+    fn room_for_ingest(&self, state: &mut CommitState, keyspace: &Arc<KeyspaceState>) -> Result<RoomCheck> {
         let is_filled = state.active(keyspace.id)?.entries > 0;
         if keyspace.is_level0_full() && self.can_compact(keyspace) {
-            return Ok(Room::Wait(Obstacle::Tables(Arc::clone(keyspace))));
+            return Ok(RoomCheck::Wait(WaitFor::Compaction(Arc::clone(keyspace))));
         }
         if keyspace.view.load().sealed.len() >= MAX_SEALED {
-            return Ok(Room::Wait(Obstacle::Lane(Lane::Flush)));
+            return Ok(RoomCheck::Wait(WaitFor::Pool(WorkerPool::Flush)));
         }
         if is_filled {
             self.seal(state, keyspace.id, &Share::nothing(keyspace.id))?;
         }
-        Ok(Room::Ready)
+        Ok(RoomCheck::Ready)
     }
 }
 

@@ -30,16 +30,16 @@
 //!   memory of an idle arena does not count as the cache's while the arena has it.
 //!
 //! # Rejected
-//! * Lending after each flush whatever is unused: a mixed load would shrink and grow the cache with each
+//! * MemoryArbiter memory after each flush whatever is unused: a mixed load would shrink and grow the cache with each
 //!   memtable.
-//! * Lending whenever the log is shrunk, even while the cache has room: later writes touch their arenas anew,
+//! * MemoryArbiter memory whenever the log is shrunk, even while the cache has room: later writes touch their arenas anew,
 //!   and readers gain nothing.
 //! * Counting wake-ups of the compaction worker for the quiet time: ended jobs cause dozens of them a second,
 //!   and the share oscillated with each log segment.
 //! * Recalling in steps, as writers need it: they would be closer to waiting all the time, for a difference
 //!   of milliseconds.
 
-use crate::state::scheduler::Lane;
+use crate::state::scheduler::WorkerPool;
 use crate::state::store::{Store, Writing};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -51,9 +51,9 @@ pub(crate) const QUIET_TIME: Duration = Duration::from_secs(60);
 impl Store {
     /// Gives the block cache its share for the first time, and registers its cache-full notification with the
     /// log worker.
-    pub(crate) fn begin_lending(&self) {
+    pub(crate) fn begin_memory_arbitration(&self) {
         let (cache, scheduler) = (self.files.cache(), Arc::clone(&self.scheduler));
-        cache.tell_of_need(move || scheduler.request(Lane::Log));
+        cache.tell_of_need(move || scheduler.request(WorkerPool::Log));
         cache.await_need();
         self.rebalance_memory();
     }
@@ -61,13 +61,13 @@ impl Store {
     /// Gives the block cache what memtables, log and table metadata leave of the budget. The caller does not
     /// hold the writers' lock.
     pub(crate) fn rebalance_memory(&self) {
-        let _one_at_a_time = self.lending.moving.lock();
-        let is_lent = self.lending.is_lent();
+        let _one_at_a_time = self.memory_arbiter.moving.lock();
+        let is_lent = self.memory_arbiter.is_lent();
         if is_lent && self.files.cache().needs_more() {
             // LN6.
             self.arenas.discard_idle();
         }
-        let share = if is_lent { self.lending.granted_bytes() } else { self.memory.memtables_bytes };
+        let share = if is_lent { self.memory_arbiter.granted_bytes() } else { self.memory.memtables_bytes };
         let memtables = share.max(self.memtable_memory_bytes()) + self.loading_bytes.load(Ordering::Relaxed);
         let log = self.writing.as_ref().map_or(0, |writing| writing.log.mapped_bytes());
         let cache_bytes = self.memory.cache_bytes(memtables, log, self.files.tell_bytes());
@@ -75,9 +75,9 @@ impl Store {
         if cache.capacity_bytes() as u64 != cache_bytes {
             cache.set_capacity_bytes(usize::try_from(cache_bytes).unwrap_or(usize::MAX));
         }
-        if !is_lent && self.lending.granted_bytes() < share {
+        if !is_lent && self.memory_arbiter.granted_bytes() < share {
             // LN2.
-            self.lending.granted_bytes.store(share, Ordering::Release);
+            self.memory_arbiter.granted_bytes.store(share, Ordering::Release);
             self.scheduler.announce_progress();
         }
     }
@@ -85,10 +85,11 @@ impl Store {
     /// Offers the share: enables the cache-full notification, which then lends it.
     pub(crate) fn offer_share(&self, writing: &Writing) {
         let state = writing.commit.lock();
-        let is_news = !self.lending.is_lent() && !self.lending.is_offered.load(Ordering::Acquire);
+        let is_news =
+            !self.memory_arbiter.is_lent() && !self.memory_arbiter.is_offered.load(Ordering::Acquire);
         if !state.closed && is_news {
             // In this order: the notification finds the offer.
-            self.lending.is_offered.store(true, Ordering::Release);
+            self.memory_arbiter.is_offered.store(true, Ordering::Release);
             self.files.cache().await_need();
         }
     }
@@ -100,11 +101,11 @@ impl Store {
             return;
         }
         if let Some(writing) = &self.writing
-            && self.lending.is_offered.load(Ordering::Acquire)
+            && self.memory_arbiter.is_offered.load(Ordering::Acquire)
         {
             self.lend(writing);
             self.rebalance_memory();
-        } else if self.lending.is_lent() && self.arenas.idle_bytes() > 0 {
+        } else if self.memory_arbiter.is_lent() && self.arenas.idle_bytes() > 0 {
             self.rebalance_memory();
         }
     }
@@ -112,37 +113,38 @@ impl Store {
     /// Lends the unused part of the memtables' share, if it is large enough (LN3); the caller then rebalances
     /// the memory. Otherwise the share stays offered.
     fn lend(&self, writing: &Writing) {
-        let _one_at_a_time = self.lending.moving.lock();
+        let _one_at_a_time = self.memory_arbiter.moving.lock();
         let state = writing.commit.lock();
         let sealed_bytes = self.sealed_bytes.load(Ordering::Relaxed);
         let most_bytes = sealed_bytes + state.active_bytes + state.log.segment_bytes();
         let kept_bytes = self.memory.kept_bytes().max(most_bytes + self.memory.wal_segment_bytes);
-        let is_offered = self.lending.is_offered.swap(false, Ordering::AcqRel);
+        let is_offered = self.memory_arbiter.is_offered.swap(false, Ordering::AcqRel);
         // A writer may be waiting for a share that is being recalled.
-        let is_settled = self.lending.granted_bytes() >= self.memory.memtables_bytes;
+        let is_settled = self.memory_arbiter.granted_bytes() >= self.memory.memtables_bytes;
         if !state.closed && is_offered && is_settled && kept_bytes <= self.memory.memtables_bytes / 2 {
-            self.lending.granted_bytes.store(kept_bytes, Ordering::Release);
-            self.lending.is_lent.store(true, Ordering::Release);
+            self.memory_arbiter.granted_bytes.store(kept_bytes, Ordering::Release);
+            self.memory_arbiter.is_lent.store(true, Ordering::Release);
         }
     }
 
     /// Called under the writers' lock when the log segment is full: recalls the share. Whether memtables may
     /// hold `more_bytes` already; if not, the writer waits for the log worker.
     #[cold]
-    pub(crate) fn call_share_back(&self, held_bytes: u64, more_bytes: u64) -> bool {
-        self.lending.quiet_since_ns.store(self.monotonic_ns(), Ordering::Relaxed);
-        self.lending.is_offered.store(false, Ordering::Release);
-        if self.lending.is_lent.swap(false, Ordering::AcqRel) {
-            self.scheduler.request(Lane::Log);
+    pub(crate) fn recall_share(&self, held_bytes: u64, more_bytes: u64) -> bool {
+        self.memory_arbiter.quiet_since_ns.store(self.monotonic_ns(), Ordering::Relaxed);
+        self.memory_arbiter.is_offered.store(false, Ordering::Release);
+        if self.memory_arbiter.is_lent.swap(false, Ordering::AcqRel) {
+            self.scheduler.request(WorkerPool::Log);
         }
         // A share that is not lent imposes no limit here; other limits apply.
-        self.lending.granted_bytes() >= self.memory.memtables_bytes
-            || held_bytes + more_bytes <= self.lending.granted_bytes()
+        self.memory_arbiter.granted_bytes() >= self.memory.memtables_bytes
+            || held_bytes + more_bytes <= self.memory_arbiter.granted_bytes()
     }
 
     /// Takes the share back from the cache, if it was recalled.
-    pub(crate) fn fetch_share(&self) {
-        if !self.lending.is_lent() && self.lending.granted_bytes() < self.memory.memtables_bytes {
+    pub(crate) fn reclaim_share(&self) {
+        if !self.memory_arbiter.is_lent() && self.memory_arbiter.granted_bytes() < self.memory.memtables_bytes
+        {
             self.rebalance_memory();
         }
     }
@@ -150,12 +152,12 @@ impl Store {
     /// Whether the log may rotate to a segment of `more_bytes` for another reason than a full one, without
     /// recalling the share (LN1): a delete-persistence target leaves nearly empty segments behind.
     pub(crate) fn is_granted(&self, held_bytes: u64, more_bytes: u64) -> bool {
-        held_bytes + more_bytes <= self.lending.granted_bytes()
+        held_bytes + more_bytes <= self.memory_arbiter.granted_bytes()
     }
 
     /// Offers the share after a quiet time. Called periodically by the compaction worker.
     pub(crate) fn offer_if_quiet(&self) {
-        let since_ns = self.lending.quiet_since_ns.load(Ordering::Relaxed);
+        let since_ns = self.memory_arbiter.quiet_since_ns.load(Ordering::Relaxed);
         let is_quiet = self.monotonic_ns().saturating_sub(since_ns) >= QUIET_TIME.as_nanos() as u64;
         if let Some(writing) = self.writing.as_ref().filter(|_| is_quiet) {
             self.offer_share(writing);

@@ -17,8 +17,8 @@ use crate::state::commit_state::ActiveKeyspace;
 use crate::state::commit_state::CommitState;
 use crate::state::commit_state::MemtableLimits;
 use crate::state::keyspace::KeyspaceState;
-use crate::state::post_commit::Duties;
-use crate::state::scheduler::{Concern, Lane};
+use crate::state::post_commit::PostCommit;
+use crate::state::scheduler::{ErrorScope, WorkerPool};
 use crate::state::store::{Store, Writing};
 use crate::write::batch::{EncodedBatch, Share};
 use esker_base::{Error, KeyspaceId, Result, SeqNo};
@@ -46,36 +46,36 @@ pub(crate) fn stub_memtable(kind: MemtableKind, arenas: &ArenaPool) -> Result<(A
 
 /// Whether a writer may stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum StallPolicy {
     /// Up to the configured stall limit.
     Stall,
     /// Not at all: `WriteOptions::no_stall`.
-    None,
+    Refuse,
 }
 
 /// Whether there is room for a write.
 #[derive(Debug)]
-pub(crate) enum Room {
+pub(crate) enum RoomCheck {
     Ready,
     /// Nothing was consumed; wait for this, then try again.
-    Wait(Obstacle),
+    Wait(WaitFor),
 }
 
 /// What a writer has to wait for.
 #[derive(Debug)]
-pub(crate) enum Obstacle {
+pub(crate) enum WaitFor {
     /// Any work of a worker pool.
-    Lane(Lane),
+    Pool(WorkerPool),
     /// Compaction of this keyspace.
-    Tables(Arc<KeyspaceState>),
+    Compaction(Arc<KeyspaceState>),
 }
 
-impl Obstacle {
+impl WaitFor {
     /// The worker pool that does the work.
-    pub(crate) fn lane(&self) -> Lane {
+    pub(crate) fn pool(&self) -> WorkerPool {
         match self {
-            Obstacle::Lane(lane) => *lane,
-            Obstacle::Tables(_) => Lane::Compaction,
+            WaitFor::Pool(pool) => *pool,
+            WaitFor::Compaction(_) => WorkerPool::Compaction,
         }
     }
 }
@@ -102,14 +102,14 @@ impl Wait {
     fn failures_before(&mut self, keyspace: &KeyspaceState) -> u64 {
         match self.failures {
             Some((id, failures)) if id == keyspace.id => failures,
-            _ => self.failures.insert((keyspace.id, keyspace.merging.failures())).1,
+            _ => self.failures.insert((keyspace.id, keyspace.compaction_outcome.failures())).1,
         }
     }
 }
 
 /// Why the log rotates to another segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaving {
+pub(crate) enum RotationReason {
     /// Writers need more room than is left.
     Full,
     /// The segment is old: a delete-persistence target requires its data to be flushed, possibly without any
@@ -127,11 +127,11 @@ impl Store {
         state: &mut CommitState,
         batch: &EncodedBatch<'_>,
         private: &mut Option<PrivateSegment>,
-    ) -> Result<Room> {
+    ) -> Result<RoomCheck> {
         // The log first: rotating may seal memtables, and their replacements must fit this batch too.
         if !state.log.has_room(batch.payload.len()) {
             let room = self.make_log_room(writing, state, batch.payload.len(), private)?;
-            if !matches!(room, Room::Ready) {
+            if !matches!(room, RoomCheck::Ready) {
                 return Ok(room);
             }
         }
@@ -139,16 +139,16 @@ impl Store {
             let active = state.active(share.keyspace)?;
             if !fits(active, share) {
                 let room = self.replace_memtable(state, share)?;
-                if !matches!(room, Room::Ready) {
+                if !matches!(room, RoomCheck::Ready) {
                     return Ok(room);
                 }
             }
         }
-        Ok(Room::Ready)
+        Ok(RoomCheck::Ready)
     }
 
     #[cold]
-    fn replace_memtable(&self, state: &mut CommitState, share: &Share) -> Result<Room> {
+    fn replace_memtable(&self, state: &mut CommitState, share: &Share) -> Result<RoomCheck> {
         if share.bytes > self.memory.budget_bytes / MAX_BATCH_BUDGET_DIVISOR {
             let (bytes, budget) = (share.bytes, self.memory.budget_bytes);
             return Err(Error::Full(format!(
@@ -160,16 +160,16 @@ impl Store {
             return self.enlarge_empty(state, &keyspace, share);
         }
         if keyspace.must_compact_first() && self.can_compact(&keyspace) {
-            return Ok(Room::Wait(Obstacle::Tables(keyspace)));
+            return Ok(RoomCheck::Wait(WaitFor::Compaction(keyspace)));
         }
         let queued = keyspace.view.load().sealed.len();
         let sealed = self.sealed_bytes.load(Ordering::Relaxed);
         let is_over = sealed + state.active_bytes + share.bytes > self.memory.memtables_bytes;
         if queued >= MAX_SEALED || (sealed > 0 && is_over) {
-            return Ok(Room::Wait(Obstacle::Lane(Lane::Flush)));
+            return Ok(RoomCheck::Wait(WaitFor::Pool(WorkerPool::Flush)));
         }
         self.seal(state, share.keyspace, share)?;
-        Ok(Room::Ready)
+        Ok(RoomCheck::Ready)
     }
 
     /// An empty memtable is a stub, or too small for an oversized batch: it is replaced by a larger one.
@@ -178,13 +178,13 @@ impl Store {
         state: &mut CommitState,
         keyspace: &KeyspaceState,
         share: &Share,
-    ) -> Result<Room> {
+    ) -> Result<RoomCheck> {
         let (memtable, inserter) = self.new_memtable(keyspace, share, Memtable::create_sparing)?;
         keyspace.view.update(|view| SuperVersion { active: Arc::clone(&memtable), ..view.clone() });
         let active = state.active(keyspace.id)?;
         active.memtable = memtable;
         active.inserter = inserter;
-        Ok(Room::Ready)
+        Ok(RoomCheck::Ready)
     }
 
     /// Seals the active memtable of a keyspace and replaces it by an empty one (1.6). RV2: the view with the
@@ -211,8 +211,8 @@ impl Store {
             let sealed = std::iter::once(&view.active).chain(&view.sealed).cloned().collect();
             SuperVersion { active: memtable, sealed, ..view.clone() }
         });
-        state.duties.set(Duties::LOOK, true);
-        self.scheduler.request(Lane::Flush);
+        state.post_commit.set(PostCommit::UPDATE_PRESSURE, true);
+        self.scheduler.request(WorkerPool::Flush);
         Ok(())
     }
 
@@ -239,17 +239,17 @@ impl Store {
         state: &mut CommitState,
         payload_len: usize,
         private: &mut Option<PrivateSegment>,
-    ) -> Result<Room> {
+    ) -> Result<RoomCheck> {
         if self.wake_log(state) && state.log.has_room(payload_len) {
-            return Ok(Room::Ready);
+            return Ok(RoomCheck::Ready);
         }
-        self.rotate_log(writing, state, private, Leaving::Full)
+        self.rotate_log(writing, state, private, RotationReason::Full)
     }
 
     fn wake_log(&self, state: &mut CommitState) -> bool {
         let rested = state.log.grow();
         if rested {
-            self.scheduler.request(Lane::Log);
+            self.scheduler.request(WorkerPool::Log);
         }
         rested
     }
@@ -259,21 +259,21 @@ impl Store {
         writing: &Writing,
         state: &mut CommitState,
         private: &mut Option<PrivateSegment>,
-        leaving: Leaving,
-    ) -> Result<Room> {
+        leaving: RotationReason,
+    ) -> Result<RoomCheck> {
         self.wake_log(state);
         let sealed = self.sealed_bytes.load(Ordering::Relaxed);
         let is_over = sealed + state.active_bytes > self.memory.memtables_bytes
             || writing.log.live_bytes() > self.memory.wal_bytes * LOG_CAP_FACTOR;
         if sealed > 0 && is_over {
             // Rotating may seal, and sealing here checks no limits, so they are checked before.
-            return Ok(Room::Wait(Obstacle::Lane(Lane::Flush)));
+            return Ok(RoomCheck::Wait(WaitFor::Pool(WorkerPool::Flush)));
         }
         let next_bytes = private.as_ref().map_or(self.memory.wal_segment_bytes, PrivateSegment::size_bytes);
         let held_bytes = sealed + state.active_bytes;
-        let is_quiet = leaving == Leaving::Old && self.is_granted(held_bytes, next_bytes);
-        let log = Room::Wait(Obstacle::Lane(Lane::Log));
-        if !is_quiet && !self.call_share_back(held_bytes, next_bytes) {
+        let is_quiet = leaving == RotationReason::Old && self.is_granted(held_bytes, next_bytes);
+        let log = RoomCheck::Wait(WaitFor::Pool(WorkerPool::Log));
+        if !is_quiet && !self.recall_share(held_bytes, next_bytes) {
             return Ok(log);
         }
         let wall_ms = self.time.now_ms();
@@ -285,10 +285,10 @@ impl Store {
             None if state.log.rotate(wall_ms)? == Rotation::NoneReady => return Ok(log),
             None => {}
         }
-        self.scheduler.request(Lane::Log);
+        self.scheduler.request(WorkerPool::Log);
         self.seal_what_pins_the_log(writing, state)?;
         self.seal_for_budget(state)?;
-        Ok(Room::Ready)
+        Ok(RoomCheck::Ready)
     }
 
     /// Keeps the log within its share of the budget.
@@ -339,32 +339,32 @@ impl Store {
     #[cold]
     pub(crate) fn wait_for_room(
         &self,
-        obstacle: &Obstacle,
+        wait_for: &WaitFor,
         seen: u64,
-        patience: Patience,
+        stall_policy: StallPolicy,
         wait: &mut Wait,
     ) -> Result<()> {
-        let lane = obstacle.lane();
-        let cause = lane.why_writers_wait();
-        let own = match obstacle {
-            Obstacle::Lane(_) => None,
-            Obstacle::Tables(keyspace) => {
+        let pool = wait_for.pool();
+        let cause = pool.why_writers_wait();
+        let own = match wait_for {
+            WaitFor::Pool(_) => None,
+            WaitFor::Compaction(keyspace) => {
                 // Compaction may be due only because time has passed since the strategy was last called.
-                keyspace.forget_asked();
+                keyspace.forget_no_plan();
                 // Before the request: later failures count for this writer.
-                Some((&keyspace.merging, wait.failures_before(keyspace)))
+                Some((&keyspace.compaction_outcome, wait.failures_before(keyspace)))
             }
         };
-        self.scheduler.request(lane);
-        if patience == Patience::None {
+        self.scheduler.request(pool);
+        if stall_policy == StallPolicy::Refuse {
             return Err(Error::WouldStall { retry_after: Duration::from_millis(10), cause: cause.into() });
         }
-        let _waiting = self.counters.wait_for(lane);
-        let _in_haste = own.map(|(merging, _)| merging.hurry());
+        let _waiting = self.counters.wait_for(pool);
+        let _in_haste = own.map(|(merging, _)| merging.count_blocked_writer());
         let failure = || own.and_then(|(merging, failures)| merging.failure_after(failures));
-        let concern = if own.is_some() { Concern::Own(&failure) } else { Concern::Lane };
+        let concern = if own.is_some() { ErrorScope::Own(&failure) } else { ErrorScope::Pool };
         let started = self.env.clock.monotonic_ns();
-        let changed = self.scheduler.wait_for_change(self, (lane, concern), seen, wait.left)?;
+        let changed = self.scheduler.wait_for_change(self, (pool, concern), seen, wait.left)?;
         let waited = Duration::from_nanos(self.env.clock.monotonic_ns().saturating_sub(started));
         self.counters.stall_ns.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
         wait.left = wait.left.saturating_sub(waited);

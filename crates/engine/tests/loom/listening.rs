@@ -28,12 +28,12 @@ struct Commit {
 #[derive(Default)]
 struct Model {
     commit: Mutex<Commit>,
-    rings: Mutex<u64>,
+    notifications: Mutex<u64>,
 }
 
 impl Model {
-    fn ring(&self) {
-        *lock(&self.rings) += 1;
+    fn notify(&self) {
+        *lock(&self.notifications) += 1;
     }
 
     /// `Store::commit_if`, from the order on.
@@ -48,21 +48,21 @@ impl Model {
         commit.has_listeners = false;
         drop(commit);
         if found {
-            self.ring();
+            self.notify();
         }
     }
 
     fn close(&self, mutant: Option<Mutant>) {
         lock(&self.commit).closed = true;
         if mutant != Some(Mutant::SilentClose) {
-            self.ring();
+            self.notify();
         }
     }
 
     /// `Changes::next_timeout` after lingering: the batch after `seqno`, or `None` once closed.
     fn next(&self, seqno: u64, writer: &mut Option<JoinHandle<()>>, mutant: Option<Mutant>) -> Option<u64> {
         loop {
-            let mut rings = *lock(&self.rings);
+            let mut notifications = *lock(&self.notifications);
             {
                 let commit = lock(&self.commit);
                 if commit.visible > seqno {
@@ -81,14 +81,14 @@ impl Model {
                 commit.has_listeners = true;
             }
             if mutant == Some(Mutant::CountLate) {
-                rings = *lock(&self.rings);
+                notifications = *lock(&self.notifications);
             }
             // Asleep until a notification: at the latest when the writer has done everything.
-            if *lock(&self.rings) == rings {
+            if *lock(&self.notifications) == notifications {
                 if let Some(writer) = writer.take() {
                     assert!(writer.join().is_ok());
                 }
-                assert_ne!(*lock(&self.rings), rings, "asleep for ever");
+                assert_ne!(*lock(&self.notifications), notifications, "asleep for ever");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The design space: which combinations of strategy, filters and write buffer the search tries.
 
 use crate::cost::Form;
-use esker_strategy::{Pick, RunsPerLevel, SizeRatio, Strategy, StrategyOptions};
+use esker_strategy::{CompactionPriority, RunsPerLevel, SizeRatio, Strategy, StrategyOptions};
 
 /// A design: strategy and division of memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,7 +73,7 @@ pub(super) fn strategies() -> Vec<Strategy> {
             Strategy::Tiered { size_ratio },
             Strategy::LazyLeveled { size_ratio },
             Strategy::TieredLeveled { size_ratio },
-            Strategy::Partial { size_ratio, pick: Pick::default() },
+            Strategy::Partial { size_ratio, pick: CompactionPriority::default() },
         ]);
         let mut runs = vec![1, 2, 3, ratio / 2, ratio - 1];
         runs.retain(|runs| *runs > 0);

@@ -145,11 +145,12 @@ const ROWS: &[Own] = &[
     )
     .help("How long a write waits at most for room before it is refused."),
     Own::number(
-        "holder_warn_age",
+        "reader_warn_age",
         (Unit::Milliseconds, 0, u64::MAX),
-        |options| Some(milliseconds(options.holder_warn_age)),
-        |options, ms| options.holder_warn_age = Duration::from_millis(ms.unwrap_or(0)),
+        |options| Some(milliseconds(options.reader_warn_age)),
+        |options, ms| options.reader_warn_age = Duration::from_millis(ms.unwrap_or(0)),
     )
+    .also(&["holder_warn_age"])
     .help("Age from which on a snapshot, transaction, cursor or range is warned about."),
     Own::number(
         "change_history_limit",

@@ -12,7 +12,7 @@ use esker_iter::operator::MergeOperator;
 use esker_memtable::MemtableKind;
 use esker_sst::{BlockBounds, BlockLayout, IndexKind};
 use esker_strategy::write_control::DEFAULT_LEVEL0_STOP_RUNS;
-use esker_strategy::{Pick, Strategy};
+use esker_strategy::{CompactionPriority, Strategy};
 use std::time::Duration;
 
 /// Write buffers: the smallest memtable still holds hundreds of small entries; the references of the largest
@@ -168,10 +168,11 @@ const ROWS: &[Own] = &[
     .changes(OptionChange::NewTables)
     .always_stored(),
     Own::flag(
-        "ease_compression",
-        |options| options.ease_compression,
-        |options, eases| options.ease_compression = eases,
+        "compression_under_pressure",
+        |options| options.compression_under_pressure,
+        |options, downgrades| options.compression_under_pressure = downgrades,
     )
+    .stored_as("ease_compression")
     .help("Whether flushes and merges above the last level compress with a fast codec while writers are about to wait.")
     .changes(OptionChange::NewTables),
     Own::text(
@@ -199,7 +200,7 @@ const ROWS: &[Own] = &[
     .changes(OptionChange::NewTables),
     Own::text(
         "strategy",
-        || format!("{}; T from 1.5 to 32, PICK {}", listed(Strategy::FORMS.iter().copied()), listed(Pick::ALL.map(Pick::name))),
+        || format!("{}; T from 1.5 to 32, PICK {}", listed(Strategy::FORMS.iter().copied()), listed(CompactionPriority::ALL.map(CompactionPriority::name))),
         |options| options.strategy.to_string(),
         |options, text| assign(&mut options.strategy, text.parse()),
     )
@@ -405,6 +406,6 @@ impl Scope for KeyspaceOptions {
         if let Some(operator) = &self.merge_operator {
             operator.validate()?;
         }
-        self.check_promises()
+        self.check_targets()
     }
 }

@@ -3,8 +3,8 @@
 use super::Strategy;
 use crate::fifo::FifoLimits;
 use crate::options::SizeRatio;
-use crate::parts::Pick;
-use crate::runs::MAX_RUNS_PER_LEVEL;
+use crate::partial::CompactionPriority;
+use crate::runs_per_level::MAX_RUNS_PER_LEVEL;
 use std::fmt;
 use std::str::FromStr;
 
@@ -88,11 +88,11 @@ fn parse_fluid(parameters: &str) -> Result<Strategy, String> {
 
 fn parse_partial(parameters: Option<&str>) -> Result<Strategy, String> {
     let Some(parameters) = parameters else {
-        return Ok(Strategy::Partial { size_ratio: SizeRatio::TEN, pick: Pick::default() });
+        return Ok(Strategy::Partial { size_ratio: SizeRatio::TEN, pick: CompactionPriority::default() });
     };
     let (ratio, pick) = match parameters.split_once(',') {
         Some((ratio, pick)) => (ratio, pick.parse()?),
-        None => (parameters, Pick::default()),
+        None => (parameters, CompactionPriority::default()),
     };
     Ok(Strategy::Partial { size_ratio: ratio.parse()?, pick })
 }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_names_are_told_what_would_be_right() {
+    fn wrong_names_are_refused_with_the_right_ones() {
         for name in [
             "",
             "lazy",

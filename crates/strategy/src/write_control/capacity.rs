@@ -160,7 +160,7 @@ impl Capacity {
 
 #[cfg(test)]
 mod tests {
-    use super::super::law::{admitted_bytes_per_second, pressure_permille};
+    use super::super::admission_rate::{admitted_bytes_per_second, pressure_permille};
     use super::*;
 
     const MB: u64 = 1_000_000;
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn compactions_keep_up_with_a_share_of_what_they_write() {
+    fn compactions_sustain_a_share_of_their_write_rate() {
         let mut capacity = Capacity::default();
         assert_eq!(
             (capacity.flush_bytes_per_second(), capacity.compaction_bytes_per_second(2)),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn under_saturation_the_pace_swings_with_the_jobs_and_no_further() {
+    fn under_saturation_the_pace_varies_with_the_jobs_only() {
         for (runs_of_a_job, least, greatest) in [(4, 0.9, 1.1), (8, 0.66, 1.33)] {
             let (worst, best, runs) = saturated(runs_of_a_job);
             assert!(worst >= least && best <= greatest, "{runs_of_a_job}: {worst} to {best}");

@@ -30,8 +30,8 @@
 //! measure of speed: merges that fall behind write little for each flushed byte, and seem to keep up with
 //! any.
 
+use super::admission_rate::pressure_permille;
 use super::capacity::Capacity;
-use super::law::pressure_permille;
 use crate::kind::Strategy;
 use crate::options::StrategyOptions;
 use crate::partitioned;
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_to_replace_anything_is_no_garbage() {
+    fn data_not_known_to_overwrite_is_no_garbage() {
         let permille = |newer, share| of("partitioned", 16, 1000, newer, share).unwrap().permille();
         assert_eq!(permille(100_000, None), 0, "no merge has told yet");
         assert_eq!(permille(100_000, Some(0.0)), 0, "new keys");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_has_a_budget_has_a_queue() {
+    fn only_strategies_with_a_budget_have_a_queue() {
         for other in ["none", "leveled:10", "tiered:4", "lazy-leveled:4", "partial:10", "fifo:1GiB"] {
             assert_eq!(of(other, 16, 1000, 900, Some(1.0)), None, "{other}");
         }

@@ -8,13 +8,13 @@
 //! measures and throttles its writers accordingly; a simulation does the same with a clock of its own, so
 //! that both predict the same stalls.
 
+mod admission_rate;
 mod capacity;
 mod garbage;
-mod law;
 
+pub use admission_rate::{FULL_PERMILLE, admitted_bytes_per_second, fullness_permille, pressure_permille};
 pub use capacity::{Capacity, UNKNOWN_BYTES_PER_SECOND};
 pub use garbage::{GarbageQueue, MOST_PRESSURE_PERMILLE};
-pub use law::{FULL_PERMILLE, admitted_bytes_per_second, fullness_permille, pressure_permille};
 
 use crate::kind::Strategy;
 use crate::options::StrategyOptions;
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_of_level_0_lie_above_what_the_strategy_leaves_there() {
+    fn limits_of_level_0_are_above_its_normal_runs() {
         let options = StrategyOptions::default();
         let limits = |strategy: &str| level0_limits(&strategy.parse().unwrap(), &options, None, None);
         assert_eq!(limits("partitioned"), (12, 24));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memtable_that_is_flushed_and_half_of_the_next_are_free() {
+    fn the_flushing_memtable_and_half_of_the_active_one_are_free() {
         assert_eq!(memory_limits(64, 1024), (96, 256));
         assert_eq!(memory_limits(64, 64), (64, 128), "of two there is one");
         assert_eq!(memory_limits(64, 0), (64, 128));

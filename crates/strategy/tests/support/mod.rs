@@ -79,7 +79,7 @@ impl Picture {
     }
 
     /// The overwrite ratios of parts, as shapes take them.
-    pub(crate) fn replaced(&self) -> Vec<(PartId, u32)> {
+    pub(crate) fn overwrite_ratios(&self) -> Vec<(PartId, u32)> {
         let known = self.parts.iter().filter_map(|(_, drawn)| Some((drawn.part.id, drawn.replaced?)));
         let mut replaced: Vec<(PartId, u32)> = known.collect();
         replaced.sort_unstable();

@@ -372,7 +372,7 @@ pub(crate) fn some_strategy(random: &SeededRandom) -> Strategy {
             Strategy::Fluid { size_ratio, upper_runs, last_runs: runs() }
         }
         4 => Strategy::TieredLeveled { size_ratio },
-        5 | 6 => Strategy::Partial { size_ratio, pick: Pick::ALL[random.below(5) as usize] },
+        5 | 6 => Strategy::Partial { size_ratio, pick: CompactionPriority::ALL[random.below(5) as usize] },
         7 => Strategy::GoldenRatio,
         8 if random.below(3) == 0 => "fifo:1TiB,merge".parse().unwrap(),
         _ => Strategy::Partitioned,

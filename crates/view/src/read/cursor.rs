@@ -1,6 +1,6 @@
 //! The user's cursor: borrowed entries, both directions, one consistent moment.
 
-use crate::read::open_readers::Holding;
+use crate::read::open_readers::ReaderSlot;
 use crate::read::pinned::Pinned;
 use crate::read::range_tombstones;
 use crate::read::run_cursor::RunCursor;
@@ -23,8 +23,8 @@ pub struct Cursor {
     // Before the view: what the cursor borrows from is dropped after it.
     entries: Entries,
     _view: Arc<SuperVersion>,
-    /// Its place among the holders.
-    _holding: Option<Holding>,
+    /// Its place among the open readers.
+    _reader_slot: Option<ReaderSlot>,
     /// What it returned.
     tally: ScanTally,
 }
@@ -67,12 +67,12 @@ impl std::fmt::Debug for Cursor {
 }
 
 impl Cursor {
-    /// A cursor within `bounds` over what a reader of that moment sees, listed among the holders while it
+    /// A cursor within `bounds` over what a reader of that moment sees, listed among the open readers while it
     /// lives, and with its scans counted. The view holds every version that such a reader needs, so no
     /// snapshot has to be registered for it.
-    pub fn new(mut pinned: Pinned, bounds: Bounds, holding: Holding, tally: ScanTally) -> Cursor {
+    pub fn new(mut pinned: Pinned, bounds: Bounds, reader_slot: ReaderSlot, tally: ScanTally) -> Cursor {
         let entries = Entries::of(&mut pinned, bounds);
-        Cursor { entries, _view: pinned.view.into_arc(), _holding: Some(holding), tally }
+        Cursor { entries, _view: pinned.view.into_arc(), _reader_slot: Some(reader_slot), tally }
     }
 
     /// A cursor over what a reader at `seqno` would see if there were only these sources of `view` and the
@@ -89,7 +89,7 @@ impl Cursor {
         Cursor {
             entries: Entries::Merged(Box::new(entries)),
             _view: view,
-            _holding: None,
+            _reader_slot: None,
             tally: ScanTally::default(),
         }
     }
@@ -188,7 +188,7 @@ fn visible_under(
 }
 
 fn gaps_of(view: &SuperVersion) -> Arc<dyn esker_iter::TombstoneSpans> {
-    Arc::clone(&view.semantics.gaps) as Arc<dyn esker_iter::TombstoneSpans>
+    Arc::clone(&view.semantics.tombstone_spans) as Arc<dyn esker_iter::TombstoneSpans>
 }
 
 /// The only run of a view if its tables hold one version of each key, all puts, all visible at `seqno`. If it

@@ -1,7 +1,7 @@
 //! Keys alone, from both ends.
 
 use crate::Value;
-use crate::read::open_readers::Holding;
+use crate::read::open_readers::ReaderSlot;
 use crate::read::pinned::Pinned;
 use crate::read::range::Range;
 use crate::read::scan_tally::ScanTally;
@@ -20,9 +20,9 @@ impl Keys {
         Keys(Range::without_large(pinned, bounds))
     }
 
-    /// These keys, listed among the holders while they live, and counted.
-    pub fn held(self, holding: Option<Holding>, tally: ScanTally) -> Keys {
-        Keys(self.0.held(holding, tally))
+    /// These keys, listed among the open readers while they live, and counted.
+    pub fn held(self, reader_slot: Option<ReaderSlot>, tally: ScanTally) -> Keys {
+        Keys(self.0.held(reader_slot, tally))
     }
 }
 

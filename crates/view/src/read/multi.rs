@@ -112,7 +112,7 @@ impl<'k> Group<'k> {
         let found = memtable.multi_get(keys, self.pending, self.pinned.seqno, &mut results[..self.len]);
         for at in bits(found) {
             let Some((tag, value)) = results[at] else { continue };
-            values[at] = match self.told(time, at, tag, value)? {
+            values[at] = match self.meaning_of(time, at, tag, value)? {
                 Resolved::Value { from } => Some(Value::copied(&value[from..])),
                 Resolved::Folded(value) => Some(Value::owned(value)),
                 Resolved::Large { from } => Some(self.fetch(at, &value[from..])?),
@@ -166,7 +166,7 @@ impl<'k> Group<'k> {
 impl Group<'_> {
     /// The result of the newest visible version of the key at this index.
     #[inline]
-    fn told(&self, time: &mut ReadTime, at: usize, tag: Tag, value: &[u8]) -> Result<Resolved> {
+    fn meaning_of(&self, time: &mut ReadTime, at: usize, tag: Tag, value: &[u8]) -> Result<Resolved> {
         if tag.seqno() < self.covers[at] {
             return Ok(Resolved::Absent);
         }
@@ -209,7 +209,7 @@ impl Group<'_> {
         hit: TableHit,
         values: &mut [Option<Value>],
     ) -> Result<()> {
-        values[at] = match self.told(time, at, hit.tag, &hit.value)? {
+        values[at] = match self.meaning_of(time, at, hit.tag, &hit.value)? {
             Resolved::Value { from } => Some(Value::pinned(hit.value.skip(from))),
             Resolved::Folded(value) => Some(Value::owned(value)),
             Resolved::Large { from } => Some(self.fetch(at, &hit.value.skip(from))?),

@@ -26,7 +26,7 @@ use std::time::Duration;
 /// The kind of an open reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum HolderKind {
+pub enum ReaderKind {
     /// A `Snapshot`.
     Snapshot,
     /// A `Transaction`.
@@ -41,22 +41,22 @@ pub enum HolderKind {
     Consumer,
 }
 
-impl fmt::Display for HolderKind {
+impl fmt::Display for ReaderKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            HolderKind::Snapshot => "snapshot",
-            HolderKind::Transaction => "transaction",
-            HolderKind::Cursor => "cursor",
-            HolderKind::Range => "range",
-            HolderKind::Changes => "changes",
-            HolderKind::Consumer => "consumer",
+            ReaderKind::Snapshot => "snapshot",
+            ReaderKind::Transaction => "transaction",
+            ReaderKind::Cursor => "cursor",
+            ReaderKind::Range => "range",
+            ReaderKind::Changes => "changes",
+            ReaderKind::Consumer => "consumer",
         })
     }
 }
 
 /// The open readers of a database.
 #[derive(Debug)]
-pub struct Holders {
+pub struct OpenReaders {
     clock: Arc<dyn Clock>,
     warn_age: Duration,
     slots: Mutex<Slots>,
@@ -64,15 +64,15 @@ pub struct Holders {
 
 #[derive(Debug, Default)]
 struct Slots {
-    held: Vec<Option<Held>>,
+    held: Vec<Option<RegisteredReader>>,
     free: Vec<usize>,
 }
 
 /// An open reader.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct RegisteredReader {
     /// What it is.
-    pub kind: HolderKind,
+    pub kind: ReaderKind,
     /// The sequence number it reads at.
     pub seqno: SeqNo,
     since_ns: u64,
@@ -83,52 +83,67 @@ pub struct Held {
 
 /// A slot in the list, returned on drop.
 #[derive(Debug)]
-pub struct Holding {
-    holders: Arc<Holders>,
+pub struct ReaderSlot {
+    open_readers: Arc<OpenReaders>,
     slot: usize,
 }
 
-impl Holding {
+impl ReaderSlot {
     /// A slot for a copy of the reader.
-    pub fn again(&self) -> Holding {
-        self.holders.hold_again(self.slot)
+    pub fn again(&self) -> ReaderSlot {
+        self.open_readers.hold_again(self.slot)
     }
 }
 
-impl Drop for Holding {
+impl Drop for ReaderSlot {
     fn drop(&mut self) {
-        let mut slots = self.holders.slots.lock();
+        let mut slots = self.open_readers.slots.lock();
         slots.held[self.slot] = None;
         slots.free.push(self.slot);
     }
 }
 
-impl Holders {
+impl OpenReaders {
     /// An empty registry that warns of readers older than `warn_age`.
-    pub fn new(clock: Arc<dyn Clock>, warn_age: Duration) -> Arc<Holders> {
-        Arc::new(Holders { clock, warn_age, slots: Mutex::default() })
+    pub fn new(clock: Arc<dyn Clock>, warn_age: Duration) -> Arc<OpenReaders> {
+        Arc::new(OpenReaders { clock, warn_age, slots: Mutex::default() })
     }
 
     /// One more slot like `slot`, held from now on.
-    fn hold_again(self: &Arc<Self>, slot: usize) -> Holding {
+    fn hold_again(self: &Arc<Self>, slot: usize) -> ReaderSlot {
         let since_ns = self.clock.monotonic_ns();
         let held = self.slots.lock().held[slot].clone();
-        self.add(Held { since_ns, has_warned: false, ..held.expect("the slot is held by who asks") })
+        self.add(RegisteredReader {
+            since_ns,
+            has_warned: false,
+            ..held.expect("the slot is held by who asks")
+        })
     }
 
     /// A reader of the whole database.
-    pub fn hold(self: &Arc<Self>, kind: HolderKind, seqno: SeqNo) -> Holding {
-        self.add(Held { kind, seqno, since_ns: self.clock.monotonic_ns(), has_warned: false, view: None })
+    pub fn hold(self: &Arc<Self>, kind: ReaderKind, seqno: SeqNo) -> ReaderSlot {
+        self.add(RegisteredReader {
+            kind,
+            seqno,
+            since_ns: self.clock.monotonic_ns(),
+            has_warned: false,
+            view: None,
+        })
     }
 
     /// A reader of a view.
-    pub fn hold_view(self: &Arc<Self>, kind: HolderKind, keyspace: KeyspaceId, pinned: &Pinned) -> Holding {
+    pub fn hold_view(
+        self: &Arc<Self>,
+        kind: ReaderKind,
+        keyspace: KeyspaceId,
+        pinned: &Pinned,
+    ) -> ReaderSlot {
         let view = Some((keyspace, Arc::downgrade(&pinned.view.to_arc())));
         let since_ns = self.clock.monotonic_ns();
-        self.add(Held { kind, seqno: pinned.seqno, since_ns, has_warned: false, view })
+        self.add(RegisteredReader { kind, seqno: pinned.seqno, since_ns, has_warned: false, view })
     }
 
-    fn add(self: &Arc<Self>, held: Held) -> Holding {
+    fn add(self: &Arc<Self>, held: RegisteredReader) -> ReaderSlot {
         let mut slots = self.slots.lock();
         let slot = match slots.free.pop() {
             Some(slot) => slot,
@@ -138,25 +153,25 @@ impl Holders {
             }
         };
         slots.held[slot] = Some(held);
-        Holding { holders: Arc::clone(self), slot }
+        ReaderSlot { open_readers: Arc::clone(self), slot }
     }
 
     /// How long it has been open.
-    pub fn age_of(&self, held: &Held) -> Duration {
+    pub fn age_of(&self, held: &RegisteredReader) -> Duration {
         Duration::from_nanos(self.clock.monotonic_ns().saturating_sub(held.since_ns))
     }
 
     /// All slots in use, oldest first.
-    pub fn list(&self) -> Vec<Held> {
-        let mut all: Vec<Held> = self.slots.lock().held.iter().flatten().cloned().collect();
+    pub fn list(&self) -> Vec<RegisteredReader> {
+        let mut all: Vec<RegisteredReader> = self.slots.lock().held.iter().flatten().cloned().collect();
         all.sort_by_key(|held| held.since_ns);
         all
     }
 
     /// Those that have grown old since the last call.
-    fn take_old(&self) -> Vec<Held> {
+    fn take_old(&self) -> Vec<RegisteredReader> {
         let mut slots = self.slots.lock();
-        let is_old = |held: &&mut Held| !held.has_warned && self.age_of(held) >= self.warn_age;
+        let is_old = |held: &&mut RegisteredReader| !held.has_warned && self.age_of(held) >= self.warn_age;
         let old = slots.held.iter_mut().flatten().filter(is_old);
         old.map(|held| {
             held.has_warned = true;
@@ -186,22 +201,22 @@ mod tests {
     #[test]
     fn old_holders_are_told_of_once_and_slots_are_used_again() {
         let clock = Arc::new(ManualClock::new(0));
-        let holders = Holders::new(Arc::clone(&clock) as Arc<dyn Clock>, Duration::from_secs(60));
-        let first = holders.hold(HolderKind::Snapshot, SeqNo::new(1));
+        let open_readers = OpenReaders::new(Arc::clone(&clock) as Arc<dyn Clock>, Duration::from_secs(60));
+        let first = open_readers.hold(ReaderKind::Snapshot, SeqNo::new(1));
         clock.advance(Duration::from_secs(59));
-        let second = holders.hold(HolderKind::Transaction, SeqNo::new(2));
-        assert!(holders.take_old().is_empty());
+        let second = open_readers.hold(ReaderKind::Transaction, SeqNo::new(2));
+        assert!(open_readers.take_old().is_empty());
         clock.advance(Duration::from_secs(1));
-        let kinds = |held: Vec<Held>| held.iter().map(|held| held.kind).collect::<Vec<_>>();
-        assert_eq!(kinds(holders.take_old()), [HolderKind::Snapshot]);
-        assert!(holders.take_old().is_empty(), "once is enough");
+        let kinds = |held: Vec<RegisteredReader>| held.iter().map(|held| held.kind).collect::<Vec<_>>();
+        assert_eq!(kinds(open_readers.take_old()), [ReaderKind::Snapshot]);
+        assert!(open_readers.take_old().is_empty(), "once is enough");
         drop(first);
-        let _third = holders.hold(HolderKind::Cursor, SeqNo::new(3));
-        assert_eq!(holders.slots.lock().held.len(), 2, "the slot is used again");
+        let _third = open_readers.hold(ReaderKind::Cursor, SeqNo::new(3));
+        assert_eq!(open_readers.slots.lock().held.len(), 2, "the slot is used again");
         clock.advance(Duration::from_secs(60));
-        assert_eq!(kinds(holders.list()), [HolderKind::Transaction, HolderKind::Cursor], "oldest first");
-        assert_eq!(holders.take_old().len(), 2, "a slot's next holder is warned of too");
+        assert_eq!(kinds(open_readers.list()), [ReaderKind::Transaction, ReaderKind::Cursor], "oldest first");
+        assert_eq!(open_readers.take_old().len(), 2, "a slot's next holder is warned of too");
         drop(second);
-        assert_eq!(holders.list().len(), 1);
+        assert_eq!(open_readers.list().len(), 1);
     }
 }

@@ -1,7 +1,7 @@
 //! Point lookup: finds the newest visible version of one key.
 
 use crate::Value;
-use crate::lookup_tracer::Witness;
+use crate::lookup_tracer::LookupTracer;
 use crate::read::last_run_predictor;
 use crate::read::pinned::Pinned;
 use crate::read::range_tombstones::cover_at;
@@ -16,7 +16,7 @@ use esker_sst::{PinnedValue, PreparedLookup, Table};
 const PREFETCHED_RUNS: usize = 16;
 
 /// The result of a lookup.
-pub enum Found<'v> {
+pub enum LookupResult<'v> {
     /// In a memtable of the view.
     Borrowed(&'v [u8]),
     /// In a block, which is pinned in memory.
@@ -34,11 +34,11 @@ impl Pinned {
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         Ok(match lookup(self, key)? {
-            Found::Borrowed(value) => Some(Value::copied(value)),
-            Found::Pinned(value) => Some(Value::pinned(value)),
-            Found::Folded(value) => Some(Value::owned(value)),
-            Found::Large(pointer) => Some(self.fetch(key, &pointer)?),
-            Found::Absent => None,
+            LookupResult::Borrowed(value) => Some(Value::copied(value)),
+            LookupResult::Pinned(value) => Some(Value::pinned(value)),
+            LookupResult::Folded(value) => Some(Value::owned(value)),
+            LookupResult::Large(pointer) => Some(self.fetch(key, &pointer)?),
+            LookupResult::Absent => None,
         })
     }
 
@@ -46,27 +46,27 @@ impl Pinned {
     #[inline]
     pub fn get_with<R>(&self, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         Ok(match lookup(self, key)? {
-            Found::Borrowed(value) => read(Some(value)),
-            Found::Pinned(value) => read(Some(&value)),
-            Found::Folded(value) => read(Some(&value)),
-            Found::Large(pointer) => read(Some(&self.fetch(key, &pointer)?)),
-            Found::Absent => read(None),
+            LookupResult::Borrowed(value) => read(Some(value)),
+            LookupResult::Pinned(value) => read(Some(&value)),
+            LookupResult::Folded(value) => read(Some(&value)),
+            LookupResult::Large(pointer) => read(Some(&self.fetch(key, &pointer)?)),
+            LookupResult::Absent => read(None),
         })
     }
 
     /// Whether a key has a value.
     #[inline]
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        Ok(!matches!(lookup(self, key)?, Found::Absent))
+        Ok(!matches!(lookup(self, key)?, LookupResult::Absent))
     }
 }
 
 /// The value of `key` for a reader at this moment.
 #[inline]
-pub fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
+pub fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<LookupResult<'v>> {
     let hash = checksum::key_hash(key);
     if is_sampled(hash) {
-        return followed(pinned, key, hash);
+        return traced(pinned, key, hash);
     }
     search(pinned, key, hash, &mut ())
 }
@@ -74,15 +74,20 @@ pub fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<Found<'v>> {
 /// The same, with every step traced.
 #[cold]
 #[inline(never)]
-fn followed<'v>(pinned: &'v Pinned, key: &[u8], hash: u64) -> Result<Found<'v>> {
+fn traced<'v>(pinned: &'v Pinned, key: &[u8], hash: u64) -> Result<LookupResult<'v>> {
     let tree = &pinned.view.tree;
-    search(pinned, key, hash, &mut tree.watch.follow(&tree.runs))
+    search(pinned, key, hash, &mut tree.watch.trace(&tree.runs))
 }
 
 #[inline(always)]
-fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witness) -> Result<Found<'v>> {
+fn search<'v>(
+    pinned: &'v Pinned,
+    key: &[u8],
+    hash: u64,
+    tracer: &mut impl LookupTracer,
+) -> Result<LookupResult<'v>> {
     let (view, seqno) = (&*pinned.view, pinned.seqno);
-    let wanted = Wanted { pinned, key, hash, cover: cover_at(view, key, seqno)? };
+    let wanted = KeyLookup { pinned, key, hash, cover: cover_at(view, key, seqno)? };
     // All cache lines that the filters need are prefetched first, so that their misses overlap each other and
     // the memtables' search.
     let mut candidates: [Option<&TreePart>; PREFETCHED_RUNS] = [None; PREFETCHED_RUNS];
@@ -101,17 +106,17 @@ fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witn
             }
             continue;
         }
-        witness.memtable();
+        tracer.memtable();
         if let Some((tag, value)) = memtable.memtable.get(key, seqno) {
-            witness.memtable_finds();
+            tracer.memtable_finds();
             if wanted.is_plain(tag) {
-                return Ok(Found::Borrowed(value));
+                return Ok(LookupResult::Borrowed(value));
             }
-            return Ok(match wanted.told(tag, value)? {
-                Resolved::Value { from } => Found::Borrowed(&value[from..]),
-                Resolved::Folded(value) => Found::Folded(value),
-                Resolved::Large { from } => Found::Large(Value::copied(&value[from..])),
-                Resolved::Absent => Found::Absent,
+            return Ok(match wanted.meaning_of(tag, value)? {
+                Resolved::Value { from } => LookupResult::Borrowed(&value[from..]),
+                Resolved::Folded(value) => LookupResult::Folded(value),
+                Resolved::Large { from } => LookupResult::Large(Value::copied(&value[from..])),
+                Resolved::Absent => LookupResult::Absent,
             });
         }
     }
@@ -124,25 +129,25 @@ fn search<'v>(pinned: &'v Pinned, key: &[u8], hash: u64, witness: &mut impl Witn
     let prepared = table.and_then(|table| table.begin_lookup(key, seqno));
     for (at, part) in candidates.iter().enumerate().take(runs.len()) {
         let Some(part) = part else { continue };
-        let Some(asked) = wanted.asked(part, witness, at) else { continue };
+        let Some(asked) = wanted.probe(part, tracer, at) else { continue };
         let prepared = if at == oldest { prepared.as_ref() } else { None };
-        if let Some(found) = wanted.in_part(part, asked, witness, at, prepared)? {
+        if let Some(found) = wanted.in_part(part, asked, tracer, at, prepared)? {
             last_run_predictor::note(at == oldest);
             return Ok(found);
         }
     }
     last_run_predictor::note(false);
     for (at, run) in runs.iter().enumerate().skip(PREFETCHED_RUNS) {
-        if let Some(found) = wanted.in_run(run, witness, at)? {
+        if let Some(found) = wanted.in_run(run, tracer, at)? {
             return Ok(found);
         }
     }
-    Ok(Found::Absent)
+    Ok(LookupResult::Absent)
 }
 
 /// The state of a part whose filter did not reject the key.
 #[derive(Clone, Copy)]
-enum Asked<'t> {
+enum ProbedPart<'t> {
     /// The filter passed the key.
     Passed(&'t Table),
     /// The table is not open, or only available under a lock, so its filter was not probed.
@@ -150,7 +155,7 @@ enum Asked<'t> {
 }
 
 /// A key on its way through the sources.
-struct Wanted<'a> {
+struct KeyLookup<'a> {
     pinned: &'a Pinned,
     key: &'a [u8],
     hash: u64,
@@ -158,7 +163,7 @@ struct Wanted<'a> {
     cover: SeqNo,
 }
 
-impl Wanted<'_> {
+impl KeyLookup<'_> {
     /// Whether the newest visible version of the key is a plain value in place: nearly always.
     #[inline]
     fn is_plain(&self, tag: Tag) -> bool {
@@ -167,7 +172,7 @@ impl Wanted<'_> {
 
     /// The result of the newest visible version of the key, if it is not plain.
     #[inline(never)]
-    fn told(&self, tag: Tag, value: &[u8]) -> Result<Resolved> {
+    fn meaning_of(&self, tag: Tag, value: &[u8]) -> Result<Resolved> {
         if tag.seqno() < self.cover {
             return Ok(Resolved::Absent);
         }
@@ -175,19 +180,29 @@ impl Wanted<'_> {
     }
 
     /// The result of the run at this index; `None` if it holds no visible version.
-    fn in_run(&self, run: &TreeRun, witness: &mut impl Witness, at: usize) -> Result<Option<Found<'static>>> {
+    fn in_run(
+        &self,
+        run: &TreeRun,
+        tracer: &mut impl LookupTracer,
+        at: usize,
+    ) -> Result<Option<LookupResult<'static>>> {
         let Some(part) = run.part_for(self.key) else { return Ok(None) };
-        let Some(asked) = self.asked(part, witness, at) else { return Ok(None) };
-        self.in_part(part, asked, witness, at, None)
+        let Some(asked) = self.probe(part, tracer, at) else { return Ok(None) };
+        self.in_part(part, asked, tracer, at, None)
     }
 
     /// Probes the filter of a part; `None` if it rejects the key. Separate from the search, so that lookups
     /// of absent keys are few contiguous instructions.
     #[inline(always)]
-    fn asked<'t>(&self, part: &'t TreePart, witness: &mut impl Witness, run: usize) -> Option<Asked<'t>> {
-        let Some(table) = part.file.opened_for_use() else { return Some(Asked::Closed) };
-        witness.asks(run);
-        table.may_contain(self.hash).then_some(Asked::Passed(table))
+    fn probe<'t>(
+        &self,
+        part: &'t TreePart,
+        tracer: &mut impl LookupTracer,
+        run: usize,
+    ) -> Option<ProbedPart<'t>> {
+        let Some(table) = part.file.opened_for_use() else { return Some(ProbedPart::Closed) };
+        tracer.asks(run);
+        table.may_contain(self.hash).then_some(ProbedPart::Passed(table))
     }
 
     /// The result of a part of the run at this index; `None` if it holds no visible version. `prepared`, if
@@ -196,29 +211,29 @@ impl Wanted<'_> {
     fn in_part(
         &self,
         part: &TreePart,
-        asked: Asked<'_>,
-        witness: &mut impl Witness,
+        asked: ProbedPart<'_>,
+        tracer: &mut impl LookupTracer,
         run: usize,
         prepared: Option<&PreparedLookup<'_>>,
-    ) -> Result<Option<Found<'static>>> {
+    ) -> Result<Option<LookupResult<'static>>> {
         match asked {
-            Asked::Passed(table) => self.in_table(part, table, witness, run, prepared),
-            Asked::Closed => self.in_closed(part, witness, run),
+            ProbedPart::Passed(table) => self.in_table(part, table, tracer, run, prepared),
+            ProbedPart::Closed => self.in_closed(part, tracer, run),
         }
     }
 
-    /// [`Wanted::in_part`], if the table is not open or only available under a lock.
+    /// [`KeyLookup::in_part`], if the table is not open or only available under a lock.
     #[cold]
     #[inline(never)]
     fn in_closed(
         &self,
         part: &TreePart,
-        witness: &mut impl Witness,
+        tracer: &mut impl LookupTracer,
         run: usize,
-    ) -> Result<Option<Found<'static>>> {
+    ) -> Result<Option<LookupResult<'static>>> {
         let table = part.file.open(Access::Use)?;
-        witness.asks(run);
-        if table.may_contain(self.hash) { self.in_table(part, &table, witness, run, None) } else { Ok(None) }
+        tracer.asks(run);
+        if table.may_contain(self.hash) { self.in_table(part, &table, tracer, run, None) } else { Ok(None) }
     }
 
     #[inline(always)]
@@ -226,25 +241,25 @@ impl Wanted<'_> {
         &self,
         part: &TreePart,
         table: &Table,
-        witness: &mut impl Witness,
+        tracer: &mut impl LookupTracer,
         run: usize,
         prepared: Option<&PreparedLookup<'_>>,
-    ) -> Result<Option<Found<'static>>> {
-        witness.searches(run);
+    ) -> Result<Option<LookupResult<'static>>> {
+        tracer.searches(run);
         let hit = match prepared {
             Some(prepared) => prepared.get(self.key, self.hash)?,
             None => table.get(self.key, self.hash, self.pinned.seqno)?,
         };
         let Some(hit) = hit else { return Ok(None) };
-        witness.finds(run, part);
+        tracer.finds(run, part);
         if self.is_plain(hit.tag) {
-            return Ok(Some(Found::Pinned(hit.value)));
+            return Ok(Some(LookupResult::Pinned(hit.value)));
         }
-        Ok(Some(match self.told(hit.tag, &hit.value)? {
-            Resolved::Value { from } => Found::Pinned(hit.value.skip(from)),
-            Resolved::Folded(value) => Found::Folded(value),
-            Resolved::Large { from } => Found::Large(Value::pinned(hit.value.skip(from))),
-            Resolved::Absent => Found::Absent,
+        Ok(Some(match self.meaning_of(hit.tag, &hit.value)? {
+            Resolved::Value { from } => LookupResult::Pinned(hit.value.skip(from)),
+            Resolved::Folded(value) => LookupResult::Folded(value),
+            Resolved::Large { from } => LookupResult::Large(Value::pinned(hit.value.skip(from))),
+            Resolved::Absent => LookupResult::Absent,
         }))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::Value;
 use crate::read::cursor::visible;
-use crate::read::open_readers::Holding;
+use crate::read::open_readers::ReaderSlot;
 use crate::read::pinned::Pinned;
 use crate::read::scan_tally::ScanTally;
 use crate::read::source::Source;
@@ -17,8 +17,8 @@ use std::iter::FusedIterator;
 #[derive(Debug)]
 pub struct Range {
     entries: Result<DoubleEnded<RangeView>, Option<Error>>,
-    /// Its place among the holders.
-    _holding: Option<Holding>,
+    /// Its place among the open readers.
+    _reader_slot: Option<ReaderSlot>,
     /// What it returned.
     tally: ScanTally,
 }
@@ -71,14 +71,14 @@ impl Range {
     fn of(view: Result<RangeView>) -> Range {
         Range {
             entries: view.map(DoubleEnded::new).map_err(Some),
-            _holding: None,
+            _reader_slot: None,
             tally: ScanTally::default(),
         }
     }
 
-    /// This range, listed among the holders while it lives, and counted.
-    pub fn held(self, holding: Option<Holding>, tally: ScanTally) -> Range {
-        Range { _holding: holding, tally, ..self }
+    /// This range, listed among the open readers while it lives, and counted.
+    pub fn held(self, reader_slot: Option<ReaderSlot>, tally: ScanTally) -> Range {
+        Range { _reader_slot: reader_slot, tally, ..self }
     }
 
     fn take<T>(

@@ -19,7 +19,7 @@
 //! # Garbage collection
 //! Garbage is what nothing points to. When blob files exceed the keyspace's space target, a compaction merges
 //! the tables that point to the files with the most garbage, and on the way copies the live values of those
-//! files to new ones (`Relocation`, planned by `esker_strategy::plan_collection`). The files are
+//! files to new ones (`Relocation`, planned by `esker_strategy::plan_blob_gc`). The files are
 //! dropped by BF2 with the edit of the last of these compactions. It is a compaction like any other:
 //! snapshots keep what they see, closing cancels it, and a failed one has changed nothing.
 //!

@@ -42,7 +42,7 @@
 //! * Lookups that clone the table's `Arc`: two writes to a shared line for each table searched.
 
 use super::files::TableFiles;
-use super::table_cache::Place;
+use super::table_cache::RingPosition;
 use esker_base::{Error, FileNumber, KeyspaceId, Result};
 use esker_env::TimedFile;
 use esker_iter::RangeTombstones;
@@ -82,7 +82,7 @@ pub struct FileIdentity {
     /// ordering suffices.
     reads: AtomicU64,
     open: Mutex<OpenState>,
-    place: Place,
+    place: RingPosition,
     /// The one that new trees refer to. Locked after `open`.
     current: Mutex<Weak<TableFile>>,
 }
@@ -187,7 +187,7 @@ impl TableFile {
                 // otherwise it would displace tables in use.
                 if room.may_keep {
                     open.kept = Some(Arc::clone(&table));
-                    files.clock.enter(identity);
+                    files.eviction.enter(identity);
                 }
             } else if access == Access::Use {
                 identity.used.store(true, Ordering::Relaxed);
@@ -263,7 +263,7 @@ impl FileIdentity {
             used: AtomicBool::new(false),
             reads: AtomicU64::new(0),
             open: Mutex::default(),
-            place: Place::default(),
+            place: RingPosition::default(),
             current: Mutex::default(),
         })
     }
@@ -308,7 +308,7 @@ impl FileIdentity {
     pub fn close(self: &Arc<Self>) -> Option<Closed> {
         let mut open = self.open.lock();
         let kept = open.kept.take()?;
-        self.files.clock.leave(self);
+        self.files.eviction.leave(self);
         let mut current = self.current.lock();
         let is_filled = current.upgrade().filter(|file| file.is_filled());
         // A table that only old views refer to is closed with them.
@@ -344,7 +344,7 @@ impl FileIdentity {
         self.obsolete.store(true, Ordering::Release);
     }
 
-    pub(super) fn place(&self) -> &Place {
+    pub(super) fn place(&self) -> &RingPosition {
         &self.place
     }
 
@@ -373,7 +373,7 @@ impl TableFile {
 
 impl Drop for FileIdentity {
     fn drop(&mut self) {
-        self.files.clock.leave(self);
+        self.files.eviction.leave(self);
         // Closed before it is deleted, and its blocks are no longer needed.
         let open = std::mem::take(self.open.get_mut());
         let has_blocks = open.identity.is_some();

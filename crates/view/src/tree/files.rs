@@ -10,8 +10,8 @@
 //! a crash is an orphan, removed at the next open.
 
 use super::file::{FileIdentity, TableFile};
-use super::table_cache::{Clock, OpenAmount, Room};
-use crate::lookup_counts::ReadWatch;
+use super::table_cache::{EvictionClock, KeepOpen, OpenAmount};
+use crate::lookup_counts::LookupStats;
 use crate::paths;
 use crate::tree::blob_files::LargeFiles;
 use esker_base::{FileNumber, KeyspaceId};
@@ -40,7 +40,7 @@ pub struct TableFiles {
     /// How their files are read.
     pub(super) reads: ReadMode,
     /// The evictable ones.
-    pub(super) clock: Clock,
+    pub(super) eviction: EvictionClock,
     /// Bytes of open tables that the block cache is adjusted for.
     told_bytes: AtomicU64,
     known: Mutex<HashMap<FileNumber, Weak<FileIdentity>, foldhash::fast::FixedState>>,
@@ -80,7 +80,7 @@ impl std::fmt::Debug for RequestCleanup {
 #[derive(Debug, Default)]
 struct Watches {
     filters: Option<Arc<FilterWatch>>,
-    reads: Arc<ReadWatch>,
+    reads: Arc<LookupStats>,
 }
 
 impl TableFiles {
@@ -97,7 +97,7 @@ impl TableFiles {
             dir,
             tables,
             reads,
-            clock: Clock::new(limit),
+            eviction: EvictionClock::new(limit),
             told_bytes: AtomicU64::new(0),
             known: Mutex::default(),
             watches: Mutex::default(),
@@ -130,7 +130,7 @@ impl TableFiles {
     }
 
     /// The statistics of lookups of a keyspace.
-    pub fn read_watch_of(&self, keyspace: KeyspaceId) -> Arc<ReadWatch> {
+    pub fn lookup_stats_of(&self, keyspace: KeyspaceId) -> Arc<LookupStats> {
         Arc::clone(&self.watches.lock().entry(keyspace).or_default().reads)
     }
 
@@ -208,13 +208,13 @@ impl TableFiles {
         (self.request_cleanup.0)();
     }
 
-    pub(super) fn room(&self) -> Room {
-        self.clock.room(self.open_amount())
+    pub(super) fn room(&self) -> KeepOpen {
+        self.eviction.room(self.open_amount())
     }
 
     /// Counts an opened file, which may be evictable.
     pub(super) fn note_opening(&self) {
-        if self.clock.note_opening(self.open_amount()) || self.has_untold_bytes() {
+        if self.eviction.note_opening(self.open_amount()) || self.has_untold_bytes() {
             self.request_cleanup();
         }
     }
@@ -240,7 +240,7 @@ impl TableFiles {
 
     /// The tables to be closed now, if eviction is due.
     pub fn choose_cold(&self) -> Vec<Arc<FileIdentity>> {
-        self.clock.choose_cold(self.open_amount())
+        self.eviction.choose_cold(self.open_amount())
     }
 
     /// All open tables, whatever their owner.
@@ -250,12 +250,12 @@ impl TableFiles {
 
     /// The limit of open tables.
     pub fn limit(&self) -> OpenAmount {
-        self.clock.limit()
+        self.eviction.limit()
     }
 
     /// Files opened so far.
     pub fn openings(&self) -> u64 {
-        self.clock.openings()
+        self.eviction.openings()
     }
 
     /// The block cache.

@@ -12,7 +12,7 @@ pub use files::{RequestCleanup, TableFiles};
 pub use hidden_parts::{HiddenPart, clipped, hidden_by};
 pub use table_cache::OpenAmount;
 
-use crate::lookup_counts::ReadWatch;
+use crate::lookup_counts::LookupStats;
 use crate::tree::blob_files::LargeMap;
 use esker_base::{KeyspaceId, Result, SeqNo};
 use esker_version::{LevelIndex, PartFlags, PartMeta, Version};
@@ -36,7 +36,7 @@ pub struct Tree {
     /// The blob files that the parts point to.
     pub large: Arc<LargeMap>,
     /// The statistics of the keyspace's lookups.
-    pub watch: Arc<ReadWatch>,
+    pub watch: Arc<LookupStats>,
 }
 
 /// A run: disjoint parts in key order.
@@ -98,7 +98,7 @@ impl Tree {
         let has_range_deletes = runs.iter().any(|run: &Arc<TreeRun>| run.has_range_deletes());
         let large = Arc::new(LargeMap::new(keyspace, &version, files));
         // No read statistics for an empty tree or a dropped keyspace.
-        let watch = if runs.is_empty() { Arc::default() } else { files.read_watch_of(keyspace) };
+        let watch = if runs.is_empty() { Arc::default() } else { files.lookup_stats_of(keyspace) };
         Tree { version, runs, max_seqno, has_range_deletes, hidden: OnceLock::new(), large, watch }
     }
 

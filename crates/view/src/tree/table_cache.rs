@@ -67,7 +67,7 @@ pub struct OpenAmount {
 
 /// Whether a requested table may stay open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct KeepOpen {
     /// In its cell.
     pub(super) may_fill: bool,
     /// At all.
@@ -76,7 +76,7 @@ pub(super) struct Room {
 
 /// The tables that are kept open.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(super) struct EvictionClock {
     limit: OpenAmount,
     /// Files opened so far.
     openings: AtomicU64,
@@ -95,23 +95,23 @@ struct Ring {
 
 /// The position of a file in the ring, 0 if it has none. Changed only under the ring's lock.
 #[derive(Debug, Default)]
-pub(super) struct Place(AtomicU64);
+pub(super) struct RingPosition(AtomicU64);
 
 impl Ring {
-    fn enter(&mut self, place: &Place, file: Weak<FileIdentity>) {
+    fn enter(&mut self, place: &RingPosition, file: Weak<FileIdentity>) {
         self.last_place += 1;
         place.0.store(self.last_place, Ordering::Relaxed);
         self.kept.insert(self.last_place, file);
     }
 
-    fn leave(&mut self, place: &Place) -> Option<Weak<FileIdentity>> {
+    fn leave(&mut self, place: &RingPosition) -> Option<Weak<FileIdentity>> {
         self.kept.remove(&place.0.swap(0, Ordering::Relaxed))
     }
 }
 
-impl Clock {
-    pub(super) fn new(limit: OpenAmount) -> Clock {
-        Clock {
+impl EvictionClock {
+    pub(super) fn new(limit: OpenAmount) -> EvictionClock {
+        EvictionClock {
             limit,
             openings: AtomicU64::new(0),
             swept_openings: AtomicU64::new(0),
@@ -130,9 +130,9 @@ impl Clock {
     }
 
     /// Whether a requested table, which is counted in `open`, may stay open.
-    pub(super) fn room(&self, open: OpenAmount) -> Room {
+    pub(super) fn room(&self, open: OpenAmount) -> KeepOpen {
         let headroom = self.limit.tables / HEADROOM_DIVISOR;
-        Room {
+        KeepOpen {
             // A table that is not closed because of its metadata may as well be in its cell.
             may_fill: open.tables <= self.limit.tables
                 && (open.bytes <= self.limit.bytes || open.tables <= FEWEST_FOR_METADATA),
@@ -179,7 +179,7 @@ impl Clock {
         self.swept_openings.store(self.openings(), Ordering::Relaxed);
         let mut candidates = self.candidates();
         let bytes = candidates.iter().map(|(_, bytes)| bytes).sum();
-        let goal = Goal::new(self.limit, open, OpenAmount { tables: candidates.len(), bytes });
+        let goal = EvictionGoal::new(self.limit, open, OpenAmount { tables: candidates.len(), bytes });
         let mut cold = Vec::new();
         let mut closed = OpenAmount::default();
         // The first round skips tables used since the last pass, the second those used since the first.
@@ -213,16 +213,16 @@ impl Clock {
 
 /// The goal of an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Goal {
+struct EvictionGoal {
     /// At least this many tables, and at least this many bytes.
     least: OpenAmount,
     /// The most tables closed because of the bytes.
     most_for_bytes: usize,
 }
 
-impl Goal {
+impl EvictionGoal {
     /// The goal with `open` tables, of which `kept` are evictable.
-    fn new(limit: OpenAmount, open: OpenAmount, kept: OpenAmount) -> Goal {
+    fn new(limit: OpenAmount, open: OpenAmount, kept: OpenAmount) -> EvictionGoal {
         let least = |limit: u64, open: u64, kept: u64| {
             let excess = if open > limit { open - (limit - limit / SLACK_DIVISOR) } else { 0 };
             // At least one: the next opened table replaces it.
@@ -231,7 +231,7 @@ impl Goal {
         let tables = least(limit.tables as u64, open.tables as u64, kept.tables as u64) as usize;
         let bytes = least(limit.bytes, open.bytes, kept.bytes);
         let most_for_bytes = kept.tables.saturating_sub(FEWEST_FOR_METADATA);
-        Goal { least: OpenAmount { tables, bytes }, most_for_bytes }
+        EvictionGoal { least: OpenAmount { tables, bytes }, most_for_bytes }
     }
 
     fn is_met(&self, closed: OpenAmount) -> bool {
@@ -252,7 +252,7 @@ mod tests {
 
     /// The least amount closed for these amounts.
     fn least(open: OpenAmount, kept: OpenAmount) -> OpenAmount {
-        Goal::new(LIMIT, open, kept).least
+        EvictionGoal::new(LIMIT, open, kept).least
     }
 
     #[test]
@@ -269,15 +269,15 @@ mod tests {
 
     #[test]
     fn a_few_tables_stay_open_however_large_they_are() {
-        let goal = Goal::new(LIMIT, amount(10, 90_000), amount(10, 90_000));
+        let goal = EvictionGoal::new(LIMIT, amount(10, 90_000), amount(10, 90_000));
         assert!(!goal.is_met(amount(1, 9_000)));
         assert!(goal.is_met(amount(2, 18_000)), "{FEWEST_FOR_METADATA} are left");
-        assert!(Goal::new(LIMIT, amount(8, 90_000), amount(8, 90_000)).is_met(amount(0, 0)));
+        assert!(EvictionGoal::new(LIMIT, amount(8, 90_000), amount(8, 90_000)).is_met(amount(0, 0)));
     }
 
     #[test]
     fn room_ends_at_the_limit_and_after_the_headroom() {
-        let clock = Clock::new(LIMIT);
+        let clock = EvictionClock::new(LIMIT);
         let room = |tables, bytes| {
             let room = clock.room(amount(tables, bytes));
             (room.may_fill, room.may_keep)
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_sweep_is_due_when_it_is_worthwhile() {
-        let clock = Clock::new(LIMIT);
+        let clock = EvictionClock::new(LIMIT);
         for _ in 0..80 {
             assert!(!clock.note_opening(amount(80, 0)));
         }

@@ -1,7 +1,7 @@
 //! A keyspace with a changing workload, with a clock that the test moves, stepped.
 
 use super::*;
-use crate::state::scheduler::Lane;
+use crate::state::scheduler::WorkerPool;
 use crate::{Database, Options};
 use esker_env::fault::StrictFs;
 use esker_env::{Env, ManualClock};
@@ -44,7 +44,7 @@ impl World {
     }
 
     fn look(&self) {
-        self.db.store().scheduler.request(Lane::Compaction);
+        self.db.store().scheduler.request(WorkerPool::Compaction);
         while self.db.step_background() {}
     }
 

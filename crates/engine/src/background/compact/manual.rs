@@ -1,10 +1,10 @@
-//! Manual compaction: merges everything in a range of keys into the last level.
+//! ManualPlan compaction: merges everything in a range of keys into the last level.
 
-use super::Claim;
-use crate::background::picker::Wanted;
+use super::BusyMark;
+use crate::background::picker::PickedCompaction;
 use crate::state::jobs::JobFacts;
 use crate::state::keyspace::KeyspaceState;
-use crate::state::scheduler::{Concern, Lane};
+use crate::state::scheduler::{ErrorScope, WorkerPool};
 use crate::state::store::Store;
 use esker_base::{Result, SeqNo};
 use esker_iter::Bounds;
@@ -19,10 +19,10 @@ use std::time::Duration;
 const CONFLICT_WAIT: Duration = Duration::from_secs(3600);
 
 /// The next step of a manual compaction, its inputs marked busy.
-enum Manual<'a> {
+enum ManualPlan<'a> {
     Done,
     Blocked,
-    Run(Box<CompactionPlan>, Claim<'a>),
+    Run(Box<CompactionPlan>, BusyMark<'a>),
 }
 
 impl Store {
@@ -41,28 +41,34 @@ impl Store {
             keyspace.check_living()?;
             let seen = self.scheduler.generation();
             match self.plan_manual(keyspace, &range, mark) {
-                Manual::Done => {
+                ManualPlan::Done => {
                     self.rest_if_still_at(mark.seqno);
                     return Ok(());
                 }
-                Manual::Run(plan, claim) => {
+                ManualPlan::Run(plan, claim) => {
                     let facts = JobFacts::of_plan(&plan);
                     // Never of the lowest classes, so that it always begins.
                     let facts = JobFacts { class: facts.class.max(Class::Shape), ..facts };
                     let job = self.begin_job(keyspace, facts, Some(claim.job));
-                    let carried_out = job.map_or(Ok(()), |job| self.carry_out(&job, &Wanted::from(*plan)));
+                    let carried_out =
+                        job.map_or(Ok(()), |job| self.carry_out(&job, &PickedCompaction::from(*plan)));
                     if carried_out.is_ok() {
-                        keyspace.merging.note_well();
+                        keyspace.compaction_outcome.note_success();
                     }
                     drop(claim);
                     // A worker may have found its inputs busy, whatever the job's outcome.
-                    self.scheduler.request(Lane::Compaction);
+                    self.scheduler.request(WorkerPool::Compaction);
                     carried_out?;
                 }
-                Manual::Blocked => {
+                ManualPlan::Blocked => {
                     // The end of the conflicting job is awaited, whatever its outcome.
-                    let concern = Concern::Own(&|| None);
-                    self.scheduler.wait_for_change(self, (Lane::Compaction, concern), seen, CONFLICT_WAIT)?;
+                    let concern = ErrorScope::Own(&|| None);
+                    self.scheduler.wait_for_change(
+                        self,
+                        (WorkerPool::Compaction, concern),
+                        seen,
+                        CONFLICT_WAIT,
+                    )?;
                 }
             }
         }
@@ -73,17 +79,17 @@ impl Store {
         keyspace: &'a KeyspaceState,
         range: &KeyRange,
         mark: ManualMark,
-    ) -> Manual<'a> {
+    ) -> ManualPlan<'a> {
         let mut busy = keyspace.busy.lock();
         let view = keyspace.view.load();
         let options = keyspace.options();
         let (shape, of_strategy) = (self.shape(&view.tree, &[]), self.strategy_options(&options));
         match options.strategy.plan_manual(&shape, &busy, &of_strategy, range, mark) {
-            ManualStep::Done => Manual::Done,
-            ManualStep::Blocked => Manual::Blocked,
+            ManualStep::Done => ManualPlan::Done,
+            ManualStep::Blocked => ManualPlan::Blocked,
             ManualStep::Plan(plan) => {
-                let claim = Claim::new(self, keyspace, &mut busy, &plan);
-                Manual::Run(plan, claim)
+                let claim = BusyMark::new(self, keyspace, &mut busy, &plan);
+                ManualPlan::Run(plan, claim)
             }
         }
     }

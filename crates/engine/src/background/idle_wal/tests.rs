@@ -1,6 +1,6 @@
 //! The log's files after shrinking, and that no data is lost: on the simulated file system, step by step.
 
-use crate::state::scheduler::{LOOK_INTERVAL, Lane};
+use crate::state::scheduler::{LOOK_INTERVAL, WorkerPool};
 use crate::{Database, KeyspaceOptions, Options};
 use esker_base::SeqNo;
 use esker_env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, When};
@@ -37,7 +37,7 @@ impl World {
     }
 
     fn settle(&self) {
-        self.db.store().scheduler.request(Lane::Compaction);
+        self.db.store().scheduler.request(WorkerPool::Compaction);
         while self.db.step_background() {}
     }
 
@@ -163,7 +163,7 @@ fn a_rest_does_not_forget_a_writer_that_waits() {
         let _ = opened.recv();
     });
     db.compact_all().expect("a compaction, after which the log rests");
-    arrives.recv().expect("the log lane deletes what was merged");
+    arrives.recv().expect("the log pool deletes what was merged");
     let writing = db.clone();
     let writer = Env::real().spawn("writing", move || fill(&writing)).expect("a thread");
     let store = db.store();
@@ -171,6 +171,6 @@ fn a_rest_does_not_forget_a_writer_that_waits() {
         std::thread::yield_now();
     }
     store.rest_if_still_at(SeqNo::new(store.visible.load(Ordering::Acquire)));
-    gate.send(()).expect("the lane waits for it");
+    gate.send(()).expect("the pool waits for it");
     writer.join().expect("all puts done");
 }

@@ -1,7 +1,7 @@
 //! Background work without a request by a write: on the simulated file system, step by step.
 
 use super::{IDLE_SEAL_BYTES, LOOK_INTERVAL};
-use crate::state::scheduler::Lane;
+use crate::state::scheduler::WorkerPool;
 use crate::{Database, KeyspaceOptions, Options, PerLevel};
 use esker_codec::Codec;
 use esker_env::fault::StrictFs;
@@ -36,14 +36,14 @@ impl World {
 
     /// Lets the compaction worker check, and runs everything that follows.
     fn settle(&self) {
-        self.db.store().scheduler.request(Lane::Compaction);
+        self.db.store().scheduler.request(WorkerPool::Compaction);
         while self.db.step_background() {}
     }
 
     /// Uses up the idle budget.
-    fn spend_leisure(&self) {
+    fn spend_idle_budget(&self) {
         let store = self.db.store();
-        store.leisure.lock().spend(u64::MAX, store.monotonic_ns());
+        store.idle_budget.lock().spend(u64::MAX, store.monotonic_ns());
     }
 
     fn pass(&self, time: Duration) {
@@ -110,7 +110,7 @@ fn an_idle_tree_converges_where_it_is_worth_it() {
     rewrite(0..3);
     world.pass(LOOK_INTERVAL);
     assert_eq!(runs(), 1);
-    world.spend_leisure();
+    world.spend_idle_budget();
     rewrite(0..3);
     world.pass(LOOK_INTERVAL);
     assert_eq!(runs(), 2, "the allowance is used up");
@@ -140,7 +140,7 @@ fn tables_under_a_range_delete_are_dropped_unread() {
     assert_eq!(keyspace.at(&snapshot).iter().count() as u64, KEYS);
     drop(snapshot);
     // The rest is not merged either.
-    world.spend_leisure();
+    world.spend_idle_budget();
     // Dropping a snapshot makes no request; the worker checks by itself.
     world.pass(LOOK_INTERVAL);
     assert!(world.tables() <= 3, "{} of {tables} tables are left", world.tables());
@@ -155,7 +155,7 @@ fn a_strategy_that_wants_nothing_is_not_asked_again_until_something_changes() {
     let world = World::new();
     world.fill();
     let state = world.db.default_keyspace().state();
-    let since = || state.asked.lock().last.as_ref().map(|asked| asked.until_ns);
+    let since = || state.no_plan_cache.lock().last.as_ref().map(|asked| asked.until_ns);
     world.settle();
     let first = since();
     assert!(first.is_some());
@@ -242,11 +242,14 @@ fn a_writer_without_room_asks_for_what_time_has_made_possible() {
     // The strategy was called shortly before, and its answer would be cached for longer than it is valid.
     clock.advance(lives - Duration::from_secs(2));
     db.default_keyspace().put("b", "value").expect("a put");
-    db.store().scheduler.request(Lane::Compaction);
+    db.store().scheduler.request(WorkerPool::Compaction);
     while db.step_background() {}
-    assert!(state.asked.lock().last.is_some() && !db.store().can_compact(state), "nothing has expired");
+    assert!(
+        state.no_plan_cache.lock().last.is_some() && !db.store().can_compact(state),
+        "nothing has expired"
+    );
     clock.advance(Duration::from_secs(3));
-    assert!(!db.step_background() && db.store().can_compact(state), "nobody has told the lane");
+    assert!(!db.step_background() && db.store().can_compact(state), "nobody has told the pool");
     db.default_keyspace()
         .put("c", "a value that needs a new memtable")
         .expect("room, once the expired tables are gone");

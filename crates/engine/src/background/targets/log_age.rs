@@ -4,9 +4,9 @@
 use super::{MANIFEST_DIVISOR, SEAL_DIVISOR};
 use crate::state::keyspace::KeyspaceState;
 use crate::state::log_ages::LogAges;
-use crate::state::scheduler::Lane;
+use crate::state::scheduler::WorkerPool;
 use crate::state::store::{Store, Writing};
-use crate::write::room::{Leaving, MAX_SEALED, Room};
+use crate::write::room::{MAX_SEALED, RoomCheck, RotationReason};
 use esker_base::{KeyspaceId, LogId, Result};
 use esker_options::DEFAULT_KEYSPACE;
 use esker_version::VersionEdit;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 impl Store {
     /// Seals memtables and leaves log segments that are old enough.
-    pub(crate) fn age_for_promises(&self) -> Result<()> {
+    pub(crate) fn age_for_targets(&self) -> Result<()> {
         let keyspaces = self.all_keyspaces();
         let within = keyspaces.iter().filter_map(|keyspace| keyspace.options().delete_within_ms()).min();
         let (Some(within_ms), Some(writing)) = (within, &self.writing) else { return Ok(()) };
@@ -86,9 +86,11 @@ impl Store {
             self.seal(&mut state, id, &crate::write::batch::Share::nothing(id))?;
         }
         if position.log_id == segment {
-            if let Room::Wait(obstacle) = self.rotate_log(writing, &mut state, &mut small, Leaving::Old)? {
+            if let RoomCheck::Wait(wait_for) =
+                self.rotate_log(writing, &mut state, &mut small, RotationReason::Old)?
+            {
                 drop(state);
-                self.scheduler.request(obstacle.lane());
+                self.scheduler.request(wait_for.pool());
                 return Ok(false);
             }
             ages.begun = Some((state.log.position().log_id, last));
@@ -100,7 +102,7 @@ impl Store {
     pub(crate) fn release_log(&self) -> Result<()> {
         let Some(keyspace) = self.find_keyspace(DEFAULT_KEYSPACE) else { return Ok(()) };
         self.install(&keyspace, &[], |_, _| VersionEdit::new())?;
-        self.scheduler.request(Lane::Log);
+        self.scheduler.request(WorkerPool::Log);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! # Space (`max_space_amp`)
 //! Tables, the output of running jobs, replaced tables that readers still hold, and blob files stay below a
 //! multiple of the live data. The planner merges early enough for it and in small jobs
-//! ([`esker_strategy::Allowance`]); close to the limit writers are slowed as by any other pressure
+//! ([`esker_strategy::SpaceBudget`]); close to the limit writers are slowed as by any other pressure
 //! ([`crate::write::pressure`]). Live data is estimated from below, so a target is reported as missed too early
 //! rather than too late.
 //!
@@ -21,7 +21,7 @@
 //!   does: so the other slices record the time as well, and are rewritten in place.
 //! * DW4: tables of the last level with entries that expire: rewritten when the first of them is due.
 //! * DW5: replaced tables, until their last reader is dropped: a snapshot, cursor or range that is older than
-//!   the delete keeps it, and then the target is missed for that reason; `DeletePromise` reports it.
+//!   the delete keeps it, and then the target is missed for that reason; `DeleteTarget` reports it.
 //! * DW6: the manifest, which has the first and last keys of tables, also of deleted ones: a new one is begun
 //!   a sixteenth of the time after the first edit of the present one.
 //!
@@ -41,7 +41,7 @@ use crate::state::keyspace::KeyspaceState;
 use crate::state::store::Store;
 use esker_base::{Error, Result};
 use esker_options::KeyspaceOptions;
-use esker_strategy::{Allowance, BlobAccount, base_bytes};
+use esker_strategy::{BlobSpace, SpaceBudget, base_bytes};
 
 /// DW1 and DW2: the share of the time after which memtables are sealed and log segments left: one in so many.
 const SEAL_DIVISOR: u64 = 8;
@@ -55,7 +55,7 @@ const USABLE_PERCENT: f64 = 70.0;
 
 /// The space used by each component.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub(crate) struct SpaceUse {
     pub(crate) live_bytes: u64,
     /// Whether merges into the oldest run have measured the live data; before the first, everything may be
     /// alive.
@@ -68,7 +68,7 @@ pub(crate) struct Room {
     pub(crate) held_bytes: u64,
 }
 
-impl Room {
+impl SpaceUse {
     pub(crate) fn used_bytes(&self) -> u64 {
         self.table_bytes + self.blob_bytes + self.running_bytes + self.held_bytes
     }
@@ -76,18 +76,18 @@ impl Room {
 
 impl Store {
     /// The space used by each component; `None` without a target.
-    pub(crate) fn room_of(&self, keyspace: &KeyspaceState) -> Option<Room> {
+    pub(crate) fn space_use_of(&self, keyspace: &KeyspaceState) -> Option<SpaceUse> {
         let options = keyspace.options();
         options.max_space_amp_permille?;
         let running_bytes = keyspace.busy.lock().jobs().map(|job| job.est_out_bytes).sum();
         let view = keyspace.view.load();
         let version = &view.tree.version;
         let base_bytes = base_bytes(version);
-        let allowance = Allowance::new(&self.strategy_options(&options), base_bytes)?;
-        let blobs = BlobAccount::of(version);
-        Some(Room {
+        let allowance = SpaceBudget::new(&self.strategy_options(&options), base_bytes)?;
+        let blobs = BlobSpace::of(version);
+        Some(SpaceUse {
             live_bytes: allowance.live_bytes + blobs.live_bytes,
-            is_measured: keyspace.traffic.book().replaced().is_some(),
+            is_measured: keyspace.traffic.book().overwritten_share().is_some(),
             table_bytes: version.bytes(),
             blob_bytes: blobs.total_bytes,
             running_bytes,
@@ -123,7 +123,7 @@ impl Store {
         let usable = one_job * self.compaction_threads as f64 * USABLE_PERCENT / 100.0;
         let cost = |permille: u64| {
             let promised = KeyspaceOptions { max_space_amp_permille: Some(permille), ..options.clone() };
-            Allowance::new(&self.strategy_options(&promised), base_bytes)
+            SpaceBudget::new(&self.strategy_options(&promised), base_bytes)
                 .map_or(0.0, |allowance| allowance.amplification())
         };
         let asked = options.max_space_amp_permille.unwrap_or_default();

@@ -78,7 +78,7 @@ pub struct BulkLoader {
     last_key: Vec<u8>,
     /// The error that lost added entries: the load cannot succeed any more.
     failure: Option<Error>,
-    reserved: Reserved,
+    reserved: ReservedMemory,
     /// Keeps the database open.
     _handle: Arc<Handle>,
 }
@@ -136,7 +136,7 @@ impl BulkLoader {
             added: 0,
             last_key: Vec::new(),
             failure: None,
-            reserved: Reserved { store: Arc::clone(store), bytes: 0 },
+            reserved: ReservedMemory { store: Arc::clone(store), bytes: 0 },
             _handle: Arc::clone(handle),
         })
     }
@@ -342,12 +342,12 @@ fn too_long(key: &[u8], value: &[u8], max_value_len: usize) -> Error {
 
 /// Memory of the budget that a load takes from the block cache.
 #[derive(Debug)]
-struct Reserved {
+struct ReservedMemory {
     store: Arc<Store>,
     bytes: u64,
 }
 
-impl Reserved {
+impl ReservedMemory {
     /// Sets the reserved amount.
     fn reserve(&mut self, bytes: u64) {
         let loading = &self.store.loading_bytes;
@@ -358,7 +358,7 @@ impl Reserved {
     }
 }
 
-impl Drop for Reserved {
+impl Drop for ReservedMemory {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.reserve(0);

@@ -35,14 +35,14 @@ pub(super) struct Tables {
     /// Bytes of the keyspace's last level when the load began: tables get the size that they would have
     /// there.
     last_level_bytes: u64,
-    open: Option<OpenTable>,
+    open: Option<LoadingTable>,
     done: Vec<PartMeta>,
     done_bytes: u64,
     files: NewFiles,
 }
 
 #[derive(Debug)]
-struct OpenTable {
+struct LoadingTable {
     writer: TableWriter,
     number: FileNumber,
     uid: TableUid,
@@ -84,7 +84,7 @@ impl Tables {
     }
 
     #[cold]
-    fn begin_table(&mut self) -> Result<&mut OpenTable> {
+    fn begin_table(&mut self) -> Result<&mut LoadingTable> {
         let store = &self.store;
         // Closing waits while a file is created, and after closing none is.
         let _activity = store.activity.read_recursive();
@@ -112,12 +112,12 @@ impl Tables {
         };
         let writer = TableWriter::new(file, table_options)?;
         let table_bytes = self.cuts.table_bytes(self.last_level_bytes + self.done_bytes);
-        Ok(self.open.insert(OpenTable { writer, number, uid, table_bytes }))
+        Ok(self.open.insert(LoadingTable { writer, number, uid, table_bytes }))
     }
 
     #[cold]
     fn finish_table(&mut self) -> Result<()> {
-        let Some(OpenTable { writer, number, uid, .. }) = self.open.take() else { return Ok(()) };
+        let Some(LoadingTable { writer, number, uid, .. }) = self.open.take() else { return Ok(()) };
         let summary = writer.finish()?;
         let factory = &self.store.writing()?.tables;
         let created_ms = self.store.env.clock.wall_ms();

@@ -22,7 +22,7 @@ use crate::lifecycle::open::new_keyspace;
 use crate::state::commit_state::ActiveKeyspace;
 use crate::state::commit_state::MemtableLimits;
 use crate::state::keyspace::KeyspaceState;
-use crate::state::scheduler::Lane;
+use crate::state::scheduler::WorkerPool;
 use crate::state::store::{Store, Writing};
 use crate::write::room::stub_memtable;
 use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
@@ -141,7 +141,7 @@ impl Store {
         writing.commit.lock().active(keyspace.id)?.limits = limits;
         self.settle_log_reuse();
         // There may be room now for waiting writers, and another strategy may have a plan.
-        self.scheduler.request(Lane::Compaction);
+        self.scheduler.request(WorkerPool::Compaction);
         self.scheduler.announce_progress();
         Ok(true)
     }
@@ -158,7 +158,7 @@ impl Store {
         let keyspace = self.keyspace_named(name)?;
         // Everything that can fail comes before the edit.
         let empty = self.empty_view(&keyspace)?;
-        let withdrawn = Withdrawn::new(writing, &keyspace)?;
+        let withdrawn = WithdrawnKeyspace::new(writing, &keyspace)?;
         self.sync()?;
         let mut edit = VersionEdit::new();
         edit.push(EditOp::DropKeyspace { id: keyspace.id });
@@ -195,7 +195,7 @@ impl Store {
             tracing::warn!(%error, "log segments that the dropped keyspace needed could not be released");
         }
         self.rebalance_memory();
-        self.scheduler.request(Lane::Log);
+        self.scheduler.request(WorkerPool::Log);
         self.scheduler.announce_progress();
         Ok(())
     }
@@ -218,15 +218,15 @@ impl Store {
 }
 
 /// The writable side of a keyspace that is being dropped; restored unless the drop succeeds.
-struct Withdrawn<'a> {
+struct WithdrawnKeyspace<'a> {
     writing: &'a Writing,
     active: Option<Box<ActiveKeyspace>>,
 }
 
-impl<'a> Withdrawn<'a> {
-    fn new(writing: &'a Writing, keyspace: &KeyspaceState) -> Result<Withdrawn<'a>> {
+impl<'a> WithdrawnKeyspace<'a> {
+    fn new(writing: &'a Writing, keyspace: &KeyspaceState) -> Result<WithdrawnKeyspace<'a>> {
         let active = writing.commit.lock().withdraw(keyspace)?;
-        Ok(Withdrawn { writing, active: Some(active) })
+        Ok(WithdrawnKeyspace { writing, active: Some(active) })
     }
 
     /// The drop is durable.
@@ -235,7 +235,7 @@ impl<'a> Withdrawn<'a> {
     }
 }
 
-impl Drop for Withdrawn<'_> {
+impl Drop for WithdrawnKeyspace<'_> {
     fn drop(&mut self) {
         if let Some(active) = self.active.take() {
             self.writing.commit.lock().put_back(active);

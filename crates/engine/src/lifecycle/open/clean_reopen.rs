@@ -24,7 +24,7 @@ use esker_version::{ClosedManifest, DatabaseState, Manifest, VersionEdit};
 use esker_wal::{LogPosition, RecoveryReport};
 
 /// The inputs of the decision.
-pub(super) struct Found<'a> {
+pub(super) struct ReopenInputs<'a> {
     pub(super) closed: Option<ClosedManifest>,
     pub(super) last_edit: u64,
     /// Whether the state equals the manifest in every field.
@@ -35,8 +35,9 @@ pub(super) struct Found<'a> {
 
 impl Opening {
     /// The closed manifest to continue with, if the state equals it; else `None`.
-    pub(super) fn resume(&self, found: &Found<'_>) -> Result<Option<Manifest>> {
-        let Found { closed: Some(closed), last_edit, is_unchanged: true, state, report } = found else {
+    pub(super) fn resume(&self, found: &ReopenInputs<'_>) -> Result<Option<Manifest>> {
+        let ReopenInputs { closed: Some(closed), last_edit, is_unchanged: true, state, report } = found
+        else {
             return Ok(None);
         };
         let is_log_empty = report.segments_seen > 0

@@ -31,7 +31,7 @@
 //! Rejected: a flag for each reason, checked in each loop: one was always forgotten where entries are
 //! dropped. Terminating threads from outside: their resources would be unknown.
 
-pub(crate) use crate::background::subcompactions::pieces_of;
+pub(crate) use crate::background::subcompactions::subcompaction_ranges;
 
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::Scheduler;
@@ -85,7 +85,7 @@ impl JobFacts {
     }
 
     /// Whether the job can be preempted.
-    pub(crate) fn is_patient(&self) -> bool {
+    pub(crate) fn is_preemptible(&self) -> bool {
         self.class <= Class::Clean
     }
 }
@@ -156,7 +156,7 @@ impl Job {
     /// Whether the rate limit applies: not if the job was begun for writers, nor while writers wait for it
     /// (WM2).
     fn is_held(&self) -> bool {
-        self.facts.class < Class::L0Urgent && !self.keyspace.merging.is_in_haste()
+        self.facts.class < Class::L0Urgent && !self.keyspace.compaction_outcome.has_blocked_writers()
     }
 
     /// Waits until a time derived from the limits in their state `changes`, or until they change again or no
@@ -176,7 +176,7 @@ impl Job {
     }
 
     /// Records the number of subcompactions.
-    pub(crate) fn note_pieces(&self, pieces: usize) {
+    pub(crate) fn note_subcompactions(&self, pieces: usize) {
         self.pieces.store(pieces, Ordering::Relaxed);
     }
 
@@ -272,7 +272,7 @@ impl Jobs {
         store: &Store,
     ) -> Option<RunningJob<'_>> {
         let mut running = self.running.lock();
-        if facts.is_patient() && running.iter().any(|other| other.facts.is_patient()) {
+        if facts.is_preemptible() && running.iter().any(|other| other.facts.is_preemptible()) {
             return None;
         }
         let job = Arc::new(Job {
@@ -296,8 +296,8 @@ impl Jobs {
     }
 
     /// Whether a job of the lowest classes runs.
-    pub(crate) fn has_patient(&self) -> bool {
-        self.running.lock().iter().any(|job| job.facts.is_patient())
+    pub(crate) fn has_preemptible(&self) -> bool {
+        self.running.lock().iter().any(|job| job.facts.is_preemptible())
     }
 
     /// Threads that merge tables at present, including subcompactions and manual compactions.
@@ -308,9 +308,9 @@ impl Jobs {
     }
 
     /// The running job of the lowest classes, if its preemption was not requested yet.
-    pub(crate) fn patient(&self) -> Option<Arc<Job>> {
+    pub(crate) fn preemptible(&self) -> Option<Arc<Job>> {
         let running = self.running.lock();
-        running.iter().find(|job| job.facts.is_patient() && !job.has_yielded()).cloned()
+        running.iter().find(|job| job.facts.is_preemptible() && !job.has_yielded()).cloned()
     }
 
     /// The progress of the job with the greatest `rank`, on a tie the oldest; jobs with rank `None` are

@@ -1,8 +1,8 @@
 //! Subcompactions write the same as a single job, and cancelled jobs stop at once.
 
-use super::{JobFacts, pieces_of};
-use crate::background::picker::Wanted;
-use crate::state::scheduler::Lane;
+use super::{JobFacts, subcompaction_ranges};
+use crate::background::picker::PickedCompaction;
+use crate::state::scheduler::WorkerPool;
 use crate::state::write_control::PressureCause;
 use crate::{CompactionFilter, Database, Decision, KeyspaceOptions, MergeOperator, Options, PerLevel};
 use esker_base::{Error, Tag};
@@ -104,7 +104,7 @@ fn pieces_write_what_one_job_writes() {
             let db = stepped(pieces, keyspace_options());
             let snapshots = change(&db, &SeededRandom::new(seed));
             let state = db.default_keyspace().state();
-            let ranges = pieces_of(db.store(), state, &whole(&db)).unwrap();
+            let ranges = subcompaction_ranges(db.store(), state, &whole(&db)).unwrap();
             assert!(pieces == 1 && ranges.len() == 1 || ranges.len() > 1, "{} pieces", ranges.len());
             assert!(ranges.len() <= pieces);
             db.compact_all().unwrap();
@@ -133,7 +133,7 @@ fn a_merge_that_writers_wait_for_has_more_pieces() {
     let (plan, state) = (whole(&db), db.default_keyspace().state());
     let pieces = |cause: Option<PressureCause>| {
         state.control.lock().set_state(cause);
-        pieces_of(db.store(), state, &plan).unwrap().len()
+        subcompaction_ranges(db.store(), state, &plan).unwrap().len()
     };
     // One more than the idle ones, because no running job is among them.
     let processors = host::processors().min(8);
@@ -151,7 +151,7 @@ fn ranges_of_pieces_cover_the_hull_evenly() {
         db.default_keyspace().flush().unwrap();
     }
     let plan = whole(&db);
-    let ranges = pieces_of(db.store(), db.default_keyspace().state(), &plan).unwrap();
+    let ranges = subcompaction_ranges(db.store(), db.default_keyspace().state(), &plan).unwrap();
     assert_eq!(ranges.len(), 4);
     assert_eq!(ranges[0].start, plan.hull.start);
     assert_eq!(ranges[3].end, plan.hull.end);
@@ -314,13 +314,13 @@ fn one_job_of_the_lowest_classes_runs_at_a_time() {
     let idle = begin(Class::Idle).expect("nothing else runs");
     assert!(begin(Class::Clean).is_none() && begin(Class::Idle).is_none(), "JB5");
     let shape = begin(Class::Shape).expect("classes above do not count");
-    assert_eq!((store.jobs.merging(), store.jobs.has_patient()), (2, true));
+    assert_eq!((store.jobs.merging(), store.jobs.has_preemptible()), (2, true));
     assert!(idle.look().is_ok() && idle.before_read(300).is_ok());
     let progress = store.jobs.progress(2_000_000_000);
     assert_eq!((progress.len(), progress[0].read_bytes, progress[0].class.as_str()), (2, 300, "idle"));
-    store.jobs.patient().expect("the idle one").yield_now();
+    store.jobs.preemptible().expect("the idle one").yield_now();
     assert!(matches!(idle.look(), Err(Error::Closed)) && shape.look().is_ok());
-    assert!(store.jobs.patient().is_none(), "nobody is asked twice");
+    assert!(store.jobs.preemptible().is_none(), "nobody is asked twice");
     drop(idle);
     assert!(begin(Class::Clean).is_some());
 }
@@ -337,12 +337,12 @@ fn jobs_that_can_wait_make_room() {
             .for_each(|key| db.default_keyspace().put(format!("key {:05}", 6 * key + run), [7; 50]).unwrap());
         store.flush_keyspaces(&[Arc::clone(keyspace.state())]).unwrap();
     }
-    assert!(!store.relieve().unwrap() && !idle.has_yielded(), "nothing is wanted");
+    assert!(!store.preempt().unwrap() && !idle.has_yielded(), "nothing is wanted");
     keyspace.update_options(|options| options.level0_trigger_runs(4)).unwrap();
-    assert!(!store.relieve().unwrap(), "nothing is urgent enough for a thread of its own");
+    assert!(!store.preempt().unwrap(), "nothing is urgent enough for a thread of its own");
     assert!(idle.has_yielded());
     drop(idle);
-    store.scheduler.request(Lane::Compaction);
+    store.scheduler.request(WorkerPool::Compaction);
     while db.step_background() {}
     assert!(keyspace.state().view.load().tree.runs.len() < 6);
 }
@@ -384,9 +384,9 @@ fn what_goes_without_being_read_is_in_nobodys_way() {
     let tree = || Arc::clone(&state.view.load().tree);
     let (runs, parts) = (tree().runs.len(), tree().parts().count());
     make_urgent(&db);
-    assert!(store.relieve().unwrap(), "tables that are deleted go first");
+    assert!(store.preempt().unwrap(), "tables that are deleted go first");
     assert!(tree().runs.len() == runs && tree().parts().count() < parts);
-    assert!(store.relieve().unwrap() && tree().runs.len() < 4, "then what writers wait for");
+    assert!(store.preempt().unwrap() && tree().runs.len() < 4, "then what writers wait for");
     assert!(!idle.has_yielded(), "nobody had to make room");
 }
 
@@ -399,9 +399,9 @@ fn what_goes_without_being_read_hides_nothing_that_a_job_holds() {
     let plan = whole(&db);
     let mark = state.busy.lock().add(&plan);
     let idle = store.begin_job(state, facts(Class::Idle), Some(mark)).expect("nothing else runs");
-    assert!(!store.relieve().unwrap() && !idle.has_yielded(), "nothing but tables that are deleted");
+    assert!(!store.preempt().unwrap() && !idle.has_yielded(), "nothing but tables that are deleted");
     make_urgent(&db);
-    assert!(!store.relieve().unwrap() && idle.has_yielded());
+    assert!(!store.preempt().unwrap() && idle.has_yielded());
 }
 
 /// With threads and a clock that only the test moves: whatever the threads do, no more is read than the rate
@@ -546,7 +546,7 @@ fn plans_are_carried_out_to_the_letter() {
     let edits = || store.writing().unwrap().last_edit.load(Ordering::Relaxed);
     let carry_out = |plan: &CompactionPlan| {
         let job = store.begin_job(state, JobFacts::of_plan(plan), None).unwrap();
-        store.carry_out(&job, &Wanted::from(plan.clone())).unwrap();
+        store.carry_out(&job, &PickedCompaction::from(plan.clone())).unwrap();
     };
     let mut plan = whole(&db);
     plan.kind = PlanKind::Move;

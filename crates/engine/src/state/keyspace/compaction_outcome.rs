@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //! * WM1. A waiting writer gets failures in its keyspace since the wait began, whatever else runs, and none
-//!   before: what failed before is still to be tried again. So failures are numbered ([`Merging::failures`]).
+//!   before: what failed before is still to be tried again. So failures are numbered ([`CompactionOutcome::failures`]).
 //! * WM2. While a writer waits for a keyspace's merges, none of them is rate-limited ([`crate::state::jobs::Job`]),
 //!   whatever its class: the wait is for that job, which was not known when it began.
 
@@ -15,24 +15,24 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug, Default)]
-pub(crate) struct Merging {
+pub(crate) struct CompactionOutcome {
     /// Plans that are being executed, for writers that make room: they hold the commit lock, which an install
     /// takes while it holds `busy`.
     running: AtomicU64,
     /// Waiting writers. A hint; it orders nothing.
     waiting: AtomicU64,
-    failed: Mutex<Failed>,
+    failed: Mutex<FailureRecord>,
 }
 
 #[derive(Debug, Default)]
-struct Failed {
+struct FailureRecord {
     /// The number of failures.
     times: u64,
     /// The last failure; `None` after a later success, or when there is nothing left to do.
     last: Option<Error>,
 }
 
-impl Merging {
+impl CompactionOutcome {
     /// The execution of a plan begins.
     pub(crate) fn begin(&self) {
         self.running.fetch_add(1, Ordering::Relaxed);
@@ -50,13 +50,13 @@ impl Merging {
     }
 
     /// Counts a waiting writer until the result is dropped.
-    pub(crate) fn hurry(&self) -> Waiting<'_> {
+    pub(crate) fn count_blocked_writer(&self) -> Waiting<'_> {
         Waiting::counted_by(&self.waiting)
     }
 
     /// Whether a writer waits (WM2).
     #[inline]
-    pub(crate) fn is_in_haste(&self) -> bool {
+    pub(crate) fn has_blocked_writers(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
@@ -68,7 +68,7 @@ impl Merging {
     }
 
     /// Records a success, or that there is no plan left.
-    pub(crate) fn note_well(&self) {
+    pub(crate) fn note_success(&self) {
         self.failed.lock().last = None;
     }
 

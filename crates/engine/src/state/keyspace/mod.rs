@@ -14,25 +14,25 @@ mod compaction_outcome;
 mod recent_drops;
 mod registry;
 
-use crate::state::no_plan_cache::Asked;
+use crate::state::no_plan_cache::NoPlan;
 use crate::state::write_control::PressureCause;
-use compaction_outcome::Merging;
+use compaction_outcome::CompactionOutcome;
 pub(crate) use recent_drops::RecentDrops;
 pub(crate) use registry::Registry;
 
 use crate::state::adaptive_state::Adapting;
-use crate::state::no_plan_cache::AskedBook;
-use crate::state::read_heat::HeatBook;
+use crate::state::no_plan_cache::NoPlanCache;
+use crate::state::read_heat::ReadHeat;
 use crate::state::traffic::Traffic;
 use crate::state::write_control::Control;
 use esker_base::{Error, KeyspaceId, SeqNo};
 use esker_build::cache_warming::ReadsAtFlush;
-use esker_build::compression_downgrade::Easing;
+use esker_build::compression_downgrade::CompressionDowngrade;
 use esker_build::filters::FilterTuner;
-use esker_build::overwrite_ratio::ReplacedBook;
+use esker_build::overwrite_ratio::OverwriteRatios;
 use esker_iter::OperandMerger;
 use esker_options::{KeyspaceOptions, OwnFilter};
-use esker_strategy::{BlobAccount, Busy, due_permille};
+use esker_strategy::{BlobSpace, Busy, due_permille};
 use esker_version::LevelIndex;
 use esker_view::ViewCell;
 use esker_view::read::scan_tally::ScanCounts;
@@ -62,9 +62,9 @@ pub(crate) struct KeyspaceState {
     /// Plans that are being executed.
     pub(crate) busy: Mutex<Busy>,
     /// The cached last call of the strategy without a plan.
-    pub(crate) asked: Mutex<AskedBook>,
+    pub(crate) no_plan_cache: Mutex<NoPlanCache>,
     /// The state of its compactions.
-    pub(crate) merging: Merging,
+    pub(crate) compaction_outcome: CompactionOutcome,
     /// Runs in level 0, stored beside the view so that a writer reads them without loading it.
     level0_runs: AtomicU64,
     /// Whether blob garbage collection is due; stored likewise.
@@ -84,11 +84,11 @@ pub(crate) struct KeyspaceState {
     /// The state of its automatic tuning.
     pub(crate) adapting: Adapting,
     /// The read heat of its tables, if its strategy uses it.
-    pub(crate) heat: Mutex<HeatBook>,
+    pub(crate) heat: Mutex<ReadHeat>,
     /// The overwrite ratios of its tables, if its strategy uses them.
-    pub(crate) replaced: Mutex<ReplacedBook>,
+    pub(crate) overwrite_ratios: Mutex<OverwriteRatios>,
     /// The compression downgrade of its jobs.
-    pub(crate) easing: Easing,
+    pub(crate) compression_downgrade: CompressionDowngrade,
     /// The write control; taken before `busy` and `commit`.
     pub(crate) control: Mutex<Control>,
     /// The admission rate of writers in bytes a second, 0 for no limit, as of the last update of the
@@ -115,8 +115,8 @@ impl KeyspaceState {
             publishing: Mutex::new(()),
             flushing: Mutex::new(()),
             busy: Mutex::default(),
-            asked: Mutex::default(),
-            merging: Merging::default(),
+            no_plan_cache: Mutex::default(),
+            compaction_outcome: CompactionOutcome::default(),
             level0_runs: AtomicU64::new(0),
             is_large_over: AtomicBool::new(false),
             dropped: AtomicBool::new(false),
@@ -125,8 +125,8 @@ impl KeyspaceState {
             reads_at_flush: ReadsAtFlush::default(),
             adapting: Adapting::default(),
             heat: Mutex::default(),
-            replaced: Mutex::default(),
-            easing: Easing::default(),
+            overwrite_ratios: Mutex::default(),
+            compression_downgrade: CompressionDowngrade::default(),
             control: Mutex::default(),
             admitted_bytes_per_second: AtomicU64::new(0),
             filters: FilterTuner::default(),
@@ -196,7 +196,7 @@ impl KeyspaceState {
         };
         let runs = tree.runs.iter().filter(|run| counts(run)).count();
         self.level0_runs.store(runs as u64, Ordering::Relaxed);
-        let account = BlobAccount::of(&tree.version);
+        let account = BlobSpace::of(&tree.version);
         let options = self.options();
         self.scans.note_shape(&tree, options.block_size_bytes);
         // Without merges there is no garbage collection either, and no writer waits for it.
@@ -228,20 +228,20 @@ impl KeyspaceState {
     }
 
     /// Clears the cached answer of the strategy.
-    pub(crate) fn forget_asked(&self) {
-        let mut asked = self.asked.lock();
+    pub(crate) fn forget_no_plan(&self) {
+        let mut asked = self.no_plan_cache.lock();
         asked.epoch += 1;
         asked.last = None;
     }
 
     /// Whether the strategy was called with the same inputs and returned no plan.
-    pub(crate) fn wants_nothing(&self, asked: &Asked) -> bool {
-        self.asked.lock().last.as_ref().is_some_and(|last| {
+    pub(crate) fn has_no_plan_for(&self, asked: &NoPlan) -> bool {
+        self.no_plan_cache.lock().last.as_ref().is_some_and(|last| {
             Arc::ptr_eq(&last.version, &asked.version)
                 && Arc::ptr_eq(&last.options, &asked.options)
                 && last.oldest == asked.oldest
                 && last.is_idle == asked.is_idle
-                && last.is_at_leisure == asked.is_at_leisure
+                && last.has_idle_budget == asked.has_idle_budget
                 && asked.until_ns < last.until_ns
         })
     }

@@ -19,8 +19,8 @@ impl Told {
     }
 }
 
-impl Work for Told {
-    fn work(&self, _lane: Lane) -> Result<bool> {
+impl BackgroundWork for Told {
+    fn work(&self, _lane: WorkerPool) -> Result<bool> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.answers.lock().pop_front().unwrap_or(Ok(false))
     }
@@ -45,8 +45,9 @@ fn a_waiter_and_a_lane_without_work_do_not_keep_each_other_busy() {
             looks += 1;
             assert!(looks <= 10, "the waiter goes round in circles");
             let seen = scheduler.generation();
-            scheduler.request(Lane::Flush);
-            match scheduler.wait_for_change(&work, (Lane::Flush, Concern::Lane), seen, Duration::MAX) {
+            scheduler.request(WorkerPool::Flush);
+            match scheduler.wait_for_change(&work, (WorkerPool::Flush, ErrorScope::Pool), seen, Duration::MAX)
+            {
                 Ok(changed) => assert!(changed),
                 Err(error) => break error,
             }
@@ -60,14 +61,14 @@ fn a_waiter_and_a_lane_without_work_do_not_keep_each_other_busy() {
 #[test]
 fn a_step_that_found_nothing_changes_nothing_but_heals_the_lane() {
     let (scheduler, work) = (stepped(), Told::new([Err(full())]));
-    scheduler.request(Lane::Log);
+    scheduler.request(WorkerPool::Log);
     assert!(scheduler.step(&work));
     assert_eq!(scheduler.errors().len(), 1);
-    assert!(!scheduler.step(&work), "a lane that failed was asked again at once");
+    assert!(!scheduler.step(&work), "a pool that failed was asked again at once");
     // The pool's recovery is a change, the next step is none.
     for (changes, errors) in [(1, 0), (0, 0)] {
         let seen = scheduler.generation();
-        scheduler.request(Lane::Log);
+        scheduler.request(WorkerPool::Log);
         assert!(scheduler.step(&work));
         assert_eq!((scheduler.generation() - seen, scheduler.errors().len()), (changes, errors));
     }
@@ -79,10 +80,10 @@ struct Nested {
     inner: Told,
 }
 
-impl Work for Nested {
-    fn work(&self, lane: Lane) -> Result<bool> {
+impl BackgroundWork for Nested {
+    fn work(&self, pool: WorkerPool) -> Result<bool> {
         let (seen, errors) = (self.scheduler.generation(), self.scheduler.errors().len());
-        self.scheduler.request(lane);
+        self.scheduler.request(pool);
         assert!(self.scheduler.step(&self.inner));
         assert_eq!(self.scheduler.generation(), seen, "an idle thread announced a change");
         assert_eq!(self.scheduler.errors().len(), errors, "an idle thread took back the error of a busy one");
@@ -95,9 +96,9 @@ impl Work for Nested {
 #[test]
 fn a_thread_that_finds_nothing_beside_a_busy_one_says_nothing() {
     let scheduler = Arc::new(stepped());
-    scheduler.request(Lane::Compaction);
+    scheduler.request(WorkerPool::Compaction);
     assert!(scheduler.step(&Told::new([Err(full())])));
-    scheduler.request(Lane::Compaction);
+    scheduler.request(WorkerPool::Compaction);
     let seen = scheduler.generation();
     assert!(scheduler.step(&Nested { scheduler: Arc::clone(&scheduler), inner: Told::default() }));
     assert_eq!((scheduler.generation() - seen, scheduler.errors().len()), (1, 0));
@@ -106,10 +107,10 @@ fn a_thread_that_finds_nothing_beside_a_busy_one_says_nothing() {
 #[test]
 fn nothing_is_done_after_the_stop() {
     let (scheduler, work) = (stepped(), Told::new([Ok(true), Ok(true)]));
-    scheduler.request(Lane::Flush);
+    scheduler.request(WorkerPool::Flush);
     scheduler.stop();
     assert!(!scheduler.step(&work));
-    let on = (Lane::Flush, Concern::Lane);
+    let on = (WorkerPool::Flush, ErrorScope::Pool);
     let waited = scheduler.wait_for_change(&work, on, scheduler.generation(), Duration::MAX);
     assert!(matches!(waited, Err(Error::Closed)), "{waited:?}");
     assert_eq!(work.asked(), 0);
@@ -118,12 +119,12 @@ fn nothing_is_done_after_the_stop() {
 /// Records the niceness of the calling threads by pool.
 #[cfg(target_os = "linux")]
 #[derive(Default)]
-struct Niceness(Mutex<[Option<i32>; LANES.len()]>);
+struct Niceness(Mutex<[Option<i32>; WORKER_POOLS.len()]>);
 
 #[cfg(target_os = "linux")]
-impl Work for Niceness {
-    fn work(&self, lane: Lane) -> Result<bool> {
-        self.0.lock()[lane as usize] = host::lower_thread_priority(0);
+impl BackgroundWork for Niceness {
+    fn work(&self, pool: WorkerPool) -> Result<bool> {
+        self.0.lock()[pool as usize] = host::lower_thread_priority(0);
         Ok(false)
     }
 }
@@ -136,45 +137,48 @@ fn threads_of_the_compaction_lane_alone_step_back() {
     let usual = host::lower_thread_priority(0).expect("Linux tells");
     let (scheduler, work) = (Arc::new(Scheduler::new(Background::Threads)), Arc::new(Niceness::default()));
     scheduler.start(&Env::real(), &work, 1).unwrap();
-    for lane in [Lane::Log, Lane::Flush, Lane::Compaction] {
-        scheduler.request(lane);
+    for pool in [WorkerPool::Log, WorkerPool::Flush, WorkerPool::Compaction] {
+        scheduler.request(pool);
     }
     while work.0.lock().contains(&None) {
         std::thread::yield_now();
     }
     scheduler.stop();
     let stepped_back = (usual + i32::from(MERGING_STEPS)).min(19);
-    for lane in LANES {
-        let expected = if lane == Lane::Compaction { stepped_back } else { usual };
-        assert_eq!(work.0.lock()[lane as usize], Some(expected), "{lane:?}");
+    for pool in WORKER_POOLS {
+        let expected = if pool == WorkerPool::Compaction { stepped_back } else { usual };
+        assert_eq!(work.0.lock()[pool as usize], Some(expected), "{pool:?}");
     }
 }
 
 /// Returns what the test sends, one answer for each call; calls block until there is one.
 struct Asked {
-    lane: Lane,
+    pool: WorkerPool,
     questions: Mutex<mpsc::Sender<mpsc::Sender<bool>>>,
     look_interval: Option<Duration>,
 }
 
 impl Asked {
-    fn new(lane: Lane, look_interval: Option<Duration>) -> (Arc<Asked>, mpsc::Receiver<mpsc::Sender<bool>>) {
+    fn new(
+        pool: WorkerPool,
+        look_interval: Option<Duration>,
+    ) -> (Arc<Asked>, mpsc::Receiver<mpsc::Sender<bool>>) {
         let (questions, asked) = mpsc::channel();
-        (Arc::new(Asked { lane, questions: Mutex::new(questions), look_interval }), asked)
+        (Arc::new(Asked { pool, questions: Mutex::new(questions), look_interval }), asked)
     }
 }
 
-impl Work for Asked {
-    fn work(&self, lane: Lane) -> Result<bool> {
+impl BackgroundWork for Asked {
+    fn work(&self, pool: WorkerPool) -> Result<bool> {
         let (answer, answered) = mpsc::channel();
-        if lane != self.lane || self.questions.lock().send(answer).is_err() {
+        if pool != self.pool || self.questions.lock().send(answer).is_err() {
             return Ok(false);
         }
         Ok(answered.recv().unwrap_or(false))
     }
 
-    fn look_interval(&self, lane: Lane) -> Option<Duration> {
-        self.look_interval.filter(|_| lane == self.lane)
+    fn look_interval(&self, pool: WorkerPool) -> Option<Duration> {
+        self.look_interval.filter(|_| pool == self.pool)
     }
 }
 
@@ -182,15 +186,15 @@ impl Work for Asked {
 /// that the other takes: there may be more, so the first must check again.
 #[test]
 fn a_request_is_for_all_threads_of_a_lane() {
-    let (work, asked) = Asked::new(Lane::Compaction, None);
+    let (work, asked) = Asked::new(WorkerPool::Compaction, None);
     let scheduler = Arc::new(Scheduler::new(Background::Threads));
     scheduler.start(&Env::real(), &work, 2).unwrap();
     let question = || asked.recv_timeout(Duration::from_secs(20)).expect("a thread that looks");
     // Both check, and one of them returns.
-    scheduler.request(Lane::Compaction);
+    scheduler.request(WorkerPool::Compaction);
     let (in_vain, other) = (question(), question());
     other.send(false).unwrap();
-    scheduler.request(Lane::Compaction);
+    scheduler.request(WorkerPool::Compaction);
     let long_job = question();
     in_vain.send(false).unwrap();
     let second_job = question();
@@ -204,7 +208,7 @@ fn a_request_is_for_all_threads_of_a_lane() {
 /// Work becomes due by time without a request, also while all compaction threads are busy.
 #[test]
 fn the_urgent_lane_looks_by_itself() {
-    let (work, asked) = Asked::new(Lane::Urgent, Some(Duration::from_millis(1)));
+    let (work, asked) = Asked::new(WorkerPool::Urgent, Some(Duration::from_millis(1)));
     let scheduler = Arc::new(Scheduler::new(Background::Threads));
     scheduler.start(&Env::real(), &work, 1).unwrap();
     for _ in 0..3 {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::write::batch::WriteBatch;
-use crate::write::room::Patience;
+use crate::write::room::StallPolicy;
 use crate::{Database, Durability, Expiry, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
 use esker_env::Env;
 use esker_env::fault::StrictFs;
@@ -49,7 +49,7 @@ fn commit(
     let mut batch = WriteBatch::new(store);
     batch.put(keyspace, b"result", b"");
     let encoded = batch.encoded(store).unwrap();
-    match store.commit_if(&encoded, Durability::Process, Patience::Stall, &mut validation) {
+    match store.commit_if(&encoded, Durability::Process, StallPolicy::Stall, &mut validation) {
         Ok(_) => Ok(validation.returns),
         Err(Error::Conflict(conflict)) => Err(conflict.key.to_vec()),
         Err(error) => panic!("{error}"),

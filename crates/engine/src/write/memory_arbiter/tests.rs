@@ -1,7 +1,7 @@
 //! Which component has the memory at which moment: on the simulated file system, step by step.
 
 use super::QUIET_TIME;
-use crate::state::scheduler::{LOOK_INTERVAL, Lane, Work};
+use crate::state::scheduler::{BackgroundWork, LOOK_INTERVAL, WorkerPool};
 use crate::state::store::{Store, Writing};
 use crate::{Database, KeyspaceOptions, Options};
 use esker_env::fault::StrictFs;
@@ -68,7 +68,7 @@ impl World {
     }
 
     fn settle(&self) {
-        self.db.store().scheduler.request(Lane::Compaction);
+        self.db.store().scheduler.request(WorkerPool::Compaction);
         while self.step() {}
     }
 
@@ -99,7 +99,7 @@ impl World {
     }
 
     fn is_lent(&self) -> bool {
-        self.db.store().lending.is_lent()
+        self.db.store().memory_arbiter.is_lent()
     }
 
     fn memtables_bytes(&self) -> u64 {
@@ -118,7 +118,7 @@ impl World {
     /// LN1 and LN2: what memtables hold was granted to them, and what was granted is not the cache's.
     fn check(&self) {
         let memory = self.db.metrics().memory;
-        let granted_bytes = self.db.store().lending.granted_bytes();
+        let granted_bytes = self.db.store().memory_arbiter.granted_bytes();
         let held_bytes = self.memtables_bytes();
         let is_whole = granted_bytes == self.db.store().memory.memtables_bytes;
         assert!(is_whole || held_bytes <= granted_bytes, "{held_bytes} held of {granted_bytes}");
@@ -140,7 +140,7 @@ fn readers_have_what_writers_do_not_need() {
     world.fill(80);
     assert!(!world.is_lent());
     world.settle();
-    assert_eq!(world.db.store().lending.granted_bytes(), whole);
+    assert_eq!(world.db.store().memory_arbiter.granted_bytes(), whole);
     assert!(world.cache_capacity() <= world.cache_beside(whole));
     assert!(world.db.metrics().memory.memtable_bytes > kept);
     // Idle after a manual compaction, or after two checks without writes between.
@@ -155,7 +155,7 @@ fn readers_have_what_writers_do_not_need() {
         assert!(world.is_lent(), "round {round}");
         // Newly opened tables and log files are accounted for at the next rebalance.
         world.db.store().rebalance_memory();
-        let granted = world.db.store().lending.granted_bytes();
+        let granted = world.db.store().memory_arbiter.granted_bytes();
         assert!((kept..=whole / 2).contains(&granted), "{granted} of {whole}");
         assert_eq!(world.idle_arena_bytes(), 0, "arenas have given their memory back");
         // Small entries take more memory than their payload.
@@ -210,7 +210,7 @@ fn an_offer_ends_with_the_next_log_segment() {
     assert!(world.is_lent());
 }
 
-/// Leaving a segment because of its age writes nothing.
+/// RotationReason a segment because of its age writes nothing.
 #[test]
 fn a_promise_on_deletes_does_not_call_the_share_back() {
     const WITHIN: Duration = Duration::from_secs(800);
@@ -292,20 +292,20 @@ fn a_share_that_was_called_back_comes() {
     let world = World::new();
     let store = world.db.store();
     let writing = store.writing().expect("it takes writes");
-    assert!(!store.call_share_back(0, store.memory.memtables_bytes), "it is not there yet");
+    assert!(!store.recall_share(0, store.memory.memtables_bytes), "it is not there yet");
     offer_and_lend(store, writing);
     assert!(!world.is_lent(), "somebody waits for it");
     world.settle();
-    assert_eq!(store.lending.granted_bytes(), store.memory.memtables_bytes);
+    assert_eq!(store.memory_arbiter.granted_bytes(), store.memory.memtables_bytes);
 
     // Also when the log has all the segments that it needs.
     offer_and_lend(store, writing);
     store.rebalance_memory();
     assert!(world.is_lent() && !writing.log.needs_preparation());
-    assert!(!store.call_share_back(0, store.memory.memtables_bytes));
+    assert!(!store.recall_share(0, store.memory.memtables_bytes));
     let before = store.scheduler.generation();
-    store.work(Lane::Log).expect("a look of the lane");
-    assert_eq!(store.lending.granted_bytes(), store.memory.memtables_bytes);
+    store.work(WorkerPool::Log).expect("a look of the pool");
+    assert_eq!(store.memory_arbiter.granted_bytes(), store.memory.memtables_bytes);
     assert!(store.scheduler.generation() > before, "who waits is told");
 }
 

@@ -6,7 +6,7 @@
 
 use crate::state::jobs::{JobFacts, JobMetrics};
 use crate::state::keyspace::KeyspaceState;
-use crate::state::scheduler::Lane;
+use crate::state::scheduler::WorkerPool;
 use crate::state::store::Store;
 use crate::state::write_control::{Pressure, PressureCause};
 use esker_base::KeyspaceId;
@@ -31,7 +31,7 @@ pub struct BlockingWork {
 
 /// How directly a job affects the queue, the most direct last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Nearness {
+enum BlockingRole {
     /// It occupies the thread.
     HasThread,
     /// It occupies tables of the keyspace.
@@ -40,9 +40,14 @@ enum Nearness {
     EmptiesIt,
 }
 
-impl Nearness {
+impl BlockingRole {
     /// How directly a job affects the queue of `cause` in `keyspace`; `None` if not at all.
-    fn of(cause: PressureCause, keyspace: KeyspaceId, id: KeyspaceId, facts: &JobFacts) -> Option<Nearness> {
+    fn of(
+        cause: PressureCause,
+        keyspace: KeyspaceId,
+        id: KeyspaceId,
+        facts: &JobFacts,
+    ) -> Option<BlockingRole> {
         let is_flush = facts.class == Class::Flush;
         let of_lane = match cause {
             PressureCause::Memory | PressureCause::SharedMemory => is_flush,
@@ -55,9 +60,9 @@ impl Nearness {
         };
         match () {
             () if !of_lane => None,
-            () if empties_queue => Some(Nearness::EmptiesIt),
-            () if id == keyspace => Some(Nearness::HasTables),
-            () => Some(Nearness::HasThread),
+            () if empties_queue => Some(BlockingRole::EmptiesIt),
+            () if id == keyspace => Some(BlockingRole::HasTables),
+            () => Some(BlockingRole::HasThread),
         }
     }
 }
@@ -73,13 +78,13 @@ impl Store {
     ) -> BlockingWork {
         let job = self
             .jobs
-            .most(self.monotonic_ns(), |id, facts| Nearness::of(worst.cause, keyspace.id, id, facts));
+            .most(self.monotonic_ns(), |id, facts| BlockingRole::of(worst.cause, keyspace.id, id, facts));
         let (failure, sustained) = match worst.cause {
             PressureCause::Memory | PressureCause::SharedMemory => {
-                (self.scheduler.error(Lane::Flush), of_flushes)
+                (self.scheduler.error(WorkerPool::Flush), of_flushes)
             }
             PressureCause::Level0 | PressureCause::Space | PressureCause::Garbage => {
-                (keyspace.merging.last_failure(), of_one_merge)
+                (keyspace.compaction_outcome.last_failure(), of_one_merge)
             }
         };
         let ends_in = job.as_ref().and_then(|job| ends_in(job, sustained));

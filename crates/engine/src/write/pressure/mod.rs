@@ -37,7 +37,7 @@ pub use stalls::{KeyspaceStall, Stalls, WriteState};
 
 use crate::state::commit_state::CommitState;
 use crate::state::keyspace::KeyspaceState;
-use crate::state::post_commit::Duties;
+use crate::state::post_commit::PostCommit;
 use crate::state::store::{Store, Writing};
 use crate::state::throttle::rescaled_ns;
 use crate::state::write_control::{Pressure, PressureCause, Queues};
@@ -66,65 +66,65 @@ const SOFT_SHARED_EIGHTHS: u64 = 5;
 
 /// The work of a writer after its commit, without the lock.
 #[derive(Debug)]
-pub(crate) struct Dues {
-    ring: bool,
+pub(crate) struct AfterCommit {
+    notify: bool,
     /// Keyspaces whose pressure is to be updated.
     looks: Vec<Arc<KeyspaceState>>,
     /// The keyspace with the longest delay, and the delay.
-    owed: Option<(Arc<KeyspaceState>, Duration)>,
+    throttle_debt: Option<(Arc<KeyspaceState>, Duration)>,
 }
 
 impl Store {
     /// Called under the commit lock, after a batch: charges it to the pace of its keyspaces.
     #[cold]
-    pub(crate) fn take_dues(&self, state: &mut CommitState, batch: &EncodedBatch<'_>) -> Dues {
-        let ring = state.duties.take(Duties::RING);
-        let look = state.duties.take(Duties::LOOK);
-        let is_paced = state.duties.has(Duties::PACE);
-        let mut dues = Dues { ring, looks: Vec::new(), owed: None };
+    pub(crate) fn after_commit(&self, state: &mut CommitState, batch: &EncodedBatch<'_>) -> AfterCommit {
+        let notify = state.post_commit.take(PostCommit::NOTIFY);
+        let look = state.post_commit.take(PostCommit::UPDATE_PRESSURE);
+        let is_paced = state.post_commit.has(PostCommit::THROTTLE);
+        let mut after = AfterCommit { notify, looks: Vec::new(), throttle_debt: None };
         let now_ns = if is_paced { self.env.clock.monotonic_ns() } else { 0 };
         for share in batch.shares {
             let Ok(active) = state.active(share.keyspace) else { continue };
             if look {
-                dues.looks.push(Arc::clone(&active.keyspace));
+                after.looks.push(Arc::clone(&active.keyspace));
             }
             let wait = active.pace.charge(share.bytes, now_ns);
-            let longest = dues.owed.as_ref().map_or(Duration::ZERO, |(_, longest)| *longest);
+            let longest = after.throttle_debt.as_ref().map_or(Duration::ZERO, |(_, longest)| *longest);
             if wait > longest {
-                dues.owed = Some((Arc::clone(&active.keyspace), wait));
+                after.throttle_debt = Some((Arc::clone(&active.keyspace), wait));
             }
         }
-        dues
+        after
     }
 
     /// Called without a lock, after a batch: notifies waiting threads, updates the pressure, and waits for
-    /// the throttle debt of the batch, `patience` at most.
+    /// the throttle debt of the batch, `max_delay` at most.
     #[cold]
-    pub(crate) fn pay_dues(&self, writing: &Writing, dues: &Dues, patience: Duration) {
-        if dues.ring {
-            writing.bell.ring();
+    pub(crate) fn finish_commit(&self, writing: &Writing, after: &AfterCommit, max_delay: Duration) {
+        if after.notify {
+            writing.commit_notifier.notify();
         }
-        dues.looks.iter().for_each(|keyspace| self.look_at_pressure(keyspace));
-        let Some((keyspace, owed)) = &dues.owed else { return };
+        after.looks.iter().for_each(|keyspace| self.update_pressure(keyspace));
+        let Some((keyspace, throttle_debt)) = &after.throttle_debt else { return };
         self.counters.delays.fetch_add(1, Ordering::Relaxed);
         let began_ns = self.env.clock.monotonic_ns();
-        self.wait_for_pace(keyspace, *owed, patience);
+        self.wait_for_pace(keyspace, *throttle_debt, max_delay);
         let waited_ns = self.env.clock.monotonic_ns().saturating_sub(began_ns);
         self.counters.delay_ns.fetch_add(waited_ns, Ordering::Relaxed);
     }
 
-    fn wait_for_pace(&self, keyspace: &KeyspaceState, owed: Duration, patience: Duration) {
+    fn wait_for_pace(&self, keyspace: &KeyspaceState, throttle_debt: Duration, max_delay: Duration) {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let (mut left_ns, mut now_ns) = (nanoseconds(owed), self.env.clock.monotonic_ns());
+        let (mut left_ns, mut now_ns) = (nanoseconds(throttle_debt), self.env.clock.monotonic_ns());
         // The debt grows where the rate falls meanwhile; the time limit does not.
-        let until_ns = now_ns.saturating_add(nanoseconds(patience));
+        let until_ns = now_ns.saturating_add(nanoseconds(max_delay));
         while left_ns > 0 && now_ns < until_ns && !self.scheduler.is_stopping() {
             let before = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
             let most_ns = left_ns.min(until_ns - now_ns);
             self.scheduler.pause(LONGEST_SLEEP.min(Duration::from_nanos(most_ns)));
             let began_ns = std::mem::replace(&mut now_ns, self.env.clock.monotonic_ns());
             left_ns = left_ns.saturating_sub(now_ns.saturating_sub(began_ns).max(1));
-            self.look_if_due(keyspace, now_ns);
+            self.update_pressure_if_due(keyspace, now_ns);
             let after = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
             if after == 0 {
                 return;
@@ -133,18 +133,18 @@ impl Store {
         }
     }
 
-    fn look_if_due(&self, keyspace: &KeyspaceState, now_ns: u64) {
+    fn update_pressure_if_due(&self, keyspace: &KeyspaceState, now_ns: u64) {
         let is_due = keyspace.control.try_lock().is_some_and(|control| {
             now_ns.saturating_sub(control.looked_ns) >= ADAPT_INTERVAL.as_nanos() as u64
         });
         if is_due {
-            self.look_at_pressure(keyspace);
+            self.update_pressure(keyspace);
         }
     }
 
     /// Computes the pressure from the present shape and sets the keyspace's admission rate. The caller holds
     /// none of the locks from `busy` on.
-    pub(crate) fn look_at_pressure(&self, keyspace: &KeyspaceState) {
+    pub(crate) fn update_pressure(&self, keyspace: &KeyspaceState) {
         if let Some(writing) = self.writing.as_ref().filter(|_| !self.scheduler.is_stepped()) {
             self.adapt_pace(writing, keyspace);
         }
@@ -167,7 +167,7 @@ impl Store {
             active.pace.set_rate(rate, now_ns);
         }
         let is_any_limited = state.keyspaces.iter().flatten().any(|active| active.pace.is_limited());
-        state.duties.set(Duties::PACE, is_any_limited);
+        state.post_commit.set(PostCommit::THROTTLE, is_any_limited);
     }
 
     fn rate_under(&self, queues: &Queues, capacity: &Capacity) -> Option<u64> {
@@ -255,7 +255,7 @@ impl Store {
     fn space_pressure(&self, keyspace: &KeyspaceState) -> Pressure {
         let free = Pressure::none(PressureCause::Space);
         let promised = keyspace.options().max_space_amp_permille;
-        let (Some(promised), Some(room)) = (promised, self.room_of(keyspace)) else { return free };
+        let (Some(promised), Some(room)) = (promised, self.space_use_of(keyspace)) else { return free };
         let of_live = |permille: u64| room.live_bytes / 1000 * permille;
         let (used, hard) = (room.used_bytes(), of_live(promised));
         let soft = hard - of_live(100.min((promised - 1000) / 2));
@@ -281,7 +281,7 @@ impl Store {
             &options.strategy,
             &self.strategy_options(&options),
             (base_bytes(version), upper_bytes(version) + sealed_bytes + view.active.memtable.payload_bytes()),
-            keyspace.traffic.replaced(),
+            keyspace.traffic.overwritten_share(),
             capacity,
         );
         let Some(queue) = queue else { return free };
@@ -302,15 +302,15 @@ impl Store {
         state: &mut CommitState,
         batch: &EncodedBatch<'_>,
     ) -> Result<(), Error> {
-        if !state.duties.has(Duties::PACE) {
+        if !state.post_commit.has(PostCommit::THROTTLE) {
             return Ok(());
         }
         let now_ns = self.env.clock.monotonic_ns();
-        let owed = batch.shares.iter().filter_map(|share| {
+        let throttle_debt = batch.shares.iter().filter_map(|share| {
             let active = state.active(share.keyspace).ok()?;
-            Some((active.pace.owed(now_ns), active.keyspace.name()))
+            Some((active.pace.throttle_debt(now_ns), active.keyspace.name()))
         });
-        match owed.max_by_key(|(owed, _)| *owed) {
+        match throttle_debt.max_by_key(|(throttle_debt, _)| *throttle_debt) {
             Some((retry_after, name)) if !retry_after.is_zero() => {
                 let cause = format!(
                     "writes to keyspace {name:?} are held back while flushes and compactions catch up"

@@ -197,7 +197,7 @@ fn a_writer_that_is_held_back_hinders_nobody() {
     let state = store.find_keyspace("default").unwrap();
     // As if flushes took a second for a KiB: from now on every delay is longer than the test.
     state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
-    store.look_at_pressure(&state);
+    store.update_pressure(&state);
     let (sent, done) = channel();
     let (writer, env) = (db.clone(), store.env.clone());
     let thread = env.spawn("writer", move || {
@@ -255,15 +255,15 @@ fn nobody_waits_for_the_pace_beyond_the_stall_limit() {
     let gate = hold_flush(&faults);
     put(db.default_keyspace(), 2 * BUFFER_BYTES);
     let (store, state) = (db.store(), db.store().find_keyspace("default").unwrap());
-    for patience in [limit, limit / 4] {
+    for max_delay in [limit, limit / 4] {
         // Admitted at a rate that delays by 20 ms, and at a hundredth of it from the next update on.
         state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
         state.admitted_bytes_per_second.store(100, Ordering::Relaxed);
         state.control.lock().rate = Some(100);
         let began_ns = clock.0.load(Ordering::Relaxed);
-        store.wait_for_pace(&state, Duration::from_millis(20), patience);
+        store.wait_for_pace(&state, Duration::from_millis(20), max_delay);
         let waited = Duration::from_nanos(clock.0.load(Ordering::Relaxed) - began_ns);
-        assert!(waited >= patience && waited < patience + limit / 4, "{waited:?} of {patience:?}");
+        assert!(waited >= max_delay && waited < max_delay + limit / 4, "{waited:?} of {max_delay:?}");
     }
     drop(gate);
     db.flush().unwrap();
@@ -280,7 +280,7 @@ fn closing_releases_a_writer_that_is_held_back() {
     let store = db.store();
     let state = store.find_keyspace("default").unwrap();
     state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
-    store.look_at_pressure(&state);
+    store.update_pressure(&state);
     let writer = db.clone();
     let thread = store.env.spawn("writer", move || drop(writer.default_keyspace().put(b"slow", [1; 1016])));
     while store.counters.delays.load(Ordering::Relaxed) == 0 {
@@ -337,7 +337,7 @@ fn runs_that_nobody_merges_are_no_pressure() {
 }
 
 #[test]
-fn limits_of_level_0_lie_above_what_the_strategy_leaves_there() {
+fn limits_of_level_0_are_above_its_normal_runs() {
     let limits =
         |strategy: &str| KeyspaceOptions::default().strategy(strategy.parse().unwrap()).level0_limits();
     assert_eq!(limits("partitioned"), (12, 24));

@@ -1,6 +1,6 @@
 //! Writers that wait for merges, with other work in the compaction pool.
 
-use crate::state::scheduler::Lane;
+use crate::state::scheduler::WorkerPool;
 use crate::{BackgroundRates, CompactionFilter, Database, Decision, Keyspace, KeyspaceOptions, Options};
 use esker_base::{Error, Result};
 use esker_env::Env;
@@ -112,7 +112,7 @@ fn what_fails_in_one_keyspace_is_not_told_to_writers_of_another() {
     faults.add(Rule::new(Fault::Io, When::From(1)).on(Operation::Read).path(name));
     (0..2).for_each(|_| add_run(&broken));
     let store = db.store();
-    wait_until(|| store.scheduler.error(Lane::Compaction).is_some());
+    wait_until(|| store.scheduler.error(WorkerPool::Compaction).is_some());
     // Another one is merged meanwhile, for a long time.
     let gate = Arc::new(Gate::default());
     let filter = Arc::clone(&gate) as Arc<dyn CompactionFilter>;
@@ -122,9 +122,9 @@ fn what_fails_in_one_keyspace_is_not_told_to_writers_of_another() {
     while level0_runs(&other) < STOP_RUNS as usize {
         add_run(&other);
     }
-    assert!(store.scheduler.error(Lane::Compaction).is_some(), "the lane has not forgotten it");
+    assert!(store.scheduler.error(WorkerPool::Compaction).is_some(), "the pool has not forgotten it");
     let writer = Writer::of(&other);
-    wait_until(|| writer.is_finished() || store.counters.is_waited_for(Lane::Compaction));
+    wait_until(|| writer.is_finished() || store.counters.is_waited_for(WorkerPool::Compaction));
     for _ in 0..1_000 {
         std::thread::yield_now();
     }
@@ -133,7 +133,7 @@ fn what_fails_in_one_keyspace_is_not_told_to_writers_of_another() {
     let written = writer.told();
     assert!(!was_told && written.is_ok(), "room, once the tables are merged: {written:?}");
     // The writer of the broken keyspace gets the error once that has failed again, whatever else succeeds.
-    wait_until(|| broken.state().merging.last_failure().is_some());
+    wait_until(|| broken.state().compaction_outcome.last_failure().is_some());
     while level0_runs(&broken) < STOP_RUNS as usize {
         add_run(&broken);
     }

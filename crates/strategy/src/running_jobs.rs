@@ -11,7 +11,7 @@ pub struct JobId(pub u64);
 
 /// What the planner needs to know about a running job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BusyJob {
+pub struct RunningJob {
     /// The position of the newest input.
     pub from: RunPosition,
     /// The position of the output.
@@ -28,7 +28,7 @@ pub struct BusyJob {
 #[derive(Clone, Debug, Default)]
 pub struct Busy {
     parts: BTreeSet<PartId>,
-    jobs: BTreeMap<JobId, BusyJob>,
+    jobs: BTreeMap<JobId, RunningJob>,
     next: u64,
 }
 
@@ -44,7 +44,7 @@ impl Busy {
         self.next += 1;
         let parts: Vec<PartId> = plan.parts().map(|(_, input)| input.part.id).collect();
         self.parts.extend(&parts);
-        let job = BusyJob {
+        let job = RunningJob {
             from: plan.from(),
             to: plan.to.in_reading_order(),
             hull: plan.hull.clone(),
@@ -63,7 +63,7 @@ impl Busy {
     }
 
     /// The running jobs.
-    pub fn jobs(&self) -> impl Iterator<Item = &BusyJob> {
+    pub fn jobs(&self) -> impl Iterator<Item = &RunningJob> {
         self.jobs.values()
     }
 

@@ -1,7 +1,7 @@
 //! Flush placement: the lowest run that a flush may join.
 
-use crate::busy::Busy;
 use crate::plan::{Position, RunPosition};
+use crate::running_jobs::Busy;
 use esker_version::{KeyRange, LevelIndex, Version};
 
 /// The lowest position that a flush of keys in `hull` may take. Data that overlaps nothing does not pass

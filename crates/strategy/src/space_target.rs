@@ -8,16 +8,16 @@
 //!
 //! # The rule
 //! The target leaves room beside the live data. A third of it is for the output of running jobs before their
-//! inputs are removed, which bounds the size of a job; the rest may lie above the last level ([`Allowance`]).
+//! inputs are removed, which bounds the size of a job; the rest may lie above the last level ([`SpaceBudget`]).
 //! When more lies there, the column over the densest window is merged, whatever the strategy; so leveled,
 //! tiered and lazy trees meet the target as the default does, by merging earlier than their own rules
 //! require. Steady overwriting then costs `1/(2g)` bytes for each, `g` being that allowance as a share of the
 //! live data; a target that cannot be met is refused on this basis.
 
-use crate::column::Columns;
-use crate::draft::Context;
 use crate::options::StrategyOptions;
+use crate::partition_window::PartitionWindows;
 use crate::plan::{Class, CompactionPlan, Reason};
+use crate::plan_builder::Context;
 use crate::shape::base_bytes;
 
 /// The live data that even the smallest store is assumed to have, in memtables.
@@ -31,7 +31,7 @@ const LEAST_GARBAGE_PERMILLE: u64 = 20;
 
 /// What a space target allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowance {
+pub struct SpaceBudget {
     /// Bytes that are taken as alive.
     pub live_bytes: u64,
     /// Bytes that may lie above the last level.
@@ -40,9 +40,9 @@ pub struct Allowance {
     pub max_job_bytes: u64,
 }
 
-impl Allowance {
+impl SpaceBudget {
     /// What `max_space_amp_permille` leaves beside `base_bytes` in the last level; `None` without a target.
-    pub fn new(options: &StrategyOptions, base_bytes: u64) -> Option<Allowance> {
+    pub fn new(options: &StrategyOptions, base_bytes: u64) -> Option<SpaceBudget> {
         let promised = options.max_space_amp_permille?;
         let live_bytes = base_bytes.max(options.memtable_bytes.saturating_mul(LEAST_LIVE_MEMTABLES));
         let room = share(live_bytes, promised.saturating_sub(1000));
@@ -51,7 +51,7 @@ impl Allowance {
         let max_job_bytes = per_job.max(options.table_bytes(base_bytes));
         let transient = max_job_bytes.saturating_mul(jobs).saturating_mul(JOB_SHARE_HALVES) / 2;
         let garbage_bytes = room.saturating_sub(transient).max(share(live_bytes, LEAST_GARBAGE_PERMILLE));
-        Some(Allowance { live_bytes, garbage_bytes, max_job_bytes })
+        Some(SpaceBudget { live_bytes, garbage_bytes, max_job_bytes })
     }
 
     /// Bytes that compactions write for each byte of steady overwriting.
@@ -67,19 +67,19 @@ fn share(bytes: u64, permille: u64) -> u64 {
 /// Merges the column over the densest window if more lies above the last level than the target allows.
 pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
     let base_bytes = base_bytes(cx.shape.version);
-    let allowance = Allowance::new(cx.options, base_bytes)?;
+    let allowance = SpaceBudget::new(cx.options, base_bytes)?;
     let parts = cx.shape.upper().flat_map(|(_, run)| run.parts());
     let upper_bytes =
         parts.filter(|part| !cx.busy.has(part)).fold(0u64, |sum, part| sum.saturating_add(part.bytes));
     if upper_bytes <= allowance.garbage_bytes {
         return None;
     }
-    let columns = Columns::new(cx);
+    let columns = PartitionWindows::new(cx);
     if columns.base().is_empty() {
-        return columns.merge(columns.everything(), Class::Promise, Reason::SpacePromise);
+        return columns.merge(columns.everything(), Class::Target, Reason::SpaceTarget);
     }
     let loads = columns.loads();
-    columns.merge_best(&loads, vec![true; loads.len()], Class::Promise, Reason::SpacePromise)
+    columns.merge_best(&loads, vec![true; loads.len()], Class::Target, Reason::SpaceTarget)
 }
 
 #[cfg(test)]
@@ -94,9 +94,9 @@ mod tests {
 
     #[test]
     fn garbage_and_jobs_fit_beside_the_live_data() {
-        assert_eq!(Allowance::new(&StrategyOptions::default(), 1 << 30), None);
+        assert_eq!(SpaceBudget::new(&StrategyOptions::default(), 1 << 30), None);
         for (promised, jobs, base) in [(1250, 1, 1106), (1250, 2, 1106), (1500, 4, 100_000), (2000, 1, 10)] {
-            let allowance = Allowance::new(&options(promised, jobs), base * MIB).unwrap();
+            let allowance = SpaceBudget::new(&options(promised, jobs), base * MIB).unwrap();
             let transient = allowance.max_job_bytes * u64::from(jobs) * 3 / 2;
             let all = allowance.live_bytes + allowance.garbage_bytes + transient;
             assert!(all <= share(allowance.live_bytes, promised), "{promised} {jobs} {base}: {allowance:?}");
@@ -107,11 +107,11 @@ mod tests {
     /// One table is the least job: where even that does not fit, the least garbage remains, and its cost is
     /// reported.
     #[test]
-    fn a_promise_that_leaves_no_room_is_dear() {
-        let allowance = Allowance::new(&options(1050, 1), 1106 * MIB).unwrap();
+    fn a_target_without_room_is_expensive() {
+        let allowance = SpaceBudget::new(&options(1050, 1), 1106 * MIB).unwrap();
         assert_eq!(allowance.max_job_bytes, 16 * MIB, "one table");
         assert_eq!(allowance.garbage_bytes, share(1106 * MIB, 50) - 24 * MIB, "what jobs leave");
-        let tight = Allowance::new(&options(1021, 8), 300 * MIB).unwrap();
+        let tight = SpaceBudget::new(&options(1021, 8), 300 * MIB).unwrap();
         assert_eq!(tight.garbage_bytes, share(300 * MIB, 20));
         assert!((tight.amplification() - 25.0).abs() < 0.1, "{}", tight.amplification());
     }

@@ -7,13 +7,13 @@
 //! one window, where merging the whole level needs a second copy of it (Spooky, VLDB 15(11)).
 //!
 //! A part that extends beyond the window widens it as long as the window stays small; otherwise the part is
-//! sliced, if slices are allowed and large enough; otherwise the column ends below that part's run. Columns
+//! sliced, if slices are allowed and large enough; otherwise the column ends below that part's run. PartitionWindows
 //! always begin with the oldest run and include every overlapping part, so no older data stays above newer
 //! data (V1).
 
-use crate::draft::{Context, Draft, bytes_of, hull_of, input_from, narrow};
 use crate::fluid::is_busy;
 use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, Position, Reason};
+use crate::plan_builder::{Context, PlanDraft, bytes_of, hull_of, input_from, narrow};
 use crate::score::Score;
 use esker_version::{Key, KeyEnd, KeyRange, LevelIndex, PartMeta, Run};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct Window {
 
 /// The data above one partition.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Load {
+pub(crate) struct UpperLoad {
     /// Effective bytes of parts that no job uses, or their garbage estimate.
     pub(crate) bytes: u64,
     /// Runs that overlap the partition.
@@ -70,7 +70,7 @@ impl GarbageLoads {
 
 /// The partitions of a tree and the runs above them.
 #[derive(Debug)]
-pub(crate) struct Columns<'a> {
+pub(crate) struct PartitionWindows<'a> {
     cx: Context<'a>,
     base_run: Option<&'a Arc<Run>>,
     base: &'a [Arc<PartMeta>],
@@ -80,11 +80,11 @@ pub(crate) struct Columns<'a> {
     max_job_bytes: u64,
 }
 
-impl<'a> Columns<'a> {
-    pub(crate) fn new(cx: &Context<'a>) -> Columns<'a> {
+impl<'a> PartitionWindows<'a> {
+    pub(crate) fn new(cx: &Context<'a>) -> PartitionWindows<'a> {
         let base_run = cx.shape.base();
         let last_bytes = cx.shape.last_bytes();
-        Columns {
+        PartitionWindows {
             cx: *cx,
             base_run,
             base: base_run.map_or(&[], |run| run.parts()),
@@ -137,14 +137,14 @@ impl<'a> Columns<'a> {
     }
 
     /// The bytes above each partition.
-    pub(crate) fn loads(&self) -> Vec<Load> {
+    pub(crate) fn loads(&self) -> Vec<UpperLoad> {
         self.loads_by(PartMeta::effective_bytes)
     }
 
     /// The bytes above each partition, by a given measure of a part. A part that spans several partitions is
     /// spread evenly over them: partitions are of about equal size, so they are quantiles of the keys and a
     /// better measure than the distance between keys. O(parts log partitions).
-    pub(crate) fn loads_by(&self, bytes_of: impl Fn(&PartMeta) -> u64) -> Vec<Load> {
+    pub(crate) fn loads_by(&self, bytes_of: impl Fn(&PartMeta) -> u64) -> Vec<UpperLoad> {
         // Differences to be summed up: a part needs two entries, however many partitions it spans.
         let mut steps = vec![(0i128, 0i64); self.base.len() + 1];
         for (_, run) in &self.upper {
@@ -169,13 +169,13 @@ impl<'a> Columns<'a> {
             .map(|step| {
                 sum = (sum.0 + step.0, sum.1 + step.1);
                 let bytes = u64::try_from(sum.0).unwrap_or(u64::MAX);
-                Load { bytes, runs: u32::try_from(sum.1).unwrap_or(u32::MAX) }
+                UpperLoad { bytes, runs: u32::try_from(sum.1).unwrap_or(u32::MAX) }
             })
             .collect()
     }
 
     /// The entries that merges drop and rewrite, for each partition. Parts above that span several partitions
-    /// are spread evenly, as in [`Columns::loads`]. O(parts log partitions).
+    /// are spread evenly, as in [`PartitionWindows::loads`]. O(parts log partitions).
     pub(crate) fn garbage_loads(&self, garbage: impl Fn(&PartMeta) -> u64) -> GarbageLoads {
         let partitions = self.base.len().max(1);
         let mut steps = vec![(0i128, 0i128); partitions + 1];
@@ -201,13 +201,13 @@ impl<'a> Columns<'a> {
         GarbageLoads { sums }
     }
 
-    fn density(&self, loads: &[Load], at: usize) -> Score {
+    fn density(&self, loads: &[UpperLoad], at: usize) -> Score {
         Score::new(loads[at].bytes, self.base[at].bytes.max(1))
     }
 
     /// The densest eligible partition, with the denser of its neighbours as long as those are at least half
     /// as dense and the window stays small.
-    fn best_window(&self, loads: &[Load], eligible: &[bool]) -> Option<Window> {
+    fn best_window(&self, loads: &[UpperLoad], eligible: &[bool]) -> Option<Window> {
         // On a tie the smallest key: `max_by` returns the last of equals, so iterate from the end.
         let seed = (0..self.base.len())
             .rev()
@@ -239,7 +239,7 @@ impl<'a> Columns<'a> {
     /// Merges the column over the best window among `eligible` partitions.
     pub(crate) fn merge_best(
         &self,
-        loads: &[Load],
+        loads: &[UpperLoad],
         mut eligible: Vec<bool>,
         class: Class,
         reason: Reason,
@@ -260,11 +260,11 @@ impl<'a> Columns<'a> {
     /// Merges the column over a window into the base; `None` if the column is empty or conflicts with a
     /// running job.
     pub(crate) fn merge(&self, window: Window, class: Class, reason: Reason) -> Option<CompactionPlan> {
-        let forced = matches!(class, Class::L0Urgent | Class::Promise | Class::Idle)
-            || matches!(reason, Reason::Manual | Reason::LargeGarbage);
+        let forced = matches!(class, Class::L0Urgent | Class::Target | Class::Idle)
+            || matches!(reason, Reason::Manual | Reason::BlobGarbage);
         let plan = |forced| {
             let inputs = self.column(window, forced)?;
-            self.cx.finish(Draft { inputs, to: self.target(), class, reason })
+            self.cx.finish(PlanDraft { inputs, to: self.target(), class, reason })
         };
         // Where every slice is below the minimum, the slices are taken all the same; otherwise they would
         // stay for ever.
@@ -338,7 +338,7 @@ impl<'a> Columns<'a> {
         }
         let loads = self.loads();
         let least = u128::from(self.cx.options.idle_permille);
-        let is_worth = |(part, load): (&Arc<PartMeta>, &Load)| {
+        let is_worth = |(part, load): (&Arc<PartMeta>, &UpperLoad)| {
             u128::from(load.bytes) * 1000 >= u128::from(part.bytes) * least
         };
         let eligible = self.base.iter().zip(&loads).map(is_worth).collect();

@@ -2,7 +2,7 @@
 //!
 //! Where leveling merges a whole level into the next, partial leveling takes one part, the neighbours that
 //! add no overlap, and the overlapping parts of the next level. Jobs are small, and the choice of the part
-//! determines write cost, read cost and how long data stays in a level; [`Pick`] names the rules.
+//! determines write cost, read cost and how long data stays in a level; [`CompactionPriority`] names the rules.
 //!
 //! # The cursor
 //! Round robin continues where the last job ended, and that position is visible in the tree: a job's output
@@ -10,10 +10,10 @@
 //! ended. No state is stored, and a reopened database continues at the same position. A moved part keeps its
 //! id and does not show; but it has left its level, so the first part after the cursor is the one behind it.
 
-use crate::clean::garbage;
-use crate::draft::{Context, bytes_of, input_from};
 use crate::plan::{InputPart, PlanInput};
+use crate::plan_builder::{Context, bytes_of, input_from};
 use crate::score::Score;
+use crate::tombstone_rules::garbage;
 use esker_version::{LevelIndex, PartMeta, Run};
 use std::fmt;
 use std::ops::Range;
@@ -28,7 +28,7 @@ const MAX_TRIES: usize = 8;
 
 /// Compaction priority: which part of a level is compacted next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pick {
+pub enum CompactionPriority {
     /// Each in turn, by key, as LevelDB does. Equal treatment of all keys.
     RoundRobin,
     /// The smallest overlap with the next level relative to the part's own bytes: fewest bytes written.
@@ -43,35 +43,40 @@ pub enum Pick {
     Hottest,
 }
 
-impl Pick {
+impl CompactionPriority {
     /// All rules.
-    pub const ALL: [Pick; 5] =
-        [Pick::RoundRobin, Pick::LeastOverlap, Pick::Oldest, Pick::MostTombstones, Pick::Hottest];
+    pub const ALL: [CompactionPriority; 5] = [
+        CompactionPriority::RoundRobin,
+        CompactionPriority::LeastOverlap,
+        CompactionPriority::Oldest,
+        CompactionPriority::MostTombstones,
+        CompactionPriority::Hottest,
+    ];
 
     /// The rule's name.
     pub const fn name(self) -> &'static str {
         match self {
-            Pick::RoundRobin => "round-robin",
-            Pick::LeastOverlap => "least-overlap",
-            Pick::Oldest => "oldest",
-            Pick::MostTombstones => "most-tombstones",
-            Pick::Hottest => "hottest",
+            CompactionPriority::RoundRobin => "round-robin",
+            CompactionPriority::LeastOverlap => "least-overlap",
+            CompactionPriority::Oldest => "oldest",
+            CompactionPriority::MostTombstones => "most-tombstones",
+            CompactionPriority::Hottest => "hottest",
         }
     }
 }
 
-impl fmt::Display for Pick {
+impl fmt::Display for CompactionPriority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Pick {
+impl FromStr for CompactionPriority {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Pick, String> {
-        Pick::ALL.into_iter().find(|pick| pick.name() == text).ok_or_else(|| {
-            let names = Pick::ALL.map(Pick::name).join(", ");
+    fn from_str(text: &str) -> Result<CompactionPriority, String> {
+        CompactionPriority::ALL.into_iter().find(|pick| pick.name() == text).ok_or_else(|| {
+            let names = CompactionPriority::ALL.map(CompactionPriority::name).join(", ");
             format!("parts are picked by one of {names}, not by {text:?}")
         })
     }
@@ -79,7 +84,7 @@ impl FromStr for Pick {
 
 /// The parts of a level's run, and the run that they are merged into.
 #[derive(Debug)]
-pub(crate) struct Parts<'a> {
+pub(crate) struct LevelParts<'a> {
     pub(crate) cx: Context<'a>,
     pub(crate) level: LevelIndex,
     pub(crate) run: &'a Arc<Run>,
@@ -89,12 +94,12 @@ pub(crate) struct Parts<'a> {
     pub(crate) job_bytes: u64,
 }
 
-impl Parts<'_> {
+impl LevelParts<'_> {
     /// The inputs from this level for the best few jobs, best first.
-    pub(crate) fn best(&self, pick: Pick) -> Vec<PlanInput> {
+    pub(crate) fn best(&self, pick: CompactionPriority) -> Vec<PlanInput> {
         let mut compared = self.compared(pick);
         compared.retain(|&at| !self.cx.busy.has(&self.run.parts()[at]));
-        if pick != Pick::RoundRobin {
+        if pick != CompactionPriority::RoundRobin {
             let scores = compared.iter().map(|&at| self.score(pick, &self.run.parts()[at]));
             let mut scored: Vec<(Score, usize)> = scores.zip(compared.iter().copied()).collect();
             let by_score = |a: &(Score, usize), b: &(Score, usize)| b.0.cmp(&a.0).then(a.1.cmp(&b.1));
@@ -110,9 +115,9 @@ impl Parts<'_> {
     }
 
     /// Indexes of the candidate parts; for round robin in its order.
-    fn compared(&self, pick: Pick) -> Vec<usize> {
+    fn compared(&self, pick: CompactionPriority) -> Vec<usize> {
         let count = self.run.parts().len();
-        if pick != Pick::RoundRobin && count <= MAX_COMPARED {
+        if pick != CompactionPriority::RoundRobin && count <= MAX_COMPARED {
             return (0..count).collect();
         }
         let first = self.first_behind_cursor();
@@ -127,13 +132,13 @@ impl Parts<'_> {
         if first < self.run.parts().len() { first } else { 0 }
     }
 
-    fn score(&self, pick: Pick, part: &PartMeta) -> Score {
+    fn score(&self, pick: CompactionPriority, part: &PartMeta) -> Score {
         match pick {
-            Pick::RoundRobin => Score::new(0, 1),
-            Pick::LeastOverlap => Score::new(part.bytes, self.bytes_below(&self.overlap(part))),
-            Pick::Oldest => Score::new(u64::MAX - part.min_seqno.get(), 1),
-            Pick::MostTombstones => Score::new(garbage(&self.cx, part), part.entries.max(1)),
-            Pick::Hottest => Score::new(self.cx.shape.heat_of(part), part.bytes.max(1)),
+            CompactionPriority::RoundRobin => Score::new(0, 1),
+            CompactionPriority::LeastOverlap => Score::new(part.bytes, self.bytes_below(&self.overlap(part))),
+            CompactionPriority::Oldest => Score::new(u64::MAX - part.min_seqno.get(), 1),
+            CompactionPriority::MostTombstones => Score::new(garbage(&self.cx, part), part.entries.max(1)),
+            CompactionPriority::Hottest => Score::new(self.cx.shape.heat_of(part), part.bytes.max(1)),
         }
     }
 

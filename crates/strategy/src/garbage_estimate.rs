@@ -3,7 +3,7 @@
 //! The budget exists because data above the last level may overwrite older data, which occupies space until
 //! both are merged. New keys overwrite nothing: while a store is filled they may stay above for longer, in
 //! larger runs, and each is then merged with fewer bytes of the last level. So a part counts with its
-//! overwrite ratio ([`Shape::replaced`]), but never so little that more than [`MOST_UPPER_PERMILLE`] of the
+//! overwrite ratio ([`Shape::overwrite_ratios`]), but never so little that more than [`MOST_UPPER_PERMILLE`] of the
 //! last level lies above it: data there is searched by more lookups and must be merged eventually.
 //!
 //! * GW1. The estimate of a part is at least the bytes of it that overwrite older data, so garbage within the
@@ -12,12 +12,12 @@
 //!   beside large new keys, for which more may lie here, more than they would without the estimate.
 //! * GW2. Parts that fit the budget together have at most [`MOST_UPPER_PERMILLE`] of the last level's bytes,
 //!   or as many as the budget, if that is more.
-//! * GW3. Every part counts in full where its ratio is unknown, under a space target ([`crate::space`] counts
+//! * GW3. Every part counts in full where its ratio is unknown, under a space target ([`crate::space_target`] counts
 //!   all bytes), where the last level is empty, and during a migration.
 
-use crate::draft::Context;
 use crate::options::StrategyOptions;
 use crate::partitioned::garbage_budget_bytes;
+use crate::plan_builder::Context;
 use crate::shape::{Shape, base_bytes};
 use esker_version::{PartMeta, Run};
 
@@ -30,18 +30,18 @@ const WHOLE_PERMILLE: u64 = 1000;
 
 /// The garbage estimates of a tree's parts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Weights<'a> {
+pub(crate) struct GarbageEstimates<'a> {
     shape: Shape<'a>,
     least_permille: u64,
 }
 
-impl<'a> Weights<'a> {
-    pub(crate) fn new(cx: &Context<'a>) -> Weights<'a> {
+impl<'a> GarbageEstimates<'a> {
+    pub(crate) fn new(cx: &Context<'a>) -> GarbageEstimates<'a> {
         let least_permille = match cx.shape.migration {
             Some(_) => WHOLE_PERMILLE,
             None => least_permille(cx.options, base_bytes(cx.shape.version)),
         };
-        Weights { shape: cx.shape, least_permille }
+        GarbageEstimates { shape: cx.shape, least_permille }
     }
 
     /// The estimate of a part, where each tombstone counts as an entry that it hides.
@@ -56,7 +56,7 @@ impl<'a> Weights<'a> {
     }
 
     fn weighed(&self, part: &PartMeta, bytes: u64) -> u64 {
-        let permille = self.shape.replaced_of(part).max(self.least_permille).min(WHOLE_PERMILLE);
+        let permille = self.shape.overwrite_permille(part).max(self.least_permille).min(WHOLE_PERMILLE);
         // Not more than the bytes, so it fits.
         (u128::from(bytes) * u128::from(permille)).div_ceil(u128::from(WHOLE_PERMILLE)) as u64
     }
@@ -84,7 +84,7 @@ mod tests {
 
     /// GW2, GW3.
     #[test]
-    fn new_keys_weigh_what_leaves_the_most_above() {
+    fn new_keys_count_so_that_the_most_may_lie_above() {
         let options = StrategyOptions { memtable_bytes: 16 * MIB, ..StrategyOptions::default() };
         assert_eq!(least(10_000, &options), 317, "190 of 600");
         assert_eq!(least(200, &options), 534, "64 MiB of 120, which is the least budget");

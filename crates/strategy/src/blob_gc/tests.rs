@@ -96,7 +96,7 @@ impl Store {
             assert!(round < 100, "collection does not end");
             let version = self.version();
             let shape = Shape::new(&version);
-            let Some(collection) = plan_collection(&shape, &Busy::default(), options) else { return round };
+            let Some(collection) = plan_blob_gc(&shape, &Busy::default(), options) else { return round };
             validate(&version, &Busy::default(), &collection.plan).unwrap();
             // Trees of these tests are small enough that each job takes all of them.
             let mut merged = BTreeMap::new();
@@ -164,10 +164,10 @@ fn a_store_that_only_grows_is_not_copied() {
 }
 
 #[test]
-fn tables_without_large_values_want_nothing() {
+fn tables_without_large_values_plan_nothing() {
     let version = Version::new();
-    assert_eq!(plan_collection(&Shape::new(&version), &Busy::default(), &StrategyOptions::default()), None);
-    assert!(!BlobAccount::of(&version).is_over(1000));
+    assert_eq!(plan_blob_gc(&Shape::new(&version), &Busy::default(), &StrategyOptions::default()), None);
+    assert!(!BlobSpace::of(&version).is_over(1000));
 }
 
 /// Deterministic pseudo-random numbers.

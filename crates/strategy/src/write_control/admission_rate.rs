@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn half_way_is_what_is_sustained() {
+    fn half_way_is_the_sustained_rate() {
         assert_eq!(admitted_bytes_per_second(0, 1000), None);
         assert_eq!(admitted_bytes_per_second(500, 1000), Some(1000));
         assert_eq!(admitted_bytes_per_second(1, 1_000_000), Some(1_998_000));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_settles_half_way_without_swinging() {
+    fn the_queue_settles_half_way_without_oscillation() {
         let (capacity, delay_ms) = (100e6, 100);
         // The bound of the essay, and three times as much.
         for width in [5.44 * capacity * 0.1, 16.0 * capacity * 0.1] {

@@ -1,10 +1,10 @@
 //! Plan builder: turns a draft (inputs and a target position) into a plan that obeys V1 to V5.
 
-use crate::busy::Busy;
 use crate::cut::{Cut, merge_partner};
 use crate::migration::Migration;
 use crate::options::StrategyOptions;
 use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition};
+use crate::running_jobs::Busy;
 use crate::shape::Shape;
 use crate::validate::{is_bottom, position, validate};
 use esker_version::{Key, KeyEnd, KeyRange, LevelIndex, PartMeta, Run};
@@ -28,7 +28,7 @@ pub(crate) struct Context<'a> {
 
 /// The inputs and target of a plan.
 #[derive(Clone, Debug)]
-pub(crate) struct Draft {
+pub(crate) struct PlanDraft {
     pub(crate) inputs: Vec<PlanInput>,
     pub(crate) to: Position,
     pub(crate) class: Class,
@@ -71,7 +71,7 @@ pub(crate) fn narrow(inputs: &mut Vec<PlanInput>, to: Position, limit_bytes: u64
 
 /// The keys between two adjacent starts of parts.
 #[derive(Clone, Copy, Debug, Default)]
-struct Piece {
+struct Interval {
     bytes: i128,
     upper_runs: i64,
 }
@@ -104,35 +104,38 @@ fn narrowed(inputs: &[PlanInput], to: Position, limit_bytes: u64) -> Option<KeyR
     let starts = borders(inputs);
     // The bytes of a part are spread evenly over the intervals it spans. Differences between intervals are
     // summed up below.
-    let mut pieces = vec![Piece::default(); starts.len() + 1];
+    let mut intervals = vec![Interval::default(); starts.len() + 1];
     for (input, part) in inputs.iter().flat_map(|input| input.parts.iter().map(move |part| (input, part))) {
         let first = starts.partition_point(|start| *start <= part.range().start).saturating_sub(1);
         let behind = starts.partition_point(|start| part.range().end.covers(start)).max(first + 1);
         let bytes = i128::from(part.bytes() / (behind - first) as u64);
         let runs = i64::from(input.position() != target);
-        (pieces[first].bytes, pieces[first].upper_runs) =
-            (pieces[first].bytes + bytes, pieces[first].upper_runs + runs);
-        (pieces[behind].bytes, pieces[behind].upper_runs) =
-            (pieces[behind].bytes - bytes, pieces[behind].upper_runs - runs);
+        (intervals[first].bytes, intervals[first].upper_runs) =
+            (intervals[first].bytes + bytes, intervals[first].upper_runs + runs);
+        (intervals[behind].bytes, intervals[behind].upper_runs) =
+            (intervals[behind].bytes - bytes, intervals[behind].upper_runs - runs);
     }
-    for at in 1..pieces.len() {
-        let before = pieces[at - 1];
-        pieces[at].bytes += before.bytes;
-        pieces[at].upper_runs += before.upper_runs;
+    for at in 1..intervals.len() {
+        let before = intervals[at - 1];
+        intervals[at].bytes += before.bytes;
+        intervals[at].upper_runs += before.upper_runs;
     }
     let limit_bytes = i128::from(limit_bytes);
-    let most_runs = pieces.iter().map(|piece| piece.upper_runs).max().filter(|runs| *runs > 0)?;
-    let dense = pieces.iter().position(|piece| piece.upper_runs * 2 >= most_runs)?;
+    let most_runs = intervals.iter().map(|interval| interval.upper_runs).max().filter(|runs| *runs > 0)?;
+    let dense = intervals.iter().position(|interval| interval.upper_runs * 2 >= most_runs)?;
     // A small amount before the dense interval is included: it is not worth a job of its own.
-    let sparse_bytes: i128 =
-        pieces[..dense].iter().filter(|piece| piece.upper_runs > 0).map(|piece| piece.bytes).sum();
+    let sparse_bytes: i128 = intervals[..dense]
+        .iter()
+        .filter(|interval| interval.upper_runs > 0)
+        .map(|interval| interval.bytes)
+        .sum();
     let first = if sparse_bytes <= limit_bytes / 16 { 0 } else { dense };
     let (mut bytes, mut border) = (0, None);
-    for (at, piece) in pieces.iter().enumerate().take(starts.len()).skip(first) {
+    for (at, interval) in intervals.iter().enumerate().take(starts.len()).skip(first) {
         if at > dense && (border.is_none() || bytes <= limit_bytes) {
             border = Some(at);
         }
-        bytes += piece.bytes;
+        bytes += interval.bytes;
     }
     if first == 0 && border.is_none() {
         return None;
@@ -158,7 +161,7 @@ impl<'a> Context<'a> {
 
     /// Turns the draft into a plan: a move if allowed, with all fields that follow from the inputs and the
     /// target. `None` on a conflict with a running job.
-    pub(crate) fn finish(&self, mut draft: Draft) -> Option<CompactionPlan> {
+    pub(crate) fn finish(&self, mut draft: PlanDraft) -> Option<CompactionPlan> {
         draft.inputs.retain(|input| !input.parts.is_empty());
         draft.inputs.sort_by_key(PlanInput::position);
         let kind = match self.moved_inputs(&draft) {
@@ -172,9 +175,9 @@ impl<'a> Context<'a> {
     }
 
     /// Turns the draft into a plan of the given kind.
-    pub(crate) fn complete(&self, kind: PlanKind, draft: Draft) -> Option<CompactionPlan> {
+    pub(crate) fn complete(&self, kind: PlanKind, draft: PlanDraft) -> Option<CompactionPlan> {
         let version = self.shape.version;
-        let Draft { inputs, to, class, reason } = draft;
+        let PlanDraft { inputs, to, class, reason } = draft;
         let hull = hull_of(&inputs)?;
         let est_in_bytes = bytes_of(&inputs);
         let plan = CompactionPlan {
@@ -200,7 +203,7 @@ impl<'a> Context<'a> {
     }
 
     /// Whether the draft, or a part of it, would become a move.
-    pub(crate) fn can_move(&self, draft: &Draft) -> bool {
+    pub(crate) fn can_move(&self, draft: &PlanDraft) -> bool {
         self.moved_inputs(draft).is_some()
     }
 
@@ -208,7 +211,7 @@ impl<'a> Context<'a> {
     ///
     /// Into a run the movable parts are moved first, and a later plan takes the others. In front of a level
     /// it is all or nothing, because each plan creates a run there.
-    fn moved_inputs(&self, draft: &Draft) -> Option<Vec<PlanInput>> {
+    fn moved_inputs(&self, draft: &PlanDraft) -> Option<Vec<PlanInput>> {
         let to = draft.to.in_reading_order();
         let max_overlap_bytes = Cut::for_output(self.shape.version, draft.to, self.options).max_overlap_bytes;
         let all_or_nothing = matches!(draft.to, Position::Front(_));

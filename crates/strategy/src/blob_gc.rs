@@ -28,11 +28,11 @@
 //! A merged window has nothing above it. Where nothing lies above any window the account is exact; as long as
 //! it exceeds the target some file has enough garbage to be chosen, and its garbage is dropped in that round.
 
-use crate::busy::Busy;
-use crate::column::Columns;
-use crate::draft::{Context, Draft, input_from};
 use crate::options::StrategyOptions;
+use crate::partition_window::PartitionWindows;
 use crate::plan::{Class, CompactionPlan, Reason};
+use crate::plan_builder::{Context, PlanDraft, input_from};
+use crate::running_jobs::Busy;
 use crate::shape::Shape;
 use esker_base::FileNumber;
 use esker_version::{LevelIndex, PartMeta, Run, Version};
@@ -49,7 +49,7 @@ const LARGEST_ROUND: u64 = 8;
 
 /// A blob garbage collection job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Collection {
+pub struct BlobGc {
     /// The merge to execute.
     pub plan: CompactionPlan,
     /// The blob files whose values the merge rewrites where it meets a pointer to them; may be empty.
@@ -58,19 +58,19 @@ pub struct Collection {
 
 /// The bytes of the blob files of a version, and the estimate of live bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BlobAccount {
+pub struct BlobSpace {
     /// Bytes of all records.
     pub total_bytes: u64,
     /// Live bytes; a lower bound if no deleted range overlaps.
     pub live_bytes: u64,
 }
 
-impl BlobAccount {
+impl BlobSpace {
     /// The account of a version. O(parts).
-    pub fn of(version: &Version) -> BlobAccount {
+    pub fn of(version: &Version) -> BlobSpace {
         let blobs = version.blob_files();
         if blobs.is_empty() {
-            return BlobAccount::default();
+            return BlobSpace::default();
         }
         let sums = |run: &Arc<Run>| {
             let references = run.parts().iter().flat_map(|part| part.blobs.iter());
@@ -84,7 +84,7 @@ impl BlobAccount {
         let above = runs().map(|(_, tombstones)| tombstones).sum::<u64>().saturating_sub(own);
         let deleted = above.saturating_mul(bytes / count.max(1));
         let total_bytes = blobs.iter().fold(0u64, |sum, blob| sum.saturating_add(blob.meta.record_bytes));
-        BlobAccount { total_bytes, live_bytes: bytes.saturating_sub(deleted) }
+        BlobSpace { total_bytes, live_bytes: bytes.saturating_sub(deleted) }
     }
 
     /// Whether all records exceed this many thousandths of the live bytes.
@@ -107,8 +107,8 @@ pub fn due_permille(target_permille: u32) -> u64 {
 }
 
 /// The next garbage collection job, if the account requires one and running jobs do not conflict.
-pub fn plan_collection(shape: &Shape<'_>, busy: &Busy, options: &StrategyOptions) -> Option<Collection> {
-    let account = BlobAccount::of(shape.version);
+pub fn plan_blob_gc(shape: &Shape<'_>, busy: &Busy, options: &StrategyOptions) -> Option<BlobGc> {
+    let account = BlobSpace::of(shape.version);
     let target = u64::from(options.blob_space_amp_permille);
     let beyond = target.saturating_sub(1000);
     let high = due_permille(options.blob_space_amp_permille);
@@ -119,11 +119,11 @@ pub fn plan_collection(shape: &Shape<'_>, busy: &Busy, options: &StrategyOptions
     let victims = choose(shape.version, &account, target, low);
     let cx = Context::new(shape, busy, options);
     let plan = merge(&cx, &victims)?;
-    Some(Collection { plan, victims })
+    Some(BlobGc { plan, victims })
 }
 
 /// Chooses the files to rewrite.
-fn choose(version: &Version, account: &BlobAccount, target: u64, low: u64) -> BTreeSet<FileNumber> {
+fn choose(version: &Version, account: &BlobSpace, target: u64, low: u64) -> BTreeSet<FileNumber> {
     // At least half the garbage that the average file has when the target is reached.
     let has_enough = |garbage: u64, bytes: u64| {
         u128::from(garbage) * 2 * u128::from(target) >= u128::from(bytes) * u128::from(target - 1000)
@@ -156,8 +156,8 @@ fn choose(version: &Version, account: &BlobAccount, target: u64, low: u64) -> BT
 
 /// The first window with work.
 fn merge(cx: &Context<'_>, victims: &BTreeSet<FileNumber>) -> Option<CompactionPlan> {
-    let columns = Columns::new(cx);
-    let (class, reason) = (Class::Shape, Reason::LargeGarbage);
+    let columns = PartitionWindows::new(cx);
+    let (class, reason) = (Class::Shape, Reason::BlobGarbage);
     if columns.base().is_empty() {
         return columns.merge(columns.everything(), class, reason);
     }
@@ -183,10 +183,10 @@ fn merge(cx: &Context<'_>, victims: &BTreeSet<FileNumber>) -> Option<CompactionP
 }
 
 /// Rewrites a part of the last level in place.
-fn rewrite(cx: &Context<'_>, columns: &Columns<'_>, at: usize) -> Option<CompactionPlan> {
+fn rewrite(cx: &Context<'_>, columns: &PartitionWindows<'_>, at: usize) -> Option<CompactionPlan> {
     let run = cx.shape.base()?;
     let inputs = input_from(LevelIndex::LAST, run, Some(&columns.base()[at].range)).into_iter().collect();
-    cx.finish(Draft { inputs, to: columns.target(), class: Class::Shape, reason: Reason::LargeGarbage })
+    cx.finish(PlanDraft { inputs, to: columns.target(), class: Class::Shape, reason: Reason::BlobGarbage })
 }
 
 #[cfg(test)]

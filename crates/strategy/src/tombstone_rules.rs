@@ -21,9 +21,9 @@
 //! and on average an eighth of the last level is garbage. In an idle database a tenth is enough. Both rules
 //! use table metadata only: expiry times are assumed to be spread evenly from the first to the last.
 
-use crate::column::{Columns, Window};
-use crate::draft::{Context, Draft, input_from};
+use crate::partition_window::{PartitionWindows, Window};
 use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition};
+use crate::plan_builder::{Context, PlanDraft, input_from};
 use crate::validate::position;
 use esker_version::{LevelIndex, PartMeta, Run};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ const MAX_DROPPED_PARTS: usize = 256;
 const MAX_TRIES: usize = 8;
 
 /// Plans without I/O: parts that are dropped unread.
-pub(crate) fn plan_free(cx: &Context<'_>) -> Option<CompactionPlan> {
+pub(crate) fn plan_drops(cx: &Context<'_>) -> Option<CompactionPlan> {
     drop_hidden(cx).or_else(|| drop_expired(cx))
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
 }
 
 /// Deleted data that must be dropped before a deadline that is near: the earliest deadline first.
-pub(crate) fn plan_promise(cx: &Context<'_>) -> Option<CompactionPlan> {
+pub(crate) fn plan_due_deletes(cx: &Context<'_>) -> Option<CompactionPlan> {
     cx.options.delete_within_ms?;
     let mut due: Vec<(u64, LevelIndex, &Arc<Run>, &Arc<PartMeta>)> = cx
         .shape
@@ -64,19 +64,19 @@ pub(crate) fn plan_promise(cx: &Context<'_>) -> Option<CompactionPlan> {
         })
         .collect();
     due.sort_by_key(|(due_ms, level, _, part)| (*due_ms, std::cmp::Reverse(*level), part.id));
-    let columns = Columns::new(cx);
+    let columns = PartitionWindows::new(cx);
     let base = cx.shape.base().map(|run| run.id);
     let merge = |part: &PartMeta| {
         // The first step may not include the part itself: what can be moved precedes what must be merged, and
         // a large column is merged in parts. Each step moves something down, so the part is reached.
-        columns.merge(columns.window_of(&part.range), Class::Promise, Reason::DeletePromise)
+        columns.merge(columns.window_of(&part.range), Class::Target, Reason::DeleteTarget)
     };
     due.into_iter().take(MAX_TRIES).find_map(|(_, level, run, part)| {
         if holds_file_alone(cx, part) {
             return leave_file(cx, level, run, part);
         }
         if level == LevelIndex::LAST && Some(run.id) == base {
-            let alone = rewrite(cx, run, part, Class::Promise, Reason::DeletePromise);
+            let alone = rewrite(cx, run, part, Class::Target, Reason::DeleteTarget);
             // A part above it that may hold older versions has no deadline of its own.
             let is_kept = !is_pinned(cx, part) && is_kept_above(cx, part);
             return alone.or_else(|| if is_kept { merge(part) } else { None });
@@ -101,7 +101,7 @@ fn leave_file(
     let to = Position::Into { level, run: run.id, order: run.order };
     let parts = vec![InputPart::whole(Arc::clone(part))];
     let inputs = vec![PlanInput { level, run: run.id, order: run.order, parts }];
-    cx.finish(Draft { inputs, to, class: Class::Promise, reason: Reason::DeletePromise })
+    cx.finish(PlanDraft { inputs, to, class: Class::Target, reason: Reason::DeleteTarget })
 }
 
 /// When the oldest dropped data of a part was deleted, or expired for every reader; `None` if there is none.
@@ -116,7 +116,7 @@ fn drop_hidden(cx: &Context<'_>) -> Option<CompactionPlan> {
     if cx.shape.hidden.is_empty() {
         return None;
     }
-    drop_parts(cx, Reason::Covered, |_, part| cx.shape.hidden.binary_search(&part.id).is_ok())
+    drop_parts(cx, Reason::RangeDeleted, |_, part| cx.shape.hidden.binary_search(&part.id).is_ok())
 }
 
 /// Drops parts in which every entry has expired and which hide nothing older. Not while an older snapshot
@@ -148,7 +148,7 @@ fn drop_parts(
         }
         let to = Position::Into { level, run: run.id, order: run.order };
         let inputs = vec![PlanInput { level, run: run.id, order: run.order, parts }];
-        cx.complete(PlanKind::Drop, Draft { inputs, to, class: Class::Free, reason })
+        cx.complete(PlanKind::Drop, PlanDraft { inputs, to, class: Class::Free, reason })
     })
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn garbage(cx: &Context<'_>, part: &PartMeta) -> u64 {
 
 /// Merges a part above the last level with a high share of tombstones: its column, oldest run first.
 fn merge_tombstones(cx: &Context<'_>) -> Option<CompactionPlan> {
-    let columns = Columns::new(cx);
+    let columns = PartitionWindows::new(cx);
     let due = columns.upper().iter().flat_map(|(_, run)| run.parts()).filter(|part| {
         part.entries > LEAST_ENTRIES
             && garbage(cx, part).saturating_mul(DENSE_TOMBSTONES) >= part.entries
@@ -213,7 +213,7 @@ fn rewrite(
     }
     let to = Position::Into { level: LevelIndex::LAST, run: run.id, order: run.order };
     let inputs = input_from(LevelIndex::LAST, run, Some(&part.range)).into_iter().collect();
-    cx.finish(Draft { inputs, to, class, reason })
+    cx.finish(PlanDraft { inputs, to, class, reason })
 }
 
 /// Whether a part above the oldest run may hold versions that a tombstone of this part hides, judged by the
