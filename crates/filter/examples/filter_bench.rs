@@ -1,4 +1,4 @@
-//! What each kind of filter costs: nanoseconds to build and to ask, false positives, and memory.
+//! Benchmark of each kind of filter: nanoseconds to build and to look up, false positives, and memory.
 //!
 //! ```text
 //! cargo run --release -p esker-filter --example filter_bench -- [millions of keys of the batch part]
@@ -6,7 +6,7 @@
 //!
 //! Everything runs in one thread but for the parallel builds, and each figure is the least of a few rounds,
 //! because other work on the machine only adds. Ratios are taken within one run. The batch part is about
-//! filters that do not lie in the cache; with 100 million keys it takes 1.5 GiB of memory and two minutes.
+//! filters outside of the cache; with 100 million keys it takes 1.5 GiB of memory and two minutes.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the real clock")]
 
@@ -50,7 +50,7 @@ fn single_ns(filter: &Filter, hashes: &[u64]) -> f64 {
     })
 }
 
-/// Single lookups each of whose keys depends on the answer before. `number` makes the keys.
+/// Single lookups each of whose keys depends on the previous answer. `number` makes the keys.
 fn dependent_ns(filter: &Filter, rounds: usize, lookups: u64, number: impl Fn(u64) -> u64) -> f64 {
     least_ns(rounds, lookups, || {
         let mut last = 0;
@@ -98,7 +98,7 @@ fn policies() -> Vec<FilterPolicy> {
         .collect()
 }
 
-/// A kind's filter and what was measured of it.
+/// A kind's filter and its measurements.
 struct Measured {
     policy: FilterPolicy,
     filter: Filter,
@@ -133,8 +133,8 @@ impl Measured {
     }
 }
 
-/// The first part: all figures of filters that nearly lie in the second level of the cache. The kinds take
-/// turns, so that a bad moment of the machine is not one kind's.
+/// The first part: all figures of filters that nearly fit the second-level cache. The kinds take turns, so
+/// that a bad moment of the machine affects all.
 fn kinds() {
     let absent: Vec<u64> = (KEYS..KEYS + LOOKUPS).map(hash_of).collect();
     let present: Vec<u64> = (0..LOOKUPS).map(|at| hash_of(hash_of(at) % KEYS)).collect();
@@ -143,7 +143,7 @@ fn kinds() {
     let mut all: Vec<Measured> = policies().into_iter().map(Measured::new).collect();
     for _ in 0..ROUNDS {
         for one in &mut all {
-            // Into the cache with it, out of which the others pushed it.
+            // Warms the cache after the other kinds.
             single_ns(&one.filter, &warming);
             one.absent = one.absent.min(single_ns(&one.filter, &absent));
             one.present = one.present.min(single_ns(&one.filter, &present));

@@ -1,5 +1,5 @@
-//! How the filter memory of a tree is divided over its levels: what a user chooses, and what a new table gets
-//! by it.
+//! Allocation of filter memory over the levels of a tree: the user's choice, and the filter of a new table by
+//! it.
 
 use crate::monkey::{FilterGoal, FilteredRun, RateCurve, allocate};
 use crate::policy::FilterPolicy;
@@ -17,7 +17,7 @@ pub struct TargetRate(u32);
 impl TargetRate {
     /// A millionth: less than any filter reaches.
     pub const MIN: TargetRate = TargetRate(1);
-    /// One read in vain for each of a hundred runs.
+    /// One read in vain in each of a hundred runs.
     pub const MAX: TargetRate = TargetRate(100_000_000);
 
     /// The nearest representable rate within the limits.
@@ -31,7 +31,7 @@ impl TargetRate {
     }
 }
 
-/// The rates that [`FilterAllocation::Dynamic`] aims at, level by level.
+/// The target rates of [`FilterAllocation::Dynamic`], level by level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LevelTargets {
     targets: [TargetRate; MAX_TARGETS],
@@ -62,7 +62,7 @@ impl LevelTargets {
         Some(LevelTargets { targets: all, len: targets.len() as u8 })
     }
 
-    /// The target of the level with so many levels above it that hold data.
+    /// The target of the level with so many non-empty levels above it.
     pub fn of_level(&self, position: usize) -> TargetRate {
         self.targets[position.min(usize::from(self.len) - 1)]
     }
@@ -74,52 +74,52 @@ impl LevelTargets {
 
 /// How the filter memory of a tree is divided over its levels.
 ///
-/// People write it as `uniform`, `monkey`, `monkey:0.1` (the bound on reads in vain), `proportional`,
+/// Its text is `uniform`, `monkey`, `monkey:0.1` (the bound on reads in vain), `proportional`,
 /// `fixed:1000000` (bits of each table), `dynamic` or `dynamic:0.001,0.01` (the targets from level to level);
 /// [`fmt::Display`] gives the same back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FilterAllocation {
-    /// Each table has the bits a key of the policy.
+    /// Each table gets the bits a key of the policy.
     Uniform,
     /// The bits a key of the policy are the average over the tree, divided so that lookups of absent keys
-    /// read the fewest blocks: small runs have more, large ones less ([`crate::monkey`]).
+    /// read the fewest blocks: small runs get more bits, large ones fewer ([`crate::monkey`]).
     #[default]
     Monkey,
-    /// The least memory with which lookups of absent keys read at most so many blocks in vain, on average;
-    /// the bits of the policy do not matter. Kinds come in steps, and the next larger size is taken, so that
-    /// the bound holds.
+    /// The least memory with which lookups of absent keys read at most so many blocks in vain on average; the
+    /// bits of the policy are ignored. Kinds come in steps, and the next larger size is taken, so that the
+    /// bound holds.
     MonkeyReads(TargetRate),
-    /// Bits a key in proportion to the size of the run, with the policy's on average over the tree, as the
-    /// byron report has it: the opposite of Monkey, offered to be compared with.
+    /// Bits a key in proportion to the size of the run, with the policy's on average over the tree, as in the
+    /// byron report: the opposite of Monkey, for comparison.
     Proportional,
     /// Each table has so many bits, however many keys it holds.
     FixedBits(u64),
-    /// Each level aims at a rate of false positives of its own. Lookups are watched, and the bits of new
-    /// tables moved between [`crate::tuning::MIN_BITS`] and [`crate::tuning::MAX_BITS`] until the rate that
-    /// is seen is the one that is wanted.
+    /// Each level has a target rate of false positives. The rates of sampled lookups are measured, and the
+    /// bits of new tables move between [`crate::tuning::MIN_BITS`] and [`crate::tuning::MAX_BITS`] until the
+    /// measured rate is the target.
     Dynamic(LevelTargets),
 }
 
 /// Most bits that [`FilterAllocation::FixedBits`] takes: the filter of one table may have half a gigabyte.
 pub const MAX_FIXED_BITS: u64 = 1 << 32;
 
-/// A tree as it will be once a new table is in it.
+/// The runs of a tree as they will be with a new table.
 #[derive(Clone, Debug)]
 pub struct FilteredTree {
     /// Its runs, the one of the new table included.
     pub runs: Vec<FilteredRun>,
-    /// Which of them the new table belongs to.
+    /// The index of the new table's run.
     pub run: usize,
 }
 
 impl FilterAllocation {
-    /// Whether [`FilterAllocation::policy_for`] looks at the tree.
+    /// Whether [`FilterAllocation::policy_for`] depends on the tree.
     pub fn depends_on_tree(&self) -> bool {
         matches!(self, Self::Monkey | Self::MonkeyReads(_) | Self::Proportional)
     }
 
     /// The filter of a new table in this tree. [`FilterAllocation::Dynamic`] and
-    /// [`FilterAllocation::FixedBits`] do not follow from the tree and leave the policy as it is: see
+    /// [`FilterAllocation::FixedBits`] do not depend on the tree and return the policy as it is: see
     /// [`crate::tuning`] and [`FilterAllocation::fixed_bits`].
     pub fn policy_for(&self, policy: FilterPolicy, tree: &FilteredTree) -> FilterPolicy {
         let Some(run) = tree.runs.get(tree.run).filter(|run| run.keys > 0) else { return policy };
@@ -149,12 +149,11 @@ impl FilterAllocation {
     }
 }
 
-/// The filter of the new table of this tree, if lookups of absent keys are to read at most so many blocks in
-/// vain.
+/// The filter of the new table with which lookups of absent keys read at most so many blocks in vain.
 ///
-/// The division is made on a curve through the sizes that there are. What a run is given lies between two of
-/// them as a rule; so what counts is the rate that the curve has there, and the smallest filter with no more
-/// than that is taken. Then the rates sum to no more than the bound, if the largest filters can reach it.
+/// The division uses a curve through the sizes of the kind. A run's share mostly lies between two of them; so
+/// the smallest filter whose rate is at most that of the curve there is taken. Then the rates sum to no more
+/// than the bound, if the largest filters can reach it.
 fn within_reads(policy: FilterPolicy, tree: &FilteredTree, reads: TargetRate) -> FilterPolicy {
     if policy == FilterPolicy::None {
         return policy;
@@ -298,8 +297,7 @@ mod tests {
         );
     }
 
-    /// Whatever steps a kind comes in, the bound holds where it can be held, and no more than a step is given
-    /// beyond it.
+    /// Whatever steps a kind comes in, the bound holds where it can, with at most one step beyond it.
     #[test]
     fn a_bound_on_reads_in_vain_is_kept() {
         for kind in FilterKind::ALL.iter().copied().filter(|kind| kind.sizes().is_some()) {

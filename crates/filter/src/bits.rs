@@ -1,29 +1,29 @@
-//! How much memory a filter may take for each key.
+//! Memory of a filter for each key: bits a key, and bits of a fingerprint.
 
-/// How many bits a key has in the filter, in tenths: the allocation over the levels gives fractions, and
-/// rounding them to whole bits would cost up to 8 % of the saved reads.
+/// Bits of the filter for each key, in tenths: the allocation over the levels gives fractions, and rounding
+/// them to whole bits would cost up to 8 % of the saved reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BitsPerKey(u16);
 
 impl BitsPerKey {
-    /// One bit a key: the filter still refuses a third of the absent keys.
+    /// One bit a key: the filter still rejects a third of the absent keys.
     pub const MIN: BitsPerKey = BitsPerKey(10);
-    /// Thirty-two bits a key: one false positive in four million lookups, where the memory does better
+    /// Thirty-two bits a key: one false positive in four million lookups; more memory is better used
     /// elsewhere.
     pub const MAX: BitsPerKey = BitsPerKey(320);
     /// Twenty-four bits a key, the most of kinds whose keys have their bits in one line or two. A line holds
-    /// too few keys to use more: the rate falls by half a bit's worth for each bit added.
+    /// too few keys to use more: each added bit brings half of its usual gain.
     pub const MAX_OF_LINES: BitsPerKey = BitsPerKey(240);
-    /// Ten bits a key, which is what most filters get.
+    /// Ten bits a key.
     pub const DEFAULT: BitsPerKey = BitsPerKey(100);
 
-    /// The nearest representable value within the limits; [`BitsPerKey::MIN`] for what is no number.
+    /// The nearest value within the limits; [`BitsPerKey::MIN`] for NaN.
     pub fn from_bits(bits: f64) -> BitsPerKey {
         // A float saturates when cast, and NaN becomes 0.
         BitsPerKey::from_tenths((bits * 10.0).round() as u16)
     }
 
-    /// The number of tenths, brought within the limits.
+    /// This many tenths of a bit, clamped to the limits.
     pub fn from_tenths(tenths: u16) -> BitsPerKey {
         BitsPerKey(tenths).clamp(Self::MIN, Self::MAX)
     }
@@ -40,8 +40,7 @@ impl BitsPerKey {
     }
 }
 
-/// How many bits of each key a filter of fingerprints keeps, from 1 to 16: absent keys pass with a chance of
-/// one half to that power.
+/// Bits of each key's fingerprint, from 1 to 16: absent keys pass with a chance of one half to that power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FingerprintBits(u8);
 
@@ -64,7 +63,7 @@ impl FingerprintBits {
         self.0
     }
 
-    /// The lowest bits of a fingerprint, as many as there are.
+    /// A mask of the fingerprint's bits.
     #[inline]
     pub(crate) const fn mask(self) -> u16 {
         u16::MAX >> (16 - self.0)

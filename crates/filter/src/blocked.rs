@@ -1,7 +1,8 @@
-//! The cache-line-blocked Bloom filter: all probes for a key lie in one line of 64 bytes, so a lookup misses
-//! the cache once (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", 2007).
+//! Cache-line-blocked Bloom filter, the default: all probes for a key lie in one line of 64 bytes, so a
+//! lookup has one cache miss (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient Bloom Filters",
+//! 2007).
 //!
-//! Persisted, hence fixed: the upper half of the hash picks the line, the lower half makes the probes, see
+//! Persisted, hence fixed: the upper half of the hash chooses the line, the lower half makes the probes, see
 //! [`lines`].
 //!
 //! Cost: 2 to 3 ns a lookup if the line is in the cache, else one miss; 6 to 10 ns a key to build. At 10 bits
@@ -67,7 +68,7 @@ impl Blocked {
         Blocked { lines, probes, path: ProbePath::best() }
     }
 
-    /// The same filter searched in another way.
+    /// The same filter with another probe path.
     #[cfg(test)]
     pub(crate) fn with_path(mut self, path: ProbePath) -> Blocked {
         assert!(path.is_available());

@@ -1,4 +1,4 @@
-//! The standard Bloom filter: probes anywhere in one array of bits (Bloom 1970), from two hashes by enhanced
+//! Standard Bloom filter: probes anywhere in one array of bits (Bloom 1970), from two hashes by enhanced
 //! double hashing (Kirsch and Mitzenmacher: "Less Hashing, Same Performance", 2006; the growing step is
 //! Dillinger and Manolios's, 2004: without it a key whose step is 0 has one probe).
 //!
@@ -6,21 +6,20 @@
 //! `(hash * STEP mod 2^64) * m >> 64`. From probe `i` to `i + 1` the step is added to the place, then `i + 1`
 //! to the step, both modulo `m`. Bit `b` is bit `b % 32` of the word `b / 32` of all words of all lines.
 //!
-//! Cost: the fewest false positives for its bits that a Bloom filter has, and a miss of the cache for each
-//! probe: two for an absent key on average, all of them for one that is there. It is here to be measured
-//! against.
+//! Cost: the fewest false positives for its bits among Bloom filters, and a cache miss for each probe: two
+//! for an absent key on average, all of them for a present one. A yardstick for the other kinds.
 
 use crate::lines::{LINE_BITS, Line};
 use crate::probe::{self, BATCH};
 use esker_env::LongSlice;
 
-/// Most probes: what the largest filter, of 32 bits a key, makes the best use of is 22.
+/// Most probes: the optimum for the largest filter, of 32 bits a key, is 22.
 pub(crate) const MAX_PROBES: u8 = 24;
 
-/// Makes the second hash of the first: 2^64 divided by the golden ratio.
+/// Derives the second hash from the first: 2^64 divided by the golden ratio.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The next probe of a key, and how to come to the one after it.
+/// The next probe of a key, and the step to the one after it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Probe {
     place: u64,
@@ -34,8 +33,7 @@ impl Probe {
         Probe { place: scaled(hash), step: scaled(hash.wrapping_mul(STEP)) }
     }
 
-    /// Moves from the probe before `number` to that one. There are more bits, 512 at least, than `number`
-    /// ever is.
+    /// Advances to probe `number`. There are more bits, 512 at least, than `number` ever is.
     #[inline(always)]
     fn advance(&mut self, number: u64, bits: u64) {
         self.place += self.step;
@@ -69,7 +67,7 @@ pub(crate) fn fill(part: &mut [Line], first: usize, count: u32, probes: u8, hash
             *probe = Probe::first(hash, bits);
             probe::prefetch(part.as_ptr().wrapping_add(probe.line().wrapping_sub(first)));
         }
-        // The next line of each key is asked for before that of any is used.
+        // The next line of each key is prefetched before that of any is used.
         for number in 1..=u64::from(probes) {
             for probe in &mut group[..hashes.len()] {
                 if let Some(line) = part.get_mut(probe.line().wrapping_sub(first)) {
@@ -111,7 +109,7 @@ impl Bloom {
         self.lines[probe.line()].0[word] & mask != 0
     }
 
-    /// Asks for the lines of the first two probes, which is what an absent key needs on average.
+    /// Prefetches the lines of the first two probes, which is what an absent key needs on average.
     pub(crate) fn prefetch(&self, hash: u64) {
         let bits = bits_of(self.lines.len());
         let mut probe = Probe::first(hash, bits);
@@ -132,7 +130,7 @@ impl Bloom {
         self.is_set(&probe)
     }
 
-    /// Probe by probe for all keys of a batch that are still in question, so that their misses overlap.
+    /// Probe by probe for all keys of a batch that are not yet rejected, so that their misses overlap.
     pub(crate) fn may_contain_many(&self, hashes: &[u64], maybe: &mut [bool]) {
         assert_eq!(hashes.len(), maybe.len(), "an answer for each hash");
         let bits = bits_of(self.lines.len());

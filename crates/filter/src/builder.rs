@@ -1,4 +1,4 @@
-//! Building the filter of a table while its keys stream by.
+//! Filter builder: collects the hashes of a table's keys, then builds the filter.
 
 use crate::lines::LINE_BYTES;
 use crate::plan::Plan;
@@ -7,12 +7,11 @@ use crate::stored::LINES_HEADER_BYTES;
 use crate::{fuse, ribbon};
 use esker_env::{LongSlice, NumberList};
 
-/// Collects the hashes of a table's keys and makes a filter of them.
+/// Collects the hashes of a table's keys and builds a filter of them.
 ///
-/// The number of keys decides the size of the filter and is known only at the end, so all hashes are kept
-/// until then: 8 bytes a key, outside of the heap ([`NumberList`]), which are given back when the filter is
-/// made. [`FilterBuilder::memory_bytes`] tells how much it is, and [`FilterBuilder::finish_bytes`] how much
-/// the end takes.
+/// The size of the filter depends on the number of keys, which is known only at the end, so all hashes are
+/// kept until then: 8 bytes a key, outside of the heap ([`NumberList`]), released when the filter is built.
+/// [`FilterBuilder::memory_bytes`] is their memory, and [`FilterBuilder::finish_bytes`] that of the build.
 ///
 /// ```
 /// use esker_filter::{Filter, FilterBuilder, FilterPolicy};
@@ -38,7 +37,7 @@ impl FilterBuilder {
         FilterBuilder { policy, hashes: NumberList::default() }
     }
 
-    /// Adds the hash of a key that is not the one added last.
+    /// Adds the hash of a key that differs from the one added last.
     #[inline]
     pub fn add_new(&mut self, hash: u64) {
         if self.policy != FilterPolicy::None {
@@ -54,7 +53,7 @@ impl FilterBuilder {
         self.policy = policy;
     }
 
-    /// Adds the hash of a key. The versions of one key come one after the other; only the first one counts.
+    /// Adds the hash of a key. The versions of one key are added in sequence; only the first one counts.
     #[inline]
     pub fn add(&mut self, hash: u64) {
         if self.policy != FilterPolicy::None && self.hashes.last() != Some(hash) {
@@ -72,36 +71,36 @@ impl FilterBuilder {
         self.hashes.is_empty()
     }
 
-    /// The stored filter of the keys added, or `None` under [`FilterPolicy::None`], and makes ready for the
-    /// next table.
+    /// Builds the filter of the keys added, or `None` under [`FilterPolicy::None`], and resets the builder
+    /// for the next table.
     ///
-    /// Without any key the filter refuses everything. Takes 6 to 10 ns a key for the default kind, by size,
-    /// 45 ns for binary fuse and some hundred for Ribbon filters. Where one of these cannot be made, which
-    /// hashes of keys do not bring about, the filter is a blocked Bloom filter of as many bits.
+    /// A filter without keys rejects everything. Takes 6 to 10 ns a key for the default kind, by size, 45 ns
+    /// for binary fuse and some hundred for Ribbon filters. If one of these cannot be built, which does not
+    /// happen with hashes of keys, the filter is a blocked Bloom filter of as many bits.
     pub fn finish(&mut self) -> Option<LongSlice<u8>> {
         self.finish_as_built().0
     }
 
-    /// As [`FilterBuilder::finish`], and the policy of what was built: that of the builder, or of what took
-    /// its place. By this one [`FilterPolicy::false_positive_rate`] says what is to be expected.
+    /// As [`FilterBuilder::finish`], with the policy of what was built: that of the builder, or of its
+    /// substitute. Its [`FilterPolicy::false_positive_rate`] is the expected one.
     pub fn finish_as_built(&mut self) -> (Option<LongSlice<u8>>, FilterPolicy) {
         self.finish_unless(&|| false)
     }
 
-    /// As [`FilterBuilder::finish_as_built`], unless it is called off, which is asked about after some
-    /// milliseconds of work each: what it answers then is no filter of the keys.
+    /// As [`FilterBuilder::finish_as_built`], with a cancellation that is polled after some milliseconds of
+    /// work each. The result of a cancelled build is no filter of the keys.
     pub fn finish_unless(
         &mut self,
-        is_called_off: &dyn Fn() -> bool,
+        is_cancelled: &dyn Fn() -> bool,
     ) -> (Option<LongSlice<u8>>, FilterPolicy) {
-        // What is solved is put into another order first, and so has to be in one piece.
+        // Shards are solved in place after a partition, which needs one contiguous list.
         let mut in_order: Vec<u64> = if self.policy.is_solved() { self.hashes.take() } else { Vec::new() };
         let solved = match self.policy {
             FilterPolicy::Ribbon { bits_per_key } => {
-                ribbon::build(&mut in_order, bits_per_key, ribbon::ATTEMPTS, is_called_off)
+                ribbon::build(&mut in_order, bits_per_key, ribbon::ATTEMPTS, is_cancelled)
             }
             FilterPolicy::BinaryFuse { fingerprint_bits } => {
-                fuse::build(&mut in_order, fingerprint_bits, fuse::ATTEMPTS, is_called_off)
+                fuse::build(&mut in_order, fingerprint_bits, fuse::ATTEMPTS, is_cancelled)
             }
             _ => None,
         };
@@ -109,7 +108,7 @@ impl FilterBuilder {
         let by_lines = || {
             let plan = Plan::new(built, self.hashes.len() + in_order.len())?;
             let pieces = self.hashes.pieces().chain(std::iter::once(&in_order[..]));
-            Some(plan.build(pieces, is_called_off))
+            Some(plan.build(pieces, is_cancelled))
         };
         let bytes = solved.map(|solved| solved.into_boxed_slice().into()).or_else(by_lines);
         self.hashes.clear();
@@ -117,9 +116,8 @@ impl FilterBuilder {
     }
 
     /// Most bytes that [`FilterBuilder::finish`] would take now besides [`FilterBuilder::memory_bytes`], the
-    /// filter that it answers included: twice the filter, and for kinds that solve equations the hashes once
-    /// more and what one shard of equations takes, which is 1 MiB for Ribbon filters and 17 MiB for binary
-    /// fuse filters.
+    /// returned filter included: twice the filter, and for kinds that solve equations the hashes once more
+    /// and the memory of one shard of equations: 1 MiB for Ribbon filters, 17 MiB for binary fuse filters.
     pub fn finish_bytes(&self) -> usize {
         let keys = self.hashes.len();
         let Some(plan) = Plan::new(self.policy, keys) else { return 0 };
@@ -136,7 +134,7 @@ impl FilterBuilder {
         }
     }
 
-    /// Bytes this builder holds.
+    /// Bytes that this builder holds.
     pub fn memory_bytes(&self) -> usize {
         self.hashes.memory_bytes()
     }
@@ -147,25 +145,25 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Counted in questions, not in time: of a filter of many shards one is solved at most, and of lines one
-    /// group is filled.
+    /// Counted in polls, not in time: after a cancellation at most one shard is solved, or one group of lines
+    /// filled.
     #[test]
-    fn whoever_is_called_off_does_no_further_shard() {
+    fn a_cancelled_build_solves_no_further_shard() {
         for policy in ["ribbon:10", "binary-fuse:8", "blocked-bloom:10", "bloom:10"] {
             let policy: FilterPolicy = policy.parse().expect("a policy");
-            let asked_until = |called_off_at: usize| {
+            let polls_until = |cancelled_at: usize| {
                 let mut builder = FilterBuilder::new(policy);
                 (0..1_500_000u64).for_each(|n| builder.add(esker_base::checksum::key_hash(&n.to_le_bytes())));
-                let asked = Cell::new(0usize);
+                let polled = Cell::new(0usize);
                 builder.finish_unless(&|| {
-                    asked.set(asked.get() + 1);
-                    asked.get() >= called_off_at
+                    polled.set(polled.get() + 1);
+                    polled.get() >= cancelled_at
                 });
-                asked.get()
+                polled.get()
             };
-            assert!(asked_until(usize::MAX) > 1, "{policy}");
-            // Once by what solves, once by what would take its place.
-            assert!(asked_until(1) <= 2, "{policy}");
+            assert!(polls_until(usize::MAX) > 1, "{policy}");
+            // Once by the solver, once by its substitute.
+            assert!(polls_until(1) <= 2, "{policy}");
         }
     }
 }

@@ -1,18 +1,18 @@
-//! Cache lines, the body of all Bloom filters: where a key's line is, and which of its bits a probe means.
+//! Cache lines of the Bloom filters: the line of a key, and the bits of its probes.
 //!
-//! Persisted, hence fixed: a number of 32 bits picks a line by multiplication, `(number * lines) >> 32`;
-//! another one makes the probes within it: probe `i` looks at the nine top bits of
+//! Persisted, hence fixed: a number of 32 bits chooses a line by multiplication, `(number * lines) >> 32`;
+//! another one makes the probes within it: probe `i` takes the nine top bits of
 //! `number * MULTIPLIER^i mod 2^32`, four of them for the word of the line and five for the bit of the word.
-//! Multiplications by constants are what a vector unit does to sixteen probes at once, and an odd multiplier
-//! loses nothing of the number. RocksDB's FastLocalBloom probes its lines in this way, by the same
-//! multiplier.
+//!
+//! A vector unit multiplies sixteen probes by constants at once, and an odd multiplier loses no bit of the
+//! number. RocksDB's FastLocalBloom probes its lines in this way, with the same multiplier.
 
 use crate::bits::BitsPerKey;
 
 /// Bits of a line.
 pub(crate) const LINE_BITS: usize = 512;
 
-/// Most probes a line may be asked for: one for each of its words.
+/// Most probes of a line: one for each of its words.
 pub(crate) const MAX_PROBES: u8 = 16;
 
 /// 2^32 divided by the golden ratio: its powers spread the nine top bits evenly.
@@ -37,8 +37,8 @@ pub(crate) struct Line(pub(crate) [u32; 16]);
 /// Bytes of a line.
 pub(crate) const LINE_BYTES: usize = size_of::<Line>();
 
-/// The filter of a large table does not lie in the cache; asking for 32 keys' lines ahead makes an insertion
-/// cost 6 to 10 ns instead of 15 to 29.
+/// Keys whose lines are prefetched ahead. With 32, an insertion into a filter outside of the cache takes 6 to
+/// 10 ns instead of 15 to 29.
 pub(crate) const AHEAD: usize = 32;
 
 /// The line of a hash among `lines`.
@@ -53,7 +53,7 @@ pub(crate) fn word_and_mask(product: u32) -> (usize, u32) {
     ((product >> 28) as usize, 1 << ((product >> 23) & 31))
 }
 
-/// How many lines serve `keys` keys: the nearest number, at least one.
+/// Number of lines for `keys` keys: the nearest, at least one.
 pub(crate) fn lines_for(keys: usize, bits_per_key: BitsPerKey) -> u32 {
     let tenths_of_bits = keys as u128 * u128::from(bits_per_key.tenths());
     let tenths_of_line = 10 * LINE_BITS as u128;
@@ -71,7 +71,7 @@ impl Line {
         }
     }
 
-    /// The line of 64 stored bytes; what is missing is zero.
+    /// Decodes up to 64 stored bytes; missing ones are zero.
     pub(crate) fn decode(bytes: &[u8]) -> Line {
         let mut line = Line::default();
         for (word, bytes) in line.0.iter_mut().zip(bytes.chunks_exact(4)) {

@@ -1,10 +1,10 @@
-//! What the kinds of filters cost in false positives, and the number of probes of Bloom filters that makes it
-//! least.
+//! Models of false-positive rates for every kind, and the number of probes of Bloom filters that minimizes
+//! them.
 //!
 //! A standard filter of `b` bits a key and `k` probes has a fraction `1 - e^(-k/b)` of its bits set, and a
 //! probe for an absent key passes if all `k` are.
 //!
-//! The keys of a line are not its average: with `b` bits a key a line of 512 bits holds a Poisson number of
+//! Lines differ in their number of keys: with `b` bits a key a line of 512 bits holds a Poisson number of
 //! keys around 512/b, and the fuller lines answer "maybe" more often than the emptier ones make up for
 //! (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", 2007). A line with `i` keys
 //! of `k` probes has a fraction `1 - (1 - 1/512)^(k i)` of its bits set. Where a key has two lines and half
@@ -16,8 +16,8 @@
 
 use crate::bits::BitsPerKey;
 use crate::lines::{LINE_BITS, MAX_PROBES};
-use crate::local;
 use crate::policy::FilterPolicy;
+use crate::reference::local;
 use crate::ribbon;
 
 /// Number of probes with the least false positives for each number of bits: the tenths of bits up to which an
@@ -70,8 +70,8 @@ pub fn expected_false_positive_rate(policy: FilterPolicy) -> f64 {
     }
 }
 
-/// The rate of a filter that knows so many bits of each key on average: some keys by the whole bits, others
-/// by one more.
+/// The rate of a filter that stores so many bits of each key on average: the whole bits of some keys, one
+/// more of others.
 pub fn result_rate(bits: f64) -> f64 {
     (1.0 - bits.fract() / 2.0) * 0.5_f64.powi(bits as i32)
 }
@@ -94,11 +94,12 @@ pub fn double_rate(bits_per_key: f64, probes: u8) -> f64 {
     passing(mean_parts, bits_of_a_part, probes.div_ceil(2)) * passing(mean_parts, bits_of_a_part, probes / 2)
 }
 
-/// Chance that `probes` bits of a line are set which has a Poisson number of entries, `set_by_one` bits each.
+/// Chance that all `probes` bits are set in a line with a Poisson number of entries, which set `set_by_one`
+/// bits each.
 fn passing(mean_entries: f64, set_by_one: f64, probes: u8) -> f64 {
     let unset_by_one = (1.0 - 1.0 / LINE_BITS as f64).powf(set_by_one);
-    // The weights beyond ten deviations are below the precision of the sum. They are relative to the first
-    // one, because that of no entries at all is below what a number can be.
+    // Weights beyond ten deviations are below the precision of the sum. They are relative to the first one,
+    // because that of no entries at all underflows.
     let reach = 10.0 * mean_entries.sqrt() + 10.0;
     let first = (mean_entries - reach).max(0.0) as u32;
     let last = (mean_entries + reach) as u32;

@@ -1,23 +1,24 @@
-//! Monkey: how to divide filter memory over the runs of a tree so that a lookup reads the fewest blocks in
-//! vain.
+//! Monkey: divides filter memory over the runs of a tree so that a lookup reads the fewest blocks in vain.
 //!
 //! After Dayan, Athanassoulis and Idreos, "Monkey: Optimal Navigable Key-Value Store" (SIGMOD 2017), for runs
-//! of any size. A run with `n` keys that `weight` lookups of absent keys ask is given `x` bits a key. Asked
-//! for is the least sum of `weight * p(x)`, the reads in vain, while the sum of `n * x` stays within the
-//! budget; or the least such memory while the reads in vain stay within a bound. At the optimum all runs gain
-//! the same by one more bit: `weight * -p'(x) / n` is one number for all of them, or less for those that are
-//! not worth a filter. With the ideal curve `p = exp(-x ln² 2)` this says that rates are in proportion to
-//! sizes: small runs, which are asked as often as large ones, get more bits a key.
+//! of any size. A run with `n` keys that `weight` lookups of absent keys probe is given `x` bits a key.
+//! Minimized is the sum of `weight * p(x)`, the reads in vain, while the sum of `n * x` stays within the
+//! budget; or the memory, while the reads in vain stay within a bound. At the optimum all runs gain the same
+//! by one more bit: `weight * -p'(x) / n` is equal for all of them, or less for those that are not worth a
+//! filter. With the ideal curve `p = exp(-x ln² 2)`, rates are in proportion to sizes: small runs, which are
+//! probed as often as large ones, get more bits a key.
 //!
-//! Real filters are no ideal ones: below a bit or two they are not worth their lookup, cache-line-blocked
-//! ones stop gaining beyond sixteen bits, and each kind has limits. So the optimum is found on the curve of
-//! the kind itself ([`RateCurve`]), by its lower convex hull. The hull is piecewise linear, and its pieces
-//! are taken up one by one from the steepest for all runs together, which is the exact optimum on the hull.
+//! Real filters differ from ideal ones: below a bit or two they are not worth their lookup,
+//! cache-line-blocked ones stop gaining beyond sixteen bits, and each kind has limits. So the optimum is
+//! found on the curve of the kind itself ([`RateCurve`]), by its lower convex hull. The hull is piecewise
+//! linear, and its pieces are taken one by one from the steepest for all runs together, which is the exact
+//! optimum on the hull.
+//!
 //! [`closed`] has the published formulas for trees of exact shape; tests hold one against the other.
 //!
-//! Everything here is a pure function. What bits a table was built with lies in the table, so a tree that
-//! grows changes the bits of its next tables and never the reading of old ones (an analysis that recomputes
-//! bits at lookup gets false negatives as the tree deepens).
+//! Everything here is a pure function. The bits of a table are stored in the table, so a tree that grows
+//! changes the bits of its next tables and never the reading of old ones. (An implementation that recomputes
+//! bits at lookup gets false negatives as the tree deepens.)
 
 pub mod closed;
 
@@ -26,30 +27,30 @@ use parking_lot::Mutex;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// A run of a tree, as far as its filter is concerned. All its tables get the same bits a key.
+/// A run of a tree for the division of filter memory. All its tables get the same bits a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FilteredRun {
     /// Its keys.
     pub keys: u64,
-    /// How often lookups ask it for keys that it does not have, in whatever unit; 1 for every run if nothing
-    /// is known, because a lookup of an absent key asks all of them.
+    /// How often lookups of absent keys probe it, in any unit; 1 for every run if nothing is known, because
+    /// such a lookup probes all of them.
     pub weight: f64,
 }
 
 impl FilteredRun {
-    /// A run that is asked as often as the others.
+    /// A run of weight 1.
     pub const fn of_keys(keys: u64) -> FilteredRun {
         FilteredRun { keys, weight: 1.0 }
     }
 }
 
-/// What the division has to keep to.
+/// The constraint of a division.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FilterGoal {
-    /// So many bits for each key of the tree, on average.
+    /// Average bits a key over the tree.
     BitsPerKey(f64),
-    /// The sum of the runs' false-positive rates, each times its weight: blocks that a lookup of an absent
-    /// key reads in vain.
+    /// A bound on the sum of the runs' false-positive rates, each times its weight: blocks that a lookup of
+    /// an absent key reads in vain.
     ReadsInVain(f64),
 }
 
@@ -62,8 +63,8 @@ pub struct RateCurve {
 }
 
 impl RateCurve {
-    /// The curve of a kind, over the sizes it may have. Takes a millisecond the first time, as its model is
-    /// asked for every size.
+    /// The curve of a kind, over the sizes it may have. Takes a millisecond the first time, since the model
+    /// is computed for every size.
     pub fn of(kind: FilterKind) -> Arc<RateCurve> {
         static CURVES: Mutex<Vec<(FilterKind, Arc<RateCurve>)>> = Mutex::new(Vec::new());
         let mut curves = CURVES.lock();
@@ -97,7 +98,7 @@ impl RateCurve {
             {
                 corners.pop();
             }
-            // A filter with more bits and no fewer false positives is none that anybody wants.
+            // Drops filters with more bits and no fewer false positives.
             if corners.last().is_some_and(|last| point.1 < last.1) {
                 corners.push(point);
             }
@@ -105,7 +106,7 @@ impl RateCurve {
         RateCurve { corners }
     }
 
-    /// The rate at so many bits, on the hull.
+    /// The rate at `bits`, on the hull.
     pub fn rate(&self, bits: f64) -> f64 {
         let above = self.corners.partition_point(|corner| corner.0 <= bits);
         match (self.corners.get(above.wrapping_sub(1)), self.corners.get(above)) {
@@ -121,7 +122,7 @@ impl RateCurve {
     }
 }
 
-/// How steep the line between two points is.
+/// Slope of the line between two points.
 fn slope(from: (f64, f64), to: (f64, f64)) -> f64 {
     (to.1 - from.1) / (to.0 - from.0)
 }
@@ -146,7 +147,7 @@ struct Piece {
 pub fn allocate(runs: &[FilteredRun], goal: FilterGoal, curve: &RateCurve) -> Vec<f64> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (run, of) in runs.iter().enumerate().filter(|(_, of)| of.keys > 0 && of.weight > 0.0) {
-        // Of the curve alone, and never rising: a run's pieces keep their order, whatever is rounded.
+        // A property of the curve alone, and never rising: a run's pieces keep their order despite rounding.
         let mut steepest = f64::INFINITY;
         pieces.extend(curve.pieces().map(|(from, to)| {
             steepest = steepest.min((from.1 - to.1) / (to.0 - from.0));
@@ -159,8 +160,8 @@ pub fn allocate(runs: &[FilteredRun], goal: FilterGoal, curve: &RateCurve) -> Ve
             }
         }));
     }
-    // Steepest first; sorting is stable. Compared by one number each: products of two pieces' numbers, exact
-    // as they would be, are rounded so that three nearly equal pieces may be in no order at all.
+    // Steepest first; sorting is stable. Each piece is compared by one number: comparing by products of two
+    // pieces' numbers, which are rounded, may leave three nearly equal pieces without a total order.
     pieces.sort_by(|one, other| other.slope.total_cmp(&one.slope));
     let mut left = match goal {
         FilterGoal::BitsPerKey(bits) => bits * runs.iter().map(|run| run.keys as f64).sum::<f64>(),
@@ -175,7 +176,7 @@ pub fn allocate(runs: &[FilteredRun], goal: FilterGoal, curve: &RateCurve) -> Ve
             FilterGoal::BitsPerKey(_) => piece.cost,
             FilterGoal::ReadsInVain(_) => piece.gain,
         };
-        // Also if it is no number.
+        // Also if it is NaN.
         if left.partial_cmp(&0.0) != Some(Ordering::Greater) {
             break;
         }

@@ -1,10 +1,10 @@
-//! Building one large filter on several threads.
+//! Parallel build of one large filter on several threads.
 //!
-//! Nothing is shared but the hashes, which nobody changes, so there is nothing to get wrong in an order of
-//! writes:
-//! * Filters made of lines are cut into ranges of lines. Each thread goes over all hashes and sets the bits
-//!   that lie in its range. Looking at a hash costs 1 ns, setting its bits in memory beyond the cache ten
-//!   times that.
+//! Threads share only the hashes, which do not change, so no order of writes matters:
+//!
+//! * Filters made of lines are divided into ranges of lines. Each thread goes over all hashes and sets the
+//!   bits in its range. Reading a hash costs 1 ns, setting its bits in memory outside of the cache ten times
+//!   that.
 //! * Filters made of shards are solved shard by shard; each thread takes the next one.
 //!
 //! The bytes are those that [`FilterBuilder`](crate::FilterBuilder) makes of the same hashes, whatever the
@@ -20,9 +20,9 @@ use esker_env::{Env, LongSlice};
 /// Least lines of a range: 1 MiB, below which starting a thread costs more than it saves.
 const LEAST_LINES: usize = (1 << 20) / LINE_BYTES;
 
-/// The stored filter of keys by their hashes, each once as a rule, built on up to `threads` threads; `None`
-/// under [`FilterPolicy::None`]. Takes the memory of a [`FilterBuilder`](crate::FilterBuilder), and for kinds
-/// that solve equations once more for each thread what a shard of them takes.
+/// The stored filter of keys by their hashes, which are mostly distinct, built on up to `threads` threads;
+/// `None` under [`FilterPolicy::None`]. Takes the memory of a [`FilterBuilder`](crate::FilterBuilder), and
+/// for kinds that solve equations the memory of one shard for each further thread.
 ///
 /// ```
 /// use esker_env::Env;
@@ -44,14 +44,19 @@ pub fn build_parallel(
     let solved = match policy {
         FilterPolicy::Ribbon { bits_per_key } => {
             let solve = |hashes: &mut [u64]| {
-                ribbon::build_shard(&mut ribbon::Scratch::default(), hashes, bits_per_key, ribbon::ATTEMPTS)
+                ribbon::build_shard(
+                    &mut ribbon::BandingScratch::default(),
+                    hashes,
+                    bits_per_key,
+                    ribbon::ATTEMPTS,
+                )
             };
             in_shards(env, &mut hashes, ribbon::SHARD_KEYS, threads, solve)
                 .map(|shards| ribbon::encode(&shards))
         }
         FilterPolicy::BinaryFuse { fingerprint_bits: bits } => {
             let solve = |hashes: &mut [u64]| {
-                fuse::build_shard(&mut fuse::Scratch::default(), hashes, bits, fuse::ATTEMPTS)
+                fuse::build_shard(&mut fuse::PeelingScratch::default(), hashes, bits, fuse::ATTEMPTS)
             };
             in_shards(env, &mut hashes, fuse::SHARD_KEYS, threads, solve)
                 .map(|shards| fuse::encode(&shards, bits))
@@ -71,7 +76,7 @@ pub fn build_parallel(
     Some(stored::encode_lines(&plan, &lines))
 }
 
-/// All shards, solved; `None` if one cannot be.
+/// Solves all shards; `None` if one cannot be.
 fn in_shards<S: Send>(
     env: &Env,
     hashes: &mut Vec<u64>,

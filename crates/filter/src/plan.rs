@@ -1,22 +1,23 @@
-//! What a Bloom filter of a policy and a number of keys looks like before it is filled.
+//! Plan of a Bloom filter: kind, number of lines and of probes, by policy and number of keys.
 
 use crate::bits::BitsPerKey;
 use crate::lines::{self, Line};
 use crate::policy::FilterPolicy;
-use crate::{blocked, bloom, double, local, model, stored};
+use crate::reference::{double, local};
+use crate::{blocked, bloom, model, stored};
 use esker_env::LongSlice;
 
 /// Sets the bits of hashes in a part of the lines: the part, the number of its first line, the number of
 /// lines of the whole filter, the number of probes, and the hashes, of which any may lie elsewhere.
 pub(crate) type Fill = fn(&mut [Line], usize, u32, u8, &[u64]);
 
-/// Keys between two questions whether the filter is still wanted: some milliseconds.
+/// Keys between two polls of the cancellation: some milliseconds.
 const KEYS_PER_QUESTION: usize = 1 << 18;
 
 /// Everything about a filter of lines but its bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    /// Its number in the stored form.
+    /// The kind's number in the stored form.
     pub(crate) number: u8,
     pub(crate) count: u32,
     pub(crate) probes: u8,
@@ -24,7 +25,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The plan of the kinds that consist of lines, and of what stands in for others; `None` for no filter.
+    /// The plan of the kinds that consist of lines, and of substitutes for others; `None` for no filter.
     pub(crate) fn new(policy: FilterPolicy, keys: usize) -> Option<Plan> {
         let nearest = |bits_per_key| lines::lines_for(keys, bits_per_key);
         let plan = |number, count, probes, fill: Fill| Some(Plan { number, count, probes, fill });
@@ -42,7 +43,7 @@ impl Plan {
                 plan(stored::DOUBLE_PROBE_BLOOM, nearest(bits_per_key), probes, double::fill)
             }
             FilterPolicy::None => None,
-            // What takes the place of a filter that could not be solved.
+            // The substitute of a filter that could not be solved.
             FilterPolicy::Ribbon { .. } | FilterPolicy::BinaryFuse { .. } => {
                 Plan::new(policy.without_solving(), keys)
             }
@@ -59,15 +60,15 @@ impl Plan {
         }
     }
 
-    /// The filter of the hashes in some pieces, as it is stored. It is incomplete if it is called off.
+    /// The stored filter of the hashes, which come in pieces. Incomplete if it is cancelled.
     pub(crate) fn build<'h>(
         &self,
         pieces: impl Iterator<Item = &'h [u64]>,
-        is_called_off: &dyn Fn() -> bool,
+        is_cancelled: &dyn Fn() -> bool,
     ) -> LongSlice<u8> {
         let mut lines = LongSlice::filled(Line::default(), self.count as usize);
         for group in pieces.flat_map(|piece| piece.chunks(KEYS_PER_QUESTION)) {
-            if is_called_off() {
+            if is_cancelled() {
                 break;
             }
             (self.fill)(&mut lines, 0, self.count, self.probes, group);

@@ -1,4 +1,4 @@
-//! Which filter new tables get.
+//! Filter policy: kind and size of the filter of new tables.
 
 use crate::bits::{BitsPerKey, FingerprintBits};
 use crate::fuse;
@@ -10,8 +10,8 @@ use std::str::FromStr;
 
 /// The filter of new tables.
 ///
-/// People write it as the name of the kind and its size, `none` or `blocked-bloom:9.5`; [`fmt::Display`]
-/// gives the same back. Without a size it is ten bits a key.
+/// Its text is the name of the kind and its size, `none` or `blocked-bloom:9.5`; [`fmt::Display`] gives the
+/// same back. Without a size it is ten bits a key.
 ///
 /// ```
 /// use esker_filter::FilterPolicy;
@@ -38,23 +38,23 @@ pub enum FilterPolicy {
         /// Memory spent.
         bits_per_key: BitsPerKey,
     },
-    /// A blocked Bloom filter with the choices that RocksDB made.
+    /// For comparison: a blocked Bloom filter with RocksDB's choices.
     LocalBloom {
         /// Memory spent.
         bits_per_key: BitsPerKey,
     },
-    /// A Bloom filter whose probes for one key lie in two cache lines: nearly as few false positives as the
-    /// standard one, nearly as quick as the blocked one.
+    /// For comparison: a Bloom filter whose probes for one key lie in two cache lines. Nearly as few false
+    /// positives as the standard one, nearly as fast as the blocked one.
     DoubleProbeBloom {
         /// Memory spent.
         bits_per_key: BitsPerKey,
     },
-    /// A third less memory than Bloom filters of the same rate, for more time to build and to ask.
+    /// A third less memory than Bloom filters of the same rate, for slower builds and lookups.
     Ribbon {
         /// Memory spent.
         bits_per_key: BitsPerKey,
     },
-    /// Fingerprints in three places at once: few false positives for little memory, in steps of a whole bit.
+    /// Fingerprints in three places: few false positives for little memory, in steps of a whole bit.
     BinaryFuse {
         /// Bits kept of each key; a filter of millions of keys takes 1.14 times as many.
         fingerprint_bits: FingerprintBits,
@@ -111,9 +111,9 @@ impl FilterPolicy {
     }
 
     /// The smallest filter of the same kind whose [`FilterPolicy::false_positive_rate`] is at most `rate`, or
-    /// `None` if the kind's largest does not reach it. Whoever accepts every key needs no filter: a rate of 1
-    /// or more gives [`FilterPolicy::None`], which is also the only thing that `FilterPolicy::None` can be.
-    /// Takes some dozen microseconds.
+    /// `None` if the kind's largest does not reach it. A rate of 1 or more needs no filter and gives
+    /// [`FilterPolicy::None`], which is also the only result for `FilterPolicy::None`. Takes some dozen
+    /// microseconds.
     pub fn with_false_positive_rate(self, rate: f64) -> Option<FilterPolicy> {
         if rate >= 1.0 {
             return Some(FilterPolicy::None);
@@ -135,7 +135,7 @@ impl FilterPolicy {
         Some(kind.policy_of_size(most))
     }
 
-    /// What is built where equations cannot be solved for the keys: a blocked Bloom filter of as many bits,
+    /// The substitute where equations cannot be solved for the keys: a blocked Bloom filter of as many bits,
     /// within its limits. The other kinds are always built as they are.
     pub(crate) fn without_solving(self) -> FilterPolicy {
         if self.is_solved() { FilterPolicy::blocked_bloom(self.bits_per_key()) } else { self }

@@ -1,16 +1,16 @@
-//! Looking at the bits of one key in one line, or in two: plain, and with the vector units of x86-64.
+//! Probing: tests the bits of a key in one line, or in two, by plain code and by the vector units of x86-64.
 //!
-//! The way is chosen once per process. All ways give the same answers; tests compare them. A lookup takes 2
+//! The path is chosen once per process. All paths give the same answers; tests compare them. A lookup takes 2
 //! to 3 ns with either vector unit and 5 without when the line is in the cache.
 
-use crate::double::{first_probes, pair, second_lower};
 use crate::lines::{Line, MAX_PROBES, POWERS, line_index, word_and_mask};
+use crate::reference::double::{first_probes, pair, second_lower};
 
-/// Keys asked for ahead of their lookup in a batch: about as many lines as a core can fetch at once, twice
-/// over.
+/// Keys of a batch whose lines are prefetched together: about twice as many lines as a core can fetch at
+/// once.
 pub(crate) const BATCH: usize = 32;
 
-/// A way of looking.
+/// An implementation of probing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProbePath {
     /// One probe after the other, on any machine.
@@ -24,7 +24,7 @@ pub(crate) enum ProbePath {
 }
 
 impl ProbePath {
-    /// All ways that this build has, slowest first.
+    /// All paths of this build, slowest first.
     pub(crate) const ALL: &'static [ProbePath] = &[
         ProbePath::Scalar,
         #[cfg(target_arch = "x86_64")]
@@ -33,7 +33,7 @@ impl ProbePath {
         ProbePath::Avx512,
     ];
 
-    /// Whether this machine can do it.
+    /// Whether this machine has the instructions.
     pub(crate) fn is_available(self) -> bool {
         match self {
             ProbePath::Scalar => true,
@@ -44,7 +44,7 @@ impl ProbePath {
         }
     }
 
-    /// The fastest way on this machine. The standard library keeps what it found out about the machine.
+    /// The fastest path on this machine. The standard library caches the detection.
     pub(crate) fn best() -> ProbePath {
         *ProbePath::ALL.iter().rfind(|path| path.is_available()).expect("the plain way always is")
     }
@@ -64,7 +64,7 @@ impl ProbePath {
         }
     }
 
-    /// [`ProbePath::probe`] for many keys, their lines being fetched together.
+    /// [`ProbePath::probe`] for many keys, whose lines are fetched together.
     pub(crate) fn probe_many(self, lines: &[Line], probes: u8, hashes: &[u64], maybe: &mut [bool]) {
         assert_eq!(hashes.len(), maybe.len(), "an answer for each hash");
         match self {
@@ -78,7 +78,8 @@ impl ProbePath {
         }
     }
 
-    /// The same for keys that have two lines each, as the [`double`](crate::double) kind defines them.
+    /// The same for keys that have two lines each, as the [`double`](crate::reference::double) kind defines
+    /// them.
     pub(crate) fn probe_pairs(self, lines: &[Line], probes: u8, hashes: &[u64], maybe: &mut [bool]) {
         assert_eq!(hashes.len(), maybe.len(), "an answer for each hash");
         match self {
@@ -93,7 +94,7 @@ impl ProbePath {
     }
 }
 
-/// Asks for a piece of memory to be brought into the cache. Any address will do.
+/// Prefetches a cache line. Any address is valid.
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: *const T) {
     // SAFETY: a prefetch reads nothing and cannot fault; SSE is part of x86-64.
@@ -114,7 +115,7 @@ fn scalar(line: &Line, lower: u32, probes: u8) -> bool {
     })
 }
 
-/// The word of each probe is picked by permuting the line's two halves and choosing by the top bit of its
+/// Selects the word of each probe by permuting the line's two halves and blending by the top bit of its
 /// number.
 #[cfg(target_arch = "x86_64")]
 #[inline]
@@ -168,32 +169,32 @@ fn avx512(line: &Line, lower: u32, probes: u8) -> bool {
     _mm512_mask_testn_epi32_mask(active, picked, mask) == 0
 }
 
-/// Looks many keys up, [`BATCH`] at a time: first `ask` finds out for each where to look and has it fetched,
-/// then `holds` looks.
+/// Looks many keys up, [`BATCH`] at a time: `prepare` finds the places of each key and prefetches them, then
+/// `holds` tests them.
 ///
 /// # Panics
 /// If `maybe` is not as long as `hashes`.
 #[inline(always)]
-pub(crate) fn in_two_steps<Question: Copy + Default>(
+pub(crate) fn in_two_steps<Lookup: Copy + Default>(
     hashes: &[u64],
     maybe: &mut [bool],
-    ask: impl Fn(u64) -> Question,
-    holds: impl Fn(&Question) -> bool,
+    prepare: impl Fn(u64) -> Lookup,
+    holds: impl Fn(&Lookup) -> bool,
 ) {
     assert_eq!(hashes.len(), maybe.len(), "an answer for each hash");
-    let mut questions = [Question::default(); BATCH];
+    let mut lookups = [Lookup::default(); BATCH];
     for (hashes, maybe) in hashes.chunks(BATCH).zip(maybe.chunks_mut(BATCH)) {
-        for (question, &hash) in questions.iter_mut().zip(hashes) {
-            *question = ask(hash);
+        for (lookup, &hash) in lookups.iter_mut().zip(hashes) {
+            *lookup = prepare(hash);
         }
-        for (question, maybe) in questions.iter().zip(maybe) {
-            *maybe = holds(question);
+        for (lookup, maybe) in lookups.iter().zip(maybe) {
+            *maybe = holds(lookup);
         }
     }
 }
 
-/// The loop over a batch, once for each way, because a function with vector instructions is inlined only into
-/// another one.
+/// The loop over a batch, once for each path, because a function with vector instructions is inlined only
+/// into another one.
 macro_rules! many {
     ($name:ident, $probe:ident $(, #[$attribute:meta])*) => {
         $(#[$attribute])*
@@ -217,8 +218,8 @@ many!(avx2_many, avx2, #[target_feature(enable = "avx2")]);
 #[cfg(target_arch = "x86_64")]
 many!(avx512_many, avx512, #[target_feature(enable = "avx512f")]);
 
-/// The loop over a batch of keys with two lines each: the second lines of those that the first ones let pass
-/// are asked for while the rest of the first ones is looked at.
+/// The loop over a batch of keys with two lines each: the second lines of keys that pass the first one are
+/// prefetched while the remaining first ones are tested.
 macro_rules! pairs {
     ($name:ident, $probe:ident $(, #[$attribute:meta])*) => {
         $(#[$attribute])*
@@ -234,7 +235,7 @@ macro_rules! pairs {
                 for (at, (&hash, maybe)) in hashes.iter().zip(&mut *maybe).enumerate() {
                     let (one, other) = pair(hash, count);
                     *maybe = $probe(&lines[one], hash as u32, here);
-                    // Without a branch: whether a key passes cannot be foreseen.
+                    // Without a branch: whether a key passes cannot be predicted.
                     prefetch(&lines[if *maybe { other } else { one }]);
                     passed[left] = at as u8;
                     left += usize::from(*maybe);

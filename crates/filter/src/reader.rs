@@ -1,20 +1,20 @@
-//! A filter in memory, from its stored bytes.
+//! Filter lookups: decodes a stored filter and probes it.
 
 use crate::blocked::Blocked;
 use crate::bloom::{self, Bloom};
-use crate::double::Double;
 use crate::fuse::Fuse;
 use crate::kind::FilterKind;
 use crate::lines::{self, Line};
-use crate::local::Local;
+use crate::reference::double::Double;
+use crate::reference::local::Local;
 use crate::ribbon::Ribbon;
 use crate::stored;
 use esker_base::coding::Reader;
 
-/// A loaded filter. Lookups take no lock and change nothing, so any number of threads may ask at once.
+/// A loaded filter. Lookups take no lock and change nothing, so any number of threads may use it at once.
 ///
-/// The default kind's lookup is compiled into the caller; all other kinds share one call, so that what is not
-/// used costs one comparison.
+/// The default kind's lookup is inlined into the caller; all other kinds share one call, so that they cost
+/// one comparison.
 #[derive(Clone, Debug)]
 pub struct Filter {
     kind: Kind,
@@ -43,8 +43,8 @@ impl Filter {
         Filter::decode_for(bytes, false)
     }
 
-    /// The same for a filter that stays in memory for long, as that of an open table does: with those of
-    /// others it lies in huge pages, for lookups that go to a line anywhere in it.
+    /// As [`Filter::decode`], for a filter that stays in memory for long, as that of an open table: it lies
+    /// in huge pages with other filters.
     ///
     /// # Errors
     /// As [`Filter::decode`].
@@ -108,7 +108,7 @@ impl Filter {
         }
     }
 
-    /// Asks for what [`Filter::may_contain`] will look at to be brought into the cache.
+    /// Prefetches what [`Filter::may_contain`] reads.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         match &self.kind {
@@ -131,8 +131,8 @@ impl Filter {
         }
     }
 
-    /// Whether this build cannot read the filter, so that it helps nothing: worth a counter and a line in the
-    /// log.
+    /// Whether this build cannot read the filter, so that it answers "maybe" always: worth a counter and a
+    /// line in the log.
     pub fn is_unknown(&self) -> bool {
         matches!(self.kind, Kind::Unknown(..))
     }
@@ -146,13 +146,13 @@ impl Filter {
         }
     }
 
-    /// Share of the bits that are set, if the filter is one of bits; with the number of probes it tells the
+    /// Share of the bits that are set, if the filter has bits; with the number of probes it gives the
     /// false-positive rate. Reads the whole filter.
     pub fn fill_ratio(&self) -> Option<f64> {
         self.kind.lines().map(lines::fill_ratio)
     }
 
-    /// Kind and parameters, for people.
+    /// Kind and parameters as text.
     pub fn describe(&self) -> String {
         let lines = |name: &str, lines: &[Line], probes: u8| {
             format!("{name}, {} lines, {probes} probes", lines.len())

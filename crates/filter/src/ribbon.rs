@@ -1,38 +1,38 @@
-//! The Ribbon filter: a third less memory than a Bloom filter of the same rate (Dillinger and Walzer: "Ribbon
+//! Ribbon filter: a third less memory than a Bloom filter of the same rate (Dillinger and Walzer: "Ribbon
 //! filter: practically smaller than Bloom and Xor", 2021; Dillinger, Hübschle-Schneider, Sanders, Walzer:
 //! "Fast Succinct Retrieval and Approximate Membership using Ribbon", 2022).
 //!
-//! Each key is a linear equation over bits: the exclusive or of some of 128 neighbouring *slots*, chosen by
-//! the hash, is the key's *result*, some bits of the hash. The filter stores a solution of all equations. A
-//! key that is there finds its equation true; one that is not finds each bit of its result with chance one
-//! half. With as many bits to a slot as the result has, that takes a few percent more slots than keys.
+//! Each key is a linear equation over bits: the exclusive or of some of 128 adjacent *slots*, chosen by the
+//! hash, is the key's *result*, some bits of the hash. The filter stores a solution of all equations. The
+//! equation of a present key holds; that of an absent key holds with chance one half for each bit of its
+//! result. With as many bits a slot as the result has, that takes a few percent more slots than keys.
 //!
 //! * **Shape.** Slots come in *blocks* of 128. For each block as many *words* of 128 bits are stored as
 //!   results have bits there: word `j` has bit `j` of each slot. The first blocks may have one word less than
-//!   the others, so that any mean number of bits is possible, not just whole ones. A key's equation has the
+//!   the others, so that any mean number of bits is possible, not only whole ones. A key's equation has the
 //!   bits of the block it starts in, and may reach into the next, which has no fewer.
 //! * **Ends.** Keys near both ends of the slots start exactly there instead ("smash"), so that the outermost
-//!   slots, which few equations reach, are made use of.
-//! * **Shards.** Equations are solved for 2^15 keys together ([`shards`](crate::shards)): the fewer, the
-//!   fewer spare slots they need, and these fit a core's own cache.
+//!   slots, which few equations reach, are used.
+//! * **Shards.** Equations are solved for 2^15 keys together ([`shards`](crate::shards)): fewer keys need
+//!   fewer spare slots, and these fit a core's own cache.
 //! * **Attempts.** Keys whose equations contradict each other are tried with other seeds, and after some with
-//!   more slots. If that does not help, which hashes made for the purpose can bring about, the table gets a
+//!   more slots. If that does not help, which only hashes made for the purpose can cause, the table gets a
 //!   blocked Bloom filter.
 //!
-//! Cost: some hundred nanoseconds a key to build; 40 ns an absent key and 55 ns a present one to ask with 10
-//! bits a key, from the cache, where a blocked Bloom filter takes 10.
+//! Cost: some hundred nanoseconds a key to build; a lookup with 10 bits a key takes 40 ns for an absent and
+//! 55 ns for a present key, from the cache, where a blocked Bloom filter takes 10.
 //!
 //! Persisted, hence fixed: [`Row::new`], [`Shape::starts`], [`Shape::words_of`].
 
 mod banding;
 mod query;
 
-pub(crate) use banding::{ATTEMPTS, Scratch, build_shard, columns, encode};
+pub(crate) use banding::{ATTEMPTS, BandingScratch, build_shard, columns, encode};
 pub(crate) use query::Ribbon;
 
 use crate::bits::BitsPerKey;
 use crate::shards::{fold, list_bytes, partition, seeded, shards_for};
-use banding::{Solved, scratch_bytes};
+use banding::{BandedShard, scratch_bytes};
 
 /// Slots of a block, and width of an equation.
 pub(crate) const WIDTH: u32 = 128;
@@ -47,17 +47,17 @@ pub(crate) const SHARD_KEYS: usize = 1 << 15;
 /// fifty did.
 pub(crate) const SLOTS_PER_THOUSAND_KEYS: u64 = 1020;
 
-/// Slots beyond an end of which the keys are moved to the end.
+/// Keys that would start within so many slots of an end start at the end.
 const SMASHED: u64 = 32;
 
-/// The equation of a key: which slots from the start on, and what they must add up to.
+/// The equation of a key: its slots and their expected exclusive or.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Row {
     /// Slot of the lowest coefficient.
     pub(crate) start: u64,
     /// Bit `i` is set if slot `start + i` counts; the lowest always is.
     pub(crate) coefficients: u128,
-    /// Bits that the slots add up to, one for each column.
+    /// The expected exclusive or of the slots, one bit for each column.
     pub(crate) result: u32,
 }
 
@@ -78,7 +78,7 @@ impl Row {
     }
 }
 
-/// How many words each block of a shard has.
+/// Number of words of each block of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// Blocks of the shard; none if it has no keys.
@@ -125,20 +125,20 @@ pub(crate) fn build_bytes(keys: usize, bits_per_key: BitsPerKey) -> usize {
     // Shards of random hashes deviate from their mean by a hundredth of it, and round their blocks up.
     let words = keys / 8 * usize::from(bits_per_key.tenths()) / 10;
     let rounded = shards_for(keys, SHARD_KEYS) as usize * 2 * WIDTH as usize / 8 * MAX_COLUMNS as usize;
-    let lists = list_bytes(keys, SHARD_KEYS, size_of::<Solved>() + 12);
+    let lists = list_bytes(keys, SHARD_KEYS, size_of::<BandedShard>() + 12);
     2 * (words + rounded) + lists + scratch_bytes(keys.min(SHARD_KEYS * 9 / 8))
 }
 
-/// The stored filter of `hashes`, whose order changes; `None` if it cannot be made, or is called off.
+/// The stored filter of `hashes`, whose order changes; `None` if it cannot be built, or is cancelled.
 pub(crate) fn build(
     hashes: &mut Vec<u64>,
     bits_per_key: BitsPerKey,
     attempts: u8,
-    is_called_off: &dyn Fn() -> bool,
+    is_cancelled: &dyn Fn() -> bool,
 ) -> Option<Vec<u8>> {
-    let mut scratch = Scratch::default();
+    let mut scratch = BandingScratch::default();
     let shards = partition(hashes, SHARD_KEYS)?;
-    let solve = |hashes: &mut [u64]| match is_called_off() {
+    let solve = |hashes: &mut [u64]| match is_cancelled() {
         true => None,
         false => build_shard(&mut scratch, hashes, bits_per_key, attempts),
     };

@@ -1,16 +1,16 @@
-//! Cutting the keys of a large table into shards, each of which becomes a small filter of its own.
+//! Shards: divides the keys of a large table into parts, each of which becomes a small filter of its own.
 //!
-//! Kinds that solve equations for their keys need memory for all equations at once, and more bits a key the
-//! more there are. Shards bound both, and can be built side by side. Persisted, hence fixed: the shard of a
-//! hash is `mulhi(upper half of (hash * SPREAD mod 2^64), shards)`, which makes use of every bit of the hash.
+//! Kinds that solve equations for their keys need memory for all equations at once, and more bits a key for
+//! more keys. Shards bound both, and can be built in parallel. Persisted, hence fixed: the shard of a hash is
+//! `mulhi(upper half of (hash * SPREAD mod 2^64), shards)`, which depends on every bit of the hash.
 
 use crate::lines::line_index;
 
 /// 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// How many times the mean a shard may have. Good hashes deviate by a few percent; with others there is
-/// another kind.
+/// Largest shard as a multiple of the mean. Good hashes deviate by a few percent; for others the substitute
+/// is built.
 const MOST_OF_MEAN: usize = 4;
 
 /// The shard of a hash among `shards`.
@@ -19,14 +19,14 @@ pub(crate) fn shard_of(hash: u64, shards: u32) -> usize {
     line_index(hash.wrapping_mul(SPREAD), shards)
 }
 
-/// The high and the low half of a product, folded: mixes all bits of `number` into all bits of the answer.
+/// The high and the low half of a product, folded: mixes all bits of `number` into all bits of the result.
 #[inline(always)]
 pub(crate) fn fold(number: u64, factor: u64) -> u64 {
     let product = u128::from(number) * u128::from(factor);
     product as u64 ^ (product >> 64) as u64
 }
 
-/// A hash as one attempt to build a shard sees it.
+/// The hash of a key in an attempt with this seed.
 #[inline(always)]
 pub(crate) fn seeded(hash: u64, seed: u8) -> u64 {
     fold(hash ^ (u64::from(seed) + 1).wrapping_mul(0xd1b5_4a32_d192_ed03), 0xa076_1d64_78bd_642f)
@@ -37,7 +37,7 @@ pub(crate) fn shards_for(keys: usize, mean: usize) -> u32 {
     u32::try_from(keys.div_ceil(mean)).unwrap_or(u32::MAX).max(1)
 }
 
-/// Bytes of lists while `keys` keys are cut into shards and put together again, `of_a_shard` of which are the
+/// Bytes of lists while `keys` keys are divided into shards and merged again, `of_a_shard` of which are the
 /// caller's.
 pub(crate) fn list_bytes(keys: usize, mean: usize, of_a_shard: usize) -> usize {
     // Sizes, ends, places and parts; the caller's list grows by doubling.
@@ -45,9 +45,8 @@ pub(crate) fn list_bytes(keys: usize, mean: usize, of_a_shard: usize) -> usize {
         + 8 * of_a_shard
 }
 
-/// Orders `hashes` by shard, in place, and answers each shard's hashes. Hashes that come more than once are
-/// dropped if a shard would be too large with them. `None` if some shard still has more than [`MOST_OF_MEAN`]
-/// times `mean` keys.
+/// Orders `hashes` by shard, in place, and returns each shard's hashes. Equal hashes are dropped if a shard
+/// would be too large with them. `None` if some shard still has more than [`MOST_OF_MEAN`] times `mean` keys.
 pub(crate) fn partition(hashes: &mut Vec<u64>, mean: usize) -> Option<Vec<&mut [u64]>> {
     let limit = mean.saturating_mul(MOST_OF_MEAN);
     let counted = |hashes: &[u64]| {
@@ -78,7 +77,7 @@ pub(crate) fn partition(hashes: &mut Vec<u64>, mean: usize) -> Option<Vec<&mut [
     Some(parts)
 }
 
-/// Makes `list` one of `len` zeros. Neither are old and new memory held at once, nor is more than needed.
+/// Makes `list` one of `len` zeros, without holding old and new memory at once, nor more than needed.
 pub(crate) fn renew<T: Clone + Default>(list: &mut Vec<T>, len: usize) {
     list.clear();
     if list.capacity() < len {
@@ -133,8 +132,7 @@ mod tests {
         }
     }
 
-    /// The first shard's turn brings nearly all into place where hashes lie at random, so that the others'
-    /// have nothing to do.
+    /// With random hashes the first shard's pass brings nearly all others into place.
     #[test]
     fn what_is_out_of_place_at_the_end_alone_is_moved() {
         let mut hashes: Vec<u64> = (0..10_000).map(|at| seeded(at, 3)).collect();

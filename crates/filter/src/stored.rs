@@ -1,5 +1,4 @@
-//! The stored form: which number means which kind, and what the kinds made of lines look like.
-//!
+//! The stored form: the number of each kind, and the layout of the kinds made of lines.
 //! `docs/format/filter.md` has all of it to the byte.
 
 use crate::lines::{LINE_BYTES, Line};
@@ -7,7 +6,7 @@ use crate::plan::Plan;
 use esker_base::coding::Reader;
 use esker_env::LongSlice;
 
-/// The layout that this build writes and reads, of each kind.
+/// The layout version that this build writes and reads, of each kind.
 pub(crate) const VERSION: u8 = 1;
 
 /// The blocked Bloom filter. This number and those that follow are stored and never used for anything else.
@@ -42,8 +41,8 @@ fn encode_header(plan: &Plan) -> [u8; LINES_HEADER_BYTES] {
     [plan.number, VERSION, plan.probes, 0, count[0], count[1], count[2], count[3]]
 }
 
-/// Lines and number of probes, from the bytes behind kind and version. The kind makes up to `most_probes`.
-/// Those of a filter that stays are lasting.
+/// Decodes lines and number of probes from the bytes behind kind and version. The kind has up to
+/// `most_probes`. Long-lived filters lie in huge pages.
 pub(crate) fn decode_lines(
     reader: &mut Reader<'_>,
     most_probes: u8,

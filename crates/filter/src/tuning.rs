@@ -1,12 +1,12 @@
-//! Dynamic filters (T7): the bits of new tables follow from the rates of false positives that are seen.
+//! Dynamic filter tuning (T7): the bits of new tables follow from measured rates of false positives.
 //!
-//! Each level has a target. Bits are first chosen by the model of the filter's kind. From then on each step
-//! compares what was seen with what the model expected of the very filters that were asked, and moves a
-//! *correction* a part of the way towards their quotient; the bits follow from the model for
+//! Each level has a target. The first bits come from the model of the filter's kind. From then on each step
+//! compares the measured rate with the one that the model expected of the very filters that were probed, and
+//! moves a *correction* a part of the way towards their quotient; the bits follow from the model for
 //! `target / correction`, by at most [`MAX_STEP_BITS`] in a step.
 //!
-//! Why this settles: the rate of a table never changes after it was built, and what is seen is divided by
-//! what was expected of just those tables, whatever bits they have. So the quotient does not depend on the
+//! Why this converges: the rate of a table never changes after it was built, and the measured rate is divided
+//! by the expected rate of just those tables, whatever their bits. So the quotient does not depend on the
 //! steps taken, the logarithm of the correction's error shrinks by the factor 1 - [`GAIN`] each time, and
 //! bits built on an old correction only delay it.
 
@@ -21,24 +21,23 @@ pub const MIN_BITS: f64 = 2.0;
 pub const MAX_BITS: f64 = 10.0;
 /// Sampled lookups that a step needs (CS265).
 pub const MIN_SAMPLES: u64 = 1000;
-/// False positives that must have been expected for the quotient to mean something: with eight it is off by a
-/// third.
+/// False positives that must have been expected before the quotient is used: with eight it is off by a third.
 const MIN_EXPECTED: f64 = 8.0;
-/// What part of the way the logarithm of the correction goes in a step.
+/// Part of the way that the logarithm of the correction moves in a step.
 const GAIN: f64 = 0.25;
-/// Limits of the correction. Filters that are worse than that are damaged, not mistuned.
+/// Limits of the correction. Filters beyond them are damaged, not mistuned.
 const CORRECTIONS: (f64, f64) = (0.5, 3.0);
 /// Most that bits change in a step.
 pub const MAX_STEP_BITS: f64 = 1.0;
 
-/// The bits of one level's new tables, and how they were come by.
+/// The bits of one level's new tables, and the state of their tuning.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LevelTuning {
     /// Bits a key, and the kind and target that they were chosen for; `None` before the first table.
     chosen: Option<(FilterKind, f64, f64)>,
-    /// Logarithm of what rates are multiplied by to get from the model to what is seen.
+    /// Logarithm of the factor between the model's rate and the measured one.
     log_correction: f64,
-    /// What had been seen at the last step.
+    /// The counters at the last step.
     seen: Observed,
 }
 
@@ -47,20 +46,20 @@ pub struct LevelTuning {
 pub struct Tuned {
     /// Bits a key.
     pub bits: f64,
-    /// The rate that is to be expected with them.
+    /// The expected rate.
     pub rate: f64,
     /// Whether the target can be reached within the bounds on bits.
     pub is_in_reach: bool,
 }
 
 impl LevelTuning {
-    /// Bits for the next table of the level, by its target and everything that was seen of its filters so
-    /// far. Takes a step if enough was seen since the last one.
+    /// Bits for the next table of the level, by its target and the counters of its filters so far. Takes a
+    /// step if enough lookups were sampled since the last one.
     pub fn next(&mut self, policy: FilterPolicy, target: f64, seen: Observed) -> Tuned {
         let news = seen.since(&self.seen);
         let may_step = news.probes >= MIN_SAMPLES && news.expected_in_vain >= MIN_EXPECTED;
         if may_step {
-            // Half a case more: nothing seen is not nothing to be seen.
+            // Half a case more: without false positives the rate is still not zero.
             let quotient = (news.in_vain as f64 + 0.5) / (news.expected_in_vain + 0.5);
             let (least, most) = CORRECTIONS;
             let wanted = quotient.clamp(least, most).ln();
@@ -77,7 +76,7 @@ impl LevelTuning {
         self.tuned(policy, target, bits)
     }
 
-    /// What [`LevelTuning::next`] would give without a step.
+    /// As [`LevelTuning::next`], without a step.
     pub fn present(&self, policy: FilterPolicy, target: f64) -> Tuned {
         self.tuned(
             policy,
@@ -86,7 +85,7 @@ impl LevelTuning {
         )
     }
 
-    /// The present bits, unless they are for another kind or target: then it is for the model to say.
+    /// The present bits, unless they are for another kind or target: then the model decides.
     fn chosen_for(&self, policy: FilterPolicy, target: f64) -> Option<f64> {
         let chosen = self.chosen.filter(|(kind, aim, _)| *kind == policy.kind() && *aim == target);
         chosen.map(|(_, _, bits)| bits)

@@ -1,17 +1,17 @@
-//! Watching lookups: how often filters answer "maybe" for keys that are not there.
+//! Sampled counters of false positives: how often filters answer "maybe" for absent keys.
 //!
 //! One lookup in [`SAMPLE`], by the key's hash, is counted, so that a lookup costs one more comparison and
-//! the counters' line is written to seldom. A lookup that finds its key says nothing about the filter and is
-//! not counted. The counters of a level belong to tables that were *made* for it: their bits were chosen
+//! seldom writes to the counters' line. A lookup that finds its key says nothing about the filter and is not
+//! counted. The counters of a level belong to tables that were *built* for it: their bits were chosen
 //! together, wherever they were moved since.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// One in so many lookups is counted. Keys are told apart by the lowest bits of their hash, which choose
-/// neither line nor word of any filter.
+/// One lookup in so many is counted, by the lowest bits of the key's hash, which choose neither line nor word
+/// of any filter.
 pub const SAMPLE: u64 = 64;
 
-/// Levels that are told apart.
+/// Levels with counters of their own.
 const LEVELS: usize = 64;
 
 /// Whether the lookup of a key with this hash is counted.
@@ -20,29 +20,29 @@ pub fn is_sampled(hash: u64) -> bool {
     hash.is_multiple_of(SAMPLE)
 }
 
-/// What was seen of the filters of one level, in sampled lookups of keys that were not there.
+/// The counters of one level: sampled lookups of absent keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// Filters that were asked.
+    /// Filters probed.
     pub probes: u64,
-    /// Filters that said "maybe".
+    /// Filters that answered "maybe".
     pub in_vain: u64,
-    /// How many should have, by what is known of each filter.
+    /// How many should have, by the expected rate of each filter.
     pub expected_in_vain: f64,
 }
 
 impl Observed {
-    /// The rate of false positives; `None` if nothing was seen.
+    /// The rate of false positives; `None` without lookups.
     pub fn rate(&self) -> Option<f64> {
         (self.probes > 0).then(|| self.in_vain as f64 / self.probes as f64)
     }
 
-    /// The rate of false positives that was to be expected; `None` if nothing was seen.
+    /// The expected rate of false positives; `None` without lookups.
     pub fn expected_rate(&self) -> Option<f64> {
         (self.probes > 0).then(|| self.expected_in_vain / self.probes as f64)
     }
 
-    /// What was seen since then.
+    /// The difference to an earlier reading.
     pub fn since(&self, then: &Observed) -> Observed {
         Observed {
             probes: self.probes.saturating_sub(then.probes),
@@ -61,7 +61,7 @@ struct LevelCounts {
     expected_millionths: AtomicU64,
 }
 
-/// The filters of one tree, by the level that their tables were made for.
+/// The filters of one tree, by the level that their tables were built for.
 #[derive(Debug)]
 pub struct FilterWatch {
     levels: [LevelCounts; LEVELS],
@@ -74,8 +74,8 @@ impl Default for FilterWatch {
 }
 
 impl FilterWatch {
-    /// A sampled lookup asked a filter, made for this level and of the rate that is expected of it, for a key
-    /// that is not in its table.
+    /// Counts a sampled lookup that probed a filter for an absent key. The filter was built for `level` and
+    /// has the expected rate.
     pub fn note(&self, level: u8, expected_rate: f64, was_in_vain: bool) {
         let Some(counts) = self.levels.get(usize::from(level)) else { return };
         counts.probes.fetch_add(1, Relaxed);
@@ -85,7 +85,7 @@ impl FilterWatch {
         }
     }
 
-    /// What was seen of a level.
+    /// The counters of a level.
     pub fn observed(&self, level: u8) -> Observed {
         let Some(counts) = self.levels.get(usize::from(level)) else { return Observed::default() };
         Observed {

@@ -1,5 +1,5 @@
-//! What holds for filters of every kind: no false negatives whatever the hashes are, batches that agree with
-//! single lookups, builders that are used again.
+//! Guarantees of every kind: no false negatives for any hashes, batches that agree with single lookups,
+//! builders that are reused.
 
 mod common;
 
@@ -46,8 +46,8 @@ fn what_was_added_is_found_among_a_hundred_thousand() {
     }
 }
 
-/// Kinds that are solved in shards, with keys for two of the larger ones: each shard has a place of its own
-/// in the filter.
+/// Kinds that are solved in shards, with keys for two of the larger ones: each shard has its own place in the
+/// filter.
 #[test]
 fn what_was_added_is_found_in_each_of_several_shards() {
     for kind in [FilterKind::Ribbon, FilterKind::BinaryFuse] {
@@ -61,7 +61,7 @@ fn what_was_added_is_found_in_each_of_several_shards() {
     }
 }
 
-/// Hashes that no good hash function makes: the filter may be weak then, but it loses nothing.
+/// Hashes that no good hash function makes: the filter may be weak then, but has no false negatives.
 #[test]
 fn hashes_of_low_entropy_are_found() {
     let sets: Vec<(&str, Vec<u64>)> = vec![
@@ -114,7 +114,7 @@ fn batches_of_any_length_agree_with_single_lookups() {
         let filter = Filter::decode(&build(policy, (0..5000).map(key))).unwrap();
         for len in [0, 1, 2, 31, 32, 33, 64, 100, 257] {
             let hashes: Vec<u64> = (0..len).map(|at| key(at * 50)).collect();
-            // What stood there before must not matter.
+            // Previous contents must not matter.
             let mut maybe: Vec<bool> = (0..len).map(|at| at % 2 == 0).collect();
             filter.may_contain_many(&hashes, &mut maybe);
             let single: Vec<bool> = hashes.iter().map(|&hash| filter.may_contain(hash)).collect();
@@ -130,7 +130,7 @@ fn a_batch_needs_room_for_its_answers() {
     filter.may_contain_many(&[1, 2, 3], &mut [false; 2]);
 }
 
-/// Lookups change nothing, so threads that ask at once get the answers of one that asks alone.
+/// Lookups change nothing, so threads in parallel get the answers of a single one.
 #[test]
 fn threads_may_ask_at_once() {
     for kind in kinds() {
@@ -167,7 +167,7 @@ fn versions_of_a_key_count_once_and_the_builder_is_reused() {
         assert_eq!(*first, build(policy, (0..5000).map(key)));
         assert_eq!((builder.len(), builder.memory_bytes()), (0, 0));
 
-        // Nothing of the first table is left in the second, also if that is of another kind.
+        // The second filter has nothing of the first, also if its kind differs.
         (10_000..11_000).for_each(|number| builder.add(key(number)));
         let second = builder.finish().unwrap();
         assert_eq!(*second, build(policy, (10_000..11_000).map(key)));
@@ -206,10 +206,10 @@ fn parallel_building_makes_the_same_filter() {
     assert_eq!(build_parallel(&env, vec![1, 2], FilterPolicy::None, 2), None);
 }
 
-/// Hashes whose shards cannot be told apart: the filter is of another kind, and loses nothing.
+/// Hashes that all fall into one shard: the substitute is built, without false negatives.
 #[test]
 fn hashes_that_defeat_the_shards_get_a_blocked_filter() {
-    // Their product with the number that spreads hashes over shards is small, so that all are in the first
+    // Their product with the factor that spreads hashes over shards is small, so that all are in the first
     // shard.
     let inverse = (0..6).fold(1u64, |inverse, _| {
         inverse.wrapping_mul(2u64.wrapping_sub(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(inverse)))
@@ -220,7 +220,7 @@ fn hashes_that_defeat_the_shards_get_a_blocked_filter() {
         let mut builder = FilterBuilder::new(policy);
         hashes.iter().for_each(|&hash| builder.add(hash));
         let (bytes, built) = builder.finish_as_built();
-        // What was built is told, because more is to be expected of what was asked for.
+        // The policy of what was built is returned, because its rate is higher than the requested one.
         assert_eq!(built, FilterPolicy::blocked_bloom(policy.bits_per_key()));
         assert!(built.false_positive_rate() > 1.1 * policy.false_positive_rate());
         let bytes = bytes.unwrap();

@@ -1,4 +1,4 @@
-//! Building takes no more memory than it says: an allocator that counts.
+//! A build takes no more memory than it predicts: measured by a counting allocator.
 
 mod common;
 
@@ -15,7 +15,7 @@ thread_local! {
 struct Counted;
 
 fn note(bytes: isize) {
-    // Not there any more while the thread ends, when nothing is counted.
+    // The thread-local is gone while the thread ends; then nothing is counted.
     let _ = HELD.try_with(|held| {
         let (now, most) = held.get();
         held.set((now + bytes, most.max(now + bytes)));
@@ -40,7 +40,7 @@ unsafe impl GlobalAlloc for Counted {
 #[global_allocator]
 static ALLOCATOR: Counted = Counted;
 
-/// Bytes that `finish` took at most, and what it said it would.
+/// Most bytes that `finish` took, and its prediction.
 fn measured(policy: FilterPolicy, keys: u64) -> (usize, usize) {
     let mut builder = FilterBuilder::new(policy);
     (0..keys).for_each(|number| builder.add(key(number)));
@@ -62,7 +62,7 @@ fn finishing_takes_what_it_says() {
             let policy = kind.policy(bits);
             let (taken, said) = measured(policy, keys);
             assert!(taken <= said, "{kind:?}, {keys} keys: {taken} bytes taken, {said} said");
-            // Filters that are solved are made in lists of the heap; lines lie beside it once there are many.
+            // Solved filters are built in lists on the heap; many lines lie outside of it.
             let is_of_heap = said < 200 << 10 || matches!(kind, FilterKind::Ribbon | FilterKind::BinaryFuse);
             let least = if is_of_heap { said / 2 } else { 0 };
             let most = if is_of_heap { said } else { 1024 };
@@ -75,8 +75,7 @@ fn finishing_takes_what_it_says() {
     assert_eq!(measured(FilterPolicy::None, 1000), (0, 0));
 }
 
-/// Hashes are no part of the heap, which would keep what they leave behind: of a million keys it has a list
-/// of pieces.
+/// Hashes are not on the heap: of a million keys it has a list of pieces.
 #[test]
 fn hashes_take_nothing_of_the_heap_and_are_given_back() {
     const KEYS: u64 = 1_000_000;
@@ -96,7 +95,7 @@ fn hashes_take_nothing_of_the_heap_and_are_given_back() {
     }
 }
 
-/// A large filter in memory is none of the heap's either: what tables leave behind goes back to the system.
+/// A large filter in memory is not on the heap: its memory goes back to the system.
 #[test]
 fn a_large_filter_takes_nothing_of_the_heap() {
     for kind in kinds().filter(|kind| !matches!(kind, FilterKind::Ribbon | FilterKind::BinaryFuse)) {

@@ -1,4 +1,4 @@
-//! The models against what filters do: false positives and memory.
+//! The models against measured filters: false positives and memory.
 
 mod common;
 
@@ -10,8 +10,8 @@ fn measured_rate(filter: &Filter, absent: std::ops::Range<u64>) -> f64 {
     absent.filter(|&number| filter.may_contain(key(number))).count() as f64 / samples as f64
 }
 
-/// The model within 8 %, over so many lookups that the chance of it being missed is small, and the hashes are
-/// the same in every run anyway.
+/// The model within 8 %, over enough lookups for this to be likely; the hashes are the same in every run
+/// anyway.
 fn assert_rate(policy: FilterPolicy, keys: u64) -> f64 {
     let filter = Filter::decode(&build(policy, (0..keys).map(key))).expect("it was built");
     let expected = policy.false_positive_rate();
@@ -74,7 +74,7 @@ fn solved_filters_take_less_memory() {
     }
 }
 
-/// The promise for the default: fewer than 1.3 % at 10 bits.
+/// The guarantee of the default: fewer than 1.3 % at 10 bits.
 #[test]
 fn the_default_keeps_its_promise() {
     assert!(assert_rate(FilterPolicy::DEFAULT, 200_000) < 0.013);

@@ -1,4 +1,4 @@
-//! The stored form: stable for ever, described by itself, and harmless when it is wrong.
+//! The stored form: stable, self-describing, and harmless when it is wrong.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{build, key, kinds};
 use esker_base::checksum::xxh3_64;
 use esker_filter::{Filter, FilterKind, FilterPolicy};
 
-/// The stored form is a promise to old files: these bytes and these answers must never change.
+/// Old files rely on the stored form: these bytes and these answers must never change.
 #[test]
 fn the_stored_forms_are_stable() {
     let bytes = build(FilterPolicy::DEFAULT, (0..1000).map(key));
@@ -78,7 +78,7 @@ fn damage_is_told_by_the_kinds_of_lines() {
     }
 }
 
-/// Fields of the kinds of shards that say more than there is, or contradict each other.
+/// Fields of the kinds of shards that exceed the bytes present, or contradict each other.
 #[test]
 fn damage_is_told_by_the_kinds_of_shards() {
     let damages: [(FilterKind, &[(usize, u8)]); 2] = [
@@ -133,7 +133,7 @@ fn damage_is_told_by_the_kinds_of_shards() {
         let longer = [&bytes[..], &[0]].concat();
         assert!(Filter::decode(&longer).is_err(), "{kind:?}: a byte more");
     }
-    // More shards than memory, or slots than can be counted, are refused before memory is asked for.
+    // More shards than memory, or slots than can be counted, are refused before memory is allocated.
     assert!(Filter::decode(&[5, 1, 0, 0, 255, 255, 255, 255, 1, 2, 3]).is_err());
     assert!(Filter::decode(&[6, 1, 16, 0, 255, 255, 255, 255, 1, 2, 3]).is_err());
     assert!(Filter::decode(&[6, 1, 16, 0, 1, 0, 0, 0, 255, 255, 255, 255, 18, 0, 0, 0]).is_err());
@@ -143,7 +143,7 @@ fn damage_is_told_by_the_kinds_of_shards() {
     assert!((0..100).all(|number| all.may_contain(key(number)) && !none.may_contain(key(number))));
 }
 
-/// Whatever bytes are accepted, lookups answer and do not panic: every byte of the head and of some of the
+/// Whatever bytes are accepted, lookups return and do not panic: every byte of the head and of some of the
 /// rest takes many values, and every length is tried.
 #[test]
 fn lookups_survive_what_decoding_accepts() {
@@ -175,7 +175,7 @@ fn lookups_survive_what_decoding_accepts() {
     }
 }
 
-/// Any number of probes that is stored is used, not the one this build would choose.
+/// Any stored number of probes is used, not the one this build would choose.
 #[test]
 fn stored_parameters_rule() {
     for kind in [FilterKind::BlockedBloom, FilterKind::LocalBloom, FilterKind::Bloom] {

@@ -1,11 +1,12 @@
-//! Finding fingerprints that add up for every key of a shard.
+//! Peeling: finds fingerprints whose exclusive or is right for every key of a shard.
 
 use super::{MAX_SEGMENT_LOG, Places, Segments};
 use crate::bits::FingerprintBits;
 use crate::shards::{renew, seeded};
 use crate::stored::{BINARY_FUSE, VERSION};
 
-/// Number of keys from which on segments have 2^(index + 1) slots: 3.33^(index - 1.25), the authors' measure.
+/// Number of keys from which on segments have 2^(index + 1) slots: 3.33^(index - 1.25), by the authors'
+/// measurements.
 const SEGMENT_FROM_KEYS: [usize; MAX_SEGMENT_LOG as usize] = [
     0,
     0,
@@ -27,12 +28,12 @@ const SEGMENT_FROM_KEYS: [usize; MAX_SEGMENT_LOG as usize] = [
     169_067_987,
 ];
 
-/// Attempts with as many slots, before there are more.
+/// Attempts with one number of slots, before it grows.
 const ATTEMPTS_OF_A_SIZE: u8 = 4;
 
 /// A shard, solved.
 #[derive(Debug)]
-pub(crate) struct Solved {
+pub(crate) struct PeeledShard {
     pub(crate) segments: Segments,
     pub(crate) seed: u8,
     /// The slots, packed.
@@ -46,7 +47,7 @@ pub(super) fn segments_for(keys: usize, enlargements: u8) -> Segments {
         return Segments::default();
     }
     let log = SEGMENT_FROM_KEYS.iter().take_while(|&&from| keys >= from).count() as u8;
-    // Six times the logarithm, in whole numbers: equal keys give equal filters on every machine.
+    // Six times the logarithm, in integers: equal keys give equal filters on every machine.
     let keys = keys as u128;
     let six_logarithms = u128::from(keys.max(2).saturating_pow(6).ilog2());
     // The logarithm of a million is 19.93.
@@ -56,22 +57,22 @@ pub(super) fn segments_for(keys: usize, enlargements: u8) -> Segments {
     Segments { count: u32::try_from(count.saturating_sub(2)).unwrap_or(u32::MAX).max(1), log }
 }
 
-/// Most bytes that solving a shard of `keys` keys takes, besides the packed slots. Hashes that need more
-/// slots than the first attempts have are not random.
+/// Most bytes that solving a shard of `keys` keys takes, besides the packed slots. Only hashes that are not
+/// random need more slots than the first attempts have.
 pub(crate) fn scratch_bytes(keys: usize) -> usize {
     let slots = segments_for(keys, 1).slots() as usize;
     slots * (size_of::<u64>() + size_of::<u8>() + size_of::<u16>() + size_of::<u32>())
         + keys * size_of::<(u64, u32)>()
 }
 
-/// Solves for `hashes`, which are ordered and made unique if it does not work at once; `None` if it fails so
-/// many times.
+/// Solves the shard of `hashes`, which are sorted and deduplicated if the first attempt fails; `None` if all
+/// attempts fail.
 pub(crate) fn build_shard(
-    scratch: &mut Scratch,
+    scratch: &mut PeelingScratch,
     hashes: &mut [u64],
     bits: FingerprintBits,
     attempts: u8,
-) -> Option<Solved> {
+) -> Option<PeeledShard> {
     let mut keys = hashes.len();
     (0..attempts).find_map(|seed| {
         if seed == 1 {
@@ -79,11 +80,11 @@ pub(crate) fn build_shard(
         }
         let segments = segments_for(keys, seed / ATTEMPTS_OF_A_SIZE);
         let peeled = scratch.peel(&hashes[..keys], seed, segments);
-        peeled.then(|| Solved { segments, seed, bytes: scratch.solve(segments, bits) })
+        peeled.then(|| PeeledShard { segments, seed, bytes: scratch.solve(segments, bits) })
     })
 }
 
-/// Moves one of each hash to the front, and answers how many there are.
+/// Moves one of each hash to the front, and returns their number.
 fn sort_and_deduplicate(hashes: &mut [u64]) -> usize {
     hashes.sort_unstable();
     let mut unique = hashes.len().min(1);
@@ -96,22 +97,22 @@ fn sort_and_deduplicate(hashes: &mut [u64]) -> usize {
     unique
 }
 
-/// Slots that know which keys have them, without a list of these.
+/// Slots with the number and the exclusive or of their keys, in place of a list of them.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    /// How many keys have a slot.
+pub(crate) struct PeelingScratch {
+    /// Number of keys of a slot.
     counts: Vec<u8>,
-    /// The exclusive or of the keys, seeded, that have a slot: a single one is known by it.
+    /// Exclusive or of a slot's seeded keys: identifies a single one.
     sums: Vec<u64>,
-    /// Slots with one key, to be looked at.
+    /// Slots with one key, to be peeled.
     single: Vec<u32>,
-    /// Keys in the order in which they went away, each with the slot that it had alone.
+    /// Keys in the order of their removal, each with the slot that it had alone.
     order: Vec<(u64, u32)>,
     values: Vec<u16>,
 }
 
-impl Scratch {
-    /// Whether all keys go away.
+impl PeelingScratch {
+    /// Whether all keys can be removed.
     fn peel(&mut self, hashes: &[u64], seed: u8, segments: Segments) -> bool {
         let slots = segments.slots() as usize;
         renew(&mut self.counts, slots);
@@ -149,8 +150,8 @@ impl Scratch {
         self.order.len() == hashes.len()
     }
 
-    /// The fingerprints, after all keys went away: the slot that a key had alone is no longer touched once it
-    /// is set.
+    /// The fingerprints, after all keys are removed: the slot that a key had alone does not change once it is
+    /// set.
     fn solve(&mut self, segments: Segments, bits: FingerprintBits) -> Vec<u8> {
         renew(&mut self.values, segments.slots() as usize);
         for &(key, alone) in self.order.iter().rev() {
@@ -162,7 +163,7 @@ impl Scratch {
     }
 }
 
-/// The low bits of all values, one behind the other.
+/// Packs the low bits of all values.
 fn pack(values: &[u16], bits: FingerprintBits) -> Vec<u8> {
     let width = u32::from(bits.bits());
     let mut bytes = Vec::with_capacity((values.len() * width as usize).div_ceil(8));
@@ -183,7 +184,7 @@ fn pack(values: &[u16], bits: FingerprintBits) -> Vec<u8> {
 }
 
 /// The stored form of all shards.
-pub(crate) fn encode(shards: &[Solved], bits: FingerprintBits) -> Vec<u8> {
+pub(crate) fn encode(shards: &[PeeledShard], bits: FingerprintBits) -> Vec<u8> {
     let data: usize = shards.iter().map(|shard| shard.bytes.len()).sum();
     let mut bytes = Vec::with_capacity(8 + 8 * shards.len() + data);
     bytes.extend_from_slice(&[BINARY_FUSE, VERSION, bits.bits(), 0]);

@@ -1,4 +1,4 @@
-//! A binary fuse filter in memory.
+//! Lookups in a binary fuse filter.
 
 use super::{MAX_SEGMENT_LOG, Places, Segments};
 use crate::bits::FingerprintBits;
@@ -9,13 +9,13 @@ use esker_base::coding::Reader;
 /// Bytes of a shard's entry in the stored form.
 const ENTRY_BYTES: usize = 8;
 
-/// A fingerprint is read as four bytes, from wherever its first bit is: 7 bits before it and 16 of it at
-/// most.
+/// A fingerprint is read as four bytes from the byte of its first bit: at most 7 bits before it and 16 of its
+/// own.
 const READ_BYTES: usize = 4;
 
-/// Where a shard's slots lie, and how to find those of a key.
+/// Where a shard's slots lie, and how those of a key are found.
 #[derive(Clone, Copy, Debug)]
-struct Shard {
+struct FuseShard {
     first_byte: usize,
     segments: Segments,
     seed: u8,
@@ -24,15 +24,15 @@ struct Shard {
 /// A filter in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Fuse {
-    shards: Box<[Shard]>,
+    shards: Box<[FuseShard]>,
     /// The slots of all shards, and zeros so that the last one can be read like the others.
     bytes: Box<[u8]>,
     bits: FingerprintBits,
 }
 
-/// Where a key's fingerprints lie, and what they must add up to.
+/// Where a key's fingerprints lie, and their expected exclusive or.
 #[derive(Clone, Copy, Default)]
-struct Question {
+struct FingerprintLookup {
     /// Bytes and bits of the slots.
     bytes: [usize; 3],
     shifts: [u8; 3],
@@ -42,7 +42,7 @@ struct Question {
 }
 
 impl Fuse {
-    /// The filter of the bytes behind kind and version.
+    /// Decodes the bytes behind kind and version.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Fuse, String> {
         let cut = || "a binary fuse filter has no whole header".to_owned();
         let (bits, padding) = (reader.u8().ok_or_else(cut)?, reader.u8().ok_or_else(cut)?);
@@ -63,7 +63,7 @@ impl Fuse {
             if log > MAX_SEGMENT_LOG || zeros != [0; 2] || (count == 0 && log != 0) {
                 return Err(format!("shard {number} of a binary fuse filter has segments of 2^{log} slots"));
             }
-            shards.push(Shard { first_byte: first_byte as usize, segments, seed });
+            shards.push(FuseShard { first_byte: first_byte as usize, segments, seed });
             // At most 2^32 shards of 2^51 bytes.
             first_byte = first_byte.saturating_add(segments.bytes(bits.bits()));
         }
@@ -76,14 +76,14 @@ impl Fuse {
     }
 
     #[inline(always)]
-    fn question(&self, hash: u64) -> Question {
+    fn lookup(&self, hash: u64) -> FingerprintLookup {
         let shard = &self.shards[shard_of(hash, self.shards.len() as u32)];
         if shard.segments.count == 0 {
-            return Question { refused: true, ..Question::default() };
+            return FingerprintLookup { refused: true, ..FingerprintLookup::default() };
         }
         let places = Places::of(hash, shard.seed, shard.segments);
         let bit = places.slots.map(|slot| slot * usize::from(self.bits.bits()));
-        Question {
+        FingerprintLookup {
             bytes: bit.map(|bit| shard.first_byte + bit / 8),
             shifts: bit.map(|bit| (bit % 8) as u8),
             fingerprint: places.fingerprint,
@@ -92,39 +92,39 @@ impl Fuse {
     }
 
     #[inline(always)]
-    fn prefetch_slots(&self, question: &Question) {
-        for byte in question.bytes {
+    fn prefetch_slots(&self, lookup: &FingerprintLookup) {
+        for byte in lookup.bytes {
             prefetch(self.bytes.as_ptr().wrapping_add(byte));
         }
     }
 
     #[inline(always)]
-    fn holds(&self, question: &Question) -> bool {
-        let mut sum = u32::from(question.fingerprint);
-        for (&byte, &shift) in question.bytes.iter().zip(&question.shifts) {
+    fn holds(&self, lookup: &FingerprintLookup) -> bool {
+        let mut sum = u32::from(lookup.fingerprint);
+        for (&byte, &shift) in lookup.bytes.iter().zip(&lookup.shifts) {
             // Decoding has checked that all slots are there, so this is never missing.
             let read = self.bytes.get(byte..byte + READ_BYTES).and_then(|bytes| bytes.try_into().ok());
             sum ^= u32::from_le_bytes(read.unwrap_or_default()) >> shift;
         }
-        !question.refused && sum & u32::from(self.bits.mask()) == 0
+        !lookup.refused && sum & u32::from(self.bits.mask()) == 0
     }
 
     pub(crate) fn prefetch(&self, hash: u64) {
-        let question = self.question(hash);
-        self.prefetch_slots(&question);
+        let lookup = self.lookup(hash);
+        self.prefetch_slots(&lookup);
     }
 
     pub(crate) fn may_contain(&self, hash: u64) -> bool {
-        self.holds(&self.question(hash))
+        self.holds(&self.lookup(hash))
     }
 
     pub(crate) fn may_contain_many(&self, hashes: &[u64], maybe: &mut [bool]) {
         let ask = |hash| {
-            let question = self.question(hash);
-            self.prefetch_slots(&question);
-            question
+            let lookup = self.lookup(hash);
+            self.prefetch_slots(&lookup);
+            lookup
         };
-        probe::in_two_steps(hashes, maybe, ask, |question| self.holds(question));
+        probe::in_two_steps(hashes, maybe, ask, |lookup| self.holds(lookup));
     }
 
     /// Bytes of slots and shards.

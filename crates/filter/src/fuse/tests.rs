@@ -1,4 +1,4 @@
-use super::peeling::{Scratch, build_shard, segments_for};
+use super::peeling::{PeelingScratch, build_shard, segments_for};
 use super::*;
 use crate::bits::FingerprintBits;
 use crate::shards::seeded as hash_of;
@@ -25,7 +25,7 @@ fn attempts_succeed_with_the_slots_there_are() {
         let mut attempts = 0;
         for round in 0..rounds {
             let mut hashes: Vec<u64> = (0..keys).map(|at| hash_of((round * keys + at) as u64, 9)).collect();
-            let solved = build_shard(&mut Scratch::default(), &mut hashes, bits, ATTEMPTS)
+            let solved = build_shard(&mut PeelingScratch::default(), &mut hashes, bits, ATTEMPTS)
                 .expect("it has enough attempts");
             attempts += usize::from(solved.seed) + 1;
         }
@@ -57,8 +57,8 @@ fn a_slot_with_more_keys_than_can_be_counted_is_noticed() {
     for keys in sharing.values().filter(|keys| keys.len() >= 3) {
         let mut hashes = [vec![keys[0]; 85], vec![keys[1]; 85], vec![keys[2]; 87]].concat();
         let bits = FingerprintBits::DEFAULT;
-        assert!(build_shard(&mut Scratch::default(), &mut hashes, bits, 1).is_none());
-        assert!(build_shard(&mut Scratch::default(), &mut hashes, bits, ATTEMPTS).is_some());
+        assert!(build_shard(&mut PeelingScratch::default(), &mut hashes, bits, 1).is_none());
+        assert!(build_shard(&mut PeelingScratch::default(), &mut hashes, bits, ATTEMPTS).is_some());
         tried += 1;
     }
     assert!(tried > 100, "{tried} slots have three keys");

@@ -178,8 +178,7 @@ fn goals_out_of_reach_get_what_there_is() {
     assert_eq!(allocate(&runs, FilterGoal::BitsPerKey(10.0), &nothing), [0.0, 0.0]);
 }
 
-/// Many runs whose pieces are about equally steep, down to the last bit of their numbers, still share out the
-/// whole budget.
+/// Many runs whose pieces are about equally steep, down to the last bit, still share the whole budget.
 #[test]
 fn nearly_equal_runs_share_out_the_budget() {
     let curve = RateCurve::of(FilterKind::BlockedBloom);
@@ -193,9 +192,9 @@ fn nearly_equal_runs_share_out_the_budget() {
     }
 }
 
-/// Runs whose keys are asked for equally often have the same slopes, but for rounding: pieces that are
-/// compared by products of both sides' numbers are in no order at all, which sorting notices and panics over,
-/// or divides by chance. Guards one number for each piece: every division is possible, and none is better.
+/// Runs whose keys are looked up equally often have the same slopes, but for rounding. Compared by products
+/// of both sides' numbers, their pieces have no total order, on which sorting panics or divides by chance.
+/// Guards the comparison by one number: every division is possible, and none is better.
 #[test]
 fn pieces_that_are_nearly_alike_are_in_order() {
     use esker_env::SeededRandom;
@@ -212,7 +211,7 @@ fn pieces_that_are_nearly_alike_are_in_order() {
             .collect();
         let wanted = 1.0 + random.below(100) as f64 / 10.0;
         let bits = allocate(&runs, FilterGoal::BitsPerKey(wanted), &curve);
-        // Nothing is better than the same for all, as the curve bends one way only.
+        // Nothing is better than the same for all, as the curve is convex.
         let (found, same) = (reads_in_vain(&runs, &bits, &curve), vec![wanted; runs.len()]);
         let best = reads_in_vain(&runs, &same, &curve);
         assert!(found <= best * (1.0 + 1e-9), "seed {seed}: {found} and not {best} by {bits:?}");

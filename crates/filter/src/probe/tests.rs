@@ -1,8 +1,8 @@
-//! All ways of probing give the same answers.
+//! All probe paths give the same answers.
 
 use super::*;
 use crate::blocked::Blocked;
-use crate::double::Double;
+use crate::reference::double::Double;
 use esker_base::checksum::xxh3_64;
 use esker_env::LongSlice;
 
@@ -55,8 +55,7 @@ fn every_path_agrees_on_every_line_and_number_of_probes() {
     assert!(found > 10_000, "only {found} positive answers");
 }
 
-/// A line in which exactly the bits of one key are set, and then one of them is not: nothing else is looked
-/// at.
+/// A line in which exactly the bits of one key are set, and then one of them is not: no other bit is tested.
 #[test]
 fn every_path_looks_at_every_probe() {
     for hash in adversarial().into_iter().chain((0..200).map(|at| hash_of(7, at))) {
@@ -87,7 +86,7 @@ fn random_lines(count: u64) -> LongSlice<Line> {
     }))
 }
 
-/// Of any number of lines, down to the single one that is its own partner.
+/// For any number of lines, down to the single one that is its own partner.
 #[test]
 fn every_path_agrees_on_pairs_of_lines() {
     for (count, probes) in

@@ -1,9 +1,9 @@
-//! Solving the equations of a shard.
+//! Banding: solves the equations of a shard.
 //!
 //! Rows are brought into echelon form as they come ("on the fly" Gaussian elimination): a row that starts
-//! where another one lies already is added to it, which moves its start up, until it finds a free slot or
-//! nothing of it is left. Every slot then has at most one row that starts there, so a walk from the last slot
-//! to the first one gives the solution.
+//! where another one lies is added to it, which moves its start up, until it reaches a free slot or nothing
+//! of it is left. Then at most one row starts at every slot, so a walk from the last slot to the first one
+//! gives the solution.
 
 use super::{MAX_COLUMNS, Row, SLOTS_PER_THOUSAND_KEYS, Shape, WIDTH};
 use crate::bits::BitsPerKey;
@@ -12,71 +12,75 @@ use crate::probe::prefetch;
 use crate::shards::renew;
 use crate::stored::{RIBBON, VERSION};
 
-/// Attempts before another kind of filter is taken. Each succeeds with a chance of a half or more, with good
-/// hashes.
+/// Attempts before the substitute is built. Each succeeds with a chance of a half or more, with good hashes.
 pub(crate) const ATTEMPTS: u8 = 48;
 
-/// Attempts with as many slots, before there are more.
+/// Attempts with one number of slots, before it grows.
 const ATTEMPTS_OF_A_SIZE: u8 = 4;
 
 /// A shard, solved.
 #[derive(Debug)]
-pub(crate) struct Solved {
+pub(crate) struct BandedShard {
     pub(crate) blocks: u32,
     pub(crate) seed: u8,
     pub(crate) words: Vec<u128>,
 }
 
-/// Most bytes that solving a shard of `keys` keys takes, besides the words. Hashes that need more slots than
-/// the first attempts have are not random.
+/// Most bytes that solving a shard of `keys` keys takes, besides the words. Only hashes that are not random
+/// need more slots than the first attempts have.
 pub(crate) fn scratch_bytes(keys: usize) -> usize {
     let blocks = blocks_for(keys, 1) as usize;
     blocks * WIDTH as usize * (size_of::<u128>() + size_of::<u32>())
 }
 
-/// Blocks for `keys` keys after so many enlargements.
+/// Number of blocks for `keys` keys after so many enlargements.
 fn blocks_for(keys: usize, enlargements: u8) -> u32 {
     if keys == 0 {
         return 0;
     }
-    // A few slots beyond the share, for shards of few keys, whose numbers vary more.
+    // A few slots beyond the share, for shards of few keys, whose sizes vary more.
     let slots = keys as u64 * SLOTS_PER_THOUSAND_KEYS / 1000 + 12;
     let blocks = slots.div_ceil(u64::from(WIDTH));
     let larger = blocks + (blocks.div_ceil(64)) * u64::from(enlargements);
     u32::try_from(larger).unwrap_or(u32::MAX)
 }
 
-/// Words for so many blocks: as many bits a slot as the budget of a key, less the share of spare slots.
+/// Number of words of so many blocks: as many bits a slot as the budget of a key, less the share of spare
+/// slots.
 fn words_for(blocks: u32, bits_per_key: BitsPerKey) -> u32 {
     let share = u64::from(bits_per_key.tenths()) * 1000;
     let whole = 10 * SLOTS_PER_THOUSAND_KEYS;
     u32::try_from((u64::from(blocks) * share + whole / 2) / whole).unwrap_or(u32::MAX)
 }
 
-/// Solves the equations of `hashes`; `None` if that fails so many times.
+/// Solves the equations of `hashes`; `None` if all attempts fail.
 pub(crate) fn build_shard(
-    scratch: &mut Scratch,
+    scratch: &mut BandingScratch,
     hashes: &[u64],
     bits_per_key: BitsPerKey,
     attempts: u8,
-) -> Option<Solved> {
+) -> Option<BandedShard> {
     (0..attempts).find_map(|seed| {
         let blocks = blocks_for(hashes.len(), seed / ATTEMPTS_OF_A_SIZE);
         let shape = Shape::new(blocks, words_for(blocks, bits_per_key))?;
-        scratch.try_rows(hashes, seed, &shape).then(|| Solved { blocks, seed, words: scratch.solve(&shape) })
+        scratch.try_rows(hashes, seed, &shape).then(|| BandedShard {
+            blocks,
+            seed,
+            words: scratch.solve(&shape),
+        })
     })
 }
 
 /// The rows of a shard in echelon form: at each slot the coefficients and the result of the row that starts
 /// there.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct BandingScratch {
     coefficients: Vec<u128>,
     results: Vec<u32>,
 }
 
-impl Scratch {
-    /// Brings the rows of all hashes into place; whether none contradicts the others.
+impl BandingScratch {
+    /// Inserts the rows of all hashes; returns whether none contradicts the others.
     pub(super) fn try_rows(&mut self, hashes: &[u64], seed: u8, shape: &Shape) -> bool {
         let slots = shape.blocks as usize * WIDTH as usize;
         renew(&mut self.coefficients, slots);
@@ -106,7 +110,7 @@ impl Scratch {
             coefficients ^= *there;
             result ^= self.results[slot];
             if coefficients == 0 {
-                // The sum of others. The same key again adds up to the same result; another one hardly.
+                // A sum of other rows. An equal key has the same result; another one hardly ever.
                 return result == 0;
             }
             let moved = coefficients.trailing_zeros();
@@ -115,7 +119,7 @@ impl Scratch {
         }
     }
 
-    /// The words of the solution. Slots in which no row starts may be anything, and are zero.
+    /// The words of the solution. Slots in which no row starts are free, and are zero.
     fn solve(&self, shape: &Shape) -> Vec<u128> {
         let mut words = vec![0; shape.words() as usize];
         // For each column the bits of the slots from the present one on.
@@ -144,7 +148,7 @@ pub(super) fn parity(bits: u128) -> bool {
 }
 
 /// The stored form of all shards.
-pub(crate) fn encode(shards: &[Solved]) -> Vec<u8> {
+pub(crate) fn encode(shards: &[BandedShard]) -> Vec<u8> {
     let words: usize = shards.iter().map(|shard| shard.words.len()).sum();
     let mut bytes = Vec::with_capacity(8 + 12 * shards.len() + 16 * words);
     bytes.extend_from_slice(&[RIBBON, VERSION, 0, 0]);

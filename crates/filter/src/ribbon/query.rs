@@ -1,4 +1,4 @@
-//! A Ribbon filter in memory.
+//! Lookups in a Ribbon filter.
 
 use super::banding::parity;
 use super::{MAX_COLUMNS, Row, Shape, WIDTH};
@@ -9,9 +9,9 @@ use esker_base::coding::Reader;
 /// Bytes of a shard's entry in the stored form.
 const ENTRY_BYTES: usize = 12;
 
-/// Where a shard's words lie, and how to look at them.
+/// Where a shard's words lie, and its shape.
 #[derive(Clone, Copy, Debug)]
-struct Shard {
+struct RibbonShard {
     first_word: usize,
     shape: Shape,
     seed: u8,
@@ -20,15 +20,15 @@ struct Shard {
 /// A filter in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Ribbon {
-    shards: Box<[Shard]>,
-    /// The words of all shards, and some zeros behind them: a row that starts at the last possible slot looks
+    shards: Box<[RibbonShard]>,
+    /// The words of all shards, and some zeros behind them: a row that starts at the last possible slot reads
     /// one block further, for coefficients that it does not have.
     words: Box<[u128]>,
 }
 
-/// A key's equation and the shard it is asked of.
+/// A key's equation and its shard.
 #[derive(Clone, Copy, Default)]
-struct Question {
+struct RowLookup {
     row: Row,
     /// First word of the block that the row starts in.
     word: usize,
@@ -38,7 +38,7 @@ struct Question {
 }
 
 impl Ribbon {
-    /// The filter of the bytes behind kind and version.
+    /// Decodes the bytes behind kind and version.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Ribbon, String> {
         let cut = || "a Ribbon filter has no whole header".to_owned();
         let padding = reader.u16().ok_or_else(cut)?;
@@ -60,7 +60,7 @@ impl Ribbon {
                     "shard {number} of a Ribbon filter has {words} words for {blocks} blocks"
                 ));
             };
-            shards.push(Shard { first_word: first_word as usize, shape, seed });
+            shards.push(RibbonShard { first_word: first_word as usize, shape, seed });
             first_word += u64::from(words);
         }
         let data = reader.rest();
@@ -75,63 +75,63 @@ impl Ribbon {
     }
 
     #[inline(always)]
-    fn question(&self, hash: u64) -> Question {
+    fn lookup(&self, hash: u64) -> RowLookup {
         let shard = &self.shards[shard_of(hash, self.shards.len() as u32)];
         let starts = shard.shape.starts();
         if starts == 0 {
-            return Question { refused: true, ..Question::default() };
+            return RowLookup { refused: true, ..RowLookup::default() };
         }
         let row = Row::new(hash, shard.seed, starts);
         let (word, columns) = shard.shape.words_of(row.start / u64::from(WIDTH));
-        Question { row, word: shard.first_word + word as usize, columns: columns as usize, refused: false }
+        RowLookup { row, word: shard.first_word + word as usize, columns: columns as usize, refused: false }
     }
 
-    /// Asks for the words of both blocks.
+    /// Prefetches the words of both blocks.
     #[inline(always)]
-    fn prefetch_words(&self, question: &Question) {
+    fn prefetch_words(&self, lookup: &RowLookup) {
         const WORDS_OF_A_LINE: usize = 64 / size_of::<u128>();
-        let first = self.words.as_ptr().wrapping_add(question.word);
-        // One word further than needed at most, since the first one may stand anywhere in its line.
-        for word in (0..2 * question.columns + WORDS_OF_A_LINE - 1).step_by(WORDS_OF_A_LINE) {
+        let first = self.words.as_ptr().wrapping_add(lookup.word);
+        // One word more than needed at most, since the first one may lie anywhere in its line.
+        for word in (0..2 * lookup.columns + WORDS_OF_A_LINE - 1).step_by(WORDS_OF_A_LINE) {
             prefetch(first.wrapping_add(word));
         }
     }
 
-    /// Whether the equation holds, column by column: an absent key is refused by the second one on average.
+    /// Whether the equation holds, column by column: an absent key is rejected by the second one on average.
     #[inline(always)]
-    fn holds(&self, question: &Question) -> bool {
-        if question.refused {
+    fn holds(&self, lookup: &RowLookup) -> bool {
+        if lookup.refused {
             return false;
         }
-        let offset = (question.row.start % u64::from(WIDTH)) as u32;
+        let offset = (lookup.row.start % u64::from(WIDTH)) as u32;
         // With an offset of zero nothing is left for the next block; a shift by 128 would not be one.
-        let here = question.row.coefficients << offset;
-        let there = question.row.coefficients >> 1 >> (WIDTH - 1 - offset);
-        let Some(words) = self.words.get(question.word..question.word + 2 * question.columns) else {
+        let here = lookup.row.coefficients << offset;
+        let there = lookup.row.coefficients >> 1 >> (WIDTH - 1 - offset);
+        let Some(words) = self.words.get(lookup.word..lookup.word + 2 * lookup.columns) else {
             return true;
         };
-        let (first, second) = words.split_at(question.columns);
+        let (first, second) = words.split_at(lookup.columns);
         first.iter().zip(second).enumerate().all(|(column, (first, second))| {
-            parity(first & here ^ second & there) == (question.row.result >> column & 1 == 1)
+            parity(first & here ^ second & there) == (lookup.row.result >> column & 1 == 1)
         })
     }
 
     pub(crate) fn prefetch(&self, hash: u64) {
-        let question = self.question(hash);
-        self.prefetch_words(&question);
+        let lookup = self.lookup(hash);
+        self.prefetch_words(&lookup);
     }
 
     pub(crate) fn may_contain(&self, hash: u64) -> bool {
-        self.holds(&self.question(hash))
+        self.holds(&self.lookup(hash))
     }
 
     pub(crate) fn may_contain_many(&self, hashes: &[u64], maybe: &mut [bool]) {
         let ask = |hash| {
-            let question = self.question(hash);
-            self.prefetch_words(&question);
-            question
+            let lookup = self.lookup(hash);
+            self.prefetch_words(&lookup);
+            lookup
         };
-        probe::in_two_steps(hashes, maybe, ask, |question| self.holds(question));
+        probe::in_two_steps(hashes, maybe, ask, |lookup| self.holds(lookup));
     }
 
     /// Bytes of words and shards.

@@ -1,4 +1,4 @@
-use super::banding::{ATTEMPTS, Scratch, build_shard};
+use super::banding::{ATTEMPTS, BandingScratch, build_shard};
 use super::*;
 use crate::bits::BitsPerKey;
 use crate::shards::seeded as hash_of;
@@ -45,7 +45,7 @@ fn rows_stay_within_their_slots() {
     }
 }
 
-/// Few attempts fail, and some may: else there would be slots to save.
+/// Few attempts fail, and some must be able to: otherwise slots would be wasted.
 #[test]
 fn attempts_succeed_as_often_as_the_share_of_spare_slots_promises() {
     for keys in [10, 100, 115, 116, 117, 1000, 5000, 20_000, SHARD_KEYS, SHARD_KEYS * 5 / 4] {
@@ -53,7 +53,7 @@ fn attempts_succeed_as_often_as_the_share_of_spare_slots_promises() {
         let mut attempts = 0;
         for round in 0..rounds {
             let hashes: Vec<u64> = (0..keys).map(|at| hash_of((round * keys + at) as u64, 9)).collect();
-            let solved = build_shard(&mut Scratch::default(), &hashes, BitsPerKey::MIN, ATTEMPTS)
+            let solved = build_shard(&mut BandingScratch::default(), &hashes, BitsPerKey::MIN, ATTEMPTS)
                 .expect("it has enough attempts");
             attempts += usize::from(solved.seed) + 1;
         }
@@ -73,7 +73,7 @@ fn without_attempts_there_is_no_filter() {
 fn contradictions_are_noticed() {
     let hashes: Vec<u64> = (0..1000).map(|at| hash_of(at, 0)).collect();
     let (few, enough) = (Shape::new(7, 70).unwrap(), Shape::new(9, 90).unwrap());
-    let mut scratch = Scratch::default();
+    let mut scratch = BandingScratch::default();
     for seed in 0..20 {
         assert!(!scratch.try_rows(&hashes, seed, &few));
         assert!(scratch.try_rows(&hashes, seed, &enough));

@@ -1,4 +1,4 @@
-//! What the tests of all kinds share.
+//! Helpers shared by the tests of all kinds.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 

@@ -1,10 +1,10 @@
-//! The local Bloom filter, after RocksDB's FastLocalBloom (`util/bloom_impl.h` there, Dillinger 2019): lines
-//! of 64 bytes, a key's probes all in one of them, made by multiplying a half of its hash.
+//! Local Bloom filter, for comparison: after RocksDB's FastLocalBloom (`util/bloom_impl.h` there, Dillinger
+//! 2019): lines of 64 bytes, a key's probes all in one of them, made by multiplying a half of its hash.
 //!
-//! It differs from the [`crate::blocked`] kind in what RocksDB does otherwise, so that the two can be
-//! compared: the lower half of the hash picks the line and the upper half makes the probes, the number of
-//! lines is rounded up, and the number of probes follows RocksDB's table, which prefers at most eight, one
-//! vector of them, up to 14 bits a key. The stored form is our own; files of RocksDB are not read.
+//! It differs from the [`crate::blocked`] kind in RocksDB's choices, so that the two can be compared: the
+//! lower half of the hash chooses the line and the upper half makes the probes, the number of lines is
+//! rounded up, and the number of probes follows RocksDB's table, which prefers at most eight, one vector of
+//! them, up to 14 bits a key. The stored form is our own; files of RocksDB are not read.
 //!
 //! Cost and false positives are those of the blocked kind within a few percent.
 
@@ -14,7 +14,7 @@ use crate::lines::{LINE_BITS, Line};
 use crate::probe::BATCH;
 use esker_env::LongSlice;
 
-/// Tenths of bits a key up to which an index plus one is RocksDB's number of probes.
+/// Tenths of bits a key up to which the index plus one is RocksDB's number of probes.
 const PROBES_UP_TO_TENTHS: [u16; 11] = [20, 35, 51, 66, 83, 100, 117, 140, 160, 183, 220];
 
 /// The number of probes for filters of this size. Persisted in each filter, so the table may change.
@@ -22,7 +22,7 @@ pub(crate) fn probes(bits_per_key: BitsPerKey) -> u8 {
     PROBES_UP_TO_TENTHS.iter().take_while(|&&limit| bits_per_key.tenths() > limit).count() as u8 + 1
 }
 
-/// How many lines serve `keys` keys: as many as are begun, at least one.
+/// Number of lines for `keys` keys: rounded up, at least one.
 pub(crate) fn lines_for(keys: usize, bits_per_key: BitsPerKey) -> u32 {
     let tenths_of_bits = keys as u128 * u128::from(bits_per_key.tenths());
     u32::try_from(tenths_of_bits.div_ceil(10 * LINE_BITS as u128)).unwrap_or(u32::MAX).max(1)

@@ -1,25 +1,26 @@
-//! The double-probe Bloom filter: a key's probes lie in two lines of 64 bytes, half of them in each.
+//! Double-probe Bloom filter, for comparison: a key's probes lie in two lines of 64 bytes, half of them in
+//! each.
 //!
-//! The idea is that of Speedb's paired Bloom filter: what a blocked filter loses in false positives against a
-//! standard one comes from lines that are fuller than others, and two lines for each key make up for each
-//! other. Speedb sorts lines by load and stores in each line which one is its partner; the byte for it costs
-//! as much as the sorting gains. Here the partner follows from the hash. With 10 bits a key the models say
-//! 0.957 % for one line, 0.887 % for sorted pairs of which each has 504 bits left, 0.844 % for two lines by
-//! hash, and 0.819 % for a standard filter.
+//! The idea is that of Speedb's paired Bloom filter: a blocked filter has more false positives than a
+//! standard one because some lines are fuller than others, and two lines for each key even that out. Speedb
+//! sorts lines by load and stores in each line its partner; the byte for it costs as much as the sorting
+//! gains. Here the partner follows from the hash. With 10 bits a key the models give 0.957 % for one line,
+//! 0.887 % for sorted pairs of which each has 504 bits left, 0.844 % for two lines by hash, and 0.819 % for a
+//! standard filter.
 //!
-//! Persisted, hence fixed: the upper half of the hash picks the first line, the lower half makes the probes,
-//! the larger half of which look at the first line, see [`lines`](crate::lines). The second line is one of
-//! the up to 63 that follow the first, beyond the last one the first again, by the top bits of the hash
-//! multiplied by [`PARTNER`]: both are in one page of memory or in two neighbours.
+//! Persisted, hence fixed: the upper half of the hash chooses the first line, the lower half makes the
+//! probes, the larger half of which are in the first line, see [`lines`](crate::lines). The second line is
+//! one of the up to 63 that follow the first, cyclically, by the top bits of the hash multiplied by
+//! [`PARTNER`]: both are in one page of memory or in two adjacent ones.
 //!
-//! Cost: an absent key passes the first line in one of ten cases or less, and is refused after the one miss
-//! of the cache that a blocked filter has. A key that is there has two misses, which overlap.
+//! Cost: an absent key passes the first line in one of ten cases or less, and otherwise has the one cache
+//! miss of a blocked filter. A present key has two misses, which overlap.
 
 use crate::lines::{AHEAD, Line, MAX_PROBES, POWERS, line_index};
 use crate::probe::{self, ProbePath};
 use esker_env::LongSlice;
 
-/// Picks the partner: 2^64 divided by the golden ratio, so that each bit of the hash has a say.
+/// Chooses the partner: 2^64 divided by the golden ratio, so that it depends on every bit of the hash.
 const PARTNER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Lines among which both lines of a key lie: 4 KiB, a page of memory.
@@ -35,13 +36,13 @@ pub(crate) fn pair(hash: u64, count: u32) -> (usize, usize) {
     (first, if second >= count as usize { second - count as usize } else { second })
 }
 
-/// How many of the probes look at the first line.
+/// Number of probes in the first line.
 #[inline(always)]
 pub(crate) fn first_probes(probes: u8) -> u8 {
     probes.div_ceil(2)
 }
 
-/// What the probes of the second line are made of: its probe 0 is the probe `first_probes` of the key.
+/// The number that makes the probes of the second line: its probe 0 is the probe `first_probes` of the key.
 #[inline(always)]
 pub(crate) fn second_lower(hash: u64, first_probes: u8) -> u32 {
     (hash as u32).wrapping_mul(POWERS[usize::from(first_probes) % POWERS.len()])
@@ -85,7 +86,7 @@ impl Double {
         Double { lines, probes, path: ProbePath::best() }
     }
 
-    /// The same filter searched in another way.
+    /// The same filter with another probe path.
     #[cfg(test)]
     pub(crate) fn with_path(mut self, path: ProbePath) -> Double {
         assert!(path.is_available());
@@ -110,7 +111,7 @@ impl Double {
     pub(crate) fn may_contain(&self, hash: u64) -> bool {
         let (one, other) = pair(hash, self.lines.len() as u32);
         let here = first_probes(self.probes);
-        // Both at once: their misses overlap, and no branch is taken wrongly.
+        // Both at once: their misses overlap, and no branch is mispredicted.
         self.path.probe(&self.lines[one], hash as u32, here)
             & self.path.probe(&self.lines[other], second_lower(hash, here), self.probes - here)
     }
