@@ -1,25 +1,23 @@
-//! A codec for each block, by what blocks like it have shown.
+//! Adaptive choice of a codec for each block, by trials on earlier blocks of the same kind of data.
 //!
-//! Data of one table is seldom all alike: pictures lie beside their descriptions, counters beside texts. The
-//! course CS265 asks for a choice by block, whose figures are the defaults here: entropy of a sample of 4
-//! KiB, nothing compressed that has more than 7.5 bits a byte, is shorter than 512 bytes or does not shrink
-//! by a factor of 1.2.
+//! Blocks of one table often differ: pictures beside their descriptions, counters beside texts. The defaults
+//! are the figures of the course CS265: entropy of a sample of 4 KiB; blocks stay raw that have more than 7.5
+//! bits a byte, are shorter than 512 bytes or do not shrink by a factor of 1.2.
 //!
-//! # A glance, and now and then a look
-//! A block of 4 KiB is written to a device in 10 us, and LZ4 takes as long to compress it. A choice that
-//! tries codecs on each block costs as much as it can save. So each block gets a *glance*
-//! ([`sample::glance`], 0.2 us) that tells its kind: integers, text, binary or noise; and for each kind the
-//! [`History`] of the table remembers how the last one was stored. That is done again, until it is time for a
-//! *look*: at first every fourth block of a kind, then, as long as looks agree with each other, half as often
-//! each time, down to one block of 64. A remembered codec that turns out not to pay for a block is forgotten
-//! at once.
+//! # Classification and trials
+//! A block of 4 KiB is written to a device in 10 us, and LZ4 takes as long to compress it. Trying codecs on
+//! each block costs as much as it can save. So each block is *classified* ([`sample::classify`], 0.2 us) as
+//! integers, text, binary or noise; and for each kind the [`History`] of the table remembers how the last
+//! block was stored. The next ones are stored in the same way until a *trial* is due: at first for every
+//! fourth block of a kind, then, while trials agree, half as often each time, down to one block in 64. A
+//! remembered codec that does not pay for a block is forgotten at once.
 //!
-//! A look takes these steps:
+//! A trial takes these steps:
 //!
 //! 1. Bytes that repeat at the distance of a row: *integers*, for which [`Codec::Delta`](crate::Codec::Delta)
 //!    is tried.
-//! 2. Bytes of a sample are counted. Too many bits of entropy: *already compressed* (or encrypted), raw.
-//! 3. The codecs of the mode are tried on the block; what does not shrink by the least ratio is raw.
+//! 2. Bytes of a sample are counted. Too many bits of entropy: compressed already (or encrypted), raw.
+//! 3. The codecs of the mode are tried on the block; if it does not shrink by the least ratio it is raw.
 //!
 //! | mode | integers | else, below 8 KiB | below 256 KiB | longer |
 //! |---|---|---|---|---|
@@ -27,20 +25,20 @@
 //! | balanced | what costs least of raw, delta, LZ4, zstd 1 | the same, without delta | | |
 //! | ratio | delta, if it at least halves them | zstd 3 | zstd 6 | zstd 9 |
 //!
-//! What a block costs is told by [`cost`]: its bytes on the device, the time to compress it, and the time to
+//! [`cost`] estimates the cost of a block: its bytes on the device, the time to compress it, and the time to
 //! decompress it as often as it is read. On a device of 400 MB/s and with four reads only integers and the
-//! most repetitive data are worth it; whoever wants space rather than time sets the mode, whoever has a
-//! slower device or fewer reads says so.
+//! most repetitive data are worth it; where space matters more than time the mode says so, where the device
+//! is slower or reads are fewer the options do.
 //!
 //! # Invariants
-//! * Equal blocks in equal order give equal bytes: a choice follows from the blocks that the same history has
-//!   seen, never from a clock or from the thread. A history is one table's.
-//! * A block shorter than the minimum stays raw and leaves no trace in the history.
-//! * The history is a matter of cost only: any block can be read back whatever was remembered.
+//! * Equal blocks in equal order give equal bytes: a choice depends on the blocks that the same history has
+//!   seen, never on a clock or on the thread. A history belongs to one table.
+//! * A block shorter than the minimum stays raw and does not change the history.
+//! * The history affects cost only: any block can be read back whatever was remembered.
 //!
 //! Rejected: measuring codecs when the process starts (two runs would write different tables, and a busy
-//! machine misjudges itself); guessing how well LZ4 does from counts of bytes or of repeated words (cheaper
-//! than trying it by less than what looking at one of 64 saves, and wrong).
+//! machine misjudges itself); estimating LZ4's ratio from counts of bytes or of repeated words (cheaper than
+//! a trial by less than what one trial in 64 saves, and wrong).
 
 mod cost;
 mod history;
@@ -51,15 +49,16 @@ use crate::columns::{self, Codings, Rows};
 use crate::compress::grown;
 use crate::kind::id;
 use crate::{lz4, zstd};
-use cost::Way;
+use cost::Encoding;
 pub use history::History;
 pub use options::{AdaptiveOptions, Mode};
-use sample::{Found, Kind};
+use sample::{DataKind, IntegerRows};
 
-/// Where size alone decides, integers must shrink by this factor, or the block is taken as binary.
+/// Least factor by which integers must shrink where size alone decides; otherwise the block is treated as
+/// binary.
 const MIN_INTEGER_RATIO: usize = 2;
 
-/// The block at the start of `out`, and by which codec; `None` if it should stay raw.
+/// The block at the start of `out`, and its codec; `None` if it should stay raw.
 pub(crate) fn compress(
     options: &AdaptiveOptions,
     raw: &[u8],
@@ -70,108 +69,110 @@ pub(crate) fn compress(
     if raw.len() < options.min_block_bytes as usize {
         return None;
     }
-    let (kind, found) = sample::glance(raw, rows);
+    let (kind, found) = sample::classify(raw, rows);
     let block = Block { options, raw, found, limit: options.limit(raw.len()) };
-    let Some(way) = history.next(kind) else {
-        let (way, stored) = block.look(kind, out);
-        history.learn(kind, way);
+    let Some(encoding) = history.next(kind) else {
+        let (encoding, stored) = block.try_encodings(kind, out);
+        history.remember(kind, encoding);
         return stored;
     };
-    if way == Way::Raw {
+    if encoding == Encoding::Raw {
         return None;
     }
-    let stored = block.encode(way, out).filter(|&(_, len)| block.is_worth(way, len));
+    let stored = block.encode(encoding, out).filter(|&(_, len)| block.is_worth(encoding, len));
     if stored.is_none() {
         history.forget(kind);
     }
     stored
 }
 
-/// A block, and what is known of it.
+/// A block and its classification.
 struct Block<'a> {
     options: &'a AdaptiveOptions,
     raw: &'a [u8],
     /// Where rows of integers lie.
-    found: Option<Found<'a>>,
+    found: Option<IntegerRows<'a>>,
     /// The longest compressed form worth keeping.
     limit: usize,
 }
 
 impl Block<'_> {
-    /// The way for blocks of this kind, and the block itself.
-    fn look(&self, kind: Kind, out: &mut Vec<u8>) -> (Way, Option<(u8, usize)>) {
+    /// A trial: the encoding for blocks of this kind, and the block itself.
+    fn try_encodings(&self, kind: DataKind, out: &mut Vec<u8>) -> (Encoding, Option<(u8, usize)>) {
         let is_noise = || sample::entropy_millibits(self.options, self.raw) > self.options.entropy_limit();
-        if kind != Kind::Integers && is_noise() {
-            return (Way::Raw, None);
+        if kind != DataKind::Integers && is_noise() {
+            return (Encoding::Raw, None);
         }
         match self.options.mode {
-            Mode::Balanced => return self.cheapest(&[Way::Raw, Way::Integers, Way::Lz4, Way::Zstd], out),
-            // For LZ4 there is nothing to find in noise, but its rows may span little.
-            Mode::Speed if kind == Kind::Integers && is_noise() => {
-                return self.cheapest(&[Way::Integers], out);
+            Mode::Balanced => {
+                return self
+                    .cheapest(&[Encoding::Raw, Encoding::Integers, Encoding::Lz4, Encoding::Zstd], out);
             }
-            Mode::Speed => return self.cheapest(&[Way::Integers, Way::Lz4], out),
+            // LZ4 finds nothing in noise, but its rows may have a small range.
+            Mode::Speed if kind == DataKind::Integers && is_noise() => {
+                return self.cheapest(&[Encoding::Integers], out);
+            }
+            Mode::Speed => return self.cheapest(&[Encoding::Integers, Encoding::Lz4], out),
             Mode::Ratio => {}
         }
-        if let Some(stored) = self.encode(Way::Integers, out) {
-            return (Way::Integers, Some(stored));
+        if let Some(stored) = self.encode(Encoding::Integers, out) {
+            return (Encoding::Integers, Some(stored));
         }
-        if kind == Kind::Integers && is_noise() {
-            return (Way::Raw, None);
+        if kind == DataKind::Integers && is_noise() {
+            return (Encoding::Raw, None);
         }
-        let way = self.options.way();
-        self.encode(way, out).map_or((Way::Raw, None), |stored| (way, Some(stored)))
+        let encoding = self.options.encoding();
+        self.encode(encoding, out).map_or((Encoding::Raw, None), |stored| (encoding, Some(stored)))
     }
 
-    /// What costs least of some ways that shrink the block enough; raw only costs something if it is among
-    /// them.
-    fn cheapest(&self, ways: &[Way], out: &mut Vec<u8>) -> (Way, Option<(u8, usize)>) {
-        let (mut best, mut least) = (Way::Raw, u64::MAX);
-        let (mut stored, mut last) = (None, Way::Raw);
-        for &way in ways {
-            if way == Way::Raw {
-                least = way.cost_ps(self.options, self.raw.len(), self.raw.len());
+    /// The cheapest of some encodings that shrink the block enough; raw has a cost only if it is among them.
+    fn cheapest(&self, encodings: &[Encoding], out: &mut Vec<u8>) -> (Encoding, Option<(u8, usize)>) {
+        let (mut best, mut least) = (Encoding::Raw, u64::MAX);
+        let (mut stored, mut last) = (None, Encoding::Raw);
+        for &encoding in encodings {
+            if encoding == Encoding::Raw {
+                least = encoding.cost_ps(self.options, self.raw.len(), self.raw.len());
                 continue;
             }
-            // Not even if nothing were left of the block.
-            if way.cost_ps(self.options, self.raw.len(), 0) >= least {
+            // Too expensive even for an empty result.
+            if encoding.cost_ps(self.options, self.raw.len(), 0) >= least {
                 continue;
             }
-            let Some(encoded) = self.encode(way, out) else { continue };
-            last = way;
-            let cost = way.cost_ps(self.options, self.raw.len(), encoded.1);
+            let Some(encoded) = self.encode(encoding, out) else { continue };
+            last = encoding;
+            let cost = encoding.cost_ps(self.options, self.raw.len(), encoded.1);
             if cost < least {
-                (best, least, stored) = (way, cost, Some(encoded));
+                (best, least, stored) = (encoding, cost, Some(encoded));
             }
         }
-        if best != last && best != Way::Raw {
-            // Another one was tried into the same memory.
+        if best != last && best != Encoding::Raw {
+            // A later trial has overwritten the buffer.
             stored = self.encode(best, out);
         }
         (best, stored)
     }
 
-    /// Whether it was right to store a block so.
-    fn is_worth(&self, way: Way, stored_len: usize) -> bool {
+    /// Whether the stored form of a block costs less than the raw one.
+    fn is_worth(&self, encoding: Encoding, stored_len: usize) -> bool {
         let raw_len = self.raw.len();
         self.options.mode != Mode::Balanced
-            || way.cost_ps(self.options, raw_len, stored_len)
-                < Way::Raw.cost_ps(self.options, raw_len, raw_len)
+            || encoding.cost_ps(self.options, raw_len, stored_len)
+                < Encoding::Raw.cost_ps(self.options, raw_len, raw_len)
     }
 
     /// The block at the start of `out`, if it shrinks enough.
-    fn encode(&self, way: Way, out: &mut Vec<u8>) -> Option<(u8, usize)> {
+    fn encode(&self, encoding: Encoding, out: &mut Vec<u8>) -> Option<(u8, usize)> {
         let (raw, limit) = (self.raw, self.limit);
-        let (codec_id, len) = match way {
-            Way::Raw => return None,
-            Way::Integers => {
+        let (codec_id, len) = match encoding {
+            Encoding::Raw => return None,
+            Encoding::Integers => {
                 let is_timed = self.options.mode != Mode::Ratio;
                 let limit = if is_timed { limit } else { limit.min(raw.len() / MIN_INTEGER_RATIO) };
                 let rows = self.found.as_ref()?.as_slice();
                 return columns::compress(Codings::DELTA, raw, rows, limit, out).map(|len| (id::DELTA, len));
             }
-            Way::Lz4 => (id::LZ4, lz4::fast::compress(raw, out)),
-            Way::Zstd => {
+            Encoding::Lz4 => (id::LZ4, lz4::fast::compress(raw, out)),
+            Encoding::Zstd => {
                 let level = self.options.zstd_level(raw.len());
                 (id::ZSTD, zstd::compress(level, raw, grown(out, limit))?)
             }
@@ -184,15 +185,15 @@ impl Block<'_> {
 mod tests {
     use super::*;
 
-    /// Otherwise a codec that does not pay any more were tried in vain for up to 63 blocks.
+    /// Otherwise a codec that does not pay any more would be tried in vain for up to 63 blocks.
     #[test]
-    fn what_does_not_pay_is_forgotten() {
+    fn a_codec_that_does_not_pay_is_forgotten() {
         let options = AdaptiveOptions { mode: Mode::Speed, ..AdaptiveOptions::DEFAULT };
         let (mut history, mut out) = (History::default(), Vec::new());
         let mut next = |raw: &[u8]| compress(&options, raw, &[], &mut history, &mut out).is_some();
         let text = b"some words, and the same again; ".repeat(128);
         assert!((0..5).all(|_| next(&text)));
-        // Any of 64 letters: text by a glance, and nothing for LZ4 to find.
+        // Any of 64 letters: classified as text, and nothing for LZ4 to find.
         let mut state = 1u64;
         let letters: Vec<u8> = (0..4096)
             .map(|_| {
@@ -200,9 +201,9 @@ mod tests {
                 b'!' + (state >> 58) as u8
             })
             .collect();
-        assert!(history.clone().next(Kind::Text).is_some());
-        assert_eq!(sample::glance(&letters, &[]).0, Kind::Text);
+        assert!(history.clone().next(DataKind::Text).is_some());
+        assert_eq!(sample::classify(&letters, &[]).0, DataKind::Text);
         assert!(compress(&options, &letters, &[], &mut history, &mut out).is_none());
-        assert!(history.next(Kind::Text).is_none());
+        assert!(history.next(DataKind::Text).is_none());
     }
 }

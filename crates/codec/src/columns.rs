@@ -1,19 +1,19 @@
-//! Integers: a block's rows taken apart into columns, and each column stored in few bits.
+//! Codecs of integers: a block's rows are divided into columns, and each column is stored in few bits.
 //!
-//! What integers need is known since column stores compressed them: a frame of reference and as many bits as
-//! the greatest distance from it needs (Goldstein, Ramakrishnan and Shaft, *Compressing relations and
-//! indexes*, ICDE 1998), differences of neighbours, and a list of the distinct values (Abadi, Madden and
-//! Ferreira, *Integrating compression and execution in column-oriented database systems*, SIGMOD 2006). What
-//! is particular here is where the integers are: a block of a table is bytes, so they have to be found.
+//! The techniques are those of column stores: a frame of reference and as many bits as the greatest distance
+//! from it needs (Goldstein, Ramakrishnan and Shaft, *Compressing relations and indexes*, ICDE 1998),
+//! differences of neighbours, and a list of the distinct values (Abadi, Madden and Ferreira, *Integrating
+//! compression and execution in column-oriented database systems*, SIGMOD 2006). Particular here is that the
+//! integers have to be found: a block of a table is bytes.
 //!
 //! # Model
 //! A block is a sequence of plain bytes and of [`Rows`], and rows are divided into columns of one to eight
 //! bytes, each an unsigned integer of either byte order. A column is stored plain or by the cheapest of the
-//! codings that the codec permits. All of it is said in the stored bytes, so that reading guesses nothing.
+//! codings that the codec permits. The stored bytes describe all of it, so that reading guesses nothing.
 //!
 //! The writer of a block may know where rows lie: the directory of a flat block consists of such arrays, and
 //! its entries are rows if all have the same length. Otherwise one distance is guessed for each
-//! [`PIECE_BYTES`], the least at which bytes repeat well ([`guess`]). Where columns begin and end, and their
+//! [`PIECE_BYTES`], the least at which bytes repeat well ([`stride`]). Where columns begin and end, and their
 //! byte order, is found by dynamic programming over estimates from a few rows ([`plan`]); codings are then
 //! chosen by exact sizes ([`encode`]).
 //!
@@ -29,6 +29,7 @@
 //!   3 dictionary  values varint, 1 to 256 | the values (width each) | places among them, packed; b = 0
 //! size:    bits (6 bits), b' (2 bits); B = b + 4 b'
 //! ```
+//!
 //! Packed distances that all are below a radix may be written in groups, as digits of one number
 //! ([`groups`]): then the size's bits are 55 and the digits of a group, and the radix, a varint, stands in
 //! front of the groups, packed. Only bit-packing writes them: they save up to a quarter of numbers with few
@@ -37,24 +38,24 @@
 //! to 56 bits each, low bits first; of places, as many as the last of them needs. Segments follow each other
 //! to the end and give exactly the block.
 //!
-//! What describes a block is small because blocks are: 512 values of 64 bits that span 2^16 are 1,024 bytes,
-//! and each 10 bytes around them are a hundredth. Such a block takes 5 bytes more than its least value and
-//! its values. The number of rows could be left out where they fill the block, but then equal steps would go
-//! on to any length that a damaged header states.
+//! Descriptions are small because blocks are: 512 values of 64 bits that span 2^16 are 1,024 bytes, and each
+//! 10 bytes around them are a hundredth. Such a block takes 5 bytes more than its least value and its values.
+//! The number of rows could be left out where they fill the block, but then equal steps would go on to any
+//! length that a damaged header states.
 //!
 //! # Costs
 //! Writing 150 to 600 MB/s, mostly for finding the columns; reading 1 to 4 GB/s, by the width of columns.
-//! Nothing is allocated to read; a thread keeps up to 600 KiB to write.
+//! Reading allocates nothing; a thread keeps up to 600 KiB to write.
 
 mod decode;
 mod encode;
 mod groups;
-mod guess;
 mod plan;
+mod stride;
 
 pub(crate) use decode::decompress;
 pub(crate) use encode::compress;
-pub(crate) use guess::repeats;
+pub(crate) use stride::repeats;
 
 /// Rows of equal length in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,7 @@ pub struct Rows {
     pub start: usize,
     /// Bytes of a row: 1 to [`MAX_STRIDE`].
     pub stride: usize,
-    /// How many there are.
+    /// Number of rows.
     pub count: usize,
 }
 
@@ -74,11 +75,11 @@ impl Rows {
     }
 }
 
-/// Longest row that is taken apart: entries of a few integers; and the work of planning grows with it.
+/// Longest row that is divided into columns: entries of a few integers. The work of planning grows with it.
 pub const MAX_STRIDE: usize = 256;
 
-/// Rows are divided into pieces of about so many bytes, each with columns of its own: bounds the memory to
-/// write with, and the harm of an outlier.
+/// Rows are divided into pieces of about so many bytes, each with columns of its own: bounds the memory of
+/// writing, and the harm of an outlier.
 pub const PIECE_BYTES: usize = 64 << 10;
 
 /// Most distinct values of a column with a dictionary, so that a place has at most a byte.
@@ -87,9 +88,9 @@ const MAX_DISTINCT: usize = 256;
 /// Most bits of a packed number: with up to seven bits in front of it, it lies within eight bytes.
 const MAX_BITS: u32 = 56;
 
-/// What the head of a segment says.
+/// The head of a segment.
 mod segment {
-    /// Set: rows, whose stride are the bits above. Otherwise those are a number of plain bytes.
+    /// Set: rows, whose stride is in the bits above. Otherwise those are a number of plain bytes.
     pub(super) const ROWS: usize = 1;
     pub(super) const SHIFT: u32 = 1;
 }
@@ -102,7 +103,7 @@ mod coding {
     pub(super) const DICTIONARY: u8 = 3;
 }
 
-/// Which codings a writer chooses from, besides plain and packed.
+/// The codings that a writer chooses from, besides plain and packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Codings {
     delta: bool,
@@ -117,17 +118,17 @@ impl Codings {
     pub(crate) const DICTIONARY: Codings = Codings { delta: false, dictionary: true, groups: false };
 }
 
-/// How many bytes a number needs.
+/// Number of bytes of a number.
 fn value_bytes(value: u64) -> usize {
     (u64::BITS - value.leading_zeros()).div_ceil(8) as usize
 }
 
-/// A number near 0 on either side as a small one.
+/// Maps numbers near 0 on either side to small ones.
 fn zigzag(number: i64) -> u64 {
     (number << 1 ^ number >> 63) as u64
 }
 
-/// Back from [`zigzag`].
+/// Inverse of [`zigzag`].
 fn unzigzag(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }

@@ -1,14 +1,13 @@
-//! Compressing a block, and deciding that it is not worth it.
+//! Compression of a block, and the check that it is worth it.
 //!
 //! # Reused state
 //! LZ4 needs a hash table of 8 KiB, or of 16 KiB for blocks of more than 64 KiB, its thorough encoder up to
 //! 450 KiB; Snappy one of 32 KiB; Zstandard a context, 70 to 270 KiB for blocks of 4 KiB, 0.3 to 1.8 MiB for
 //! blocks of 64 KiB (levels 1 to 22, measured). They are kept per thread: compaction compresses millions of
-//! blocks on few threads, and making a context costs more than a 4 KiB block. Every one of them is emptied,
-//! or chosen by the length of the block alone, so that the bytes do not depend on what the thread saw before.
-//!
-//! A context sized for a giant (a value may have 512 MiB, for which high levels take hundreds of MiB) is not
-//! kept: see [`LARGEST_REUSED_INPUT`].
+//! blocks on few threads, and creating a context costs more than a 4 KiB block. Each is cleared, or chosen by
+//! the length of the block alone, so that the bytes do not depend on earlier blocks of the thread. A context
+//! sized for a giant (a value may have 512 MiB, for which high levels take hundreds of MiB) is not kept: see
+//! [`LARGEST_REUSED_INPUT`].
 
 use crate::adaptive::History;
 use crate::columns::{self, Codings, Rows};
@@ -23,11 +22,11 @@ use crate::{adaptive, lz4, lzma, snappy, zstd};
 /// device, and more so from the page cache.
 pub const MIN_SAVED_FRACTION: usize = 8;
 
-/// Blocks longer than this get a Zstandard context of their own: at 1 MiB and level 22 a context has
-/// 18 MiB, which is the most a thread keeps.
+/// Blocks longer than this get a Zstandard context of their own: at 1 MiB and level 22 a context has 18 MiB,
+/// which is the most a thread keeps.
 pub const LARGEST_REUSED_INPUT: usize = 1 << 20;
 
-/// A block as it is to be stored.
+/// The stored form of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compressed<'a> {
     /// The id to store beside the bytes; [`id::NONE`] if `bytes` is the raw block.
@@ -36,25 +35,24 @@ pub struct Compressed<'a> {
     pub bytes: &'a [u8],
 }
 
-/// The longest that a compressed form of `raw_len` bytes may be.
+/// The longest compressed form of `raw_len` bytes that is kept.
 pub(crate) fn longest_useful(raw_len: usize) -> usize {
     raw_len - raw_len.div_ceil(MIN_SAVED_FRACTION)
 }
 
 impl Codec {
-    /// Compresses `raw`, or gives it back untouched if that would not save enough.
+    /// Compresses `raw`, or returns it unchanged if that would not save enough.
     ///
-    /// `scratch` is only memory to be reused from block to block: it grows to the codec's bound (17 % above
-    /// the longest block) and its contents mean nothing but through the answer.
+    /// `scratch` is memory reused from block to block: it grows to the codec's bound (17 % above the longest
+    /// block), and its contents are meaningful through the result only.
     pub fn compress<'a>(&self, raw: &'a [u8], scratch: &'a mut Vec<u8>) -> Compressed<'a> {
         self.compress_with(raw, &[], None, &mut History::default(), scratch)
     }
 
-    /// As [`Codec::compress`], with what the caller knows beyond the bytes: where rows of equal length lie,
-    /// which the codecs of integers must guess otherwise (rows that do not lie in the block are ignored; they
-    /// are a matter of size only); the dictionary for [`Codec::ZstdDictionary`], which the reader will need;
-    /// and what [`Codec::Adaptive`] remembers of the blocks before this one, which spares it to try codecs on
-    /// each ([`adaptive`]).
+    /// As [`Codec::compress`], with the caller's knowledge of the block: where rows of equal length lie,
+    /// which the codecs of integers must guess otherwise (rows outside of the block are ignored; they affect
+    /// the size only); the dictionary for [`Codec::ZstdDictionary`], which the reader will need; and the
+    /// history of [`Codec::Adaptive`], which saves trials ([`adaptive`]).
     pub fn compress_with<'a>(
         &self,
         raw: &'a [u8],
@@ -96,8 +94,7 @@ fn integers(id: u8, codings: Codings, raw: &[u8], rows: &[Rows], out: &mut Vec<u
     columns::compress(codings, raw, rows, longest_useful(raw.len()), out).map(|len| (id, len))
 }
 
-/// The first `len` bytes of `buffer`, which grows but never shrinks, so that growing costs nothing in the
-/// long run.
+/// The first `len` bytes of `buffer`, which grows but never shrinks.
 pub(crate) fn grown(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
     if buffer.len() < len {
         buffer.resize(len, 0);

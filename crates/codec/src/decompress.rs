@@ -1,8 +1,8 @@
-//! Getting a block back, from bytes that may be damaged or hostile.
+//! Decompression of a block from bytes that may be damaged or hostile.
 //!
-//! Memory beyond the raw length is the decoder's own and does not depend on what the bytes say: nothing for
-//! LZ4, Snappy and the codecs of integers, 160 KiB a thread for Zstandard (twice that with dictionaries), a
-//! window of the raw length and 30 KiB for LZMA, let go at once.
+//! Memory beyond the raw length is the decoder's own and does not depend on the bytes: nothing for LZ4,
+//! Snappy and the codecs of integers, 160 KiB a thread for Zstandard (twice that with dictionaries), a window
+//! of the raw length and 30 KiB for LZMA, freed at once.
 
 use crate::dictionary::DictionaryDecoder;
 use crate::kind::id;
@@ -13,7 +13,7 @@ use std::path::Path;
 /// Why a block could not be decompressed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The id means nothing to this build: the file comes from a newer version.
+    /// This build does not know the id: the file comes from a newer version.
     #[error("{0}")]
     Unsupported(String),
     /// The bytes are not what the codec wrote, or not of the stated length.
@@ -22,7 +22,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// The error for the caller of the library, naming the file and the offset of the block.
+    /// The error with the file and the offset of the block.
     pub fn into_error(self, file: &Path, offset: u64) -> Error {
         match self {
             DecodeError::Unsupported(detail) => {
@@ -36,11 +36,11 @@ impl DecodeError {
 /// Decompresses `stored` into `out`, replacing its contents by exactly `raw_len` bytes.
 ///
 /// Allocates at most `raw_len` bytes for `out`, and nothing if `out` has the capacity. The caller must have
-/// bounded `raw_len`, since damaged headers state anything. After an error `out` is empty.
+/// bounded `raw_len`, since a damaged header can state any. After an error `out` is empty.
 ///
 /// # Errors
 /// [`DecodeError::Unsupported`] for an id that this build does not know, [`DecodeError::Damaged`] for
-/// everything else, also for a raw length that memory does not suffice for.
+/// everything else, also for a raw length beyond the available memory.
 pub fn decompress(codec_id: u8, stored: &[u8], raw_len: usize, out: &mut Vec<u8>) -> Result<(), DecodeError> {
     // Refused before anything is allocated for it.
     supported(codec_id)?;
@@ -48,7 +48,7 @@ pub fn decompress(codec_id: u8, stored: &[u8], raw_len: usize, out: &mut Vec<u8>
         out.clear();
         return Err(DecodeError::Damaged(format!("no memory for a block of {raw_len} bytes")));
     }
-    // What `out` held stays in place as mere memory; only growth has to be zeroed.
+    // Old contents stay as memory; only growth has to be zeroed.
     out.resize(raw_len, 0);
     let outcome = decompress_into(codec_id, stored, out);
     if outcome.is_err() {
@@ -57,8 +57,8 @@ pub fn decompress(codec_id: u8, stored: &[u8], raw_len: usize, out: &mut Vec<u8>
     outcome
 }
 
-/// Decompresses `stored` into a buffer whose length is the raw length. After an error its contents mean
-/// nothing.
+/// Decompresses `stored` into a buffer whose length is the raw length. After an error its contents are
+/// undefined.
 ///
 /// # Errors
 /// As [`decompress`].
@@ -66,7 +66,7 @@ pub fn decompress_into(codec_id: u8, stored: &[u8], out: &mut [u8]) -> Result<()
     decompress_with(codec_id, None, stored, out)
 }
 
-/// As [`decompress_into`], with the dictionary that lies beside the block, if there is one.
+/// As [`decompress_into`], with the dictionary of the block's table, if there is one.
 ///
 /// # Errors
 /// As [`decompress`]; a block that needs a dictionary is [`DecodeError::Damaged`] without the one it was

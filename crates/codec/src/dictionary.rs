@@ -1,16 +1,15 @@
-//! A dictionary for Zstandard, trained from a table's first blocks and shared by all of them.
+//! Dictionaries for Zstandard, each trained from a table's first blocks and shared by all its blocks.
 //!
-//! A block of 4 KiB is too short to learn from: most of what a compressor could point back to lies in other
-//! blocks. A dictionary is a few KiB of what blocks have in common, and tables of how often what occurs;
-//! training is Zstandard's own (COVER: Liao, Petri, Moffat and Wirth, *Effective construction of relative
-//! Lempel-Ziv dictionaries*, WWW 2016).
+//! A block of 4 KiB is too short to learn from: most repetitions lie in other blocks. A dictionary is a few
+//! KiB of what blocks have in common, and tables of symbol frequencies; training is Zstandard's own (COVER:
+//! Liao, Petri, Moffat and Wirth, *Effective construction of relative Lempel-Ziv dictionaries*, WWW 2016).
 //!
-//! Costs: training on 256 KiB 16 to 21 ms of processor time, once a table; the dictionary lies in the file
-//! once and in memory prepared, about 27 KiB more than its length, while the table is open. It must be had to
-//! read any block that was written with it, so it is not optional as a filter is.
+//! Costs: training on 256 KiB takes 16 to 21 ms of processor time, once a table; the dictionary lies in the
+//! file once and in memory prepared, about 27 KiB more than its length, while the table is open. Every block
+//! that was written with it needs it, so it is not optional as a filter is.
 //!
-//! A dictionary has a number, made from its contents, that every frame repeats (4 bytes a block): a block is
-//! not decoded with another table's dictionary, however the two were confused.
+//! A dictionary has a number, derived from its contents, that every frame repeats (4 bytes a block): a block
+//! is never decoded with another table's dictionary.
 
 use crate::kind::Codec;
 use zstd::zstd_safe::{CDict, DDict};
@@ -18,13 +17,13 @@ use zstd::zstd_safe::{CDict, DDict};
 /// Longest dictionary that is written: four usual blocks. It takes memory for each open table.
 pub const MAX_TRAINED_BYTES: usize = 16 << 10;
 
-/// Longest dictionary that is read, so that damage cannot ask for much memory.
+/// Longest dictionary that is read, so that damage cannot cause large allocations.
 pub const MAX_DICTIONARY_BYTES: usize = 256 << 10;
 
-/// Bytes of samples that training wants.
+/// Bytes of samples for training.
 pub const SAMPLE_BYTES: usize = SAMPLES_PER_BYTE * MAX_TRAINED_BYTES;
 
-/// From so few bytes of samples nothing is trained.
+/// Less than so many bytes of samples train no dictionary.
 pub const MIN_SAMPLE_BYTES: usize = 16 << 10;
 
 /// Bytes of samples for a byte of dictionary, at least.
@@ -37,8 +36,8 @@ pub struct DictionaryEncoder {
 }
 
 impl DictionaryEncoder {
-    /// Trains a dictionary from samples, which lie one behind the other in `samples` and are `lengths` long;
-    /// `None` if they are too few, too short or have nothing in common.
+    /// Trains a dictionary from samples, which are concatenated in `samples` and have these `lengths`; `None`
+    /// if they are too few, too short or have nothing in common.
     pub fn train(samples: &[u8], lengths: &[usize], level: i32) -> Option<DictionaryEncoder> {
         if samples.len() < MIN_SAMPLE_BYTES {
             return None;
@@ -47,7 +46,7 @@ impl DictionaryEncoder {
         let bytes = zstd::dict::from_continuous(samples, lengths, most).ok()?;
         let level = level.clamp(Codec::MIN_ZSTD_LEVEL, Codec::MAX_ZSTD_LEVEL);
         let prepared = CDict::try_create(&bytes, level)?;
-        // What readers would refuse, or could not tell from another dictionary, must not be written.
+        // A dictionary that readers would refuse, or could not tell from another, must not be written.
         prepared.get_dict_id()?;
         DictionaryDecoder::new(&bytes)?;
         Some(DictionaryEncoder { bytes, prepared })
@@ -80,14 +79,13 @@ pub struct DictionaryDecoder {
 }
 
 impl DictionaryDecoder {
-    /// Prepares a stored dictionary, which is copied; `None` if it is none, is longer than
-    /// [`MAX_DICTIONARY_BYTES`], or there is no memory. Any bytes may be given.
+    /// Prepares a copy of a stored dictionary; `None` if it is none, is longer than [`MAX_DICTIONARY_BYTES`],
+    /// or memory is exhausted. Accepts any bytes.
     pub fn new(bytes: &[u8]) -> Option<DictionaryDecoder> {
         if bytes.len() > MAX_DICTIONARY_BYTES {
             return None;
         }
-        // Bytes without a dictionary's head would be taken as mere contents, for which frames do not say
-        // which they need.
+        // Bytes without a dictionary's head would be taken as raw contents, which frames do not identify.
         let prepared = DDict::try_create(bytes).filter(|prepared| prepared.get_dict_id().is_some())?;
         Some(DictionaryDecoder { prepared })
     }

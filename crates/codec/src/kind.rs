@@ -1,4 +1,4 @@
-//! The codecs: persisted ids, names for people, limits of their parameters.
+//! The codecs: persisted ids, names in options, limits of their parameters.
 
 use crate::adaptive::AdaptiveOptions;
 use esker_base::{Error, Result};
@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// The bytes stored beside a compressed block. They never change and are never reused.
 pub mod id {
-    /// Stored as it is.
+    /// Stored raw.
     pub const NONE: u8 = 0;
     /// LZ4, block format, whichever encoder wrote it.
     pub const LZ4: u8 = 1;
@@ -26,10 +26,10 @@ pub mod id {
     /// Columns of integers, written by [`Codec::Dictionary`](super::Codec::Dictionary).
     pub const DICTIONARY: u8 = 8;
 
-    /// All ids that mean something.
+    /// All known ids.
     pub const ALL: [u8; 9] = [NONE, LZ4, SNAPPY, ZSTD, LZMA, ZSTD_DICTIONARY, BIT_PACKING, DELTA, DICTIONARY];
 
-    /// The name of an id for messages and inspection; `None` for numbers that mean nothing yet.
+    /// The name of an id for messages and inspection; `None` for unknown ids.
     pub const fn name(id: u8) -> Option<&'static str> {
         match id {
             NONE => Some("none"),
@@ -59,11 +59,13 @@ pub mod id {
 /// | `zstd`, `zstd:1` to `zstd:22` | [`Codec::Zstd`] |
 /// | `zstd+dict`, `zstd:1+dict` to `zstd:22+dict` | [`Codec::ZstdDictionary`] |
 /// | `lzma`, `lzma:0` to `lzma:9` | [`Codec::Lzma`] |
-/// | `bit-packing`, `delta`, `dictionary` | integers: [`Codec::BitPacking`], [`Codec::Delta`], [`Codec::Dictionary`] |
+/// | `bit-packing` | integers: [`Codec::BitPacking`] |
+/// | `delta` | integers: [`Codec::Delta`] |
+/// | `dictionary` | integers: [`Codec::Dictionary`] |
 /// | `adaptive`, `adaptive:mode=ratio:sample=8192` | [`Codec::Adaptive`] |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Codec {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
     /// Fast both ways, about half the saving of Zstandard.
@@ -71,25 +73,24 @@ pub enum Codec {
     /// LZ4 with a thorough search for matches: as fast to read as LZ4, smaller, several times slower to
     /// write.
     Lz4Hc {
-        /// 1 to 12: how many earlier places are tried for each match, from one to 256. Other numbers are
-        /// taken as the nearest of these; [`Codec::validate`] refuses them.
+        /// 1 to 12: number of earlier places that are tried for each match, from one to 256. Clamped;
+        /// [`Codec::validate`] refuses other numbers.
         level: u8,
     },
     /// About as fast as LZ4 to write, slower to read.
     Snappy,
     /// Smaller, slower. The level trades time of compression for size; decompression hardly depends on it.
     Zstd {
-        /// 1 (fast) to 22 (small and very slow). Other numbers are taken as the nearest of these;
-        /// [`Codec::validate`] refuses them.
+        /// 1 (fast) to 22 (small and very slow). Clamped; [`Codec::validate`] refuses other numbers.
         level: i32,
     },
-    /// Zstandard with a dictionary trained from each table's first blocks, which small blocks gain most from.
-    /// Where there is no dictionary (large values, tables too small to train one) it is [`Codec::Zstd`].
+    /// Zstandard with a dictionary trained from each table's first blocks; small blocks gain most. Without a
+    /// dictionary (large values, tables too small to train one) it is [`Codec::Zstd`].
     ZstdDictionary {
         /// As for [`Codec::Zstd`].
         level: i32,
     },
-    /// Smallest and slowest, both ways: for what is written once and hardly ever read.
+    /// Smallest and slowest, both ways: for data that is written once and hardly ever read.
     Lzma {
         /// 0 (fastest) to 9.
         level: u8,
@@ -102,7 +103,7 @@ pub enum Codec {
     /// As [`Codec::BitPacking`], or the distinct values once and their places packed so, whichever is
     /// smaller.
     Dictionary,
-    /// Block by block, by what blocks like it have shown: raw, LZ4, [`Codec::Delta`] or Zstandard. See
+    /// Chosen for each block by trials on similar ones: raw, LZ4, [`Codec::Delta`] or Zstandard. See
     /// [`crate::adaptive`].
     Adaptive(AdaptiveOptions),
 }
@@ -172,7 +173,7 @@ impl Codec {
         }
     }
 
-    /// Whether it gains from being told where rows lie ([`Codec::compress_with`]).
+    /// Whether knowledge of rows helps it ([`Codec::compress_with`]).
     #[inline]
     pub const fn uses_rows(self) -> bool {
         matches!(self, Codec::BitPacking | Codec::Delta | Codec::Dictionary | Codec::Adaptive(_))
@@ -231,7 +232,7 @@ impl FromStr for Codec {
             None => (text, None),
             Some((name, parameters)) => (name, Some(parameters)),
         };
-        // Of a number of any size, so that a level out of range is told as such.
+        // Of a number of any size, so that a level out of range is reported as such.
         let level = |text: Option<&str>, default: i32| -> Result<i32> {
             text.map_or(Ok(default), |text| text.parse().map_err(|_| unknown()))
         };

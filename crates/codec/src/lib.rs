@@ -1,23 +1,23 @@
-//! Compression of blocks: which kinds there are, when a block is worth compressing, and how to get it back.
+//! Compression of blocks: the codecs, when a block is worth compressing, and decompression.
 //!
-//! A block is compressed alone and knows its raw length from elsewhere (the block header), so nothing here
+//! A block is compressed alone, and its raw length is stored elsewhere (in the block header), so nothing here
 //! writes a length, a checksum or a name: the caller stores the one-byte id of [`Compressed::codec_id`]
 //! beside the bytes.
 //!
-//! What holds:
+//! Invariants:
 //! * **Compression cannot fail.** A block that does not shrink by [`MIN_SAVED_FRACTION`] is stored raw under
 //!   [`id::NONE`], whatever the codec; so is one that the codec refuses.
-//! * **Decompression is bounded.** It writes exactly the stated raw length or answers an error; hostile bytes
-//!   can make it neither allocate nor write more, but for the state of a decoder ([`mod@decompress`] says of
-//!   which size). The caller bounds the raw length.
+//! * **Decompression is bounded.** It writes exactly the stated raw length or returns an error. Hostile bytes
+//!   can make it neither allocate nor write more, but for the state of a decoder ([`mod@decompress`] states
+//!   its size). The caller bounds the raw length.
 //! * **Equal input gives equal bytes**, whatever the thread compressed before: a store can be rebuilt and
-//!   compared. To the input of the adaptive choice belongs its [`History`].
-//! * Nothing is allocated per block but by LZMA: hash tables and contexts live as long as the thread, buffers
-//!   are the caller's.
+//!   compared. The input of the adaptive choice includes its [`History`].
+//! * No block allocates, but with LZMA: hash tables and contexts live as long as the thread, buffers are the
+//!   caller's.
 //!
 //! The ids are persisted and never change.
 //!
-//! Map: [`kind`] names the codecs, [`compress`] goes there, [`mod@decompress`] back. Each codec with state or
+//! Map: [`kind`] lists the codecs, [`compress`] and [`mod@decompress`] apply them. Each codec with state or
 //! bytes of its own has a file: [`lz4`], [`snappy`], [`zstd`], [`lzma`], and [`columns`] for those of
 //! integers. [`dictionary`] trains what Zstandard shares between the blocks of a table, [`adaptive`] chooses
 //! a codec for each block.

@@ -1,22 +1,21 @@
 //! LZMA2 without a container, by liblzma (the library of XZ Utils).
 //!
-//! The reader knows the raw length, and from it the window that both sides use, so no header is stored:
-//! nothing that hostile bytes could ask memory with. A decoder has a window of the raw length, rounded up to
-//! 4 KiB, and about 30 KiB of state; liblzma's own limit guards formats that state their window, which this
-//! one does not.
+//! The reader knows the raw length, and from it the window of both sides, so no header is stored and hostile
+//! bytes cannot request memory. A decoder has a window of the raw length, rounded up to 4 KiB, and about 30
+//! KiB of state; liblzma's own limit guards formats that state their window, which this one does not.
 //!
-//! An encoder takes some hundred KiB for a block of 4 KiB and is made for each; who compresses so hard has
-//! the time.
+//! An encoder takes some hundred KiB for a block of 4 KiB and is created for each block: negligible beside
+//! the compression.
 
 use crate::decompress::{DecodeError, damaged};
 use crate::kind::Codec;
 use liblzma::stream::{Action, Filters, LzmaOptions, Status, Stream};
 
-/// The least window that the format has.
+/// The format's least window.
 const MIN_WINDOW_BYTES: usize = 4096;
 
-/// The greatest window; longer blocks find nothing further back. It is that of level 9, and what decoders
-/// give at most.
+/// The greatest window; longer blocks find no match further back. It is that of level 9, and the decoders'
+/// limit.
 const MAX_WINDOW_BYTES: usize = 64 << 20;
 
 /// Both sides choose the window by the raw length alone: the level is not stored.
@@ -37,12 +36,12 @@ pub(crate) fn compress(level: u8, raw: &[u8], out: &mut [u8]) -> Option<usize> {
     let mut stream = Stream::new_raw_encoder(&filters(level, raw.len())?).ok()?;
     match stream.process(raw, out, Action::Finish) {
         Ok(Status::StreamEnd) => usize::try_from(stream.total_out()).ok(),
-        // It ran out of room, or of memory.
+        // The buffer is full, or memory is exhausted.
         _ => None,
     }
 }
 
-/// Decodes a block; answers how long it is.
+/// Decodes a block; returns its length.
 pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
     let refused = |what: &str| DecodeError::Damaged(format!("lzma cannot decode a block: {what}"));
     let filters = filters(0, out.len()).ok_or_else(|| refused("no memory"))?;

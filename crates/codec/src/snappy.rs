@@ -8,18 +8,18 @@ use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 use std::cell::RefCell;
 
 thread_local! {
-    // Hash tables of at most 32 KiB, emptied for each 64 KiB of input.
+    // Hash tables of at most 32 KiB, cleared for each 64 KiB of input.
     static ENCODER: RefCell<Option<Encoder>> = const { RefCell::new(None) };
 }
 
 /// The block in Snappy's raw format at the start of `scratch`; `None` beyond 4 GiB.
 pub(crate) fn compress(raw: &[u8], scratch: &mut Vec<u8>) -> Option<usize> {
-    // The encoder insists on room for its worst case.
+    // The encoder requires room for its worst case.
     let out = grown(scratch, max_compress_len(raw.len()));
     ENCODER.with_borrow_mut(|kept| kept.get_or_insert_with(Encoder::new).compress(raw, out).ok())
 }
 
-/// Decodes a block; answers how long it is.
+/// Decodes a block; returns its length.
 pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
     let found = decompress_len(stored).map_err(|error| damaged("snappy", &error))?;
     if found != out.len() {

@@ -1,9 +1,8 @@
-//! Zstandard ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878)), by the reference in C; with and without a
-//! dictionary.
+//! Zstandard ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878)), by the reference library in C; with and
+//! without a dictionary.
 //!
-//! Contexts are kept per thread ([`crate::compress`] says what they take). Blocks with a dictionary have
-//! contexts of their own, because a context that was prepared for a level is not the one that a prepared
-//! dictionary brings.
+//! Contexts are kept per thread ([`crate::compress`] states their sizes). Blocks with a dictionary have
+//! contexts of their own, because a prepared dictionary brings its own level.
 
 use crate::compress::LARGEST_REUSED_INPUT;
 use crate::decompress::{DecodeError, damaged};
@@ -31,7 +30,7 @@ impl Context {
         Some(Context { level, compressor: Compressor::new(level).ok()? })
     }
 
-    /// `None` if `out` is too short, which is how a block that does not shrink enough shows.
+    /// `None` if `out` is too short, which means that the block does not shrink enough.
     fn compress(&mut self, raw: &[u8], out: &mut [u8]) -> Option<usize> {
         self.compressor.compress_to_buffer(raw, out).ok()
     }
@@ -45,7 +44,7 @@ pub(crate) fn compress(level: i32, raw: &[u8], out: &mut [u8]) -> Option<usize> 
     }
     ENCODER.with_borrow_mut(|kept| {
         if kept.as_ref().is_none_or(|context| context.level != level) {
-            // A lower level would keep the tables of a higher one, so the old context goes first.
+            // A lower level would keep the tables of a higher one, so the old context is dropped first.
             *kept = None;
             *kept = Context::new(level);
         }
@@ -69,7 +68,7 @@ pub(crate) fn compress_with(dictionary: &DictionaryEncoder, raw: &[u8], out: &mu
     })
 }
 
-/// Decodes one frame; answers how long it is.
+/// Decodes one frame; returns its length.
 pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
     DECODER.with_borrow_mut(|kept| {
         if kept.is_none() {

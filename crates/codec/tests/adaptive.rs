@@ -1,4 +1,4 @@
-//! The adaptive choice: by cost, by the options, and by what came before.
+//! The adaptive choice: by cost, by the options, and by history.
 
 mod data;
 
@@ -26,13 +26,13 @@ fn numbers(random: &mut Random) -> Vec<u8> {
     (0..BLOCK_BYTES / 8).flat_map(|_| (5_000_000_000 + random.next() % (1 << 16)).to_le_bytes()).collect()
 }
 
-/// As text looks, but noise: six bits a byte.
+/// Noise that is classified as text: six bits a byte.
 fn letters_of_noise(random: &mut Random) -> Vec<u8> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     (0..BLOCK_BYTES).map(|_| LETTERS[random.below(64)]).collect()
 }
 
-/// The ids of blocks of a table, and that each comes back.
+/// The ids of a table's blocks, each of which is read back.
 fn ids(codec: Codec, blocks: &[Vec<u8>]) -> Vec<u8> {
     let (mut history, mut scratch, mut out) = (History::default(), Vec::new(), Vec::new());
     let mut id_of = |raw: &Vec<u8>| {
@@ -89,7 +89,7 @@ fn the_options_limit_what_is_compressed() {
     assert_eq!(id_of("adaptive:mode=speed", &headed), id::LZ4);
 }
 
-/// What one look found holds for the blocks that look alike, of each kind; and no longer.
+/// The result of a trial holds for similar blocks, for each kind of data; and no longer.
 #[test]
 fn kinds_of_one_table_do_not_disturb_each_other() {
     let mut random = Random(0x5eed_0022);
@@ -102,14 +102,14 @@ fn kinds_of_one_table_do_not_disturb_each_other() {
         let alone: Vec<u8> =
             blocks.iter().map(|block| codec.compress(block, &mut Vec::new()).codec_id).collect();
         let same = together.iter().zip(&alone).filter(|(together, alone)| together == alone).count();
-        // Letters of noise are taken for text: after one of them up to three texts stay raw.
+        // Letters of noise are classified as text: after one of them up to three texts stay raw.
         assert!(same * 5 >= blocks.len() * 4, "{name}: {same} of {}", blocks.len());
     }
 }
 
 /// A remembered codec that does not pay any more is given up at once, and taken up again when it does.
 #[test]
-fn a_change_that_a_glance_does_not_see_is_noticed() {
+fn a_change_within_a_data_kind_is_noticed() {
     let mut random = Random(0x5eed_0023);
     let mut blocks: Vec<Vec<u8>> = (0..100).map(|_| text(&mut random)).collect();
     blocks.extend((0..100).map(|_| letters_of_noise(&mut random)));
@@ -118,7 +118,7 @@ fn a_change_that_a_glance_does_not_see_is_noticed() {
         let ids = ids(codec(name), &blocks);
         assert!(ids[..100].iter().all(|&id| id == id::LZ4), "{name}: {ids:?}");
         assert!(ids[100..200].iter().all(|&id| id == id::NONE), "{name}: {ids:?}");
-        // Raw blocks show nothing, so it takes a look to notice: at most 64 blocks.
+        // Raw blocks show nothing, so only a trial notices: after at most 64 blocks.
         assert!(ids[264..].iter().all(|&id| id == id::LZ4), "{name}: {ids:?}");
     }
 }
@@ -130,7 +130,7 @@ fn a_remembered_codec_must_pay_for_each_block() {
     let mut blocks: Vec<Vec<u8>> = (0..30).map(|_| text(&mut random)).collect();
     let (letters, text) = (letters_of_noise(&mut random), text(&mut random));
     let lz4_len = |block: &[u8]| Codec::Lz4.compress(block, &mut Vec::new()).bytes.len();
-    // By a fifth and a bit: more than the least ratio asks for, less than pays at 60 MB/s.
+    // By a fifth and a bit: more than the least ratio, less than pays at 60 MB/s.
     let mixed = (0..BLOCK_BYTES).step_by(32).map(|len| [&letters[..len], &text[len..]].concat());
     let hardly =
         mixed.into_iter().find(|block| lz4_len(block) * 100 >= 78 * BLOCK_BYTES).expect("there is one");

@@ -25,7 +25,7 @@ fn unknown_ids_are_unsupported_and_named() {
     assert_eq!(error.to_string(), "a block is compressed with codec 9");
 }
 
-/// What every codec shrinks: rows of text with counters.
+/// Data that every codec shrinks: rows of text with counters.
 fn rows(count: u64) -> Vec<u8> {
     (0..count).flat_map(|i| [(7_000_000 + 3 * i).to_be_bytes(), *b"same all"].concat()).collect()
 }
@@ -50,7 +50,7 @@ fn a_wrong_length_is_damage() {
 
 /// Zstandard is left out: an empty frame may follow another.
 #[test]
-fn what_follows_the_end_is_damage() {
+fn trailing_bytes_are_damage() {
     let raw = rows(60);
     let (mut scratch, mut out) = (Vec::new(), Vec::new());
     for codec in Codec::ALL.into_iter().filter(|codec| *codec != Codec::None) {
@@ -87,7 +87,7 @@ fn a_bomb_is_stopped_at_the_stated_length() {
     }
 }
 
-/// Columns by hand, each wrong in one way.
+/// Hand-written columns, each wrong in one way.
 #[test]
 fn malformed_columns_are_refused() {
     // One segment of 8 rows of 2 bytes: one column of width 2, packed with 4 bits behind a base of a byte.
@@ -205,7 +205,7 @@ fn mutated_blocks_never_panic() {
         let mut scratch = Vec::new();
         let compressed = codec.compress(raw, &mut scratch);
         let (codec_id, mut stored) = (compressed.codec_id, compressed.bytes.to_vec());
-        // Noise comes back as it is; it is given to the decoder all the same.
+        // Noise is stored raw; it is given to the decoder all the same.
         let codec_id = if codec_id == id::NONE { codec.ids()[0] } else { codec_id };
         match random.below(5) {
             0 => stored.truncate(random.below(stored.len())),
@@ -221,7 +221,7 @@ fn mutated_blocks_never_panic() {
             }
         }
         let stated = if random.below(4) == 0 { random.below(9000) } else { raw.len() };
-        // The buffer lies within a larger one, whose rest must stay as it was.
+        // The buffer lies within a larger one, whose rest must stay unchanged.
         let mut guarded = vec![0xa5; stated + 64];
         let inside = decompress_into(codec_id, &stored, &mut guarded[32..32 + stated]);
         assert!(guarded[..32].iter().chain(&guarded[32 + stated..]).all(|&byte| byte == 0xa5));

@@ -1,4 +1,4 @@
-//! What goes in comes out, and it comes out of equal bytes whatever was compressed before.
+//! Round trips, and equal bytes whatever was compressed before.
 
 mod data;
 
@@ -154,7 +154,7 @@ fn levels_out_of_range_are_taken_as_the_nearest() {
     }
 }
 
-/// Each codec does what it is for.
+/// Each codec shrinks the data that it is made for.
 #[test]
 fn each_codec_shrinks_what_it_is_made_for() {
     let mut random = Random(0x5eed_0005);
@@ -166,7 +166,7 @@ fn each_codec_shrinks_what_it_is_made_for() {
     let big_endian: Vec<u8> = near.chunks_exact(8).flat_map(|value| value.iter().rev().copied()).collect();
     for values in [&near, &big_endian] {
         for codec in [Codec::BitPacking, Codec::Delta, Codec::Dictionary, Codec::ADAPTIVE] {
-            // Sixteen bits of 64, and ten bytes that say so, five of them the least value.
+            // Sixteen bits of 64, and a head of ten bytes, five of them the least value.
             assert!(shrunk(codec, values) >= 4096.0 / 1034.0, "{codec}: {:.2}", shrunk(codec, values));
         }
     }
@@ -196,11 +196,11 @@ fn each_codec_shrinks_what_it_is_made_for() {
     assert!(shrunk(Codec::Lzma { level: 6 }, &text) > 2.0);
 }
 
-/// Rows that the caller knows are a matter of size; wrong ones are harmless.
+/// Rows that the caller knows affect the size only; wrong ones are harmless.
 #[test]
 fn known_rows_help_and_wrong_ones_do_no_harm() {
     let mut random = Random(0x5eed_0006);
-    // A directory of two arrays, then rows of 13 bytes: nothing that one distance would describe.
+    // A directory of two arrays, then rows of 13 bytes: no single distance describes them.
     let mut raw = b"some header of any length".to_vec();
     raw.extend(random.bytes(200));
     let offsets_at = raw.len();

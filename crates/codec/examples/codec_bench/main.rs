@@ -1,14 +1,14 @@
-//! Measures codecs: ratio, speed both ways, and a score, for samples that look like text, JSON, integers and
+//! Benchmark of the codecs: ratio, speed both ways, and a score, for samples like text, JSON, integers and
 //! noise.
 //!
 //! `cargo run --release -p esker-codec --example codec_bench [block bytes [codec ...]]`
 //!
-//! Each sample has 1 MiB, in blocks of 4,096 bytes if nothing else is said, from a fixed seed. The score is
-//! what a block costs that is written once and read four times from the page cache:
+//! Each sample has 1 MiB, in blocks of 4,096 bytes by default, from a fixed seed. The score is the cost of a
+//! block that is written once and read four times from the page cache:
 //! `stored bytes / 400 MB/s + time to compress + 4 x time to decompress`, in milliseconds for the sample,
 //! less is better. Of each block the best of some rounds counts, in which the codecs take turns: a busy
 //! machine disturbs little. "best" is the least score among the other codecs that shrink the sample by a
-//! fifth, or among all if none does: under this score blocks are nearly always best left alone, which is why
+//! fifth, or among all if none does: under this score blocks are nearly always best left raw, which is why
 //! upper levels are not compressed by default.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
@@ -35,7 +35,7 @@ struct Measured {
     /// Best times of each block, to compress and to decompress.
     best: Vec<(Duration, Duration)>,
     spent: Duration,
-    /// As of a long table: all rounds are one.
+    /// As of a long table: all rounds share one.
     history: History,
 }
 
@@ -109,7 +109,7 @@ fn round(
             measured.codec.compress_with(black_box(raw), &[], encoder, &mut measured.history, scratch);
         let compressing = start.elapsed();
         let mut decompressing = Duration::ZERO;
-        // A block that is stored raw is used where it lies.
+        // A raw block is used where it lies.
         if stored.codec_id != esker_codec::id::NONE {
             let start = Instant::now();
             decompress_with(stored.codec_id, decoder, black_box(stored.bytes), &mut out[..raw.len()])

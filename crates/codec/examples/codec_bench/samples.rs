@@ -1,4 +1,4 @@
-//! Samples from a seed that look like what people store.
+//! Samples from a seed that resemble stored data.
 
 /// Bytes of a sample.
 const SAMPLE_BYTES: usize = 1 << 20;

@@ -1,58 +1,60 @@
-//! What it costs to store a block in one way or another: picoseconds of a device and of a processor.
+//! Cost model of the adaptive choice: picoseconds of a device and of a processor for each encoding of a
+//! block.
 //!
-//! The score is that of a store that writes a block once and reads it now and then: stored bytes at the speed
+//! The model is that of a store that writes a block once and reads it now and then: stored bytes at the speed
 //! of the device, the time to compress, and the time to decompress for each read. Times are estimated from
-//! the lengths alone, so that a choice is the same wherever and whenever it is made. They are fitted to what
-//! `codec_bench` measures for text, JSON, records and integers in blocks of 4 and of 64 KiB on the kind of
-//! machine that Esker is made for, and within a third of it; speeds of other machines differ more from each
-//! other than codecs on one machine do among themselves.
+//! the lengths alone, so that the choice is the same on every machine. They are fitted to `codec_bench` for
+//! text, JSON, records and integers in blocks of 4 and of 64 KiB on a common cloud machine, and within a
+//! third of it; machines differ more from each other than that.
 
 use super::AdaptiveOptions;
 
-/// Ways to store a block.
+/// How a block is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Way {
-    /// As it is.
+pub(super) enum Encoding {
+    /// Raw.
     #[default]
     Raw,
     /// [`Codec::Delta`](crate::Codec::Delta), with rows that are known or found.
     Integers,
     /// [`Codec::Lz4`](crate::Codec::Lz4).
     Lz4,
-    /// [`Codec::Zstd`](crate::Codec::Zstd), with the level that the options have for the block; the costs are
-    /// those of level 1.
+    /// [`Codec::Zstd`](crate::Codec::Zstd), with the options' level for the block; the costs are those of
+    /// level 1.
     Zstd,
 }
 
-/// How long something takes, in picoseconds: for a block, for each of its raw bytes, for each of its stored
-/// ones.
-struct Pace {
+/// A linear cost in picoseconds: for a block, for each of its raw bytes, for each of its stored ones.
+struct LinearCost {
     block: u64,
     raw: u64,
     stored: u64,
 }
 
-impl Pace {
+impl LinearCost {
     fn of(&self, raw_len: usize, stored_len: usize) -> u64 {
         self.block + self.raw * raw_len as u64 + self.stored * stored_len as u64
     }
 }
 
-impl Way {
-    /// Compressing and decompressing. A block that is stored as it is is read where it lies.
-    const fn paces(self) -> [Pace; 2] {
+impl Encoding {
+    /// Of compressing and decompressing. A raw block is read where it lies.
+    const fn linear_costs(self) -> [LinearCost; 2] {
         let [block, raw, stored, read_block, read_raw, read_stored] = match self {
-            Way::Raw => [0; 6],
-            Way::Integers => [600_000, 450, 0, 100_000, 220, 0],
-            Way::Lz4 => [150_000, 300, 3_600, 50_000, 230, 300],
-            Way::Zstd => [3_000_000, 1_200, 6_200, 2_000_000, 450, 1_500],
+            Encoding::Raw => [0; 6],
+            Encoding::Integers => [600_000, 450, 0, 100_000, 220, 0],
+            Encoding::Lz4 => [150_000, 300, 3_600, 50_000, 230, 300],
+            Encoding::Zstd => [3_000_000, 1_200, 6_200, 2_000_000, 450, 1_500],
         };
-        [Pace { block, raw, stored }, Pace { block: read_block, raw: read_raw, stored: read_stored }]
+        [
+            LinearCost { block, raw, stored },
+            LinearCost { block: read_block, raw: read_raw, stored: read_stored },
+        ]
     }
 
-    /// What the block costs, in picoseconds. Lengths of up to 2^32 cannot make it overflow.
+    /// Cost of the block, in picoseconds. Lengths of up to 2^32 cannot make it overflow.
     pub(super) fn cost_ps(self, options: &AdaptiveOptions, raw_len: usize, stored_len: usize) -> u64 {
-        let [compress, decompress] = self.paces();
+        let [compress, decompress] = self.linear_costs();
         let device = stored_len as u64 * 1_000_000 / u64::from(options.device_mb_s.max(1));
         device
             + compress.of(raw_len, stored_len)
@@ -68,17 +70,17 @@ mod tests {
     fn costs_are_bytes_and_times() {
         let options = AdaptiveOptions::DEFAULT;
         // 4 KiB at 400 MB/s.
-        assert_eq!(Way::Raw.cost_ps(&options, 4096, 4096), 10_240_000);
+        assert_eq!(Encoding::Raw.cost_ps(&options, 4096, 4096), 10_240_000);
         // A quarter of it, and the bits packed and unpacked four times.
         let packed = 2_560_000 + (600_000 + 450 * 4096) + 4 * (100_000 + 220 * 4096);
-        assert_eq!(Way::Integers.cost_ps(&options, 4096, 1024), packed);
+        assert_eq!(Encoding::Integers.cost_ps(&options, 4096, 1024), packed);
         // The slower the device and the fewer the reads, the sooner it pays.
         let pays = |device_mb_s, reads, stored_len| {
             let options = AdaptiveOptions { device_mb_s, reads, ..options };
-            Way::Lz4.cost_ps(&options, 4096, stored_len) < Way::Raw.cost_ps(&options, 4096, 4096)
+            Encoding::Lz4.cost_ps(&options, 4096, stored_len) < Encoding::Raw.cost_ps(&options, 4096, 4096)
         };
         assert!(!pays(400, 4, 2048) && pays(400, 4, 512) && pays(50, 4, 2048) && pays(100, 1, 2048));
         let largest = AdaptiveOptions { device_mb_s: 1, reads: 1_000, ..options };
-        assert!(Way::Zstd.cost_ps(&largest, 1 << 32, 1 << 32) > 0);
+        assert!(Encoding::Zstd.cost_ps(&largest, 1 << 32, 1 << 32) > 0);
     }
 }

@@ -1,51 +1,51 @@
-//! How blocks of each kind were stored last, and when to look again.
+//! History of the adaptive choice: the encoding of each kind of blocks, and when the next trial is due.
 
-use super::cost::Way;
-use super::sample::Kind;
+use super::cost::Encoding;
+use super::sample::DataKind;
 
-/// After the first look at a kind of blocks, so many are stored alike before the next.
-const FIRST_REST: u32 = 4;
+/// Blocks from the first trial of a kind to the next.
+const FIRST_INTERVAL: u32 = 4;
 
-/// Most blocks between two looks. A look costs up to 4 ns a byte (LZ4 tried in vain), so one of 64 costs a
-/// fortieth of the 2.5 ns that a byte takes on a device of 400 MB/s; and a change that a glance does not see
-/// goes unnoticed for 256 KiB at most.
-const LONGEST_REST: u32 = 64;
+/// Most blocks between two trials. A trial costs up to 4 ns a byte (LZ4 in vain), so one in 64 costs a
+/// fortieth of the 2.5 ns that a byte takes on a device of 400 MB/s; and a change that the classification
+/// misses goes unnoticed for 256 KiB at most.
+const LONGEST_INTERVAL: u32 = 64;
 
 /// What [`Codec::Adaptive`](crate::Codec::Adaptive) remembers from block to block of a table: a few words for
-/// each kind of blocks. Other codecs leave it alone.
+/// each kind of blocks. Other codecs ignore it.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    kinds: [Remembered; Kind::COUNT],
+    kinds: [KindHistory; DataKind::COUNT],
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Remembered {
-    way: Way,
-    /// Blocks from one look to the next; 0 before the first.
-    rest: u32,
-    /// Blocks until the next look.
-    left: u32,
+struct KindHistory {
+    encoding: Encoding,
+    /// Blocks from one trial to the next; 0 before the first.
+    interval: u32,
+    /// Blocks until the next trial.
+    until_trial: u32,
 }
 
 impl History {
-    /// How the next block of this kind is stored; `None` if it is time to look.
-    pub(super) fn next(&mut self, kind: Kind) -> Option<Way> {
-        let remembered = &mut self.kinds[kind as usize];
-        remembered.left = remembered.left.checked_sub(1)?;
-        Some(remembered.way)
+    /// The encoding of the next block of this kind; `None` if a trial is due.
+    pub(super) fn next(&mut self, kind: DataKind) -> Option<Encoding> {
+        let of_kind = &mut self.kinds[kind as usize];
+        of_kind.until_trial = of_kind.until_trial.checked_sub(1)?;
+        Some(of_kind.encoding)
     }
 
-    /// Remembers what a look found: the longer the more looks in a row found it.
-    pub(super) fn learn(&mut self, kind: Kind, way: Way) {
-        let remembered = &mut self.kinds[kind as usize];
-        let is_same = remembered.rest > 0 && remembered.way == way;
-        let rest = if is_same { (2 * remembered.rest).min(LONGEST_REST) } else { FIRST_REST };
-        *remembered = Remembered { way, rest, left: rest - 1 };
+    /// Remembers the result of a trial: for longer, the more trials in a row agree.
+    pub(super) fn remember(&mut self, kind: DataKind, encoding: Encoding) {
+        let of_kind = &mut self.kinds[kind as usize];
+        let is_same = of_kind.interval > 0 && of_kind.encoding == encoding;
+        let interval = if is_same { (2 * of_kind.interval).min(LONGEST_INTERVAL) } else { FIRST_INTERVAL };
+        *of_kind = KindHistory { encoding, interval, until_trial: interval - 1 };
     }
 
-    /// Looks at the next block of this kind.
-    pub(super) fn forget(&mut self, kind: Kind) {
-        self.kinds[kind as usize] = Remembered::default();
+    /// Makes a trial due for the next block of this kind.
+    pub(super) fn forget(&mut self, kind: DataKind) {
+        self.kinds[kind as usize] = KindHistory::default();
     }
 }
 
@@ -53,33 +53,33 @@ impl History {
 mod tests {
     use super::*;
 
-    /// The blocks, by number, that are looked at.
-    fn looks(history: &mut History, blocks: usize, way: impl Fn(usize) -> Way) -> Vec<usize> {
-        let look = |block: &usize| match history.next(Kind::Text) {
+    /// The numbers of the blocks with trials.
+    fn trials(history: &mut History, blocks: usize, encoding: impl Fn(usize) -> Encoding) -> Vec<usize> {
+        let try_encodings = |block: &usize| match history.next(DataKind::Text) {
             Some(_) => false,
             None => {
-                history.learn(Kind::Text, way(*block));
+                history.remember(DataKind::Text, encoding(*block));
                 true
             }
         };
-        (0..blocks).filter(look).collect()
+        (0..blocks).filter(try_encodings).collect()
     }
 
     #[test]
-    fn looks_get_seldom_while_they_agree() {
+    fn trials_get_rare_while_they_agree() {
         let mut history = History::default();
-        assert_eq!(looks(&mut history, 300, |_| Way::Lz4), [0, 4, 12, 28, 60, 124, 188, 252]);
-        assert_eq!(history.next(Kind::Text), Some(Way::Lz4));
-        // Of another kind nothing is known.
-        assert_eq!(history.next(Kind::Binary), None);
-        history.forget(Kind::Text);
-        assert_eq!(looks(&mut history, 20, |_| Way::Lz4), [0, 4, 12]);
+        assert_eq!(trials(&mut history, 300, |_| Encoding::Lz4), [0, 4, 12, 28, 60, 124, 188, 252]);
+        assert_eq!(history.next(DataKind::Text), Some(Encoding::Lz4));
+        // Another kind is still unknown.
+        assert_eq!(history.next(DataKind::Binary), None);
+        history.forget(DataKind::Text);
+        assert_eq!(trials(&mut history, 20, |_| Encoding::Lz4), [0, 4, 12]);
     }
 
     #[test]
-    fn looks_that_disagree_come_often() {
+    fn trials_that_disagree_stay_frequent() {
         let mut history = History::default();
-        let change = |block: usize| if block < 60 { Way::Raw } else { Way::Lz4 };
-        assert_eq!(looks(&mut history, 80, change), [0, 4, 12, 28, 60, 64, 72]);
+        let change = |block: usize| if block < 60 { Encoding::Raw } else { Encoding::Lz4 };
+        assert_eq!(trials(&mut history, 80, change), [0, 4, 12, 28, 60, 64, 72]);
     }
 }

@@ -1,26 +1,25 @@
-//! When the adaptive choice compresses, and how hard: options and their text form.
+//! Options of the adaptive choice and their text form.
 
-use super::cost::Way;
+use super::cost::Encoding;
 use crate::kind::Codec;
 use esker_base::{Error, Result};
 use std::fmt;
 
-/// What matters most.
+/// What the choice optimizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Whatever shrinks is compressed, by the fastest codec.
+    /// Compresses whatever shrinks, by the fastest codec.
     Speed,
-    /// Time over a block's life: whatever costs less to write, to store and to read again by
-    /// [`AdaptiveOptions::device_mb_s`] and [`AdaptiveOptions::reads`] is compressed by the codec that costs
-    /// least.
+    /// Minimizes the time over a block's life, to write, store and read it, by
+    /// [`AdaptiveOptions::device_mb_s`] and [`AdaptiveOptions::reads`].
     #[default]
     Balanced,
-    /// Whatever shrinks is compressed well.
+    /// Compresses whatever shrinks, by a strong codec.
     Ratio,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Mode; 3] = [Mode::Speed, Mode::Balanced, Mode::Ratio];
 
     /// The name in options.
@@ -35,14 +34,14 @@ impl Mode {
 
 /// When [`Codec::Adaptive`] compresses, and how hard.
 ///
-/// Written behind the name, those that differ from their defaults:
+/// Options that differ from their defaults follow the name:
 /// `adaptive:mode=ratio:sample=8192:entropy=7.2:ratio=1.5:least=1024`, `adaptive:device=50:reads=1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AdaptiveOptions {
-    /// What matters most.
+    /// What the choice optimizes.
     pub mode: Mode,
-    /// Most bytes looked at, 256 to 1 MiB. Of blocks shorter than eight times as many an eighth is looked at,
-    /// at least 512 bytes: the look must not cost more than it is worth.
+    /// Most bytes of the sample, 256 to 1 MiB. Of shorter blocks than eight times as many an eighth is
+    /// sampled, at least 512 bytes: the sample must cost less than it saves.
     pub sample_bytes: u32,
     /// Blocks with more entropy than this stay raw: thousandths of a bit a byte, up to 8,000.
     pub entropy_limit_millibits: u16,
@@ -51,11 +50,10 @@ pub struct AdaptiveOptions {
     pub min_ratio_thousandths: u16,
     /// Blocks with fewer bytes stay raw.
     pub min_block_bytes: u32,
-    /// How fast the device is that blocks are written to, in MB/s, 1 to 100,000. Only [`Mode::Balanced`] asks
-    /// for it.
+    /// Speed of the device that blocks are written to, in MB/s, 1 to 100,000. Used by [`Mode::Balanced`]
+    /// only.
     pub device_mb_s: u32,
-    /// How often a block is read for each time it is written, up to 1,000. Only [`Mode::Balanced`] asks for
-    /// it.
+    /// Reads of a block for each time it is written, up to 1,000. Used by [`Mode::Balanced`] only.
     pub reads: u16,
 }
 
@@ -125,7 +123,7 @@ impl AdaptiveOptions {
         Ok(())
     }
 
-    /// Reads what stands behind the name.
+    /// Parses what follows the name.
     pub(crate) fn parse(text: Option<&str>) -> Result<AdaptiveOptions> {
         let mut options = AdaptiveOptions::DEFAULT;
         let Some(text) = text else { return Ok(options) };
@@ -167,9 +165,9 @@ impl AdaptiveOptions {
         u32::from(self.entropy_limit_millibits)
     }
 
-    /// How text and binary are compressed where size or speed alone decides.
-    pub(super) fn way(&self) -> Way {
-        if self.mode == Mode::Ratio { Way::Zstd } else { Way::Lz4 }
+    /// The encoding of text and binary where size or speed alone decides.
+    pub(super) fn encoding(&self) -> Encoding {
+        if self.mode == Mode::Ratio { Encoding::Zstd } else { Encoding::Lz4 }
     }
 
     /// The level of Zstandard for a block.

@@ -1,28 +1,28 @@
-//! What a block holds, by a sample of it.
+//! Classification of a block's data by a sample.
 
 use super::AdaptiveOptions;
 use crate::columns::{MAX_STRIDE, Rows};
 
-/// What a block is taken for.
+/// A kind of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Rows of them, or of what changes as little.
+pub(super) enum DataKind {
+    /// Rows of integers, or of data that changes as little.
     Integers,
     /// Text, JSON, XML, mostly in Latin letters.
     Text,
     /// Anything else that may shrink.
     Binary,
-    /// Likely compressed already, or encrypted.
+    /// Likely compressed or encrypted already.
     Noise,
 }
 
-impl Kind {
+impl DataKind {
     pub(super) const COUNT: usize = 4;
 }
 
-/// A glance takes four pieces of so many bytes.
-const GLANCE_PIECES: usize = 4;
-const GLANCE_PIECE_BYTES: usize = 64;
+/// The classification reads so many pieces of so many bytes.
+const CLASSIFY_PIECES: usize = 4;
+const CLASSIFY_PIECE_BYTES: usize = 64;
 
 /// Of 256 random bytes 162 are different, give or take 5; of text or of records half as many.
 const NOISY_DISTINCT: usize = 140;
@@ -33,10 +33,10 @@ const PIECE_BYTES: usize = 256;
 /// Least sample of a short block: below it, entropy is mostly guessed.
 const LEAST_SAMPLE_BYTES: usize = 512;
 
-/// Distances tried where nobody says where rows lie: the usual lengths of integers and pairs of them.
+/// Distances tried where the caller does not know rows: the usual lengths of integers and pairs of them.
 const USUAL_STRIDES: [usize; 4] = [8, 4, 16, 12];
 
-/// Bytes compared with those a row further on.
+/// Bytes compared with those a row later.
 const REPEAT_WINDOW_BYTES: usize = 512;
 
 /// Of eight bytes so many must repeat in the next row: as those above numbers of 48 bits do. Of text it is
@@ -44,43 +44,43 @@ const REPEAT_WINDOW_BYTES: usize = 512;
 const REPEATS_IN_EIGHT: usize = 2;
 
 /// Where rows of integers lie, if the block looks like them.
-pub(super) enum Found<'a> {
-    /// Where the caller says.
+pub(super) enum IntegerRows<'a> {
+    /// As the caller says.
     Known(&'a [Rows]),
     /// All over the block.
     Everywhere([Rows; 1]),
 }
 
-impl Found<'_> {
+impl IntegerRows<'_> {
     pub(super) fn as_slice(&self) -> &[Rows] {
         match self {
-            Found::Known(rows) => rows,
-            Found::Everywhere(rows) => rows,
+            IntegerRows::Known(rows) => rows,
+            IntegerRows::Everywhere(rows) => rows,
         }
     }
 }
 
-/// Whether bytes repeat at the distance of rows: those that the caller knows, of which the last are taken to
-/// be the entries, or of a usual length.
-fn integers<'a>(raw: &[u8], rows: &'a [Rows]) -> Option<Found<'a>> {
+/// Where rows of integers lie, if bytes repeat at their distance: rows that the caller knows, of which the
+/// last are taken to be the entries, or of a usual length.
+fn integers<'a>(raw: &[u8], rows: &'a [Rows]) -> Option<IntegerRows<'a>> {
     if let Some(last) = rows.last() {
         let is_usable = (1..=MAX_STRIDE).contains(&last.stride);
         let entries = raw.get(last.start..).filter(|_| is_usable)?;
-        return repeats_at(entries, last.stride).then_some(Found::Known(rows));
+        return repeats_at(entries, last.stride).then_some(IntegerRows::Known(rows));
     }
     let stride = USUAL_STRIDES.into_iter().find(|&stride| repeats_at(raw, stride))?;
-    Some(Found::Everywhere([Rows { start: 0, stride, count: raw.len() / stride }]))
+    Some(IntegerRows::Everywhere([Rows { start: 0, stride, count: raw.len() / stride }]))
 }
 
-/// What the block is, and where its rows lie if it is integers.
-pub(super) fn glance<'a>(raw: &[u8], rows: &'a [Rows]) -> (Kind, Option<Found<'a>>) {
+/// Classifies a block; also where its rows lie if it is integers.
+pub(super) fn classify<'a>(raw: &[u8], rows: &'a [Rows]) -> (DataKind, Option<IntegerRows<'a>>) {
     if let Some(found) = integers(raw, rows) {
-        return (Kind::Integers, Some(found));
+        return (DataKind::Integers, Some(found));
     }
     let (mut seen, mut printable, mut total) = ([0u8; 256], 0, 0);
-    for piece in 0..GLANCE_PIECES {
-        let start = raw.len().saturating_sub(GLANCE_PIECE_BYTES) * piece / (GLANCE_PIECES - 1);
-        let bytes = &raw[start..(start + GLANCE_PIECE_BYTES).min(raw.len())];
+    for piece in 0..CLASSIFY_PIECES {
+        let start = raw.len().saturating_sub(CLASSIFY_PIECE_BYTES) * piece / (CLASSIFY_PIECES - 1);
+        let bytes = &raw[start..(start + CLASSIFY_PIECE_BYTES).min(raw.len())];
         total += bytes.len();
         // At most 64 of them, which the compiler counts in vectors of bytes.
         printable += usize::from(bytes.iter().fold(0u8, |count, &byte| count + u8::from(is_printable(byte))));
@@ -90,9 +90,9 @@ pub(super) fn glance<'a>(raw: &[u8], rows: &'a [Rows]) -> (Kind, Option<Found<'a
     }
     let distinct: usize = seen.iter().map(|&seen| usize::from(seen)).sum();
     let kind = match () {
-        () if distinct >= NOISY_DISTINCT => Kind::Noise,
-        () if printable * 4 >= total * 3 => Kind::Text,
-        () => Kind::Binary,
+        () if distinct >= NOISY_DISTINCT => DataKind::Noise,
+        () if printable * 4 >= total * 3 => DataKind::Text,
+        () => DataKind::Binary,
     };
     (kind, None)
 }
@@ -101,12 +101,12 @@ fn is_printable(byte: u8) -> bool {
     byte.wrapping_sub(b' ') < 0x5f || byte == b'\n'
 }
 
-/// Entropy of a sample as the options have it, in thousandths of a bit a byte.
+/// Entropy of a sample by the options, in thousandths of a bit a byte.
 pub(super) fn entropy_millibits(options: &AdaptiveOptions, raw: &[u8]) -> u32 {
     Counts::of_sample(raw, options.sample_bytes as usize).entropy_millibits()
 }
 
-/// Whether bytes in the middle repeat at this distance as those of integers do.
+/// Whether bytes in the middle repeat at this distance as often as those of integers.
 fn repeats_at(bytes: &[u8], stride: usize) -> bool {
     let Some(room) = bytes.len().checked_sub(stride) else { return false };
     let window = REPEAT_WINDOW_BYTES.min(room);
@@ -118,7 +118,7 @@ fn repeats_at(bytes: &[u8], stride: usize) -> bool {
     window > 0 && repeats * 8 >= window * REPEATS_IN_EIGHT
 }
 
-/// How often each byte occurs in the sample.
+/// Counts of each byte in the sample.
 struct Counts {
     of: [u32; 256],
     total: u32,
@@ -150,8 +150,7 @@ impl Counts {
         Counts { of: even, total }
     }
 
-    /// Shannon's entropy of the bytes, in thousandths of a bit, with Miller's correction for what a small
-    /// sample does not show.
+    /// Shannon's entropy of the bytes, in thousandths of a bit, with Miller's correction for a small sample.
     fn entropy_millibits(&self) -> u32 {
         if self.total == 0 {
             return 0;
@@ -172,7 +171,7 @@ impl Counts {
     }
 }
 
-/// What a byte that occurs so often adds to the entropy.
+/// Summand of the entropy for a byte that occurs so often.
 static SMALL_SUMMANDS: [f32; 32] = {
     let mut summands = [0.0; 32];
     let mut count = 1;
@@ -209,24 +208,24 @@ mod tests {
     #[test]
     fn kinds_are_told_apart() {
         for len in [1024, 4096, 65_536] {
-            let kind = |raw: &[u8]| glance(raw, &[]).0;
-            assert_eq!(kind(&noise(len)), Kind::Noise, "{len}");
+            let kind = |raw: &[u8]| classify(raw, &[]).0;
+            assert_eq!(kind(&noise(len)), DataKind::Noise, "{len}");
             let text = "Müller, Straße 5; {\"name\": \"größer\", \"id\": 77}\n".repeat(len / 40);
-            assert_eq!(kind(text.as_bytes()), Kind::Text, "{len}");
+            assert_eq!(kind(text.as_bytes()), DataKind::Text, "{len}");
             let numbers: Vec<u8> =
                 noise(len / 4).chunks_exact(2).flat_map(|n| [n[0], n[1], 3, 0, 0, 0, 0, 0]).collect();
-            let (kind_of_numbers, found) = glance(&numbers, &[]);
+            let (kind_of_numbers, found) = classify(&numbers, &[]);
             let expected = [Rows { start: 0, stride: 8, count: len / 8 }];
             assert_eq!(
                 (kind_of_numbers, found.unwrap().as_slice()),
-                (Kind::Integers, &expected[..]),
+                (DataKind::Integers, &expected[..]),
                 "{len}"
             );
             let mixed: Vec<u8> = noise(len).iter().map(|byte| byte & 0x3f).collect();
-            assert_eq!(kind(&mixed), Kind::Binary, "{len}");
+            assert_eq!(kind(&mixed), DataKind::Binary, "{len}");
         }
         for len in 0..300 {
-            assert!(glance(&noise(len), &[]).1.is_none());
+            assert!(classify(&noise(len), &[]).1.is_none());
         }
     }
 

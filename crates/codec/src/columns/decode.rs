@@ -1,9 +1,8 @@
-//! Columns back into rows. [`super`] describes the bytes.
+//! Decoder of the codecs of integers: columns back into rows. [`super`] describes the bytes.
 //!
-//! Nothing is trusted: lengths are compared with what is left before they are used, in the stored bytes and
-//! in the block. Values go through a buffer of [`BATCH`] numbers on the stack, so nothing is allocated.
-//! Numbers that no writer would store (a least value and a distance beyond the width) wrap around within the
-//! width.
+//! Lengths are compared with the rest of the stored bytes and of the block before they are used. Values go
+//! through a buffer of [`BATCH`] numbers on the stack, so nothing is allocated. Numbers that no writer would
+//! store (a least value and a distance beyond the width) wrap around within the width.
 
 use super::groups::Groups;
 use super::{
@@ -32,9 +31,9 @@ pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeErro
     Err(DecodeError::Damaged(format!("a block of {} bytes expected, columns give {at}", out.len())))
 }
 
-/// Decodes one segment to the start of `out`; answers how long it is.
+/// Decodes one segment to the start of `out`; returns its length.
 fn decode_segment(reader: &mut Reader<'_>, out: &mut [u8]) -> Option<usize> {
-    // A segment has something, so that no bytes can be added to a block that mean nothing.
+    // A segment is not empty, so that no meaningless bytes can be added to a block.
     let head = usize::try_from(reader.varint()?).ok().filter(|&head| head > 0)?;
     if head & segment::ROWS == 0 {
         let bytes = reader.take(head >> segment::SHIFT)?;
@@ -50,7 +49,7 @@ fn decode_segment(reader: &mut Reader<'_>, out: &mut [u8]) -> Option<usize> {
     let mut start = 0;
     while start < stride {
         let shape = reader.u8()?;
-        let column = Column {
+        let column = ColumnDecoder {
             start,
             stride,
             count,
@@ -67,19 +66,19 @@ fn decode_segment(reader: &mut Reader<'_>, out: &mut [u8]) -> Option<usize> {
     Some(out.len())
 }
 
-/// Where a column lies in its rows, and what its values are.
+/// The position of a column in its rows, and its coding.
 #[derive(Clone, Copy)]
-struct Column {
+struct ColumnDecoder {
     start: usize,
     stride: usize,
     count: usize,
     width: usize,
     big_endian: bool,
-    /// The low two bits of how many bytes the first number has.
+    /// The low two bits of the first number's length in bytes.
     base_low: usize,
 }
 
-impl Column {
+impl ColumnDecoder {
     fn decode(self, coded: u8, reader: &mut Reader<'_>, out: &mut [u8]) -> Option<()> {
         if matches!(coded, coding::PLAIN | coding::DICTIONARY) && self.base_low != 0 {
             return None;
@@ -107,7 +106,7 @@ impl Column {
                 self.each(0, 1, &[], 0, out, |values| values.fill(last));
                 self.each(1, self.count - 1, packed, bits, out, |values| {
                     for value in values {
-                        // In this order each value waits for one addition of the one before.
+                        // In this order each value waits for one addition only.
                         last = last.wrapping_add(value.wrapping_add(least));
                         *value = last;
                     }
@@ -128,8 +127,8 @@ impl Column {
                 self.each(0, self.count, packed, bits, out, |values| {
                     for value in values {
                         greatest = greatest.max(*value);
-                        // Places have at most eight bits, so they lie within the array; those beyond what is
-                        // there are refused below.
+                        // Places have at most eight bits, so they lie within the array; those beyond the
+                        // stored values are refused below.
                         *value = dictionary[*value as usize & (MAX_DISTINCT - 1)];
                     }
                 });
@@ -149,9 +148,9 @@ impl Column {
         Some((bits, value_of(reader.take(base_len)?)))
     }
 
-    /// Unpacks numbers that lie in groups, and writes those above `base` to the rows.
+    /// Unpacks numbers in groups, and writes them plus `base` to the rows.
     fn each_in_groups(self, groups: Groups, packed: &[u8], base: u64, out: &mut [u8]) {
-        /// Groups taken apart at once: of up to eight digits each.
+        /// Groups split at once: of up to eight digits each.
         const GROUPS: usize = BATCH / 2;
         let (mut batch, mut values) = ([0; GROUPS], [0; 8 * GROUPS]);
         let digits = groups.digits();
@@ -160,7 +159,7 @@ impl Column {
             unpack(packed, groups.bits, from, batch);
             let values = &mut values[..batch.len() * digits];
             groups.split(batch, values);
-            // The last group may have room left.
+            // The last group may be partly filled.
             let len = values.len().min(self.count - from * digits);
             for value in &mut values[..len] {
                 *value = value.wrapping_add(base);
@@ -180,7 +179,7 @@ impl Column {
         }
     }
 
-    /// Unpacks `count` numbers, makes values of them, and writes those to the rows from `first` on.
+    /// Unpacks `count` numbers, converts them to values, and writes those to the rows from `first` on.
     fn each(
         self,
         first: usize,
@@ -232,7 +231,7 @@ fn unpack(packed: &[u8], bits: u32, first: usize, values: &mut [u64]) {
     }
 }
 
-/// The last, less than eight, bytes as a number.
+/// The last bytes, fewer than eight, as a number.
 #[cold]
 fn short_word(bytes: &[u8]) -> u64 {
     value_of(bytes)
@@ -253,7 +252,7 @@ fn scatter<const WIDTH: usize, const BIG_ENDIAN: bool>(
         }
     };
     if stride == WIDTH {
-        // An array of integers: no row to step over.
+        // An array of integers: rows without other columns.
         for (to, value) in rows.chunks_exact_mut(WIDTH).zip(values) {
             put(value, to);
         }

@@ -1,9 +1,9 @@
-//! Rows into columns. [`super`] describes the bytes.
+//! Encoder of the codecs of integers: rows into columns. [`super`] describes the bytes.
 
 use super::groups::Groups;
 use super::plan::{Plan, QUICK, Shape, THOROUGH, bits_of, difference, plan};
 use super::{
-    Codings, MAX_BITS, MAX_DISTINCT, MAX_STRIDE, PIECE_BYTES, Rows, coding, guess, packed_bytes, place_bits,
+    Codings, MAX_BITS, MAX_DISTINCT, MAX_STRIDE, PIECE_BYTES, Rows, coding, packed_bytes, place_bits,
     segment, value_bytes, with_shape, zigzag,
 };
 use esker_base::coding::{put_varint, varint_len};
@@ -12,7 +12,7 @@ use std::cell::RefCell;
 /// Fewer rows than this are stored plain: the columns' descriptions would cost what they save.
 const MIN_ROWS: usize = 8;
 
-/// If columns take an eighth more than was estimated, and more than their descriptions may, the sample was
+/// If columns take an eighth more than estimated, and more than their descriptions may, the sample was
 /// misleading.
 const SURPRISE: usize = 8;
 const AROUND_BYTES: usize = 16;
@@ -21,10 +21,10 @@ const AROUND_BYTES: usize = 16;
 const SLOTS: usize = 2 * MAX_DISTINCT;
 
 thread_local! {
-    static COLUMN: RefCell<Column> = RefCell::default();
+    static COLUMN: RefCell<ColumnEncoder> = RefCell::default();
 }
 
-/// The block in `out`, in at most `limit` bytes; `None` if that does not suffice.
+/// The block in `out`, in at most `limit` bytes; `None` if it does not fit.
 pub(crate) fn compress(
     codings: Codings,
     raw: &[u8],
@@ -40,7 +40,7 @@ pub(crate) fn compress(
     COLUMN.with_borrow_mut(|column| {
         if rows.is_empty() {
             for (piece, bytes) in raw.chunks(PIECE_BYTES).enumerate() {
-                let stride = guess::stride(bytes);
+                let stride = super::stride::find(bytes);
                 let start = piece * PIECE_BYTES;
                 writer.rows(Rows { start, stride, count: bytes.len() / stride }, column)?;
             }
@@ -55,19 +55,19 @@ pub(crate) fn compress(
     })
 }
 
-/// A block on its way out.
+/// The block being written.
 struct Writer<'a> {
     codings: Codings,
     raw: &'a [u8],
     limit: usize,
-    /// Up to here the block is written.
+    /// End of what is written.
     plain_from: usize,
     out: &'a mut Vec<u8>,
 }
 
 impl Writer<'_> {
-    /// Writes rows, in pieces; what would not shrink stays to be written as plain bytes.
-    fn rows(&mut self, rows: Rows, column: &mut Column) -> Option<()> {
+    /// Writes rows, in pieces; pieces that would not shrink are left to be written as plain bytes.
+    fn rows(&mut self, rows: Rows, column: &mut ColumnEncoder) -> Option<()> {
         let most = (PIECE_BYTES / rows.stride).max(1);
         let mut done = 0;
         while rows.count - done >= MIN_ROWS {
@@ -79,13 +79,12 @@ impl Writer<'_> {
         Some(())
     }
 
-    fn piece(&mut self, rows: Rows, column: &mut Column) -> Option<()> {
+    fn piece(&mut self, rows: Rows, column: &mut ColumnEncoder) -> Option<()> {
         let len = rows.stride * rows.count;
         let bytes = &self.raw[rows.start..rows.start + len];
         let mut plan = plan::<QUICK>(bytes, rows.stride, self.codings);
         let behind = self.raw.len() - rows.start - len;
-        // It would be too long with nothing behind it: not worth packing. Estimates from a sample are low as
-        // a rule.
+        // Too long even if nothing follows: not worth packing. Estimates from a sample are mostly low.
         if behind == 0 && self.out.len() + plan.estimated_bytes > self.limit {
             return None;
         }
@@ -116,14 +115,14 @@ impl Writer<'_> {
         (self.out.len() <= self.limit).then_some(())
     }
 
-    fn columns(&mut self, bytes: &[u8], stride: usize, plan: &Plan, column: &mut Column) {
+    fn columns(&mut self, bytes: &[u8], stride: usize, plan: &Plan, column: &mut ColumnEncoder) {
         for (start, shape) in plan.columns() {
             column.gather(bytes, stride, start, shape);
             column.write(shape, self.codings, self.out);
         }
     }
 
-    /// Writes what is not written yet up to `end` as plain bytes; answers how long the block is by now.
+    /// Writes what is left up to `end` as plain bytes; returns the length of the block so far.
     fn plain_to(&mut self, end: usize) -> Option<usize> {
         let bytes = &self.raw[self.plain_from..end];
         if self.out.len() + bytes.len() > self.limit {
@@ -138,30 +137,30 @@ impl Writer<'_> {
     }
 }
 
-/// The values of a column, and memory to work on them.
-struct Column {
+/// The values of a column, and memory to encode them.
+struct ColumnEncoder {
     values: Vec<u64>,
     /// Distinct values, in the order of their first use.
     distinct: Vec<u64>,
     /// Place of each value among them.
     places: Vec<u8>,
-    /// Place plus one of the value with a hash.
+    /// Place plus one of the value with this hash.
     slots: [u16; SLOTS],
 }
 
-impl Default for Column {
-    fn default() -> Column {
-        Column { values: Vec::new(), distinct: Vec::new(), places: Vec::new(), slots: [0; SLOTS] }
+impl Default for ColumnEncoder {
+    fn default() -> ColumnEncoder {
+        ColumnEncoder { values: Vec::new(), distinct: Vec::new(), places: Vec::new(), slots: [0; SLOTS] }
     }
 }
 
-impl Column {
+impl ColumnEncoder {
     fn gather(&mut self, bytes: &[u8], stride: usize, start: usize, shape: Shape) {
         self.values.clear();
         with_shape!(shape.width, shape.big_endian, gather(bytes, stride, start, &mut self.values));
     }
 
-    /// Writes the column by the coding that takes least.
+    /// Writes the column by the smallest coding.
     fn write(&mut self, shape: Shape, codings: Codings, out: &mut Vec<u8>) {
         let (width, count) = (usize::from(shape.width), self.values.len());
         let (mut chosen, mut len) = (coding::PLAIN, count * width);
@@ -185,7 +184,7 @@ impl Column {
             let distinct = self.distinct.len();
             consider(coding::DICTIONARY, place_bits(distinct), 2 + distinct * width, count);
         }
-        // A plain column has no byte order; the one of its shape is kept, so that values are written as they
+        // A plain column has no byte order; that of its shape is kept, so that values are written as they
         // were read.
         let base = match chosen {
             coding::PACKED => Some((least, groups.map_or(bits, Groups::size))),
@@ -290,7 +289,7 @@ fn pack_distances(values: &[u64], least: u64, bits: u32, groups: Option<Groups>,
 }
 
 /// Groups for so many numbers up to `greatest`, which have so many bits, if they take at least a hundredth
-/// less: reading them takes longer.
+/// less: they are slower to read.
 fn smaller_groups(greatest: u64, bits: u32, count: usize) -> Option<Groups> {
     let groups = Groups::best(greatest.checked_add(1)?)?;
     let len = groups.packed_bytes(count) + varint_len(groups.radix);
@@ -316,7 +315,7 @@ fn pack(numbers: impl Iterator<Item = u64>, bits: u32, count: usize, out: &mut V
     }
     let mut at = out.len();
     let end = at + packed_bytes(count, bits);
-    // Whole words are written, the last of which may reach beyond the end.
+    // Whole words are written, the last of which may extend beyond the end.
     out.resize(end + size_of::<u64>(), 0);
     let (mut word, mut held) = (0u64, 0);
     for number in numbers {

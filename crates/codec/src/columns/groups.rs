@@ -1,30 +1,31 @@
-//! Packed numbers of a range that is no power of two, several in one: the digits of a greater number.
+//! Radix packing: numbers of a range that is no power of two, several in one, as the digits of a greater
+//! number.
 //!
-//! A number below `radix` needs `log2(radix)` bits, and packed alone as many whole ones. So `digits` of them
-//! are written as one number to the base `radix`, the first as the lowest digit, and only the group's bits
-//! are rounded up: of numbers below 50,000, which need 15.6 bits each, three take 47 bits together.
+//! A number below `radix` needs `log2(radix)` bits, rounded up if it is packed alone. So `digits` of them are
+//! written as one number to the base `radix`, the first as the lowest digit, and only the group's bits are
+//! rounded up: of numbers below 50,000, which need 15.6 bits each, three take 47 bits together.
 //!
-//! Digits are taken apart by products instead of divisions: with `reciprocal` = 2^64 / radix, rounded up, the
-//! upper half of `number * reciprocal` is `number / radix` rounded down whenever `number * radix` does not
-//! exceed 2^64 (Granlund and Montgomery, *Division by invariant integers using multiplication*, PLDI 1994).
-//! That bounds a group: radix^(digits + 1) must be less than 2^64.
+//! Digits are split by products instead of divisions: with `reciprocal` = 2^64 / radix, rounded up, the upper
+//! half of `number * reciprocal` is `number / radix` rounded down whenever `number * radix` does not exceed
+//! 2^64 (Granlund and Montgomery, *Division by invariant integers using multiplication*, PLDI 1994). That
+//! bounds a group: radix^(digits + 1) must be less than 2^64.
 
 use super::plan::bits_of;
 use super::{MAX_BITS, packed_bytes};
 
-/// Most digits of a group; sizes tell from 2 to so many.
+/// Most digits of a group; the stored size states 2 to so many.
 const MAX_DIGITS: u32 = 8;
 
-/// The size of a column whose groups have two digits; greater ones follow.
+/// The stored size of a column whose groups have two digits; greater ones follow.
 const TWO_DIGITS: u32 = MAX_BITS + 1;
 
-/// Of 2 to [`MAX_DIGITS`]: to compare the bits of a digit without fractions.
+/// Common multiple of 2 to [`MAX_DIGITS`]: compares the bits of a digit without fractions.
 const COMMON_MULTIPLE: u32 = 840;
 
-/// How numbers lie in groups.
+/// The layout of numbers in groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Groups {
-    /// All numbers are less. At least 2.
+    /// Exclusive bound of the numbers, at least 2.
     pub(super) radix: u64,
     /// Numbers of a group: 2 to [`MAX_DIGITS`].
     digits: u32,
@@ -33,7 +34,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Groups of so many numbers below `radix`, if there can be such.
+    /// Groups of so many numbers below `radix`, if they fit.
     fn new(radix: u64, digits: u32) -> Option<Groups> {
         if radix < 2 || !(2..=MAX_DIGITS).contains(&digits) {
             return None;
@@ -43,18 +44,18 @@ impl Groups {
         (bits <= MAX_BITS).then_some(Groups { radix, digits, bits })
     }
 
-    /// Those that take least, if any.
+    /// The smallest ones, if any.
     pub(super) fn best(radix: u64) -> Option<Groups> {
         let all = (2..=MAX_DIGITS).filter_map(|digits| Groups::new(radix, digits));
         all.min_by_key(|groups| groups.bits * (COMMON_MULTIPLE / groups.digits))
     }
 
-    /// What is stored in the place of the bits.
+    /// The stored size, in place of the bits.
     pub(super) fn size(self) -> u32 {
         TWO_DIGITS + self.digits - 2
     }
 
-    /// The groups with this size, if it is one of groups, and radix.
+    /// The groups of this stored size and radix, if it is one of groups.
     pub(super) fn of_size(size: u32, radix: u64) -> Option<Groups> {
         Groups::new(radix, (size + 2).checked_sub(TWO_DIGITS)?)
     }
@@ -64,7 +65,7 @@ impl Groups {
         self.digits as usize
     }
 
-    /// How many groups so many numbers take.
+    /// Number of groups for so many numbers.
     pub(super) fn count(self, numbers: usize) -> usize {
         numbers.div_ceil(self.digits())
     }
@@ -80,8 +81,8 @@ impl Groups {
         values.chunks(self.digits()).map(move |values| values.iter().rev().fold(0, digit))
     }
 
-    /// Takes groups apart: the digits of group `i` go to `numbers[i * digits..]`. What is no group of such
-    /// numbers gives any.
+    /// Splits groups: the digits of group `i` go to `numbers[i * digits..]`. Invalid groups give arbitrary
+    /// numbers.
     pub(super) fn split(self, groups: &mut [u64], numbers: &mut [u64]) {
         let (digits, reciprocal) = (self.digits(), u64::MAX / self.radix + 1);
         for digit in 0..digits {

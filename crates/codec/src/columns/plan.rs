@@ -1,4 +1,4 @@
-//! Where the columns of a row begin and end.
+//! Column planner: finds where the columns of a row begin and end, by dynamic programming.
 
 use super::{Codings, MAX_BITS, MAX_STRIDE, place_bits};
 
@@ -9,16 +9,16 @@ pub(super) struct Shape {
     pub(super) big_endian: bool,
 }
 
-/// The columns of a row, in order, and what they are estimated to take.
+/// The columns of a row, in order, and their estimated size.
 pub(super) struct Plan {
-    /// What starts at each byte of a row; meaningful where a column starts.
+    /// The column that starts at each byte of a row; valid where a column starts.
     shapes: [Shape; MAX_STRIDE],
     stride: usize,
     pub(super) estimated_bytes: usize,
 }
 
 impl Plan {
-    /// Each column and where it starts.
+    /// Each column and its start.
     pub(super) fn columns(&self) -> impl Iterator<Item = (usize, Shape)> {
         let mut start = 0;
         std::iter::from_fn(move || {
@@ -29,27 +29,26 @@ impl Plan {
     }
 }
 
-/// Rows of a sample, half of them from the start and half from the end: enough to see the range of values
-/// within a fraction of a bit, few enough that a block of 4 KiB is not mostly planned.
+/// Rows of a sample, half of them from the start and half from the end: enough to estimate the range of
+/// values within a fraction of a bit, few enough that planning is a small part of a block of 4 KiB.
 pub(super) const QUICK: usize = 16;
 
-/// Rows of a sample that shows nearly everything in a block of 4 KiB. What a quick look may miss is a byte
-/// that overflows now and then, by which the bytes of a counter are mistaken for one column with their
-/// neighbours, or in the wrong order; then a column takes much more than was estimated, and it is worth
-/// looking again.
+/// Rows of a sample that shows nearly everything in a block of 4 KiB. A quick sample may miss a byte that
+/// overflows now and then, so that the bytes of a counter are joined with their neighbours, or in the wrong
+/// order; then a column takes much more than estimated, and a second plan is worth it.
 pub(super) const THOROUGH: usize = 256;
 
-/// Costs are in bits, with room below for what decides among equals: the range's bits of up to 256 columns.
+/// Costs are in bits, with lower digits for ties: the range's bits of up to 256 columns.
 const PER_BIT: u64 = 1 << 16;
 
-/// Each column counts a bit more for so many rows. It takes a pass over the rows, both ways; and of a value
+/// Each column costs one bit more for so many rows. It takes a pass over the rows, both ways; and of a value
 /// that is cut in two the sample may show only one part changing.
 const ROWS_PER_COLUMN_BIT: u64 = 4;
 
 /// Divides rows of `stride` bytes, which fill `bytes`, by a sample of `ROWS` rows.
 ///
-/// From the back, for each byte where a column may start, the cheapest that starts there, by what it and the
-/// rest of the row would take. Within a run of bytes that are the same in all rows of the sample columns
+/// From the back, for each byte where a column may start, the cheapest one that starts there, by its size and
+/// that of the rest of the row. Within a run of bytes that are the same in all rows of the sample, columns
 /// start at every eighth only: a column loses nothing by having them as its high bytes, and this makes
 /// planning several times faster.
 pub(super) fn plan<const ROWS: usize>(bytes: &[u8], stride: usize, codings: Codings) -> Plan {
@@ -63,7 +62,7 @@ pub(super) fn plan<const ROWS: usize>(bytes: &[u8], stride: usize, codings: Codi
         let mut best = u64::MAX;
         for width in (1..=(stride - start).min(8)).filter(|width| may_start[start + width]) {
             let shift = 64 - 8 * width as u32;
-            // Of columns that cost the same the wider one: it is faster.
+            // Of columns of equal cost the wider one: it is faster.
             let mut consider = |cost: u64, big_endian: bool| {
                 let cost = cost + costs[start + width];
                 if cost <= best {
@@ -85,13 +84,13 @@ pub(super) fn plan<const ROWS: usize>(bytes: &[u8], stride: usize, codings: Codi
     Plan { shapes, stride, estimated_bytes: (costs[0] / PER_BIT).div_ceil(8) as usize }
 }
 
-/// Which rows are looked at.
+/// The rows of the sample.
 struct Sample<const ROWS: usize> {
     rows: [usize; ROWS],
 }
 
 impl<const ROWS: usize> Sample<ROWS> {
-    /// Rows in each half, which are neighbours.
+    /// Rows in each half, which are adjacent.
     const NEIGHBOURS: usize = ROWS / 2;
 
     fn of(count: usize) -> Sample<ROWS> {
@@ -106,7 +105,7 @@ impl<const ROWS: usize> Sample<ROWS> {
         Sample { rows }
     }
 
-    /// Where columns may start, and that one may end with the row.
+    /// Where columns may start; the end of the row counts as a start.
     fn starts(&self, bytes: &[u8], stride: usize) -> [bool; MAX_STRIDE + 1] {
         let row = |row: usize| &bytes[row * stride..(row + 1) * stride];
         let mut changes = [0u8; MAX_STRIDE];
@@ -126,7 +125,7 @@ impl<const ROWS: usize> Sample<ROWS> {
         starts
     }
 
-    /// The eight bytes from `start` of each row, or what there is of them.
+    /// The eight bytes from `start` of each row, or as many as there are.
     fn words(&self, bytes: &[u8], stride: usize, start: usize) -> [u64; ROWS] {
         self.rows.map(|row| {
             let rest = &bytes[row * stride + start..];
@@ -141,8 +140,7 @@ impl<const ROWS: usize> Sample<ROWS> {
         })
     }
 
-    /// What a column with these values takes by the cheapest coding: bits, and among equals first that of the
-    /// lesser range.
+    /// Cost of a column with these values by the cheapest coding: bits, and in ties the lesser range first.
     fn cost(&self, values: &[u64; ROWS], width: usize, count: usize, codings: Codings) -> u64 {
         let value_bits = 8 * width as u64;
         let count = count as u64;
@@ -174,14 +172,13 @@ impl<const ROWS: usize> Sample<ROWS> {
         if codings.dictionary && bits > 1 {
             let distinct = distinct(values);
             // Nearly all different in the sample: there will be more than a dictionary holds, or than pays.
-            // Otherwise some are yet to be seen.
+            // Otherwise some are yet unseen.
             if 4 * distinct <= 3 * ROWS {
                 let likely = distinct + distinct * (THOROUGH - ROWS) / (5 * ROWS);
                 consider(place_bits(likely), likely as u64 * value_bits + 16);
             }
         }
-        // Of a slow counter neighbours differ by the same in both byte orders; its range tells which is
-        // right.
+        // Neighbours of a slow counter differ by the same in both byte orders; its range tells the right one.
         (cost + 8 + count / ROWS_PER_COLUMN_BIT) * PER_BIT + u64::from(bits)
     }
 }
@@ -191,7 +188,7 @@ pub(super) fn bits_of(distance: u64) -> u32 {
     u64::BITS - distance.leading_zeros()
 }
 
-/// The way from one value to the next within the integers of a width, the shorter way around.
+/// Difference of two values of a width, modulo 2^(8 width), of the least absolute value.
 #[inline]
 pub(super) fn difference(from: u64, to: u64, width: usize) -> i64 {
     let shift = 64 - 8 * width as u32;

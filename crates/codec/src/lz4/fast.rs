@@ -1,34 +1,32 @@
-//! LZ4 in one pass, made for the blocks of tables: a few KiB, in which what repeats is long or near.
+//! Fast LZ4 encoder in one pass, for the blocks of tables: a few KiB, in which repetitions are long or near.
 //!
-//! An encoder of this kind has a table with the newest position of each hash of four bytes. It goes through
-//! the block, looks up what it comes to, and takes what it finds as a match if the bytes agree. Most of its
-//! time goes to looking up in vain: a value of 100 bytes whose second half repeats the first is one match
-//! behind 66 bytes that repeat nothing. The usual encoders look up each position at first, enter it, and take
-//! larger steps the longer nothing was found. That loses matches, and not only short ones: where every fourth
-//! position is looked up and entered, none is found whose distance is not a multiple of four, however long it
-//! is.
+//! An encoder of this kind has a table with the newest position of each hash of four bytes. It looks up
+//! positions of the block, and takes an entry as a match if the bytes agree. Most of its time goes to failing
+//! lookups: a value of 100 bytes whose second half repeats the first is one match behind 66 bytes that repeat
+//! nothing. The usual encoders look up and enter each position at first, and take larger steps the longer no
+//! match is found. That loses matches, also long ones: where every fourth position is looked up and entered,
+//! no match is found whose distance is not a multiple of four.
 //!
-//! Here the two are apart: **every `l`-th position is looked up, every `e`-th entered, and `l` and `e` have
-//! no common divisor.** So whatever its distance is, among `l * e` positions of a match there is one that is
-//! looked up and lies that distance behind one that was entered. The match is found there and continued to
-//! where it begins. Entering takes a fifth of looking up, so `l` is the larger one. A search
-//! ([`Finder::search`]) goes through
+//! Here the two are separate: **every `l`-th position is looked up, every `e`-th entered, and `l` and `e` are
+//! coprime.** So whatever its distance, among `l * e` positions of a match there is one that is looked up and
+//! lies that distance behind one that was entered. The match is found there and extended backwards to its
+//! start. Entering takes a fifth of looking up, so `l` is the larger one. A search
+//! ([`FastMatchFinder::search`]) goes through
 //!
-//! 1. [`CLOSE_BYTES`] positions, each of which is looked up and entered. In text it seldom gets further.
+//! 1. [`DENSE_BYTES`] positions, each of which is looked up and entered. In text it seldom goes further.
 //! 2. Windows of twelve positions, `l = 3` and `e = 2`: no match of nine bytes within them is lost, but to
 //!    equal hashes.
 //! 3. After each [`STRETCH_BYTES`] of such windows but the first a gap, the next one longer by [`GAP_BYTES`]
-//!    until it has [`LONGEST_GAP_BYTES`], because what was not found until now likely is not there at all.
-//!    Windows stay together: a stretch of them finds what repeats within itself, while single ones with gaps
-//!    between them would miss it for ever wherever gaps and distances disagree.
+//!    until it has [`LONGEST_GAP_BYTES`], because a long search makes a match unlikely. Windows stay
+//!    together: a stretch of them finds repetitions within itself, while single ones with gaps between them
+//!    would miss them wherever gaps and distances disagree.
 //!
-//! Where a search went beyond 1 and found a match of [`LONG_MATCH`] bytes, values are long and what repeats
-//! in them is as well. So the next one is hurried: [`HURRIED_CLOSE_BYTES`] positions as in 1, then
-//! [`HURRIED_WINDOWS`] windows of 24 positions with `l = 8` and `e = 3`, which lose no match of 27 bytes, and
-//! only then 2.
+//! If a search went beyond 1 and found a match of [`LONG_MATCH`] bytes, values and their repetitions are
+//! long. So the next search is coarse: [`COARSE_DENSE_BYTES`] positions as in 1, then [`COARSE_WINDOWS`]
+//! windows of 24 positions with `l = 8` and `e = 3`, which lose no match of 27 bytes, and only then 2.
 //!
-//! What it leaves out: a second candidate of a hash, a longer match that begins a byte later, and positions
-//! inside of matches (but one, two bytes before the end). [`high`](super::high) does all of that.
+//! It leaves out a second candidate of a hash, a longer match that begins a byte later, and positions inside
+//! of matches (but one, two bytes before the end). [`high`](super::high) does all of that.
 //!
 //! Costs, beside `lz4_flex` with its checks of bounds: 0.4 of the time for entries of 16 + 100 bytes with
 //! values as above, and 2 % smaller; about as long for text, JSON and integers of 8 bytes, and as small
@@ -43,22 +41,22 @@ use esker_base::key::common_prefix_len;
 use std::cell::RefCell;
 use std::ops::ControlFlow::{self, Break, Continue};
 
-/// Hash buckets, of two bytes each, emptied for each block: where sixteen bits tell every position, and in
-/// longer blocks, which have more to remember.
+/// Hash buckets, of two bytes each, cleared for each block: where sixteen bits hold every position, and in
+/// longer blocks, which need more.
 const BUCKETS: usize = 4 << 10;
 const FAR_BUCKETS: usize = 8 << 10;
-/// Bytes that are looked at one by one after a match.
-const CLOSE_BYTES: usize = 32;
-/// The same where the search is in a hurry.
-const HURRIED_CLOSE_BYTES: usize = 4;
-/// What windows of a hurried search find for certain: 8 * 3 positions, and three bytes more that are compared
-/// with the last.
+/// Positions after a match that are all looked up.
+const DENSE_BYTES: usize = 32;
+/// The same in a coarse search.
+const COARSE_DENSE_BYTES: usize = 4;
+/// Least length of matches that coarse windows never miss: 8 * 3 positions, and three more bytes that are
+/// compared with the last.
 const LONG_MATCH: usize = 27;
-/// Windows of a hurried search before it looks closer.
-const HURRIED_WINDOWS: usize = 5;
+/// Windows of a coarse search before the finer ones.
+const COARSE_WINDOWS: usize = 5;
 /// Bytes that are searched without a gap: eight windows.
 const STRETCH_BYTES: usize = 96;
-/// What is added to the gap each time, and where that ends.
+/// Growth of the gap, and its limit.
 const GAP_BYTES: usize = 32;
 const LONGEST_GAP_BYTES: usize = 256;
 /// Literals are copied in pieces of this length, the last one of which may write beyond their end.
@@ -73,28 +71,29 @@ thread_local! {
 pub(crate) fn compress(raw: &[u8], scratch: &mut Vec<u8>) -> usize {
     let bytes = grown(scratch, longest_len(raw.len()) + PIECE_BYTES);
     if raw.len() <= MAX_DISTANCE + 1 {
-        NEWEST.with_borrow_mut(|newest| write(Finder::new(raw, newest), Output { bytes, len: 0 }))
+        NEWEST.with_borrow_mut(|newest| write(FastMatchFinder::new(raw, newest), Output { bytes, len: 0 }))
     } else {
-        FAR_NEWEST.with_borrow_mut(|newest| write(Finder::new(raw, newest), Output { bytes, len: 0 }))
+        FAR_NEWEST
+            .with_borrow_mut(|newest| write(FastMatchFinder::new(raw, newest), Output { bytes, len: 0 }))
     }
 }
 
-/// Writes the block that the finder searches; answers how long it became.
-fn write<const LEN: usize>(mut finder: Finder<'_, LEN>, mut out: Output<'_>) -> usize {
+/// Writes the block that the finder searches; returns its length.
+fn write<const LEN: usize>(mut finder: FastMatchFinder<'_, LEN>, mut out: Output<'_>) -> usize {
     let raw = finder.raw;
     let mut written = 0;
-    let mut is_hurried = false;
-    // The first position is what empty buckets say.
+    let mut is_coarse = false;
+    // Position 0 is what empty buckets contain.
     let mut start = 1;
-    while let Break(Match { mut at, mut from }) = finder.search(start, is_hurried) {
-        let is_late = at - written >= CLOSE_BYTES;
+    while let Break(Match { mut at, mut from }) = finder.search(start, is_coarse) {
+        let is_late = at - written >= DENSE_BYTES;
         while at > written && from > 0 && raw[at - 1] == raw[from - 1] {
             at -= 1;
             from -= 1;
         }
         let rest = &raw[at + MIN_MATCH..raw.len() - LAST_LITERALS];
         let len = MIN_MATCH + common_prefix_len(rest, &raw[from + MIN_MATCH..][..rest.len()]);
-        is_hurried = is_late && len >= LONG_MATCH;
+        is_coarse = is_late && len >= LONG_MATCH;
         out.write_sequence(raw, written, at, at - from, len);
         written = at + len;
         start = written;
@@ -104,41 +103,40 @@ fn write<const LEN: usize>(mut finder: Finder<'_, LEN>, mut out: Output<'_>) -> 
     out.len
 }
 
-/// What starts at `at` is also at `from`, which is before it: four bytes of it at least.
+/// A match: the bytes at `at` are also at `from`, which is before it; four of them at least.
 struct Match {
     at: usize,
     from: usize,
 }
 
 /// Finds matches from front to back: positions are entered in ascending order.
-struct Finder<'a, const LEN: usize> {
+struct FastMatchFinder<'a, const LEN: usize> {
     raw: &'a [u8],
     /// The low bits of the newest position that was entered with each hash.
     newest: &'a mut [u16; LEN],
 }
 
-impl<'a, const LEN: usize> Finder<'a, LEN> {
-    /// Whether there are more positions than sixteen bits can tell.
+impl<'a, const LEN: usize> FastMatchFinder<'a, LEN> {
+    /// Whether positions exceed sixteen bits.
     const IS_FAR: bool = LEN == FAR_BUCKETS;
 
     fn new(raw: &'a [u8], newest: &'a mut [u16; LEN]) -> Self {
-        // So the bytes do not depend on what the thread saw before. Zero is a position like others: bytes are
-        // compared anyway.
+        // So the bytes do not depend on earlier blocks. Zero is a valid position: bytes are compared anyway.
         newest.fill(0);
-        Finder { raw, newest }
+        FastMatchFinder { raw, newest }
     }
 
-    /// Goes on from `start` as the module says, and breaks off with the first match that is found.
+    /// Searches from `start` on as the module describes, and breaks with the first match.
     #[inline(always)]
-    fn search(&mut self, start: usize, is_hurried: bool) -> ControlFlow<Match> {
+    fn search(&mut self, start: usize, is_coarse: bool) -> ControlFlow<Match> {
         let Some(last) = self.raw.len().checked_sub(LAST_MATCH_START) else { return Continue(()) };
-        let close_bytes = if is_hurried { HURRIED_CLOSE_BYTES } else { CLOSE_BYTES };
+        let close_bytes = if is_coarse { COARSE_DENSE_BYTES } else { DENSE_BYTES };
         let mut at = start + close_bytes;
         for at in start..at.min(last + 1) {
             self.visit(at, word(self.raw, at))?;
         }
-        if is_hurried {
-            let end = at + HURRIED_WINDOWS * 24;
+        if is_coarse {
+            let end = at + COARSE_WINDOWS * 24;
             while at < end && at + 24 <= last {
                 self.search_for_long(at)?;
                 at += 24;
@@ -197,12 +195,12 @@ impl<'a, const LEN: usize> Finder<'a, LEN> {
         found
     }
 
-    /// Breaks off if a position before `at` starts with the same four bytes.
+    /// Breaks if a position before `at` starts with the same four bytes.
     #[inline(always)]
     fn look_up(&self, at: usize, sought: u32) -> ControlFlow<Match> {
         let low = self.newest[Self::bucket(sought)];
-        // What was entered lies before `at`, so where sixteen bits are not all of it, they tell how far. What
-        // was entered 65,536 bytes ago looks like `at` itself.
+        // Entries lie before `at`, so where sixteen bits are not all of a position, they give the distance.
+        // An entry 65,536 bytes before looks like `at` itself.
         let distance = usize::from((at as u16).wrapping_sub(low));
         let from = if Self::IS_FAR { at - distance } else { usize::from(low) };
         if word(self.raw, from) == sought && (!Self::IS_FAR || distance > 0) {

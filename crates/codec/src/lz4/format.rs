@@ -1,21 +1,21 @@
-//! What both encoders must know of the format: its limits, and how its numbers are written.
+//! LZ4's format for both encoders: its limits, and how its numbers are written.
 
-/// A match has at least so many bytes.
+/// Least length of a match.
 pub(super) const MIN_MATCH: usize = 4;
-/// How far back a match may lie.
+/// Greatest distance of a match.
 pub(super) const MAX_DISTANCE: usize = 65_535;
 /// The last so many bytes are literals,
 pub(super) const LAST_LITERALS: usize = 5;
 /// and no match starts later than so many bytes before the end. Decoders rely on both: they copy more than
 /// they need.
 pub(super) const LAST_MATCH_START: usize = 12;
-/// What one length field holds in the token, and what one further byte adds.
+/// Largest value of a length field in the token, and of one further byte.
 pub(super) const TOKEN_MAX: usize = 15;
 pub(super) const EXTRA_MAX: usize = 255;
 
-/// The longest that `len` bytes can become: literals, their length, and a token. A match never takes more
-/// than it replaces, since it replaces four bytes by at most three, and takes one more from 19 bytes on and
-/// for each 255 beyond.
+/// The longest form of `len` bytes: literals, their length, and a token. A match never takes more than it
+/// replaces, since it replaces four bytes by at most three, and takes one more from 19 bytes on and for each
+/// 255 beyond.
 pub(super) fn longest_len(len: usize) -> usize {
     len + len / EXTRA_MAX + 16
 }
@@ -26,7 +26,7 @@ pub(super) fn token(literals: usize, match_len: usize) -> u8 {
     ((literals.min(TOKEN_MAX) << 4) | (match_len - MIN_MATCH).min(TOKEN_MAX)) as u8
 }
 
-/// Gives the bytes that tell what of a length does not fit the token.
+/// Pushes the bytes for the part of a length that does not fit the token.
 #[inline(always)]
 pub(super) fn write_extra(len: usize, mut push: impl FnMut(u8)) {
     if let Some(mut beyond) = len.checked_sub(TOKEN_MAX) {

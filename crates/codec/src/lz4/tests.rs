@@ -1,9 +1,9 @@
-//! Both encoders against the format, and the quick one against what it promises to find.
+//! Both encoders against the format, and the fast one against its guarantees.
 
 use super::format::{LAST_LITERALS, LAST_MATCH_START, MIN_MATCH, longest_len};
 use super::{decompress, fast, high};
 
-/// A match as the block has it.
+/// A match in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     at: usize,
@@ -11,7 +11,7 @@ struct Seen {
     len: usize,
 }
 
-/// Decodes as the format says, byte by byte, and holds it to its rules for the end.
+/// Decodes by the format, byte by byte, and checks its rules for the end.
 fn decode_strictly(stored: &[u8]) -> (Vec<u8>, Vec<Seen>) {
     let (mut raw, mut seen) = (Vec::new(), Vec::new());
     let mut bytes = stored.iter().copied();
@@ -47,7 +47,7 @@ fn decode_strictly(stored: &[u8]) -> (Vec<u8>, Vec<Seen>) {
     }
 }
 
-/// What the quick encoder makes of it, after everything was checked that must hold of any block.
+/// The fast encoder's result, with the checks that hold for any block.
 fn compress(raw: &[u8]) -> (usize, Vec<Seen>) {
     // Memory of an earlier block must not matter.
     let mut scratch = vec![0xa5; 100];
@@ -80,7 +80,7 @@ impl Noise {
     }
 }
 
-/// Bytes of which pieces of any length were copied from any distance, with noise between them.
+/// Bytes with pieces of any length copied from any distance, and noise between them.
 fn patchwork(noise: &mut Noise, len: usize) -> Vec<u8> {
     let mut raw = Vec::new();
     let longest = 1 << noise.below(12);
@@ -130,8 +130,7 @@ fn the_thorough_encoder_keeps_to_the_same_rules() {
     }
 }
 
-/// Noise of 600 bytes, of which `len` at `at` repeat those `distance` before, and one more on neither side
-/// does.
+/// Noise of 600 bytes, of which exactly `len` bytes at `at` repeat those `distance` before.
 fn with_repetition(at: usize, distance: usize, len: usize) -> Vec<u8> {
     let mut raw = Noise(3).bytes(600);
     raw.copy_within(at - distance..at - distance + len, at);
@@ -140,8 +139,8 @@ fn with_repetition(at: usize, distance: usize, len: usize) -> Vec<u8> {
     raw
 }
 
-/// Where the close look has ended and no gap has begun, nine bytes are found at any distance. What is lost is
-/// lost to hashes that are equal.
+/// Between the dense positions and the first gap, nine bytes are found at any distance. Only equal hashes
+/// lose one.
 #[test]
 fn nine_bytes_are_found_at_any_distance() {
     let (mut found, mut lost) = (0, 0);
@@ -154,13 +153,13 @@ fn nine_bytes_are_found_at_any_distance() {
     assert!(found > 100 * lost, "{found} found, {lost} lost");
 }
 
-/// The same in a hurry: a long match behind a long search comes first.
+/// The same in a coarse search: a long match behind a long search comes first.
 #[test]
-fn twenty_seven_bytes_are_found_at_any_distance_in_a_hurry() {
+fn twenty_seven_bytes_are_found_at_any_distance_by_the_coarse_search() {
     let (mut found, mut lost) = (0, 0);
-    let hurried_from = 60 + 30 + 4;
+    let coarse_from = 60 + 30 + 4;
     for distance in 28..60 {
-        for at in hurried_from + distance..hurried_from + 5 * 24 - 27 {
+        for at in coarse_from + distance..coarse_from + 5 * 24 - 27 {
             let mut raw = with_repetition(at, distance, 27);
             raw.copy_within(5..35, 60);
             raw[59] = !raw[4];
@@ -188,7 +187,7 @@ fn records(noise: &mut Noise, block_bytes: usize, half_bytes: usize) -> Vec<u8> 
     raw
 }
 
-/// Once a repetition is missed the search is still longer, so its steps must never become such that it misses
+/// After a missed repetition the search is still longer, so its steps must never become such that it misses
 /// all that follow.
 #[test]
 fn repetitions_of_every_length_are_found_in_blocks_of_every_length() {
@@ -216,7 +215,7 @@ fn text_is_as_small_as_lz4_flex_makes_it() {
     }
 }
 
-/// Beyond 64 KiB the table knows the low bits of positions only.
+/// Beyond 64 KiB the table stores the low bits of positions only.
 #[test]
 fn far_repetitions_are_found_within_two_bytes_of_distance() {
     let pattern = Noise(5).bytes(300);
@@ -231,7 +230,7 @@ fn far_repetitions_are_found_within_two_bytes_of_distance() {
     }
 }
 
-/// An empty bucket says zero, which at 65,536 is the position itself.
+/// An empty bucket reads as zero, which at 65,536 is the position itself.
 #[test]
 fn nothing_repeats_itself() {
     for start in 65_510..65_540 {

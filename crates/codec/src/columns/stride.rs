@@ -1,4 +1,4 @@
-//! Which distance rows have, where nobody says it.
+//! Stride detection: the distance of rows in a block whose writer does not state it.
 
 /// Greatest distance that is tried.
 const MAX_GUESSED_STRIDE: usize = 64;
@@ -6,21 +6,20 @@ const MAX_GUESSED_STRIDE: usize = 64;
 /// Up to here every distance is tried, then every eighth.
 const MAX_ODD_STRIDE: usize = 32;
 
-/// Bytes that are compared with those further on.
+/// Bytes that are compared with later ones.
 const WINDOW_BYTES: usize = 512;
 
-/// The least distance at which bytes repeat nearly (in nine of ten cases) as often as at the best one; 1 if
-/// nowhere more often than in one of sixteen, as in noise.
+/// The least distance at which bytes repeat nearly (nine in ten) as often as at the best one; 1 if nowhere
+/// more often than one in sixteen, as in noise.
 ///
-/// The high bytes of neighbouring integers are equal more often than not, so their length shows, and so do
-/// its multiples.
-pub(super) fn stride(raw: &[u8]) -> usize {
+/// The high bytes of adjacent integers are mostly equal, so their length shows, and so do its multiples.
+pub(super) fn find(raw: &[u8]) -> usize {
     let most = MAX_GUESSED_STRIDE.min(raw.len() / 2);
     if most == 0 {
         return 1;
     }
     let window = WINDOW_BYTES.min(raw.len() - most);
-    // From the middle: what is particular to a block lies at its ends.
+    // From the middle: the ends of a block are untypical.
     let start = (raw.len() - most - window) / 2;
     let mut equal = [0; MAX_GUESSED_STRIDE + 1];
     for stride in (1..=most).filter(|&stride| is_tried(stride)) {
@@ -40,9 +39,8 @@ fn is_tried(stride: usize) -> bool {
     stride <= MAX_ODD_STRIDE || stride.is_multiple_of(8)
 }
 
-/// Where few bytes repeat, as in columns of a dozen values, chance decides which multiple of the length does
-/// best. All of them together tell it: the least distance whose multiples do nearly as well, on average, as
-/// those of any other.
+/// Where few bytes repeat, as in columns of a dozen values, the best multiple of the length is random. So all
+/// multiples count: the least distance whose multiples do nearly as well, on average, as those of any other.
 fn least_period(equal: &[usize]) -> usize {
     let average = |stride: usize| {
         let multiples = (stride..equal.len()).step_by(stride).filter(|&multiple| is_tried(multiple));
@@ -53,9 +51,9 @@ fn least_period(equal: &[usize]) -> usize {
     (1..=longest).find(|&stride| average(stride) * 4 >= best * 3).unwrap_or(1)
 }
 
-/// How many bytes are equal.
+/// Number of equal bytes.
 pub(crate) fn repeats(a: &[u8], b: &[u8]) -> usize {
-    // Counted in bytes first, which the compiler turns into vectors.
+    // Counted in bytes first, which the compiler vectorizes.
     let piece = |(a, b): (&[u8], &[u8])| {
         usize::from(a.iter().zip(b).map(|(a, b)| u8::from(a == b)).fold(0u8, u8::wrapping_add))
     };
@@ -73,10 +71,10 @@ mod tests {
     #[test]
     fn the_length_of_integers_shows() {
         let mixed = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        assert_eq!(stride(&array(8, |i| mixed(i) & 0xffff)), 8);
-        assert_eq!(stride(&array(8, |i| 1_700_000_000_000 + mixed(i))), 8);
-        assert_eq!(stride(&array(8, |_| 77)), 8);
-        assert_eq!(stride(&array(4, |i| 3 * i)), 4);
+        assert_eq!(find(&array(8, |i| mixed(i) & 0xffff)), 8);
+        assert_eq!(find(&array(8, |i| 1_700_000_000_000 + mixed(i))), 8);
+        assert_eq!(find(&array(8, |_| 77)), 8);
+        assert_eq!(find(&array(4, |i| 3 * i)), 4);
         let state = std::cell::Cell::new(1u64);
         let noise = || {
             state.set(state.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
@@ -84,13 +82,13 @@ mod tests {
         };
         let values: [u64; 12] = std::array::from_fn(|_| noise());
         for width in [4, 6, 8] {
-            assert_eq!(stride(&array(width, |_| values[noise() as usize % 12])), width);
+            assert_eq!(find(&array(width, |_| values[noise() as usize % 12])), width);
         }
-        assert_eq!(stride(&array(4, |i| 1_000_000 + (mixed(i) & 0xfff))), 4);
+        assert_eq!(find(&array(4, |i| 1_000_000 + (mixed(i) & 0xfff))), 4);
         let text = b"call me ishmael, some years ago, never mind how long precisely, having little".repeat(3);
-        assert!(stride(&text[..200]) <= 64);
+        assert!(find(&text[..200]) <= 64);
         for len in 0..8 {
-            assert!(stride(&vec![0; len]) <= len.max(1));
+            assert!(find(&vec![0; len]) <= len.max(1));
         }
     }
 }
