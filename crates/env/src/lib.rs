@@ -11,10 +11,10 @@
 //! | [`std_fs`] | [`StdFileSystem`], the machine's file system |
 //! | [`memory`] | [`Region`], large pieces of anonymous memory |
 //! | [`slabs`] | memory for blocks, many small pieces of such regions |
-//! | [`NumberList`] | numbers by the million, in such regions |
+//! | [`OffHeapList`] | numbers by the million, in such regions |
 //! | [`Published`] | a rarely replaced value, pinned by hazard pointers without a shared cache line |
-//! | [`LongSlice`] | slices of fixed length, in such regions if they are long |
-//! | `shelves` | a huge-page heap: long-lived slices, many in one region |
+//! | [`OffHeapSlice`] | slices of fixed length, in such regions if they are long |
+//! | `huge_page_heap` | a huge-page heap: long-lived slices, many in one region |
 //! | [`clock`], [`random`] | time and randomness, the machine's and a test's |
 //! | [`rate_limiter`] | [`RateLimiter`], token buckets for reads and writes of background work |
 //! | [`TimedFile`] | files whose small reads are measured, for a self-tuning limiter |
@@ -24,7 +24,7 @@
 //! | [`mod@env`] | [`Env`], all of it in one value, and starting threads |
 //! | `fork_join` | [`Env::fork_join`], jobs run on several threads and joined |
 //!
-//! Unsafe code is in [`memory`], [`slabs`], `number_list`, `long_slice`, `shelves`, `published`, in [`fs`]
+//! Unsafe code is in [`memory`], [`slabs`], `off_heap_list`, `off_heap_slice`, `huge_page_heap`, `published`, in [`fs`]
 //! ([`Mapping`]), in the two modules `mapping`, in `std_fs/write_back` and in `reads/uring`, nowhere else.
 
 mod aligned;
@@ -36,14 +36,14 @@ mod fork_join;
 pub mod fs;
 pub mod fs_wrapper;
 pub mod host;
-mod long_slice;
+mod huge_page_heap;
 pub mod memory;
-mod number_list;
+mod off_heap_list;
+mod off_heap_slice;
 mod published;
 pub mod random;
 pub mod rate_limiter;
 pub mod reads;
-mod shelves;
 pub mod slabs;
 pub mod std_fs;
 mod timed_file;
@@ -57,9 +57,9 @@ pub use fs::{
     MappingOwner, OpenMode, StoreObserver,
 };
 pub use fs_wrapper::{FileSystemWrapper, FileWrapper};
-pub use long_slice::LongSlice;
 pub use memory::{PageAdvice, Region};
-pub use number_list::NumberList;
+pub use off_heap_list::OffHeapList;
+pub use off_heap_slice::OffHeapSlice;
 pub use published::{Published, ReadGuard};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use rate_limiter::{BackgroundRates, Direction, MIN_BYTES_PER_SECOND, RateLimiter};

@@ -85,7 +85,7 @@ pub enum Origin {
 
 /// The slabs of one class with free pieces, and its memory from the global allocator.
 struct Class {
-    roomy: Vec<NonNull<Slab>>,
+    with_free_pieces: Vec<NonNull<Slab>>,
     /// Allocated by the global allocator.
     heap_bytes: usize,
     /// Whether a thread creates a slab (SB6).
@@ -94,7 +94,7 @@ struct Class {
 
 /// Result of a request to a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
+enum ClassReply {
     /// A piece of a slab.
     Piece(NonNull<u8>),
     /// Use the global allocator; it is counted already.
@@ -114,7 +114,7 @@ struct Spare {
 
 /// What happens to a slab that its class releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum SlabFate {
     /// It may be reused (SB8).
     Spare,
     /// It returns to the system: it was closed (SB7).
@@ -162,11 +162,11 @@ fn layout(len: usize) -> Layout {
 /// Ends the process, as all allocation does, when there is no memory.
 pub fn allocate(len: usize) -> (NonNull<u8>, Origin) {
     if let Some((class, bytes)) = class_of(len) {
-        let asked = ALL[class].lock().ask(bytes);
-        let piece = match asked {
-            Answer::Piece(piece) => Some(piece),
-            Answer::Elsewhere => None,
-            Answer::Grow => {
+        let reply = ALL[class].lock().request(bytes);
+        let piece = match reply {
+            ClassReply::Piece(piece) => Some(piece),
+            ClassReply::Elsewhere => None,
+            ClassReply::Grow => {
                 let slab = Slab::create(bytes);
                 ALL[class].lock().grow(slab, bytes)
             }
@@ -228,22 +228,22 @@ pub unsafe fn close(piece: NonNull<u8>, len: usize, origin: Origin, own: usize) 
 
 impl Class {
     const fn new() -> Class {
-        Class { roomy: Vec::new(), heap_bytes: 0, is_growing: false }
+        Class { with_free_pieces: Vec::new(), heap_bytes: 0, is_growing: false }
     }
 
     /// Decides the source of the next piece.
-    fn ask(&mut self, piece_bytes: usize) -> Answer {
+    fn request(&mut self, piece_bytes: usize) -> ClassReply {
         if self.heap_bytes >= SMALL_BYTES {
             if let Some(piece) = self.take() {
-                return Answer::Piece(piece);
+                return ClassReply::Piece(piece);
             }
             if !self.is_growing {
                 self.is_growing = true;
-                return Answer::Grow;
+                return ClassReply::Grow;
             }
         }
         self.heap_bytes += piece_bytes;
-        Answer::Elsewhere
+        ClassReply::Elsewhere
     }
 
     /// Adds a new slab and allocates a piece of it; `None` if the system had no region: then the piece is
@@ -262,11 +262,11 @@ impl Class {
 
     /// Allocates a piece of a slab with free pieces, if there is one.
     fn take(&mut self) -> Option<NonNull<u8>> {
-        let slab = *self.roomy.last()?;
+        let slab = *self.with_free_pieces.last()?;
         // SAFETY: a slab of this class, whose lock is held (SB1), with a free piece (SB4).
         let (piece, is_full) = unsafe { (Slab::take(slab), (*slab.as_ptr()).is_full()) };
         if is_full {
-            self.roomy.pop();
+            self.with_free_pieces.pop();
         }
         Some(piece)
     }
@@ -275,7 +275,7 @@ impl Class {
     ///
     /// # Safety
     /// The piece was allocated from a slab of this class, and is not used any more.
-    unsafe fn give_back(&mut self, piece: NonNull<u8>) -> Option<(Region, Fate)> {
+    unsafe fn give_back(&mut self, piece: NonNull<u8>) -> Option<(Region, SlabFate)> {
         // SAFETY: guaranteed by the caller.
         let (slab, offset) = unsafe { Slab::of(piece) };
         // SAFETY: the lock is held (SB1).
@@ -290,7 +290,7 @@ impl Class {
         if was_full && !is_closed {
             self.add(slab);
         }
-        if !is_empty || (!is_closed && self.roomy.len() < 2) {
+        if !is_empty || (!is_closed && self.with_free_pieces.len() < 2) {
             return None;
         }
         if !is_closed {
@@ -298,7 +298,7 @@ impl Class {
         }
         // SAFETY: no piece of the slab is allocated, and the class does not refer to it any more.
         let region = unsafe { slab.read() }.region;
-        Some((region, if is_closed { Fate::Return } else { Fate::Spare }))
+        Some((region, if is_closed { SlabFate::Return } else { SlabFate::Spare }))
     }
 
     /// See [`close`].
@@ -323,15 +323,15 @@ impl Class {
 
     fn add(&mut self, slab: NonNull<Slab>) {
         // SAFETY: the lock is held (SB1).
-        unsafe { (*slab.as_ptr()).at = self.roomy.len() };
-        self.roomy.push(slab);
+        unsafe { (*slab.as_ptr()).at = self.with_free_pieces.len() };
+        self.with_free_pieces.push(slab);
     }
 
     fn remove(&mut self, slab: NonNull<Slab>) {
         // SAFETY: the lock is held (SB1), here and below.
         let at = unsafe { (*slab.as_ptr()).at };
-        self.roomy.swap_remove(at);
-        if let Some(moved) = self.roomy.get(at) {
+        self.with_free_pieces.swap_remove(at);
+        if let Some(moved) = self.with_free_pieces.get(at) {
             // SAFETY: as above.
             unsafe { (*moved.as_ptr()).at = at };
         }
@@ -356,12 +356,12 @@ impl Spare {
     }
 
     /// Counts one less in use; returns the regions that return to the system.
-    fn give_up(&mut self, region: Region, fate: Fate) -> Vec<Region> {
+    fn give_up(&mut self, region: Region, fate: SlabFate) -> Vec<Region> {
         self.in_use -= 1;
         let mut surplus = Vec::new();
         match fate {
-            Fate::Spare => self.regions.push(region),
-            Fate::Return => surplus.push(region),
+            SlabFate::Spare => self.regions.push(region),
+            SlabFate::Return => surplus.push(region),
         }
         // The ones released first are returned first: the others may still be in the processor's caches.
         let beyond = self.regions.len().saturating_sub(self.limit());
@@ -447,7 +447,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn classes_are_close_and_hold_what_they_are_for() {
+    fn classes_are_close_and_hold_their_lengths() {
         let mut before = (0, 0);
         for len in 1..=LARGEST_PIECE_BYTES {
             let (class, bytes) = class_of(len).unwrap();
@@ -496,24 +496,24 @@ mod tests {
 
     /// SB8, and SB7: a closed slab does not become spare.
     #[test]
-    fn an_eighth_of_what_is_in_use_may_be_spare() {
+    fn an_eighth_of_the_slabs_in_use_may_be_spare() {
         let region = || Region::reserve(SLAB_BYTES).unwrap();
         let mut spare = Spare::new();
         let mut used: Vec<Region> = (0..32).map(|_| spare.take().unwrap_or_else(region)).collect();
         assert_eq!((spare.in_use, spare.regions.len()), (32, 0));
         let mut returned = 0;
         for _ in 0..8 {
-            returned += spare.give_up(used.pop().unwrap(), Fate::Spare).len();
+            returned += spare.give_up(used.pop().unwrap(), SlabFate::Spare).len();
         }
         assert_eq!((spare.in_use, spare.regions.len(), returned), (24, 4, 4));
         let last = spare.regions.last().unwrap().as_ptr();
         assert_eq!(spare.take().map(|region| region.as_ptr()), Some(last), "the latest serves first");
         assert_eq!((spare.in_use, spare.regions.len()), (25, 3));
-        assert_eq!(spare.give_up(used.pop().unwrap(), Fate::Return).len(), 1);
+        assert_eq!(spare.give_up(used.pop().unwrap(), SlabFate::Return).len(), 1);
         assert_eq!((spare.in_use, spare.regions.len()), (24, 3));
         // Spare slabs are returned as slabs in use become fewer.
         while let Some(region) = used.pop() {
-            drop(spare.give_up(region, Fate::Return));
+            drop(spare.give_up(region, SlabFate::Return));
         }
         assert_eq!((spare.in_use, spare.regions.len()), (1, 1));
     }
@@ -530,8 +530,8 @@ mod tests {
             let piece = Slab::take(slab);
             class.give_back(piece).unwrap()
         };
-        assert_eq!((region.as_ptr(), fate), (slab.as_ptr().cast(), Fate::Spare));
-        let [other] = class.roomy[..] else { panic!("one is left") };
+        assert_eq!((region.as_ptr(), fate), (slab.as_ptr().cast(), SlabFate::Spare));
+        let [other] = class.with_free_pieces[..] else { panic!("one is left") };
         // SAFETY: the class, the only owner of the slab, is forgotten, and no piece of it is in use.
         drop(unsafe { other.read() });
     }
@@ -554,29 +554,32 @@ mod tests {
             give_back(held.swap_remove(random.below(held.len() as u64) as usize));
         }
         let class = ALL[class].lock();
-        assert_eq!((class.heap_bytes, class.roomy.len()), (0, 1), "one empty slab is kept");
+        assert_eq!((class.heap_bytes, class.with_free_pieces.len()), (0, 1), "one empty slab is kept");
     }
 
     /// SB6: the first thread without a free piece creates a slab, and no other waits for it.
     #[test]
-    fn others_go_elsewhere_while_a_slab_is_made() {
+    fn other_threads_use_the_heap_while_a_slab_is_created() {
         const BYTES: usize = 4096;
         let mut class = Class { heap_bytes: SMALL_BYTES, ..Class::new() };
-        assert_eq!(class.ask(BYTES), Answer::Grow);
-        assert_eq!([class.ask(BYTES), class.ask(BYTES)], [Answer::Elsewhere; 2]);
+        assert_eq!(class.request(BYTES), ClassReply::Grow);
+        assert_eq!([class.request(BYTES), class.request(BYTES)], [ClassReply::Elsewhere; 2]);
         assert_eq!(class.grow(None, BYTES), None, "the system has no memory");
         assert_eq!(class.heap_bytes, SMALL_BYTES + 3 * BYTES);
-        assert_eq!(class.ask(BYTES), Answer::Grow, "and is asked again");
+        assert_eq!(class.request(BYTES), ClassReply::Grow, "and is reply again");
         let first = class.grow(Slab::create(BYTES), BYTES).unwrap();
-        let Answer::Piece(second) = class.ask(BYTES) else { panic!("the slab has room") };
-        assert_eq!((first.as_ptr().addr() + BYTES, class.roomy.len()), (second.as_ptr().addr(), 1));
-        let slab = class.roomy[0];
+        let ClassReply::Piece(second) = class.request(BYTES) else { panic!("the slab has room") };
+        assert_eq!(
+            (first.as_ptr().addr() + BYTES, class.with_free_pieces.len()),
+            (second.as_ptr().addr(), 1)
+        );
+        let slab = class.with_free_pieces[0];
         // SAFETY: the class, the only owner of the slab, is forgotten, and the pieces are not used.
         drop(unsafe { slab.read() });
     }
 
     #[test]
-    fn pieces_are_nobody_elses() {
+    fn pieces_are_disjoint() {
         let random = SeededRandom::new(7);
         let mut held = Vec::new();
         // Three classes beside each other, filled, emptied and filled again.
@@ -618,7 +621,7 @@ mod tests {
             assert!(closes(one, own(&held, stretch) - 1));
             assert!(!closes(one, per_slab), "it is closed already");
         }
-        assert!(ALL[class].lock().roomy.is_empty());
+        assert!(ALL[class].lock().with_free_pieces.is_empty());
         let (closed, open): (Vec<Held>, Vec<Held>) =
             held.drain(..).partition(|held| stretches.contains(&stretch_of(held.0)));
         // Every second one, so that both have free pieces.
@@ -634,7 +637,7 @@ mod tests {
         left.into_iter().for_each(give_back);
         open.into_iter().chain(new).for_each(give_back);
         let class = ALL[class].lock();
-        assert_eq!((class.heap_bytes, class.roomy.len()), (0, 1));
+        assert_eq!((class.heap_bytes, class.with_free_pieces.len()), (0, 1));
     }
 
     #[test]
@@ -658,7 +661,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_for_a_slab_comes_from_the_heap() {
+    fn pieces_too_large_for_a_slab_come_from_the_heap() {
         let large = take(LARGEST_PIECE_BYTES + 1, 9);
         assert_eq!(large.2, Origin::Heap);
         give_back(large);

@@ -13,7 +13,7 @@
 
 use crate::lines::{AHEAD, Line, MAX_PROBES, POWERS, line_index};
 use crate::probe::{self, ProbePath};
-use esker_env::LongSlice;
+use esker_env::OffHeapSlice;
 
 /// Sets the bits of those of `hashes` that fall into `part`, the lines from number `first` on of a filter of
 /// `count` lines.
@@ -55,14 +55,14 @@ fn fill_with<P: AsRef<[u32]> + ?Sized>(
 /// A filter in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocked {
-    lines: LongSlice<Line>,
+    lines: OffHeapSlice<Line>,
     probes: u8,
     path: ProbePath,
 }
 
 impl Blocked {
     /// A filter of at least one line and 1 to [`MAX_PROBES`] probes; the caller has checked both.
-    pub(crate) fn new(lines: LongSlice<Line>, probes: u8) -> Blocked {
+    pub(crate) fn new(lines: OffHeapSlice<Line>, probes: u8) -> Blocked {
         debug_assert!(!lines.is_empty() && u32::try_from(lines.len()).is_ok());
         debug_assert!((1..=MAX_PROBES).contains(&probes));
         Blocked { lines, probes, path: ProbePath::best() }

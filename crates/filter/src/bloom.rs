@@ -11,7 +11,7 @@
 
 use crate::lines::{LINE_BITS, Line};
 use crate::probe::{self, BATCH};
-use esker_env::LongSlice;
+use esker_env::OffHeapSlice;
 
 /// Most probes: the optimum for the largest filter, of 32 bits a key, is 22.
 pub(crate) const MAX_PROBES: u8 = 24;
@@ -84,13 +84,13 @@ pub(crate) fn fill(part: &mut [Line], first: usize, count: u32, probes: u8, hash
 /// A filter in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Bloom {
-    lines: LongSlice<Line>,
+    lines: OffHeapSlice<Line>,
     probes: u8,
 }
 
 impl Bloom {
     /// A filter of at least one line and 1 to [`MAX_PROBES`] probes; the caller has checked both.
-    pub(crate) fn new(lines: LongSlice<Line>, probes: u8) -> Bloom {
+    pub(crate) fn new(lines: OffHeapSlice<Line>, probes: u8) -> Bloom {
         debug_assert!(!lines.is_empty() && (1..=MAX_PROBES).contains(&probes));
         Bloom { lines, probes }
     }

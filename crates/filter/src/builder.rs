@@ -5,12 +5,12 @@ use crate::plan::Plan;
 use crate::policy::FilterPolicy;
 use crate::stored::LINES_HEADER_BYTES;
 use crate::{fuse, ribbon};
-use esker_env::{LongSlice, NumberList};
+use esker_env::{OffHeapList, OffHeapSlice};
 
 /// Collects the hashes of a table's keys and builds a filter of them.
 ///
 /// The size of the filter depends on the number of keys, which is known only at the end, so all hashes are
-/// kept until then: 8 bytes a key, outside of the heap ([`NumberList`]), released when the filter is built.
+/// kept until then: 8 bytes a key, outside of the heap ([`OffHeapList`]), released when the filter is built.
 /// [`FilterBuilder::memory_bytes`] is their memory, and [`FilterBuilder::finish_bytes`] that of the build.
 ///
 /// ```
@@ -28,13 +28,13 @@ use esker_env::{LongSlice, NumberList};
 #[derive(Debug)]
 pub struct FilterBuilder {
     policy: FilterPolicy,
-    hashes: NumberList,
+    hashes: OffHeapList,
 }
 
 impl FilterBuilder {
     /// A builder for tables of one policy.
     pub fn new(policy: FilterPolicy) -> FilterBuilder {
-        FilterBuilder { policy, hashes: NumberList::default() }
+        FilterBuilder { policy, hashes: OffHeapList::default() }
     }
 
     /// Adds the hash of a key that differs from the one added last.
@@ -77,13 +77,13 @@ impl FilterBuilder {
     /// A filter without keys rejects everything. Takes 6 to 10 ns a key for the default kind, by size, 45 ns
     /// for binary fuse and some hundred for Ribbon filters. If one of these cannot be built, which does not
     /// happen with hashes of keys, the filter is a blocked Bloom filter of as many bits.
-    pub fn finish(&mut self) -> Option<LongSlice<u8>> {
+    pub fn finish(&mut self) -> Option<OffHeapSlice<u8>> {
         self.finish_as_built().0
     }
 
     /// As [`FilterBuilder::finish`], with the policy of what was built: that of the builder, or of its
     /// substitute. Its [`FilterPolicy::false_positive_rate`] is the expected one.
-    pub fn finish_as_built(&mut self) -> (Option<LongSlice<u8>>, FilterPolicy) {
+    pub fn finish_as_built(&mut self) -> (Option<OffHeapSlice<u8>>, FilterPolicy) {
         self.finish_unless(&|| false)
     }
 
@@ -92,7 +92,7 @@ impl FilterBuilder {
     pub fn finish_unless(
         &mut self,
         is_cancelled: &dyn Fn() -> bool,
-    ) -> (Option<LongSlice<u8>>, FilterPolicy) {
+    ) -> (Option<OffHeapSlice<u8>>, FilterPolicy) {
         // Shards are solved in place after a partition, which needs one contiguous list.
         let mut in_order: Vec<u64> = if self.policy.is_solved() { self.hashes.take() } else { Vec::new() };
         let solved = match self.policy {

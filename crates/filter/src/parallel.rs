@@ -15,7 +15,7 @@ use crate::plan::Plan;
 use crate::policy::FilterPolicy;
 use crate::shards::partition;
 use crate::{fuse, ribbon, stored};
-use esker_env::{Env, LongSlice};
+use esker_env::{Env, OffHeapSlice};
 
 /// Least lines of a range: 1 MiB, below which starting a thread costs more than it saves.
 const LEAST_LINES: usize = (1 << 20) / LINE_BYTES;
@@ -40,7 +40,7 @@ pub fn build_parallel(
     mut hashes: Vec<u64>,
     policy: FilterPolicy,
     threads: usize,
-) -> Option<LongSlice<u8>> {
+) -> Option<OffHeapSlice<u8>> {
     let solved = match policy {
         FilterPolicy::Ribbon { bits_per_key } => {
             let solve = |hashes: &mut [u64]| {
@@ -67,7 +67,7 @@ pub fn build_parallel(
         return Some(solved.into_boxed_slice().into());
     }
     let plan = Plan::new(policy, hashes.len())?;
-    let mut lines = LongSlice::filled(Line::default(), plan.count as usize);
+    let mut lines = OffHeapSlice::filled(Line::default(), plan.count as usize);
     let of_a_range = lines.len().div_ceil(threads.max(1)).max(LEAST_LINES);
     let ranges: Vec<_> = lines.chunks_mut(of_a_range).enumerate().collect();
     env.fork_join("esker-filter", threads, ranges, |(number, range)| {

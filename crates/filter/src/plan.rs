@@ -5,7 +5,7 @@ use crate::lines::{self, Line};
 use crate::policy::FilterPolicy;
 use crate::reference::{double, local};
 use crate::{blocked, bloom, model, stored};
-use esker_env::LongSlice;
+use esker_env::OffHeapSlice;
 
 /// Sets the bits of hashes in a part of the lines: the part, the number of its first line, the number of
 /// lines of the whole filter, the number of probes, and the hashes, of which any may lie elsewhere.
@@ -65,8 +65,8 @@ impl Plan {
         &self,
         pieces: impl Iterator<Item = &'h [u64]>,
         is_cancelled: &dyn Fn() -> bool,
-    ) -> LongSlice<u8> {
-        let mut lines = LongSlice::filled(Line::default(), self.count as usize);
+    ) -> OffHeapSlice<u8> {
+        let mut lines = OffHeapSlice::filled(Line::default(), self.count as usize);
         for group in pieces.flat_map(|piece| piece.chunks(KEYS_PER_QUESTION)) {
             if is_cancelled() {
                 break;

@@ -4,7 +4,7 @@
 use crate::lines::{LINE_BYTES, Line};
 use crate::plan::Plan;
 use esker_base::coding::Reader;
-use esker_env::LongSlice;
+use esker_env::OffHeapSlice;
 
 /// The layout version that this build writes and reads, of each kind.
 pub(crate) const VERSION: u8 = 1;
@@ -27,8 +27,8 @@ pub(crate) const BINARY_FUSE: u8 = 6;
 pub(crate) const LINES_HEADER_BYTES: usize = 8;
 
 /// The bytes of a filter made of lines.
-pub(crate) fn encode_lines(plan: &Plan, lines: &[Line]) -> LongSlice<u8> {
-    let mut bytes = LongSlice::filled(0, LINES_HEADER_BYTES + plan.count as usize * LINE_BYTES);
+pub(crate) fn encode_lines(plan: &Plan, lines: &[Line]) -> OffHeapSlice<u8> {
+    let mut bytes = OffHeapSlice::filled(0, LINES_HEADER_BYTES + plan.count as usize * LINE_BYTES);
     let (header, rest) = bytes.split_at_mut(LINES_HEADER_BYTES);
     header.copy_from_slice(&encode_header(plan));
     let words = lines.iter().flat_map(|line| line.0);
@@ -47,7 +47,7 @@ pub(crate) fn decode_lines(
     reader: &mut Reader<'_>,
     most_probes: u8,
     stays: bool,
-) -> Result<(LongSlice<Line>, u8), String> {
+) -> Result<(OffHeapSlice<Line>, u8), String> {
     let cut = || "a filter made of lines has no whole header".to_owned();
     let (probes, padding) = (reader.u8().ok_or_else(cut)?, reader.u8().ok_or_else(cut)?);
     let count = reader.u32().ok_or_else(cut)?;
@@ -61,5 +61,5 @@ pub(crate) fn decode_lines(
         return Err(format!("a filter of {count} lines of 64 bytes expected, {} bytes found", data.len()));
     }
     let lines = data.chunks_exact(LINE_BYTES).map(Line::decode);
-    Ok((if stays { LongSlice::lasting(lines) } else { LongSlice::collect(lines) }, probes))
+    Ok((if stays { OffHeapSlice::lasting(lines) } else { OffHeapSlice::collect(lines) }, probes))
 }

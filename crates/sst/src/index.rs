@@ -30,7 +30,7 @@ use crate::block::raw::bytes_equal;
 use crate::simd::{Kernel, prefetch};
 use esker_base::Tag;
 use esker_base::key::{common_prefix_len, head};
-use esker_env::LongSlice;
+use esker_env::OffHeapSlice;
 pub use fence::FenceIndex;
 use form::OtherForm;
 pub(crate) use kind::TableShape;
@@ -56,7 +56,7 @@ pub(crate) struct BlockIndex {
     /// Whether any block continues the key of the one before.
     continues: bool,
     /// Where each block starts and the last one ends; empty if the form stores it.
-    starts: LongSlice<u64>,
+    starts: OffHeapSlice<u64>,
     /// Empty if the form stores them.
     separators: Separators,
     continuations: Vec<Continuation>,
@@ -125,7 +125,7 @@ impl BlockIndex {
             continuations,
         };
         if matches!(&index.form, Form::Other(form) if form.has_separators()) {
-            (index.separators, index.starts) = (Separators::default(), LongSlice::default());
+            (index.separators, index.starts) = (Separators::default(), OffHeapSlice::default());
         }
         Some(index)
     }
@@ -138,7 +138,7 @@ impl BlockIndex {
             form: Form::Other(Box::new(OtherForm::Pages(pages))),
             prefix: Vec::new(),
             heads_decide: false,
-            starts: LongSlice::default(),
+            starts: OffHeapSlice::default(),
             separators: Separators::default(),
             continuations: Vec::new(),
         }

@@ -5,7 +5,7 @@ use crate::decode_error::DecodeError;
 use crate::filter_access::{FilterAccess, FilterDamage, PagedFilter};
 use crate::footer::{DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind};
 use esker_base::{Error, Result, TableUid};
-use esker_env::{File, LongSlice};
+use esker_env::{File, OffHeapSlice};
 use esker_filter::Filter;
 
 /// Least and most bytes of the first read at the end of the file.
@@ -16,7 +16,7 @@ const MAX_TAIL_BYTES: u64 = 4 << 20;
 pub(crate) struct SectionReader {
     pub(crate) footer: Footer,
     pub(crate) sections: Vec<Section>,
-    bytes: LongSlice<u8>,
+    bytes: OffHeapSlice<u8>,
     /// Offset of `bytes` in the file.
     start: u64,
 }
@@ -72,7 +72,7 @@ impl SectionReader {
     fn load_from(&mut self, file: &dyn File, offset: u64) -> Result<()> {
         if offset < self.start {
             let missing = (self.start - offset) as usize;
-            let mut joined = LongSlice::filled(0, missing + self.bytes.len());
+            let mut joined = OffHeapSlice::filled(0, missing + self.bytes.len());
             file.read_exact_at(&mut joined[..missing], offset)?;
             joined[missing..].copy_from_slice(&self.bytes);
             (self.bytes, self.start) = (joined, offset);
@@ -158,8 +158,8 @@ pub(crate) fn decode_section<T>(
 }
 
 /// Reads a range of the file, which must exist.
-pub(crate) fn read_range(file: &dyn File, offset: u64, len: u64) -> Result<LongSlice<u8>> {
-    let mut bytes = LongSlice::filled(0, len as usize);
+pub(crate) fn read_range(file: &dyn File, offset: u64, len: u64) -> Result<OffHeapSlice<u8>> {
+    let mut bytes = OffHeapSlice::filled(0, len as usize);
     file.read_exact_at(&mut bytes, offset)?;
     Ok(bytes)
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::blocked::Blocked;
 use crate::reference::double::Double;
 use esker_base::checksum::xxh3_64;
-use esker_env::LongSlice;
+use esker_env::OffHeapSlice;
 
 fn paths() -> impl Iterator<Item = ProbePath> {
     ProbePath::ALL.iter().copied().filter(|path| path.is_available())
@@ -79,8 +79,8 @@ fn every_path_looks_at_every_probe() {
 }
 
 /// Lines with three quarters of their bits set.
-fn random_lines(count: u64) -> LongSlice<Line> {
-    LongSlice::collect((0..count as usize).map(|at| {
+fn random_lines(count: u64) -> OffHeapSlice<Line> {
+    OffHeapSlice::collect((0..count as usize).map(|at| {
         let at = at as u64;
         Line(std::array::from_fn(|word| (hash_of(at, word as u64) | hash_of(!at, word as u64)) as u32))
     }))

@@ -18,7 +18,7 @@
 
 use crate::lines::{AHEAD, Line, MAX_PROBES, POWERS, line_index};
 use crate::probe::{self, ProbePath};
-use esker_env::LongSlice;
+use esker_env::OffHeapSlice;
 
 /// Chooses the partner: 2^64 divided by the golden ratio, so that it depends on every bit of the hash.
 const PARTNER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -73,14 +73,14 @@ pub(crate) fn fill(part: &mut [Line], first: usize, count: u32, probes: u8, hash
 /// A filter in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Double {
-    lines: LongSlice<Line>,
+    lines: OffHeapSlice<Line>,
     probes: u8,
     path: ProbePath,
 }
 
 impl Double {
     /// A filter of at least one line and 1 to [`MAX_PROBES`] probes; the caller has checked both.
-    pub(crate) fn new(lines: LongSlice<Line>, probes: u8) -> Double {
+    pub(crate) fn new(lines: OffHeapSlice<Line>, probes: u8) -> Double {
         debug_assert!(!lines.is_empty() && u32::try_from(lines.len()).is_ok());
         debug_assert!((1..=MAX_PROBES).contains(&probes));
         Double { lines, probes, path: ProbePath::best() }

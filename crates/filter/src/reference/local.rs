@@ -12,7 +12,7 @@ use crate::bits::BitsPerKey;
 use crate::blocked::{self, Blocked};
 use crate::lines::{LINE_BITS, Line};
 use crate::probe::BATCH;
-use esker_env::LongSlice;
+use esker_env::OffHeapSlice;
 
 /// Tenths of bits a key up to which the index plus one is RocksDB's number of probes.
 const PROBES_UP_TO_TENTHS: [u16; 11] = [20, 35, 51, 66, 83, 100, 117, 140, 160, 183, 220];
@@ -39,7 +39,7 @@ pub(crate) struct Local(Blocked);
 
 impl Local {
     /// As [`Blocked::new`].
-    pub(crate) fn new(lines: LongSlice<Line>, probes: u8) -> Local {
+    pub(crate) fn new(lines: OffHeapSlice<Line>, probes: u8) -> Local {
         Local(Blocked::new(lines, probes))
     }
 

@@ -13,7 +13,7 @@ use crate::simd::{InstructionSet, with_kernel};
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, TableUid, Tag};
 use esker_cache::{Admission, BlockKind, CacheKey};
-use esker_env::LongSlice;
+use esker_env::OffHeapSlice;
 use std::path::Path;
 use std::sync::Weak;
 
@@ -77,7 +77,7 @@ impl FenceIndex {
             return Err(Error::invalid("an index needs a fence"));
         }
         let start = |block: u64| FILE_HEADER_BYTES as u64 + block * BLOCK_BYTES;
-        let starts = LongSlice::lasting((0..count + 1).map(|block| start(block as u64)));
+        let starts = OffHeapSlice::lasting((0..count + 1).map(|block| start(block as u64)));
         let (first, last) = (separators.get(0).to_vec(), separators.get(count - 1).to_vec());
         let kind = kind.for_table(&TableShape::of(&separators, 0, false)).0;
         let decoded = DecodedIndex { separators, starts, continuations: Vec::new() };

@@ -17,7 +17,7 @@ use crate::decode_error::{DecodeError, damaged};
 use esker_base::Tag;
 use esker_base::coding::{Reader, put_varint};
 use esker_base::key::common_prefix_len;
-use esker_env::LongSlice;
+use esker_env::OffHeapSlice;
 use std::ops::Range;
 
 /// A block that starts with an older version of the key that the block before ends with.
@@ -77,8 +77,8 @@ pub(crate) fn separator<'a>(last: &[u8], first: &'a [u8]) -> &'a [u8] {
 
 #[derive(Debug, Default)]
 pub(crate) struct Separators {
-    bytes: LongSlice<u8>,
-    ends: LongSlice<u32>,
+    bytes: OffHeapSlice<u8>,
+    ends: OffHeapSlice<u32>,
 }
 
 impl Separators {
@@ -140,8 +140,8 @@ impl SeparatorsBuilder {
     /// All of them, in memory that lasts.
     pub(super) fn finish(&self) -> Separators {
         Separators {
-            bytes: LongSlice::lasting(self.bytes.iter().copied()),
-            ends: LongSlice::lasting(self.ends.iter().copied()),
+            bytes: OffHeapSlice::lasting(self.bytes.iter().copied()),
+            ends: OffHeapSlice::lasting(self.ends.iter().copied()),
         }
     }
 }
@@ -150,7 +150,7 @@ impl SeparatorsBuilder {
 pub(crate) struct DecodedIndex {
     pub(crate) separators: Separators,
     /// Where each block starts in the file, and where the last one ends.
-    pub(crate) starts: LongSlice<u64>,
+    pub(crate) starts: OffHeapSlice<u64>,
     pub(crate) continuations: Vec<Continuation>,
 }
 
@@ -228,7 +228,7 @@ impl Decoder {
     fn finish(self) -> DecodedIndex {
         DecodedIndex {
             separators: self.separators.finish(),
-            starts: LongSlice::lasting(self.starts.iter().copied()),
+            starts: OffHeapSlice::lasting(self.starts.iter().copied()),
             continuations: self.continuations,
         }
     }

@@ -6,7 +6,7 @@
 //! a lookup with AVX-512, 35 if it depends on the one before; a binary search over whole keys takes 180.
 
 use crate::simd::{InstructionSet, Kernel, NODE_KEYS, prefetch, with_kernel};
-use esker_env::LongSlice;
+use esker_env::OffHeapSlice;
 
 /// Enough for 2^32 blocks.
 const MAX_LEVELS: usize = 8;
@@ -30,7 +30,7 @@ struct Level {
 /// level has at least one key; nodes are padded with the greatest number.
 #[derive(Debug)]
 pub(crate) struct SearchTree {
-    nodes: LongSlice<Node>,
+    nodes: OffHeapSlice<Node>,
     levels: [Level; MAX_LEVELS],
     depth: usize,
 }
@@ -55,7 +55,7 @@ impl SearchTree {
                 nodes.push(Node(node));
             }
         }
-        SearchTree { nodes: LongSlice::lasting(nodes.iter().copied()), levels, depth: bottom_up.len() }
+        SearchTree { nodes: OffHeapSlice::lasting(nodes.iter().copied()), levels, depth: bottom_up.len() }
     }
 
     #[inline(always)]

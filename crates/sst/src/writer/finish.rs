@@ -11,7 +11,7 @@ use crate::index::section::DecodedIndex;
 use crate::options::TableSummary;
 use crate::range_tombstones;
 use esker_base::Result;
-use esker_env::LongSlice;
+use esker_env::OffHeapSlice;
 
 /// Lookups without these are slower but right.
 const OPTIONAL: [SectionKind; 4] =
@@ -85,7 +85,7 @@ impl TableWriter {
         Ok((self.summary(file_bytes), warmed))
     }
 
-    fn finish_filter(&mut self) -> Option<LongSlice<u8>> {
+    fn finish_filter(&mut self) -> Option<OffHeapSlice<u8>> {
         if self.filter_bits.is_some() {
             let policy = self.final_filter_policy();
             self.filter.set_policy(policy);

@@ -12,9 +12,9 @@
 //! new memory for the same tables merged. Here every thread can reuse a gap.
 //!
 //! # Design
-//! A *shelf* is a region of [`SHELF_BYTES`], advised to be huge pages, that is allocated in pieces of whole
-//! [`UNIT_BYTES`]: the first fit over all shelves, oldest first. So gaps of closed tables are filled again by
-//! tables of a similar size, and new shelves empty first. A huge page without a used unit is returned to the
+//! A *huge region* is a region of [`HUGE_REGION_BYTES`], advised to be huge pages, that is allocated in pieces of whole
+//! [`UNIT_BYTES`]: the first fit over all regions, oldest first. So gaps of closed tables are filled again by
+//! tables of a similar size, and new regions empty first. A huge page without a used unit is returned to the
 //! system at once: tables come and go by the second, not by the microsecond.
 //!
 //! The first [`SMALL_BYTES`] are not allocated here but counted, so that a small database does not use whole
@@ -26,9 +26,9 @@
 //! # Invariants
 //! * SH1. A unit is allocated at most once at a time: its mark in `used` is set when its piece is allocated,
 //!   and cleared when that is dropped, both under the lock.
-//! * SH2. A shelf is in the list as long as a piece of it is allocated. Its memory does not move with it.
+//! * SH2. A region is in the list as long as a piece of it is allocated. Its memory does not move with it.
 //! * SH3. Allocated memory has undefined contents. The owner of a piece writes all that it will read.
-//! * SH4. No gap of a shelf is longer than its `longest_gap`.
+//! * SH4. No gap of a region is longer than its `longest_gap`.
 //!
 //! # Rejected
 //! [Slabs](crate::slabs): made for pieces up to 64 KiB, of one size each. *The end of a table that is read
@@ -42,97 +42,102 @@ use std::ptr::NonNull;
 
 /// Allocation unit; a piece wastes half of one on average.
 pub(crate) const UNIT_BYTES: usize = 1 << 10;
-/// Half of a shelf, so that it holds at least two.
-pub(crate) const LARGEST_PIECE_BYTES: usize = SHELF_BYTES / 2;
-/// Bytes allocated elsewhere before the first shelf: two huge pages, as for [slabs](crate::slabs).
+/// Half of a region, so that it holds at least two.
+pub(crate) const LARGEST_PIECE_BYTES: usize = HUGE_REGION_BYTES / 2;
+/// Bytes allocated elsewhere before the first region: two huge pages, as for [slabs](crate::slabs).
 const SMALL_BYTES: usize = 2 * HUGE_BYTES;
-const SHELF_BYTES: usize = 16 << 20;
-const SHELF_UNITS: usize = SHELF_BYTES / UNIT_BYTES;
+const HUGE_REGION_BYTES: usize = 16 << 20;
+const HUGE_REGION_UNITS: usize = HUGE_REGION_BYTES / UNIT_BYTES;
 const HUGE_BYTES: usize = REGION_ALIGNMENT_BYTES;
 const HUGE_UNITS: usize = HUGE_BYTES / UNIT_BYTES;
 
-static SHELVES: Mutex<Shelves> = Mutex::new(Shelves { list: Vec::new(), small_bytes: 0 });
+static HEAP: Mutex<HugePageHeap> = Mutex::new(HugePageHeap { list: Vec::new(), small_bytes: 0 });
 
-struct Shelves {
+struct HugePageHeap {
     /// Oldest first.
-    list: Vec<Shelf>,
+    list: Vec<HugeRegion>,
     /// Bytes counted but allocated elsewhere.
     small_bytes: usize,
 }
 
-struct Shelf {
+struct HugeRegion {
     region: Region,
-    used: Marks,
+    used: UnitMarks,
     /// SH4, in units: a longer request need not search.
     longest_gap: usize,
 }
 
-/// A bit for each unit of a shelf.
-struct Marks([u64; SHELF_UNITS / WORD_BITS]);
+/// A bit for each unit of a region.
+struct UnitMarks([u64; HUGE_REGION_UNITS / WORD_BITS]);
 
 const WORD_BITS: usize = u64::BITS as usize;
 
 /// The allocator for memory of some length.
-pub(crate) enum Place {
+pub(crate) enum Allocation {
     /// This one.
-    Shelf(Piece),
+    Shared(HeapPiece),
     /// Another one; to be kept as long as the memory.
-    Elsewhere(Small),
+    Elsewhere(SmallBytes),
 }
 
-/// A piece of a shelf. Freed when it is dropped.
+/// A piece of a huge region. Freed when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Piece {
+pub(crate) struct HeapPiece {
     start: NonNull<u8>,
     units: usize,
 }
 
 // SAFETY: memory with one owner and no thread affinity.
-unsafe impl Send for Piece {}
+unsafe impl Send for HeapPiece {}
 // SAFETY: exposes only the address.
-unsafe impl Sync for Piece {}
+unsafe impl Sync for HeapPiece {}
 
 /// A count of this many small bytes while it is kept.
 #[derive(Debug)]
-pub(crate) struct Small(usize);
+pub(crate) struct SmallBytes(usize);
 
 /// Allocates this many bytes: at least one and at most [`LARGEST_PIECE_BYTES`].
-pub(crate) fn place(bytes: usize) -> Place {
-    let mut shelves = SHELVES.lock();
-    if shelves.small_bytes >= SMALL_BYTES
-        && let Some(piece) = shelves.take(bytes.div_ceil(UNIT_BYTES))
+pub(crate) fn allocate(bytes: usize) -> Allocation {
+    let mut heap = HEAP.lock();
+    if heap.small_bytes >= SMALL_BYTES
+        && let Some(piece) = heap.take(bytes.div_ceil(UNIT_BYTES))
     {
-        return Place::Shelf(piece);
+        return Allocation::Shared(piece);
     }
-    shelves.small_bytes += bytes;
-    Place::Elsewhere(Small(bytes))
+    heap.small_bytes += bytes;
+    Allocation::Elsewhere(SmallBytes(bytes))
 }
 
-impl Shelves {
-    /// `None` if the system has no memory for another shelf.
-    fn take(&mut self, units: usize) -> Option<Piece> {
-        if let Some(piece) = self.list.iter_mut().find_map(|shelf| shelf.take(units)) {
+impl HugePageHeap {
+    /// `None` if the system has no memory for another region.
+    fn take(&mut self, units: usize) -> Option<HeapPiece> {
+        if let Some(piece) = self.list.iter_mut().find_map(|huge| huge.take(units)) {
             return Some(piece);
         }
-        let region = Region::reserve_with(SHELF_BYTES, PageAdvice::Huge).ok()?;
-        self.list.push(Shelf::new(region));
+        let region = Region::reserve_with(HUGE_REGION_BYTES, PageAdvice::Huge).ok()?;
+        self.list.push(HugeRegion::new(region));
         self.list.last_mut()?.take(units)
     }
 
-    /// Frees a piece; returns the memory of a shelf that has become empty (SH2).
-    fn give_back(&mut self, piece: &Piece) -> Option<Region> {
+    /// Frees a piece; returns the memory of a region that has become empty (SH2).
+    fn give_back(&mut self, piece: &HeapPiece) -> Option<Region> {
         let address = piece.start.as_ptr().addr();
-        let has_it = |shelf: &Shelf| (0..SHELF_BYTES).contains(&address.wrapping_sub(shelf.address()));
+        let has_it =
+            |huge: &HugeRegion| (0..HUGE_REGION_BYTES).contains(&address.wrapping_sub(huge.address()));
         let at = self.list.iter().position(has_it)?;
-        let shelf = &mut self.list[at];
-        shelf.give_back((address - shelf.address()) / UNIT_BYTES, piece.units);
-        shelf.is_empty().then(|| self.list.remove(at).region)
+        let huge = &mut self.list[at];
+        huge.give_back((address - huge.address()) / UNIT_BYTES, piece.units);
+        huge.is_empty().then(|| self.list.remove(at).region)
     }
 }
 
-impl Shelf {
-    fn new(region: Region) -> Shelf {
-        Shelf { region, used: Marks([0; SHELF_UNITS / WORD_BITS]), longest_gap: SHELF_UNITS }
+impl HugeRegion {
+    fn new(region: Region) -> HugeRegion {
+        HugeRegion {
+            region,
+            used: UnitMarks([0; HUGE_REGION_UNITS / WORD_BITS]),
+            longest_gap: HUGE_REGION_UNITS,
+        }
     }
 
     fn address(&self) -> usize {
@@ -140,11 +145,11 @@ impl Shelf {
     }
 
     fn is_empty(&self) -> bool {
-        self.used.next(0, true) == SHELF_UNITS
+        self.used.next(0, true) == HUGE_REGION_UNITS
     }
 
     /// Allocates the first gap of at least this many units.
-    fn take(&mut self, units: usize) -> Option<Piece> {
+    fn take(&mut self, units: usize) -> Option<HeapPiece> {
         if units > self.longest_gap {
             return None;
         }
@@ -155,13 +160,13 @@ impl Shelf {
         self.used.mark(first..first + units, true);
         // SAFETY: the units lie within the region.
         let start = unsafe { self.region.as_ptr().add(first * UNIT_BYTES) };
-        Some(Piece { start: NonNull::new(start)?, units })
+        Some(HeapPiece { start: NonNull::new(start)?, units })
     }
 
     /// Frees units, and returns the huge pages without a used unit to the system.
     fn give_back(&mut self, first: usize, units: usize) {
         self.used.mark(first..first + units, false);
-        self.longest_gap = SHELF_UNITS;
+        self.longest_gap = HUGE_REGION_UNITS;
         for page in first / HUGE_UNITS..(first + units).div_ceil(HUGE_UNITS) {
             let units = page * HUGE_UNITS..(page + 1) * HUGE_UNITS;
             if self.used.next(units.start, true) >= units.end {
@@ -171,8 +176,8 @@ impl Shelf {
     }
 }
 
-impl Marks {
-    /// The first unit from `from` on that is used, or is not; [`SHELF_UNITS`] if there is none.
+impl UnitMarks {
+    /// The first unit from `from` on that is used, or is not; [`HUGE_REGION_UNITS`] if there is none.
     fn next(&self, from: usize, is_used: bool) -> usize {
         let wanted = |word: usize| if is_used { self.0[word] } else { !self.0[word] };
         let mut word = from / WORD_BITS;
@@ -184,13 +189,13 @@ impl Marks {
             }
             (word, ahead) = (word + 1, u64::MAX);
         }
-        SHELF_UNITS
+        HUGE_REGION_UNITS
     }
 
     /// The first unit of the first gap of at least this many.
     fn gap(&self, units: usize) -> Option<usize> {
         let mut start = self.next(0, false);
-        while start + units <= SHELF_UNITS {
+        while start + units <= HUGE_REGION_UNITS {
             let end = self.next(start, true);
             if end - start >= units {
                 return Some(start);
@@ -209,24 +214,24 @@ impl Marks {
     }
 }
 
-impl Piece {
+impl HeapPiece {
     /// Its first byte, aligned to [`UNIT_BYTES`]; the requested bytes follow.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
 }
 
-impl Drop for Piece {
+impl Drop for HeapPiece {
     fn drop(&mut self) {
-        let emptied = SHELVES.lock().give_back(self);
+        let emptied = HEAP.lock().give_back(self);
         // Unmapped without the lock.
         drop(emptied);
     }
 }
 
-impl Drop for Small {
+impl Drop for SmallBytes {
     fn drop(&mut self) {
-        SHELVES.lock().small_bytes -= self.0;
+        HEAP.lock().small_bytes -= self.0;
     }
 }
 
@@ -236,21 +241,21 @@ mod tests {
     use crate::SeededRandom;
 
     /// SH1: pieces allocated at the same time have no byte in common, whatever was allocated and freed
-    /// before; SH2: no shelf is left behind.
+    /// before; SH2: no region is left behind.
     #[test]
-    fn pieces_are_nobody_elses_and_shelves_go_with_the_last() {
+    fn pieces_are_disjoint_and_regions_go_with_the_last() {
         let random = SeededRandom::new(5);
-        let mut shelves = Shelves { list: Vec::new(), small_bytes: 0 };
-        let mut held: Vec<(Piece, u8)> = Vec::new();
-        let mut most_shelves = 0;
-        let ends = |piece: &Piece| {
+        let mut heap = HugePageHeap { list: Vec::new(), small_bytes: 0 };
+        let mut held: Vec<(HeapPiece, u8)> = Vec::new();
+        let mut most_regions = 0;
+        let ends = |piece: &HeapPiece| {
             let start = piece.start.as_ptr();
             // SAFETY: within the piece, which is held.
             unsafe { [start, start.add(piece.units * UNIT_BYTES - 1)] }
         };
         for round in 0..4_000u32 {
             if held.len() < 40 && random.below(5) < 3 {
-                let piece = shelves.take(1 + random.below(3_000) as usize).unwrap();
+                let piece = heap.take(1 + random.below(3_000) as usize).unwrap();
                 let mark = round as u8;
                 for byte in ends(&piece) {
                     // SAFETY: a byte of a piece with a single owner, if SH1 holds.
@@ -261,36 +266,36 @@ mod tests {
                 let (piece, mark) = held.swap_remove(random.below(held.len() as u64) as usize);
                 // SAFETY: written when it was taken.
                 assert_eq!(ends(&piece).map(|byte| unsafe { byte.read() }), [mark; 2], "SH1");
-                drop(shelves.give_back(&piece));
+                drop(heap.give_back(&piece));
                 std::mem::forget(piece);
             }
-            most_shelves = most_shelves.max(shelves.list.len());
-            let used: u32 = shelves.list.iter().flat_map(|shelf| shelf.used.0).map(u64::count_ones).sum();
+            most_regions = most_regions.max(heap.list.len());
+            let used: u32 = heap.list.iter().flat_map(|huge| huge.used.0).map(u64::count_ones).sum();
             assert_eq!(used as usize, held.iter().map(|(piece, _)| piece.units).sum::<usize>());
-            assert!(shelves.list.iter().all(|shelf| shelf.used.gap(shelf.longest_gap + 1).is_none()), "SH4");
+            assert!(heap.list.iter().all(|huge| huge.used.gap(huge.longest_gap + 1).is_none()), "SH4");
         }
-        assert!(most_shelves > 2, "{most_shelves}");
+        assert!(most_regions > 2, "{most_regions}");
         for (piece, _) in held {
-            drop(shelves.give_back(&piece));
+            drop(heap.give_back(&piece));
             std::mem::forget(piece);
         }
-        assert!(shelves.list.is_empty(), "SH2");
+        assert!(heap.list.is_empty(), "SH2");
     }
 
     #[test]
-    fn a_gap_is_filled_before_what_is_behind_it() {
-        let mut shelves = Shelves { list: Vec::new(), small_bytes: 0 };
-        let pieces = [2_000, 3_000, 4_000].map(|units| shelves.take(units).unwrap());
+    fn the_first_gap_is_filled_first() {
+        let mut heap = HugePageHeap { list: Vec::new(), small_bytes: 0 };
+        let pieces = [2_000, 3_000, 4_000].map(|units| heap.take(units).unwrap());
         let middle = pieces[1].start;
-        shelves.give_back(&pieces[1]);
-        let again = shelves.take(3_000).unwrap();
+        heap.give_back(&pieces[1]);
+        let again = heap.take(3_000).unwrap();
         assert_eq!(again.start, middle);
         let [first, gone, last] = pieces;
         std::mem::forget(gone);
         for piece in [first, again, last] {
-            drop(shelves.give_back(&piece));
+            drop(heap.give_back(&piece));
             std::mem::forget(piece);
         }
-        assert!(shelves.list.is_empty());
+        assert!(heap.list.is_empty());
     }
 }

@@ -27,7 +27,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// An off-heap list of numbers; see the head of this file.
 #[derive(Debug)]
-pub struct NumberList {
+pub struct OffHeapList {
     pieces: Vec<Region>,
     /// The last piece; dangling while there is none.
     last: NonNull<u64>,
@@ -38,17 +38,17 @@ pub struct NumberList {
 }
 
 // SAFETY: memory with one owner and no thread affinity.
-unsafe impl Send for NumberList {}
+unsafe impl Send for OffHeapList {}
 // SAFETY: a shared reference only reads numbers.
-unsafe impl Sync for NumberList {}
+unsafe impl Sync for OffHeapList {}
 
-impl Default for NumberList {
-    fn default() -> NumberList {
-        NumberList { pieces: Vec::new(), last: NonNull::dangling(), used: 0, room: 0 }
+impl Default for OffHeapList {
+    fn default() -> OffHeapList {
+        OffHeapList { pieces: Vec::new(), last: NonNull::dangling(), used: 0, room: 0 }
     }
 }
 
-impl NumberList {
+impl OffHeapList {
     /// Adds a number at the end.
     ///
     /// Ends the process, as all allocation does, when there is no memory.
@@ -114,7 +114,7 @@ impl NumberList {
 
     /// Empties the list and frees its memory.
     pub fn clear(&mut self) {
-        *self = NumberList::default();
+        *self = OffHeapList::default();
     }
 
     /// Bytes of memory in use.
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn numbers_come_back_in_order_across_pieces() {
         for count in [0, 1, 7, PIECE_NUMBERS - 1, PIECE_NUMBERS, PIECE_NUMBERS + 1, 2 * PIECE_NUMBERS + 5] {
-            let mut list = NumberList::default();
+            let mut list = OffHeapList::default();
             assert_eq!((list.last(), list.memory_bytes()), (None, 0));
             let number = |at: usize| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             for at in 0..count {
