@@ -19,17 +19,17 @@ pub struct CopyProgress {
 }
 
 /// Reports progress to a callback.
-pub(crate) struct Progress<'a> {
+pub struct Progress<'a> {
     so_far: CopyProgress,
     told: &'a mut dyn FnMut(CopyProgress),
 }
 
 impl<'a> Progress<'a> {
-    pub(crate) fn new(total_bytes: u64, told: &'a mut dyn FnMut(CopyProgress)) -> Progress<'a> {
+    pub fn new(total_bytes: u64, told: &'a mut dyn FnMut(CopyProgress)) -> Progress<'a> {
         Progress { so_far: CopyProgress { done_bytes: 0, total_bytes }, told }
     }
 
-    pub(crate) fn advance(&mut self, bytes: u64) {
+    pub fn advance(&mut self, bytes: u64) {
         self.so_far.done_bytes += bytes;
         (self.told)(self.so_far);
     }
@@ -38,7 +38,7 @@ impl<'a> Progress<'a> {
 /// Hard-links a file, or copies it where that is not possible (another device, a file system without links).
 /// Returns whether it was linked. The bytes are durable either way: the original's are, a copy's are synced.
 /// The name is not.
-pub(crate) fn link_or_copy(
+pub fn link_or_copy(
     env: &Env,
     from: &Path,
     to: &Path,
@@ -57,13 +57,7 @@ pub(crate) fn link_or_copy(
 
 /// Copies a file of known length and makes the copy's bytes durable; returns the checksum of the copied
 /// bytes. A failed copy is deleted.
-pub(crate) fn copy(
-    env: &Env,
-    from: &Path,
-    to: &Path,
-    bytes: u64,
-    progress: &mut Progress<'_>,
-) -> Result<u64> {
+pub fn copy(env: &Env, from: &Path, to: &Path, bytes: u64, progress: &mut Progress<'_>) -> Result<u64> {
     let target = env.fs.open(to, OpenMode::CreateNew)?;
     let copied = read_through(env, from, bytes, |piece, at| {
         target.write_at(piece, at)?;
@@ -78,7 +72,7 @@ pub(crate) fn copy(
 }
 
 /// The checksum of a file of known length.
-pub(crate) fn checksum_of(env: &Env, path: &Path, bytes: u64, progress: &mut Progress<'_>) -> Result<u64> {
+pub fn checksum_of(env: &Env, path: &Path, bytes: u64, progress: &mut Progress<'_>) -> Result<u64> {
     read_through(env, path, bytes, |piece, _| {
         progress.advance(piece.len() as u64);
         Ok(())

@@ -146,44 +146,53 @@
 //! mapped pages. [`Database::metrics`] reports what is used of it.
 #![forbid(unsafe_code)]
 
+mod copy;
+mod damage;
+mod handle;
+mod report;
+#[cfg(test)]
+mod tests;
+
+#[doc(inline)]
+pub use crate::handle::{Database, Keyspace, Snapshot, Ttl, View, WriteBatch};
+#[doc(inline)]
+pub use crate::transaction::{Transaction, TransactionOptions};
 #[doc(inline)]
 pub use esker_base::{Error, KeyspaceId, Result, SeqNo};
 #[doc(inline)]
-pub use esker_engine::{
-    Cursor, DEFAULT_KEYSPACE, Database, Durability, Expiry, KeyRange, Keys, Keyspace, KeyspaceOptions,
-    MergeOperator, Options, Range, Snapshot, Transaction, TransactionOptions, Ttl, Value, View, WriteBatch,
-    WriteOptions,
-};
+pub use esker_engine::write::write_options::{Expiry, WriteOptions};
+#[doc(inline)]
+pub use esker_iter::operator::MergeOperator;
+#[doc(inline)]
+pub use esker_options::{DEFAULT_KEYSPACE, Durability, KeyspaceOptions, Options};
+#[doc(inline)]
+pub use esker_view::Value;
+#[doc(inline)]
+pub use esker_view::read::KeyRange;
+#[doc(inline)]
+pub use esker_view::read::cursor::Cursor;
+#[doc(inline)]
+pub use esker_view::read::keys::Keys;
+#[doc(inline)]
+pub use esker_view::read::range::Range;
 
-/// Which tree suits a workload: what [`Keyspace::advise`] reads and returns, and the same for data that is
-/// only described.
-pub mod advice {
-    pub use esker_engine::{AdaptationInfo, AdviceRequest, KeyspaceAdvice, ModelCheck, ModelTerm};
-    pub use esker_model::advice::{
-        AdaptiveRules, Advice, Alternative, Calibration, Decision, Design, Family, Figures, History, Knob,
-        Observation, Operations, Parts, Prediction, Prices, Question, Usage, advise, decide,
-    };
-}
+pub mod advice;
 
 /// Copies of a database: checkpoints, backups and the portable export.
 pub mod backup {
-    pub use esker_engine::{
-        BackupId, BackupInfo, BackupReport, BackupVerification, Backups, CheckpointReport, CopyProgress,
-        ExportReport, ImportReport, RestoreReport, Retention, check_export,
+    pub use crate::copy::{
+        BackupId, BackupInfo, BackupReport, BackupVerification, Backups, CheckpointReport, ExportReport,
+        ImportReport, RestoreReport, Retention, check_export,
     };
+    pub use esker_engine::file_transfer::CopyProgress;
 }
 
-/// The stream of committed changes, and named consumers of it.
 #[doc(alias = "change data capture")]
-pub mod changes {
-    pub use esker_engine::{
-        Change, ChangeBatch, ChangeIter, ChangedKeyspace, Changes, Consumer, ConsumerInfo,
-    };
-}
+pub mod changes;
 
 /// Filters that compactions apply to what they write.
 pub mod compaction_filter {
-    pub use esker_engine::{CompactionFilter, Decision};
+    pub use esker_iter::{CompactionFilter, Decision};
 }
 
 /// The details that an [`Error`] carries.
@@ -191,31 +200,35 @@ pub mod error {
     pub use esker_base::{Conflict, Corruption, Error, HistoryGone, IoFailure, MergeFailure, Result};
 }
 
-/// Adding many entries at once: tables written elsewhere, and bulk loads.
-pub mod ingest {
-    pub use esker_engine::{
-        BulkLoadProgress, BulkLoadReport, BulkLoader, IngestMode, IngestOptions, IngestReport, TableWriter,
-        WrittenTable,
-    };
-}
+pub mod ingest;
 
 /// Merge operators: those that are built in, and the trait for one of your own.
 pub mod merge {
-    pub use esker_engine::{Merge, MergeError, MergeOperator, set};
+    pub use esker_iter::operator::{Merge, MergeError, MergeOperator, set};
 }
 
 /// What a database reports about itself: counters, the shape of its trees, open readers, why writes are held
 /// back, amplification, targets, and what a verification found.
 #[doc(alias = "statistics")]
 pub mod metrics {
-    pub use esker_engine::{
-        Amplification, BlobFileInfo, BlockingWork, Cause, CauseInfo, Damage, DeleteShortfall, DeleteTarget,
-        FilterInfo, FilterTuningInfo, JobMetrics, KeyspaceLevels, KeyspaceMetrics, KeyspaceStall,
-        KeyspaceTargets, Layer, LevelAmplification, LevelInfo, LogMetrics, MemoryMetrics, Metrics,
-        MigrationInfo, OpenReader, OpenTablesMetrics, Pressure, PressureCause, ReadAmplification, ReaderKind,
-        RunInfo, SpaceAmplification, SpaceTarget, StallChange, Stalls, TableInfo, TargetState, VerifyReport,
-        WaitingWrites, WriteState,
+    pub use crate::damage::Damage;
+    pub use crate::report::metrics::{
+        BlobFileInfo, FilterInfo, FilterTuningInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics,
+        MemoryMetrics, Metrics, OpenTablesMetrics, RunInfo, TableInfo,
     };
+    pub use crate::report::readers::OpenReader;
+    pub use crate::report::targets::{DeleteTarget, KeyspaceTargets, SpaceTarget, TargetState};
+    pub use crate::report::verify::VerifyReport;
+    pub use esker_engine::amplification::{
+        Amplification, Cause, CauseInfo, LevelAmplification, ReadAmplification, SpaceAmplification,
+    };
+    pub use esker_engine::background::targets::DeleteShortfall;
+    pub use esker_engine::lifecycle::keyspace::migration::MigrationInfo;
+    pub use esker_engine::state::jobs::JobMetrics;
+    pub use esker_engine::state::write_control::{Pressure, PressureCause, StallChange, WaitingWrites};
+    pub use esker_engine::write::pressure::{BlockingWork, KeyspaceStall, Stalls, WriteState};
+    pub use esker_view::read::layer::Layer;
+    pub use esker_view::read::open_readers::ReaderKind;
 }
 
 /// The values that options take. [`Options`](crate::Options) and [`KeyspaceOptions`](crate::KeyspaceOptions)
@@ -223,23 +236,17 @@ pub mod metrics {
 pub mod options {
     pub use esker_cache::CacheKind;
     pub use esker_codec::Codec;
-    pub use esker_engine::{
-        BackgroundRates, OptionChange, OptionInfo, OptionScope, OptionValue, PerLevel, Preset,
-    };
+    pub use esker_env::BackgroundRates;
     pub use esker_env::{AsyncReads, ReadMode};
     pub use esker_filter::{FilterAllocation, FilterPolicy};
     pub use esker_memtable::{MemtableKind, ShardPlan};
+    pub use esker_options::{OptionChange, OptionInfo, OptionScope, OptionValue, PerLevel, Preset};
     pub use esker_sst::{AccessPattern, AdaptiveIndex, BlockBounds, BlockLayout, IndexKind};
     pub use esker_strategy::{CompactionPriority, FifoLimits, RunsPerLevel, SizeRatio, Strategy};
     pub use esker_wal::WalRecovery;
 }
 
-/// What goes with a [`Transaction`] and with changes of one key.
-pub mod transaction {
-    pub use esker_engine::{
-        CompareAndSet, Isolation, Savepoint, Transaction, TransactionOptions, TransactionRange,
-    };
-}
+pub mod transaction;
 
 /// The building blocks, for inspection, experiments and tests. Outside of the stability promise: names and
 /// signatures here may change in any release.
@@ -248,12 +255,12 @@ pub mod parts {
     pub use esker_blob as blob;
     pub use esker_cache as cache;
     pub use esker_codec as codec;
-    pub use esker_engine::Cs265;
     pub use esker_env as env;
     pub use esker_filter as filter;
     pub use esker_iter as iter;
     pub use esker_memtable as memtable;
     pub use esker_model as model;
+    pub use esker_options::Cs265;
     pub use esker_sst as sst;
     pub use esker_strategy as strategy;
     pub use esker_version as version;

@@ -134,7 +134,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "fnv", users: &["esker-experiments"] },
     ThirdParty {
         name: "foldhash",
-        users: &["esker-cache", "esker-memtable", "esker-view", "esker-engine", "esker-experiments"],
+        users: &["esker-cache", "esker-memtable", "esker-view", "esker-engine", "esker", "esker-experiments"],
     },
     ThirdParty { name: "getrandom", users: &["esker-env"] },
     ThirdParty { name: "hdrhistogram", users: &["esker-bench"] },
@@ -166,6 +166,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
             "esker-view",
             "esker-build",
             "esker-engine",
+            "esker",
         ],
     },
     ThirdParty { name: "plotters", users: &["esker-experiments"] },

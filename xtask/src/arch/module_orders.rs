@@ -161,20 +161,9 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-engine",
         folder: "",
-        modules: "compression_downgrade damage elision file_transfer filters overwrite_ratio range_del \
-                  pending_outputs cache_warming table_sink large state write background amplification \
-                  verify lifecycle metrics reader_report transaction copy target_report handle changes \
-                  advice ingest",
+        modules: "file_transfer state write background amplification lifecycle",
         closed: &[],
-        allowed: &[
-            ("pending_outputs", "table_sink"),
-            ("table_sink", "large"),
-            ("copy", "handle"),
-            ("handle", "changes"),
-            ("state", "background"),
-            ("transaction", "handle"),
-            ("write", "handle"),
-        ],
+        allowed: &[("state", "background")],
     },
     Order {
         package: "esker-engine",
@@ -206,7 +195,20 @@ pub(super) const ORDERS: &[Order] = &[
         closed: &[],
         allowed: &[],
     },
-    tree("esker", "advice parts"),
+    // The facade: what users hold is in `handle`; each feature sees it and the engine.
+    Order {
+        package: "esker",
+        folder: "",
+        modules: "damage parts compaction_filter error merge options report handle transaction changes copy backup \
+                  advice ingest metrics",
+        closed: &[],
+        allowed: &[
+            ("handle", "advice"),
+            ("handle", "changes"),
+            ("handle", "copy"),
+            ("handle", "transaction"),
+        ],
+    },
     Order {
         package: "esker-protocol",
         folder: "",

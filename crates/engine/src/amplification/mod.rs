@@ -13,7 +13,7 @@
 //! Everything is counted since the open, without the writes of the open itself, and costs the put path
 //! nothing, a lookup one comparison, and a background job some additions under a lock of its own.
 
-mod space;
+pub mod space;
 
 pub use crate::state::traffic::{Cause, CauseInfo};
 pub use esker_view::lookup_tracer::ReadAmplification;
@@ -99,20 +99,20 @@ impl LevelAmplification {
 }
 
 /// The name of a level.
-pub(crate) fn level_label(number: u8) -> String {
+pub fn level_label(number: u8) -> String {
     if number == LevelIndex::LAST.get() { "Llast".to_owned() } else { format!("L{number}") }
 }
 
 impl Store {
     /// Key and value bytes that users put.
-    pub(crate) fn user_bytes(&self, keyspace: &KeyspaceState) -> u64 {
+    pub fn user_bytes(&self, keyspace: &KeyspaceState) -> u64 {
         let Some(writing) = &self.writing else { return 0 };
         let mut state = writing.commit.lock();
         state.active(keyspace.id).map_or(0, |active| active.user_bytes)
     }
 
     /// The amplification of a keyspace with `put_bytes` of user writes.
-    pub(crate) fn amplification(
+    pub fn amplification(
         &self,
         keyspace: &KeyspaceState,
         view: &SuperVersion,
@@ -157,6 +157,3 @@ impl Store {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -8,7 +8,7 @@
 //! In addition to the strategy, blob garbage collection is planned; its plan is a merge that also rewrites
 //! some blob files ([`crate::large`]). ManualPlan compactions are in [`manual`].
 
-mod manual;
+pub mod manual;
 
 use crate::background::picker::PickedCompaction;
 use crate::state::jobs::{Job, JobFacts, RunningJob, subcompaction_ranges};
@@ -69,7 +69,7 @@ impl Store {
     /// Executes the most urgent plan of any keyspace, at least as urgent as `least`; `false` if there is
     /// none. A keyspace whose job fails does not prevent those of others; its error is returned once nothing
     /// else could be done.
-    pub(crate) fn compact_some(&self, least: Class) -> Result<bool> {
+    pub fn compact_some(&self, least: Class) -> Result<bool> {
         if let Err(error) = self.note_activity() {
             tracing::warn!(%error, "memtables could not be sealed while the database is idle");
         }
@@ -136,7 +136,7 @@ impl Store {
     }
 
     /// Whether waiting for compaction can help a keyspace: a job is running, or there is debt.
-    pub(crate) fn can_compact(&self, keyspace: &KeyspaceState) -> bool {
+    pub fn can_compact(&self, keyspace: &KeyspaceState) -> bool {
         keyspace.compaction_outcome.is_running() || self.known_debt(keyspace, &keyspace.view.load()) > 0
     }
 
@@ -160,7 +160,7 @@ impl Store {
     }
 
     /// Registers a running job.
-    pub(crate) fn begin_job(
+    pub fn begin_job(
         &self,
         keyspace: &Arc<KeyspaceState>,
         facts: JobFacts,
@@ -171,7 +171,7 @@ impl Store {
 
     /// The work of the urgent pool: runs an urgent job if all compaction threads are busy with others; and
     /// preempts a job of the lowest classes that holds up more urgent work.
-    pub(crate) fn preempt(&self) -> Result<bool> {
+    pub fn preempt(&self) -> Result<bool> {
         let is_crowded = self.jobs.merging() >= self.compaction_threads;
         // A thread that becomes free meanwhile must not wait for this pool's next attempt.
         let wake_idle = |_: &Error| self.scheduler.request_alone(WorkerPool::Compaction);
@@ -213,7 +213,7 @@ impl Store {
     }
 
     /// Executes a plan and installs it.
-    pub(crate) fn carry_out(
+    pub fn carry_out(
         &self,
         job: &Arc<Job>,
         PickedCompaction { plan, victims }: &PickedCompaction,
@@ -470,6 +470,3 @@ fn hides_deleted(plan: &CompactionPlan, boundaries: &Boundaries) -> bool {
     let keeps = !plan.bottom || newest.is_some_and(|newest| boundaries.oldest() < newest);
     keeps && parts().any(|part| part.flags.has(PartFlags::HIDES_DELETED))
 }
-
-#[cfg(test)]
-mod tests;

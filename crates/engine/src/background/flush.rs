@@ -40,7 +40,7 @@ use std::sync::atomic::Ordering;
 impl Store {
     /// Flushes the keyspace whose sealed memtables pin the oldest part of the log; `false` if there are none.
     /// A failed flush of one keyspace does not prevent those of others.
-    pub(crate) fn flush_some(&self) -> Result<bool> {
+    pub fn flush_some(&self) -> Result<bool> {
         let oldest = |keyspace: &KeyspaceState| {
             let view = keyspace.view.load();
             view.sealed.last().map(|memtable| memtable.first_log_id().unwrap_or(0))
@@ -61,7 +61,7 @@ impl Store {
     }
 
     /// Writes all sealed memtables of a keyspace to tables; nothing if it is dropped.
-    pub(crate) fn flush_sealed(&self, keyspace: &Arc<KeyspaceState>) -> Result<()> {
+    pub fn flush_sealed(&self, keyspace: &Arc<KeyspaceState>) -> Result<()> {
         match self.try_flush_sealed(keyspace) {
             Err(_) if keyspace.is_dropped() => Ok(()),
             flushed => flushed,
@@ -270,7 +270,7 @@ impl Store {
     }
 
     /// Seals and flushes keyspaces, and waits until everything they held at the call is in tables.
-    pub(crate) fn flush_keyspaces(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
+    pub fn flush_keyspaces(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
         let _activity = self.activity.read_recursive();
         self.check_open()?;
         self.writing()?;
@@ -286,7 +286,7 @@ impl Store {
     }
 
     /// Seals the active memtable of a keyspace unless it is empty, or the keyspace dropped.
-    pub(crate) fn seal_if_filled(&self, keyspace: &KeyspaceState) -> Result<()> {
+    pub fn seal_if_filled(&self, keyspace: &KeyspaceState) -> Result<()> {
         loop {
             let writing = self.writing()?;
             {
@@ -347,7 +347,7 @@ fn place_ingested(
 
 /// Adds sealed memtables and ingested tables, given newest first, to an unpublished state; see
 /// [`add_flushed`].
-pub(crate) fn add_sealed<'a>(
+pub fn add_sealed<'a>(
     factory: &'a TableFactory,
     state: &mut DatabaseState,
     id: KeyspaceId,
@@ -371,7 +371,7 @@ pub(crate) fn add_sealed<'a>(
 }
 
 /// Adds ingested tables, which share no key, to an unpublished state.
-pub(crate) fn add_ingested(
+pub fn add_ingested(
     factory: &TableFactory,
     state: &mut DatabaseState,
     id: KeyspaceId,
@@ -444,7 +444,7 @@ fn merge_memtables<'w>(
 /// newest version of each key is kept. The state's last sequence number must cover the memtables.
 ///
 /// The tables' files are deleted when the result is dropped, unless they are claimed.
-pub(crate) fn add_flushed<'a>(
+pub fn add_flushed<'a>(
     factory: &'a TableFactory,
     state: &mut DatabaseState,
     id: KeyspaceId,

@@ -35,7 +35,7 @@ use esker_base::{Result, SeqNo};
 
 impl Store {
     /// Shrinks the log if `last` is still the last sequence number, and no writer waits (RS4, RS6).
-    pub(crate) fn rest_if_still_at(&self, last: SeqNo) {
+    pub fn rest_if_still_at(&self, last: SeqNo) {
         if let Err(error) = self.try_to_rest(last) {
             tracing::warn!(%error, "log files that are not needed could not be given up");
         }
@@ -96,6 +96,3 @@ impl Store {
             && keyspaces.all(|active| active.entries == 0 && !active.keyspace.view.has_sealed())
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -26,7 +26,7 @@ impl Store {
     /// `make_edit` gets the tree and the running jobs as they are at the install, and both stay so until the
     /// new view is published: a placement chosen from them is legal (4.3). No planning happens meanwhile,
     /// because it takes the same lock.
-    pub(crate) fn install(
+    pub fn install(
         &self,
         keyspace: &KeyspaceState,
         flushed: &[Arc<MemtableView>],
@@ -65,7 +65,7 @@ impl Store {
     /// is unknown it is replaced by one that certainly does not. The tables that the edit would have added
     /// are deleted then; until the replacement they stay, and also if it never succeeds and the database
     /// turns read-only.
-    pub(crate) fn make_durable(
+    pub fn make_durable(
         &self,
         writing: &Writing,
         installed: &mut Installed,
@@ -105,7 +105,7 @@ impl Store {
     }
 
     /// Replaces the manifest by one that holds the present state in one record.
-    pub(crate) fn roll_over(&self, writing: &Writing, installed: &mut Installed) {
+    pub fn roll_over(&self, writing: &Writing, installed: &mut Installed) {
         let number = writing.tables.take_file_number();
         match installed.manifest.roll_over(number, &installed.state) {
             Ok(()) => self.discard(std::mem::take(&mut installed.doubtful), &installed.state),
@@ -134,7 +134,7 @@ impl Store {
     }
 
     /// Releases the files that a durable edit removed.
-    pub(crate) fn retire_files(&self, applied: &Applied) {
+    pub fn retire_files(&self, applied: &Applied) {
         applied.obsolete_files.iter().for_each(|&file| self.files.retire(file));
         applied.obsolete_blobs.iter().for_each(|&file| self.files.retire_large(file));
     }
@@ -157,7 +157,7 @@ impl Store {
 
     /// Every edit raises the counters past what it refers to and stores the log's durable position, so that
     /// recovery can tell a torn tail from lost data.
-    pub(crate) fn add_counters(&self, writing: &Writing, edit: &mut VersionEdit, min_log_id: LogId) {
+    pub fn add_counters(&self, writing: &Writing, edit: &mut VersionEdit, min_log_id: LogId) {
         let durable = writing.log.durable_position();
         let (next_file, next_part) = writing.tables.counters();
         edit.push(EditOp::MinLogId(min_log_id))
@@ -170,7 +170,7 @@ impl Store {
 
     /// The oldest log segment that some memtable still needs, once `flushed` are released. An empty memtable
     /// needs none, so an idle keyspace pins nothing (2.5).
-    pub(crate) fn min_log_id(&self, writing: &Writing, flushed: &[Arc<MemtableView>]) -> LogId {
+    pub fn min_log_id(&self, writing: &Writing, flushed: &[Arc<MemtableView>]) -> LogId {
         // Under the commit lock no write can turn an empty memtable into one that needs the active segment.
         let state = writing.commit.lock();
         let current = state.log.position().log_id;
@@ -194,7 +194,7 @@ impl Store {
 
     /// Whether a power cut after this flush could tear a batch over two keyspaces (WL6): some other keyspace
     /// has entries at or below `seqno` that are only in the log.
-    pub(crate) fn must_sync_log_before(&self, keyspace: &KeyspaceState, seqno: SeqNo) -> bool {
+    pub fn must_sync_log_before(&self, keyspace: &KeyspaceState, seqno: SeqNo) -> bool {
         let others = self.all_keyspaces();
         let mut others = others.iter().filter(|other| other.id != keyspace.id);
         others.any(|other| other.first_unflushed().is_some_and(|first| first <= seqno))

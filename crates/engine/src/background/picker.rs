@@ -38,13 +38,13 @@ const IDLE_AFTER: Duration = LOOK_INTERVAL;
 
 /// A smaller memtable is not flushed when the database is idle: its tombstones, some thousand at most, cost a
 /// seek less than a tenth of a millisecond, and a table for a few entries is not worth its file.
-const IDLE_SEAL_BYTES: u64 = 64 << 10;
+pub const IDLE_SEAL_BYTES: u64 = 64 << 10;
 
 /// A picked compaction.
-pub(crate) struct PickedCompaction {
-    pub(crate) plan: CompactionPlan,
+pub struct PickedCompaction {
+    pub plan: CompactionPlan,
     /// Blob files whose values are rewritten by it.
-    pub(crate) victims: BTreeSet<FileNumber>,
+    pub victims: BTreeSet<FileNumber>,
 }
 
 impl From<CompactionPlan> for PickedCompaction {
@@ -66,12 +66,12 @@ impl Store {
     ///
     /// Blob garbage collection comes before maintaining the shape, because it merges its inputs into the last
     /// level.
-    pub(crate) fn next_plan(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<PickedCompaction> {
+    pub fn next_plan(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<PickedCompaction> {
         self.call_strategy(keyspace, busy, Drops::First)
     }
 
     /// The same, without plans that only drop tables.
-    pub(crate) fn next_merge(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<PickedCompaction> {
+    pub fn next_merge(&self, keyspace: &KeyspaceState, busy: &Busy) -> Option<PickedCompaction> {
         let wanted = self.call_strategy(keyspace, busy, Drops::First)?;
         if wanted.plan.kind == PlanKind::Drop {
             self.call_strategy(keyspace, busy, Drops::Never)
@@ -140,7 +140,7 @@ impl Store {
     }
 
     /// The shape of a tree while the database is not idle; `hidden` is [`Store::hidden_parts`].
-    pub(crate) fn shape<'v>(&self, tree: &'v Tree, hidden: &'v [PartId]) -> Shape<'v> {
+    pub fn shape<'v>(&self, tree: &'v Tree, hidden: &'v [PartId]) -> Shape<'v> {
         let now_ms = self.time.now_ms();
         let oldest = self.snapshots.summary().1;
         let oldest_snapshot = oldest.map_or(SeqNo::MAX, |moment| moment.seqno);
@@ -149,7 +149,7 @@ impl Store {
     }
 
     /// Parts in which everything is deleted for every reader, ascending.
-    pub(crate) fn hidden_parts(&self, tree: &Tree) -> Vec<PartId> {
+    pub fn hidden_parts(&self, tree: &Tree) -> Vec<PartId> {
         // Parts whose range tombstones cannot be read now are left for later: a read that needs them reports
         // the error.
         let hidden = tree.hidden().unwrap_or_default();
@@ -161,7 +161,7 @@ impl Store {
     }
 
     /// The strategy's options for a keyspace.
-    pub(crate) fn strategy_options(&self, options: &KeyspaceOptions) -> StrategyOptions {
+    pub fn strategy_options(&self, options: &KeyspaceOptions) -> StrategyOptions {
         let jobs = u32::try_from(self.compaction_threads).unwrap_or(u32::MAX);
         StrategyOptions { jobs, ..strategy_options(options, self.memory.write_buffer_bytes) }
     }
@@ -169,7 +169,7 @@ impl Store {
     /// [`Store::compaction_debt`] without parts that could be dropped, which would take I/O to determine. For
     /// writers that make room under the commit lock: dropping those would make no room in level 0 that a
     /// merge does not.
-    pub(crate) fn known_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
+    pub fn known_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
         let overwrite_ratios = overwrite_ratios_of(&keyspace.overwrite_ratios, &options, &view.tree.version);
         let shape = Shape {
@@ -181,7 +181,7 @@ impl Store {
     }
 
     /// Bytes that the strategy would move before it has nothing more to do, without idle work.
-    pub(crate) fn compaction_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
+    pub fn compaction_debt(&self, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
         let options = keyspace.options();
         let hidden = self.hidden_parts(&view.tree);
         let overwrite_ratios = overwrite_ratios_of(&keyspace.overwrite_ratios, &options, &view.tree.version);
@@ -196,13 +196,13 @@ impl Store {
         options.strategy.debt(&shape, &of_strategy).saturating_add(of_collection)
     }
 
-    pub(crate) fn monotonic_ns(&self) -> u64 {
+    pub fn monotonic_ns(&self) -> u64 {
         self.env.clock.monotonic_ns()
     }
 
     /// Finds out whether the database is idle, and if so, has the memtables flushed that are worth it, and
     /// lets the log rest.
-    pub(crate) fn note_activity(&self) -> Result<()> {
+    pub fn note_activity(&self) -> Result<()> {
         let now_ns = self.monotonic_ns();
         let seqno = SeqNo::new(self.visible.load(Ordering::Acquire));
         let silent_ns = {
@@ -252,10 +252,7 @@ fn least_table_bytes(write_buffer_bytes: u64) -> u64 {
 }
 
 /// The strategy's options for a keyspace.
-pub(crate) fn strategy_options(
-    options: &KeyspaceOptions,
-    default_write_buffer_bytes: u64,
-) -> StrategyOptions {
+pub fn strategy_options(options: &KeyspaceOptions, default_write_buffer_bytes: u64) -> StrategyOptions {
     StrategyOptions {
         memtable_bytes: options.write_buffer_bytes.unwrap_or(default_write_buffer_bytes),
         table_bytes: options.table_bytes,
@@ -270,6 +267,3 @@ pub(crate) fn strategy_options(
         ..StrategyOptions::default()
     }
 }
-
-#[cfg(test)]
-mod tests;

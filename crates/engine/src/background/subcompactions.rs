@@ -66,7 +66,7 @@ fn threads_for_writers(of_lane: usize, processors: usize) -> usize {
 }
 
 /// The key ranges of the subcompactions of a merge: consecutive ranges that cover its hull.
-pub(crate) fn subcompaction_ranges(
+pub fn subcompaction_ranges(
     store: &Store,
     keyspace: &KeyspaceState,
     plan: &CompactionPlan,

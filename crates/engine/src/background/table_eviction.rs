@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 impl Store {
     /// Closes cold tables if too many are open.
-    pub(crate) fn close_cold_tables(&self) {
+    pub fn close_cold_tables(&self) {
         let mut cold = self.files.choose_cold();
         if cold.is_empty() {
             return;

@@ -76,7 +76,7 @@ impl Store {
     }
 
     /// Waits until memtables are flushed and the strategies' debt is zero.
-    pub(crate) fn drain(&self) -> Result<()> {
+    pub fn drain(&self) -> Result<()> {
         self.check_open()?;
         self.writing()?;
         for keyspace in self.all_keyspaces().iter() {
@@ -113,7 +113,7 @@ impl Store {
     }
 
     /// Closes the database; the second call does nothing.
-    pub(crate) fn close(&self) -> Result<()> {
+    pub fn close(&self) -> Result<()> {
         let _one_at_a_time = self.closing.lock();
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -157,7 +157,7 @@ impl Store {
     }
 
     /// Stores the time up to which entries were judged expired, if it has grown since the last edit (TM2).
-    pub(crate) fn store_time(&self, writing: &Writing) -> Result<()> {
+    pub fn store_time(&self, writing: &Writing) -> Result<()> {
         let mut installed = writing.manifest.lock();
         let last_ms = self.time.last_ms();
         if last_ms > installed.state.time_floor_ms {
@@ -180,6 +180,3 @@ impl Drop for PanicPoisons<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

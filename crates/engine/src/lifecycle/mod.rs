@@ -1,6 +1,6 @@
 //! Lifecycle: opening and recovery, and keyspaces that are created, changed and dropped.
 
-pub(crate) mod history_recovery;
-pub(crate) mod keyspace;
-pub(crate) mod open;
-pub(crate) mod replay;
+pub mod history_recovery;
+pub mod keyspace;
+pub mod open;
+pub mod replay;

@@ -36,6 +36,7 @@ use crate::state::jobs::Jobs;
 use crate::state::keyspace::{KeyspaceState, Registry};
 use crate::state::memory_shares::MemoryArbiter;
 use crate::state::scheduler::{Scheduler, WorkerPool};
+use crate::state::store::AdaptKeyspaces;
 use crate::state::store::{Store, Writing};
 use crate::state::throttle::Pace;
 use crate::write::room::stub_memtable;
@@ -69,14 +70,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-mod clean_reopen;
+pub mod clean_reopen;
 
 /// Creates a directory and its ancestors, and makes their names durable: the contents of a directory survive
 /// a power cut only if the directory does.
 ///
 /// Existing directories may have been created by a process that was killed before this point, so their names
 /// are synced, too, where permitted: other users' directories may be inaccessible to this process.
-pub(crate) fn make_directory(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+pub fn make_directory(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     let ancestors = || dir.ancestors().filter(|ancestor| !ancestor.as_os_str().is_empty());
     // Not every file system can open a directory like a file, but for an existing one none reports that it
     // was not found.
@@ -104,10 +105,12 @@ struct Opening {
     arenas: ArenaPool,
     time: Arc<Time>,
     started_ns: u64,
+    /// Runs adaptive tuning of keyspaces.
+    adapt_keyspaces: AdaptKeyspaces,
 }
 
 /// Opens a database directory.
-pub(crate) fn open(dir: &Path, options: Options) -> Result<Arc<Store>> {
+pub fn open(dir: &Path, options: Options, adapt_keyspaces: AdaptKeyspaces) -> Result<Arc<Store>> {
     let env = options.env.clone();
     let memory = MemoryPlan::new(&options, esker_env::host::memory_limit_bytes());
     let opening = Opening {
@@ -119,6 +122,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Arc<Store>> {
         env,
         options,
         memory,
+        adapt_keyspaces,
     };
     let lock = opening.lock()?;
     if opening.options.read_only { opening.open_read_only(lock) } else { opening.open_writable(lock) }
@@ -515,7 +519,7 @@ impl Opening {
         });
         let open_readers = OpenReaders::new(Arc::clone(&self.env.clock), self.options.reader_warn_age);
         let store = Arc::new(Store {
-            adapt_keyspaces: Store::adapt,
+            adapt_keyspaces: self.adapt_keyspaces,
             idle_budget: Mutex::new(IdleBudget::new(self.env.clock.monotonic_ns())),
             env: self.env,
             dir: self.dir,
@@ -579,7 +583,7 @@ fn start_workers(store: &Arc<Store>) -> Result<()> {
 }
 
 /// A keyspace with an empty active memtable.
-pub(crate) fn new_keyspace(
+pub fn new_keyspace(
     id: KeyspaceId,
     name: Arc<str>,
     options: KeyspaceOptions,

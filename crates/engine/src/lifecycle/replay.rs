@@ -23,19 +23,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Replays records into memtables; see the head of this file.
-pub(crate) struct Replay<'a> {
+pub struct Replay<'a> {
     /// `None` for a read-only open: nothing is flushed.
-    pub(crate) factory: Option<&'a TableFactory>,
-    pub(crate) memory: &'a MemoryPlan,
-    pub(crate) arenas: &'a ArenaPool,
+    pub factory: Option<&'a TableFactory>,
+    pub memory: &'a MemoryPlan,
+    pub arenas: &'a ArenaPool,
     /// Ingested tables are opened to read their metadata.
-    pub(crate) files: &'a Arc<TableFiles>,
+    pub files: &'a Arc<TableFiles>,
     /// The state of the manifest, with the tables of this replay added.
-    pub(crate) state: DatabaseState,
+    pub state: DatabaseState,
     keyspaces: BTreeMap<KeyspaceId, Replayed>,
     /// Last sequence number applied or skipped.
     last_seqno: SeqNo,
-    pub(crate) entries_applied: u64,
+    pub entries_applied: u64,
     /// The tables of this replay. A failed open deletes them; otherwise every attempt would fill the disk
     /// further.
     written: Option<UnclaimedFiles<'a>>,
@@ -51,7 +51,7 @@ struct Replayed {
 }
 
 impl<'a> Replay<'a> {
-    pub(crate) fn new(
+    pub fn new(
         factory: Option<&'a TableFactory>,
         memory: &'a MemoryPlan,
         arenas: &'a ArenaPool,
@@ -80,7 +80,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Applies one record, wholly or not at all (WL3).
-    pub(crate) fn apply(&mut self, record: &RecordView<'_>) -> Result<()> {
+    pub fn apply(&mut self, record: &RecordView<'_>) -> Result<()> {
         match record.header.kind {
             RecordKind::Batch => {}
             RecordKind::Mark | RecordKind::SegmentEnd => return Ok(()),
@@ -221,10 +221,7 @@ impl<'a> Replay<'a> {
 
     /// Ends a writable replay: everything is in tables, and the state refers to them. Their files await a
     /// manifest that does.
-    pub(crate) fn finish(
-        mut self,
-        greatest_seqno: SeqNo,
-    ) -> Result<(DatabaseState, Option<UnclaimedFiles<'a>>)> {
+    pub fn finish(mut self, greatest_seqno: SeqNo) -> Result<(DatabaseState, Option<UnclaimedFiles<'a>>)> {
         let last = self.last_seqno.max(greatest_seqno);
         let ids: Vec<KeyspaceId> = self.keyspaces.keys().copied().collect();
         let mut edit = VersionEdit::new();
@@ -238,15 +235,13 @@ impl<'a> Replay<'a> {
     }
 
     /// Ends a replay without records.
-    pub(crate) fn into_unchanged(self) -> DatabaseState {
+    pub fn into_unchanged(self) -> DatabaseState {
         debug_assert!(self.entries_applied == 0 && self.written.is_none());
         self.state
     }
 
     /// Ends a read-only replay: the memtables, newest first, by keyspace.
-    pub(crate) fn into_memtables(
-        mut self,
-    ) -> (DatabaseState, SeqNo, BTreeMap<KeyspaceId, Vec<Arc<MemtableView>>>) {
+    pub fn into_memtables(mut self) -> (DatabaseState, SeqNo, BTreeMap<KeyspaceId, Vec<Arc<MemtableView>>>) {
         let mut memtables = BTreeMap::new();
         for (id, mut keyspace) in std::mem::take(&mut self.keyspaces) {
             if let Some((view, _)) = keyspace.filling.take() {

@@ -5,13 +5,13 @@ use std::sync::atomic::AtomicBool;
 
 /// The last sequence number that was seen, and since when it is the last.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Activity {
-    pub(crate) seqno: SeqNo,
-    pub(crate) since_ns: u64,
+pub struct Activity {
+    pub seqno: SeqNo,
+    pub since_ns: u64,
 }
 
 /// The result of the last check. A hint: relaxed accesses suffice.
 #[derive(Debug, Default)]
-pub(crate) struct IdleState {
-    pub(crate) is_idle: AtomicBool,
+pub struct IdleState {
+    pub is_idle: AtomicBool,
 }

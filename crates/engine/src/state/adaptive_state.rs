@@ -6,14 +6,14 @@ use parking_lot::Mutex;
 /// The tuning state of a keyspace. Its lock is taken before all others of the store, and no worker waits for
 /// it.
 #[derive(Debug, Default)]
-pub(crate) struct Adapting(pub(crate) Mutex<AdaptiveState>);
+pub struct Adapting(pub Mutex<AdaptiveState>);
 
 /// What is known of a keyspace since the last change.
 #[derive(Debug, Default)]
-pub(crate) struct AdaptiveState {
+pub struct AdaptiveState {
     /// When the window began, the operations counted until then, and the design at that time.
-    pub(crate) window: Option<(u64, Operations, Design)>,
-    pub(crate) history: History,
-    pub(crate) last: Option<Decision>,
-    pub(crate) changes: u64,
+    pub window: Option<(u64, Operations, Design)>,
+    pub history: History,
+    pub last: Option<Decision>,
+    pub changes: u64,
 }

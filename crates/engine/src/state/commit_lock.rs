@@ -11,21 +11,21 @@ use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
 
 /// A [`CommitState`] behind the lock of the write path.
-pub(crate) struct CommitLock(Mutex<CommitState>);
+pub struct CommitLock(Mutex<CommitState>);
 
 impl CommitLock {
-    pub(crate) fn new(state: CommitState) -> CommitLock {
+    pub fn new(state: CommitState) -> CommitLock {
         CommitLock(Mutex::new(state))
     }
 
     #[inline(always)]
-    pub(crate) fn lock(&self) -> CommitGuard<'_> {
+    pub fn lock(&self) -> CommitGuard<'_> {
         CommitGuard { state: self.0.lock(), _no_sorting: NoSorting::new() }
     }
 }
 
 /// The guard of the commit lock.
-pub(crate) struct CommitGuard<'a> {
+pub struct CommitGuard<'a> {
     state: MutexGuard<'a, CommitState>,
     _no_sorting: NoSorting,
 }

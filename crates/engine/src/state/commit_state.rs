@@ -14,56 +14,56 @@ use esker_wal::LogWriter;
 use std::sync::Arc;
 
 /// The state guarded by the commit lock.
-pub(crate) struct CommitState {
+pub struct CommitState {
     /// The next sequence number to assign.
-    pub(crate) next_seqno: SeqNo,
-    pub(crate) log: LogWriter,
+    pub next_seqno: SeqNo,
+    pub log: LogWriter,
     /// By keyspace id; `None` for ids without a keyspace. Boxed, because ids are never reused: a dropped
     /// keyspace leaves one word. Cache-line padded and rarely written, so that every core can hold it; it has
     /// the pointers that `prefetch_commit_state` prefetches.
-    pub(crate) keyspaces: CachePadded<Vec<Option<Box<ActiveKeyspace>>>>,
-    pub(crate) recent_drops: RecentDrops,
+    pub keyspaces: CachePadded<Vec<Option<Box<ActiveKeyspace>>>>,
+    pub recent_drops: RecentDrops,
     /// Payload bytes in all active memtables.
-    pub(crate) active_bytes: u64,
-    pub(crate) closed: bool,
+    pub active_bytes: u64,
+    pub closed: bool,
     /// Work of the next writer after its commit: notify threads that wait for a batch (CS1 in
-    /// [`crate::changes`]), wait off the throttle debt, update the pressure.
-    pub(crate) post_commit: PostCommit,
+    /// `changes`), wait off the throttle debt, update the pressure.
+    pub post_commit: PostCommit,
     /// Batches and operations since the open. CountedConsumer here because the lock is held anyway.
-    pub(crate) batches: u64,
-    pub(crate) entries: u64,
+    pub batches: u64,
+    pub entries: u64,
 }
 
 /// The writable side of a keyspace; on cache lines of its own, because writers modify it constantly.
 #[repr(align(128))]
-pub(crate) struct ActiveKeyspace {
-    pub(crate) keyspace: Arc<KeyspaceState>,
-    pub(crate) memtable: Arc<MemtableView>,
-    pub(crate) inserter: Inserter,
+pub struct ActiveKeyspace {
+    pub keyspace: Arc<KeyspaceState>,
+    pub memtable: Arc<MemtableView>,
+    pub inserter: Inserter,
     /// Told of puts (GP3).
-    pub(crate) tombstone_spans: Arc<TombstoneSpanCache>,
+    pub tombstone_spans: Arc<TombstoneSpanCache>,
     /// When the memtable is sealed; follows from the keyspace's options.
-    pub(crate) limits: MemtableLimits,
+    pub limits: MemtableLimits,
     /// The admission rate of writers.
-    pub(crate) pace: Pace,
+    pub pace: Pace,
     /// Payload bytes written to the active memtable.
-    pub(crate) bytes: u64,
-    pub(crate) entries: u64,
+    pub bytes: u64,
+    pub entries: u64,
     /// Key and value bytes since the open.
-    pub(crate) user_bytes: u64,
+    pub user_bytes: u64,
 }
 
 /// When a memtable of a keyspace is sealed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MemtableLimits {
+pub struct MemtableLimits {
     /// Payload bytes.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Entries.
-    pub(crate) entries: u64,
+    pub entries: u64,
 }
 
 impl MemtableLimits {
-    pub(crate) fn new(options: &KeyspaceOptions, memory: &MemoryPlan) -> MemtableLimits {
+    pub fn new(options: &KeyspaceOptions, memory: &MemoryPlan) -> MemtableLimits {
         MemtableLimits {
             bytes: options.write_buffer_bytes.unwrap_or(memory.write_buffer_bytes),
             entries: options.write_buffer_entries.unwrap_or(u64::MAX),
@@ -72,7 +72,7 @@ impl MemtableLimits {
 }
 
 impl CommitState {
-    pub(crate) fn new(next_seqno: SeqNo, log: LogWriter) -> CommitState {
+    pub fn new(next_seqno: SeqNo, log: LogWriter) -> CommitState {
         CommitState {
             next_seqno,
             log,
@@ -87,7 +87,7 @@ impl CommitState {
     }
 
     /// Adds the writable side of a keyspace.
-    pub(crate) fn add_keyspace(&mut self, active: ActiveKeyspace) {
+    pub fn add_keyspace(&mut self, active: ActiveKeyspace) {
         let at = active.keyspace.id.get() as usize;
         if self.keyspaces.len() <= at {
             self.keyspaces.resize_with(at + 1, || None);
@@ -96,7 +96,7 @@ impl CommitState {
     }
 
     /// Removes the writable side of a keyspace: from here on no thread writes to it or seals its memtable.
-    pub(crate) fn withdraw(&mut self, keyspace: &KeyspaceState) -> Result<Box<ActiveKeyspace>> {
+    pub fn withdraw(&mut self, keyspace: &KeyspaceState) -> Result<Box<ActiveKeyspace>> {
         let slot = self.keyspaces.get_mut(keyspace.id.get() as usize).and_then(Option::take);
         let active = slot.ok_or_else(|| self.recent_drops.why_missing(keyspace.id))?;
         self.active_bytes = self.active_bytes.saturating_sub(active.bytes);
@@ -105,7 +105,7 @@ impl CommitState {
     }
 
     /// Reverts [`CommitState::withdraw`].
-    pub(crate) fn put_back(&mut self, active: Box<ActiveKeyspace>) {
+    pub fn put_back(&mut self, active: Box<ActiveKeyspace>) {
         let id = active.keyspace.id;
         self.recent_drops.forget(id);
         self.active_bytes += active.bytes;
@@ -113,7 +113,7 @@ impl CommitState {
     }
 
     /// An error unless the keyspace can be written to.
-    pub(crate) fn check_keyspace(&self, id: KeyspaceId) -> Result<()> {
+    pub fn check_keyspace(&self, id: KeyspaceId) -> Result<()> {
         match self.keyspaces.get(id.get() as usize) {
             Some(Some(_)) => Ok(()),
             _ => Err(self.recent_drops.why_missing(id)),
@@ -121,7 +121,7 @@ impl CommitState {
     }
 
     /// The writable side of a keyspace.
-    pub(crate) fn active(&mut self, id: KeyspaceId) -> Result<&mut ActiveKeyspace> {
+    pub fn active(&mut self, id: KeyspaceId) -> Result<&mut ActiveKeyspace> {
         let slot = usize::try_from(id.get()).ok().and_then(|at| self.keyspaces.get_mut(at));
         match slot {
             Some(Some(active)) => Ok(active),
@@ -130,7 +130,7 @@ impl CommitState {
     }
 
     /// The last assigned sequence number, and the log position behind it.
-    pub(crate) fn end(&self) -> (SeqNo, esker_wal::LogPosition) {
+    pub fn end(&self) -> (SeqNo, esker_wal::LogPosition) {
         (SeqNo::new(self.next_seqno.get() - 1), self.log.position())
     }
 }

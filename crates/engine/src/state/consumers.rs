@@ -9,22 +9,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The consumers of an open database.
 #[derive(Debug, Default)]
-pub(crate) struct Consumers {
+pub struct Consumers {
     named: Mutex<BTreeMap<Arc<str>, ConsumerPosition>>,
     /// Their number, including those being created: checked by flushes (HS6).
     count: AtomicUsize,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct ConsumerPosition {
-    pub(crate) acknowledged: SeqNo,
+pub struct ConsumerPosition {
+    pub acknowledged: SeqNo,
     /// `None` if the history it needs is gone, and in a read-only database.
-    pub(crate) hold: Option<Arc<Hold>>,
+    pub hold: Option<Arc<Hold>>,
 }
 
 impl Consumers {
     /// The consumers in the manifest; `hold` registers each with the log.
-    pub(crate) fn new(
+    pub fn new(
         stored: &BTreeMap<Arc<str>, SeqNo>,
         hold: impl Fn(&Arc<str>, SeqNo) -> Option<Arc<Hold>>,
     ) -> Consumers {
@@ -36,7 +36,7 @@ impl Consumers {
     }
 
     /// Whether the log must be durable before tables count (HS6).
-    pub(crate) fn are_there(&self) -> bool {
+    pub fn are_there(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
     }
 
@@ -44,38 +44,38 @@ impl Consumers {
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such consumer.
-    pub(crate) fn standing(&self, name: &str) -> Result<ConsumerPosition> {
+    pub fn standing(&self, name: &str) -> Result<ConsumerPosition> {
         let found = self.named.lock().get(name).cloned();
         found.ok_or_else(|| Error::NotFound(format!("there is no consumer {name:?}").into()))
     }
 
     /// Counts a consumer that is being created, until the result is dropped.
-    pub(crate) fn count_one_more(&self) -> CountedConsumer<'_> {
+    pub fn count_one_more(&self) -> CountedConsumer<'_> {
         CountedConsumer::new(&self.count)
     }
 
-    pub(crate) fn add(&self, name: Arc<str>, standing: ConsumerPosition) {
+    pub fn add(&self, name: Arc<str>, standing: ConsumerPosition) {
         self.count.fetch_add(1, Ordering::AcqRel);
         self.named.lock().insert(name, standing);
     }
 
-    pub(crate) fn update(&self, name: &Arc<str>, standing: ConsumerPosition) {
+    pub fn update(&self, name: &Arc<str>, standing: ConsumerPosition) {
         self.named.lock().insert(Arc::clone(name), standing);
     }
 
-    pub(crate) fn remove(&self, name: &str) {
+    pub fn remove(&self, name: &str) {
         self.named.lock().remove(name);
         self.count.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// What `of` makes of each consumer, in the order of their names.
-    pub(crate) fn map<T>(&self, of: impl Fn((&Arc<str>, &ConsumerPosition)) -> T) -> Vec<T> {
+    pub fn map<T>(&self, of: impl Fn((&Arc<str>, &ConsumerPosition)) -> T) -> Vec<T> {
         self.named.lock().iter().map(of).collect()
     }
 }
 
 /// One more consumer for as long as it is being created.
-pub(crate) struct CountedConsumer<'a>(&'a AtomicUsize);
+pub struct CountedConsumer<'a>(&'a AtomicUsize);
 
 impl<'a> CountedConsumer<'a> {
     fn new(count: &'a AtomicUsize) -> CountedConsumer<'a> {

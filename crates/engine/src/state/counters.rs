@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters of rare events since the open; counters of every write are guarded by the commit lock.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) stalls: AtomicU64,
-    pub(crate) stall_ns: AtomicU64,
-    pub(crate) delays: AtomicU64,
-    pub(crate) delay_ns: AtomicU64,
+pub struct Counters {
+    pub stalls: AtomicU64,
+    pub stall_ns: AtomicU64,
+    pub delays: AtomicU64,
+    pub delay_ns: AtomicU64,
     /// Writes that wait for a worker pool now.
     waiting: [AtomicU64; WORKER_POOLS.len()],
-    pub(crate) tables_closed: AtomicU64,
+    pub tables_closed: AtomicU64,
 }
 
 /// Counts a waiting write until it is dropped.
-pub(crate) struct Waiting<'a>(&'a AtomicU64);
+pub struct Waiting<'a>(&'a AtomicU64);
 
 impl<'a> Waiting<'a> {
     /// Increments this counter until the result is dropped.
-    pub(crate) fn counted_by(waiting: &'a AtomicU64) -> Waiting<'a> {
+    pub fn counted_by(waiting: &'a AtomicU64) -> Waiting<'a> {
         waiting.fetch_add(1, Ordering::Relaxed);
         Waiting(waiting)
     }
@@ -35,17 +35,17 @@ impl Drop for Waiting<'_> {
 
 impl Counters {
     /// Counts a write that begins to wait.
-    pub(crate) fn wait_for(&self, pool: WorkerPool) -> Waiting<'_> {
+    pub fn wait_for(&self, pool: WorkerPool) -> Waiting<'_> {
         Waiting::counted_by(&self.waiting[pool as usize])
     }
 
     /// Whether a write waits for the pool; one that has just found that it must may not be counted yet.
-    pub(crate) fn is_waited_for(&self, pool: WorkerPool) -> bool {
+    pub fn is_waited_for(&self, pool: WorkerPool) -> bool {
         self.waiting[pool as usize].load(Ordering::Relaxed) > 0
     }
 
     /// Writes that wait now.
-    pub(crate) fn waiting_writes(&self) -> Vec<WaitingWrites> {
+    pub fn waiting_writes(&self) -> Vec<WaitingWrites> {
         let of = |pool: WorkerPool| {
             let writes = self.waiting[pool as usize].load(Ordering::Relaxed);
             (writes > 0).then(|| WaitingWrites { writes, cause: pool.why_writers_wait() })

@@ -20,7 +20,7 @@ const LEAST_REFILL_BYTES: u64 = 64 << 20;
 
 /// The remaining budget.
 #[derive(Debug)]
-pub(crate) struct IdleBudget {
+pub struct IdleBudget {
     left_bytes: u64,
     /// On the monotonic clock: up to when it was refilled.
     refilled_ns: u64,
@@ -28,19 +28,19 @@ pub(crate) struct IdleBudget {
 
 impl IdleBudget {
     /// The whole budget.
-    pub(crate) fn new(now_ns: u64) -> IdleBudget {
+    pub fn new(now_ns: u64) -> IdleBudget {
         IdleBudget { left_bytes: BUDGET_BYTES, refilled_ns: now_ns }
     }
 
     /// Whether a merge may begin that does not pay off otherwise.
-    pub(crate) fn is_left(&mut self, now_ns: u64) -> bool {
+    pub fn is_left(&mut self, now_ns: u64) -> bool {
         self.refill(now_ns);
         self.left_bytes > 0
     }
 
     /// Charges a merge that reads `bytes`. The last one of an idle period may exceed the remainder: it is one
     /// window of the last level. A failed or cancelled one has read and written, so nothing is returned.
-    pub(crate) fn spend(&mut self, bytes: u64, now_ns: u64) {
+    pub fn spend(&mut self, bytes: u64, now_ns: u64) {
         self.refill(now_ns);
         self.left_bytes = self.left_bytes.saturating_sub(bytes);
     }

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 
 /// When log segments were first seen by the compaction worker. Their contents were written after that.
 #[derive(Debug, Default)]
-pub(crate) struct LogAges {
-    pub(crate) since_ms: BTreeMap<LogId, u64>,
+pub struct LogAges {
+    pub since_ms: BTreeMap<LogId, u64>,
     /// The segment that was begun because of a target, and the last sequence number before it: it is empty as
     /// long as nothing was written since, and need not be left.
-    pub(crate) begun: Option<(LogId, SeqNo)>,
+    pub begun: Option<(LogId, SeqNo)>,
     /// The present manifest, and since when.
-    pub(crate) manifest: Option<(FileNumber, u64)>,
+    pub manifest: Option<(FileNumber, u64)>,
 }
 
 impl LogAges {
     /// Since when a segment exists; registers it if it is new.
-    pub(crate) fn since_ms(&mut self, id: LogId, now_ms: u64) -> u64 {
+    pub fn since_ms(&mut self, id: LogId, now_ms: u64) -> u64 {
         *self.since_ms.entry(id).or_insert(now_ms)
     }
 }

@@ -5,22 +5,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The state of the memtables' share.
 #[derive(Debug)]
-pub(crate) struct MemoryArbiter {
+pub struct MemoryArbiter {
     /// The cache may use it. Set and cleared under the writers' lock.
-    pub(crate) is_lent: AtomicBool,
+    pub is_lent: AtomicBool,
     /// Payload that memtables may hold at present (LN1).
-    pub(crate) granted_bytes: AtomicU64,
+    pub granted_bytes: AtomicU64,
     /// The cache may use it as soon as it is full. Set and cleared as `is_lent` is.
-    pub(crate) is_offered: AtomicBool,
+    pub is_offered: AtomicBool,
     /// When the log last rotated, on the monotonic clock.
-    pub(crate) quiet_since_ns: AtomicU64,
+    pub quiet_since_ns: AtomicU64,
     /// Held while shares are moved (LN5).
-    pub(crate) moving: Mutex<()>,
+    pub moving: Mutex<()>,
 }
 
 impl MemoryArbiter {
     /// The initial state: the share is lent, and memtables may hold `kept_bytes`.
-    pub(crate) fn new(kept_bytes: u64) -> MemoryArbiter {
+    pub fn new(kept_bytes: u64) -> MemoryArbiter {
         MemoryArbiter {
             is_lent: AtomicBool::new(true),
             granted_bytes: AtomicU64::new(kept_bytes),
@@ -31,12 +31,12 @@ impl MemoryArbiter {
     }
 
     /// Whether the cache may use the share.
-    pub(crate) fn is_lent(&self) -> bool {
+    pub fn is_lent(&self) -> bool {
         self.is_lent.load(Ordering::Acquire)
     }
 
     /// Payload that memtables may hold at present.
-    pub(crate) fn granted_bytes(&self) -> u64 {
+    pub fn granted_bytes(&self) -> u64 {
         self.granted_bytes.load(Ordering::Acquire)
     }
 }

@@ -7,21 +7,21 @@ use std::sync::Arc;
 
 /// The inputs of a call of the strategy that returned no plan while no job ran.
 #[derive(Debug)]
-pub(crate) struct NoPlan {
-    pub(crate) version: Arc<Version>,
-    pub(crate) options: Arc<KeyspaceOptions>,
-    pub(crate) oldest: Option<Moment>,
-    pub(crate) is_idle: bool,
+pub struct NoPlan {
+    pub version: Arc<Version>,
+    pub options: Arc<KeyspaceOptions>,
+    pub oldest: Option<Moment>,
+    pub is_idle: bool,
     /// Whether the idle budget was available.
-    pub(crate) has_idle_budget: bool,
+    pub has_idle_budget: bool,
     /// On the monotonic clock.
-    pub(crate) until_ns: u64,
+    pub until_ns: u64,
 }
 
 /// The last call of a keyspace's strategy without a plan, if it is cached.
 #[derive(Debug, Default)]
-pub(crate) struct NoPlanCache {
-    pub(crate) last: Option<NoPlan>,
+pub struct NoPlanCache {
+    pub last: Option<NoPlan>,
     /// Incremented whenever the cache is cleared, so that the result of a concurrent call is not stored.
-    pub(crate) epoch: u64,
+    pub epoch: u64,
 }

@@ -2,31 +2,31 @@
 
 /// Post-commit work of the next writer, one bit each; see PC1.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PostCommit(u8);
+pub struct PostCommit(u8);
 
 impl PostCommit {
     /// A thread waits for the next batch.
-    pub(crate) const NOTIFY: PostCommit = PostCommit(1);
+    pub const NOTIFY: PostCommit = PostCommit(1);
     /// Writers of some keyspace are throttled.
-    pub(crate) const THROTTLE: PostCommit = PostCommit(2);
+    pub const THROTTLE: PostCommit = PostCommit(2);
     /// A memtable was sealed: the pressure is to be updated.
-    pub(crate) const UPDATE_PRESSURE: PostCommit = PostCommit(4);
+    pub const UPDATE_PRESSURE: PostCommit = PostCommit(4);
 
     #[inline(always)]
-    pub(crate) fn is_empty(self) -> bool {
+    pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    pub(crate) fn has(self, duty: PostCommit) -> bool {
+    pub fn has(self, duty: PostCommit) -> bool {
         self.0 & duty.0 != 0
     }
 
-    pub(crate) fn set(&mut self, duty: PostCommit, is_set: bool) {
+    pub fn set(&mut self, duty: PostCommit, is_set: bool) {
         self.0 = if is_set { self.0 | duty.0 } else { self.0 & !duty.0 };
     }
 
     /// Clears a flag; whether it was set.
-    pub(crate) fn take(&mut self, duty: PostCommit) -> bool {
+    pub fn take(&mut self, duty: PostCommit) -> bool {
         let had = self.has(duty);
         self.set(duty, false);
         had

@@ -20,7 +20,7 @@ const READ_HEAT: u64 = 64;
 
 /// The heat of a keyspace's files.
 #[derive(Debug, Default)]
-pub(crate) struct ReadHeat {
+pub struct ReadHeat {
     /// When the last period ended, on the monotonic clock.
     period_ns: u64,
     files: BTreeMap<FileNumber, FileHeat>,
@@ -36,7 +36,7 @@ struct FileHeat {
 impl ReadHeat {
     /// The recent reads of each part of a tree, for [`esker_strategy::Shape::heat`]. Parts of one file share
     /// its reads.
-    pub(crate) fn of_tree(&mut self, tree: &Tree, now_ns: u64) -> Vec<(PartId, u64)> {
+    pub fn of_tree(&mut self, tree: &Tree, now_ns: u64) -> Vec<(PartId, u64)> {
         let reads = tree.parts().map(|part| (part.file.number(), part.file.reads())).collect();
         self.update(now_ns, &reads);
         let heat_of_file = |file: FileNumber| self.files.get(&file).map_or(0, |file| u128::from(file.heat));

@@ -47,7 +47,7 @@ const RETRY_WAIT: Duration = Duration::from_secs(1);
 
 /// The period of checks without a request: entries expire, snapshots and writers end, and no request follows.
 /// A check of an unchanged store takes some microseconds.
-pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+pub const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The longest wait between two checks of the remaining time.
 const WAIT_PIECE: Duration = Duration::from_millis(100);
@@ -59,7 +59,7 @@ const MERGING_STEPS: u8 = 5;
 
 /// A worker pool: a kind of background work with its own threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WorkerPool {
+pub enum WorkerPool {
     /// Prepares segments, deletes obsolete files, closes cold tables.
     Log,
     /// Writes memtables to tables.
@@ -71,12 +71,12 @@ pub(crate) enum WorkerPool {
     Urgent,
 }
 
-pub(crate) const WORKER_POOLS: [WorkerPool; 4] =
+pub const WORKER_POOLS: [WorkerPool; 4] =
     [WorkerPool::Log, WorkerPool::Flush, WorkerPool::Compaction, WorkerPool::Urgent];
 
 impl WorkerPool {
     /// Why a write waits for the pool.
-    pub(crate) fn why_writers_wait(self) -> &'static str {
+    pub fn why_writers_wait(self) -> &'static str {
         match self {
             WorkerPool::Log => "a log segment is being prepared",
             WorkerPool::Flush => "memtables are being written to tables",
@@ -88,7 +88,7 @@ impl WorkerPool {
 }
 
 /// The work of the pools; implemented by the database.
-pub(crate) trait BackgroundWork: Send + Sync + 'static {
+pub trait BackgroundWork: Send + Sync + 'static {
     /// Does one step of work; `false` if there is none.
     fn work(&self, pool: WorkerPool) -> Result<bool>;
 
@@ -100,7 +100,7 @@ pub(crate) trait BackgroundWork: Send + Sync + 'static {
 
 /// Which failures end a wait.
 #[derive(Clone, Copy)]
-pub(crate) enum ErrorScope<'a> {
+pub enum ErrorScope<'a> {
     /// The last failure of the pool.
     Pool,
     /// The error reported by this closure; only the caller knows which of the pool's jobs it waits for.
@@ -154,7 +154,7 @@ impl State {
 
 /// Runs [`BackgroundWork`].
 #[derive(Debug)]
-pub(crate) struct Scheduler {
+pub struct Scheduler {
     state: Mutex<State>,
     /// Signalled by requests for the pool and by the stop. One each; otherwise requests for one pool would
     /// delay the periodic check of another.
@@ -171,7 +171,7 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    pub(crate) fn new(background: Background) -> Scheduler {
+    pub fn new(background: Background) -> Scheduler {
         let (stepped, seed) = match background {
             Background::Threads => (false, 0),
             Background::Stepped { seed } => (true, seed),
@@ -188,7 +188,7 @@ impl Scheduler {
     }
 
     /// Starts the threads of all pools; nothing in stepped mode.
-    pub(crate) fn start<W: BackgroundWork>(
+    pub fn start<W: BackgroundWork>(
         self: &Arc<Self>,
         env: &Env,
         work: &Arc<W>,
@@ -203,7 +203,7 @@ impl Scheduler {
     }
 
     /// Starts only the log worker, which also closes tables: a read-only database has no other.
-    pub(crate) fn start_log<W: BackgroundWork>(self: &Arc<Self>, env: &Env, work: &Arc<W>) -> Result<()> {
+    pub fn start_log<W: BackgroundWork>(self: &Arc<Self>, env: &Env, work: &Arc<W>) -> Result<()> {
         self.spawn(env, work, [(WorkerPool::Log, "esker-log".to_owned())].into_iter())
     }
 
@@ -224,12 +224,12 @@ impl Scheduler {
         Ok(())
     }
 
-    pub(crate) fn is_stepped(&self) -> bool {
+    pub fn is_stepped(&self) -> bool {
         self.stepped
     }
 
     /// Requests work of a pool; the urgent pool together with the compaction pool.
-    pub(crate) fn request(&self, pool: WorkerPool) {
+    pub fn request(&self, pool: WorkerPool) {
         self.request_alone(pool);
         if pool == WorkerPool::Compaction && !self.stepped {
             self.request_alone(WorkerPool::Urgent);
@@ -237,13 +237,13 @@ impl Scheduler {
     }
 
     /// Requests work of this pool and no other.
-    pub(crate) fn request_alone(&self, pool: WorkerPool) {
+    pub fn request_alone(&self, pool: WorkerPool) {
         self.state.lock().pools[pool as usize].requests += 1;
         self.requests[pool as usize].notify_all();
     }
 
     /// Wakes waiters after a change they may wait for.
-    pub(crate) fn announce_progress(&self) {
+    pub fn announce_progress(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
         // Taking the lock orders this against a waiter between its check and its wait.
         drop(self.state.lock());
@@ -251,12 +251,12 @@ impl Scheduler {
     }
 
     /// The number of changes.
-    pub(crate) fn generation(&self) -> u64 {
+    pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
     /// Waits until the generation differs from `seen`; otherwise as [`Scheduler::wait`].
-    pub(crate) fn wait_for_change<W: BackgroundWork>(
+    pub fn wait_for_change<W: BackgroundWork>(
         &self,
         work: &W,
         on: (WorkerPool, ErrorScope<'_>),
@@ -271,7 +271,7 @@ impl Scheduler {
     /// # Errors
     /// The error of the pool's last attempt at the awaited work, if that failed, because the wait might never
     /// end.
-    pub(crate) fn wait<W: BackgroundWork>(
+    pub fn wait<W: BackgroundWork>(
         &self,
         work: &W,
         (pool, concern): (WorkerPool, ErrorScope<'_>),
@@ -311,7 +311,7 @@ impl Scheduler {
 
     /// Pauses for a time, or until a change or the close. Does nothing in stepped mode, which has no other
     /// threads. For callers that hold no lock.
-    pub(crate) fn pause(&self, time: Duration) {
+    pub fn pause(&self, time: Duration) {
         if self.stepped {
             return;
         }
@@ -322,17 +322,17 @@ impl Scheduler {
     }
 
     /// The last error of each pool that has not succeeded since.
-    pub(crate) fn errors(&self) -> Vec<Error> {
+    pub fn errors(&self) -> Vec<Error> {
         self.state.lock().pools.iter().filter_map(|pool| pool.error.clone()).collect()
     }
 
     /// The last error of a pool, if it has not succeeded since.
-    pub(crate) fn error(&self, pool: WorkerPool) -> Option<Error> {
+    pub fn error(&self, pool: WorkerPool) -> Option<Error> {
         self.state.lock().pools[pool as usize].error.clone()
     }
 
     /// Stops: running steps end, no more start, and all threads are joined.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.state.lock().stopping = true;
         self.stopping.store(true, Ordering::Release);
         for requests in &self.requests {
@@ -347,13 +347,13 @@ impl Scheduler {
 
     /// Whether [`Scheduler::stop`] was called; long steps check it between blocks of work.
     #[inline]
-    pub(crate) fn is_stopping(&self) -> bool {
+    pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
     /// Stepped mode: runs one step of a requested pool. `false` if nothing was requested, or after
     /// [`Scheduler::stop`].
-    pub(crate) fn step<W: BackgroundWork>(&self, work: &W) -> bool {
+    pub fn step<W: BackgroundWork>(&self, work: &W) -> bool {
         self.step_one(work).is_some()
     }
 
@@ -365,7 +365,7 @@ impl Scheduler {
     }
 
     /// Stepped mode: after a write, sometimes runs a step, as a background thread would.
-    pub(crate) fn step_sometimes<W: BackgroundWork>(&self, work: &W) {
+    pub fn step_sometimes<W: BackgroundWork>(&self, work: &W) {
         if self.stepped && self.random().is_multiple_of(4) {
             self.step(work);
         }

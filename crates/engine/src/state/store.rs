@@ -6,7 +6,6 @@
 //! I/O under any of them but `manifest`, with three exceptions: a store into the mapped log, which may fault,
 //! the `write(2)` path of the log, and a table file that is opened under its own lock.
 
-use crate::Durability;
 use crate::state::activity::Activity;
 use crate::state::activity::IdleState;
 use crate::state::commit_lock::CommitLock;
@@ -26,6 +25,7 @@ use esker_base::{Error, Result};
 use esker_build::table_factory::TableFactory;
 use esker_env::{Env, FileLock};
 use esker_memtable::ArenaPool;
+use esker_options::Durability;
 use esker_options::{KeyspaceOptions, MemoryPlan, NamedKeyspaces};
 use esker_view::read::open_readers::OpenReaders;
 use esker_view::snapshot::Snapshots;
@@ -39,88 +39,88 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Evaluates windows that have ended and applies changes: what the layer above passes to the open.
-pub(crate) type AdaptKeyspaces = fn(&Store, &[Arc<KeyspaceState>]);
+pub type AdaptKeyspaces = fn(&Store, &[Arc<KeyspaceState>]);
 
 /// The complete state of an open database.
-pub(crate) struct Store {
-    pub(crate) env: Env,
-    pub(crate) dir: PathBuf,
-    pub(crate) memory: MemoryPlan,
-    pub(crate) durability: Durability,
-    pub(crate) stall_limit: Duration,
-    pub(crate) flush_on_close: bool,
-    pub(crate) default_options: KeyspaceOptions,
+pub struct Store {
+    pub env: Env,
+    pub dir: PathBuf,
+    pub memory: MemoryPlan,
+    pub durability: Durability,
+    pub stall_limit: Duration,
+    pub flush_on_close: bool,
+    pub default_options: KeyspaceOptions,
     /// The options of single keyspaces among the options of the database.
-    pub(crate) named: NamedKeyspaces,
+    pub named: NamedKeyspaces,
 
     /// The visible sequence number: everything up to it is complete and may be read.
-    pub(crate) visible: CachePadded<AtomicU64>,
+    pub visible: CachePadded<AtomicU64>,
     /// Payload bytes in sealed memtables.
-    pub(crate) sealed_bytes: CachePadded<AtomicU64>,
+    pub sealed_bytes: CachePadded<AtomicU64>,
     /// The state of the memory arbiter.
-    pub(crate) memory_arbiter: MemoryArbiter,
+    pub memory_arbiter: MemoryArbiter,
     /// Memory of the budget used by the sort buffers of bulk loads.
-    pub(crate) loading_bytes: AtomicU64,
+    pub loading_bytes: AtomicU64,
     /// The writable part; `None` if the database was opened read-only.
-    pub(crate) writing: Option<Writing>,
+    pub writing: Option<Writing>,
 
-    pub(crate) keyspaces: RwLock<Registry>,
-    pub(crate) snapshots: Snapshots,
-    pub(crate) open_readers: Arc<OpenReaders>,
-    pub(crate) time: Arc<Time>,
-    pub(crate) files: Arc<TableFiles>,
-    pub(crate) arenas: ArenaPool,
-    pub(crate) scheduler: Arc<Scheduler>,
-    pub(crate) consumers: Consumers,
+    pub keyspaces: RwLock<Registry>,
+    pub snapshots: Snapshots,
+    pub open_readers: Arc<OpenReaders>,
+    pub time: Arc<Time>,
+    pub files: Arc<TableFiles>,
+    pub arenas: ArenaPool,
+    pub scheduler: Arc<Scheduler>,
+    pub consumers: Consumers,
     /// The log history on disk, for a database without writes.
-    pub(crate) history: KeptHistory,
+    pub history: KeptHistory,
     /// The most bytes of log kept for readers of changes.
-    pub(crate) history_limit_bytes: u64,
-    pub(crate) counters: Counters,
+    pub history_limit_bytes: u64,
+    pub counters: Counters,
     /// The running jobs.
-    pub(crate) jobs: Jobs,
+    pub jobs: Jobs,
     /// The number of compaction threads.
-    pub(crate) compaction_threads: usize,
+    pub compaction_threads: usize,
     /// The most subcompactions of a merge; if `None`, [`crate::state::jobs`] decides.
-    pub(crate) max_subcompactions: Option<usize>,
+    pub max_subcompactions: Option<usize>,
     /// The keyspace whose compaction began last; equally urgent ones take turns.
-    pub(crate) last_compacted: AtomicU32,
+    pub last_compacted: AtomicU32,
     /// The time of the last write, as seen by the compaction worker.
-    pub(crate) last_activity: Mutex<Activity>,
+    pub last_activity: Mutex<Activity>,
     /// Idle and pause flags derived from it.
-    pub(crate) quiet: IdleState,
+    pub quiet: IdleState,
     /// The remaining budget of idle compaction.
-    pub(crate) idle_budget: Mutex<IdleBudget>,
+    pub idle_budget: Mutex<IdleBudget>,
     /// Runs adaptive tuning of keyspaces.
-    pub(crate) adapt_keyspaces: AdaptKeyspaces,
+    pub adapt_keyspaces: AdaptKeyspaces,
     /// The ages of log segments, for delete-persistence targets.
-    pub(crate) log_ages: Mutex<LogAges>,
+    pub log_ages: Mutex<LogAges>,
 
     /// Set once, when writing is no longer safe.
-    pub(crate) failure: OnceLock<Arc<str>>,
-    pub(crate) closed: AtomicBool,
+    pub failure: OnceLock<Arc<str>>,
+    pub closed: AtomicBool,
     /// Read-locked by foreground operations that access files outside of a write; closing takes it
     /// exclusively before it releases the directory lock.
-    pub(crate) activity: RwLock<()>,
+    pub activity: RwLock<()>,
     /// Held while closing, so that a second call of close returns only when the first is done.
-    pub(crate) closing: Mutex<()>,
-    pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
+    pub closing: Mutex<()>,
+    pub lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
 /// The part of the state that only a writable database has.
-pub(crate) struct Writing {
+pub struct Writing {
     /// The one lock of the write path; see [`crate::write::commit`].
-    pub(crate) commit: CachePadded<CommitLock>,
-    pub(crate) log: Arc<Log>,
+    pub commit: CachePadded<CommitLock>,
+    pub log: Arc<Log>,
     /// Wakes threads that wait for the next batch.
-    pub(crate) commit_notifier: CommitNotifier,
-    pub(crate) manifest: Mutex<Installed>,
+    pub commit_notifier: CommitNotifier,
+    pub manifest: Mutex<Installed>,
     /// The number of the last durable edit.
-    pub(crate) last_edit: AtomicU64,
-    pub(crate) tables: TableFactory,
+    pub last_edit: AtomicU64,
+    pub tables: TableFactory,
     /// Segments of earlier opens that are no longer needed. The log worker deletes them, because each
     /// deletion takes milliseconds, and opening must not wait for it.
-    pub(crate) old_segments: Mutex<Option<RecoveryReport>>,
+    pub old_segments: Mutex<Option<RecoveryReport>>,
 }
 
 impl std::fmt::Debug for Store {
@@ -131,18 +131,18 @@ impl std::fmt::Debug for Store {
 
 impl Store {
     /// The keyspace with this name.
-    pub(crate) fn find_keyspace(&self, name: &str) -> Option<Arc<KeyspaceState>> {
+    pub fn find_keyspace(&self, name: &str) -> Option<Arc<KeyspaceState>> {
         self.keyspaces.read().named(name).cloned()
     }
 
     /// All keyspaces that are not dropped, by id.
-    pub(crate) fn all_keyspaces(&self) -> Arc<[Arc<KeyspaceState>]> {
+    pub fn all_keyspaces(&self) -> Arc<[Arc<KeyspaceState>]> {
         self.keyspaces.read().all()
     }
 
     /// The writable part, or an error if the database takes no writes.
     #[inline]
-    pub(crate) fn writing(&self) -> Result<&Writing> {
+    pub fn writing(&self) -> Result<&Writing> {
         match &self.writing {
             Some(writing) if self.failure.get().is_none() && !writing.log.is_poisoned() => Ok(writing),
             _ => Err(self.why_not_writable()),
@@ -160,12 +160,12 @@ impl Store {
 
     /// An error if the database was closed.
     #[inline]
-    pub(crate) fn check_open(&self) -> Result<()> {
+    pub fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
     /// Stops all writing until the database is reopened: the files may no longer be extended safely.
-    pub(crate) fn fail(&self, cause: impl Into<Arc<str>>) {
+    pub fn fail(&self, cause: impl Into<Arc<str>>) {
         let cause = cause.into();
         if self.failure.set(Arc::clone(&cause)).is_ok() {
             tracing::error!(%cause, "the database turns read-only");
@@ -177,7 +177,7 @@ impl Store {
     }
 
     /// Memory that memtables hold or keep for reuse.
-    pub(crate) fn memtable_memory_bytes(&self) -> u64 {
+    pub fn memtable_memory_bytes(&self) -> u64 {
         let keyspaces = self.all_keyspaces();
         let held = keyspaces.iter().map(|keyspace| {
             keyspace.view.load().memtables().map(|view| view.memtable.allocated_bytes()).sum::<u64>()
@@ -189,7 +189,7 @@ impl Store {
 impl Writing {
     /// Requests a notification by the next writer, unless something after `seqno` is visible already; `false`
     /// then, and if the database is closed.
-    pub(crate) fn listen(&self, seqno: u64) -> bool {
+    pub fn listen(&self, seqno: u64) -> bool {
         let mut state = self.commit.lock();
         let is_up_to_date = state.next_seqno.get() <= seqno + 1 && !state.closed;
         if is_up_to_date {

@@ -12,19 +12,19 @@ const LEAST_DEBT: Duration = Duration::from_millis(1);
 
 /// See the file's head.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// 0 for no limit.
     bytes_per_second: u64,
     free_at_ns: u64,
 }
 
 impl Pace {
-    pub(crate) fn is_limited(&self) -> bool {
+    pub fn is_limited(&self) -> bool {
         self.bytes_per_second != 0
     }
 
     /// Sets the rate from `now` on; the debt stays the same in bytes.
-    pub(crate) fn set_rate(&mut self, bytes_per_second: Option<u64>, now_ns: u64) {
+    pub fn set_rate(&mut self, bytes_per_second: Option<u64>, now_ns: u64) {
         let backlog_ns = self.free_at_ns.saturating_sub(now_ns);
         let before = self.bytes_per_second;
         self.bytes_per_second = bytes_per_second.unwrap_or(0);
@@ -36,7 +36,7 @@ impl Pace {
     }
 
     /// Charges a write; returns the delay until the next would be on time.
-    pub(crate) fn charge(&mut self, bytes: u64, now_ns: u64) -> Duration {
+    pub fn charge(&mut self, bytes: u64, now_ns: u64) -> Duration {
         if self.bytes_per_second == 0 {
             return Duration::ZERO;
         }
@@ -47,7 +47,7 @@ impl Pace {
     }
 
     /// The present delay; zero if it is too short to wait for.
-    pub(crate) fn throttle_debt(&self, now_ns: u64) -> Duration {
+    pub fn throttle_debt(&self, now_ns: u64) -> Duration {
         if self.bytes_per_second == 0 {
             return Duration::ZERO;
         }
@@ -57,7 +57,7 @@ impl Pace {
 }
 
 /// Converts a duration at one rate to the duration at another.
-pub(crate) fn rescaled_ns(ns: u64, before: u64, after: u64) -> u64 {
+pub fn rescaled_ns(ns: u64, before: u64, after: u64) -> u64 {
     u64::try_from(u128::from(ns) * u128::from(before) / u128::from(after.max(1))).unwrap_or(u64::MAX)
 }
 

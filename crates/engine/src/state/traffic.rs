@@ -97,29 +97,29 @@ impl CauseInfo {
 
 /// Entries before and after flushes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Flushed {
+pub struct Flushed {
     /// Entries of the memtables: one for each operation.
-    pub(crate) operations: u64,
+    pub operations: u64,
     /// Entries of the tables.
-    pub(crate) entries: u64,
+    pub entries: u64,
     /// Tombstones of the tables.
-    pub(crate) tombstones: u64,
+    pub tombstones: u64,
 }
 
 /// Bytes of one level.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LevelTraffic {
-    pub(crate) written_bytes: u64,
-    pub(crate) read_bytes: u64,
+pub struct LevelTraffic {
+    pub written_bytes: u64,
+    pub read_bytes: u64,
 }
 
 /// The background traffic of one keyspace since the open.
 #[derive(Debug, Default)]
-pub(crate) struct Traffic(Mutex<TrafficCounters>);
+pub struct Traffic(Mutex<TrafficCounters>);
 
 /// A copy of the counters of [`Traffic`].
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TrafficCounters {
+pub struct TrafficCounters {
     causes: Vec<(CauseInfo, u64)>,
     levels: BTreeMap<LevelIndex, LevelTraffic>,
     ingested_bytes: u64,
@@ -133,16 +133,16 @@ pub(crate) struct TrafficCounters {
 
 impl Traffic {
     /// [`TrafficCounters::overwritten_share`] without copying the rest.
-    pub(crate) fn overwritten_share(&self) -> Option<f64> {
+    pub fn overwritten_share(&self) -> Option<f64> {
         self.0.lock().overwritten_share()
     }
 
     /// The present counters.
-    pub(crate) fn book(&self) -> TrafficCounters {
+    pub fn book(&self) -> TrafficCounters {
         self.0.lock().clone()
     }
 
-    pub(crate) fn note_flush(&self, level: LevelIndex, flushed: Flushed, moved: Moved) {
+    pub fn note_flush(&self, level: LevelIndex, flushed: Flushed, moved: Moved) {
         let mut book = self.0.lock();
         book.flushed.operations += flushed.operations;
         book.flushed.entries += flushed.entries;
@@ -152,7 +152,7 @@ impl Traffic {
     }
 
     /// Records ingested tables with `raw_bytes` of keys and values.
-    pub(crate) fn note_ingest(&self, raw_bytes: u64, tables: impl Iterator<Item = (LevelIndex, u64)>) {
+    pub fn note_ingest(&self, raw_bytes: u64, tables: impl Iterator<Item = (LevelIndex, u64)>) {
         let mut book = self.0.lock();
         let mut moved = Moved::default();
         for (level, bytes) in tables {
@@ -164,12 +164,7 @@ impl Traffic {
     }
 
     /// Records the merge of a plan, with the entries of its inputs and outputs.
-    pub(crate) fn note_merge(
-        &self,
-        plan: &CompactionPlan,
-        (entries_in, entries_out): (u64, u64),
-        moved: Moved,
-    ) {
+    pub fn note_merge(&self, plan: &CompactionPlan, (entries_in, entries_out): (u64, u64), moved: Moved) {
         let mut book = self.0.lock();
         book.note(Cause::Compaction(plan.reason), moved);
         book.levels.entry(plan.to.level()).or_default().written_bytes += moved.written_bytes;
@@ -183,7 +178,7 @@ impl Traffic {
     }
 
     /// Records a plan executed without writing.
-    pub(crate) fn note_move(&self) {
+    pub fn note_move(&self) {
         self.0.lock().moves += 1;
     }
 }
@@ -221,45 +216,45 @@ impl TrafficCounters {
 
     /// The share of entries above the oldest data that overwrite something; `None` before a merge has
     /// measured it.
-    pub(crate) fn overwritten_share(&self) -> Option<f64> {
+    pub fn overwritten_share(&self) -> Option<f64> {
         (self.arrived > 0.0).then(|| self.overwritten / self.arrived)
     }
 
-    pub(crate) fn levels(&self) -> impl Iterator<Item = LevelIndex> {
+    pub fn levels(&self) -> impl Iterator<Item = LevelIndex> {
         self.levels.keys().copied()
     }
 
-    pub(crate) fn level(&self, level: LevelIndex) -> LevelTraffic {
+    pub fn level(&self, level: LevelIndex) -> LevelTraffic {
         self.levels.get(&level).copied().unwrap_or_default()
     }
 
-    pub(crate) fn ingested_bytes(&self) -> u64 {
+    pub fn ingested_bytes(&self) -> u64 {
         self.ingested_bytes
     }
 
     /// Operations whose memtables were flushed.
-    pub(crate) fn flushed_entries(&self) -> u64 {
+    pub fn flushed_entries(&self) -> u64 {
         self.flushed.operations
     }
 
     /// The share of deletes in the output of flushes.
-    pub(crate) fn flushed_tombstones_share(&self) -> f64 {
+    pub fn flushed_tombstones_share(&self) -> f64 {
         self.flushed.tombstones as f64 / self.flushed.entries.max(1) as f64
     }
 
     /// Plans that moved or dropped tables without writing any.
-    pub(crate) fn moves(&self) -> u64 {
+    pub fn moves(&self) -> u64 {
         self.moves
     }
 
     /// The traffic of flushes.
-    pub(crate) fn flushes(&self) -> CauseInfo {
+    pub fn flushes(&self) -> CauseInfo {
         let flush = self.causes.iter().find(|(info, _)| info.cause == Cause::Flush);
         flush.map_or_else(|| CauseInfo::new(Cause::Flush), |(info, _)| *info)
     }
 
     /// The total traffic of compactions; the cause is that of one of them.
-    pub(crate) fn compactions(&self) -> CauseInfo {
+    pub fn compactions(&self) -> CauseInfo {
         let of_compactions = self
             .causes
             .iter()
@@ -277,7 +272,7 @@ impl TrafficCounters {
     }
 
     /// The causes, most written first.
-    pub(crate) fn into_causes(self) -> Vec<CauseInfo> {
+    pub fn into_causes(self) -> Vec<CauseInfo> {
         let mut causes: Vec<CauseInfo> = self.causes.into_iter().map(|(info, _)| info).collect();
         causes.sort_by_key(|info| std::cmp::Reverse(info.written_bytes + info.blob_bytes));
         causes

@@ -65,31 +65,31 @@ pub struct WaitingWrites {
 
 /// A keyspace's write control: measurements, state, and recent changes.
 #[derive(Debug, Default)]
-pub(crate) struct Control {
-    pub(crate) capacity: Capacity,
-    pub(crate) rate: Option<u64>,
-    pub(crate) looked_ns: u64,
+pub struct Control {
+    pub capacity: Capacity,
+    pub rate: Option<u64>,
+    pub looked_ns: u64,
     /// When the last flush ended; 0 before the first.
-    pub(crate) flushed_ns: u64,
-    pub(crate) state: Option<PressureCause>,
-    pub(crate) changes: VecDeque<StallChange>,
+    pub flushed_ns: u64,
+    pub state: Option<PressureCause>,
+    pub changes: VecDeque<StallChange>,
 }
 
 /// The limits and fill of a keyspace's queues.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Queues {
-    pub(crate) memory: Pressure,
-    pub(crate) level0: Pressure,
-    pub(crate) space: Pressure,
-    pub(crate) garbage: Pressure,
+pub struct Queues {
+    pub memory: Pressure,
+    pub level0: Pressure,
+    pub space: Pressure,
+    pub garbage: Pressure,
 }
 
 impl Pressure {
-    pub(crate) fn new(cause: PressureCause, amount: u64, soft: u64, hard: u64) -> Pressure {
+    pub fn new(cause: PressureCause, amount: u64, soft: u64, hard: u64) -> Pressure {
         Pressure { cause, amount, soft, hard, permille: pressure_permille(amount, soft, hard) }
     }
 
-    pub(crate) fn none(cause: PressureCause) -> Pressure {
+    pub fn none(cause: PressureCause) -> Pressure {
         Pressure { cause, amount: 0, soft: 0, hard: 0, permille: 0 }
     }
 
@@ -101,12 +101,7 @@ impl Pressure {
 
 impl Control {
     /// Records a flush of `payload_bytes` of user data, written as `table_bytes`.
-    pub(crate) fn note_flush(
-        &mut self,
-        payload_bytes: u64,
-        table_bytes: u64,
-        (began_ns, ended_ns): (u64, u64),
-    ) {
+    pub fn note_flush(&mut self, payload_bytes: u64, table_bytes: u64, (began_ns, ended_ns): (u64, u64)) {
         let took = Duration::from_nanos(ended_ns.saturating_sub(began_ns));
         self.capacity.note_flush(payload_bytes, table_bytes, took);
         if self.flushed_ns != 0 {
@@ -116,13 +111,13 @@ impl Control {
         self.flushed_ns = ended_ns;
     }
 
-    #[cfg(test)]
-    pub(crate) fn set_state(&mut self, state: Option<PressureCause>) {
+    #[doc(hidden)]
+    pub fn set_state(&mut self, state: Option<PressureCause>) {
         self.state = state;
     }
 
     /// Records a change of state.
-    pub(crate) fn note(&mut self, queues: &Queues, rate: Option<u64>, now_ms: u64) {
+    pub fn note(&mut self, queues: &Queues, rate: Option<u64>, now_ms: u64) {
         let all = [queues.garbage, queues.space, queues.memory, queues.level0];
         let worst = all.into_iter().max_by_key(|pressure| pressure.permille).unwrap_or(queues.level0);
         let state = rate.map(|_| worst.cause);

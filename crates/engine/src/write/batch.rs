@@ -1,282 +1,42 @@
-//! Write batches: operations that become visible and durable together.
+//! Encoded write batches: what a commit appends to the log, and what each keyspace has in it.
 
-use crate::Expiry;
-use crate::handle::{Keyspace, no_expiry_to_keep};
-use crate::state::store::Store;
-use crate::write::write_options::Ends;
-use esker_base::expiry::EXPIRY_LEN;
-use esker_base::{Error, KeyspaceId, Result, ValueKind};
-use esker_view::read::{HalfOpen, KeyRange};
+use esker_base::{KeyspaceId, Result, ValueKind};
 use esker_wal::{BatchEncoder, EntryIter};
-use std::sync::{Arc, Weak};
-
-/// Operations that are applied together: after a crash all of them are there or none, and no reader sees some
-/// of them, also when they touch several keyspaces.
-///
-/// ```no_run
-/// # fn main() -> esker_base::Result<()> {
-/// # let db = esker_engine::Database::open("data")?;
-/// let users = db.keyspace("users")?;
-/// let by_mail = db.keyspace("users by mail")?;
-/// let mut batch = db.batch();
-/// batch.put(&users, b"7", b"Ada");
-/// batch.put(&by_mail, b"ada@example.org", b"7");
-/// db.write(&batch)?;
-/// # Ok(()) }
-/// ```
-///
-/// A wrong argument (a key that is too long, a keyspace of another database) is remembered and reported by
-/// the call that writes the batch, which then changes nothing.
-#[derive(Debug)]
-pub struct WriteBatch {
-    store: Weak<Store>,
-    encoder: BatchEncoder,
-    shares: Vec<Share>,
-    error: Option<Error>,
-}
 
 /// What a batch puts into one keyspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Share {
-    pub(crate) keyspace: KeyspaceId,
-    pub(crate) entries: u32,
+pub struct Share {
+    pub keyspace: KeyspaceId,
+    pub entries: u32,
     /// Key and value bytes.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Range deletes among the entries.
-    pub(crate) range_deletes: u32,
+    pub range_deletes: u32,
 }
 
 impl Share {
     /// Nothing for a keyspace: what a seal that no write asked for makes room for.
-    pub(crate) fn nothing(keyspace: KeyspaceId) -> Share {
+    pub fn nothing(keyspace: KeyspaceId) -> Share {
         Share { keyspace, entries: 0, bytes: 0, range_deletes: 0 }
     }
 }
 
 /// A batch as the commit pipeline takes it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct EncodedBatch<'a> {
-    pub(crate) payload: &'a [u8],
-    pub(crate) count: u32,
-    pub(crate) shares: &'a [Share],
+pub struct EncodedBatch<'a> {
+    pub payload: &'a [u8],
+    pub count: u32,
+    pub shares: &'a [Share],
     /// Kind byte, key and value if the batch is one entry of one key: spares the commit from decoding it.
-    pub(crate) single: Option<(u8, &'a [u8], &'a [u8])>,
+    pub single: Option<(u8, &'a [u8], &'a [u8])>,
 }
 
 impl<'a> EncodedBatch<'a> {
     /// What was encoded, with the share of each keyspace in it.
-    pub(crate) fn new(encoder: &'a BatchEncoder, shares: &'a [Share]) -> EncodedBatch<'a> {
+    pub fn new(encoder: &'a BatchEncoder, shares: &'a [Share]) -> EncodedBatch<'a> {
         let (payload, count) = (encoder.payload(), encoder.count());
         let first = if count == 1 { EntryIter::new(payload).next().and_then(Result::ok) } else { None };
         let entry = first.filter(|entry| entry.kind_byte != ValueKind::RangeDelete as u8);
         EncodedBatch { payload, count, shares, single: entry.map(|e| (e.kind_byte, e.key, e.value)) }
-    }
-}
-
-impl WriteBatch {
-    pub(crate) fn new(store: &Arc<Store>) -> WriteBatch {
-        WriteBatch::with_capacity(store, 0)
-    }
-
-    /// Room for operations that take so many bytes in the log.
-    pub(crate) fn with_capacity(store: &Arc<Store>, bytes: usize) -> WriteBatch {
-        WriteBatch {
-            store: Arc::downgrade(store),
-            encoder: BatchEncoder::with_capacity(bytes),
-            shares: Vec::new(),
-            error: None,
-        }
-    }
-
-    /// Sets `key` to `value`. In a keyspace with a default TTL the value expires by it, counted from this
-    /// call.
-    pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
-        let ends = keyspace.state().default_ttl().map(|ttl| keyspace.store().time.after(ttl));
-        self.put_until(keyspace, key.as_ref(), value.as_ref(), ends);
-    }
-
-    /// Sets `key` to `value`, with this expiry, counted from this call. [`Expiry::Keep`] is an error that the
-    /// call which writes the batch reports: a batch does not read.
-    ///
-    /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
-    /// # let db = esker_engine::Database::open("data")?;
-    /// # use std::time::Duration;
-    /// use esker_engine::{Durability, Expiry};
-    /// let sessions = db.keyspace("sessions")?;
-    /// let mut batch = db.batch();
-    /// batch.put_with(&sessions, "ada", "token", Expiry::After(Duration::from_secs(1800)));
-    /// db.write_with(&batch, Durability::Power)?;
-    /// # Ok(()) }
-    /// ```
-    pub fn put_with(
-        &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        expiry: Expiry,
-    ) {
-        match expiry.resolve(&keyspace.store().time, keyspace.state().default_ttl()) {
-            Ends::Never => self.put_until(keyspace, key.as_ref(), value.as_ref(), None),
-            Ends::At(expiry_ms) => self.put_until(keyspace, key.as_ref(), value.as_ref(), Some(expiry_ms)),
-            Ends::AsBefore => self.fail(no_expiry_to_keep()),
-        }
-    }
-
-    /// Sets `key` to `value` until `expiry_ms`, in milliseconds since 1970; for good if there is none.
-    pub(crate) fn put_until(
-        &mut self,
-        keyspace: &Keyspace,
-        key: &[u8],
-        value: &[u8],
-        expiry_ms: Option<u64>,
-    ) {
-        match expiry_ms {
-            None => self.add(keyspace, key.len() + value.len(), |encoder, id| encoder.put(id, key, value)),
-            Some(expiry_ms) => self.add(keyspace, key.len() + EXPIRY_LEN + value.len(), |encoder, id| {
-                encoder.put_expiring(id, key, value, expiry_ms)
-            }),
-        }
-    }
-
-    /// Adds an operand for `key`: see [`Keyspace::merge`].
-    pub fn merge(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) {
-        self.merge_with(keyspace, key, operand, Expiry::Default);
-    }
-
-    /// Adds an operand for `key` that counts until this expiry. See [`Keyspace::merge_with`].
-    pub fn merge_with(
-        &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        operand: impl AsRef<[u8]>,
-        expiry: Expiry,
-    ) {
-        let (key, operand) = (key.as_ref(), operand.as_ref());
-        let expiry_ms = match expiry.resolve(&keyspace.store().time, keyspace.state().default_ttl()) {
-            Ends::Never => None,
-            Ends::At(expiry_ms) => Some(expiry_ms),
-            Ends::AsBefore => return self.fail(no_expiry_to_keep()),
-        };
-        let bytes = key.len() + expiry_ms.map_or(0, |_| EXPIRY_LEN) + operand.len();
-        self.add(keyspace, bytes, |encoder, id| {
-            keyspace.state().operand_merger()?.check_operand(key, operand)?;
-            match expiry_ms {
-                None => encoder.merge(id, key, operand),
-                Some(expiry_ms) => encoder.merge_expiring(id, key, operand, expiry_ms),
-            }
-        });
-    }
-
-    /// Removes `key`.
-    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) {
-        let key = key.as_ref();
-        self.add(keyspace, key.len(), |encoder, id| encoder.delete(id, key));
-    }
-
-    /// Removes all keys in `range`, whatever it holds, at the cost of one put. What later operations of the
-    /// batch put there stays.
-    ///
-    /// One batch takes at most 1,024 range deletes for a keyspace; one more is an error that the call which
-    /// writes the batch reports.
-    ///
-    /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
-    /// # let db = esker_engine::Database::open("data")?;
-    /// # let users = db.keyspace("users")?;
-    /// let mut batch = db.batch();
-    /// batch.delete_range(&users, "7/"..="7/~");
-    /// batch.put(&users, "7/name", "Ada");
-    /// db.write(&batch)?;
-    /// # Ok(()) }
-    /// ```
-    pub fn delete_range(&mut self, keyspace: &Keyspace, range: impl KeyRange) {
-        let bounds = range.into_bounds();
-        let Some(half_open) = HalfOpen::of(&bounds) else { return };
-        let id = keyspace.id();
-        let count =
-            self.shares.iter().find(|share| share.keyspace == id).map_or(0, |share| share.range_deletes);
-        let limit = esker_memtable::MAX_RANGE_DELETES;
-        self.add(keyspace, half_open.counted_bytes(), |encoder, id| {
-            if u64::from(count) >= limit {
-                let text = format!("a batch takes at most {limit} range deletes for one keyspace");
-                return Err(Error::invalid(text));
-            }
-            encoder.range_delete(id, &half_open.start, &half_open.end)
-        });
-        if self.error.is_none()
-            && let Some(share) = self.shares.iter_mut().find(|share| share.keyspace == id)
-        {
-            share.range_deletes += 1;
-        }
-    }
-
-    /// Operations in the batch.
-    pub fn len(&self) -> usize {
-        self.encoder.count() as usize
-    }
-
-    /// Whether the batch has no operations.
-    pub fn is_empty(&self) -> bool {
-        self.encoder.is_empty()
-    }
-
-    /// Bytes the batch takes in the log.
-    pub fn encoded_bytes(&self) -> usize {
-        self.encoder.payload().len()
-    }
-
-    /// Removes all operations and keeps the memory for the next ones.
-    pub fn clear(&mut self) {
-        self.encoder.clear();
-        self.shares.clear();
-        self.error = None;
-    }
-
-    /// Remembers the first mistake, which the call that writes the batch reports.
-    fn fail(&mut self, error: Error) {
-        self.error.get_or_insert(error);
-    }
-
-    fn add(
-        &mut self,
-        keyspace: &Keyspace,
-        bytes: usize,
-        encode: impl FnOnce(&mut BatchEncoder, KeyspaceId) -> Result<()>,
-    ) {
-        if self.error.is_some() {
-            return;
-        }
-        if !std::ptr::eq(self.store.as_ptr(), Arc::as_ptr(keyspace.store())) {
-            let name = keyspace.name();
-            self.error =
-                Some(Error::invalid(format!("keyspace {name:?} belongs to another database than the batch")));
-            return;
-        }
-        let id = keyspace.id();
-        if let Err(error) = encode(&mut self.encoder, id) {
-            self.error = Some(error);
-            return;
-        }
-        let share = match self.shares.iter_mut().rfind(|share| share.keyspace == id) {
-            Some(share) => share,
-            None => {
-                self.shares.push(Share::nothing(id));
-                self.shares.last_mut().expect("pushed just now")
-            }
-        };
-        share.entries += 1;
-        share.bytes += bytes as u64;
-    }
-
-    /// The batch as the commit pipeline takes it, or the first mistake that was made building it.
-    pub(crate) fn encoded(&self, store: &Arc<Store>) -> Result<EncodedBatch<'_>> {
-        if let Some(error) = &self.error {
-            return Err(error.clone());
-        }
-        if !std::ptr::eq(self.store.as_ptr(), Arc::as_ptr(store)) {
-            return Err(Error::invalid("the batch was made by another database"));
-        }
-        Ok(EncodedBatch::new(&self.encoder, &self.shares))
     }
 }

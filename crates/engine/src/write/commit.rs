@@ -42,18 +42,18 @@
 //!
 //! Durability beyond the process is awaited after the lock is released; see [`esker_wal::Log`].
 
-use crate::Durability;
-use crate::WriteOptions;
 use crate::state::commit_lock::CommitGuard;
 use crate::state::commit_state::{ActiveKeyspace, CommitState};
 use crate::state::store::{Store, Writing};
 use crate::write::batch::EncodedBatch;
 use crate::write::room::StallPolicy;
 use crate::write::room::{RoomCheck, Wait};
+use crate::write::write_options::WriteOptions;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind, checksum};
 use esker_env::memory::prefetch_to_write;
 use esker_iter::RangeTombstone;
 use esker_memtable::{Approach, Operation};
+use esker_options::Durability;
 use esker_wal::EntryIter;
 use std::sync::atomic::Ordering;
 
@@ -62,13 +62,13 @@ const INSERT_CHUNK: usize = 64;
 
 /// How one write is acknowledged.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WriteMode {
-    pub(crate) durability: Durability,
-    pub(crate) stall_policy: StallPolicy,
+pub struct WriteMode {
+    pub durability: Durability,
+    pub stall_policy: StallPolicy,
 }
 
 /// Decides under the commit lock whether a batch may be written.
-pub(crate) trait Admission {
+pub trait Admission {
     /// Whether the batch may be written now. It does no I/O and returns quickly, because every writer waits.
     /// `false` requests [`Admission::prepare`]; an error refuses the batch, of which nothing was written.
     fn admit(&mut self, state: &CommitState) -> Result<bool>;
@@ -94,19 +94,19 @@ impl Admission for Always {
 impl Store {
     /// How a write without options is acknowledged.
     #[inline]
-    pub(crate) fn default_write_mode(&self) -> WriteMode {
+    pub fn default_write_mode(&self) -> WriteMode {
         WriteMode { durability: self.durability, stall_policy: StallPolicy::Stall }
     }
 
     /// How a write with these options is acknowledged.
     #[inline]
-    pub(crate) fn write_mode(&self, options: &WriteOptions) -> WriteMode {
+    pub fn write_mode(&self, options: &WriteOptions) -> WriteMode {
         let stall_policy = if options.no_stall { StallPolicy::Refuse } else { StallPolicy::Stall };
         WriteMode { durability: options.durability.unwrap_or(self.durability), stall_policy }
     }
 
     /// Writes a batch; returns its last sequence number.
-    pub(crate) fn commit(
+    pub fn commit(
         &self,
         batch: &EncodedBatch<'_>,
         durability: Durability,
@@ -117,7 +117,7 @@ impl Store {
 
     /// Writes a batch if `admission` admits it; returns its last sequence number.
     #[inline]
-    pub(crate) fn commit_if<A: Admission>(
+    pub fn commit_if<A: Admission>(
         &self,
         batch: &EncodedBatch<'_>,
         durability: Durability,
@@ -170,14 +170,14 @@ impl Store {
     }
 
     /// Makes every acknowledged write durable.
-    pub(crate) fn sync(&self) -> Result<()> {
+    pub fn sync(&self) -> Result<()> {
         let last = SeqNo::new(self.visible.load(Ordering::Acquire));
         self.writing()?.sync_up_to(last)
     }
 
     /// Takes the commit lock once there is room for the batch. Waiting time is subtracted from `wait`.
     #[inline]
-    pub(crate) fn lock_with_room<'w>(
+    pub fn lock_with_room<'w>(
         &self,
         writing: &'w Writing,
         batch: &EncodedBatch<'_>,
@@ -332,7 +332,7 @@ fn is_tombstone(kind_byte: u8) -> bool {
 
 impl Writing {
     /// Waits until everything up to `seqno` survives a power cut; concurrent callers share flushes.
-    pub(crate) fn sync_up_to(&self, seqno: SeqNo) -> Result<()> {
+    pub fn sync_up_to(&self, seqno: SeqNo) -> Result<()> {
         // Poisoned: threads that wait for a batch must not wait any longer (CS2).
         self.log.sync_up_to(seqno, || self.commit.lock().end()).inspect_err(|_| self.commit_notifier.notify())
     }
@@ -340,7 +340,7 @@ impl Writing {
 
 /// Turns a panic between "sequence numbers taken" and "published" into poison (CP5): waiters and later
 /// writers get an error instead of a database with a hole.
-pub(crate) struct PoisonOnPanic<'a>(pub(crate) &'a Store);
+pub struct PoisonOnPanic<'a>(pub &'a Store);
 
 impl Drop for PoisonOnPanic<'_> {
     fn drop(&mut self) {

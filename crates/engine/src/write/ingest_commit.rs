@@ -18,13 +18,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The most tables one ingest may add: the record that names them stays below 2 MiB.
-pub(crate) const MAX_TABLES: usize = 1 << 16;
+pub const MAX_TABLES: usize = 1 << 16;
 
 impl Store {
     /// Adds tables to a keyspace, given in key order and without common keys. Their files are durable, names
     /// included. Durable when it returns; an error leaves nothing, unless it says that the log could not be
     /// synced.
-    pub(crate) fn commit_ingest(
+    pub fn commit_ingest(
         &self,
         keyspace: &Arc<KeyspaceState>,
         parts: Vec<PartMeta>,

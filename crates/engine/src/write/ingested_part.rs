@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The part of a file that an Ingest record names, read from the file: the record contains only what
 /// identifies it.
-pub(crate) fn part_of_logged(
+pub fn part_of_logged(
     files: &Arc<TableFiles>,
     keyspace: KeyspaceId,
     logged: &IngestedFile,
@@ -26,7 +26,7 @@ pub(crate) fn part_of_logged(
 }
 
 /// The part with the figures of the table's properties.
-pub(crate) fn described(mut part: PartMeta, properties: &TableProperties) -> PartMeta {
+pub fn described(mut part: PartMeta, properties: &TableProperties) -> PartMeta {
     part.range = KeyRange::inclusive(&properties.min_key[..], &properties.max_key[..]);
     part.raw_bytes = properties.raw_key_bytes + properties.raw_value_bytes;
     part.entries = properties.entries;

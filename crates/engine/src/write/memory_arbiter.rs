@@ -46,12 +46,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The time without a full log segment after which the share is offered.
-pub(crate) const QUIET_TIME: Duration = Duration::from_secs(60);
+pub const QUIET_TIME: Duration = Duration::from_secs(60);
 
 impl Store {
     /// Gives the block cache its share for the first time, and registers its cache-full notification with the
     /// log worker.
-    pub(crate) fn begin_memory_arbitration(&self) {
+    pub fn begin_memory_arbitration(&self) {
         let (cache, scheduler) = (self.files.cache(), Arc::clone(&self.scheduler));
         cache.tell_of_need(move || scheduler.request(WorkerPool::Log));
         cache.await_need();
@@ -60,7 +60,7 @@ impl Store {
 
     /// Gives the block cache what memtables, log and table metadata leave of the budget. The caller does not
     /// hold the writers' lock.
-    pub(crate) fn rebalance_memory(&self) {
+    pub fn rebalance_memory(&self) {
         let _one_at_a_time = self.memory_arbiter.moving.lock();
         let is_lent = self.memory_arbiter.is_lent();
         if is_lent && self.files.cache().needs_more() {
@@ -83,7 +83,7 @@ impl Store {
     }
 
     /// Offers the share: enables the cache-full notification, which then lends it.
-    pub(crate) fn offer_share(&self, writing: &Writing) {
+    pub fn offer_share(&self, writing: &Writing) {
         let state = writing.commit.lock();
         let is_news =
             !self.memory_arbiter.is_lent() && !self.memory_arbiter.is_offered.load(Ordering::Acquire);
@@ -96,7 +96,7 @@ impl Store {
 
     /// Lends the offered share, with the memory of idle arenas, if the cache is full. Called by the log
     /// worker after a cache-full notification.
-    pub(crate) fn lend_if_needed(&self) {
+    pub fn lend_if_needed(&self) {
         if !self.files.cache().needs_more() {
             return;
         }
@@ -112,7 +112,7 @@ impl Store {
 
     /// Lends the unused part of the memtables' share, if it is large enough (LN3); the caller then rebalances
     /// the memory. Otherwise the share stays offered.
-    fn lend(&self, writing: &Writing) {
+    pub fn lend(&self, writing: &Writing) {
         let _one_at_a_time = self.memory_arbiter.moving.lock();
         let state = writing.commit.lock();
         let sealed_bytes = self.sealed_bytes.load(Ordering::Relaxed);
@@ -130,7 +130,7 @@ impl Store {
     /// Called under the writers' lock when the log segment is full: recalls the share. Whether memtables may
     /// hold `more_bytes` already; if not, the writer waits for the log worker.
     #[cold]
-    pub(crate) fn recall_share(&self, held_bytes: u64, more_bytes: u64) -> bool {
+    pub fn recall_share(&self, held_bytes: u64, more_bytes: u64) -> bool {
         self.memory_arbiter.quiet_since_ns.store(self.monotonic_ns(), Ordering::Relaxed);
         self.memory_arbiter.is_offered.store(false, Ordering::Release);
         if self.memory_arbiter.is_lent.swap(false, Ordering::AcqRel) {
@@ -142,7 +142,7 @@ impl Store {
     }
 
     /// Takes the share back from the cache, if it was recalled.
-    pub(crate) fn reclaim_share(&self) {
+    pub fn reclaim_share(&self) {
         if !self.memory_arbiter.is_lent() && self.memory_arbiter.granted_bytes() < self.memory.memtables_bytes
         {
             self.rebalance_memory();
@@ -151,12 +151,12 @@ impl Store {
 
     /// Whether the log may rotate to a segment of `more_bytes` for another reason than a full one, without
     /// recalling the share (LN1): a delete-persistence target leaves nearly empty segments behind.
-    pub(crate) fn is_granted(&self, held_bytes: u64, more_bytes: u64) -> bool {
+    pub fn is_granted(&self, held_bytes: u64, more_bytes: u64) -> bool {
         held_bytes + more_bytes <= self.memory_arbiter.granted_bytes()
     }
 
     /// Offers the share after a quiet time. Called periodically by the compaction worker.
-    pub(crate) fn offer_if_quiet(&self) {
+    pub fn offer_if_quiet(&self) {
         let since_ns = self.memory_arbiter.quiet_since_ns.load(Ordering::Relaxed);
         let is_quiet = self.monotonic_ns().saturating_sub(since_ns) >= QUIET_TIME.as_nanos() as u64;
         if let Some(writing) = self.writing.as_ref().filter(|_| is_quiet) {
@@ -164,6 +164,3 @@ impl Store {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

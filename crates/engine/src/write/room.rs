@@ -23,7 +23,7 @@ use crate::state::store::{Store, Writing};
 use crate::write::batch::{EncodedBatch, Share};
 use esker_base::{Error, KeyspaceId, Result, SeqNo};
 use esker_memtable::{ArenaPool, Inserter, Memtable, MemtableKind};
-pub(crate) use esker_strategy::write_control::MAX_SEALED;
+pub use esker_strategy::write_control::MAX_SEALED;
 use esker_view::{MemtableView, SuperVersion};
 use esker_wal::{PrivateSegment, Rotation};
 use std::sync::Arc;
@@ -39,14 +39,14 @@ const MAX_BATCH_BUDGET_DIVISOR: u64 = 2;
 type CreateMemtable = fn(MemtableKind, &ArenaPool, u64) -> Result<(Arc<Memtable>, Inserter)>;
 
 /// A memtable for a keyspace that may stay idle: it has no room and holds almost no memory.
-pub(crate) fn stub_memtable(kind: MemtableKind, arenas: &ArenaPool) -> Result<(Arc<MemtableView>, Inserter)> {
+pub fn stub_memtable(kind: MemtableKind, arenas: &ArenaPool) -> Result<(Arc<MemtableView>, Inserter)> {
     let (memtable, inserter) = Memtable::create_stub(kind, arenas)?;
     Ok((Arc::new(MemtableView::new(memtable, 0)), inserter))
 }
 
 /// Whether a writer may stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StallPolicy {
+pub enum StallPolicy {
     /// Up to the configured stall limit.
     Stall,
     /// Not at all: `WriteOptions::no_stall`.
@@ -55,7 +55,7 @@ pub(crate) enum StallPolicy {
 
 /// Whether there is room for a write.
 #[derive(Debug)]
-pub(crate) enum RoomCheck {
+pub enum RoomCheck {
     Ready,
     /// Nothing was consumed; wait for this, then try again.
     Wait(WaitFor),
@@ -63,7 +63,7 @@ pub(crate) enum RoomCheck {
 
 /// What a writer has to wait for.
 #[derive(Debug)]
-pub(crate) enum WaitFor {
+pub enum WaitFor {
     /// Any work of a worker pool.
     Pool(WorkerPool),
     /// Compaction of this keyspace.
@@ -72,7 +72,7 @@ pub(crate) enum WaitFor {
 
 impl WaitFor {
     /// The worker pool that does the work.
-    pub(crate) fn pool(&self) -> WorkerPool {
+    pub fn pool(&self) -> WorkerPool {
         match self {
             WaitFor::Pool(pool) => *pool,
             WaitFor::Compaction(_) => WorkerPool::Compaction,
@@ -81,7 +81,7 @@ impl WaitFor {
 }
 
 /// The waits of one write.
-pub(crate) struct Wait {
+pub struct Wait {
     /// The remaining time limit.
     left: Duration,
     /// The keyspace whose compaction it has waited for, and the number of failures before (WM1).
@@ -89,12 +89,12 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    pub(crate) fn at_most(limit: Duration) -> Wait {
+    pub fn at_most(limit: Duration) -> Wait {
         Wait { left: limit, failures: None }
     }
 
     /// The remaining time limit.
-    pub(crate) fn left(&self) -> Duration {
+    pub fn left(&self) -> Duration {
         self.left
     }
 
@@ -109,7 +109,7 @@ impl Wait {
 
 /// Why the log rotates to another segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RotationReason {
+pub enum RotationReason {
     /// Writers need more room than is left.
     Full,
     /// The segment is old: a delete-persistence target requires its data to be flushed, possibly without any
@@ -121,7 +121,7 @@ impl Store {
     /// Makes room for the batch, or returns what to wait for. Consumes nothing (a seal or a rotation that was
     /// already done is harmless).
     #[inline]
-    pub(crate) fn make_room(
+    pub fn make_room(
         &self,
         writing: &Writing,
         state: &mut CommitState,
@@ -189,7 +189,7 @@ impl Store {
 
     /// Seals the active memtable of a keyspace and replaces it by an empty one (1.6). RV2: the view with the
     /// new one is published before any sequence number is assigned for it.
-    pub(crate) fn seal(&self, state: &mut CommitState, id: KeyspaceId, next: &Share) -> Result<()> {
+    pub fn seal(&self, state: &mut CommitState, id: KeyspaceId, next: &Share) -> Result<()> {
         let last = SeqNo::new(state.next_seqno.get() - 1);
         let keyspace = Arc::clone(&state.active(id)?.keyspace);
         // Without a pending write the keyspace may stay idle: the first write finds no room and repeats the
@@ -254,7 +254,7 @@ impl Store {
         rested
     }
 
-    pub(crate) fn rotate_log(
+    pub fn rotate_log(
         &self,
         writing: &Writing,
         state: &mut CommitState,
@@ -337,7 +337,7 @@ impl Store {
     /// `WouldStall` if the time limit is exceeded or waiting is not allowed; otherwise the failure of the
     /// background work.
     #[cold]
-    pub(crate) fn wait_for_room(
+    pub fn wait_for_room(
         &self,
         wait_for: &WaitFor,
         seen: u64,

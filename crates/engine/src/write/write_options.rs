@@ -1,7 +1,7 @@
 //! Options of one write: what it survives, when its value expires, and whether it may wait.
 
-use crate::Durability;
 use esker_base::{Error, Result};
+use esker_options::Durability;
 use esker_view::time::{self, Time};
 use std::time::{Duration, SystemTime};
 
@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 #[non_exhaustive]
 pub enum Expiry {
     /// As the call does it: a put or a merge takes the keyspace's default TTL, if there is one; a call that
-    /// changes a value it has read ([`fetch_update`](crate::Keyspace::fetch_update),
-    /// [`compare_and_set`](crate::Keyspace::compare_and_set)) keeps the expiry of the value it replaces.
+    /// changes a value it has read (`fetch_update`,
+    /// `compare_and_set`) keeps the expiry of the value it replaces.
     #[default]
     Default,
     /// Never, also in a keyspace with a default TTL.
@@ -28,7 +28,7 @@ pub enum Expiry {
 
 /// An expiry whose place in time is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ends {
+pub enum Ends {
     Never,
     /// In milliseconds since 1970.
     At(u64),
@@ -38,7 +38,7 @@ pub(crate) enum Ends {
 
 impl Expiry {
     /// What this comes to for a call made now, in a keyspace with this default TTL.
-    pub(crate) fn resolve(self, clock: &Time, default_ttl: Option<Duration>) -> Ends {
+    pub fn resolve(self, clock: &Time, default_ttl: Option<Duration>) -> Ends {
         match self {
             Expiry::Never => Ends::Never,
             Expiry::After(ttl) => Ends::At(clock.after(ttl)),
@@ -69,7 +69,7 @@ impl Expiry {
 #[non_exhaustive]
 #[must_use]
 pub struct WriteOptions {
-    /// What the acknowledged write survives. `None`: what [`Options::durability`](crate::Options::durability)
+    /// What the acknowledged write survives. `None`: what `Options::durability`
     /// says.
     pub durability: Option<Durability>,
     /// When the value expires. Of use to calls that set a value; deletes, and batches whose entries have
@@ -111,7 +111,7 @@ impl WriteOptions {
     }
 
     /// An error if an expiry was chosen for a write without a value of its own.
-    pub(crate) fn check_without_expiry(&self, what: &str) -> Result<()> {
+    pub fn check_without_expiry(&self, what: &str) -> Result<()> {
         if self.expiry == Expiry::Default {
             return Ok(());
         }

@@ -27,7 +27,7 @@ enum ManualPlan<'a> {
 
 impl Store {
     /// Flushes, then merges everything in a range of keys into the last level.
-    pub(crate) fn compact_range(&self, keyspace: &Arc<KeyspaceState>, bounds: &Bounds) -> Result<()> {
+    pub fn compact_range(&self, keyspace: &Arc<KeyspaceState>, bounds: &Bounds) -> Result<()> {
         let _activity = self.activity.read_recursive();
         self.flush_keyspaces(std::slice::from_ref(keyspace))?;
         let range = key_range_of(bounds);

@@ -15,7 +15,7 @@ const DIR: &str = "/db";
 fn tables_of_an_edit_that_cannot_be_applied_are_deleted() {
     let fs = StrictFs::new();
     let env = Env::simulated(Arc::new(fs.clone()), 1);
-    let store = crate::lifecycle::open::open(Path::new(DIR), Options::default().env(env)).unwrap();
+    let store = crate::lifecycle::open::open(Path::new(DIR), Options::default().env(env), |_, _| ()).unwrap();
     let keyspace = store.all_keyspaces()[0].clone();
     let tables = &store.writing().unwrap().tables;
     for _ in 0..5 {
@@ -46,7 +46,7 @@ fn tables_of_an_edit_that_cannot_be_applied_are_deleted() {
 #[test]
 fn room_is_judged_while_an_install_holds_the_jobs() {
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);
-    let store = crate::lifecycle::open::open(Path::new(DIR), Options::default().env(env)).unwrap();
+    let store = crate::lifecycle::open::open(Path::new(DIR), Options::default().env(env), |_, _| ()).unwrap();
     let keyspace = store.all_keyspaces()[0].clone();
     let installed = store.install(&keyspace, &[], |_, _| {
         assert!(keyspace.busy.is_locked());

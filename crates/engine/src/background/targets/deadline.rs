@@ -72,11 +72,7 @@ impl fmt::Display for DeleteShortfall {
 
 impl Store {
     /// Why deletes in a keyspace cannot be gone within this time; `None` if they can.
-    pub(crate) fn delete_shortfall(
-        &self,
-        keyspace: &KeyspaceState,
-        within: Duration,
-    ) -> Option<DeleteShortfall> {
+    pub fn delete_shortfall(&self, keyspace: &KeyspaceState, within: Duration) -> Option<DeleteShortfall> {
         let one_job = keyspace.control.lock().capacity.merged_bytes_per_second();
         let measured = one_job.map(|rate| rate * self.compaction_threads as f64 * USABLE_PERCENT / 100.0);
         let table_bytes = keyspace.view.load().tree.version.bytes();
@@ -84,7 +80,7 @@ impl Store {
     }
 
     /// An error with the numbers if a delete-persistence target cannot be met.
-    pub(crate) fn check_deadline(&self, keyspace: &KeyspaceState, within: Option<Duration>) -> Result<()> {
+    pub fn check_deadline(&self, keyspace: &KeyspaceState, within: Option<Duration>) -> Result<()> {
         let Some(within) = within else { return Ok(()) };
         let Some(shortfall) = self.delete_shortfall(keyspace, within) else { return Ok(()) };
         Err(Error::invalid(format!(
@@ -96,7 +92,7 @@ impl Store {
 
     /// Logs warnings about delete-persistence targets that cannot be met: at open, and when the rate limits
     /// change.
-    pub(crate) fn warn_of_deadlines(&self) {
+    pub fn warn_of_deadlines(&self) {
         for keyspace in self.all_keyspaces().iter() {
             if let Err(error) = self.check_deadline(keyspace, keyspace.options().delete_within) {
                 tracing::warn!(%error, "a promise is missed if deletes lie all over the keys");

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 impl Store {
     /// Seals memtables and leaves log segments that are old enough.
-    pub(crate) fn age_for_targets(&self) -> Result<()> {
+    pub fn age_for_targets(&self) -> Result<()> {
         let keyspaces = self.all_keyspaces();
         let within = keyspaces.iter().filter_map(|keyspace| keyspace.options().delete_within_ms()).min();
         let (Some(within_ms), Some(writing)) = (within, &self.writing) else { return Ok(()) };
@@ -99,7 +99,7 @@ impl Store {
     }
 
     /// Releases unneeded segments by an edit without other changes (WL7).
-    pub(crate) fn release_log(&self) -> Result<()> {
+    pub fn release_log(&self) -> Result<()> {
         let Some(keyspace) = self.find_keyspace(DEFAULT_KEYSPACE) else { return Ok(()) };
         self.install(&keyspace, &[], |_, _| VersionEdit::new())?;
         self.scheduler.request(WorkerPool::Log);

@@ -32,8 +32,8 @@
 //! covers them. Deleted files are returned to the file system, which does not overwrite them. While the
 //! database is closed nothing is dropped.
 
-mod deadline;
-mod log_age;
+pub mod deadline;
+pub mod log_age;
 
 pub use deadline::DeleteShortfall;
 
@@ -55,28 +55,28 @@ const USABLE_PERCENT: f64 = 70.0;
 
 /// The space used by each component.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SpaceUse {
-    pub(crate) live_bytes: u64,
+pub struct SpaceUse {
+    pub live_bytes: u64,
     /// Whether merges into the oldest run have measured the live data; before the first, everything may be
     /// alive.
-    pub(crate) is_measured: bool,
-    pub(crate) table_bytes: u64,
-    pub(crate) blob_bytes: u64,
+    pub is_measured: bool,
+    pub table_bytes: u64,
+    pub blob_bytes: u64,
     /// The most that running jobs may write.
-    pub(crate) running_bytes: u64,
+    pub running_bytes: u64,
     /// Replaced tables that readers hold.
-    pub(crate) held_bytes: u64,
+    pub held_bytes: u64,
 }
 
 impl SpaceUse {
-    pub(crate) fn used_bytes(&self) -> u64 {
+    pub fn used_bytes(&self) -> u64 {
         self.table_bytes + self.blob_bytes + self.running_bytes + self.held_bytes
     }
 }
 
 impl Store {
     /// The space used by each component; `None` without a target.
-    pub(crate) fn space_use_of(&self, keyspace: &KeyspaceState) -> Option<SpaceUse> {
+    pub fn space_use_of(&self, keyspace: &KeyspaceState) -> Option<SpaceUse> {
         let options = keyspace.options();
         options.max_space_amp_permille?;
         let running_bytes = keyspace.busy.lock().jobs().map(|job| job.est_out_bytes).sum();
@@ -96,7 +96,7 @@ impl Store {
     }
 
     /// DW2: no segment is kept for reuse as long as some keyspace has a delete-persistence target.
-    pub(crate) fn settle_log_reuse(&self) {
+    pub fn settle_log_reuse(&self) {
         if let Some(writing) = &self.writing {
             let is_promised =
                 self.all_keyspaces().iter().any(|keyspace| keyspace.options().delete_within.is_some());
@@ -110,7 +110,7 @@ impl Store {
     ///
     /// # Errors
     /// `InvalidArgument` with the numbers if not.
-    pub(crate) fn check_feasible(&self, keyspace: &KeyspaceState, options: &KeyspaceOptions) -> Result<()> {
+    pub fn check_feasible(&self, keyspace: &KeyspaceState, options: &KeyspaceOptions) -> Result<()> {
         if options.max_space_amp_permille.is_none() {
             return Ok(());
         }

@@ -39,7 +39,7 @@ use std::sync::atomic::Ordering;
 impl Store {
     /// Creates a keyspace. It is durable before its first use (WL5): a record that names it can always be
     /// replayed.
-    pub(crate) fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
+    pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
         options.validate()?;
         options.check_supplied(name)?;
         check_name(name)?;
@@ -68,7 +68,7 @@ impl Store {
     }
 
     /// Renames a keyspace.
-    pub(crate) fn rename_keyspace(&self, from: &str, to: &str) -> Result<()> {
+    pub fn rename_keyspace(&self, from: &str, to: &str) -> Result<()> {
         check_name(to)?;
         if from == DEFAULT_KEYSPACE {
             return Err(Error::invalid(format!("keyspace {DEFAULT_KEYSPACE:?} keeps its name")));
@@ -96,7 +96,7 @@ impl Store {
     }
 
     /// Changes the options of a keyspace from `before` to `after`; `false` if they are not `before` any more.
-    pub(crate) fn replace_options(
+    pub fn replace_options(
         &self,
         keyspace: &KeyspaceState,
         before: &Arc<KeyspaceOptions>,
@@ -110,7 +110,7 @@ impl Store {
 
     /// Changes the options of a keyspace from `before` to those that `after` returns under the manifest's
     /// lock, which are valid.
-    pub(crate) fn change_options(
+    pub fn change_options(
         &self,
         keyspace: &KeyspaceState,
         before: &Arc<KeyspaceOptions>,
@@ -147,7 +147,7 @@ impl Store {
     }
 
     /// Drops a keyspace; see the head of this file.
-    pub(crate) fn drop_keyspace(&self, name: &str) -> Result<()> {
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         if name == DEFAULT_KEYSPACE {
             return Err(Error::invalid(format!("keyspace {DEFAULT_KEYSPACE:?} cannot be dropped")));
         }

@@ -15,7 +15,7 @@ use esker_strategy::{Shape, Strategy};
 use esker_view::tree::Tree;
 use std::sync::Arc;
 
-/// The progress of a keyspace's migration; see [`crate::Keyspace::migration`].
+/// The progress of a keyspace's migration; see `Keyspace::migration`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigrationInfo {
     /// The strategy before.
@@ -41,7 +41,7 @@ impl MigrationInfo {
 impl Store {
     /// The options to store for a requested change from `before` to `after`: a change of strategy is
     /// recorded, and users cannot set the record. The caller holds the manifest's lock.
-    pub(crate) fn with_switch(
+    pub fn with_switch(
         &self,
         writing: &Writing,
         keyspace: &KeyspaceState,
@@ -61,7 +61,7 @@ impl Store {
     }
 
     /// Bytes that would be out of form after a change of options.
-    pub(crate) fn bytes_to_migrate(
+    pub fn bytes_to_migrate(
         &self,
         keyspace: &KeyspaceState,
         before: &KeyspaceOptions,
@@ -84,7 +84,7 @@ impl Store {
     }
 
     /// The migration of a keyspace, if there is one.
-    pub(crate) fn migration(&self, keyspace: &KeyspaceState) -> Option<MigrationInfo> {
+    pub fn migration(&self, keyspace: &KeyspaceState) -> Option<MigrationInfo> {
         let options = keyspace.options();
         let switch = options.switch.as_ref()?;
         let bytes_left = self.misplaced_bytes(&keyspace.view.load().tree, &options);
@@ -100,7 +100,7 @@ impl Store {
     }
 
     /// Pauses or resumes the migration of a keyspace; nothing if there is none.
-    pub(crate) fn pause_migration(&self, keyspace: &KeyspaceState, is_paused: bool) -> Result<()> {
+    pub fn pause_migration(&self, keyspace: &KeyspaceState, is_paused: bool) -> Result<()> {
         loop {
             let before = keyspace.options();
             let Some(switch) = before.switch.clone().filter(|switch| switch.is_paused != is_paused) else {
@@ -117,7 +117,7 @@ impl Store {
     }
 
     /// Records the end of finished migrations. Called by the compaction worker, which has done the last step.
-    pub(crate) fn end_migrations(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
+    pub fn end_migrations(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
         for keyspace in keyspaces {
             let before = keyspace.options();
             if before.switch.is_none() || self.misplaced_bytes(&keyspace.view.load().tree, &before) > 0 {

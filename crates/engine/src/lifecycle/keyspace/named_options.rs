@@ -6,7 +6,7 @@ use esker_options::KeyspaceOptions;
 
 impl Store {
     /// Applies the settings to existing keyspaces.
-    pub(crate) fn apply_named_options(&self) -> Result<()> {
+    pub fn apply_named_options(&self) -> Result<()> {
         self.named.iter().try_for_each(|(name, _)| {
             let applied = self.apply_named_options_to(name);
             applied.map_err(|error| match error {

@@ -55,7 +55,7 @@ impl Opening {
 impl Store {
     /// The last edit of a process, and the record that the manifest is complete. Only if all entries are in
     /// tables and no history is kept can it be continued; otherwise only the time is stored.
-    pub(crate) fn close_manifest(&self, writing: &Writing) -> Result<()> {
+    pub fn close_manifest(&self, writing: &Writing) -> Result<()> {
         let Some(next) = self.next_life_begins_at(writing) else { return self.store_time(writing) };
         let mut installed = writing.manifest.lock();
         let mut edit = VersionEdit::new();

@@ -31,7 +31,7 @@
 //! Rejected: a flag for each reason, checked in each loop: one was always forgotten where entries are
 //! dropped. Terminating threads from outside: their resources would be unknown.
 
-pub(crate) use crate::background::subcompactions::subcompaction_ranges;
+pub use crate::background::subcompactions::subcompaction_ranges;
 
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::Scheduler;
@@ -52,25 +52,25 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// The description of a job, fixed at its begin.
 #[derive(Clone, Debug)]
-pub(crate) struct JobFacts {
-    pub(crate) class: Class,
+pub struct JobFacts {
+    pub class: Class,
     /// Why a strategy planned it; `None` for a flush.
-    pub(crate) reason: Option<Reason>,
+    pub reason: Option<Reason>,
     /// The levels of its inputs, newest first; empty for a flush.
-    pub(crate) from: Vec<LevelIndex>,
+    pub from: Vec<LevelIndex>,
     /// The level of its output.
-    pub(crate) level: LevelIndex,
+    pub level: LevelIndex,
     /// The keys that it merges.
-    pub(crate) hull: Option<KeyRange>,
+    pub hull: Option<KeyRange>,
     /// Bytes of its inputs.
-    pub(crate) total_bytes: u64,
+    pub total_bytes: u64,
     /// Whether it is cancelled when the database closes. Only its own work is lost then.
-    pub(crate) is_cancellable: bool,
+    pub is_cancellable: bool,
 }
 
 impl JobFacts {
     /// The description of a plan's job.
-    pub(crate) fn of_plan(plan: &CompactionPlan) -> JobFacts {
+    pub fn of_plan(plan: &CompactionPlan) -> JobFacts {
         let mut from: Vec<_> = plan.inputs.iter().map(|input| input.level).collect();
         from.dedup();
         JobFacts {
@@ -85,13 +85,13 @@ impl JobFacts {
     }
 
     /// Whether the job can be preempted.
-    pub(crate) fn is_preemptible(&self) -> bool {
+    pub fn is_preemptible(&self) -> bool {
         self.class <= Class::Clean
     }
 }
 
 /// A running job.
-pub(crate) struct Job {
+pub struct Job {
     number: u64,
     facts: JobFacts,
     keyspace: Arc<KeyspaceState>,
@@ -123,12 +123,12 @@ impl std::fmt::Debug for Job {
 
 impl Job {
     /// Its mark among the busy plans of its keyspace.
-    pub(crate) fn mark(&self) -> Option<JobId> {
+    pub fn mark(&self) -> Option<JobId> {
         self.mark
     }
 
     /// The keyspace that it works for.
-    pub(crate) fn keyspace(&self) -> &Arc<KeyspaceState> {
+    pub fn keyspace(&self) -> &Arc<KeyspaceState> {
         &self.keyspace
     }
 
@@ -136,7 +136,7 @@ impl Job {
     ///
     /// # Errors
     /// [`Error::Closed`] if it was cancelled, `NotFound` if the keyspace was dropped.
-    pub(crate) fn look(&self) -> Result<()> {
+    pub fn look(&self) -> Result<()> {
         self.keyspace.check_living()?;
         let is_called_off = self.facts.is_cancellable
             && (self.has_failed.load(Ordering::Relaxed)
@@ -176,22 +176,22 @@ impl Job {
     }
 
     /// Records the number of subcompactions.
-    pub(crate) fn note_subcompactions(&self, pieces: usize) {
+    pub fn note_subcompactions(&self, pieces: usize) {
         self.pieces.store(pieces, Ordering::Relaxed);
     }
 
     /// Cancels the other subcompactions, because one has failed (JB3).
-    pub(crate) fn fail(&self) {
+    pub fn fail(&self) {
         self.has_failed.store(true, Ordering::Relaxed);
     }
 
     /// Requests preemption by something more urgent.
-    pub(crate) fn yield_now(&self) {
+    pub fn yield_now(&self) {
         self.yields.store(true, Ordering::Relaxed);
     }
 
     /// Whether preemption was requested.
-    pub(crate) fn has_yielded(&self) -> bool {
+    pub fn has_yielded(&self) -> bool {
         self.yields.load(Ordering::Relaxed)
     }
 
@@ -237,13 +237,13 @@ impl OutputControl for Job {
 
 /// The running jobs.
 #[derive(Debug, Default)]
-pub(crate) struct Jobs {
+pub struct Jobs {
     begun: AtomicU64,
     running: Mutex<Vec<Arc<Job>>>,
 }
 
 /// A job in the list; removed on drop.
-pub(crate) struct RunningJob<'a> {
+pub struct RunningJob<'a> {
     jobs: &'a Jobs,
     job: Arc<Job>,
 }
@@ -264,7 +264,7 @@ impl Drop for RunningJob<'_> {
 
 impl Jobs {
     /// Begins a job; `None` if it is of the lowest classes and another such job runs (JB5).
-    pub(crate) fn begin(
+    pub fn begin(
         &self,
         facts: JobFacts,
         mark: Option<JobId>,
@@ -296,26 +296,26 @@ impl Jobs {
     }
 
     /// Whether a job of the lowest classes runs.
-    pub(crate) fn has_preemptible(&self) -> bool {
+    pub fn has_preemptible(&self) -> bool {
         self.running.lock().iter().any(|job| job.facts.is_preemptible())
     }
 
     /// Threads that merge tables at present, including subcompactions and manual compactions.
-    pub(crate) fn merging(&self) -> usize {
+    pub fn merging(&self) -> usize {
         let running = self.running.lock();
         let merges = running.iter().filter(|job| job.facts.class < Class::Free);
         merges.map(|job| job.pieces.load(Ordering::Relaxed)).sum()
     }
 
     /// The running job of the lowest classes, if its preemption was not requested yet.
-    pub(crate) fn preemptible(&self) -> Option<Arc<Job>> {
+    pub fn preemptible(&self) -> Option<Arc<Job>> {
         let running = self.running.lock();
         running.iter().find(|job| job.facts.is_preemptible() && !job.has_yielded()).cloned()
     }
 
     /// The progress of the job with the greatest `rank`, on a tie the oldest; jobs with rank `None` are
     /// skipped.
-    pub(crate) fn most<R: Ord>(
+    pub fn most<R: Ord>(
         &self,
         now_ns: u64,
         rank: impl Fn(KeyspaceId, &JobFacts) -> Option<R>,
@@ -328,7 +328,7 @@ impl Jobs {
     }
 
     /// The progress of each job, oldest first.
-    pub(crate) fn progress(&self, now_ns: u64) -> Vec<JobMetrics> {
+    pub fn progress(&self, now_ns: u64) -> Vec<JobMetrics> {
         self.running.lock().iter().map(|job| job.progress(now_ns)).collect()
     }
 }
@@ -385,6 +385,3 @@ impl JobMetrics {
         (done > 0).then(|| Duration::from_millis(ms()))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug, Default)]
-pub(crate) struct CompactionOutcome {
+pub struct CompactionOutcome {
     /// Plans that are being executed, for writers that make room: they hold the commit lock, which an install
     /// takes while it holds `busy`.
     running: AtomicU64,
@@ -34,60 +34,57 @@ struct FailureRecord {
 
 impl CompactionOutcome {
     /// The execution of a plan begins.
-    pub(crate) fn begin(&self) {
+    pub fn begin(&self) {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The execution of a plan has ended.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         // Release: a thread that finds no job finds what the job has published.
         self.running.fetch_sub(1, Ordering::Release);
     }
 
     /// Whether a plan is being executed. Takes no lock, because writers call it under the commit lock.
-    pub(crate) fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.running.load(Ordering::Acquire) > 0
     }
 
     /// Counts a waiting writer until the result is dropped.
-    pub(crate) fn count_blocked_writer(&self) -> Waiting<'_> {
+    pub fn count_blocked_writer(&self) -> Waiting<'_> {
         Waiting::counted_by(&self.waiting)
     }
 
     /// Whether a writer waits (WM2).
     #[inline]
-    pub(crate) fn has_blocked_writers(&self) -> bool {
+    pub fn has_blocked_writers(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Records a failed plan.
-    pub(crate) fn note_failure(&self, error: Error) {
+    pub fn note_failure(&self, error: Error) {
         let mut failed = self.failed.lock();
         failed.times += 1;
         failed.last = Some(error);
     }
 
     /// Records a success, or that there is no plan left.
-    pub(crate) fn note_success(&self) {
+    pub fn note_success(&self) {
         self.failed.lock().last = None;
     }
 
     /// The number of failed plans.
-    pub(crate) fn failures(&self) -> u64 {
+    pub fn failures(&self) -> u64 {
         self.failed.lock().times
     }
 
     /// The last failure, if there are more than `failures`.
-    pub(crate) fn failure_after(&self, failures: u64) -> Option<Error> {
+    pub fn failure_after(&self, failures: u64) -> Option<Error> {
         let failed = self.failed.lock();
         failed.last.clone().filter(|_| failed.times > failures)
     }
 
     /// The last failure, if there was no success since.
-    pub(crate) fn last_failure(&self) -> Option<Error> {
+    pub fn last_failure(&self) -> Option<Error> {
         self.failure_after(0)
     }
 }
-
-#[cfg(test)]
-mod tests;

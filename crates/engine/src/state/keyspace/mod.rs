@@ -10,15 +10,15 @@
 //! the present value and keeps it until its end. The put path reads neither: the options it needs are in
 //! [`crate::state::commit_state::ActiveKeyspace`], under the commit lock.
 
-mod compaction_outcome;
-mod recent_drops;
-mod registry;
+pub mod compaction_outcome;
+pub mod recent_drops;
+pub mod registry;
 
 use crate::state::no_plan_cache::NoPlan;
 use crate::state::write_control::PressureCause;
 use compaction_outcome::CompactionOutcome;
-pub(crate) use recent_drops::RecentDrops;
-pub(crate) use registry::Registry;
+pub use recent_drops::RecentDrops;
+pub use registry::Registry;
 
 use crate::state::adaptive_state::Adapting;
 use crate::state::no_plan_cache::NoPlanCache;
@@ -45,26 +45,26 @@ use std::time::Duration;
 
 /// One keyspace of an open database.
 #[derive(Debug)]
-pub(crate) struct KeyspaceState {
-    pub(crate) id: KeyspaceId,
+pub struct KeyspaceState {
+    pub id: KeyspaceId,
     /// Replaced by a rename.
     name: Mutex<Arc<str>>,
     /// Replaced when they are changed online.
     options: Mutex<Arc<KeyspaceOptions>>,
-    pub(crate) view: ViewCell,
+    pub view: ViewCell,
     /// Shared with every view.
-    pub(crate) semantics: Arc<Semantics>,
+    pub semantics: Arc<Semantics>,
     /// Held while a tree is built and published (OT5): by installs, by table cache eviction, and by a drop.
     /// No I/O happens under it.
-    pub(crate) publishing: Mutex<()>,
+    pub publishing: Mutex<()>,
     /// Held by the flush of this keyspace: flushes install oldest first (IN4) because there is one at a time.
-    pub(crate) flushing: Mutex<()>,
+    pub flushing: Mutex<()>,
     /// Plans that are being executed.
-    pub(crate) busy: Mutex<Busy>,
+    pub busy: Mutex<Busy>,
     /// The cached last call of the strategy without a plan.
-    pub(crate) no_plan_cache: Mutex<NoPlanCache>,
+    pub no_plan_cache: Mutex<NoPlanCache>,
     /// The state of its compactions.
-    pub(crate) compaction_outcome: CompactionOutcome,
+    pub compaction_outcome: CompactionOutcome,
     /// Runs in level 0, stored beside the view so that a writer reads them without loading it.
     level0_runs: AtomicU64,
     /// Whether blob garbage collection is due; stored likewise.
@@ -74,37 +74,32 @@ pub(crate) struct KeyspaceState {
     default_ttl_ms: AtomicU64,
     /// Set when the keyspace was dropped, durably, and before its view becomes an empty one: a reader that
     /// finds the empty view also finds this, and returns an error instead of "no such key".
-    pub(crate) dropped: AtomicBool,
+    pub dropped: AtomicBool,
     /// Bytes that flushes and compactions moved.
-    pub(crate) traffic: Traffic,
+    pub traffic: Traffic,
     /// Counters of its cursors.
-    pub(crate) scans: Arc<ScanCounts>,
+    pub scans: Arc<ScanCounts>,
     /// Measures whether flushed data is read.
-    pub(crate) reads_at_flush: ReadsAtFlush,
+    pub reads_at_flush: ReadsAtFlush,
     /// The state of its automatic tuning.
-    pub(crate) adapting: Adapting,
+    pub adapting: Adapting,
     /// The read heat of its tables, if its strategy uses it.
-    pub(crate) heat: Mutex<ReadHeat>,
+    pub heat: Mutex<ReadHeat>,
     /// The overwrite ratios of its tables, if its strategy uses them.
-    pub(crate) overwrite_ratios: Mutex<OverwriteRatios>,
+    pub overwrite_ratios: Mutex<OverwriteRatios>,
     /// The compression downgrade of its jobs.
-    pub(crate) compression_downgrade: CompressionDowngrade,
+    pub compression_downgrade: CompressionDowngrade,
     /// The write control; taken before `busy` and `commit`.
-    pub(crate) control: Mutex<Control>,
+    pub control: Mutex<Control>,
     /// The admission rate of writers in bytes a second, 0 for no limit, as of the last update of the
     /// pressure.
-    pub(crate) admitted_bytes_per_second: AtomicU64,
+    pub admitted_bytes_per_second: AtomicU64,
     /// Statistics of its filters, and the tuning of new ones.
-    pub(crate) filters: FilterTuner,
+    pub filters: FilterTuner,
 }
 
 impl KeyspaceState {
-    pub(crate) fn new(
-        id: KeyspaceId,
-        name: Arc<str>,
-        options: KeyspaceOptions,
-        view: ViewCell,
-    ) -> KeyspaceState {
+    pub fn new(id: KeyspaceId, name: Arc<str>, options: KeyspaceOptions, view: ViewCell) -> KeyspaceState {
         let state = KeyspaceState {
             id,
             default_ttl_ms: AtomicU64::new(options.default_ttl_ms()),
@@ -136,17 +131,17 @@ impl KeyspaceState {
     }
 
     /// Its present name.
-    pub(crate) fn name(&self) -> Arc<str> {
+    pub fn name(&self) -> Arc<str> {
         Arc::clone(&self.name.lock())
     }
 
     /// Its present options. A job takes them once and keeps them.
-    pub(crate) fn options(&self) -> Arc<KeyspaceOptions> {
+    pub fn options(&self) -> Arc<KeyspaceOptions> {
         Arc::clone(&self.options.lock())
     }
 
     /// Replaces the options.
-    pub(crate) fn set_options(&self, options: KeyspaceOptions) {
+    pub fn set_options(&self, options: KeyspaceOptions) {
         let mut present = self.options.lock();
         self.default_ttl_ms.store(options.default_ttl_ms(), Ordering::Relaxed);
         *present = Arc::new(options);
@@ -154,7 +149,7 @@ impl KeyspaceState {
     }
 
     /// Attaches a compaction filter. Nothing of it is stored.
-    pub(crate) fn attach_filter(&self, filter: &OwnFilter) {
+    pub fn attach_filter(&self, filter: &OwnFilter) {
         let mut present = self.options.lock();
         let mut options = KeyspaceOptions::clone(&present);
         options.compaction_filter = Some(filter.clone());
@@ -166,7 +161,7 @@ impl KeyspaceState {
     /// # Errors
     /// `InvalidArgument` if the keyspace has none.
     #[inline]
-    pub(crate) fn operand_merger(&self) -> esker_base::Result<&Arc<OperandMerger>> {
+    pub fn operand_merger(&self) -> esker_base::Result<&Arc<OperandMerger>> {
         self.semantics.operand_merger().ok_or_else(|| self.without_operator())
     }
 
@@ -180,13 +175,13 @@ impl KeyspaceState {
 
     /// The time to live of a put without its own; `None` for no expiry.
     #[inline]
-    pub(crate) fn default_ttl(&self) -> Option<Duration> {
+    pub fn default_ttl(&self) -> Option<Duration> {
         let ms = self.default_ttl_ms.load(Ordering::Relaxed);
         (ms != 0).then(|| Duration::from_millis(ms))
     }
 
     /// Recomputes the values stored beside the view; called after each published change of the tree.
-    pub(crate) fn note_shape(&self) {
+    pub fn note_shape(&self) {
         let (tree, migration) = (Arc::clone(&self.view.load().tree), self.options().migration());
         // Runs from before a change of strategy must not make writers wait: they were in form then.
         let counts = |run: &TreeRun| {
@@ -208,34 +203,34 @@ impl KeyspaceState {
     /// Whether writers must wait for compaction before they seal one more memtable: level 0 is full, or blob
     /// garbage collection is due. Without the latter, writers faster than garbage collection would exceed the
     /// space target.
-    pub(crate) fn must_compact_first(&self) -> bool {
+    pub fn must_compact_first(&self) -> bool {
         self.is_large_over.load(Ordering::Relaxed) || self.is_level0_full()
     }
 
-    pub(crate) fn is_level0_full(&self) -> bool {
+    pub fn is_level0_full(&self) -> bool {
         self.level0_runs.load(Ordering::Relaxed) >= u64::from(self.options().level0_limits().1)
     }
 
     /// The first sequence number that is only in memtables; `None` if all are empty.
-    pub(crate) fn first_unflushed(&self) -> Option<SeqNo> {
+    pub fn first_unflushed(&self) -> Option<SeqNo> {
         self.view.load().memtables().filter_map(|memtable| memtable.first_seqno()).min()
     }
 
     /// Whether its writers are throttled by a queue that merges drain.
-    pub(crate) fn waits_for_merges(&self) -> bool {
+    pub fn waits_for_merges(&self) -> bool {
         let cause = self.control.lock().state;
         matches!(cause, Some(PressureCause::Level0 | PressureCause::Space | PressureCause::Garbage))
     }
 
     /// Clears the cached answer of the strategy.
-    pub(crate) fn forget_no_plan(&self) {
+    pub fn forget_no_plan(&self) {
         let mut asked = self.no_plan_cache.lock();
         asked.epoch += 1;
         asked.last = None;
     }
 
     /// Whether the strategy was called with the same inputs and returned no plan.
-    pub(crate) fn has_no_plan_for(&self, asked: &NoPlan) -> bool {
+    pub fn has_no_plan_for(&self, asked: &NoPlan) -> bool {
         self.no_plan_cache.lock().last.as_ref().is_some_and(|last| {
             Arc::ptr_eq(&last.version, &asked.version)
                 && Arc::ptr_eq(&last.options, &asked.options)
@@ -248,24 +243,24 @@ impl KeyspaceState {
 
     /// Whether the keyspace was dropped. Readers check it after they have loaded the view.
     #[inline]
-    pub(crate) fn is_dropped(&self) -> bool {
+    pub fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }
 
     /// The error of a handle of a dropped keyspace.
     #[cold]
-    pub(crate) fn dropped_error(&self) -> Error {
+    pub fn dropped_error(&self) -> Error {
         dropped_error(&self.name())
     }
 
     /// An error if the keyspace was dropped.
     #[inline]
-    pub(crate) fn check_living(&self) -> esker_base::Result<()> {
+    pub fn check_living(&self) -> esker_base::Result<()> {
         if self.is_dropped() { Err(self.dropped_error()) } else { Ok(()) }
     }
 }
 
 /// The error of calls on a dropped keyspace with this name.
-pub(crate) fn dropped_error(name: &str) -> Error {
+pub fn dropped_error(name: &str) -> Error {
     Error::NotFound(format!("keyspace {name:?} was dropped").into())
 }

@@ -10,42 +10,42 @@ use std::sync::Arc;
 
 /// The living keyspaces.
 #[derive(Debug, Default)]
-pub(crate) struct Registry {
+pub struct Registry {
     by_id: Arc<[Arc<KeyspaceState>]>,
     by_name: HashMap<Arc<str>, Arc<KeyspaceState>, foldhash::fast::RandomState>,
 }
 
 impl Registry {
     /// A registry of these keyspaces, given in the order of their ids.
-    pub(crate) fn new(keyspaces: Vec<Arc<KeyspaceState>>) -> Registry {
+    pub fn new(keyspaces: Vec<Arc<KeyspaceState>>) -> Registry {
         let by_name = keyspaces.iter().map(|keyspace| (keyspace.name(), Arc::clone(keyspace))).collect();
         Registry { by_id: keyspaces.into(), by_name }
     }
 
     /// All keyspaces, by id.
-    pub(crate) fn all(&self) -> Arc<[Arc<KeyspaceState>]> {
+    pub fn all(&self) -> Arc<[Arc<KeyspaceState>]> {
         Arc::clone(&self.by_id)
     }
 
     /// The keyspace of this name.
-    pub(crate) fn named(&self, name: &str) -> Option<&Arc<KeyspaceState>> {
+    pub fn named(&self, name: &str) -> Option<&Arc<KeyspaceState>> {
         self.by_name.get(name)
     }
 
     /// Adds a keyspace whose id is above all others.
-    pub(crate) fn add(&mut self, keyspace: &Arc<KeyspaceState>) {
+    pub fn add(&mut self, keyspace: &Arc<KeyspaceState>) {
         self.by_id = self.by_id.iter().chain([keyspace]).cloned().collect();
         self.by_name.insert(keyspace.name(), Arc::clone(keyspace));
     }
 
     /// Removes a keyspace.
-    pub(crate) fn remove(&mut self, keyspace: &KeyspaceState) {
+    pub fn remove(&mut self, keyspace: &KeyspaceState) {
         self.by_id = self.by_id.iter().filter(|other| other.id != keyspace.id).cloned().collect();
         self.by_name.remove(&*keyspace.name());
     }
 
     /// Renames a keyspace here and in its state at once, so that no two have the same name.
-    pub(crate) fn rename(&mut self, keyspace: &KeyspaceState, to: &Arc<str>) {
+    pub fn rename(&mut self, keyspace: &KeyspaceState, to: &Arc<str>) {
         if let Some(state) = self.by_name.remove(&*keyspace.name()) {
             *state.name.lock() = Arc::clone(to);
             if let Some(operand_merger) = state.semantics.operand_merger() {

@@ -69,7 +69,7 @@ impl BlockingRole {
 
 impl Store {
     /// The work that the writers of a keyspace throttled by `worst` wait for.
-    pub(super) fn blocking_work(
+    pub fn blocking_work(
         &self,
         keyspace: &KeyspaceState,
         worst: &Pressure,

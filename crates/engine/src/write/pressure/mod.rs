@@ -29,8 +29,8 @@
 //! step from one run to the next is seconds wide. In stepped mode no writer is slowed: there is no other
 //! thread to wait for.
 
-mod blocking;
-mod stalls;
+pub mod blocking;
+pub mod stalls;
 
 pub use blocking::BlockingWork;
 pub use stalls::{KeyspaceStall, Stalls, WriteState};
@@ -55,10 +55,10 @@ use std::time::Duration;
 
 /// How long a writer under pressure uses the last update. A sixteenth of a memtable at 100 MB/s; an update
 /// takes a microsecond.
-pub(crate) const ADAPT_INTERVAL: Duration = Duration::from_millis(10);
+pub const ADAPT_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A longer delay consists of several sleeps, with a check between them.
-pub(crate) const LONGEST_SLEEP: Duration = Duration::from_millis(10);
+pub const LONGEST_SLEEP: Duration = Duration::from_millis(10);
 
 /// The soft limit of all keyspaces' memtables together: the active ones may hold half of the memory by
 /// themselves.
@@ -66,7 +66,7 @@ const SOFT_SHARED_EIGHTHS: u64 = 5;
 
 /// The work of a writer after its commit, without the lock.
 #[derive(Debug)]
-pub(crate) struct AfterCommit {
+pub struct AfterCommit {
     notify: bool,
     /// Keyspaces whose pressure is to be updated.
     looks: Vec<Arc<KeyspaceState>>,
@@ -77,7 +77,7 @@ pub(crate) struct AfterCommit {
 impl Store {
     /// Called under the commit lock, after a batch: charges it to the pace of its keyspaces.
     #[cold]
-    pub(crate) fn after_commit(&self, state: &mut CommitState, batch: &EncodedBatch<'_>) -> AfterCommit {
+    pub fn after_commit(&self, state: &mut CommitState, batch: &EncodedBatch<'_>) -> AfterCommit {
         let notify = state.post_commit.take(PostCommit::NOTIFY);
         let look = state.post_commit.take(PostCommit::UPDATE_PRESSURE);
         let is_paced = state.post_commit.has(PostCommit::THROTTLE);
@@ -100,7 +100,7 @@ impl Store {
     /// Called without a lock, after a batch: notifies waiting threads, updates the pressure, and waits for
     /// the throttle debt of the batch, `max_delay` at most.
     #[cold]
-    pub(crate) fn finish_commit(&self, writing: &Writing, after: &AfterCommit, max_delay: Duration) {
+    pub fn finish_commit(&self, writing: &Writing, after: &AfterCommit, max_delay: Duration) {
         if after.notify {
             writing.commit_notifier.notify();
         }
@@ -113,7 +113,7 @@ impl Store {
         self.counters.delay_ns.fetch_add(waited_ns, Ordering::Relaxed);
     }
 
-    fn wait_for_pace(&self, keyspace: &KeyspaceState, throttle_debt: Duration, max_delay: Duration) {
+    pub fn wait_for_pace(&self, keyspace: &KeyspaceState, throttle_debt: Duration, max_delay: Duration) {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let (mut left_ns, mut now_ns) = (nanoseconds(throttle_debt), self.env.clock.monotonic_ns());
         // The debt grows where the rate falls meanwhile; the time limit does not.
@@ -144,7 +144,7 @@ impl Store {
 
     /// Computes the pressure from the present shape and sets the keyspace's admission rate. The caller holds
     /// none of the locks from `busy` on.
-    pub(crate) fn update_pressure(&self, keyspace: &KeyspaceState) {
+    pub fn update_pressure(&self, keyspace: &KeyspaceState) {
         if let Some(writing) = self.writing.as_ref().filter(|_| !self.scheduler.is_stepped()) {
             self.adapt_pace(writing, keyspace);
         }
@@ -197,7 +197,7 @@ impl Store {
     /// The fill of the fullest queue before background work, as at a seal: from 1000 on the writer that seals
     /// has to wait. Unlike pressure it begins with an empty queue, counts the active memtables as full, and
     /// takes no lock of writers; used by a job at its begin.
-    pub(crate) fn fullest_queue_permille(&self, keyspace: &KeyspaceState) -> u32 {
+    pub fn fullest_queue_permille(&self, keyspace: &KeyspaceState) -> u32 {
         let view = keyspace.view.load();
         let in_memory = self.sealed_bytes.load(Ordering::Relaxed) + self.memory.write_buffer_bytes;
         let runs = view.tree.version.runs_of(LevelIndex::FLUSH).len() as u64;
@@ -233,7 +233,7 @@ impl Store {
     }
 
     /// Runs of level 0 before compaction.
-    fn level0_pressure(&self, keyspace: &KeyspaceState) -> Pressure {
+    pub fn level0_pressure(&self, keyspace: &KeyspaceState) -> Pressure {
         let options = keyspace.options();
         let (soft, hard) = options.level0_limits();
         let view = keyspace.view.load();
@@ -267,7 +267,7 @@ impl Store {
 
     /// Overwritten data that merges have not dropped yet, where the strategy has a budget for it. A tree in a
     /// migration is in neither strategy's form, and has no such pressure.
-    fn garbage_pressure(&self, keyspace: &KeyspaceState, capacity: &Capacity) -> Pressure {
+    pub fn garbage_pressure(&self, keyspace: &KeyspaceState, capacity: &Capacity) -> Pressure {
         let free = Pressure::none(PressureCause::Garbage);
         let options = keyspace.options();
         // Before the walk over all parts: most strategies have no garbage budget.
@@ -297,11 +297,7 @@ impl Store {
 
     /// The error of a non-blocking write that would be delayed.
     #[cold]
-    pub(crate) fn refuse_early(
-        &self,
-        state: &mut CommitState,
-        batch: &EncodedBatch<'_>,
-    ) -> Result<(), Error> {
+    pub fn refuse_early(&self, state: &mut CommitState, batch: &EncodedBatch<'_>) -> Result<(), Error> {
         if !state.post_commit.has(PostCommit::THROTTLE) {
             return Ok(());
         }
@@ -321,6 +317,3 @@ impl Store {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -57,7 +57,7 @@ pub enum WriteState {
 
 impl Store {
     /// The report of the present moment.
-    pub(crate) fn stalls(&self) -> Stalls {
+    pub fn stalls(&self) -> Stalls {
         Stalls {
             keyspaces: self.all_keyspaces().iter().map(|keyspace| self.stall_of(keyspace)).collect(),
             waiting: self.counters.waiting_writes(),

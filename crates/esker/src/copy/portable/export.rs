@@ -1,0 +1,83 @@
+//! Export: writes keyspaces in the portable format.
+
+use super::chunk::{CHUNK_BYTES, ChunkWriter, PortableEntry, Totals, kind, put_entry};
+use crate::handle::{Database, Keyspace};
+use esker_base::{Result, SeqNo};
+use std::io::Write;
+
+/// The contents of an export.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExportReport {
+    /// Its moment.
+    pub seqno: SeqNo,
+    /// Keyspaces.
+    pub keyspaces: u64,
+    /// Pairs in all of them.
+    pub entries: u64,
+    /// Bytes of keys and values.
+    pub data_bytes: u64,
+    /// Bytes of the export.
+    pub written_bytes: u64,
+}
+
+impl Database {
+    /// Writes keyspaces to a stream in the portable format (`docs/format/export.md`), as they are at one
+    /// moment, concurrent with reads and writes. It contains keys, values and expiry times; not options, old
+    /// versions and merge operators (operands are merged). Memory: a chunk of 256 KiB, or the longest value.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker::Database::open("data")?;
+    /// let mut bytes = Vec::new();
+    /// let report = db.export(&[db.keyspace("users")?], &mut bytes, |_| {})?;
+    /// println!("{} users in {} bytes", report.entries, report.written_bytes);
+    ///
+    /// let other = esker_engine::Database::open("elsewhere")?;
+    /// other.import(&mut bytes.as_slice(), |_| {})?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `Io` if the stream cannot be written; any error of reading.
+    pub fn export(
+        &self,
+        keyspaces: &[Keyspace],
+        to: &mut dyn Write,
+        mut told: impl FnMut(ExportReport),
+    ) -> Result<ExportReport> {
+        let snapshot = self.snapshot();
+        let mut report = ExportReport { seqno: snapshot.seqno(), ..ExportReport::default() };
+        let mut writer = ChunkWriter::begin(to)?;
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES + 4096);
+        for keyspace in keyspaces {
+            writer.chunk(kind::KEYSPACE, keyspace.name().as_bytes())?;
+            report.keyspaces += 1;
+            let mut cursor = keyspace.at(&snapshot).cursor()?;
+            cursor.seek_to_first()?;
+            while let Some((key, value)) = cursor.entry() {
+                let expiry_ms = cursor.expiry().map(esker_view::time::to_ms);
+                // A long entry gets a chunk of its own.
+                if !chunk.is_empty() && chunk.len() + key.len() + value.len() > CHUNK_BYTES {
+                    writer.chunk(kind::ENTRIES, &chunk)?;
+                    chunk.clear();
+                    report.written_bytes = writer.written_bytes;
+                    told(report);
+                }
+                put_entry(&mut chunk, PortableEntry { key, value, expiry_ms });
+                report.entries += 1;
+                report.data_bytes += (key.len() + value.len()) as u64;
+                cursor.advance()?;
+            }
+            if !chunk.is_empty() {
+                writer.chunk(kind::ENTRIES, &chunk)?;
+                chunk.clear();
+            }
+        }
+        let totals = Totals { keyspaces: report.keyspaces, entries: report.entries };
+        writer.chunk(kind::END, &totals.encode())?;
+        report.written_bytes = writer.finish()?;
+        told(report);
+        Ok(report)
+    }
+}

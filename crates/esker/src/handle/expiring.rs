@@ -1,0 +1,90 @@
+//! Entries that expire: writing them, asking how long they live, and changing that.
+
+use super::Keyspace;
+use crate::Expiry;
+use crate::transaction::Next;
+use esker_base::Result;
+use esker_base::expiry::EXPIRY_LEN;
+use esker_engine::write::commit::WriteMode;
+use esker_view::read::resolve::{End, end_of};
+use esker_view::time;
+use std::time::{Duration, SystemTime};
+
+/// How long a key lives on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ttl {
+    /// Until it is overwritten or deleted.
+    Forever,
+    /// For a time.
+    Expires {
+        /// The first moment without the value, by the database's time.
+        at: SystemTime,
+        /// What is left until then.
+        left: Duration,
+    },
+}
+
+impl Keyspace {
+    /// How long `key` lives on; `None` if it has no value.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # use esker::Ttl;
+    /// # let sessions = esker::Database::open("data")?.keyspace("sessions")?;
+    /// if let Some(Ttl::Expires { left, .. }) = sessions.ttl("ada")? {
+    ///     println!("{} seconds to go", left.as_secs());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Ttl>> {
+        let mut pinned = self.pin()?;
+        let now_ms = pinned.time.fix(&pinned.view.semantics);
+        Ok(match end_of(&pinned.view, &mut pinned.time, key.as_ref(), pinned.seqno)? {
+            End::Past => None,
+            End::Never => Some(Ttl::Forever),
+            End::At(at_ms) => {
+                let left = Duration::from_millis(at_ms.saturating_sub(now_ms));
+                Some(Ttl::Expires { at: time::from_ms(at_ms), left })
+            }
+        })
+    }
+
+    /// Lets `key` keep its value for good; `false` if it has none. Nothing is written if it does so already.
+    ///
+    /// Atomic: a write that comes in between is not undone.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn persist(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        match self.ttl(key.as_ref())? {
+            None => Ok(false),
+            Some(Ttl::Forever) => Ok(true),
+            Some(Ttl::Expires { .. }) => {
+                Ok(self.change_one(key.as_ref(), Expiry::Never.into(), |_| Next::Rewrite)?.is_some())
+            }
+        }
+    }
+
+    /// Lets `key` keep its value for `ttl` from now on, whether that is longer or shorter than before;
+    /// `false` if it has none.
+    ///
+    /// Atomic: a write that comes in between is not undone.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn touch(&self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<bool> {
+        Ok(self.change_one(key.as_ref(), Expiry::After(ttl).into(), |_| Next::Rewrite)?.is_some())
+    }
+
+    #[cold]
+    pub(super) fn write_expiring(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        expiry_ms: u64,
+        mode: WriteMode,
+    ) -> Result<()> {
+        let bytes = (key.len() + EXPIRY_LEN + value.len()) as u64;
+        self.write_encoded(mode, bytes, None, |scratch, id| scratch.put_expiring(id, key, value, expiry_ms))
+    }
+}

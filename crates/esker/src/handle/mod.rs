@@ -1,0 +1,35 @@
+//! What users hold: [`Database`], [`Keyspace`], [`Snapshot`] and the views of it.
+//!
+//! Handles are cheap to clone and may be used from any thread. The database closes when the last of them is
+//! dropped, or earlier by [`Database::close`].
+
+mod batch;
+mod database;
+mod expiring;
+mod keyspace;
+mod merging;
+mod snapshot;
+
+pub use batch::WriteBatch;
+pub use database::Database;
+pub use expiring::Ttl;
+pub use keyspace::Keyspace;
+pub(crate) use merging::no_expiry_to_keep;
+pub use snapshot::{Snapshot, View};
+
+use esker_engine::state::store::Store;
+use std::sync::Arc;
+
+/// Closes the database when the last handle goes.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) store: Arc<Store>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Err(error) = self.store.close() {
+            tracing::error!(%error, "closing the database failed; what was acknowledged is in the log");
+        }
+    }
+}

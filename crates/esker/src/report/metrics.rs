@@ -1,0 +1,439 @@
+//! Metrics: counters, sizes and states of a database.
+
+use esker_base::{Error, FileNumber, SeqNo};
+use esker_cache::CacheStats;
+use esker_engine::amplification::{Amplification, level_label};
+use esker_engine::lifecycle::keyspace::migration::MigrationInfo;
+use esker_engine::state::jobs::JobMetrics;
+use esker_engine::state::keyspace::KeyspaceState;
+use esker_engine::state::store::Store;
+use esker_filter::FilterWatch;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Counters, sizes and states of a database at one moment. Byte counts are since the open unless stated
+/// otherwise.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// Last visible sequence number.
+    pub visible_seqno: SeqNo,
+    /// Last sequence number known to survive a power cut; 0 in a read-only database, which does not know it.
+    pub durable_seqno: SeqNo,
+    /// Batches written.
+    pub batches: u64,
+    /// Operations written.
+    pub entries: u64,
+    /// Key and value bytes written by users.
+    pub user_bytes: u64,
+    /// Writes that waited for room, or were refused for lack of it.
+    pub stalls: u64,
+    /// How long writes waited for room, summed over threads.
+    pub stall_time: Duration,
+    /// Writes that were delayed after they were done, because background work fell behind.
+    pub delays: u64,
+    /// How long these delays took, summed over threads.
+    pub delay_time: Duration,
+    /// The memory budget and its use.
+    pub memory: MemoryMetrics,
+    /// The log.
+    pub log: LogMetrics,
+    /// Tables that are open.
+    pub open_tables: OpenTablesMetrics,
+    /// The block cache.
+    pub cache: CacheStats,
+    /// Open snapshots, those of transactions included.
+    pub snapshots: usize,
+    /// Sequence number of the oldest open snapshot.
+    pub oldest_snapshot: Option<u64>,
+    /// Keyspaces, oldest first.
+    pub keyspaces: Vec<KeyspaceMetrics>,
+    /// Flushes and merges that run, oldest first.
+    pub jobs: Vec<JobMetrics>,
+    /// Errors of background work without a later success; reads and, while memory lasts, writes continue.
+    pub background_errors: Vec<Error>,
+    /// Why the database takes no writes, if it does not.
+    pub read_only_cause: Option<String>,
+}
+
+/// The memory budget and its use, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryMetrics {
+    /// The budget.
+    pub budget_bytes: u64,
+    /// Payload at which a memtable is sealed, in keyspaces without their own setting.
+    pub write_buffer_bytes: u64,
+    /// Arenas of memtables: in use or kept for reuse.
+    pub memtable_bytes: u64,
+    /// Blocks in the cache.
+    pub cache_bytes: u64,
+    /// The present capacity of the cache.
+    pub cache_capacity_bytes: u64,
+    /// Indexes and filters of open tables.
+    pub table_metadata_bytes: u64,
+    /// Mapped log segments; pages of files, not anonymous memory.
+    pub log_mapped_bytes: u64,
+}
+
+impl MemoryMetrics {
+    /// Everything that counts against the budget.
+    pub fn used_bytes(&self) -> u64 {
+        self.memtable_bytes + self.cache_bytes + self.table_metadata_bytes + self.log_mapped_bytes
+    }
+}
+
+/// Open tables: each has a descriptor, and its index and filter in memory. The limits are targets: a table
+/// that is needed is opened, and unused ones are closed afterwards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenTablesMetrics {
+    /// Tables.
+    pub tables: usize,
+    /// The value of `Options::max_open_tables`, or the one derived from the process's limit on files.
+    pub max_tables: usize,
+    /// Bytes of their indexes and filters.
+    pub metadata_bytes: u64,
+    /// Their limit as a share of the memory budget.
+    pub max_metadata_bytes: u64,
+    /// Files opened.
+    pub opened: u64,
+    /// Tables closed because of the limits.
+    pub closed: u64,
+}
+
+/// The write-ahead log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogMetrics {
+    /// Bytes in segments that recovery would read.
+    pub live_bytes: u64,
+    /// Bytes of segments that recovery does not need, kept for readers of changes.
+    pub history_bytes: u64,
+    /// The limit of these bytes.
+    pub history_limit_bytes: u64,
+    /// Flushes to the device.
+    pub flushes: u64,
+    /// Segments created.
+    pub segments_prepared: u64,
+    /// Segments reused.
+    pub segments_recycled: u64,
+}
+
+/// One keyspace.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct KeyspaceMetrics {
+    /// Its name.
+    pub name: String,
+    /// Key and value bytes written by users.
+    pub user_bytes: u64,
+    /// Entries in memtables, superseded versions and tombstones included.
+    pub memtable_entries: u64,
+    /// Memtables that wait to be flushed.
+    pub sealed_memtables: usize,
+    /// Runs of tables: the most that a lookup searches.
+    pub runs: usize,
+    /// Tables.
+    pub tables: usize,
+    /// Bytes of tables.
+    pub table_bytes: u64,
+    /// Entries in tables, superseded versions and tombstones included.
+    pub table_entries: u64,
+    /// Tombstones in tables.
+    pub tombstones: u64,
+    /// Range tombstones in memtables and tables; one that overlaps others counts several times.
+    pub range_deletes: u64,
+    /// Compaction debt: bytes that the strategy would still move.
+    pub compaction_debt_bytes: u64,
+    /// Flushes done.
+    pub flushes: u64,
+    /// Bytes of tables written by flushes.
+    pub flushed_bytes: u64,
+    /// Blob files, which hold large values.
+    pub blob_files: usize,
+    /// Their bytes: live values and garbage.
+    pub blob_bytes: u64,
+    /// Bytes of them that no table points to. Overwritten values that no compaction has merged yet are not
+    /// counted.
+    pub blob_garbage_bytes: u64,
+    /// Bytes of blob files written by flushes.
+    pub blob_flushed_bytes: u64,
+    /// Bytes of blob files written by compactions: mostly live values relocated from files that are deleted.
+    pub blob_relocated_bytes: u64,
+    /// Compactions done, trivial moves not counted.
+    pub compactions: u64,
+    /// Tables moved without being rewritten.
+    pub trivial_moves: u64,
+    /// Bytes of tables read by compactions.
+    pub compacted_in_bytes: u64,
+    /// Bytes of tables written by compactions.
+    pub compacted_out_bytes: u64,
+    /// The amplification.
+    pub amplification: Amplification,
+}
+
+/// The tree of a keyspace.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct KeyspaceLevels {
+    /// Name of the keyspace.
+    pub name: String,
+    /// The compaction strategy.
+    pub strategy: String,
+    /// Entries in memtables.
+    pub memtable_entries: u64,
+    /// Levels that hold tables, newest data first.
+    pub levels: Vec<LevelInfo>,
+    /// Blob files, oldest first.
+    pub blob_files: Vec<BlobFileInfo>,
+    /// The migration to the form of a new strategy; `None` if there is none.
+    pub migration: Option<MigrationInfo>,
+    /// The amplification.
+    pub amplification: Amplification,
+}
+
+/// A blob file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlobFileInfo {
+    /// Number of the file: `tables/NNNNNN.blob`.
+    pub file: FileNumber,
+    /// Bytes.
+    pub bytes: u64,
+    /// Values in it.
+    pub values: u64,
+    /// Bytes that no table points to.
+    pub garbage_bytes: u64,
+}
+
+/// A level of a tree.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LevelInfo {
+    /// Its number; the last level is always 63.
+    pub number: u8,
+    /// Its runs, newest first.
+    pub runs: Vec<RunInfo>,
+    /// Statistics of the filters of tables made for this level since the open.
+    pub filters: FilterInfo,
+}
+
+/// Statistics of the filters of a level. Lookups of keys that a table does not hold are counted, one in 64 of
+/// them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct FilterInfo {
+    /// Probes with such keys.
+    pub probes: u64,
+    /// Probes that passed nevertheless, so that a block was searched in vain.
+    pub false_positives: u64,
+    /// The expected number of these.
+    pub expected_false_positives: f64,
+    /// The target with [`FilterAllocation::Dynamic`](esker_filter::FilterAllocation::Dynamic).
+    pub tuning: Option<FilterTuningInfo>,
+}
+
+/// Target and choice of a level with tuned filters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct FilterTuningInfo {
+    /// The target rate of false positives.
+    pub target_rate: f64,
+    /// Bits a key of new tables.
+    pub bits_per_key: f64,
+    /// Their expected rate.
+    pub expected_rate: f64,
+    /// Whether the bounds of the bits allow the target.
+    pub is_in_reach: bool,
+}
+
+/// A run: tables with disjoint key ranges, in key order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunInfo {
+    /// Its tables.
+    pub tables: Vec<TableInfo>,
+}
+
+/// A table, or a slice of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableInfo {
+    /// Number of the file: `tables/NNNNNN.sst`.
+    pub file: FileNumber,
+    /// Bytes.
+    pub bytes: u64,
+    /// Entries, superseded versions and tombstones included.
+    pub entries: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+    /// Range tombstones; one that overlaps others counts several times.
+    pub range_deletes: u64,
+    /// First key.
+    pub smallest: Vec<u8>,
+    /// Last key, or the border where its range tombstones end; empty if they have no end.
+    pub largest: Vec<u8>,
+}
+
+impl LevelInfo {
+    /// The usual label: `L0`, `L1`, ..., `Llast`.
+    pub fn label(&self) -> String {
+        level_label(self.number)
+    }
+}
+
+pub(crate) fn metrics(store: &Store) -> Metrics {
+    let cache = store.files.cache();
+    let log = store.writing.as_ref().map(|writing| &writing.log);
+    let log_counters = log.map(|log| log.counters()).unwrap_or_default();
+    let log_mapped_bytes = log.map_or(0, |log| log.mapped_bytes());
+    let (snapshots, oldest_snapshot) = store.snapshots.summary();
+    let keyspaces = store.all_keyspaces();
+    let keyspaces: Vec<_> = keyspaces.iter().map(|keyspace| keyspace_metrics(store, keyspace)).collect();
+    let (batches, entries) = store.writing.as_ref().map_or((0, 0), |writing| {
+        let state = writing.commit.lock();
+        (state.batches, state.entries)
+    });
+    let (open, limit) = (store.files.open_amount(), store.files.limit());
+    let cause = store.writing().err().map(|error| error.to_string());
+    Metrics {
+        visible_seqno: SeqNo::new(store.visible.load(Ordering::Acquire)),
+        durable_seqno: log.map_or(SeqNo::default(), |log| log.durable_seqno()),
+        batches,
+        entries,
+        user_bytes: keyspaces.iter().map(|keyspace| keyspace.user_bytes).sum(),
+        stalls: store.counters.stalls.load(Ordering::Relaxed),
+        stall_time: Duration::from_nanos(store.counters.stall_ns.load(Ordering::Relaxed)),
+        delays: store.counters.delays.load(Ordering::Relaxed),
+        delay_time: Duration::from_nanos(store.counters.delay_ns.load(Ordering::Relaxed)),
+        memory: MemoryMetrics {
+            budget_bytes: store.memory.budget_bytes,
+            write_buffer_bytes: store.memory.write_buffer_bytes,
+            memtable_bytes: store.memtable_memory_bytes(),
+            cache_bytes: cache.used_bytes() as u64,
+            cache_capacity_bytes: cache.capacity_bytes() as u64,
+            table_metadata_bytes: open.bytes,
+            log_mapped_bytes,
+        },
+        log: LogMetrics {
+            live_bytes: log.map_or(0, |log| log.live_bytes()),
+            history_bytes: log
+                .map_or_else(|| store.history.kept_bytes_after(SeqNo::ZERO), |log| log.history_bytes()),
+            history_limit_bytes: store.history_limit_bytes,
+            flushes: log_counters.flushes,
+            segments_prepared: log_counters.prepared,
+            segments_recycled: log_counters.recycled,
+        },
+        open_tables: OpenTablesMetrics {
+            tables: open.tables,
+            max_tables: limit.tables,
+            metadata_bytes: open.bytes,
+            max_metadata_bytes: limit.bytes,
+            opened: store.files.openings(),
+            closed: store.counters.tables_closed.load(Ordering::Relaxed),
+        },
+        cache: cache.stats(),
+        snapshots,
+        oldest_snapshot: oldest_snapshot.map(|moment| moment.seqno.get()),
+        keyspaces,
+        jobs: store.jobs.progress(store.env.clock.monotonic_ns()),
+        background_errors: store.scheduler.errors(),
+        read_only_cause: cause,
+    }
+}
+
+fn keyspace_metrics(store: &Store, keyspace: &KeyspaceState) -> KeyspaceMetrics {
+    let view = keyspace.view.load();
+    let parts = || view.tree.parts().map(|part| &part.meta);
+    let user_bytes = store.user_bytes(keyspace);
+    let book = keyspace.traffic.book();
+    let (flushes, compactions) = (book.flushes(), book.compactions());
+    KeyspaceMetrics {
+        name: keyspace.name().to_string(),
+        user_bytes,
+        memtable_entries: view.memtables().map(|view| view.memtable.len()).sum(),
+        sealed_memtables: view.sealed.len(),
+        runs: view.tree.runs.len(),
+        tables: parts().count(),
+        table_bytes: parts().map(|part| part.bytes).sum(),
+        table_entries: parts().map(|part| part.entries).sum(),
+        tombstones: parts().map(|part| part.tombstones).sum(),
+        range_deletes: parts().map(|part| part.range_tombstones).sum::<u64>()
+            + view.memtables().map(|view| view.memtable.range_deletes_len()).sum::<u64>(),
+        compaction_debt_bytes: store.compaction_debt(keyspace, &view),
+        flushes: flushes.jobs,
+        flushed_bytes: flushes.written_bytes,
+        blob_files: view.tree.version.blob_files().len(),
+        blob_bytes: view.tree.version.blob_files().bytes(),
+        blob_garbage_bytes: view.tree.version.blob_files().garbage_bytes(),
+        blob_flushed_bytes: flushes.blob_bytes,
+        blob_relocated_bytes: compactions.blob_bytes,
+        compactions: compactions.jobs,
+        trivial_moves: book.moves(),
+        compacted_in_bytes: compactions.read_bytes,
+        compacted_out_bytes: compactions.written_bytes,
+        amplification: store.amplification(keyspace, &view, user_bytes),
+    }
+}
+
+pub(crate) fn levels(store: &Store) -> Vec<KeyspaceLevels> {
+    let of = |keyspace: &Arc<KeyspaceState>| KeyspaceLevels {
+        migration: store.migration(keyspace),
+        amplification: store.amplification(keyspace, &keyspace.view.load(), store.user_bytes(keyspace)),
+        ..levels_of(keyspace, &store.files.watch_of(keyspace.id))
+    };
+    store.all_keyspaces().iter().map(of).collect()
+}
+
+fn levels_of(keyspace: &KeyspaceState, watch: &FilterWatch) -> KeyspaceLevels {
+    let (view, options) = (keyspace.view.load(), keyspace.options());
+    let table = |part: &std::sync::Arc<esker_version::PartMeta>| TableInfo {
+        file: part.file,
+        bytes: part.bytes,
+        entries: part.entries,
+        tombstones: part.tombstones,
+        range_deletes: part.range_tombstones,
+        smallest: part.smallest().to_vec(),
+        largest: part.largest().to_vec(),
+    };
+    let run = |run: &std::sync::Arc<esker_version::Run>| RunInfo {
+        tables: run.parts().iter().map(table).collect(),
+    };
+    let filters_of = |level: esker_version::LevelIndex| {
+        let seen = watch.observed(level.get());
+        let tuning = keyspace.filters.present(&options, &view.tree.version, level);
+        FilterInfo {
+            probes: seen.probes,
+            false_positives: seen.in_vain,
+            expected_false_positives: seen.expected_in_vain,
+            tuning: tuning.map(|(target_rate, tuned)| FilterTuningInfo {
+                target_rate,
+                bits_per_key: tuned.bits,
+                expected_rate: tuned.rate,
+                is_in_reach: tuned.is_in_reach,
+            }),
+        }
+    };
+    let level = |level: &esker_version::Level| LevelInfo {
+        number: level.index.get(),
+        runs: level.runs().iter().map(run).collect(),
+        filters: filters_of(level.index),
+    };
+    let blob_file = |blob: &esker_version::LiveBlob| BlobFileInfo {
+        file: blob.meta.number,
+        bytes: blob.meta.file_bytes,
+        values: blob.meta.records,
+        garbage_bytes: blob.garbage_bytes(),
+    };
+    KeyspaceLevels {
+        name: keyspace.name().to_string(),
+        strategy: options.strategy.to_string(),
+        memtable_entries: view.memtables().map(|view| view.memtable.len()).sum(),
+        levels: view.tree.version.levels().iter().map(level).collect(),
+        blob_files: view.tree.version.blob_files().iter().map(blob_file).collect(),
+        migration: None,
+        amplification: Amplification::default(),
+    }
+}

@@ -1,0 +1,6 @@
+//! What a database reports about itself, each report in a file of its own.
+
+pub(crate) mod metrics;
+pub(crate) mod readers;
+pub(crate) mod targets;
+pub(crate) mod verify;

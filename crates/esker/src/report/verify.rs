@@ -1,0 +1,124 @@
+//! Verification: reads all files, checks everything that can be checked, and lists all corruption.
+
+use crate::damage::Damage;
+use esker_base::{Error, Result, SeqNo};
+use esker_engine::state::keyspace::KeyspaceState;
+use esker_engine::state::store::Store;
+use esker_view::tree::blob_files::LargeFile;
+use esker_view::tree::{Access, TreePart};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The result of [`crate::Database::verify`].
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// Tables read.
+    pub tables: u64,
+    /// Blocks whose checksums were verified.
+    pub blocks: u64,
+    /// Entries whose order was verified.
+    pub entries: u64,
+    /// Range tombstones whose order was verified.
+    pub range_deletes: u64,
+    /// Blob files read.
+    pub blob_files: u64,
+    /// Large values in them whose checksums were verified, garbage included.
+    pub blob_values: u64,
+    /// Bytes of tables and blob files.
+    pub bytes: u64,
+    /// All corruption found.
+    pub damage: Vec<Damage>,
+}
+
+impl VerifyReport {
+    /// Whether no corruption was found.
+    pub fn is_clean(&self) -> bool {
+        self.damage.is_empty()
+    }
+}
+
+pub(crate) fn verify(store: &Store) -> Result<VerifyReport> {
+    store.check_open()?;
+    let mut report = VerifyReport::default();
+    for keyspace in store.all_keyspaces().iter() {
+        verify_keyspace(keyspace, &mut report);
+    }
+    Ok(report)
+}
+
+fn verify_keyspace(keyspace: &KeyspaceState, report: &mut VerifyReport) {
+    let view = keyspace.view.load();
+    let mut seen = BTreeSet::new();
+    for part in view.tree.parts() {
+        // A file with several parts is read once.
+        if seen.insert(part.file.number())
+            && let Err(error) = verify_table(part, report)
+        {
+            let error = error.in_keyspace(&keyspace.name());
+            let file = part.file.path().to_path_buf();
+            report.damage.push(Damage { keyspace: keyspace.name().to_string(), file, error });
+        }
+    }
+    for blob in view.tree.large.iter() {
+        if let Err(error) = verify_blob_file(blob, report) {
+            let error = error.in_keyspace(&keyspace.name());
+            let file = blob.path().to_path_buf();
+            report.damage.push(Damage { keyspace: keyspace.name().to_string(), file, error });
+        }
+    }
+    for problem in view.tree.version.problems() {
+        let error = Error::internal(problem);
+        report.damage.push(Damage { keyspace: keyspace.name().to_string(), file: "CURRENT".into(), error });
+    }
+}
+
+/// Reads all of a blob file. That a pointer leads to the right record is checked when it is followed.
+fn verify_blob_file(blob: &Arc<LargeFile>, report: &mut VerifyReport) -> Result<()> {
+    blob.check_presence()?;
+    let scanned = blob.reader()?.scan(|_, _, _| Ok(()))?;
+    report.blob_files += 1;
+    report.blob_values += scanned.records;
+    report.bytes += blob.meta().file_bytes;
+    if scanned.records == blob.meta().records {
+        return Ok(());
+    }
+    let (told, actual) = (blob.meta().records, scanned.records);
+    let detail = format!("the manifest says {told} values, the blob file has {actual}");
+    Err(Error::corruption(blob.path(), None, detail))
+}
+
+fn verify_table(part: &TreePart, report: &mut VerifyReport) -> Result<()> {
+    part.file.check_presence()?;
+    let table = part.file.table(Access::Once)?;
+    let found = table.verify()?;
+    let (meta, properties) = (&part.meta, table.properties());
+    report.tables += 1;
+    report.blocks += found.blocks;
+    report.entries += found.entries;
+    report.range_deletes += properties.range_tombstones;
+    report.bytes += part.meta.file_bytes;
+    // The file of an ingested table has sequence number zero.
+    let seqnos = if meta.global_seqno.is_some() {
+        (SeqNo::ZERO, SeqNo::ZERO)
+    } else {
+        (meta.min_seqno, meta.max_seqno)
+    };
+    let told = (meta.entries, meta.range_tombstones, seqnos.0, seqnos.1);
+    let actual = (found.entries, properties.range_tombstones, properties.min_seqno, properties.max_seqno);
+    // Tombstones are dropped by the manifest's sequence numbers, so those must be correct.
+    if !meta.sliced && told != actual {
+        let detail = format!(
+            "the manifest says (entries, range deletes, first and last sequence number) {told:?}, the table {actual:?}"
+        );
+        return Err(Error::corruption(part.file.path(), None, detail));
+    }
+    let deleted = table.range_tombstones().hull().map(esker_build::range_del::aggregate::key_range);
+    let has_keys = found.entries == 0 || meta.contains(&properties.min_key);
+    let has_deletes = deleted.is_none_or(|deleted| meta.range.covers(&deleted));
+    if !(meta.sliced || has_keys && has_deletes) {
+        let detail = "the manifest says another key range than the table";
+        return Err(Error::corruption(part.file.path(), None, detail));
+    }
+    Ok(())
+}

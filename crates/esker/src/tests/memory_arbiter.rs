@@ -1,0 +1,353 @@
+//! Which component has the memory at which moment: on the simulated file system, step by step.
+
+use crate::{Database, KeyspaceOptions, Options};
+use esker_engine::state::scheduler::{BackgroundWork, LOOK_INTERVAL, WorkerPool};
+use esker_engine::state::store::{Store, Writing};
+use esker_engine::write::memory_arbiter::QUIET_TIME;
+use esker_env::fault::StrictFs;
+use esker_env::{Env, ManualClock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const BUDGET: u64 = 64 << 20;
+
+/// Periodic wake-ups of the worker in a quiet time.
+const QUIET_LOOKS: u32 = (QUIET_TIME.as_secs() / LOOK_INTERVAL.as_secs()) as u32;
+
+/// A budget that a few megabytes of values fill.
+const SMALL_BUDGET: u64 = 16 << 20;
+
+struct World {
+    clock: Arc<ManualClock>,
+    db: Database,
+    next: u32,
+}
+
+impl World {
+    fn new() -> World {
+        World::with(Options::default().memory_budget(BUDGET))
+    }
+
+    /// With a budget that the values of a few hundred log segments exceed.
+    fn small() -> World {
+        World::with(Options::default().memory_budget(SMALL_BUDGET))
+    }
+
+    fn with(options: Options) -> World {
+        let clock = Arc::new(ManualClock::new(1_000_000));
+        let env =
+            Env { clock: Arc::<ManualClock>::clone(&clock), ..Env::simulated(Arc::new(StrictFs::new()), 1) };
+        let db = Database::open_with("/db", options.env(env)).expect("a database");
+        let world = World { clock, db, next: 0 };
+        world.settle();
+        world
+    }
+
+    /// Reads all keys into the cache, until it is full if there is enough data.
+    fn read_all(&self) {
+        for number in 1..=self.next {
+            assert!(self.db.default_keyspace().get(number.to_be_bytes()).expect("a get").is_some());
+        }
+        self.settle();
+    }
+
+    /// Gets of cached keys.
+    fn read_some(&self) {
+        (1..=100u32)
+            .for_each(|number| _ = self.db.default_keyspace().get(number.to_be_bytes()).expect("a get"));
+        self.settle();
+    }
+
+    fn idle_arena_bytes(&self) -> u64 {
+        self.db.store().arenas.idle_bytes()
+    }
+
+    fn cache_capacity(&self) -> u64 {
+        self.db.metrics().memory.cache_capacity_bytes
+    }
+
+    fn settle(&self) {
+        self.db.store().scheduler.request(WorkerPool::Compaction);
+        while self.step() {}
+    }
+
+    fn step(&self) -> bool {
+        let goes_on = self.db.step_background();
+        self.check();
+        goes_on
+    }
+
+    /// Some wake-ups of the compaction worker.
+    fn look(&self, times: u32) {
+        for _ in 0..times {
+            self.clock.advance(LOOK_INTERVAL);
+            self.settle();
+        }
+    }
+
+    fn put(&mut self, bytes: usize) {
+        self.next += 1;
+        self.db.default_keyspace().put(self.next.to_be_bytes(), vec![7; bytes]).expect("a put");
+        self.check();
+    }
+
+    /// Fills some log segments.
+    fn fill(&mut self, segments: u64) {
+        let bytes = segments * self.db.store().memory.wal_segment_bytes;
+        (0..bytes / 1000).for_each(|_| self.put(1000));
+    }
+
+    fn is_lent(&self) -> bool {
+        self.db.store().memory_arbiter.is_lent()
+    }
+
+    fn memtables_bytes(&self) -> u64 {
+        let store = self.db.store();
+        let active_bytes = store.writing().expect("it takes writes").commit.lock().active_bytes;
+        active_bytes + store.sealed_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The cache's share if memtables keep `memtables_bytes`.
+    fn cache_beside(&self, memtables_bytes: u64) -> u64 {
+        let store = self.db.store();
+        let log_bytes = store.writing().expect("it takes writes").log.mapped_bytes();
+        store.memory.cache_bytes(memtables_bytes, log_bytes, store.files.open_amount().bytes)
+    }
+
+    /// LN1 and LN2: what memtables hold was granted to them, and what was granted is not the cache's.
+    fn check(&self) {
+        let memory = self.db.metrics().memory;
+        let granted_bytes = self.db.store().memory_arbiter.granted_bytes();
+        let held_bytes = self.memtables_bytes();
+        let is_whole = granted_bytes == self.db.store().memory.memtables_bytes;
+        assert!(is_whole || held_bytes <= granted_bytes, "{held_bytes} held of {granted_bytes}");
+        assert!(
+            granted_bytes + memory.cache_capacity_bytes <= memory.budget_bytes,
+            "{granted_bytes} {memory:?}"
+        );
+        assert!(memory.cache_bytes <= memory.cache_capacity_bytes);
+    }
+}
+
+#[test]
+fn readers_have_what_writers_do_not_need() {
+    let mut world = World::small();
+    let plan = world.db.store().memory;
+    let (kept, whole) = (plan.kept_bytes(), plan.memtables_bytes);
+    assert!(world.is_lent(), "nothing was written yet");
+    assert_eq!(world.cache_capacity(), world.cache_beside(kept));
+    world.fill(80);
+    assert!(!world.is_lent());
+    world.settle();
+    assert_eq!(world.db.store().memory_arbiter.granted_bytes(), whole);
+    assert!(world.cache_capacity() <= world.cache_beside(whole));
+    assert!(world.db.metrics().memory.memtable_bytes > kept);
+    // Idle after a manual compaction, or after two checks without writes between.
+    for round in 0..2 {
+        match round {
+            0 => world.db.compact_all().expect("a compaction"),
+            _ => world.look(3),
+        }
+        world.settle();
+        assert!(!world.is_lent(), "round {round}: nobody needs it yet");
+        world.read_all();
+        assert!(world.is_lent(), "round {round}");
+        // Newly opened tables and log files are accounted for at the next rebalance.
+        world.db.store().rebalance_memory();
+        let granted = world.db.store().memory_arbiter.granted_bytes();
+        assert!((kept..=whole / 2).contains(&granted), "{granted} of {whole}");
+        assert_eq!(world.idle_arena_bytes(), 0, "arenas have given their memory back");
+        // Small entries take more memory than their payload.
+        let held = world.db.metrics().memory.memtable_bytes;
+        assert_eq!(world.cache_capacity(), world.cache_beside(granted.max(held)));
+        world.fill(20);
+        world.settle();
+        assert!(!world.is_lent() && world.cache_capacity() <= world.cache_beside(whole));
+    }
+}
+
+/// LN6: while the cache has free space, the next writes find their arenas as they left them.
+#[test]
+fn arenas_keep_their_memory_as_long_as_the_cache_has_room() {
+    let mut world = World::new();
+    world.fill(4);
+    world.db.compact_all().expect("a compaction");
+    world.read_all();
+    world.look(2 * QUIET_LOOKS);
+    world.read_all();
+    let idle = world.idle_arena_bytes();
+    assert!(idle > 1 << 20, "{idle}");
+    assert!(!world.is_lent() && world.cache_capacity() <= world.cache_beside(idle));
+    let memory = world.db.metrics().memory;
+    assert!(
+        memory.cache_bytes > 3 << 20 && memory.cache_bytes < memory.cache_capacity_bytes / 2,
+        "{memory:?}"
+    );
+
+    // Also where it has been lent since the open, before arenas held anything.
+    let mut world = World::new();
+    world.put(1000);
+    world.db.flush().expect("a flush");
+    world.settle();
+    let idle = world.idle_arena_bytes();
+    world.read_some();
+    assert!(world.is_lent() && idle > 0 && world.idle_arena_bytes() == idle);
+}
+
+/// An offer ends when writers resume: the share is theirs until the next idle time.
+#[test]
+fn an_offer_ends_with_the_next_log_segment() {
+    let mut world = World::small();
+    world.fill(80);
+    world.db.compact_all().expect("a compaction");
+    world.fill(2);
+    assert!(!world.is_lent());
+    world.read_all();
+    assert!(!world.is_lent(), "the offer was of a time of rest");
+    world.db.compact_all().expect("a compaction");
+    world.read_all();
+    assert!(world.is_lent());
+}
+
+/// RotationReason a segment because of its age writes nothing.
+#[test]
+fn a_promise_on_deletes_does_not_call_the_share_back() {
+    const WITHIN: Duration = Duration::from_secs(800);
+    let keyspaces = KeyspaceOptions::default().delete_within(WITHIN);
+    let mut world = World::with(Options::default().memory_budget(BUDGET).keyspace_options(keyspaces));
+    let log_id = |world: &World| {
+        let writing = world.db.store().writing().expect("it takes writes");
+        writing.commit.lock().log.position().log_id
+    };
+    let first = log_id(&world);
+    for _ in 0..3 {
+        world.put(10);
+        world.look(20);
+        assert!(world.is_lent());
+    }
+    assert!(log_id(&world) > first, "segments were left");
+}
+
+/// A large demand of memtables is met at once, in one batch or in several, within the budget.
+#[test]
+fn a_large_batch_gets_its_memory_first() {
+    for bytes in [1 << 20, 9 << 20, 20 << 20] {
+        let mut world = World::new();
+        world.put(bytes);
+        world.settle();
+        assert_eq!(
+            world.db.default_keyspace().get(1u32.to_be_bytes()).expect("a get").map(|value| value.len()),
+            Some(bytes)
+        );
+    }
+}
+
+/// A few writes now and then do not withhold the share from readers; filling segment after segment does.
+#[test]
+fn the_share_does_not_go_back_and_forth() {
+    let mut world = World::small();
+    world.fill(80);
+    let mut times_lent = 0;
+    for _ in 0..5 * QUIET_LOOKS {
+        let was_lent = world.is_lent();
+        world.fill(1);
+        assert!(!world.is_lent() || was_lent);
+        world.look(1);
+        world.read_all();
+        times_lent += u32::from(world.is_lent() && !was_lent);
+    }
+    assert_eq!((times_lent, world.is_lent()), (0, false), "segments are filled all the time");
+    for _ in 0..2 * QUIET_LOOKS {
+        world.put(10);
+        world.look(1);
+        world.read_all();
+    }
+    assert!(world.is_lent(), "a put each ten seconds");
+    let capacity = world.db.metrics().memory.cache_capacity_bytes;
+    for _ in 0..2 * QUIET_LOOKS {
+        world.put(10);
+        world.look(1);
+        assert_eq!(world.db.metrics().memory.cache_capacity_bytes, capacity);
+    }
+}
+
+/// The quiet time is measured in time: ended jobs wake the worker any number of times.
+#[test]
+fn looks_alone_do_not_make_it_quiet() {
+    let mut world = World::small();
+    world.fill(80);
+    for second in 0..100 {
+        world.fill(1);
+        (0..2 * QUIET_LOOKS).for_each(|_| world.settle());
+        world.read_all();
+        assert!(!world.is_lent(), "segments are filled all the time, {second}");
+        world.clock.advance(Duration::from_secs(1));
+    }
+}
+
+/// A writer that recalled the share may be waiting for it, and nothing else wakes the worker.
+#[test]
+fn a_share_that_was_called_back_comes() {
+    let world = World::new();
+    let store = world.db.store();
+    let writing = store.writing().expect("it takes writes");
+    assert!(!store.recall_share(0, store.memory.memtables_bytes), "it is not there yet");
+    offer_and_lend(store, writing);
+    assert!(!world.is_lent(), "somebody waits for it");
+    world.settle();
+    assert_eq!(store.memory_arbiter.granted_bytes(), store.memory.memtables_bytes);
+
+    // Also when the log has all the segments that it needs.
+    offer_and_lend(store, writing);
+    store.rebalance_memory();
+    assert!(world.is_lent() && !writing.log.needs_preparation());
+    assert!(!store.recall_share(0, store.memory.memtables_bytes));
+    let before = store.scheduler.generation();
+    store.work(WorkerPool::Log).expect("a look of the pool");
+    assert_eq!(store.memory_arbiter.granted_bytes(), store.memory.memtables_bytes);
+    assert!(store.scheduler.generation() > before, "who waits is told");
+}
+
+/// LN3: the memory of half-filled memtables would be missing when they fill up.
+#[test]
+fn half_filled_memtables_lend_nothing() {
+    let keyspaces = KeyspaceOptions::default().write_buffer_size(3 << 20);
+    let mut world = World::with(Options::default().memory_budget(SMALL_BUDGET).keyspace_options(keyspaces));
+    world.fill(80);
+    world.db.flush().expect("a flush");
+    world.settle();
+    let (store, whole) = (world.db.store(), world.db.store().memory.memtables_bytes);
+    let writing = store.writing().expect("it takes writes");
+    for (segments, lends) in [(7, false), (0, true)] {
+        (0..segments * store.memory.wal_segment_bytes / 1000).for_each(|number| {
+            world.db.default_keyspace().put(number.to_be_bytes(), [7; 1000]).expect("a put");
+        });
+        assert!(world.memtables_bytes() < whole / 2);
+        offer_and_lend(store, writing);
+        assert_eq!(world.is_lent(), lends, "{segments} segments");
+        world.db.flush().expect("a flush");
+        world.settle();
+    }
+}
+
+/// As when the cache is full.
+fn offer_and_lend(store: &Store, writing: &Writing) {
+    store.offer_share(writing);
+    store.lend(writing);
+}
+
+/// A read-only database gives the whole share to the cache.
+#[test]
+fn who_only_reads_has_all() {
+    let fs: Arc<StrictFs> = Arc::new(StrictFs::new());
+    let open = |read_only: bool| {
+        let options =
+            Options::default().memory_budget(BUDGET).env(Env::simulated(Arc::<StrictFs>::clone(&fs), 1));
+        Database::open_with("/db", options.read_only(read_only)).expect("a database")
+    };
+    open(false).close().expect("a close");
+    let db = open(true);
+    let plan = db.store().memory;
+    assert_eq!(db.metrics().memory.cache_capacity_bytes, plan.cache_bytes(plan.kept_bytes(), 0, 0));
+}

@@ -1,0 +1,397 @@
+//! The transaction.
+
+use super::options::{Isolation, TransactionOptions};
+use super::range::TransactionRange;
+use super::read_set::Footprint;
+use super::reads::Reads;
+use super::validate::Validation;
+use super::writes::{Pending, Writes};
+use crate::WriteBatch;
+use crate::handle::Handle;
+use crate::{KeyRange, Keyspace, Snapshot, Value};
+use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
+use esker_base::{Error, Result, SeqNo};
+use esker_engine::state::store::Store;
+use esker_engine::write::room::StallPolicy;
+use esker_iter::Bounds;
+use esker_view::read::open_readers::ReaderKind;
+use esker_view::read::range::Range;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Reads and changes that belong together: it sees one moment of the database and its own changes, and its
+/// changes become visible and durable all at once, or not at all.
+///
+/// It is optimistic: nothing is locked, and [`Transaction::commit`] fails with [`Error::Conflict`] if
+/// something it depends on was changed by somebody else meanwhile; [`Isolation`] says what it depends on.
+/// Then do it again, or let [`crate::Database::transact`] do it again. Dropping it is
+/// [`Transaction::rollback`].
+///
+/// ```no_run
+/// # fn main() -> esker_base::Result<()> {
+/// # let db = esker::Database::open("data")?;
+/// let stock = db.keyspace("stock")?;
+/// let mut tx = db.transaction();
+/// let left: u64 = tx.get(&stock, b"tea")?.map_or(0, |left| left.len() as u64);
+/// if left > 0 {
+///     tx.put(&stock, b"tea", vec![b'|'; left as usize - 1])?;
+///     tx.commit()?;
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Transaction {
+    options: TransactionOptions,
+    writes: Writes,
+    reads: RefCell<Reads>,
+    snapshot: Snapshot,
+    handle: Arc<Handle>,
+    /// Tells its savepoints from others'; 0 while it has none.
+    number: u64,
+}
+
+/// The number of the next transaction that sets a savepoint.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+
+/// A place in a transaction to come back to, see [`Transaction::savepoint`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint {
+    /// Of the transaction it belongs to.
+    transaction: u64,
+    number: u64,
+}
+
+impl Transaction {
+    pub(crate) fn new(handle: &Arc<Handle>, options: TransactionOptions) -> Transaction {
+        Transaction {
+            options,
+            writes: Writes::default(),
+            reads: RefCell::default(),
+            snapshot: Snapshot::of_kind(&handle.store, ReaderKind::Transaction),
+            handle: Arc::clone(handle),
+            number: 0,
+        }
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        &self.handle.store
+    }
+
+    /// The sequence number of the last operation it sees.
+    pub fn seqno(&self) -> SeqNo {
+        self.snapshot.seqno()
+    }
+
+    /// Bytes of memory that its changes and what it remembers of its reads take, as they count against
+    /// [`TransactionOptions::memory_limit`].
+    pub fn memory_bytes(&self) -> u64 {
+        self.writes.bytes() + self.reads.borrow().bytes()
+    }
+
+    // ---- reading
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// `Full` past the memory limit; `Closed`; those of reading.
+    pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.get_depending(keyspace, key.as_ref(), self.is_serializable())
+    }
+
+    /// The value of `key`, on which the transaction depends from here on at either isolation level.
+    pub fn get_for_update(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.get_depending(keyspace, key.as_ref(), true)
+    }
+
+    /// Whether `key` has a value.
+    pub fn contains(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        match self.writes.get(keyspace.id(), key) {
+            Some(Pending::Put(_)) => return Ok(true),
+            Some(Pending::Delete) => return Ok(false),
+            Some(Pending::Merge(_)) => return Ok(self.get(keyspace, key)?.is_some()),
+            None => {}
+        }
+        if self.is_serializable() {
+            self.depend_on(keyspace, key)?;
+        }
+        keyspace.at(&self.snapshot).contains(key)
+    }
+
+    /// The values of several keys, in their order. Keys that the transaction has not changed are looked up
+    /// together.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        let mut values = Vec::with_capacity(keys.len());
+        let (mut stored, mut places) = (Vec::new(), Vec::new());
+        for key in keys {
+            let key = key.as_ref();
+            if self.writes.get(keyspace.id(), key).is_some() {
+                values.push(self.get(keyspace, key)?);
+                continue;
+            }
+            if self.is_serializable() {
+                self.depend_on(keyspace, key)?;
+            }
+            stored.push(key);
+            places.push(values.len());
+            values.push(None);
+        }
+        let found = keyspace.at(&self.snapshot).multi_get(&stored)?;
+        for (at, value) in places.into_iter().zip(found) {
+            values[at] = value;
+        }
+        Ok(values)
+    }
+
+    /// The entries in a range of keys, forwards and backwards, with the transaction's own changes in their
+    /// places. A failure to open it is the first item.
+    pub fn range<'t>(&'t self, keyspace: &'t Keyspace, range: impl KeyRange) -> TransactionRange<'t> {
+        self.range_within(keyspace, range.into_bounds())
+    }
+
+    /// The entries whose keys start with `prefix`.
+    pub fn prefix<'t>(&'t self, keyspace: &'t Keyspace, prefix: impl AsRef<[u8]>) -> TransactionRange<'t> {
+        self.range_within(keyspace, Bounds::prefix(prefix.as_ref()))
+    }
+
+    fn range_within<'t>(&'t self, keyspace: &'t Keyspace, bounds: Bounds) -> TransactionRange<'t> {
+        let mut place = None;
+        let mut changes = self.writes.of(keyspace.id());
+        let stored = match self.check_limit(Reads::range_cost(&bounds)) {
+            Ok(()) => {
+                if self.is_serializable() && !bounds.is_empty() {
+                    place = Some(self.reads.borrow_mut().add_range(keyspace, bounds.clone()));
+                }
+                keyspace.at(&self.snapshot).range_within(bounds.clone())
+            }
+            Err(error) => {
+                changes = None;
+                Range::new(Err(error), bounds.clone())
+            }
+        };
+        TransactionRange::new(self, keyspace, bounds, place, stored, changes)
+    }
+
+    pub(super) fn narrow(&self, keyspace: &Keyspace, place: usize, pieces: [Option<Bounds>; 2]) {
+        self.reads.borrow_mut().narrow(keyspace, place, pieces);
+    }
+
+    fn is_serializable(&self) -> bool {
+        self.options.isolation == Isolation::Serializable
+    }
+
+    #[inline]
+    fn get_depending(&self, keyspace: &Keyspace, key: &[u8], depends: bool) -> Result<Option<Value>> {
+        let operands = match self.writes.get(keyspace.id(), key) {
+            Some(Pending::Put(value)) => return Ok(Some(Value::copied(value))),
+            Some(Pending::Delete) => return Ok(None),
+            Some(Pending::Merge(operands)) => Some(operands),
+            None => None,
+        };
+        if depends {
+            self.depend_on(keyspace, key)?;
+        }
+        let stored = keyspace.at(&self.snapshot).get(key)?;
+        match operands {
+            None => Ok(stored),
+            Some(operands) => merged(keyspace, key, stored.as_deref(), operands).map(Some),
+        }
+    }
+
+    fn depend_on(&self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
+        match self.check_limit(Reads::point_cost(key)) {
+            Ok(()) => self.reads.borrow_mut().add_point(keyspace, key),
+            // Nothing new is to be remembered.
+            Err(_) if self.reads.borrow().has_point(keyspace.id(), key) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    // ---- changing
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a key over 65,535 bytes or a value over 512 MiB, or a keyspace of another
+    /// database; `Full` past the memory limit. The transaction is as it was before then.
+    pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.check_change(keyspace, key, value.len())?;
+        self.change(keyspace, key, Pending::Put(value.into()))
+    }
+
+    /// Removes `key`.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
+        self.check_change(keyspace, key.as_ref(), 0)?;
+        self.change(keyspace, key.as_ref(), Pending::Delete)
+    }
+
+    /// Changes the value of `key` by an operand, without reading it; see [`Keyspace::merge`]. The
+    /// transaction's own reads see what it comes to. Two transactions that merge into the same key conflict
+    /// as two that put it do.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`]; `InvalidArgument` if the keyspace has no merge operator or this is none of
+    /// its operands; [`Error::Merge`] if it cannot be folded into a value that the transaction has put.
+    pub fn merge(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        self.check_change(keyspace, key, operand.len())?;
+        let operand_merger = keyspace.state().operand_merger()?;
+        operand_merger.check_operand(key, operand)?;
+        let put =
+            |base| operand_merger.full_merge(key, base, &[operand]).map(|value| Pending::Put(value.into()));
+        let changed = match self.writes.get(keyspace.id(), key) {
+            Some(Pending::Put(value)) => put(Some(value))?,
+            Some(Pending::Delete) => put(None)?,
+            None => Pending::Merge(vec![operand.into()]),
+            Some(Pending::Merge(operands)) => {
+                let all: Vec<&[u8]> = operands.iter().map(|operand| &**operand).chain([operand]).collect();
+                match operand_merger.partial_merge(key, &all) {
+                    Some(one) => Pending::Merge(vec![one.into()]),
+                    None => Pending::Merge(operands.iter().cloned().chain([operand.into()]).collect()),
+                }
+            }
+        };
+        self.change(keyspace, key, changed)
+    }
+
+    fn check_change(&self, keyspace: &Keyspace, key: &[u8], value_len: usize) -> Result<()> {
+        if !self.snapshot.belongs_to(keyspace.store()) {
+            let name = keyspace.name();
+            return Err(Error::invalid(format!(
+                "keyspace {name:?} belongs to another database than the transaction"
+            )));
+        }
+        if key.len() > MAX_KEY_LEN || value_len > MAX_VALUE_LEN {
+            let len = key.len();
+            return Err(Error::invalid(format!(
+                "a key of {len} bytes with a value of {value_len} bytes; keys have up to {MAX_KEY_LEN} and values up to {MAX_VALUE_LEN} bytes"
+            )));
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, keyspace: &Keyspace, key: &[u8], value: Pending) -> Result<()> {
+        self.check_limit(self.writes.cost(key, &value))?;
+        self.writes.set(keyspace, key, value);
+        Ok(())
+    }
+
+    fn check_limit(&self, more: u64) -> Result<()> {
+        if self.memory_bytes() + more <= self.options.memory_limit_bytes {
+            return Ok(());
+        }
+        self.reads.borrow_mut().remove_repetitions();
+        let bytes = self.memory_bytes() + more;
+        if bytes > self.options.memory_limit_bytes { Err(self.over_limit(bytes)) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn over_limit(&self, bytes: u64) -> Error {
+        let limit = self.options.memory_limit_bytes;
+        Error::Full(format!(
+            "the transaction's changes and what it remembers of its reads would take {bytes} bytes, its limit is {limit} bytes"
+        ).into())
+    }
+
+    /// A place to come back to by [`Transaction::rollback_to`]. Costs a few bytes, and from here on each
+    /// change also keeps what it replaced.
+    pub fn savepoint(&mut self) -> Savepoint {
+        if self.number == 0 {
+            self.number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+        }
+        Savepoint { transaction: self.number, number: self.writes.savepoint() }
+    }
+
+    /// Takes back what was changed since `savepoint`, which stays; later savepoints are gone. What was read
+    /// since is still depended on: the caller knows it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the savepoint is of another transaction, or gone.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        if savepoint.transaction != self.number {
+            return Err(Error::invalid("the savepoint belongs to another transaction"));
+        }
+        match self.writes.rollback_to(savepoint.number) {
+            true => Ok(()),
+            false => Err(Error::invalid("the savepoint is gone: an earlier one was rolled back to since")),
+        }
+    }
+
+    // ---- the end
+
+    /// Forgets everything. Nobody has seen anything of it.
+    pub fn rollback(self) {}
+
+    /// Makes the changes visible and as durable as the options say, all at once. Returns the sequence number
+    /// of the last of them; for a transaction that changed nothing, that of the moment it has read, without
+    /// any check.
+    ///
+    /// Takes time linear in the number of changes and of what is depended on, most of it outside of all
+    /// locks; nothing is looked at if nobody else committed since the transaction began.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] with the key and the sequence number of a change the transaction depends on and
+    /// has not seen; those of [`crate::Database::write`]. Nothing was written then.
+    pub fn commit(self) -> Result<SeqNo> {
+        let store = self.store();
+        store.check_open()?;
+        if self.writes.is_empty() {
+            return Ok(self.snapshot.seqno());
+        }
+        // What a change counts for in memory is more than it takes in the log.
+        let mut batch = WriteBatch::with_capacity(store, self.writes.bytes() as usize);
+        self.writes.add_to(&mut batch);
+        let reads = self.reads.borrow();
+        let footprints = self.footprints(&reads);
+        let mut validation = Validation::new(&footprints, self.snapshot.seqno());
+        validation.begin(store)?;
+        let durability = self.options.durability.unwrap_or(store.durability);
+        store.commit_if(&batch.encoded(store)?, durability, StallPolicy::Stall, &mut validation)
+    }
+
+    /// What the commit depends on: the keys changed, and what is remembered.
+    fn footprints<'t>(&'t self, reads: &'t Reads) -> Vec<Footprint<'t>> {
+        let mut footprints = Vec::new();
+        for (keyspace, changes) in self.writes.keyspaces() {
+            let read = reads.find(keyspace.id());
+            let points = changes.keys().map(|key| &**key).chain(read.iter().flat_map(|of| of.points.iter()));
+            let points = points.collect();
+            let ranges = read.iter().flat_map(|of| of.ranges.iter().flatten().cloned());
+            footprints.push(Footprint::new(keyspace.state(), points, ranges.collect()));
+        }
+        for of in reads.keyspaces() {
+            if self.writes.of(of.keyspace.id()).is_none_or(|changes| changes.is_empty()) {
+                let points = of.points.iter().collect();
+                let ranges = of.ranges.iter().flatten().cloned().collect();
+                footprints.push(Footprint::new(of.keyspace.state(), points, ranges));
+            }
+        }
+        footprints
+    }
+
+    pub(super) fn attempts(&self) -> u32 {
+        self.options.attempts
+    }
+}
+
+/// What a transaction's operands make of what is stored.
+pub(super) fn merged(
+    keyspace: &Keyspace,
+    key: &[u8],
+    stored: Option<&[u8]>,
+    operands: &[Arc<[u8]>],
+) -> Result<Value> {
+    let operands: Vec<&[u8]> = operands.iter().map(|operand| &**operand).collect();
+    keyspace.state().operand_merger()?.full_merge(key, stored, &operands).map(Value::owned)
+}

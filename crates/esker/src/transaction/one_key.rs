@@ -1,0 +1,234 @@
+//! The smallest transactions: one key is read and, if nobody changed it meanwhile, written.
+//!
+//! Each takes a snapshot, reads the key, and commits a batch of one with that key as its footprint. If
+//! somebody was faster it begins again, and then somebody else's change has been made: whatever happens,
+//! somebody gets on.
+
+use super::read_set::Footprint;
+use super::retry::pause;
+use super::validate::Validation;
+use crate::WriteBatch;
+use crate::{Expiry, Keyspace, Snapshot, Value, WriteOptions};
+use esker_base::Result;
+use esker_engine::write::commit::WriteMode;
+use esker_engine::write::write_options::Ends;
+
+/// What became of a [`Keyspace::compare_and_set`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CompareAndSet {
+    /// The key had the expected value, and has the new one.
+    Set,
+    /// The key has this value, or none, which is not what was expected. Nothing was changed.
+    Differs(Option<Value>),
+}
+
+impl CompareAndSet {
+    /// Whether the new value was set.
+    pub fn is_set(&self) -> bool {
+        matches!(self, CompareAndSet::Set)
+    }
+}
+
+/// What to do with a key once its value is known.
+pub(crate) enum Next {
+    /// To leave it alone.
+    Keep,
+    /// To set it, or to remove it.
+    Write(Option<Vec<u8>>),
+    /// To write its value again, if it has one, with the expiry of the options.
+    Rewrite,
+}
+
+impl Keyspace {
+    /// Sets `key` to `new` (`None` removes it) if its value is `expected` (`None`: if it has none),
+    /// atomically. A value that replaces another keeps its expiry; one that is new takes the keyspace's
+    /// default TTL.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker::Database::open("data")?;
+    /// let locks = db.keyspace("locks")?;
+    /// if locks.compare_and_set(b"door", None, Some(b"held by 7"))?.is_set() {
+    ///     locks.compare_and_set(b"door", Some(b"held by 7"), None)?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Keyspace::get`] and [`Keyspace::put`]; nothing was changed then.
+    #[doc(alias = "compare_and_swap")]
+    pub fn compare_and_set(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<CompareAndSet> {
+        self.compare_and_set_with(key, expected, new, WriteOptions::new())
+    }
+
+    /// As [`Keyspace::compare_and_set`], with these options.
+    ///
+    /// # Errors
+    /// As [`Keyspace::compare_and_set`].
+    pub fn compare_and_set_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+        options: impl Into<WriteOptions>,
+    ) -> Result<CompareAndSet> {
+        let mut is_expected = false;
+        let found = self.change_one(key.as_ref(), options.into(), |value| {
+            is_expected = value == expected;
+            match (is_expected, value, new) {
+                (false, _, _) | (true, None, None) => Next::Keep,
+                (true, _, new) => Next::Write(new.map(<[u8]>::to_vec)),
+            }
+        })?;
+        Ok(if is_expected { CompareAndSet::Set } else { CompareAndSet::Differs(found) })
+    }
+
+    /// Sets `key` to `value` if it has none, atomically. Returns the value that it has already, `None` if
+    /// `value` was set.
+    ///
+    /// # Errors
+    /// As [`Keyspace::compare_and_set`].
+    #[doc(alias = "get_or_insert")]
+    pub fn put_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.put_if_absent_with(key, value, WriteOptions::new())
+    }
+
+    /// As [`Keyspace::put_if_absent`], with these options: for a lock, say, that ends by itself.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # use std::time::Duration;
+    /// # use esker::Expiry;
+    /// # let locks = esker::Database::open("data")?.keyspace("locks")?;
+    /// let lease = Expiry::After(Duration::from_secs(30));
+    /// let is_mine = locks.put_if_absent_with("door", "held by 7", lease)?.is_none();
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::compare_and_set`].
+    pub fn put_if_absent_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: impl Into<WriteOptions>,
+    ) -> Result<Option<Value>> {
+        match self.compare_and_set_with(key, None, Some(value.as_ref()), options)? {
+            CompareAndSet::Set => Ok(None),
+            CompareAndSet::Differs(current) => Ok(current),
+        }
+    }
+
+    /// Sets `key` to what `update` makes of its value, atomically; `None` stands for no value on both sides.
+    /// Returns the value that the key had before. A value that replaces another keeps its expiry; one that
+    /// is new takes the keyspace's default TTL. `update` may run several times, and what it saw last counts.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker::Database::open("data")?;
+    /// let visits = db.keyspace("visits")?;
+    /// visits.fetch_update(b"today", |count| {
+    ///     let count = count.and_then(|count| count.try_into().ok()).map_or(0, u64::from_be_bytes);
+    ///     Some((count + 1).to_be_bytes().to_vec())
+    /// })?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::compare_and_set`].
+    pub fn fetch_update(
+        &self,
+        key: impl AsRef<[u8]>,
+        update: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Value>> {
+        self.fetch_update_with(key, WriteOptions::new(), update)
+    }
+
+    /// As [`Keyspace::fetch_update`], with these options.
+    ///
+    /// # Errors
+    /// As [`Keyspace::compare_and_set`].
+    pub fn fetch_update_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: impl Into<WriteOptions>,
+        mut update: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Value>> {
+        self.change_one(key.as_ref(), options.into(), |value| match (value, update(value)) {
+            (None, None) => Next::Keep,
+            (_, new) => Next::Write(new),
+        })
+    }
+
+    /// Does with `key` what `decide` says of its value, which is returned; again if another writer changed
+    /// the key meanwhile. A value that replaces another keeps its expiry unless `options` name one.
+    pub(crate) fn change_one(
+        &self,
+        key: &[u8],
+        options: WriteOptions,
+        mut decide: impl FnMut(Option<&[u8]>) -> Next,
+    ) -> Result<Option<Value>> {
+        let store = self.store();
+        let WriteMode { durability, stall_policy } = store.write_mode(&options);
+        let mut batch = WriteBatch::new(store);
+        let mut retries = 0;
+        loop {
+            let snapshot = Snapshot::unlisted(store);
+            let value = self.at(&snapshot).get(key)?;
+            let new = match decide(value.as_deref()) {
+                Next::Keep => return Ok(value),
+                Next::Write(new) => new,
+                Next::Rewrite => match &value {
+                    None => return Ok(value),
+                    Some(value) => Some(value.to_vec()),
+                },
+            };
+            match new {
+                Some(new) => {
+                    let ends = self.resolve_over(key, &snapshot, value.is_some(), options.expiry)?;
+                    batch.put_until(self, key, &new, ends);
+                }
+                None => batch.delete(self, key),
+            }
+            let footprints = [Footprint::new(self.state(), vec![key], Vec::new())];
+            let mut validation = Validation::new(&footprints, snapshot.seqno());
+            let encoded = batch.encoded(store)?;
+            match store.commit_if(&encoded, durability, stall_policy, &mut validation) {
+                Ok(_) => return Ok(value),
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error),
+            }
+            drop(snapshot);
+            batch.clear();
+            if retries > 0 {
+                pause(store, retries);
+            }
+            retries += 1;
+        }
+    }
+
+    /// When a value expires that is written over what `snapshot` shows of `key`; `None` for never.
+    pub(super) fn resolve_over(
+        &self,
+        key: &[u8],
+        snapshot: &Snapshot,
+        has_value: bool,
+        expiry: Expiry,
+    ) -> Result<Option<u64>> {
+        let expiry = match expiry {
+            Expiry::Default if has_value => Expiry::Keep,
+            Expiry::Keep if !has_value => Expiry::Default,
+            other => other,
+        };
+        Ok(match expiry.resolve(&self.store().time, self.state().default_ttl()) {
+            Ends::Never => None,
+            Ends::At(expiry_ms) => Some(expiry_ms),
+            Ends::AsBefore => self.at(snapshot).end_ms(key)?,
+        })
+    }
+}

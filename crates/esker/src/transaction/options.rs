@@ -1,0 +1,95 @@
+//! How a transaction is to run.
+
+use crate::Durability;
+
+/// Memory of a transaction unless its options say otherwise: room for a few hundred thousand small changes.
+/// The batch they are encoded into takes about as much once more while the transaction commits.
+const DEFAULT_MEMORY_LIMIT_BYTES: u64 = 64 << 20;
+
+/// Attempts of [`crate::Database::transact`] unless its options say otherwise. With four threads that change
+/// one key all the time, an attempt fails three times in four, so this many fail once in 10^12.
+const DEFAULT_ATTEMPTS: u32 = 100;
+
+/// What a transaction is protected from.
+///
+/// At both levels a transaction reads one moment of the database and its own writes, its changes become
+/// visible all at once, and of two transactions that change the same key at the same time the second to
+/// commit fails. What other transactions have not committed is never seen.
+///
+/// | anomaly | [`Isolation::Snapshot`] | [`Isolation::Serializable`] |
+/// |---|---|---|
+/// | dirty writes and reads (G0, G1a, G1b, G1c) | impossible | impossible |
+/// | a transaction seen in part (OTV), a condition that changes (PMP), read skew (G-single) | impossible | impossible |
+/// | lost updates (P4) | impossible | impossible |
+/// | write skew, on keys or on conditions (G2-item, G2) | **possible** | impossible |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Isolation {
+    /// The transaction depends on the keys that it changes, and on those read by
+    /// [`get_for_update`](crate::Transaction::get_for_update). Two transactions that each read what the other
+    /// changes may both commit (write skew).
+    Snapshot,
+    /// The transaction depends on everything it has read as well: on keys whether they were there or not, and
+    /// on ranges as far as they were walked. What commits could have run one after the other, in the order of
+    /// the commits.
+    #[default]
+    Serializable,
+}
+
+/// Options of a transaction.
+///
+/// ```no_run
+/// # fn main() -> esker_base::Result<()> {
+/// # let db = esker::Database::open("data")?;
+/// use esker::{Durability, Isolation, TransactionOptions};
+/// let options = TransactionOptions::default().isolation(Isolation::Snapshot).durability(Durability::Power);
+/// let tx = db.transaction_with(options);
+/// # tx.rollback();
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct TransactionOptions {
+    pub(super) isolation: Isolation,
+    pub(super) durability: Option<Durability>,
+    pub(super) memory_limit_bytes: u64,
+    pub(super) attempts: u32,
+}
+
+impl Default for TransactionOptions {
+    fn default() -> TransactionOptions {
+        TransactionOptions {
+            isolation: Isolation::default(),
+            durability: None,
+            memory_limit_bytes: DEFAULT_MEMORY_LIMIT_BYTES,
+            attempts: DEFAULT_ATTEMPTS,
+        }
+    }
+}
+
+impl TransactionOptions {
+    /// What it is protected from. Default: [`Isolation::Serializable`].
+    pub fn isolation(mut self, isolation: Isolation) -> TransactionOptions {
+        self.isolation = isolation;
+        self
+    }
+
+    /// What its commit survives. Default: the database's durability.
+    pub fn durability(mut self, durability: Durability) -> TransactionOptions {
+        self.durability = Some(durability);
+        self
+    }
+
+    /// Bytes that its changes and what it remembers of its reads may take: keys, values and 80 bytes for each
+    /// of them. The call that would exceed it fails with `Full`. Default: 64 MiB.
+    pub fn memory_limit(mut self, bytes: u64) -> TransactionOptions {
+        self.memory_limit_bytes = bytes;
+        self
+    }
+
+    /// How often [`crate::Database::transact_with`] runs the transaction at most, conflicts included; at
+    /// least once. Default: 100.
+    pub fn attempts(mut self, attempts: u32) -> TransactionOptions {
+        self.attempts = attempts;
+        self
+    }
+}

@@ -1,0 +1,83 @@
+//! Trying again after a conflict.
+
+use super::handle::Transaction;
+use super::options::TransactionOptions;
+use crate::Database;
+use esker_base::Result;
+use esker_engine::state::store::Store;
+use std::time::Duration;
+
+/// The longest pause after the first retry; the bound doubles with each further one. A transaction of a few
+/// calls takes about as long.
+const FIRST_PAUSE: Duration = Duration::from_micros(5);
+
+/// No pause is longer, however often a transaction has failed: a commit that waits for the device takes about
+/// as long.
+const MAX_PAUSE: Duration = Duration::from_millis(5);
+
+impl Database {
+    /// Runs `body` in a transaction and commits it; after a conflict both again, with everything read anew.
+    /// An error of `body` other than a conflict ends it, and nothing is changed. So `body` may run several
+    /// times: what it does besides the transaction it should be able to do again.
+    ///
+    /// Between attempts it pauses for a random time, at first some microseconds, at most 5 ms, holding
+    /// nothing.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker::Database::open("data")?;
+    /// let accounts = db.keyspace("accounts")?;
+    /// let amount = |value: Option<esker_engine::Value>| value.map_or(0, |value| u64::from(value[0]));
+    /// let moved = db.transact(|tx| {
+    ///     let (from, to) = (amount(tx.get(&accounts, b"a")?), amount(tx.get(&accounts, b"b")?));
+    ///     if from == 0 {
+    ///         return Ok(false);
+    ///     }
+    ///     tx.put(&accounts, b"a", [from as u8 - 1])?;
+    ///     tx.put(&accounts, b"b", [to as u8 + 1])?;
+    ///     Ok(true)
+    /// })?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The last [`esker_base::Error::Conflict`] after the last attempt (100 unless
+    /// [`Database::transact_with`] says otherwise); the errors of `body` and of [`Transaction::commit`].
+    pub fn transact<R>(&self, body: impl FnMut(&mut Transaction) -> Result<R>) -> Result<R> {
+        self.transact_with(TransactionOptions::default(), body)
+    }
+
+    /// As [`Database::transact`], with these options.
+    pub fn transact_with<R>(
+        &self,
+        options: TransactionOptions,
+        mut body: impl FnMut(&mut Transaction) -> Result<R>,
+    ) -> Result<R> {
+        let mut retries = 0;
+        loop {
+            let mut transaction = self.transaction_with(options);
+            let attempts = transaction.attempts();
+            let outcome = match body(&mut transaction) {
+                Ok(result) => transaction.commit().map(|_| result),
+                Err(error) => {
+                    drop(transaction);
+                    Err(error)
+                }
+            };
+            match outcome {
+                Err(error) if error.is_conflict() && retries + 1 < attempts => {}
+                outcome => return outcome,
+            }
+            pause(self.store(), retries);
+            retries += 1;
+        }
+    }
+}
+
+/// Lets others go on after the `retries`-th conflict: a random time of at most twice the bound before, none
+/// in the world of a test, where there are no others. The caller holds no lock.
+pub(super) fn pause(store: &Store, retries: u32) {
+    let bound = FIRST_PAUSE.saturating_mul(1 << retries.min(20)).min(MAX_PAUSE);
+    let bound_ns = bound.as_nanos() as u64;
+    store.scheduler.pause(Duration::from_nanos(store.env.random.next_u64() % (bound_ns + 1)));
+}
