@@ -1,7 +1,7 @@
 //! `arch`: the walls between the crates.
 //!
-//! Cargo refuses cycles of crates but not arrows that point up. So the floors of the table in [`floors`] are asserted here, from what `cargo metadata` says the manifests
-//! contain:
+//! Cargo refuses cycles of crates but not arrows that point up. So the floors of the table in [`floors`] are
+//! asserted here, from what `cargo metadata` says the manifests contain:
 //!
 //! * a crate depends on crates of lower floors only, and above the facade on nothing below it;
 //! * a crate from outside is used on the floors that were meant to use it, and nowhere else;

@@ -1,10 +1,10 @@
 //! The project's own checks and chores: `cargo xtask <command>`.
 //!
-//! Habits that nobody checks decay, so the ones that a program can check are checked here and run in
+//! Habits that no program checks decay, so the ones that a program can check are checked here and run in
 //! `.ci/run`:
 //!
-//! * `arch`: crates and modules depend on lower ones only, third-party crates stay on the floors that need them, and
-//!   unsafe code stays in the modules that are named for it ([`arch`]).
+//! * `arch`: crates and modules depend on lower ones only, third-party crates stay on the floors that need
+//!   them, and unsafe code stays in the modules that are named for it ([`arch`]).
 //! * `tidy`: sizes of files and functions, files that nothing compiles, words that do not belong, links that
 //!   lead nowhere ([`tidy`]).
 //! * `instructions`: how many instructions the hot paths take, beside what they may take ([`instructions`]).

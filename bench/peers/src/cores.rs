@@ -13,7 +13,7 @@ use std::time::Instant;
 const ROUND_TRIPS: u32 = 1_000;
 /// Looks, of which the shortest counts: in others a thread may have been interrupted.
 const LOOKS: usize = 12;
-/// Who has looked so many times in vain lets the other thread run: there may be a single processor.
+/// A thread that has polled so often in vain yields to the other thread: there may be a single processor.
 const MOST_LOOKS: u32 = 1 << 14;
 
 /// Alone on its lines.

@@ -41,7 +41,8 @@ pub(crate) struct Usage {
     pub(crate) system_seconds: f64,
     /// Bytes that it caused to be read from the device.
     pub(crate) read_bytes: u64,
-    /// Seconds of processor time that anybody used on this machine, time stolen by the hypervisor included.
+    /// Seconds of processor time that all processes used on this machine, time stolen by the hypervisor
+    /// included.
     pub(crate) machine_seconds: f64,
 }
 
@@ -77,7 +78,7 @@ impl Usage {
 const SECTOR_BYTES: u64 = 512;
 
 /// Writes what the file system of a directory has in memory to its device, and says how many bytes that
-/// device was ever told to write, by anybody; `None` where the kernel does not count (a file system in
+/// device was ever told to write, by any process; `None` where the kernel does not count (a file system in
 /// memory, or one over several devices). The counts that the kernel keeps of a process tell what it made
 /// dirty, which is not what is written: a page that is stored to again before it was written counts once, and
 /// a file that is removed before counts in full.
@@ -146,7 +147,7 @@ pub(crate) fn disk_bytes(directory: &Path) -> u64 {
     entries.flatten().map(bytes_of).sum()
 }
 
-/// The machine and its software, for those who read the results.
+/// The machine and its software, for readers of the results.
 pub(crate) fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpus = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);

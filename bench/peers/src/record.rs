@@ -74,7 +74,7 @@ pub(crate) struct Record {
     pub(crate) others_cpus: f64,
     /// Megabytes read from the device.
     pub(crate) read_mb: f64,
-    /// Megabytes written to the device, until background work had ended and all was synced; by anybody on
+    /// Megabytes written to the device, until background work had ended and all was synced; by any process on
     /// this machine.
     pub(crate) written_mb: Option<f64>,
     /// MiB of memory at its end, mapped files included.
@@ -114,7 +114,7 @@ impl Record {
         self
     }
 
-    /// One line for those who wait.
+    /// One line of progress.
     pub(crate) fn summary(&self) -> String {
         let what = match self.value {
             Some(value) => format!("{value:>12.3} {}", self.unit),

@@ -6,11 +6,11 @@
 //! is compacted a few times, each time on runs that were written anew. The files were just written, so the
 //! system has them cached.
 //!
-//! The processor time is what counts: wall time depends on who else uses the machine. It comes apart: what
-//! the program itself takes is the loop; what the system takes for it is copying bytes from and to its page
-//! cache, which no loop can save. Linux tells the two apart by looking which of them is at work at each of
-//! its ticks, 4 ms apart, and tells them in hundredths of a second: only their sum is exact. So the mean of
-//! all passes counts: the fastest one would be that whose ticks fell luckily.
+//! The processor time is what counts: wall time depends on what else runs on the machine. It comes apart:
+//! what the program itself takes is the loop; what the system takes for it is copying bytes from and to its
+//! page cache, which no loop can save. Linux tells the two apart by looking which of them is at work at each
+//! of its ticks, 4 ms apart, and tells them in hundredths of a second: only their sum is exact. So the mean
+//! of all passes counts: the fastest one would be that whose ticks fell luckily.
 
 use crate::data::{Data, mix};
 use crate::error::BenchError;

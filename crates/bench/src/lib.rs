@@ -1,5 +1,4 @@
-//! Workloads, histograms and reports: how fast is the database, measured through the facade that everybody
-//! uses.
+//! Workloads, histograms and reports: how fast is the database, measured through the public facade.
 //!
 //! # What makes the numbers honest
 //! * Keys are made before the clock starts; values are slices of a pool, so that the timed loop does nothing

@@ -102,7 +102,7 @@ fn check(store: &Store, settings: &Settings, data: &Data, victim: &Victim) -> Re
 }
 
 /// What the process does that `reopenkill` kills: fills a memtable, says so in a line on `out`, and waits for
-/// its end, or for the end of whoever was to kill it, which shows as the end of `input`.
+/// its end, or for the end of the process that was to kill it, which shows as the end of `input`.
 ///
 /// # Errors
 /// Those of the database; and if the memtable would not take as much.

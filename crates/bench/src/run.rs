@@ -132,7 +132,7 @@ impl Run<'_> {
     /// Measures opening the data set a few times.
     fn reopen(&mut self, workload: Workload) -> Result<(), BenchError> {
         self.see_to_data()?;
-        // Whoever reads next meets an empty cache.
+        // The next reads meet an empty cache.
         self.is_warm = false;
         let store = self.store.take().expect("the store is there but while it is replaced");
         let (store, measured) = reopen::measure(workload, store, self.settings, &self.data, &self.clock)?;

@@ -2,7 +2,7 @@
 //!
 //! A keyspace beside the measured one says which data set the database holds, and whether its fill came to
 //! its end; so a later run can use the data, and a fill can tell data of an earlier benchmark, which it may
-//! replace, from data that somebody cares about, which it must not touch.
+//! replace, from data of a user, which it must not touch.
 
 use crate::error::BenchError;
 use crate::settings::Settings;

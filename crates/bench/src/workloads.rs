@@ -67,7 +67,7 @@ impl<'a> Prepared<'a> {
 
     /// Runs it, and checks that the answers were right.
     pub(crate) fn run(&self, store: &Store, clock: &dyn Clock) -> Result<Measured, BenchError> {
-        // One file, whoever writes it.
+        // One file, so one thread writes it.
         let threads = if self.workload == Workload::RawWrite { 1 } else { self.settings.threads };
         let parts = self.keys.split(threads);
         let counters = match self.workload {

@@ -56,7 +56,7 @@ fn victim() {
     let victim = Victim { puts: number(), version: number() };
     let dir = std::mem::ManuallyDrop::new(TempDir(words.next().unwrap().into()));
     let settings = settings(&dir, [Workload::ReopenKill]);
-    // After an error the process ends without its line, which whoever waits for that must notice.
+    // After an error the process ends without its line, which the waiting process must notice.
     let _ended = fill_until_killed(&settings, &victim, &mut std::io::stdout(), &mut std::io::stdin());
 }
 

@@ -44,7 +44,7 @@ const SYSTEM: u8 = 4;
 const INPUT: u8 = 5;
 const DEFECT: u8 = 70;
 
-/// Marks a failure that is none: whoever read our output has read enough.
+/// Marks a closed output pipe, which is no failure: the reader has read enough.
 const READER_LEFT: u8 = 0;
 
 impl From<Exit> for ExitCode {
@@ -96,7 +96,7 @@ impl Failure {
     /// Writes the sentence and the advice, and gives the code.
     pub(crate) fn report(&self, out: &mut impl Write) -> ExitCode {
         if self.code != READER_LEFT {
-            // Without a standard error there is nobody to tell.
+            // A missing standard error is no failure.
             let _told = writeln!(out, "esker: {}", self.message);
             if let Some(advice) = &self.advice {
                 let _told = writeln!(out, "  {advice}");

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 
-/// Standard output, buffered: whoever waits for an answer flushes.
+/// Standard output, buffered: the caller flushes when an answer is due.
 pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
 }
@@ -47,7 +47,7 @@ pub(crate) fn step_bar(steps: u64) -> ProgressBar {
     ProgressBar::new(steps).with_style(style)
 }
 
-/// Whether somebody sits in front of the program.
+/// Whether the program is used at a terminal.
 pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
@@ -65,7 +65,7 @@ pub(crate) struct Input {
     pub(crate) len: Option<u64>,
 }
 
-/// An error if the input is not there. It is not opened: who writes into a pipe would see its reader go.
+/// An error if the input is not there. It is not opened: the writer of a pipe would see its reader close.
 pub(crate) fn find_input(path: &Path) -> Result<(), Failure> {
     let metadata = if path == Path::new("-") { None } else { Some(path.metadata()) };
     match metadata.transpose().map_err(|error| cannot_read(path, &error))? {

@@ -92,7 +92,7 @@ fn assert_agrees(options: &str, strategies: usize) {
     assert_eq!(left, 0, "nothing is left behind");
 }
 
-/// Who asks for more than a model can know is told what is off, and by how much, after all that was found.
+/// A bound tighter than the model allows fails with what is off and by how much, after the whole table.
 #[test]
 fn what_is_off_by_too_much_is_told() {
     let place = Place::new();

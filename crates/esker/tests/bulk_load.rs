@@ -131,7 +131,7 @@ fn the_default_ttl_counts_from_when_an_entry_is_added() {
     assert_eq!(keyspace.get(key(1)).unwrap().as_deref(), Some(b"by default".as_slice()));
 }
 
-/// Whoever goes on after an error, and does not look at the answers, must not end with part of what was
+/// A caller that goes on after an error and ignores the answers must not end with part of what was
 /// added.
 #[test]
 fn a_failure_is_final() {

@@ -1,4 +1,5 @@
-//! The change stream: what comes, when it waits, what is kept for whom, and what is said when it is gone.
+//! The change stream: what it yields, when it waits, what history is kept for each consumer, and the error
+//! when it is gone.
 
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
 
@@ -448,7 +449,7 @@ fn power_cut_at_a_rotation(lives: u32) {
     // Durable, and the segment is nearly full.
     db.default_keyspace().put_with("durable", vec![b'v'; 9_000], Durability::Power).unwrap();
     expected.push("durable".into());
-    // Rotates and seals; nobody asked for it to be durable.
+    // Rotates and seals; the write did not require a sync.
     db.default_keyspace().put_with("lost", vec![b'v'; 9_000], Durability::Process).unwrap();
     while db.step_background() {}
     let cut = fs.crash(Crash::PowerAllLost);

@@ -61,7 +61,7 @@ fn a_cursor_over_one_run_keeps_its_moment() {
     assert_eq!(shown(&mut of_first), pairs(&numbers, 0));
     assert_eq!(shown(&mut keyspace.cursor().unwrap()), pairs(&numbers, 1));
     assert_eq!(shown(&mut keyspace.cursor_in(key(10)..key(20)).unwrap()), pairs(&numbers[10..20], 1));
-    // One version again, once nobody needs the other.
+    // One version again, once no reader needs the other.
     drop((first, of_first, early, late));
     keyspace.compact(..).unwrap();
     assert_eq!(shown(&mut keyspace.cursor().unwrap()), pairs(&numbers, 1));

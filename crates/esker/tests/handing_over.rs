@@ -50,7 +50,7 @@ fn cache(db: &Database) -> CacheStats {
     db.metrics().cache
 }
 
-/// Reads so much of the data; how often somebody had to read a block.
+/// Reads so much of the data; how many blocks were read from files.
 fn read(db: &Database, numbers: std::ops::Range<u64>) -> u64 {
     let before = cache(db)[BlockKind::Data].misses;
     for number in numbers {
@@ -109,7 +109,7 @@ fn what_is_flushed_is_in_the_cache_if_it_is_read() {
     assert_eq!(read(&db, 0..KEYS), 0, "a flush has brought in what hides the blocks before");
 }
 
-/// Blocks that are read where they lie in a mapped file would fill the cache for nobody.
+/// Blocks that are read where they lie in a mapped file would fill the cache without use.
 #[test]
 fn what_is_read_in_place_stays_out() {
     let dir = TestDir::new("handing-over");

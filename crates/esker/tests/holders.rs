@@ -1,4 +1,4 @@
-//! Who keeps the past alive.
+//! Open readers: what keeps old versions alive.
 
 mod common;
 

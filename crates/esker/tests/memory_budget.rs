@@ -1,4 +1,4 @@
-//! The store's own account of its memory: what is opened is counted before somebody fills the cache with it.
+//! The store's own account of its memory: open tables are counted before the cache fills their share.
 
 mod common;
 

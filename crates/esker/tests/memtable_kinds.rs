@@ -1,5 +1,5 @@
-//! Whatever the memtable is: who reads, writes and commits at the same time never waits for himself or in a
-//! circle.
+//! Whatever the memtable is: a thread that reads, writes and commits at the same time never deadlocks,
+//! neither with itself nor in a circle.
 //!
 //! Some kinds have a lock ([`MemtableKind::LockedTree`], and where order is made on demand). Readers take it
 //! alone; writers and the validation of transactions take it under the commit lock. A reader that kept it

@@ -290,7 +290,7 @@ fn an_operator_is_kept_and_asked_for_by_name() {
     let db = Database::open_with(dir.path(), supplied()).unwrap();
     let words = db.keyspace("words").unwrap();
     assert_eq!(words.get("k").unwrap().as_deref(), Some(b"b c".as_slice()));
-    // A panic of somebody's function takes nothing with it.
+    // A panic in a user's merge function loses nothing.
     words.merge("k", "panic").unwrap();
     let panicked = words.get("k").unwrap_err().to_string();
     assert!(panicked.contains("it panicked: a piece said so"), "{panicked}");

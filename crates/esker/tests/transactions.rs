@@ -222,7 +222,7 @@ fn a_range_that_was_walked_in_part_is_depended_on_in_part() {
     }
     assert!(walk(0, 0, 50), "a range that was not walked is not depended on");
     assert!(!walk(10, 0, 50));
-    // Beyond the last entry: depended on only by who has found out that it is the last one.
+    // Beyond the last entry: in the read set only if the walk found that it is the last one.
     assert!(walk(10, 0, 97));
     let tx_all = |changed: u64| {
         let mut tx = db.transaction();

@@ -1,4 +1,4 @@
-//! What a running experiment has: its size, its seed, a clock, a place for files, and somebody who watches.
+//! What a running experiment has: its size, its seed, a clock, a place for files, and a progress watcher.
 
 use crate::error::Result;
 use crate::experiment::Settings;
@@ -7,7 +7,7 @@ use esker::parts::env::{Clock, FileSystem, SeededRandom, StdFileSystem, SystemCl
 use std::path::PathBuf;
 use std::process::Stdio;
 
-/// Who is told how far a run is.
+/// Receives the progress of a run.
 pub trait Watcher {
     /// So many steps are ahead.
     fn begins(&mut self, experiment: &str, steps: usize);
@@ -122,7 +122,7 @@ impl Drop for Context<'_> {
     fn drop(&mut self) {
         self.watcher.ends();
         if StdFileSystem.list(&self.scratch).is_ok() {
-            // What cannot be removed is left to whoever empties the directory for temporary files.
+            // What cannot be removed stays in the directory for temporary files.
             let _ = StdFileSystem.remove_dir_all(&self.scratch);
         }
     }

@@ -33,7 +33,7 @@ pub enum Command {
     },
     /// `l "FILE"`: load a file of pairs (see [`crate::pairs`]).
     Load {
-        /// The file as it was written; whoever executes the command decides what it is relative to.
+        /// The file as it was written; the executor decides what it is relative to.
         path: String,
     },
     /// `s [LIMIT]`: counts and contents by level.

@@ -17,7 +17,7 @@ pub const BLOCKING_PIECES: usize = 32;
 const READ_BYTES: usize = 16 << 10;
 
 /// How long a closed connection is listened to, so that the client reads the last answer before it learns
-/// that nobody listens any more: closing with unread input makes the system throw away output on its way.
+/// that the connection is closed: closing with unread input makes the system throw away output on its way.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// What all connections share.

@@ -15,7 +15,7 @@
 //!   the database is closed.
 //! * V5. No file outside of the load directory is opened for `l`, whatever the path or the links on it.
 //!
-//! # Who waits for whom
+//! # What waits for what
 //! Puts, gets and deletes take about a microsecond and never wait for the network, so they run where their
 //! line was parsed; handing each to another thread would cost more than the command. A put that the database
 //! holds back, and the commands that take long (`r`, `s`, `l`), run in pieces of bounded size on threads of

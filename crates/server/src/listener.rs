@@ -74,8 +74,8 @@ fn run(
         let bound = listener.local_addr().map_err(ServeError::Start)?;
         tracing::info!(address = %bound, "listening");
         let mut shutdown = std::pin::pin!(shutdown);
-        // Whoever is told that the server is ready may end it at once, so it must be listening for that by
-        // then.
+        // The process that is told that the server is ready may end it at once, so it must be listening for
+        // that by then.
         tokio::select! {
             biased;
             () = &mut shutdown => return Ok(()),

@@ -2,9 +2,9 @@
 //!
 //! A server reads only inside of one directory that its operator named. The path is canonicalised, which
 //! resolves every `..` and every link, and must then lie inside of the canonical directory. Between that
-//! check and the open somebody with access to the directory could still swap a component for a link, so on
-//! Linux the file is opened relative to the directory by a call that refuses links and escapes altogether;
-//! elsewhere the window stays, and is open only to those who may write there anyway.
+//! check and the open another process with access to the directory could still swap a component for a link,
+//! so on Linux the file is opened relative to the directory by a call that refuses links and escapes
+//! altogether; elsewhere the window stays, and is open only to processes that may write there anyway.
 
 use std::fs::File;
 use std::io;

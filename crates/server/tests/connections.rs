@@ -122,8 +122,8 @@ fn who_does_not_read_is_not_read_from() {
     let server = Running::start(dir.path(), config);
     let mut client = server.client();
     assert_eq!(client.ask(&format!("p 1 \"{}\"", "v".repeat(500_000))), "OK");
-    // Answers that nobody takes: first the server stops reading, then it gives the client up, and serves
-    // others all the while.
+    // Answers that the client does not read: first the server stops reading, then it gives the client up, and
+    // serves others all the while.
     let mut stream = client.reader.get_ref().try_clone().unwrap();
     stream.set_write_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut others = server.client();

@@ -174,7 +174,7 @@ impl Recording {
         Ok(Found { db, opened_at, content })
     }
 
-    /// Whoever goes on where the consumer stands gets, by the stream, exactly what the database shows:
+    /// A reader that continues at the consumer gets, by the stream, exactly what the database shows:
     /// nothing that survived is missing, nothing that did not comes, and no acknowledgement is lost.
     fn check_stream(&self, db: &Database, content: &Content, followed: Option<usize>) -> Outcome {
         let consumer = match (db.consumer(CONSUMER), followed) {

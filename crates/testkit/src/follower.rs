@@ -22,7 +22,8 @@ type Held = BTreeMap<KeyspaceId, BTreeMap<Vec<u8>, Value>>;
 struct Value {
     /// The value that was put, and what was merged since, oldest first, each with the time at which it ends.
     pieces: Vec<(Piece, Option<u64>)>,
-    /// Whether a value that was read may be made of pieces that end one by one, which nobody can see in it.
+    /// Whether a value that was read may be made of pieces that end one by one, which the value does not
+    /// show.
     is_blurred: bool,
 }
 

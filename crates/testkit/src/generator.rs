@@ -20,7 +20,7 @@ pub struct Generator {
     next_value: u32,
     /// Whether values are put that expire.
     expires: bool,
-    /// Whether somebody follows the change stream.
+    /// Whether the plan follows the change stream.
     follows: bool,
     /// In 1/100: how often something happens to the tree or to the database as a whole.
     upheaval: u64,

@@ -73,7 +73,7 @@ impl Merge for Chain {
     }
 }
 
-/// Writes half of what it is shown anew, with the value that it had: whoever reads must not notice that it is
+/// Writes half of what it is shown anew, with the value that it had: readers must not notice that it is
 /// there.
 #[derive(Debug)]
 pub struct Unnoticed;

@@ -97,8 +97,8 @@ impl Runner {
         Runner::start_with(plan, Env::simulated(fs, plan.seed), Path::new(DIR), true)
     }
 
-    /// Opens a database as the plan says, anywhere. With the real clock, which nobody moves, nothing that is
-    /// to expire soon does so at a known moment: it expires at once, or in a day.
+    /// Opens a database as the plan says, anywhere. With the real clock, which the test cannot move, nothing
+    /// that is to expire soon does so at a known moment: it expires at once, or in a day.
     pub fn start_in(plan: &Plan, env: Env, dir: &Path) -> Outcome<Runner> {
         Runner::start_with(plan, env, dir, false)
     }
@@ -175,7 +175,7 @@ impl Runner {
     fn attach(&mut self, db: Database) -> Outcome {
         self.spaces = SPACES.iter().map(|name| db.open_keyspace(name).ok()).collect();
         for (name, options) in SPACES.iter().zip(&self.space_options) {
-            // A filter is code: whoever opens a database attaches it again.
+            // A filter is code: every open attaches it again.
             if let Some(options) =
                 options.as_ref().filter(|options| options.compaction_filter_name().is_some())
                 && db.open_keyspace(name).is_ok()

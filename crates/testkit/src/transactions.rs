@@ -80,7 +80,7 @@ impl Open {
         entries
     }
 
-    /// What somebody else changed of what it depends on.
+    /// What other commits changed of its read set.
     fn conflicts(&self, oracle: &Oracle) -> BTreeSet<(usize, Vec<u8>)> {
         if self.changes.is_empty() {
             return BTreeSet::new();

@@ -1,6 +1,6 @@
 //! A file system that watches the table files: how many are open for reading, and that none is misused.
 //!
-//! It refuses by panic what must never happen to a table (IN3): to be removed while somebody has it open, to
+//! It refuses by panic what must never happen to a table (IN3): to be removed while a reader has it open, to
 //! be removed twice, to be opened after it was removed.
 
 use esker::Result;

@@ -212,7 +212,7 @@ fn dropping_and_renaming() {
     sweep("drop", &plan(TINY, script), 40);
 }
 
-/// Whoever follows the change stream finds after every crash exactly what survived: over rotations, flushes,
+/// A follower of the change stream finds after every crash exactly what survived: over rotations, flushes,
 /// releases of segments and lives of the log, with and without acknowledgements.
 #[test]
 fn following_the_change_stream() {

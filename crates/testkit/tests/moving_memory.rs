@@ -3,7 +3,7 @@
 //!
 //! A burst of writes calls the memtables' share back, so that the cache gives whole stretches of memory away;
 //! after a compaction that was asked for a cache that is full gets it again. Each value tells its key, so
-//! whoever reads memory that is somebody else's by now finds another's value, or none.
+//! a reader of memory that was given out again finds another value, or none.
 
 use esker::parts::env::{Env, SeededRandom};
 use esker::{Database, Options};

@@ -1,4 +1,4 @@
-//! Tables that are open: near the limit, whoever reads and however; never removed while somebody has them
+//! Tables that are open: near the limit, under every kind of reader; never removed while a reader has them
 //! open, which `WatchFs` refuses; and right answers all the while.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
@@ -180,7 +180,7 @@ fn tables_that_are_used_stay_open() {
     assert_eq!(reopened, 0, "what was used all the time was closed all the same");
 }
 
-/// OT1, and what closing is about: whoever has an old view goes on, at the price of one handle.
+/// OT1, and what closing is about: a reader of an old view goes on, at the price of one handle.
 #[test]
 fn an_old_cursor_goes_on_across_a_close() {
     let simulated = Simulated::new();
@@ -229,7 +229,7 @@ fn old_views_hold_no_more_open_than_the_limit() {
     }
     let open = fs.open_tables();
     assert!(open <= LIMIT + HEADROOM, "{open} tables are held open by {} old views", cursors.len());
-    // Those who read now have a share of their own: what they use all the time is not opened again and again,
+    // Current readers have a share of their own: what they use all the time is not opened again and again,
     // once what was open before has gone.
     let hot: Vec<u64> = (0..LIMIT as u64 / 8).map(|at| at * stride).collect();
     let mut others = (LIMIT as u64..ENTRIES / stride).map(|at| at * stride).cycle();

@@ -38,7 +38,7 @@ fn open_with(directory: &Path, settings: &EngineSettings, more: EnvFlags) -> Res
     let flags = if settings.is_power() { more } else { more | EnvFlags::NO_SYNC };
     // SAFETY: without syncs the file may be damaged by a power cut, after which no run goes on with it.
     unsafe { options.flags(flags) };
-    // SAFETY: the directory belongs to this run: nobody else opens or changes the file.
+    // SAFETY: the directory belongs to this run: no other process opens or changes the file.
     let environment = unsafe { options.open(directory)? };
     let made =
         environment.create_databases_and_commit(environment.write_txn()?, |creator, transaction| {

@@ -35,7 +35,7 @@ const PIECES_A_THREAD: u64 = 256;
 /// Largest piece: a millisecond or two of a fast store.
 const LARGEST_PIECE: u64 = 4096;
 
-/// The operations of a workload that nobody has taken yet.
+/// The operations of a workload that no thread has taken yet.
 struct Work {
     next: AtomicU64,
     operations: u64,

@@ -24,7 +24,7 @@ enum Order {
 }
 
 impl Bench {
-    /// The fills whose data nobody uses.
+    /// The fills whose data no later workload uses.
     pub(super) fn separate_fills(&mut self) -> Result<()> {
         let mut fills = vec![("fill_seq", Order::Ascending, 1), ("fill_batch", Order::RandomBatches, 1)];
         let threads = self.settings.threads.iter().skip(1);

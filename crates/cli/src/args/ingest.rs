@@ -22,7 +22,7 @@ pub(crate) struct IngestArgs {
     /// Remove the files once they are part of the database; on one file system nothing is copied
     #[arg(long = "move")]
     pub(crate) moves: bool,
-    /// Share the files with the database where the file system can; nobody may write into them afterwards
+    /// Link the files into the database where the file system can; they must not be written to afterwards
     #[arg(long, conflicts_with = "moves")]
     pub(crate) link: bool,
 }

@@ -181,7 +181,7 @@ fn as_json(tree: &KeyspaceLevels) -> serde_json::Value {
             "tombstones": table.tombstones,
             "range_deletes": table.range_deletes,
         });
-        // Borders are shown as bytes in any case: those of slices need not be keys that somebody wrote.
+        // Borders are shown as bytes in any case: those of slices need not be keys that were ever written.
         for (name, bytes) in [("smallest", &table.smallest), ("largest", &table.largest)] {
             object[format!("{name}_hex")] = crate::format::encode_hex(bytes).into();
         }

@@ -70,7 +70,7 @@ pub(super) fn known_format(
     file: &Path,
     header: bool,
 ) -> Result<FileFormat, Failure> {
-    // First, so that nobody is asked for the format of what is not there.
+    // First, so that a missing file is reported as such, not as one of unknown format.
     host::find_input(file)?;
     let format = named.or_else(|| FileFormat::of(file)).ok_or_else(|| {
         Failure::usage(format!("cannot tell the format of {} by its name", file.display()))
@@ -159,7 +159,7 @@ impl Load<'_> {
         self.skipped += 1;
         if self.skipped <= MAX_SHOWN_LINES {
             self.progress.suspend(|| {
-                // Without a standard error there is nobody to tell; the count is in the answer.
+                // A missing standard error is no failure; the count is in the answer.
                 let _told = writeln!(host::stderr(), "esker: {name}: {unit} {number} skipped: {reason}");
                 if self.skipped == MAX_SHOWN_LINES {
                     let _told = writeln!(host::stderr(), "esker: further bad {unit}s are only counted");

@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Looking takes some microseconds a keyspace, and nobody reads faster.
+/// A sample takes some microseconds a keyspace, and people do not read faster.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(crate) fn run(global: &Global, args: &ServeArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
@@ -42,7 +42,7 @@ pub(crate) fn run(global: &Global, args: &ServeArgs, out: &mut dyn Write) -> Res
             scope.spawn(move || watch(database, interval.max(SHORTEST_INTERVAL), &ended));
         }
         let served = serve_until_signalled(config, &database, |address| {
-            // Whoever started the server may wait for this line; without a standard output nobody does.
+            // A supervising process may wait for this line; a missing standard output is no error.
             let _told = writeln!(out, "serving {data} on {address}").and_then(|()| out.flush());
         });
         drop(end);
@@ -56,7 +56,7 @@ fn watch(database: &Database, interval: Duration, ended: &Receiver<()>) {
     let mut watch = Watch::new(None, &database.metrics());
     while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
         let lines = watch.lines(&database.metrics(), interval);
-        // Without a standard error there is nobody to tell.
+        // A missing standard error is no failure.
         let _told = write!(host::stderr(), "{lines}");
     }
 }

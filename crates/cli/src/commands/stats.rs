@@ -13,7 +13,7 @@ use serde_json::json;
 use std::io::Write;
 use std::time::Duration;
 
-/// Looking takes some microseconds a keyspace, and nobody reads faster.
+/// A sample takes some microseconds a keyspace, and people do not read faster.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) fn run(context: &mut Context<'_>, args: &StatsArgs) -> Result<Exit, Failure> {
@@ -150,7 +150,7 @@ fn blob_row(keyspace: &KeyspaceMetrics) -> [String; 5] {
     ]
 }
 
-/// Who keeps old data alive, in this process.
+/// The open readers of this process, which keep old versions alive.
 fn open_readers(out: &mut dyn Write, open_readers: &[OpenReader]) -> Result<(), Failure> {
     if open_readers.is_empty() {
         return Ok(());
@@ -287,7 +287,7 @@ fn blocks_as_json(counted: &KindStats) -> serde_json::Value {
     })
 }
 
-/// Who reads only has no log, and does not know what of that of others would survive a power cut.
+/// A read-only open has no log, so it does not know what would survive a power cut.
 fn last_seqno(metrics: &Metrics) -> String {
     if metrics.log.live_bytes == 0 {
         return metrics.visible_seqno.to_string();

@@ -47,7 +47,7 @@ fn show(context: &mut Context<'_>, args: &StrategyArgs, keyspace: &Keyspace) -> 
         return write_json(context.out, members);
     }
     let state = match migration {
-        // Who wanted to keep a tree as it is has to know that the next change of strategy begins at once.
+        // A pause has no effect on a later change of strategy, so the user must be told.
         None if args.pause => "the tree has its form, so nothing was paused".to_owned(),
         None if args.resume && !args.wait => "the tree has its form, so nothing was resumed".to_owned(),
         None => "the tree has its form".to_owned(),

@@ -24,7 +24,7 @@ struct Sums {
     searched: u64,
     taken_bytes: u64,
     live_bytes: u64,
-    /// Keyspaces of which nobody knows what is alive.
+    /// Keyspaces whose live bytes are not known yet.
     unmeasured: usize,
     runs: usize,
     debt_bytes: u64,

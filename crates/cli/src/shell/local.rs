@@ -117,7 +117,7 @@ impl Shell<'_> {
                 break;
             }
         }
-        // Mistakes were seen by the one who made them.
+        // At a prompt, mistakes were reported when they were made.
         self.exit = Exit::Done;
         Ok(())
     }
@@ -125,7 +125,7 @@ impl Shell<'_> {
     fn run_all(&mut self, mut input: impl BufRead) -> Result<(), Failure> {
         let mut line = Vec::new();
         loop {
-            // Whoever feeds commands one by one waits for answers one by one.
+            // A program that sends one command at a time waits for each answer.
             self.out.flush()?;
             line.clear();
             let read = input.read_until(b'\n', &mut line);

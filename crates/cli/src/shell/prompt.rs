@@ -11,7 +11,7 @@ use rustyline::validate::Validator;
 use rustyline::{Context, Editor, Helper};
 use std::path::PathBuf;
 
-/// Reads lines that somebody types.
+/// Reads typed lines, with editing and history.
 pub(super) struct Prompt {
     editor: Editor<Names, DefaultHistory>,
     history: Option<PathBuf>,
@@ -55,7 +55,7 @@ impl Prompt {
 impl Drop for Prompt {
     fn drop(&mut self) {
         if let Some(path) = &self.history {
-            // A read-only home directory is no reason to complain when somebody leaves.
+            // A read-only home directory is no error when the shell ends.
             let _saved = self.editor.save_history(path);
         }
     }

@@ -122,7 +122,7 @@ fn run_all(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let (expect, expected) = sync_channel(MAX_UNDER_WAY);
-    // Not waited for: when the server has gone it may still sit there waiting for somebody to type, and what
+    // Not waited for: when the server has gone it may still block on the terminal, and what
     // it has to tell it tells through the channel.
     let _sender = Env::real().spawn("esker-sender", move || send_all(&stream, input, &expect))?;
     let mut exit = Exit::Done;
@@ -156,7 +156,7 @@ fn send_all(stream: &TcpStream, mut input: BufReader<Box<dyn Read + Send>>, expe
             Ok(0) => break out.flush(),
             Ok(_) => {}
             Err(error) => {
-                // Nobody listens any more if this cannot be sent.
+                // If this cannot be sent, the receiver has ended.
                 let _told = expect.send(Expect::Failure(Failed::Input, error));
                 return;
             }

@@ -60,8 +60,8 @@ impl Axis {
         Axis { downwards: true, ..self }
     }
 
-    /// The same with marks at just these numbers, if their texts fit side by side on so many pixels: who
-    /// measured at 1, 2, 4, 8 and 16 wants to see these.
+    /// The same with marks at just these numbers, if their texts fit side by side on so many pixels: a
+    /// series measured at 1, 2, 4, 8 and 16 shows these.
     pub(super) fn marked_at(
         self,
         numbers: impl Iterator<Item = f64>,

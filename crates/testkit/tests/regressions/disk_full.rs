@@ -55,7 +55,7 @@ fn obsolete_tables_are_deleted_although_no_segment_can_be_prepared() {
 }
 
 /// When not even a new manifest can be written, an edit that was refused before a byte of it was written
-/// leaves no doubt: its tables are referred to by nobody. Guards that they are deleted then, too; without it
+/// leaves no doubt: no manifest refers to its tables. Guards that they are deleted then, too; without it
 /// every attempt to flush left its tables behind, on a disk that was full already. Those of an edit in doubt
 /// go as soon as another manifest counts.
 #[test]
@@ -91,7 +91,7 @@ fn tables_of_refused_edits_do_not_pile_up() {
 }
 
 /// The other side of the same: an edit whose sync failed may be found in the old manifest, so the tables it
-/// names must be there for whoever opens that.
+/// names must be there for an open of that manifest.
 #[test]
 fn tables_of_an_edit_in_doubt_stay_as_long_as_its_manifest_counts() {
     let world = World::new(1);
@@ -189,7 +189,7 @@ fn opens_that_fail_leave_no_tables_behind() {
         }
         world.faults.heal();
     }
-    // Whether the last of all, the sync after the rename, made the new manifest count, nobody knows: the
+    // Whether the last of all, the sync after the rename, made the new manifest count is unknown: the
     // tables stay.
     world.faults.add(Rule::new(Fault::Io, When::Nth(3)).on(Operation::SyncDir).path(DIR));
     let opened = Database::open_with(DIR, world.options());

@@ -169,7 +169,7 @@ fn equally_urgent_keyspaces_take_turns() {
         let compactions = || names.map(|name| metrics_of(&db, name).compactions);
         while compactions().contains(&0) {
             assert!(db.step_background(), "nothing is left to do after {:?} compactions", compactions());
-            // Nobody comes to the end before everybody has begun.
+            // No keyspace is finished before all have begun.
             let left = names.map(|name| level0_runs(&db, name));
             assert!(
                 !left.contains(&0),

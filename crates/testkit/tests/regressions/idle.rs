@@ -65,7 +65,7 @@ fn background_work_takes_no_more_steps_than_there_are_things_to_do() {
         }
         db.drain().unwrap();
         settle(&db);
-        // Nothing is left, and who waits for it is answered at once.
+        // Nothing is left, and a wait for it returns at once.
         expect_no_idle_rounds(&db, name, || {
             db.drain().unwrap();
             db.flush().unwrap();

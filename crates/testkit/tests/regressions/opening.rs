@@ -49,7 +49,7 @@ fn a_database_whose_creation_was_interrupted_survives_a_power_cut_after_the_next
     }
 }
 
-/// Guards that nobody waits for the device where the close has said everything, and that what is promised
+/// Guards that no open waits for the device where the close has said everything, and that what is promised
 /// afterwards is kept all the same: the first flush of the log makes durable what the open did not. Six
 /// flushes, one after the other, were 9 ms.
 #[test]

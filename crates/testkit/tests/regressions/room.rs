@@ -1,4 +1,4 @@
-//! Room for writes: how much may pile up, and who must not wait.
+//! Room for writes: how much may pile up, and which writers must not wait.
 
 use crate::world::{DIR, LOG_BYTES, MEMTABLES_BYTES, SEGMENT_BYTES, World, live_tables, metrics_of, settle};
 use esker::options::Strategy;
@@ -26,9 +26,9 @@ fn write_until_refused(db: &Database, value_bytes: usize, most: u32) -> u32 {
     panic!("{most} writes went through although no memtable was ever flushed");
 }
 
-/// A rotation of the log seals memtables without asking anybody; so it must not happen while what is sealed
-/// already fills the memtables' share. Guards the first bound in `rotate_log`: without it memory grew by a
-/// memtable with every few rotations as long as flushes failed, or were slower than writers.
+/// A rotation of the log seals memtables without checking the share; so it must not happen while what is
+/// sealed already fills the memtables' share. Guards the first bound in `rotate_log`: without it memory grew
+/// by a memtable with every few rotations as long as flushes failed, or were slower than writers.
 #[test]
 fn rotations_do_not_seal_more_than_memtables_may_hold() {
     const VALUE_BYTES: usize = 1000;
@@ -42,7 +42,7 @@ fn rotations_do_not_seal_more_than_memtables_may_hold() {
         let held = u64::from(written) * (4 + VALUE_BYTES as u64);
         assert!(metrics_of(&db, "default").sealed_memtables > 0, "the rotation sealed nothing");
         assert!(held <= MEMTABLES_BYTES + SEGMENT_BYTES, "memtables hold {held} bytes");
-        // Nobody waits for good: with the disk back, writes go on and nothing is lost.
+        // No writer waits for good: with the disk back, writes go on and nothing is lost.
         world.faults.heal();
         settle(&db);
         for number in written..written + 3000 {
@@ -96,7 +96,7 @@ fn a_large_batch_whose_own_segment_was_filled_by_others_gets_another_one() {
             continue;
         }
         tried += 1;
-        // While the batch waits for the flush, somebody else's record takes the room at the end of its
+        // While the batch waits for the flush, another writer's record takes the room at the end of its
         // segment.
         let happened = Arc::new(AtomicBool::new(false));
         let (within, flag) = (other.clone(), Arc::clone(&happened));

@@ -102,7 +102,7 @@ fn runs_from_before_a_change_stop_no_writers() {
         db.flush().unwrap();
     }
     settle(&db);
-    // Nothing can be merged, so whoever waits for that is told so.
+    // Nothing can be merged, so a wait for that ends with the error.
     world.break_down(Fault::Io, Operation::Open, "tables/");
     let keyspace = db.default_keyspace();
     let strategy: Strategy = "leveled:10".parse().unwrap();

@@ -17,7 +17,7 @@ pub(crate) const LOG_BYTES: u64 = MEMTABLES_BYTES + MEMTABLES_BYTES / 2;
 /// The smallest segment, so that the log rotates often.
 pub(crate) const SEGMENT_BYTES: u64 = 16 << 10;
 
-/// More steps than any work in these tests takes; who needs more goes round in circles.
+/// More steps than any work in these tests takes; a test that needs more makes no progress.
 const MAX_STEPS: usize = 100_000;
 
 /// A file system in memory and the faults over it.

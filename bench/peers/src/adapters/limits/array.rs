@@ -13,8 +13,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 const NUMBER_BYTES: usize = 8;
 /// Bytes of an empty place. No key has them all: numbers would end before.
 const EMPTY: u8 = 0xff;
-/// The array may become so many times as large as the data set, for entries that workloads add; whoever needs
-/// more has keys with gaps.
+/// The array may become so many times as large as the data set, for entries that workloads add; an adapter
+/// that needs more has keys with gaps.
 const MOST_FACTOR: u64 = 4;
 /// Bytes that even a small one may have.
 const LEAST_BYTES: u64 = 1 << 20;

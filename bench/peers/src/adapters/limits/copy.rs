@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 const PIECE_BYTES: usize = 1 << 20;
 
 struct Copies {
-    /// Memory that nobody has taken yet, and what was filled.
+    /// Memory that no thread has taken yet, and memory that was filled.
     pieces: Mutex<Pieces>,
 }
 

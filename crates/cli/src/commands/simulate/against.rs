@@ -134,7 +134,7 @@ struct Scratch(PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nobody can be told, and it lies among other files that may go.
+        // A failure cannot be reported here, and the directory lies among temporary files.
         let _gone = StdFileSystem.remove_dir_all(&self.0);
     }
 }

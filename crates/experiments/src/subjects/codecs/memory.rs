@@ -39,7 +39,7 @@ pub fn compress_for_memory(codec: Codec) -> Option<u64> {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let before = resident_kib()?;
-        // Some codecs give everything back at once, so somebody looks meanwhile.
+        // Some codecs give everything back at once, so a thread samples meanwhile.
         let watcher = scope.spawn(|| {
             let mut most = 0;
             while !done.load(Ordering::Relaxed) {

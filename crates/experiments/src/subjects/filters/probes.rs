@@ -195,7 +195,7 @@ fn look(clock: &SystemClock, filter: &impl Probe, build_ns: f64, probes: &Probes
 
 /// Nanoseconds of a lookup whose hash is known only when the one before has its answer.
 fn dependent(clock: &SystemClock, filter: &impl Probe, hashes: &[u64]) -> f64 {
-    // Nobody but this program knows that it is zero, so the product must be computed, and with it the answer.
+    // The compiler cannot know that it is zero, so the product must be computed, and with it the answer.
     let nothing = black_box(0u64);
     let (taken_ns, last) = time_ns(clock, || {
         let mut last = 0;

@@ -181,7 +181,7 @@ fn loops(clock: &SystemClock, probes: &Probes, find: impl Fn(&[u8]) -> usize) ->
     let points = &probes.points;
     let independent =
         each(clock, points.len(), || points.iter().map(|key| find(key)).fold(0, usize::wrapping_add));
-    // Nobody but this program knows that it is zero, so where to look next must wait for what was found last.
+    // The compiler cannot know that it is zero, so where to look next must wait for what was found last.
     // (Bits that no place can have would not do: the compiler knows how long a slice can be, and leaves them
     // out.)
     let nothing = black_box(0usize);
