@@ -17,14 +17,14 @@ use std::sync::Arc;
 ///
 /// # Examples
 /// ```
-/// use esker_env::{File, FileOver, FileSystem, OpenMode, StdFileSystem};
+/// use esker_env::{File, FileWrapper, FileSystem, OpenMode, StdFileSystem};
 /// use std::sync::Arc;
 ///
 /// /// Refuses to be written.
 /// #[derive(Debug)]
 /// struct ReadOnly(Arc<dyn File>);
 ///
-/// impl FileOver for ReadOnly {
+/// impl FileWrapper for ReadOnly {
 ///     fn below(&self) -> &dyn File {
 ///         &*self.0
 ///     }

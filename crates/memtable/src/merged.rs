@@ -1,10 +1,10 @@
 //! Positions in several ordered parts, merged to one: shards, and sorted runs.
 //!
-//! The merge is [`esker_iter::Merge`], the one that merges memtables and tables too; a part is shown to it as
-//! a cursor over the entries that the part's structure refers to. Where these are newest versions, their
-//! chains are walked by the cursor above ([`crate::cursor`]), not here. A part meets keys in strict order
-//! whatever is inserted meanwhile, and a change of direction seeks the other parts anew, so the merge is
-//! strictly ordered too.
+//! The merge is [`esker_iter::MergingCursor`], the one that merges memtables and tables too; a part is shown
+//! to it as a cursor over the entries that the part's structure refers to. Where these are newest versions,
+//! their chains are walked by the cursor above ([`crate::cursor`]), not here. A part meets keys in strict
+//! order whatever is inserted meanwhile, and a change of direction seeks the other parts anew, so the merge
+//! is strictly ordered too.
 
 use crate::entry::Entry;
 use crate::memory::Memory;

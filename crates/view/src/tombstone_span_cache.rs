@@ -11,10 +11,10 @@
 //!
 //! * GP2: *no key of a kept span has a value for a reader at the span's sequence number or a later one.* A
 //!   reader saw that at its own number (GP1), and nothing has been put there since:
-//! * GP3: *every put after [`SpanWatch::since`] has been reported to the watch before it is visible.* Writers do
-//!   it under the commit lock, before they publish. A put into a span cuts it.
-//! * GP4: *a span is kept only if its reader reads at [`SpanWatch::since`] or later, and no put since then lies
-//!   in it.* Such puts are recorded by the smallest and the greatest of their keys. So a put either came
+//! * GP3: *every put after [`SpanWatch::since`] has been reported to the watch before it is visible.* Writers
+//!   do it under the commit lock, before they publish. A put into a span cuts it.
+//! * GP4: *a span is kept only if its reader reads at [`SpanWatch::since`] or later, and no put since then
+//!   lies in it.* Such puts are recorded by the smallest and the greatest of their keys. So a put either came
 //!   before the span was recorded, and then it is not in it, or it comes after, and then it cuts it. Both
 //!   happen under one lock.
 //!
@@ -22,8 +22,8 @@
 //!
 //! # Cost
 //! A writer reads one word while watching is off: it is off until a reader had to walk over
-//! [`esker_iter::gaps`]' least number of keys, and again when no span has helped for [`MAX_UNUSED_PUTS`] puts. While
-//! it is on, a put takes a short lock.
+//! [`esker_iter::tombstone_span`]' least number of keys, and again when no span has helped for
+//! [`MAX_UNUSED_PUTS`] puts. While it is on, a put takes a short lock.
 //!
 //! Only forward readers use spans: queues are read from their heads. Rejected: spans in each memtable, which
 //! would end with every seal; sealing a memtable with many tombstones, which makes a table of every few
