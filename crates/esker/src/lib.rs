@@ -149,6 +149,7 @@
 mod copy;
 mod damage;
 mod handle;
+mod open;
 mod report;
 #[cfg(test)]
 mod tests;

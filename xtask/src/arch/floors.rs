@@ -185,7 +185,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "toml", users: &["esker-options"] },
     ThirdParty {
         name: "tracing",
-        users: &["esker-view", "esker-build", "esker-engine", "esker-server", "esker-cli"],
+        users: &["esker-view", "esker-build", "esker-engine", "esker", "esker-server", "esker-cli"],
     },
     ThirdParty { name: "tracing-subscriber", users: &["esker-cli"] },
     ThirdParty { name: "xxhash-rust", users: &["esker-base", "esker-experiments"] },

@@ -195,19 +195,17 @@ pub(super) const ORDERS: &[Order] = &[
         closed: &[],
         allowed: &[],
     },
-    // The facade: what users hold is in `handle`; each feature sees it and the engine.
+    // The facade: what users hold is in `handle`; each feature sees it and the engine, and no other feature.
     Order {
         package: "esker",
         folder: "",
-        modules: "damage parts compaction_filter error merge options report handle transaction changes copy backup \
-                  advice ingest metrics",
-        closed: &[],
-        allowed: &[
-            ("handle", "advice"),
-            ("handle", "changes"),
-            ("handle", "copy"),
-            ("handle", "transaction"),
-        ],
+        modules: "damage parts compaction_filter error merge options handle transaction report changes copy backup \
+                  advice ingest metrics open",
+        closed: &[Closed {
+            modules: "handle transaction",
+            reason: "a keyspace changes one key in place by the smallest of transactions",
+        }],
+        allowed: &[],
     },
     Order {
         package: "esker-protocol",

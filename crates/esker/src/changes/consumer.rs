@@ -5,6 +5,7 @@
 //! read is on the device (TS1). Creating, moving and dropping happen under the manifest's lock.
 
 use super::Changes;
+use crate::Database;
 use crate::handle::Handle;
 use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
 use esker_base::{Error, Result, SeqNo};
@@ -15,6 +16,66 @@ use esker_version::{EditOp, VersionEdit};
 use esker_wal::Hold;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+impl Database {
+    /// Creates a consumer of changes, which begins with the next write: from now on the log is kept until it
+    /// has acknowledged it, also while nobody reads and over reopenings, up to
+    /// [`Options::change_history_limit`]. Durable when it returns.
+    ///
+    /// While there are consumers, each flush of a memtable first makes the log durable, which costs it one
+    /// flush of the device.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker::Database::open("data")?;
+    /// let audit = db.create_consumer("audit")?;
+    /// db.default_keyspace().put(b"k", b"v")?;
+    /// if let Some(batch) = audit.changes()?.try_next()? {
+    ///     assert_eq!(batch.len(), 1);
+    ///     audit.acknowledge(batch.last_seqno())?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is one of this name already, or if the name is empty or over 255 bytes
+    /// long; `Full`, `Io`, `ReadOnly`, `Closed`.
+    pub fn create_consumer(&self, name: &str) -> Result<Consumer> {
+        create_consumer(&self.handle().store, name, None)?;
+        Consumer::new(self.handle(), name)
+    }
+
+    /// As [`Database::create_consumer`], beginning after `seqno`.
+    ///
+    /// # Errors
+    /// As [`Database::create_consumer`]; [`Error::HistoryGone`] if batches after `seqno` are not in the log
+    /// any more.
+    pub fn create_consumer_at(&self, name: &str, seqno: SeqNo) -> Result<Consumer> {
+        create_consumer(&self.handle().store, name, Some(seqno))?;
+        Consumer::new(self.handle(), name)
+    }
+
+    /// The consumer of this name.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none, `Closed`.
+    pub fn consumer(&self, name: &str) -> Result<Consumer> {
+        Consumer::new(self.handle(), name)
+    }
+
+    /// All consumers by name: how far behind each is, and what is kept for it.
+    pub fn consumers(&self) -> Vec<ConsumerInfo> {
+        list_consumers(&self.handle().store)
+    }
+
+    /// Drops a consumer; nothing is kept for it any more. Streams that were made of it go on.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none; `Full`, `Io`, `ReadOnly`, `Closed`.
+    pub fn drop_consumer(&self, name: &str) -> Result<()> {
+        drop_consumer(&self.handle().store, name)
+    }
+}
 
 /// The state of a consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +100,7 @@ pub struct ConsumerInfo {
 /// ```no_run
 /// # fn main() -> esker_base::Result<()> {
 /// # let db = esker::Database::open("data")?;
-/// # fn send(batch: &esker::ChangeBatch) {}
+/// # fn send(batch: &esker::changes::ChangeBatch) {}
 /// let audit = db.consumer("audit")?;
 /// for batch in audit.changes()? {
 ///     let batch = batch?;

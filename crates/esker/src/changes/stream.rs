@@ -1,6 +1,7 @@
 //! Reading the change stream.
 
 use super::ChangeBatch;
+use crate::Database;
 use crate::Durability;
 use esker_base::{Error, HistoryGone, Result, SeqNo};
 use esker_engine::state::store::Store;
@@ -8,6 +9,44 @@ use esker_wal::{HistoryReader, HistoryStep, Hold, Located};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+impl Database {
+    /// The committed batches after a sequence number, in order: those that are there, and then each new one
+    /// as it comes. Each batch is whole and comes once. The log is read, so what is there goes back as far as
+    /// the log does; while the stream lives, and is not slower than the writers by more than
+    /// [`Options::change_history_limit`], nothing behind it is let go of. For a reader that goes away and
+    /// comes back there are named consumers ([`Database::create_consumer`]).
+    ///
+    /// Batches are given out when they are durable: the stream flushes the log where nobody else has; see
+    /// [`Changes::with_durability`]. Reading does not hold writers up.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker::Database::open("data")?;
+    /// use esker::changes::Change;
+    ///
+    /// // A copy, and everything that happens after it.
+    /// let copied = db.snapshot();
+    /// // ... read everything at `copied` ...
+    /// for batch in db.changes_since(copied.seqno())? {
+    ///     for change in &batch? {
+    ///         if let Change::Put { keyspace, key, value, .. } = change {
+    ///             println!("{:?}: {key:?} = {value:?}", keyspace.name);
+    ///         }
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// A number in the middle of a batch gives that batch, whole.
+    ///
+    /// # Errors
+    /// [`Error::HistoryGone`] if batches after `seqno` are not in the log any more; `InvalidArgument` for a
+    /// number that was not given out yet; `Closed`.
+    pub fn changes_since(&self, seqno: SeqNo) -> Result<Changes> {
+        Changes::new(&self.handle().store, seqno, None)
+    }
+}
 
 /// How long a stream without a new batch waits before it requests a notification.
 pub(super) const LINGER: Duration = Duration::from_millis(1);

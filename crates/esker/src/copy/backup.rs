@@ -19,6 +19,7 @@ use super::catalog::{Catalog, CatalogTable, pool_name};
 use super::checkpoint::{INCOMPLETE_SUFFIX, Unfinished};
 use super::image::{Image, ImageTable};
 use super::retention::Retention;
+use crate::Database;
 use esker_base::{Error, Result, SeqNo, TableUid};
 use esker_engine::file_transfer::{CopyProgress, Progress, checksum_of, copy};
 use esker_engine::lifecycle::open::make_directory;
@@ -32,11 +33,29 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::SystemTime;
 
+impl Database {
+    /// Adds a backup of the present to a directory of backups, while reads and writes go on. Tables that an
+    /// earlier backup has are not copied again. See [`Backups`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the directory holds backups of another database, `Locked` if another backup is
+    /// being made there, `Full`, `Io`, `ReadOnly`, `Closed`.
+    pub fn backup(&self, to: &Backups) -> Result<BackupReport> {
+        self.backup_with(to, |_| {})
+    }
+
+    /// As [`Database::backup`], telling how far it is.
+    pub fn backup_with(&self, to: &Backups, mut told: impl FnMut(CopyProgress)) -> Result<BackupReport> {
+        backup(&self.handle().store, to, &mut told)
+    }
+}
+
 /// A directory of backups of one database.
 ///
 /// ```no_run
 /// # fn main() -> esker_base::Result<()> {
-/// use esker::{Backups, Database, Retention};
+/// use esker::backup::{Backups, Retention};
+/// use esker::Database;
 /// let db = Database::open("data")?;
 /// let backups = Backups::new("/mnt/backups/data");
 /// let report = db.backup(&backups)?;

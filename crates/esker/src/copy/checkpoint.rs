@@ -1,6 +1,7 @@
 //! Checkpoints: a copy on the same disk that costs little more than its directory entries.
 
 use super::image::Image;
+use crate::Database;
 use esker_base::{Error, Result, SeqNo};
 use esker_engine::file_transfer::{CopyProgress, Progress, link_or_copy};
 use esker_engine::lifecycle::open::make_directory;
@@ -9,6 +10,39 @@ use esker_env::FileSystem;
 use esker_env::fs::parent_dir;
 use esker_view::paths;
 use std::path::{Path, PathBuf};
+
+impl Database {
+    /// Makes a copy of the database in another directory, which must be missing or empty, while reads and
+    /// writes go on. The copy is a database of its own that shows one moment: every write that was
+    /// acknowledged before the call, and atomic batches whole.
+    ///
+    /// Tables get a second name where the file system allows it, so it takes milliseconds and hardly any
+    /// room; what is in memory is written. On another device everything is copied.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// let db = esker::Database::open("data")?;
+    /// let report = db.checkpoint("data-before-the-migration")?;
+    /// println!("{} tables linked, {} written", report.linked_tables, report.written_tables);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the directory is not empty, `Full`, `Io`, `ReadOnly`, `Closed`; nothing is left
+    /// there then.
+    pub fn checkpoint(&self, to: impl AsRef<Path>) -> Result<CheckpointReport> {
+        self.checkpoint_with(to, |_| {})
+    }
+
+    /// As [`Database::checkpoint`], telling how far it is.
+    pub fn checkpoint_with(
+        &self,
+        to: impl AsRef<Path>,
+        mut told: impl FnMut(CopyProgress),
+    ) -> Result<CheckpointReport> {
+        checkpoint(&self.handle().store, to.as_ref(), &mut told)
+    }
+}
 
 /// Suffix of the name of a directory in which a copy is being made. No other directory has such a name, so
 /// leftovers of an interrupted copy are recognised and deleted.

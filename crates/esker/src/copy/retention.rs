@@ -10,7 +10,7 @@ use std::time::Duration;
 /// ```
 /// use std::time::Duration;
 /// // The last three, and everything of the last week.
-/// let rule = esker_engine::Retention::keep_last(3).and_within(Duration::from_secs(7 * 24 * 3600));
+/// let rule = esker::backup::Retention::keep_last(3).and_within(Duration::from_secs(7 * 24 * 3600));
 /// # let _ = rule;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

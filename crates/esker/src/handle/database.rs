@@ -1,24 +1,15 @@
 //! The database handle.
 
+use super::WriteBatch;
 use super::{Handle, Keyspace, Snapshot};
-use crate::WriteBatch;
 use crate::WriteOptions;
-use crate::changes::{Changes, Consumer, ConsumerInfo};
-use crate::copy::{BackupReport, Backups, CheckpointReport};
-use crate::metrics::{KeyspaceLevels, Metrics};
-use crate::report::readers::OpenReader;
-use crate::report::targets::KeyspaceTargets;
-use crate::report::verify::VerifyReport;
-use crate::transaction::{Transaction, TransactionOptions};
-use esker_base::{Error, Result, SeqNo};
-use esker_engine::file_transfer::CopyProgress;
-use esker_engine::lifecycle::open;
+use esker_base::{Error, Result};
+use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
 use esker_engine::write::commit::WriteMode;
 use esker_engine::write::pressure::Stalls;
 use esker_env::BackgroundRates;
-use esker_options::{DEFAULT_KEYSPACE, KeyspaceOptions, Options};
-use std::path::Path;
+use esker_options::KeyspaceOptions;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -30,40 +21,15 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database in a directory with default options, creating it if it is missing.
-    ///
-    /// # Errors
-    /// See [`Database::open_with`].
-    pub fn open(path: impl AsRef<Path>) -> Result<Database> {
-        Database::open_with(path, Options::default())
+    /// The handles of an open database, whose default keyspace is this.
+    pub(crate) fn new(handle: Arc<Handle>, default: Arc<KeyspaceState>) -> Database {
+        let default = Keyspace::new(Arc::clone(&handle), default);
+        Database { handle, default }
     }
 
-    /// Opens the database in a directory; opening is recovery.
-    ///
-    /// A process opens a database once and shares the handle. The directory is free again when
-    /// [`Database::close`] has returned, or when the last handle of the database, of a [`Keyspace`] of it
-    /// included, is dropped.
-    ///
-    /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
-    /// use esker::{Database, Options};
-    /// let db = Database::open_with("data", Options::default().memory_budget(512 << 20))?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// `Locked` if it is open elsewhere, `Corruption` if stored bytes are damaged, `NotFound` if it is
-    /// missing and must not be created, `InvalidArgument` for options that contradict each other.
-    pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Database> {
-        let path = path.as_ref();
-        options.validate()?;
-        let store = open::open(path, options, crate::advice::adapt::adapt)?;
-        let handle = Arc::new(Handle { store });
-        handle.store.apply_named_options()?;
-        let state = handle.store.find_keyspace(DEFAULT_KEYSPACE);
-        let state = state.ok_or_else(|| Error::internal("the default keyspace is missing after opening"))?;
-        let default = Keyspace::new(Arc::clone(&handle), state);
-        Ok(Database { handle, default })
+    /// What keeps the database open.
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
     }
 
     /// What is behind the handle.
@@ -74,7 +40,7 @@ impl Database {
     // ---- keyspaces
 
     /// The keyspace with this name, created if it is missing: with the database's default options, and with
-    /// what [`Options::set_keyspace`] said of it.
+    /// what [`Options::set_keyspace`](crate::Options::set_keyspace) said of it.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         let store = &self.handle.store;
         self.keyspace_with(name, store.named.applied(name, store.default_options.clone())?)
@@ -168,7 +134,7 @@ impl Database {
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
-    /// let db = esker_engine::Database::open("data")?;
+    /// let db = esker::Database::open("data")?;
     /// let pairs = db.default_keyspace();
     /// pairs.put("ada", "1815")?;
     /// # Ok(()) }
@@ -208,34 +174,6 @@ impl Database {
 
     // ---- moments
 
-    /// A transaction that begins now, serializable, with the database's default durability.
-    ///
-    /// Costs a registered snapshot; see [`Transaction`].
-    pub fn transaction(&self) -> Transaction {
-        self.transaction_with(TransactionOptions::default())
-    }
-
-    /// A transaction that begins now, with these options.
-    pub fn transaction_with(&self, options: TransactionOptions) -> Transaction {
-        Transaction::new(&self.handle, options)
-    }
-
-    /// Who keeps the past alive: snapshots, transactions, cursors and ranges, streams and consumers of
-    /// changes, oldest first, each with its age and what it pins. Of the handles of this process only. Takes
-    /// time linear in their number and in the tables that their views name.
-    ///
-    /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
-    /// # let db = esker::Database::open("data")?;
-    /// for holder in db.holders() {
-    ///     println!("{} since {} s", holder.kind, holder.age.as_secs());
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub fn open_readers(&self) -> Vec<OpenReader> {
-        crate::report::readers::list_open_readers(&self.handle.store)
-    }
-
     /// A snapshot of the present, over all keyspaces.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(&self.handle.store)
@@ -246,102 +184,6 @@ impl Database {
     /// or an earlier one.
     pub fn now(&self) -> SystemTime {
         esker_view::time::from_ms(self.handle.store.time.now_ms())
-    }
-
-    // ---- changes
-
-    /// The committed batches after a sequence number, in order: those that are there, and then each new one
-    /// as it comes. Each batch is whole and comes once. The log is read, so what is there goes back as far as
-    /// the log does; while the stream lives, and is not slower than the writers by more than
-    /// [`Options::change_history_limit`], nothing behind it is let go of. For a reader that goes away and
-    /// comes back there are named consumers ([`Database::create_consumer`]).
-    ///
-    /// Batches are given out when they are durable: the stream flushes the log where nobody else has; see
-    /// [`Changes::with_durability`]. Reading does not hold writers up.
-    ///
-    /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
-    /// # let db = esker::Database::open("data")?;
-    /// use esker::Change;
-    ///
-    /// // A copy, and everything that happens after it.
-    /// let copied = db.snapshot();
-    /// // ... read everything at `copied` ...
-    /// for batch in db.changes_since(copied.seqno())? {
-    ///     for change in &batch? {
-    ///         if let Change::Put { keyspace, key, value, .. } = change {
-    ///             println!("{:?}: {key:?} = {value:?}", keyspace.name);
-    ///         }
-    ///     }
-    /// }
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// A number in the middle of a batch gives that batch, whole.
-    ///
-    /// # Errors
-    /// [`Error::HistoryGone`] if batches after `seqno` are not in the log any more; `InvalidArgument` for a
-    /// number that was not given out yet; `Closed`.
-    pub fn changes_since(&self, seqno: SeqNo) -> Result<Changes> {
-        Changes::new(&self.handle.store, seqno, None)
-    }
-
-    /// Creates a consumer of changes, which begins with the next write: from now on the log is kept until it
-    /// has acknowledged it, also while nobody reads and over reopenings, up to
-    /// [`Options::change_history_limit`]. Durable when it returns.
-    ///
-    /// While there are consumers, each flush of a memtable first makes the log durable, which costs it one
-    /// flush of the device.
-    ///
-    /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
-    /// # let db = esker::Database::open("data")?;
-    /// let audit = db.create_consumer("audit")?;
-    /// db.default_keyspace().put(b"k", b"v")?;
-    /// if let Some(batch) = audit.changes()?.try_next()? {
-    ///     assert_eq!(batch.len(), 1);
-    ///     audit.acknowledge(batch.last_seqno())?;
-    /// }
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// `InvalidArgument` if there is one of this name already, or if the name is empty or over 255 bytes
-    /// long; `Full`, `Io`, `ReadOnly`, `Closed`.
-    pub fn create_consumer(&self, name: &str) -> Result<Consumer> {
-        crate::changes::consumer::create_consumer(&self.handle.store, name, None)?;
-        Consumer::new(&self.handle, name)
-    }
-
-    /// As [`Database::create_consumer`], beginning after `seqno`.
-    ///
-    /// # Errors
-    /// As [`Database::create_consumer`]; [`Error::HistoryGone`] if batches after `seqno` are not in the log
-    /// any more.
-    pub fn create_consumer_at(&self, name: &str, seqno: SeqNo) -> Result<Consumer> {
-        crate::changes::consumer::create_consumer(&self.handle.store, name, Some(seqno))?;
-        Consumer::new(&self.handle, name)
-    }
-
-    /// The consumer of this name.
-    ///
-    /// # Errors
-    /// `NotFound` if there is none, `Closed`.
-    pub fn consumer(&self, name: &str) -> Result<Consumer> {
-        Consumer::new(&self.handle, name)
-    }
-
-    /// All consumers by name: how far behind each is, and what is kept for it.
-    pub fn consumers(&self) -> Vec<ConsumerInfo> {
-        crate::changes::consumer::list_consumers(&self.handle.store)
-    }
-
-    /// Drops a consumer; nothing is kept for it any more. Streams that were made of it go on.
-    ///
-    /// # Errors
-    /// `NotFound` if there is none; `Full`, `Io`, `ReadOnly`, `Closed`.
-    pub fn drop_consumer(&self, name: &str) -> Result<()> {
-        crate::changes::consumer::drop_consumer(&self.handle.store, name)
     }
 
     // ---- maintenance
@@ -399,11 +241,6 @@ impl Database {
         store.scheduler.is_stepped() && store.scheduler.step(&**store)
     }
 
-    /// Counters, sizes and states.
-    pub fn metrics(&self) -> Metrics {
-        crate::report::metrics::metrics(&self.handle.store)
-    }
-
     /// Why writes take longer at this moment, if they do: which queue of background work is how near to its
     /// limit, at which rate writers are let through, what is measured of flushes and compactions, and what
     /// changed lately.
@@ -411,7 +248,7 @@ impl Database {
     /// ```
     /// # fn main() -> esker_base::Result<()> {
     /// # let dir = std::env::temp_dir().join(format!("esker-doc-stalls-{}", std::process::id()));
-    /// let db = esker_engine::Database::open(&dir)?;
+    /// let db = esker::Database::open(&dir)?;
     /// assert_eq!(db.stalls().to_string(), "default: writes go through freely\n");
     /// # db.close()?;
     /// # std::fs::remove_dir_all(dir).ok();
@@ -419,72 +256,6 @@ impl Database {
     /// ```
     pub fn stalls(&self) -> Stalls {
         self.handle.store.stalls()
-    }
-
-    /// The promises that keyspaces make by `max_space_amp` and `delete_within`, and whether they are kept;
-    /// none of keyspaces without.
-    pub fn targets(&self) -> Vec<KeyspaceTargets> {
-        crate::report::targets::targets(&self.handle.store)
-    }
-
-    /// The shape of the tree of every keyspace.
-    pub fn levels(&self) -> Vec<KeyspaceLevels> {
-        crate::report::metrics::levels(&self.handle.store)
-    }
-
-    /// Reads every table and checks every checksum, the order of all entries, and what the manifest says of
-    /// them. Reports what is damaged instead of stopping at the first damage. The log and the manifest are
-    /// checked by opening.
-    pub fn verify(&self) -> Result<VerifyReport> {
-        crate::report::verify::verify(&self.handle.store)
-    }
-
-    // ---- copies
-
-    /// Makes a copy of the database in another directory, which must be missing or empty, while reads and
-    /// writes go on. The copy is a database of its own that shows one moment: every write that was
-    /// acknowledged before the call, and atomic batches whole.
-    ///
-    /// Tables get a second name where the file system allows it, so it takes milliseconds and hardly any
-    /// room; what is in memory is written. On another device everything is copied.
-    ///
-    /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
-    /// let db = esker_engine::Database::open("data")?;
-    /// let report = db.checkpoint("data-before-the-migration")?;
-    /// println!("{} tables linked, {} written", report.linked_tables, report.written_tables);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the directory is not empty, `Full`, `Io`, `ReadOnly`, `Closed`; nothing is left
-    /// there then.
-    pub fn checkpoint(&self, to: impl AsRef<Path>) -> Result<CheckpointReport> {
-        self.checkpoint_with(to, |_| {})
-    }
-
-    /// As [`Database::checkpoint`], telling how far it is.
-    pub fn checkpoint_with(
-        &self,
-        to: impl AsRef<Path>,
-        mut told: impl FnMut(CopyProgress),
-    ) -> Result<CheckpointReport> {
-        crate::copy::checkpoint::checkpoint(&self.handle.store, to.as_ref(), &mut told)
-    }
-
-    /// Adds a backup of the present to a directory of backups, while reads and writes go on. Tables that an
-    /// earlier backup has are not copied again. See [`Backups`].
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the directory holds backups of another database, `Locked` if another backup is
-    /// being made there, `Full`, `Io`, `ReadOnly`, `Closed`.
-    pub fn backup(&self, to: &Backups) -> Result<BackupReport> {
-        self.backup_with(to, |_| {})
-    }
-
-    /// As [`Database::backup`], telling how far it is.
-    pub fn backup_with(&self, to: &Backups, mut told: impl FnMut(CopyProgress)) -> Result<BackupReport> {
-        crate::copy::backup::backup(&self.handle.store, to, &mut told)
     }
 
     /// Closes the database: waits for writes in progress, stops background work, flushes (unless switched

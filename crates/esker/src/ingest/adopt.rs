@@ -239,7 +239,7 @@ impl Keyspace {
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
     /// # let db = esker::Database::open("data")?;
-    /// use esker::{IngestMode, IngestOptions};
+    /// use esker::ingest::{IngestMode, IngestOptions};
     ///
     /// let planets = db.keyspace("planets")?;
     /// let report = planets.ingest(["a.sst", "b.sst"], IngestOptions::new().mode(IngestMode::Move))?;

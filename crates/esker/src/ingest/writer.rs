@@ -20,7 +20,8 @@ use std::time::SystemTime;
 ///
 /// ```no_run
 /// # fn main() -> esker_base::Result<()> {
-/// use esker::{Database, IngestOptions, KeyspaceOptions, TableWriter};
+/// use esker::{Database, KeyspaceOptions};
+/// use esker::ingest::{IngestOptions, TableWriter};
 ///
 /// let mut table = TableWriter::create("planets.sst", &KeyspaceOptions::default())?;
 /// table.put(b"earth", b"1 moon")?;

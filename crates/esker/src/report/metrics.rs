@@ -1,5 +1,6 @@
 //! Metrics: counters, sizes and states of a database.
 
+use crate::Database;
 use esker_base::{Error, FileNumber, SeqNo};
 use esker_cache::CacheStats;
 use esker_engine::amplification::{Amplification, level_label};
@@ -11,6 +12,18 @@ use esker_filter::FilterWatch;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+impl Database {
+    /// Counters, sizes and states.
+    pub fn metrics(&self) -> Metrics {
+        metrics(&self.handle().store)
+    }
+
+    /// The shape of the tree of every keyspace.
+    pub fn levels(&self) -> Vec<KeyspaceLevels> {
+        levels(&self.handle().store)
+    }
+}
 
 /// Counters, sizes and states of a database at one moment. Byte counts are since the open unless stated
 /// otherwise.

@@ -1,6 +1,7 @@
 //! Report of the open readers: snapshots, transactions, cursors, ranges and change streams, with their age
 //! and what they pin.
 
+use crate::Database;
 use esker_base::SeqNo;
 use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
@@ -10,6 +11,24 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+impl Database {
+    /// Who keeps the past alive: snapshots, transactions, cursors and ranges, streams and consumers of
+    /// changes, oldest first, each with its age and what it pins. Of the handles of this process only. Takes
+    /// time linear in their number and in the tables that their views name.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker::Database::open("data")?;
+    /// for holder in db.holders() {
+    ///     println!("{} since {} s", holder.kind, holder.age.as_secs());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn open_readers(&self) -> Vec<OpenReader> {
+        list_open_readers(&self.handle().store)
+    }
+}
 
 /// An open reader of the database's past, see [`crate::Database::open_readers`].
 #[derive(Clone, Debug, PartialEq, Eq)]

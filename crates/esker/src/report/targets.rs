@@ -1,11 +1,20 @@
 //! Reports about targets.
 
+use crate::Database;
 use esker_engine::background::targets::{DeleteShortfall, SpaceUse};
 use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
 use esker_strategy::oldest_gone_ms;
 use std::fmt;
 use std::time::Duration;
+
+impl Database {
+    /// The promises that keyspaces make by `max_space_amp` and `delete_within`, and whether they are kept;
+    /// none of keyspaces without.
+    pub fn targets(&self) -> Vec<KeyspaceTargets> {
+        targets(&self.handle().store)
+    }
+}
 
 /// The targets of a keyspace, and whether they are met. Printed as sentences.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,5 +1,6 @@
 //! Verification: reads all files, checks everything that can be checked, and lists all corruption.
 
+use crate::Database;
 use crate::damage::Damage;
 use esker_base::{Error, Result, SeqNo};
 use esker_engine::state::keyspace::KeyspaceState;
@@ -8,6 +9,15 @@ use esker_view::tree::blob_files::LargeFile;
 use esker_view::tree::{Access, TreePart};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+impl Database {
+    /// Reads every table and checks every checksum, the order of all entries, and what the manifest says of
+    /// them. Reports what is damaged instead of stopping at the first damage. The log and the manifest are
+    /// checked by opening.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        verify(&self.handle().store)
+    }
+}
 
 /// The result of [`crate::Database::verify`].
 #[derive(Clone, Debug, Default)]

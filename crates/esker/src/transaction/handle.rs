@@ -6,6 +6,7 @@ use super::read_set::Footprint;
 use super::reads::Reads;
 use super::validate::Validation;
 use super::writes::{Pending, Writes};
+use crate::Database;
 use crate::WriteBatch;
 use crate::handle::Handle;
 use crate::{KeyRange, Keyspace, Snapshot, Value};
@@ -19,6 +20,20 @@ use esker_view::read::range::Range;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+impl Database {
+    /// A transaction that begins now, serializable, with the database's default durability.
+    ///
+    /// Costs a registered snapshot; see [`Transaction`].
+    pub fn transaction(&self) -> Transaction {
+        self.transaction_with(TransactionOptions::default())
+    }
+
+    /// A transaction that begins now, with these options.
+    pub fn transaction_with(&self, options: TransactionOptions) -> Transaction {
+        Transaction::new(self.handle(), options)
+    }
+}
 
 /// Reads and changes that belong together: it sees one moment of the database and its own changes, and its
 /// changes become visible and durable all at once, or not at all.

@@ -40,7 +40,8 @@ pub enum Isolation {
 /// ```no_run
 /// # fn main() -> esker_base::Result<()> {
 /// # let db = esker::Database::open("data")?;
-/// use esker::{Durability, Isolation, TransactionOptions};
+/// use esker::{Durability, TransactionOptions};
+/// use esker::transaction::Isolation;
 /// let options = TransactionOptions::default().isolation(Isolation::Snapshot).durability(Durability::Power);
 /// let tx = db.transaction_with(options);
 /// # tx.rollback();

@@ -27,7 +27,7 @@ impl Database {
     /// # fn main() -> esker_base::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// let accounts = db.keyspace("accounts")?;
-    /// let amount = |value: Option<esker_engine::Value>| value.map_or(0, |value| u64::from(value[0]));
+    /// let amount = |value: Option<esker::Value>| value.map_or(0, |value| u64::from(value[0]));
     /// let moved = db.transact(|tx| {
     ///     let (from, to) = (amount(tx.get(&accounts, b"a")?), amount(tx.get(&accounts, b"b")?));
     ///     if from == 0 {

@@ -33,7 +33,7 @@ impl Database {
     /// let report = db.export(&[db.keyspace("users")?], &mut bytes, |_| {})?;
     /// println!("{} users in {} bytes", report.entries, report.written_bytes);
     ///
-    /// let other = esker_engine::Database::open("elsewhere")?;
+    /// let other = esker::Database::open("elsewhere")?;
     /// other.import(&mut bytes.as_slice(), |_| {})?;
     /// # Ok(()) }
     /// ```
