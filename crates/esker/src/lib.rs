@@ -223,8 +223,8 @@ pub mod metrics {
     pub use esker_engine::amplification::{
         Amplification, Cause, CauseInfo, LevelAmplification, ReadAmplification, SpaceAmplification,
     };
+    pub use esker_engine::background::migration::MigrationInfo;
     pub use esker_engine::background::targets::DeleteShortfall;
-    pub use esker_engine::lifecycle::keyspace::migration::MigrationInfo;
     pub use esker_engine::state::jobs::JobMetrics;
     pub use esker_engine::state::write_control::{Pressure, PressureCause, StallChange, WaitingWrites};
     pub use esker_engine::write::pressure::{BlockingWork, KeyspaceStall, Stalls, WriteState};

@@ -4,6 +4,7 @@ use crate::advice::adapt::adapt;
 use crate::handle::Handle;
 use crate::{Database, Options};
 use esker_base::{Error, Result};
+use esker_engine::lifecycle::keyspace::named_options;
 use esker_engine::lifecycle::open;
 use esker_options::DEFAULT_KEYSPACE;
 use std::path::Path;
@@ -39,7 +40,7 @@ impl Database {
         options.validate()?;
         let store = open::open(path, options, adapt)?;
         let handle = Arc::new(Handle { store });
-        handle.store.apply_named_options()?;
+        named_options::apply_named_options(&handle.store)?;
         let state = handle.store.find_keyspace(DEFAULT_KEYSPACE);
         let state = state.ok_or_else(|| Error::internal("the default keyspace is missing after opening"))?;
         Ok(Database::new(handle, state))

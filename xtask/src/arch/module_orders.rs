@@ -158,40 +158,35 @@ pub(super) const ORDERS: &[Order] = &[
         "compression_downgrade elision filters overwrite_ratio range_del table_factory pending_outputs \
         blob_separation cache_warming table_sink",
     ),
-    Order {
-        package: "esker-engine",
-        folder: "",
-        modules: "file_transfer state write background amplification lifecycle",
-        closed: &[],
-        allowed: &[("state", "background")],
-    },
+    tree("esker-engine", "file_transfer state amplification write background lifecycle"),
     Order {
         package: "esker-engine",
         folder: "state",
         modules: "activity adaptive_state commit_notifier consumers idle_budget installed log_ages \
                   memory_shares no_plan_cache post_commit read_heat scheduler throttle traffic \
-                  write_control counters keyspace commit_state commit_lock store jobs",
+                  write_control counters keyspace commit_state commit_lock jobs store shape space_use",
         closed: &[],
-        allowed: &[("store", "jobs")],
+        allowed: &[],
     },
     Order {
         package: "esker-engine",
         folder: "write",
-        modules: "ingested_part memory_arbiter write_options batch pressure room commit ingest_commit",
+        modules: "batch ingested_part memory_arbiter pressure room write_options commit ingest_commit",
         closed: &[],
         allowed: &[],
     },
     Order {
         package: "esker-engine",
         folder: "background",
-        modules: "idle_wal install picker flush subcompactions compact table_eviction targets workers",
+        modules: "install flush picker subcompactions table_eviction targets idle_wal idle install_options \
+                  migration compact workers",
         closed: &[],
         allowed: &[],
     },
     Order {
         package: "esker-engine",
         folder: "lifecycle",
-        modules: "history_recovery replay open keyspace",
+        modules: "close history_recovery replay open keyspace",
         closed: &[],
         allowed: &[],
     },

@@ -20,6 +20,7 @@ pub use esker_view::lookup_tracer::ReadAmplification;
 pub use space::SpaceAmplification;
 
 use crate::state::keyspace::KeyspaceState;
+use crate::state::shape;
 use crate::state::store::Store;
 use esker_version::{Level, LevelIndex};
 use esker_view::SuperVersion;
@@ -103,57 +104,54 @@ pub fn level_label(number: u8) -> String {
     if number == LevelIndex::LAST.get() { "Llast".to_owned() } else { format!("L{number}") }
 }
 
-impl Store {
-    /// Key and value bytes that users put.
-    pub fn user_bytes(&self, keyspace: &KeyspaceState) -> u64 {
-        let Some(writing) = &self.writing else { return 0 };
-        let mut state = writing.commit.lock();
-        state.active(keyspace.id).map_or(0, |active| active.user_bytes)
-    }
+/// Key and value bytes that users put.
+pub fn user_bytes(store: &Store, keyspace: &KeyspaceState) -> u64 {
+    let Some(writing) = &store.writing else { return 0 };
+    let mut state = writing.commit.lock();
+    state.active(keyspace.id).map_or(0, |active| active.user_bytes)
+}
 
-    /// The amplification of a keyspace with `put_bytes` of user writes.
-    pub fn amplification(
-        &self,
-        keyspace: &KeyspaceState,
-        view: &SuperVersion,
-        put_bytes: u64,
-    ) -> Amplification {
-        let options = keyspace.options();
-        let book = keyspace.traffic.book();
-        let rates = FilterRates::of(&view.tree, options.filter);
-        let mut levels: Vec<LevelIndex> =
-            view.tree.version.levels().iter().map(|level| level.index).collect();
-        levels.extend(book.levels());
-        levels.sort_unstable();
-        levels.dedup();
-        let level = |index: LevelIndex| {
-            let (present, moved) = (view.tree.version.level(index), book.level(index));
-            let seen = view.tree.watch.level(index);
-            LevelAmplification {
-                number: index.get(),
-                written_bytes: moved.written_bytes,
-                read_bytes: moved.read_bytes,
-                table_bytes: present.map_or(0, Level::bytes),
-                runs: present.map_or(0, |level| level.runs().len()),
-                expected_in_vain: rates.of_level(index),
-                asked: seen.asked,
-                searched: seen.searched,
-                found: seen.found,
-            }
-        };
-        let levels_with_tables = view.tree.version.levels().iter().filter(|level| !level.runs().is_empty());
-        let of_strategy = self.strategy_options(&options);
-        let mut reads = view.tree.watch.seen(&rates);
-        reads.memtables = view.memtables().count();
-        reads.runs = view.tree.runs.len();
-        reads.worst_case = options.strategy.worst_case_reads(levels_with_tables.count() as u64, &of_strategy);
-        Amplification {
-            put_bytes,
-            ingested_bytes: book.ingested_bytes(),
-            levels: levels.into_iter().map(level).collect(),
-            reads,
-            space: space::estimate(&view.tree.version, book.overwritten_share()),
-            causes: book.into_causes(),
+/// The amplification of a keyspace with `put_bytes` of user writes.
+pub fn amplification(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    view: &SuperVersion,
+    put_bytes: u64,
+) -> Amplification {
+    let options = keyspace.options();
+    let book = keyspace.traffic.book();
+    let rates = FilterRates::of(&view.tree, options.filter);
+    let mut levels: Vec<LevelIndex> = view.tree.version.levels().iter().map(|level| level.index).collect();
+    levels.extend(book.levels());
+    levels.sort_unstable();
+    levels.dedup();
+    let level = |index: LevelIndex| {
+        let (present, moved) = (view.tree.version.level(index), book.level(index));
+        let seen = view.tree.watch.level(index);
+        LevelAmplification {
+            number: index.get(),
+            written_bytes: moved.written_bytes,
+            read_bytes: moved.read_bytes,
+            table_bytes: present.map_or(0, Level::bytes),
+            runs: present.map_or(0, |level| level.runs().len()),
+            expected_in_vain: rates.of_level(index),
+            asked: seen.asked,
+            searched: seen.searched,
+            found: seen.found,
         }
+    };
+    let levels_with_tables = view.tree.version.levels().iter().filter(|level| !level.runs().is_empty());
+    let of_strategy = shape::strategy_options(store, &options);
+    let mut reads = view.tree.watch.seen(&rates);
+    reads.memtables = view.memtables().count();
+    reads.runs = view.tree.runs.len();
+    reads.worst_case = options.strategy.worst_case_reads(levels_with_tables.count() as u64, &of_strategy);
+    Amplification {
+        put_bytes,
+        ingested_bytes: book.ingested_bytes(),
+        levels: levels.into_iter().map(level).collect(),
+        reads,
+        space: space::estimate(&view.tree.version, book.overwritten_share()),
+        causes: book.into_causes(),
     }
 }

@@ -10,11 +10,17 @@
 
 pub mod manual;
 
+use crate::background::idle;
+use crate::background::install;
+use crate::background::migration;
+use crate::background::picker;
 use crate::background::picker::PickedCompaction;
-use crate::state::jobs::{Job, JobFacts, RunningJob, subcompaction_ranges};
+use crate::background::subcompactions::subcompaction_ranges;
+use crate::state::jobs::{Job, JobFacts};
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::{Scheduler, WorkerPool};
 use crate::state::store::Store;
+use crate::write::pressure;
 use esker_base::{Error, FileNumber, PartId, Result, SeqNo};
 use esker_build::blob_separation::Relocation;
 use esker_build::cache_warming::{CacheWarming, open_outputs, remove_leftovers};
@@ -65,363 +71,347 @@ impl Drop for BusyMark<'_> {
     }
 }
 
-impl Store {
-    /// Executes the most urgent plan of any keyspace, at least as urgent as `least`; `false` if there is
-    /// none. A keyspace whose job fails does not prevent those of others; its error is returned once nothing
-    /// else could be done.
-    pub fn compact_some(&self, least: Class) -> Result<bool> {
-        if let Err(error) = self.note_activity() {
-            tracing::warn!(%error, "memtables could not be sealed while the database is idle");
-        }
-        let keyspaces = self.all_keyspaces();
-        if let Err(error) = self.end_migrations(&keyspaces) {
-            tracing::warn!(%error, "the end of a change of strategy could not be noted");
-        }
-        if least == Class::Idle {
-            (self.adapt_keyspaces)(self, &keyspaces);
-        }
-        // Equally urgent keyspaces take turns, starting after the one served last.
-        let last = self.last_compacted.load(Ordering::Relaxed);
-        let turn = keyspaces.partition_point(|keyspace| keyspace.id.get() <= last);
-        let in_turn = keyspaces[turn..].iter().chain(&keyspaces[..turn]);
-        // One job of the lowest classes at a time (JB5).
-        let least = if self.jobs.has_preemptible() { least.max(Class::Shape) } else { least };
-        let mut wanted: Vec<_> =
-            in_turn.filter_map(|keyspace| Some((self.wanted(keyspace)?.plan.class, keyspace))).collect();
-        wanted.retain(|(class, _)| *class >= least);
-        wanted.sort_by_key(|(class, _)| std::cmp::Reverse(*class));
-        let mut failure = None;
-        for (_, keyspace) in wanted {
-            let Some((wanted, claim)) = self.plan(keyspace, least) else { continue };
-            let Some(job) = self.begin_job(keyspace, JobFacts::of_plan(&wanted.plan), Some(claim.job)) else {
-                continue;
-            };
-            self.charge(&wanted.plan);
-            self.last_compacted.store(keyspace.id.get(), Ordering::Relaxed);
-            let tried = self.try_to_carry_out(&job, &wanted);
-            drop(claim);
-            match tried {
-                Ok(()) => {
-                    // The install has requested the pools, but their checks found the inputs still busy
-                    // (BG1).
-                    self.scheduler.request(WorkerPool::Compaction);
-                    return Ok(true);
-                }
-                Err(error) => failure = failure.or(Some(error)),
-            }
-        }
-        failure.map_or(Ok(false), Err)
+/// Executes the most urgent plan of any keyspace, at least as urgent as `least`; `false` if there is
+/// none. A keyspace whose job fails does not prevent those of others; its error is returned once nothing
+/// else could be done.
+pub fn compact_some(store: &Store, least: Class) -> Result<bool> {
+    if let Err(error) = idle::note_activity(store) {
+        tracing::warn!(%error, "memtables could not be sealed while the database is idle");
     }
-
-    /// Executes a plan and records the outcome for waiting writers. A cancelled job is not a failed one.
-    fn try_to_carry_out(&self, job: &Arc<Job>, wanted: &PickedCompaction) -> Result<()> {
-        let keyspace = job.keyspace();
-        match self.carry_out(job, wanted) {
+    let keyspaces = store.all_keyspaces();
+    if let Err(error) = migration::end_migrations(store, &keyspaces) {
+        tracing::warn!(%error, "the end of a change of strategy could not be noted");
+    }
+    if least == Class::Idle {
+        (store.adapt_keyspaces)(store, &keyspaces);
+    }
+    // Equally urgent keyspaces take turns, starting after the one served last.
+    let last = store.last_compacted.load(Ordering::Relaxed);
+    let turn = keyspaces.partition_point(|keyspace| keyspace.id.get() <= last);
+    let in_turn = keyspaces[turn..].iter().chain(&keyspaces[..turn]);
+    // One job of the lowest classes at a time (JB5).
+    let least = if store.jobs.has_preemptible() { least.max(Class::Shape) } else { least };
+    let mut wanted: Vec<_> =
+        in_turn.filter_map(|keyspace| Some((wanted(store, keyspace)?.plan.class, keyspace))).collect();
+    wanted.retain(|(class, _)| *class >= least);
+    wanted.sort_by_key(|(class, _)| std::cmp::Reverse(*class));
+    let mut failure = None;
+    for (_, keyspace) in wanted {
+        let Some((wanted, claim)) = plan(store, keyspace, least) else { continue };
+        let Some(job) = store.jobs.begin(keyspace, JobFacts::of_plan(&wanted.plan), Some(claim.job)) else {
+            continue;
+        };
+        charge(store, &wanted.plan);
+        store.last_compacted.store(keyspace.id.get(), Ordering::Relaxed);
+        let tried = try_to_carry_out(store, &job, &wanted);
+        drop(claim);
+        match tried {
             Ok(()) => {
-                keyspace.compaction_outcome.note_success();
-                Ok(())
+                // The install has requested the pools, but their checks found the inputs still busy
+                // (BG1).
+                store.scheduler.request(WorkerPool::Compaction);
+                return Ok(true);
             }
-            Err(_) if keyspace.is_dropped() || job.has_yielded() => Ok(()),
-            Err(error) => {
-                let error = error.in_keyspace(&keyspace.name());
-                keyspace.compaction_outcome.note_failure(error.clone());
-                Err(error)
-            }
+            Err(error) => failure = failure.or(Some(error)),
         }
     }
+    failure.map_or(Ok(false), Err)
+}
 
-    /// The next plan of a keyspace.
-    fn wanted(&self, keyspace: &KeyspaceState) -> Option<PickedCompaction> {
-        self.next_plan(keyspace, &keyspace.busy.lock())
-    }
-
-    /// Whether waiting for compaction can help a keyspace: a job is running, or there is debt.
-    pub fn can_compact(&self, keyspace: &KeyspaceState) -> bool {
-        keyspace.compaction_outcome.is_running() || self.known_debt(keyspace, &keyspace.view.load()) > 0
-    }
-
-    /// The next plan of a keyspace, if it is urgent enough, marked busy.
-    fn plan<'a>(
-        &'a self,
-        keyspace: &'a KeyspaceState,
-        least: Class,
-    ) -> Option<(PickedCompaction, BusyMark<'a>)> {
-        let mut busy = keyspace.busy.lock();
-        let wanted = self.next_plan(keyspace, &busy).filter(|wanted| wanted.plan.class >= least)?;
-        let claim = BusyMark::new(self, keyspace, &mut busy, &wanted.plan);
-        Some((wanted, claim))
-    }
-
-    /// A job of this plan has begun.
-    fn charge(&self, plan: &CompactionPlan) {
-        if plan.class == Class::Idle {
-            self.idle_budget.lock().spend(plan.est_in_bytes, self.monotonic_ns());
+/// Executes a plan and records the outcome for waiting writers. A cancelled job is not a failed one.
+fn try_to_carry_out(store: &Store, job: &Arc<Job>, wanted: &PickedCompaction) -> Result<()> {
+    let keyspace = job.keyspace();
+    match carry_out(store, job, wanted) {
+        Ok(()) => {
+            keyspace.compaction_outcome.note_success();
+            Ok(())
+        }
+        Err(_) if keyspace.is_dropped() || job.has_yielded() => Ok(()),
+        Err(error) => {
+            let error = error.in_keyspace(&keyspace.name());
+            keyspace.compaction_outcome.note_failure(error.clone());
+            Err(error)
         }
     }
+}
 
-    /// Registers a running job.
-    pub fn begin_job(
-        &self,
-        keyspace: &Arc<KeyspaceState>,
-        facts: JobFacts,
-        mark: Option<JobId>,
-    ) -> Option<RunningJob<'_>> {
-        self.jobs.begin(facts, mark, keyspace, self)
+/// The next plan of a keyspace.
+fn wanted(store: &Store, keyspace: &KeyspaceState) -> Option<PickedCompaction> {
+    picker::next_plan(store, keyspace, &keyspace.busy.lock())
+}
+
+/// The next plan of a keyspace, if it is urgent enough, marked busy.
+fn plan<'a>(
+    store: &'a Store,
+    keyspace: &'a KeyspaceState,
+    least: Class,
+) -> Option<(PickedCompaction, BusyMark<'a>)> {
+    let mut busy = keyspace.busy.lock();
+    let wanted = picker::next_plan(store, keyspace, &busy).filter(|wanted| wanted.plan.class >= least)?;
+    let claim = BusyMark::new(store, keyspace, &mut busy, &wanted.plan);
+    Some((wanted, claim))
+}
+
+/// A job of this plan has begun.
+fn charge(store: &Store, plan: &CompactionPlan) {
+    if plan.class == Class::Idle {
+        store.idle_budget.lock().spend(plan.est_in_bytes, store.monotonic_ns());
     }
+}
 
-    /// The work of the urgent pool: runs an urgent job if all compaction threads are busy with others; and
-    /// preempts a job of the lowest classes that holds up more urgent work.
-    pub fn preempt(&self) -> Result<bool> {
-        let is_crowded = self.jobs.merging() >= self.compaction_threads;
-        // A thread that becomes free meanwhile must not wait for this pool's next attempt.
-        let wake_idle = |_: &Error| self.scheduler.request_alone(WorkerPool::Compaction);
-        if is_crowded && self.compact_some(Class::L0Urgent).inspect_err(wake_idle)? {
-            return Ok(true);
-        }
-        if let Some(preemptible) = self.jobs.preemptible()
-            && self.holds_up_urgent_work(&preemptible, is_crowded)
-        {
-            tracing::debug!(?preemptible, "makes room for something more urgent");
-            preemptible.yield_now();
-        }
-        Ok(false)
+/// The work of the urgent pool: runs an urgent job if all compaction threads are busy with others; and
+/// preempts a job of the lowest classes that holds up more urgent work.
+pub fn preempt(store: &Store) -> Result<bool> {
+    let is_crowded = store.jobs.merging() >= store.compaction_threads;
+    // A thread that becomes free meanwhile must not wait for this pool's next attempt.
+    let wake_idle = |_: &Error| store.scheduler.request_alone(WorkerPool::Compaction);
+    if is_crowded && compact_some(store, Class::L0Urgent).inspect_err(wake_idle)? {
+        return Ok(true);
     }
-
-    /// Whether a job of the lowest classes holds up a more urgent plan, for lack of a thread or because it
-    /// occupies the plan's inputs.
-    fn holds_up_urgent_work(&self, preemptible: &Job, is_crowded: bool) -> bool {
-        self.all_keyspaces().iter().any(|keyspace| {
-            let busy = keyspace.busy.lock();
-            // Where writers wait, no class is too low, except for the job itself.
-            let is_own = Arc::ptr_eq(keyspace, preemptible.keyspace());
-            let has_blocked_writers = !is_own && keyspace.compaction_outcome.has_blocked_writers();
-            // Dropping a table needs no I/O, so it never preempts a running job.
-            let wants_more = |busy: &Busy| {
-                let wanted = self.next_merge(keyspace, busy);
-                wanted.is_some_and(|wanted| wanted.plan.class > Class::Clean || has_blocked_writers)
-            };
-            if is_crowded && wants_more(&busy) {
-                return true;
-            }
-            let mut without = busy.clone();
-            let Some(mark) = preemptible.mark().filter(|_| is_own) else {
-                return false;
-            };
-            without.remove(mark);
-            !wants_more(&busy) && wants_more(&without)
-        })
+    if let Some(preemptible) = store.jobs.preemptible()
+        && holds_up_urgent_work(store, &preemptible, is_crowded)
+    {
+        tracing::debug!(?preemptible, "makes room for something more urgent");
+        preemptible.yield_now();
     }
+    Ok(false)
+}
 
-    /// Executes a plan and installs it.
-    pub fn carry_out(
-        &self,
-        job: &Arc<Job>,
-        PickedCompaction { plan, victims }: &PickedCompaction,
-    ) -> Result<()> {
-        let keyspace = &**job.keyspace();
-        tracing::debug!(keyspace = %keyspace.name(), %plan, "compaction begins");
-        if plan.kind == PlanKind::Merge {
-            self.merge(job, plan, victims).inspect_err(|_| remove_leftovers(&self.files))?;
-        } else {
-            let writing = self.writing()?;
-            self.install(keyspace, &[], |version, _| {
-                // Taken under the manifest's lock, so that run ids grow in the order of installs.
-                let new_run = writing.tables.take_run_id();
-                plan.edit_without_output(keyspace.id, version, new_run, || writing.tables.take_part_id())
-            })?;
-            keyspace.traffic.note_move();
-        }
-        Ok(())
-    }
-
-    fn merge(&self, job: &Arc<Job>, plan: &CompactionPlan, victims: &BTreeSet<FileNumber>) -> Result<()> {
-        let (keyspace, start_ns) = (&**job.keyspace(), self.monotonic_ns());
-        let options = keyspace.options();
-        let filter = options.compaction_filter.as_ref().map(|filter| Arc::clone(&filter.0));
-        let mut tables = self.write_merge(job, (plan, victims), &options, filter)?;
-        let mut frozen = None;
-        if let Some(oldest) = tables.oldest_filtered {
-            // CF2: a snapshot taken since the sample sees the data that the filter was shown, and keeps
-            // seeing it.
-            frozen = self.snapshots.freeze(oldest);
-            if frozen.is_none() {
-                tracing::debug!(keyspace = %keyspace.name(), "snapshots see what was filtered: once more, unfiltered");
-                tables = self.write_merge(job, (plan, victims), &options, None)?;
-            }
-        }
-        let moved = tables.moved(plan.est_in_bytes, self.monotonic_ns().saturating_sub(start_ns));
-        keyspace.traffic.note_merge(plan, (keys_taken(plan), tables.entries()), moved);
-        let took = Duration::from_nanos(self.monotonic_ns().saturating_sub(start_ns));
-        {
-            let mut control = keyspace.control.lock();
-            control.capacity.note_compaction(tables.bytes(), plan.bytes_into_last(), took);
-            control.capacity.note_merged(plan.est_in_bytes, took);
-        }
-        let installed = self.install_merge(keyspace, plan, tables);
-        drop(frozen);
-        installed
-    }
-
-    /// Writes the merge of a plan to new tables, in parallel subcompactions if worthwhile.
-    fn write_merge(
-        &self,
-        job: &Arc<Job>,
-        (plan, victims): (&CompactionPlan, &BTreeSet<FileNumber>),
-        options: &KeyspaceOptions,
-        compaction_filter: Option<Arc<dyn CompactionFilter>>,
-    ) -> Result<Outputs<'_>> {
-        let keyspace = &**job.keyspace();
-        let writing = self.writing()?;
-        // Sampled after the inputs were fixed (RV4): every version in them is at or below `visible`.
-        let boundaries = self.snapshots.sample(&self.visible, &self.time);
-        // Of the tree the job keeps its inputs and the blob files they point to (BF4), and for the rest only
-        // the manifest's metadata; otherwise all files that other jobs replace meanwhile would stay until its
-        // end.
-        let (version, values) = {
-            let view = keyspace.view.load();
-            let inputs = plan.parts().map(|(_, input)| &*input.part);
-            (Arc::clone(&view.tree.version), view.tree.large.of_parts(inputs))
+/// Whether a job of the lowest classes holds up a more urgent plan, for lack of a thread or because it
+/// occupies the plan's inputs.
+fn holds_up_urgent_work(store: &Store, preemptible: &Job, is_crowded: bool) -> bool {
+    store.all_keyspaces().iter().any(|keyspace| {
+        let busy = keyspace.busy.lock();
+        // Where writers wait, no class is too low, except for the job itself.
+        let is_own = Arc::ptr_eq(keyspace, preemptible.keyspace());
+        let has_blocked_writers = !is_own && keyspace.compaction_outcome.has_blocked_writers();
+        // Dropping a table needs no I/O, so it never preempts a running job.
+        let wants_more = |busy: &Busy| {
+            let wanted = picker::next_merge(store, keyspace, busy);
+            wanted.is_some_and(|wanted| wanted.plan.class > Class::Clean || has_blocked_writers)
         };
-        let pieces = subcompaction_ranges(self, keyspace, plan);
-        // Errors from a dropped keyspace's files are not corruption.
-        keyspace.check_living()?;
-        let pieces = pieces?;
-        let filter = if plan.filter {
-            let written = (plan.to, keys_taken(plan));
-            let watch = self.files.watch_of(keyspace.id);
-            TableFilter::in_tree(options, &version, Some(plan), written, Some((&keyspace.filters, &watch)))
-        } else {
-            TableFilter::NONE
+        if is_crowded && wants_more(&busy) {
+            return true;
+        }
+        let mut without = busy.clone();
+        let Some(mark) = preemptible.mark().filter(|_| is_own) else {
+            return false;
         };
-        let common = MergeContext {
-            job,
-            plan,
-            options,
-            relocation: Relocation { victims: victims.clone(), values: Arc::new(values) },
-            taken: plan
-                .parts()
-                .filter(|(_, input)| input.leaves_nothing_in(&plan.hull))
-                .map(|(_, input)| input.part.id)
-                .collect(),
-            version,
-            boundaries,
-            filter,
-            compaction_filter,
-        };
-        job.note_subcompactions(pieces.len());
-        let threads = pieces.len();
-        let written = self.env.fork_join("esker-piece", threads, pieces, |range| {
-            let written = self.write_subcompaction(&common, &range);
-            if written.is_err() {
-                job.fail();
-            }
-            written
-        });
-        job.note_subcompactions(1);
-        join(Outputs::none(&writing.tables), written)
-    }
+        without.remove(mark);
+        !wants_more(&busy) && wants_more(&without)
+    })
+}
 
-    /// Merges the part of a plan that lies in `range`.
-    fn write_subcompaction(&self, common: &MergeContext<'_>, range: &KeyRange) -> Result<Outputs<'_>> {
-        let MergeContext { job, plan, options, boundaries, relocation, .. } = common;
-        let (keyspace, writing) = (&**job.keyspace(), self.writing()?);
-        let inputs: Vec<PlanInput> = plan.inputs.iter().map(|input| input.within(range)).collect();
-        let mut older = OlderVersions::outside(&common.version, &common.taken, None);
-        let runs: Vec<Vec<TreePart>> = inputs.iter().map(|input| self.input_parts(keyspace, input)).collect();
-        // Checked after the files were found by their numbers: those of a living keyspace's tree are not
-        // being deleted, and from here on the parts hold them.
-        keyspace.check_living()?;
-        let deletes = aggregate::of_parts(&runs.concat(), boundaries, &older)?;
-        let reading = InputReading {
-            control: Arc::clone(job) as Arc<dyn JobControl>,
-            residency: Arc::new(InputResidency::default()),
-        };
-        let sources = inputs.iter().zip(runs).map(|(input, mut parts)| {
-            parts.retain(|part| !aggregate::hide_all_of(&deletes, part, boundaries));
-            let run = Arc::new(TreeRun::new(input.level, parts.into()));
-            RunCursor::for_job(run, reading.clone())
-        });
-        let merge = MergingCursor::new(sources.collect());
-        let spec = OutputSpec {
-            keyspace: keyspace.id,
-            options,
-            level: plan.to.level(),
-            is_downgraded: !plan.to.level().is_last()
-                && keyspace
-                    .compression_downgrade
-                    .downgrades(options, || self.fullest_queue_permille(keyspace)),
-            cut: plan.cut.clone(),
-            input_bytes: inputs.iter().flat_map(|input| &input.parts).map(InputPart::bytes).sum(),
-            filter: common.filter,
-            job: Some(Arc::clone(job) as Arc<dyn OutputControl>),
-            oldest_delete_ms: plan.parts().filter_map(|(_, input)| input.part.oldest_delete_ms).min(),
-            operand_merger: keyspace.semantics.operand_merger().cloned(),
-            compaction_filter: common.compaction_filter.clone(),
-            large: Some(Arc::clone(&relocation.values) as Arc<dyn LargeValues>),
-            collects: plan.reason == Reason::BlobGarbage,
-            zero_seqnos: plan.to.level().is_last(),
-            created_ms: oldest_creation(plan),
-            is_bottom: plan.bottom,
-            hides_deleted: hides_deleted(plan, boundaries),
-            relocation: (!relocation.victims.is_empty()).then_some(relocation),
-            cache_warming: Some(CacheWarming {
-                files: &self.files,
-                residency: Arc::clone(&reading.residency),
-            }),
-            older: OlderTables::than_output(
-                &keyspace.view,
-                &keyspace.overwrite_ratios,
-                &keyspace.options(),
-                plan,
-            ),
-        };
-        let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
-        write_tables(&writing.tables, &spec, merge, boundaries.clone(), deletes, below)
-    }
-
-    fn install_merge(
-        &self,
-        keyspace: &KeyspaceState,
-        plan: &CompactionPlan,
-        mut tables: Outputs<'_>,
-    ) -> Result<()> {
-        let writing = self.writing()?;
-        // Kept until the tree refers to the tables.
-        let _inherited = open_outputs(
-            &self.files,
-            keyspace.id,
-            keyspace.options().strategy.uses_overwrite_ratios(),
-            &mut tables,
-        );
-        self.install(keyspace, &[], |version, _| {
+/// Executes a plan and installs it.
+pub fn carry_out(
+    store: &Store,
+    job: &Arc<Job>,
+    PickedCompaction { plan, victims }: &PickedCompaction,
+) -> Result<()> {
+    let keyspace = &**job.keyspace();
+    tracing::debug!(keyspace = %keyspace.name(), %plan, "compaction begins");
+    if plan.kind == PlanKind::Merge {
+        merge(store, job, plan, victims).inspect_err(|_| remove_leftovers(&store.files))?;
+    } else {
+        let writing = store.writing()?;
+        install::install(store, keyspace, &[], |version, _| {
+            // Taken under the manifest's lock, so that run ids grow in the order of installs.
             let new_run = writing.tables.take_run_id();
-            let mut edit = VersionEdit::new();
-            plan.remove_inputs(keyspace.id, &mut edit, || writing.tables.take_part_id());
-            // A new run goes in front of the runs that exist now, not of those at the beginning.
-            let place = plan.to.place(version, new_run);
-            keyspace.overwrite_ratios.lock().note(version, &tables.overwrite_ratios);
-            tables.add_to(&mut edit, keyspace.id, place).claim();
-            edit
-        })
+            plan.edit_without_output(keyspace.id, version, new_run, || writing.tables.take_part_id())
+        })?;
+        keyspace.traffic.note_move();
     }
+    Ok(())
+}
 
-    /// The inputs of a plan from one run: each part with the range that is consumed.
-    fn input_parts(&self, keyspace: &KeyspaceState, input: &PlanInput) -> Vec<TreePart> {
-        let parts = input.parts.iter().map(|consumed| {
-            let file = self.files.file_of(keyspace.id, &consumed.part);
-            let meta = match &consumed.slice {
-                None => Arc::clone(&consumed.part),
-                Some(slice) => {
-                    let mut meta = PartMeta::clone(&consumed.part);
-                    meta.sliced = true;
-                    meta.range = slice.clone();
-                    Arc::new(meta)
-                }
-            };
-            TreePart { meta, file }
-        });
-        parts.collect()
+fn merge(store: &Store, job: &Arc<Job>, plan: &CompactionPlan, victims: &BTreeSet<FileNumber>) -> Result<()> {
+    let (keyspace, start_ns) = (&**job.keyspace(), store.monotonic_ns());
+    let options = keyspace.options();
+    let filter = options.compaction_filter.as_ref().map(|filter| Arc::clone(&filter.0));
+    let mut tables = write_merge(store, job, (plan, victims), &options, filter)?;
+    let mut frozen = None;
+    if let Some(oldest) = tables.oldest_filtered {
+        // CF2: a snapshot taken since the sample sees the data that the filter was shown, and keeps
+        // seeing it.
+        frozen = store.snapshots.freeze(oldest);
+        if frozen.is_none() {
+            tracing::debug!(keyspace = %keyspace.name(), "snapshots see what was filtered: once more, unfiltered");
+            tables = write_merge(store, job, (plan, victims), &options, None)?;
+        }
     }
+    let moved = tables.moved(plan.est_in_bytes, store.monotonic_ns().saturating_sub(start_ns));
+    keyspace.traffic.note_merge(plan, (keys_taken(plan), tables.entries()), moved);
+    let took = Duration::from_nanos(store.monotonic_ns().saturating_sub(start_ns));
+    {
+        let mut control = keyspace.control.lock();
+        control.capacity.note_compaction(tables.bytes(), plan.bytes_into_last(), took);
+        control.capacity.note_merged(plan.est_in_bytes, took);
+    }
+    let installed = install_merge(store, keyspace, plan, tables);
+    drop(frozen);
+    installed
+}
+
+/// Writes the merge of a plan to new tables, in parallel subcompactions if worthwhile.
+fn write_merge<'s>(
+    store: &'s Store,
+    job: &Arc<Job>,
+    (plan, victims): (&CompactionPlan, &BTreeSet<FileNumber>),
+    options: &KeyspaceOptions,
+    compaction_filter: Option<Arc<dyn CompactionFilter>>,
+) -> Result<Outputs<'s>> {
+    let keyspace = &**job.keyspace();
+    let writing = store.writing()?;
+    // Sampled after the inputs were fixed (RV4): every version in them is at or below `visible`.
+    let boundaries = store.snapshots.sample(&store.visible, &store.time);
+    // Of the tree the job keeps its inputs and the blob files they point to (BF4), and for the rest only
+    // the manifest's metadata; otherwise all files that other jobs replace meanwhile would stay until its
+    // end.
+    let (version, values) = {
+        let view = keyspace.view.load();
+        let inputs = plan.parts().map(|(_, input)| &*input.part);
+        (Arc::clone(&view.tree.version), view.tree.large.of_parts(inputs))
+    };
+    let pieces = subcompaction_ranges(store, keyspace, plan);
+    // Errors from a dropped keyspace's files are not corruption.
+    keyspace.check_living()?;
+    let pieces = pieces?;
+    let filter = if plan.filter {
+        let written = (plan.to, keys_taken(plan));
+        let watch = store.files.watch_of(keyspace.id);
+        TableFilter::in_tree(options, &version, Some(plan), written, Some((&keyspace.filters, &watch)))
+    } else {
+        TableFilter::NONE
+    };
+    let common = MergeContext {
+        job,
+        plan,
+        options,
+        relocation: Relocation { victims: victims.clone(), values: Arc::new(values) },
+        taken: plan
+            .parts()
+            .filter(|(_, input)| input.leaves_nothing_in(&plan.hull))
+            .map(|(_, input)| input.part.id)
+            .collect(),
+        version,
+        boundaries,
+        filter,
+        compaction_filter,
+    };
+    job.note_subcompactions(pieces.len());
+    let threads = pieces.len();
+    let written = store.env.fork_join("esker-piece", threads, pieces, |range| {
+        let written = write_subcompaction(store, &common, &range);
+        if written.is_err() {
+            job.fail();
+        }
+        written
+    });
+    job.note_subcompactions(1);
+    join(Outputs::none(&writing.tables), written)
+}
+
+/// Merges the part of a plan that lies in `range`.
+fn write_subcompaction<'s>(
+    store: &'s Store,
+    common: &MergeContext<'_>,
+    range: &KeyRange,
+) -> Result<Outputs<'s>> {
+    let MergeContext { job, plan, options, boundaries, relocation, .. } = common;
+    let (keyspace, writing) = (&**job.keyspace(), store.writing()?);
+    let inputs: Vec<PlanInput> = plan.inputs.iter().map(|input| input.within(range)).collect();
+    let mut older = OlderVersions::outside(&common.version, &common.taken, None);
+    let runs: Vec<Vec<TreePart>> = inputs.iter().map(|input| input_parts(store, keyspace, input)).collect();
+    // Checked after the files were found by their numbers: those of a living keyspace's tree are not
+    // being deleted, and from here on the parts hold them.
+    keyspace.check_living()?;
+    let deletes = aggregate::of_parts(&runs.concat(), boundaries, &older)?;
+    let reading = InputReading {
+        control: Arc::clone(job) as Arc<dyn JobControl>,
+        residency: Arc::new(InputResidency::default()),
+    };
+    let sources = inputs.iter().zip(runs).map(|(input, mut parts)| {
+        parts.retain(|part| !aggregate::hide_all_of(&deletes, part, boundaries));
+        let run = Arc::new(TreeRun::new(input.level, parts.into()));
+        RunCursor::for_job(run, reading.clone())
+    });
+    let merge = MergingCursor::new(sources.collect());
+    let spec = OutputSpec {
+        keyspace: keyspace.id,
+        options,
+        level: plan.to.level(),
+        is_downgraded: !plan.to.level().is_last()
+            && keyspace
+                .compression_downgrade
+                .downgrades(options, || pressure::fullest_queue_permille(store, keyspace)),
+        cut: plan.cut.clone(),
+        input_bytes: inputs.iter().flat_map(|input| &input.parts).map(InputPart::bytes).sum(),
+        filter: common.filter,
+        job: Some(Arc::clone(job) as Arc<dyn OutputControl>),
+        oldest_delete_ms: plan.parts().filter_map(|(_, input)| input.part.oldest_delete_ms).min(),
+        operand_merger: keyspace.semantics.operand_merger().cloned(),
+        compaction_filter: common.compaction_filter.clone(),
+        large: Some(Arc::clone(&relocation.values) as Arc<dyn LargeValues>),
+        collects: plan.reason == Reason::BlobGarbage,
+        zero_seqnos: plan.to.level().is_last(),
+        created_ms: oldest_creation(plan),
+        is_bottom: plan.bottom,
+        hides_deleted: hides_deleted(plan, boundaries),
+        relocation: (!relocation.victims.is_empty()).then_some(relocation),
+        cache_warming: Some(CacheWarming { files: &store.files, residency: Arc::clone(&reading.residency) }),
+        older: OlderTables::than_output(
+            &keyspace.view,
+            &keyspace.overwrite_ratios,
+            &keyspace.options(),
+            plan,
+        ),
+    };
+    let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
+    write_tables(&writing.tables, &spec, merge, boundaries.clone(), deletes, below)
+}
+
+fn install_merge(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    plan: &CompactionPlan,
+    mut tables: Outputs<'_>,
+) -> Result<()> {
+    let writing = store.writing()?;
+    // Kept until the tree refers to the tables.
+    let _inherited = open_outputs(
+        &store.files,
+        keyspace.id,
+        keyspace.options().strategy.uses_overwrite_ratios(),
+        &mut tables,
+    );
+    install::install(store, keyspace, &[], |version, _| {
+        let new_run = writing.tables.take_run_id();
+        let mut edit = VersionEdit::new();
+        plan.remove_inputs(keyspace.id, &mut edit, || writing.tables.take_part_id());
+        // A new run goes in front of the runs that exist now, not of those at the beginning.
+        let place = plan.to.place(version, new_run);
+        keyspace.overwrite_ratios.lock().note(version, &tables.overwrite_ratios);
+        tables.add_to(&mut edit, keyspace.id, place).claim();
+        edit
+    })
+}
+
+/// The inputs of a plan from one run: each part with the range that is consumed.
+fn input_parts(store: &Store, keyspace: &KeyspaceState, input: &PlanInput) -> Vec<TreePart> {
+    let parts = input.parts.iter().map(|consumed| {
+        let file = store.files.file_of(keyspace.id, &consumed.part);
+        let meta = match &consumed.slice {
+            None => Arc::clone(&consumed.part),
+            Some(slice) => {
+                let mut meta = PartMeta::clone(&consumed.part);
+                meta.sliced = true;
+                meta.range = slice.clone();
+                Arc::new(meta)
+            }
+        };
+        TreePart { meta, file }
+    });
+    parts.collect()
 }
 
 /// The shared state of the subcompactions of a merge.

@@ -10,12 +10,16 @@
 //! tables. F2 sync their directory. F3 sync the log if another keyspace depends on it (WL6). F4 to F6
 //! install.
 
-use crate::background::picker::strategy_options;
+use crate::background::install;
 use crate::state::jobs::JobFacts;
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::WorkerPool;
+use crate::state::shape;
+use crate::state::shape::planner_options;
 use crate::state::store::{Store, Writing};
 use crate::state::traffic::Flushed;
+use crate::write::pressure;
+use crate::write::room;
 use esker_base::{KeyspaceId, Result, SeqNo};
 use esker_build::cache_warming::{CacheWarming, open_outputs, remove_leftovers};
 use esker_build::elision::OlderVersions;
@@ -37,272 +41,275 @@ use esker_view::tree::TreeRun;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-impl Store {
-    /// Flushes the keyspace whose sealed memtables pin the oldest part of the log; `false` if there are none.
-    /// A failed flush of one keyspace does not prevent those of others.
-    pub fn flush_some(&self) -> Result<bool> {
-        let oldest = |keyspace: &KeyspaceState| {
-            let view = keyspace.view.load();
-            view.sealed.last().map(|memtable| memtable.first_log_id().unwrap_or(0))
-        };
-        let keyspaces = self.all_keyspaces();
-        let with_sealed = keyspaces.iter().filter(|keyspace| keyspace.view.has_sealed());
-        let mut waiting: Vec<_> =
-            with_sealed.filter_map(|keyspace| Some((oldest(keyspace)?, keyspace))).collect();
-        waiting.sort_by_key(|(oldest, _)| *oldest);
-        let mut failure = None;
-        for (_, keyspace) in waiting {
-            match self.flush_sealed(keyspace) {
-                Ok(()) => return Ok(true),
-                Err(error) => failure = failure.or(Some(error)),
+/// Flushes the keyspace whose sealed memtables pin the oldest part of the log; `false` if there are none.
+/// A failed flush of one keyspace does not prevent those of others.
+pub fn flush_some(store: &Store) -> Result<bool> {
+    let oldest = |keyspace: &KeyspaceState| {
+        let view = keyspace.view.load();
+        view.sealed.last().map(|memtable| memtable.first_log_id().unwrap_or(0))
+    };
+    let keyspaces = store.all_keyspaces();
+    let with_sealed = keyspaces.iter().filter(|keyspace| keyspace.view.has_sealed());
+    let mut waiting: Vec<_> =
+        with_sealed.filter_map(|keyspace| Some((oldest(keyspace)?, keyspace))).collect();
+    waiting.sort_by_key(|(oldest, _)| *oldest);
+    let mut failure = None;
+    for (_, keyspace) in waiting {
+        match flush_sealed(store, keyspace) {
+            Ok(()) => return Ok(true),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    failure.map_or(Ok(false), Err)
+}
+
+/// Writes all sealed memtables of a keyspace to tables; nothing if it is dropped.
+pub fn flush_sealed(store: &Store, keyspace: &Arc<KeyspaceState>) -> Result<()> {
+    match try_flush_sealed(store, keyspace) {
+        Err(_) if keyspace.is_dropped() => Ok(()),
+        flushed => flushed,
+    }
+}
+
+fn try_flush_sealed(store: &Store, keyspace: &Arc<KeyspaceState>) -> Result<()> {
+    let writing = store.writing()?;
+    let _one_at_a_time = keyspace.flushing.lock();
+    // Not the view: it would keep files that compactions replace meanwhile from being deleted.
+    let sealed = keyspace.view.load().sealed.clone();
+    let mut left = &sealed[..];
+    while let Some((newer, group)) = oldest_group(left) {
+        match &group[0].ingested {
+            Some(run) => install_ingested(store, writing, keyspace, group, run)?,
+            None => {
+                flush_memtables(store, writing, keyspace, group)
+                    .inspect_err(|_| remove_leftovers(&store.files))?;
             }
         }
-        failure.map_or(Ok(false), Err)
+        left = newer;
     }
+    Ok(())
+}
 
-    /// Writes all sealed memtables of a keyspace to tables; nothing if it is dropped.
-    pub fn flush_sealed(&self, keyspace: &Arc<KeyspaceState>) -> Result<()> {
-        match self.try_flush_sealed(keyspace) {
-            Err(_) if keyspace.is_dropped() => Ok(()),
-            flushed => flushed,
+/// Writes some sealed memtables, the oldest there are, given newest first, to tables and installs those.
+fn flush_memtables(
+    store: &Store,
+    writing: &Writing,
+    keyspace: &Arc<KeyspaceState>,
+    memtables: &[Arc<MemtableView>],
+) -> Result<()> {
+    let sealed_at = memtables.first().and_then(|newest| newest.seal_seqno()).unwrap_or(SeqNo::ZERO);
+    debug_assert!(store.visible.load(Ordering::Acquire) >= sealed_at.get(), "CP6");
+    let hull = hull_of(memtables);
+    let began_ns = store.env.clock.monotonic_ns();
+    let mut tables = match &hull {
+        Some(hull) => write_memtables(store, writing, keyspace, memtables, hull)?,
+        None => Outputs::none(&writing.tables),
+    };
+    note_flush(store, keyspace, memtables, tables.bytes(), began_ns);
+    order_behind_others(store, writing, keyspace, memtables, sealed_at)?;
+    let _handed_over = open_outputs(
+        &store.files,
+        keyspace.id,
+        keyspace.options().strategy.uses_overwrite_ratios(),
+        &mut tables,
+    );
+    install::install(store, keyspace, memtables, |version, busy| {
+        let new_run = writing.tables.take_run_id();
+        let mut edit = VersionEdit::new();
+        if let Some(hull) = &hull {
+            // Chosen anew: a compaction may have invalidated the placement chosen at the beginning.
+            let to = keyspace.options().strategy.flush_placement(version, hull, busy);
+            let place = to.place(version, new_run);
+            keyspace.overwrite_ratios.lock().note(version, &tables.overwrite_ratios);
+            tables.add_to(&mut edit, keyspace.id, place).claim();
         }
-    }
+        edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno: sealed_at });
+        edit
+    })?;
+    Ok(())
+}
 
-    fn try_flush_sealed(&self, keyspace: &Arc<KeyspaceState>) -> Result<()> {
-        let writing = self.writing()?;
-        let _one_at_a_time = keyspace.flushing.lock();
-        // Not the view: it would keep files that compactions replace meanwhile from being deleted.
-        let sealed = keyspace.view.load().sealed.clone();
-        let mut left = &sealed[..];
-        while let Some((newer, group)) = oldest_group(left) {
-            match &group[0].ingested {
-                Some(run) => self.install_ingested(writing, keyspace, group, run)?,
-                None => {
-                    self.flush_memtables(writing, keyspace, group)
-                        .inspect_err(|_| remove_leftovers(&self.files))?;
-                }
+/// Reports the rate of a flush to the write control.
+fn note_flush(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    memtables: &[Arc<MemtableView>],
+    table_bytes: u64,
+    began_ns: u64,
+) {
+    let payload_bytes = memtables.iter().map(|memtable| memtable.bytes()).sum();
+    let times_ns = (began_ns, store.env.clock.monotonic_ns());
+    keyspace.control.lock().note_flush(payload_bytes, table_bytes, times_ns);
+}
+
+/// F3: the entries of `memtables` must not become durable before older entries of other keyspaces.
+fn order_behind_others(
+    store: &Store,
+    writing: &Writing,
+    keyspace: &KeyspaceState,
+    memtables: &[Arc<MemtableView>],
+    sealed_at: SeqNo,
+) -> Result<()> {
+    if install::must_sync_log_before(store, keyspace, sealed_at) {
+        writing.sync_up_to(sealed_at)?;
+        seal_laggard(store, keyspace, memtables)?;
+    } else if store.consumers.are_there() {
+        // HS6: data that survives in tables must survive in the history, too.
+        writing.sync_up_to(sealed_at)?;
+    }
+    Ok(())
+}
+
+/// Installs ingested tables: their "flush" is an edit alone. All older data is in the tree by now, so
+/// each table may go as deep as it overlaps nothing.
+fn install_ingested(
+    store: &Store,
+    writing: &Writing,
+    keyspace: &KeyspaceState,
+    group: &[Arc<MemtableView>],
+    run: &TreeRun,
+) -> Result<()> {
+    let seqno = group.first().and_then(|view| view.seal_seqno()).unwrap_or(SeqNo::ZERO);
+    order_behind_others(store, writing, keyspace, group, seqno)?;
+    let mut placed = Vec::with_capacity(run.parts.len());
+    install::install(store, keyspace, group, |version, busy| {
+        let mut edit = VersionEdit::new();
+        let parts = run.parts.iter().map(|part| Arc::clone(&part.meta));
+        place_ingested(&keyspace.options(), version, busy, &writing.tables, parts, |place, part| {
+            placed.push((place.level, part.bytes));
+            edit.add_part(keyspace.id, place, part);
+        });
+        edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno });
+        edit
+    })?;
+    let raw_bytes = run.parts.iter().map(|part| part.meta.raw_bytes).sum();
+    keyspace.traffic.note_ingest(raw_bytes, placed.into_iter());
+    Ok(())
+}
+
+/// Seals the keyspace whose unflushed entries are the oldest, if they are older than all of `flushed`. An
+/// idle keyspace with a few entries would otherwise force every flush of a busy one to sync the log
+/// first, which costs several times as much as flushing those few entries. One at a time: of a thousand
+/// keyspaces with occasional writes, each flush takes one along.
+fn seal_laggard(store: &Store, keyspace: &KeyspaceState, flushed: &[Arc<MemtableView>]) -> Result<()> {
+    let Some(first_flushed) = flushed.iter().filter_map(|view| view.first_seqno()).min() else {
+        return Ok(());
+    };
+    let keyspaces = store.all_keyspaces();
+    let laggard = keyspaces
+        .iter()
+        .filter(|other| other.id != keyspace.id)
+        .filter_map(|other| {
+            let view = other.view.load();
+            let first = view.active.first_seqno().filter(|_| view.sealed.is_empty())?;
+            (first < first_flushed).then_some((first, other))
+        })
+        .min_by_key(|(first, _)| *first);
+    match laggard {
+        Some((_, laggard)) => seal_if_filled(store, laggard),
+        None => Ok(()),
+    }
+}
+
+/// Merges sealed memtables into tables.
+fn write_memtables<'w>(
+    store: &Store,
+    writing: &'w Writing,
+    keyspace: &Arc<KeyspaceState>,
+    memtables: &[Arc<MemtableView>],
+    hull: &KeyRange,
+) -> Result<Outputs<'w>> {
+    let boundaries = store.snapshots.sample(&store.visible, &store.time);
+    // Loaded here, not before: everything older than these memtables is in it now.
+    let version = &Arc::clone(&keyspace.view.load().tree.version);
+    // Layout and compression are chosen for the level the tables will most probably go to.
+    let options = keyspace.options();
+    let to = options.strategy.flush_placement(version, hull, &keyspace.busy.lock());
+    let of_strategy = shape::strategy_options(store, &options);
+    let watch = store.files.watch_of(keyspace.id);
+    let mut spec = flush_spec(
+        keyspace.id,
+        &options,
+        version,
+        to,
+        memtables,
+        &of_strategy,
+        Some((&keyspace.filters, &watch)),
+    );
+    spec.is_downgraded = keyspace
+        .compression_downgrade
+        .downgrades(&options, || pressure::fullest_queue_permille(store, keyspace));
+    let facts = JobFacts {
+        class: Class::Flush,
+        reason: None,
+        from: Vec::new(),
+        level: to.level(),
+        hull: None,
+        total_bytes: spec.input_bytes,
+        is_cancellable: false,
+    };
+    let job = store.jobs.begin(keyspace, facts, None);
+    spec.job = job.as_deref().map(|job| Arc::clone(job) as Arc<dyn OutputControl>);
+    spec.operand_merger = keyspace.semantics.operand_merger().cloned();
+    spec.older = OlderTables::than_flush(&keyspace.view, &keyspace.options());
+    let writes = memtables.iter().map(|view| view.memtable.len()).sum();
+    let scans = keyspace.scans.seen();
+    spec.cache_warming = CacheWarming::for_flush(
+        &store.files,
+        keyspace.id,
+        scans.short + scans.long,
+        &keyspace.reads_at_flush,
+        writes,
+    );
+    let start_ns = store.monotonic_ns();
+    let tables = merge_memtables(&writing.tables, &spec, version, hull, memtables, boundaries)?;
+    let flushed = Flushed {
+        operations: memtables.iter().map(|view| view.memtable.len()).sum(),
+        entries: tables.entries(),
+        tombstones: tables.tombstones(),
+    };
+    let moved = tables.moved(0, store.monotonic_ns().saturating_sub(start_ns));
+    keyspace.traffic.note_flush(to.level(), flushed, moved);
+    Ok(tables)
+}
+
+/// Seals and flushes keyspaces, and waits until everything they held at the call is in tables.
+pub fn flush_keyspaces(store: &Store, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
+    let _activity = store.activity.read_recursive();
+    store.check_open()?;
+    store.writing()?;
+    for keyspace in keyspaces {
+        seal_if_filled(store, keyspace)?;
+    }
+    for keyspace in keyspaces {
+        // The flush worker may be doing it already; the second finds nothing left.
+        flush_sealed(store, keyspace)?;
+    }
+    store.scheduler.request(WorkerPool::Compaction);
+    Ok(())
+}
+
+/// Seals the active memtable of a keyspace unless it is empty, or the keyspace dropped.
+pub fn seal_if_filled(store: &Store, keyspace: &KeyspaceState) -> Result<()> {
+    loop {
+        let writing = store.writing()?;
+        {
+            let mut state = writing.commit.lock();
+            if let Ok(active) = state.active(keyspace.id) {
+                let is_empty = active.entries == 0;
+                let nothing_next = crate::write::batch::Share::nothing(keyspace.id);
+                return if is_empty {
+                    Ok(())
+                } else {
+                    room::seal(store, &mut state, keyspace.id, &nothing_next)
+                };
             }
-            left = newer;
         }
-        Ok(())
-    }
-
-    /// Writes some sealed memtables, the oldest there are, given newest first, to tables and installs those.
-    fn flush_memtables(
-        &self,
-        writing: &Writing,
-        keyspace: &Arc<KeyspaceState>,
-        memtables: &[Arc<MemtableView>],
-    ) -> Result<()> {
-        let sealed_at = memtables.first().and_then(|newest| newest.seal_seqno()).unwrap_or(SeqNo::ZERO);
-        debug_assert!(self.visible.load(Ordering::Acquire) >= sealed_at.get(), "CP6");
-        let hull = hull_of(memtables);
-        let began_ns = self.env.clock.monotonic_ns();
-        let mut tables = match &hull {
-            Some(hull) => self.write_memtables(writing, keyspace, memtables, hull)?,
-            None => Outputs::none(&writing.tables),
-        };
-        self.note_flush(keyspace, memtables, tables.bytes(), began_ns);
-        self.order_behind_others(writing, keyspace, memtables, sealed_at)?;
-        let _handed_over = open_outputs(
-            &self.files,
-            keyspace.id,
-            keyspace.options().strategy.uses_overwrite_ratios(),
-            &mut tables,
-        );
-        self.install(keyspace, memtables, |version, busy| {
-            let new_run = writing.tables.take_run_id();
-            let mut edit = VersionEdit::new();
-            if let Some(hull) = &hull {
-                // Chosen anew: a compaction may have invalidated the placement chosen at the beginning.
-                let to = keyspace.options().strategy.flush_placement(version, hull, busy);
-                let place = to.place(version, new_run);
-                keyspace.overwrite_ratios.lock().note(version, &tables.overwrite_ratios);
-                tables.add_to(&mut edit, keyspace.id, place).claim();
-            }
-            edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno: sealed_at });
-            edit
-        })?;
-        Ok(())
-    }
-
-    /// Reports the rate of a flush to the write control.
-    fn note_flush(
-        &self,
-        keyspace: &KeyspaceState,
-        memtables: &[Arc<MemtableView>],
-        table_bytes: u64,
-        began_ns: u64,
-    ) {
-        let payload_bytes = memtables.iter().map(|memtable| memtable.bytes()).sum();
-        let times_ns = (began_ns, self.env.clock.monotonic_ns());
-        keyspace.control.lock().note_flush(payload_bytes, table_bytes, times_ns);
-    }
-
-    /// F3: the entries of `memtables` must not become durable before older entries of other keyspaces.
-    fn order_behind_others(
-        &self,
-        writing: &Writing,
-        keyspace: &KeyspaceState,
-        memtables: &[Arc<MemtableView>],
-        sealed_at: SeqNo,
-    ) -> Result<()> {
-        if self.must_sync_log_before(keyspace, sealed_at) {
-            writing.sync_up_to(sealed_at)?;
-            self.seal_laggard(keyspace, memtables)?;
-        } else if self.consumers.are_there() {
-            // HS6: data that survives in tables must survive in the history, too.
-            writing.sync_up_to(sealed_at)?;
-        }
-        Ok(())
-    }
-
-    /// Installs ingested tables: their "flush" is an edit alone. All older data is in the tree by now, so
-    /// each table may go as deep as it overlaps nothing.
-    fn install_ingested(
-        &self,
-        writing: &Writing,
-        keyspace: &KeyspaceState,
-        group: &[Arc<MemtableView>],
-        run: &TreeRun,
-    ) -> Result<()> {
-        let seqno = group.first().and_then(|view| view.seal_seqno()).unwrap_or(SeqNo::ZERO);
-        self.order_behind_others(writing, keyspace, group, seqno)?;
-        let mut placed = Vec::with_capacity(run.parts.len());
-        self.install(keyspace, group, |version, busy| {
-            let mut edit = VersionEdit::new();
-            let parts = run.parts.iter().map(|part| Arc::clone(&part.meta));
-            place_ingested(&keyspace.options(), version, busy, &writing.tables, parts, |place, part| {
-                placed.push((place.level, part.bytes));
-                edit.add_part(keyspace.id, place, part);
-            });
-            edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno });
-            edit
-        })?;
-        let raw_bytes = run.parts.iter().map(|part| part.meta.raw_bytes).sum();
-        keyspace.traffic.note_ingest(raw_bytes, placed.into_iter());
-        Ok(())
-    }
-
-    /// Seals the keyspace whose unflushed entries are the oldest, if they are older than all of `flushed`. An
-    /// idle keyspace with a few entries would otherwise force every flush of a busy one to sync the log
-    /// first, which costs several times as much as flushing those few entries. One at a time: of a thousand
-    /// keyspaces with occasional writes, each flush takes one along.
-    fn seal_laggard(&self, keyspace: &KeyspaceState, flushed: &[Arc<MemtableView>]) -> Result<()> {
-        let Some(first_flushed) = flushed.iter().filter_map(|view| view.first_seqno()).min() else {
+        // Being dropped: the dropping thread holds the manifest until the outcome is decided, and may
+        // still fail.
+        drop(writing.manifest.lock());
+        if keyspace.is_dropped() {
             return Ok(());
-        };
-        let keyspaces = self.all_keyspaces();
-        let laggard = keyspaces
-            .iter()
-            .filter(|other| other.id != keyspace.id)
-            .filter_map(|other| {
-                let view = other.view.load();
-                let first = view.active.first_seqno().filter(|_| view.sealed.is_empty())?;
-                (first < first_flushed).then_some((first, other))
-            })
-            .min_by_key(|(first, _)| *first);
-        match laggard {
-            Some((_, laggard)) => self.seal_if_filled(laggard),
-            None => Ok(()),
-        }
-    }
-
-    /// Merges sealed memtables into tables.
-    fn write_memtables<'w>(
-        &self,
-        writing: &'w Writing,
-        keyspace: &Arc<KeyspaceState>,
-        memtables: &[Arc<MemtableView>],
-        hull: &KeyRange,
-    ) -> Result<Outputs<'w>> {
-        let boundaries = self.snapshots.sample(&self.visible, &self.time);
-        // Loaded here, not before: everything older than these memtables is in it now.
-        let version = &Arc::clone(&keyspace.view.load().tree.version);
-        // Layout and compression are chosen for the level the tables will most probably go to.
-        let options = keyspace.options();
-        let to = options.strategy.flush_placement(version, hull, &keyspace.busy.lock());
-        let of_strategy = self.strategy_options(&options);
-        let watch = self.files.watch_of(keyspace.id);
-        let mut spec = flush_spec(
-            keyspace.id,
-            &options,
-            version,
-            to,
-            memtables,
-            &of_strategy,
-            Some((&keyspace.filters, &watch)),
-        );
-        spec.is_downgraded =
-            keyspace.compression_downgrade.downgrades(&options, || self.fullest_queue_permille(keyspace));
-        let facts = JobFacts {
-            class: Class::Flush,
-            reason: None,
-            from: Vec::new(),
-            level: to.level(),
-            hull: None,
-            total_bytes: spec.input_bytes,
-            is_cancellable: false,
-        };
-        let job = self.begin_job(keyspace, facts, None);
-        spec.job = job.as_deref().map(|job| Arc::clone(job) as Arc<dyn OutputControl>);
-        spec.operand_merger = keyspace.semantics.operand_merger().cloned();
-        spec.older = OlderTables::than_flush(&keyspace.view, &keyspace.options());
-        let writes = memtables.iter().map(|view| view.memtable.len()).sum();
-        let scans = keyspace.scans.seen();
-        spec.cache_warming = CacheWarming::for_flush(
-            &self.files,
-            keyspace.id,
-            scans.short + scans.long,
-            &keyspace.reads_at_flush,
-            writes,
-        );
-        let start_ns = self.monotonic_ns();
-        let tables = merge_memtables(&writing.tables, &spec, version, hull, memtables, boundaries)?;
-        let flushed = Flushed {
-            operations: memtables.iter().map(|view| view.memtable.len()).sum(),
-            entries: tables.entries(),
-            tombstones: tables.tombstones(),
-        };
-        let moved = tables.moved(0, self.monotonic_ns().saturating_sub(start_ns));
-        keyspace.traffic.note_flush(to.level(), flushed, moved);
-        Ok(tables)
-    }
-
-    /// Seals and flushes keyspaces, and waits until everything they held at the call is in tables.
-    pub fn flush_keyspaces(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
-        let _activity = self.activity.read_recursive();
-        self.check_open()?;
-        self.writing()?;
-        for keyspace in keyspaces {
-            self.seal_if_filled(keyspace)?;
-        }
-        for keyspace in keyspaces {
-            // The flush worker may be doing it already; the second finds nothing left.
-            self.flush_sealed(keyspace)?;
-        }
-        self.scheduler.request(WorkerPool::Compaction);
-        Ok(())
-    }
-
-    /// Seals the active memtable of a keyspace unless it is empty, or the keyspace dropped.
-    pub fn seal_if_filled(&self, keyspace: &KeyspaceState) -> Result<()> {
-        loop {
-            let writing = self.writing()?;
-            {
-                let mut state = writing.commit.lock();
-                if let Ok(active) = state.active(keyspace.id) {
-                    let is_empty = active.entries == 0;
-                    let nothing_next = crate::write::batch::Share::nothing(keyspace.id);
-                    return if is_empty { Ok(()) } else { self.seal(&mut state, keyspace.id, &nothing_next) };
-                }
-            }
-            // Being dropped: the dropping thread holds the manifest until the outcome is decided, and may
-            // still fail.
-            drop(writing.manifest.lock());
-            if keyspace.is_dropped() {
-                return Ok(());
-            }
         }
     }
 }
@@ -456,7 +463,7 @@ pub fn add_flushed<'a>(
     let version = state.keyspace(id).map_or_else(Arc::default, |keyspace| Arc::clone(&keyspace.version));
     let to = options.strategy.flush_placement(&version, &hull, &Busy::default());
     let place = to.place(&version, factory.take_run_id());
-    let strategy_options = strategy_options(options, write_buffer_bytes);
+    let strategy_options = planner_options(options, write_buffer_bytes);
     let mut spec = flush_spec(id, options, &version, to, memtables, &strategy_options, None);
     spec.operand_merger = state.keyspace(id).and_then(|keyspace| options.operand_merger(&keyspace.name));
     let boundaries = Boundaries::new([], SeqNo::MAX);

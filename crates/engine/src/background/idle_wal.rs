@@ -28,71 +28,71 @@
 //!   checked under the writers' lock, nor while a writer is known to wait; shrinking that begins all the
 //!   same, before the writer is counted, announces a change, so that the writer repeats its request.
 
+use crate::background::targets::log_age;
 use crate::state::commit_state::CommitState;
 use crate::state::scheduler::WorkerPool;
 use crate::state::store::{Store, Writing};
+use crate::write::memory_arbiter;
 use esker_base::{Result, SeqNo};
 
-impl Store {
-    /// Shrinks the log if `last` is still the last sequence number, and no writer waits (RS4, RS6).
-    pub fn rest_if_still_at(&self, last: SeqNo) {
-        if let Err(error) = self.try_to_rest(last) {
-            tracing::warn!(%error, "log files that are not needed could not be given up");
-        }
+/// Shrinks the log if `last` is still the last sequence number, and no writer waits (RS4, RS6).
+pub fn rest_if_still_at(store: &Store, last: SeqNo) {
+    if let Err(error) = try_to_rest(store, last) {
+        tracing::warn!(%error, "log files that are not needed could not be given up");
     }
+}
 
-    fn try_to_rest(&self, last: SeqNo) -> Result<()> {
-        let Some(writing) = &self.writing else { return Ok(()) };
-        // Closing waits while files are created or deleted.
-        let _activity = self.activity.read_recursive();
-        let leaves = {
-            let state = writing.commit.lock();
-            if !self.may_rest(&state, last) {
-                return Ok(());
-            }
-            self.leaves_for_rest(writing, &state)
-        };
-        let mut small = if leaves { Some(writing.log.prepare_small()?) } else { None };
-        let mut has_left = false;
-        let begins = {
-            let mut state = writing.commit.lock();
-            if !self.may_rest(&state, last) {
-                return Ok(());
-            }
-            if let Some(small) = &mut small
-                && self.leaves_for_rest(writing, &state)
-            {
-                // An idle log has a bound that belongs to the old segment.
-                state.log.grow();
-                state.log.rotate_to_private(small, self.time.now_ms())?;
-                has_left = true;
-            }
-            state.log.shrink()
-        };
-        if begins {
-            // RS6.
-            self.scheduler.announce_progress();
+fn try_to_rest(store: &Store, last: SeqNo) -> Result<()> {
+    let Some(writing) = &store.writing else { return Ok(()) };
+    // Closing waits while files are created or deleted.
+    let _activity = store.activity.read_recursive();
+    let leaves = {
+        let state = writing.commit.lock();
+        if !may_rest(store, &state, last) {
+            return Ok(());
         }
-        if has_left {
-            self.release_log()?;
+        leaves_for_rest(store, writing, &state)
+    };
+    let mut small = if leaves { Some(writing.log.prepare_small()?) } else { None };
+    let mut has_left = false;
+    let begins = {
+        let mut state = writing.commit.lock();
+        if !may_rest(store, &state, last) {
+            return Ok(());
         }
-        writing.log.delete_surplus()?;
-        self.offer_share(writing);
-        self.rebalance_memory();
-        Ok(())
+        if let Some(small) = &mut small
+            && leaves_for_rest(store, writing, &state)
+        {
+            // An idle log has a bound that belongs to the old segment.
+            state.log.grow();
+            state.log.rotate_to_private(small, store.time.now_ms())?;
+            has_left = true;
+        }
+        state.log.shrink()
+    };
+    if begins {
+        // RS6.
+        store.scheduler.announce_progress();
     }
+    if has_left {
+        log_age::release_log(store)?;
+    }
+    writing.log.delete_surplus()?;
+    memory_arbiter::offer_share(store, writing);
+    memory_arbiter::rebalance_memory(store);
+    Ok(())
+}
 
-    /// Whether nothing was written since, and no writer is known to wait for a segment.
-    fn may_rest(&self, state: &CommitState, last: SeqNo) -> bool {
-        !state.closed && state.next_seqno == last.plus(1) && !self.counters.is_waited_for(WorkerPool::Log)
-    }
+/// Whether nothing was written since, and no writer is known to wait for a segment.
+fn may_rest(store: &Store, state: &CommitState, last: SeqNo) -> bool {
+    !state.closed && state.next_seqno == last.plus(1) && !store.counters.is_waited_for(WorkerPool::Log)
+}
 
-    /// Whether the active segment should be replaced by a small one (RS1, RS3, RS5).
-    fn leaves_for_rest(&self, writing: &Writing, state: &CommitState) -> bool {
-        let mut keyspaces = state.keyspaces.iter().flatten();
-        !state.closed
-            && state.log.segment_bytes() > writing.log.small_segment_bytes()
-            && !self.consumers.are_there()
-            && keyspaces.all(|active| active.entries == 0 && !active.keyspace.view.has_sealed())
-    }
+/// Whether the active segment should be replaced by a small one (RS1, RS3, RS5).
+fn leaves_for_rest(store: &Store, writing: &Writing, state: &CommitState) -> bool {
+    let mut keyspaces = state.keyspaces.iter().flatten();
+    !state.closed
+        && state.log.segment_bytes() > writing.log.small_segment_bytes()
+        && !store.consumers.are_there()
+        && keyspaces.all(|active| active.entries == 0 && !active.keyspace.view.has_sealed())
 }

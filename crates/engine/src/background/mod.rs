@@ -2,8 +2,11 @@
 
 pub mod compact;
 pub mod flush;
+pub mod idle;
 pub mod idle_wal;
 pub mod install;
+pub mod install_options;
+pub mod migration;
 pub mod picker;
 pub mod subcompactions;
 pub mod table_eviction;

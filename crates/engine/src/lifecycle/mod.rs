@@ -1,5 +1,6 @@
 //! Lifecycle: opening and recovery, and keyspaces that are created, changed and dropped.
 
+pub mod close;
 pub mod history_recovery;
 pub mod keyspace;
 pub mod open;

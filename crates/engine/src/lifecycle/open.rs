@@ -20,6 +20,8 @@
 //!
 //! A read-only open takes a shared lock, keeps replayed data in private memory, and changes no file.
 
+use crate::background::targets;
+use crate::background::targets::deadline;
 use crate::lifecycle::history_recovery::{history_for_reading, settle_history};
 use crate::lifecycle::replay::Replay;
 use crate::state::activity::IdleState;
@@ -39,6 +41,7 @@ use crate::state::scheduler::{Scheduler, WorkerPool};
 use crate::state::store::AdaptKeyspaces;
 use crate::state::store::{Store, Writing};
 use crate::state::throttle::Pace;
+use crate::write::memory_arbiter;
 use crate::write::room::stub_memtable;
 use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, KeyspaceId, LogId, Result, SeqNo};
@@ -518,6 +521,7 @@ impl Opening {
             }
         });
         let open_readers = OpenReaders::new(Arc::clone(&self.env.clock), self.options.reader_warn_age);
+        let jobs = Jobs::new(&self.scheduler, &self.env.clock, &assembly.files.rates);
         let store = Arc::new(Store {
             adapt_keyspaces: self.adapt_keyspaces,
             idle_budget: Mutex::new(IdleBudget::new(self.env.clock.monotonic_ns())),
@@ -545,7 +549,7 @@ impl Opening {
             history: assembly.history,
             history_limit_bytes: self.options.change_history_bytes,
             counters: Counters::default(),
-            jobs: Jobs::default(),
+            jobs,
             compaction_threads: self.options.compaction_threads,
             max_subcompactions: self.options.max_subcompactions,
             last_compacted: AtomicU32::new(u32::MAX),
@@ -558,9 +562,9 @@ impl Opening {
             closing: Mutex::new(()),
             lock: Mutex::new(assembly.lock),
         });
-        store.begin_memory_arbitration();
-        store.settle_log_reuse();
-        store.warn_of_deadlines();
+        memory_arbiter::begin_memory_arbitration(&store);
+        targets::settle_log_reuse(&store);
+        deadline::warn_of_deadlines(&store);
         start_workers(&store)?;
         Ok(store)
     }

@@ -19,6 +19,8 @@ pub mod no_plan_cache;
 pub mod post_commit;
 pub mod read_heat;
 pub mod scheduler;
+pub mod shape;
+pub mod space_use;
 pub mod store;
 pub mod throttle;
 pub mod traffic;

@@ -130,6 +130,11 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
+    /// The monotonic clock.
+    pub fn monotonic_ns(&self) -> u64 {
+        self.env.clock.monotonic_ns()
+    }
+
     /// The keyspace with this name.
     pub fn find_keyspace(&self, name: &str) -> Option<Arc<KeyspaceState>> {
         self.keyspaces.read().named(name).cloned()

@@ -46,6 +46,8 @@ use crate::state::commit_lock::CommitGuard;
 use crate::state::commit_state::{ActiveKeyspace, CommitState};
 use crate::state::store::{Store, Writing};
 use crate::write::batch::EncodedBatch;
+use crate::write::pressure;
+use crate::write::room;
 use crate::write::room::StallPolicy;
 use crate::write::room::{RoomCheck, Wait};
 use crate::write::write_options::WriteOptions;
@@ -91,138 +93,139 @@ impl Admission for Always {
     }
 }
 
-impl Store {
-    /// How a write without options is acknowledged.
-    #[inline]
-    pub fn default_write_mode(&self) -> WriteMode {
-        WriteMode { durability: self.durability, stall_policy: StallPolicy::Stall }
-    }
+/// How a write without options is acknowledged.
+#[inline]
+pub fn default_write_mode(store: &Store) -> WriteMode {
+    WriteMode { durability: store.durability, stall_policy: StallPolicy::Stall }
+}
 
-    /// How a write with these options is acknowledged.
-    #[inline]
-    pub fn write_mode(&self, options: &WriteOptions) -> WriteMode {
-        let stall_policy = if options.no_stall { StallPolicy::Refuse } else { StallPolicy::Stall };
-        WriteMode { durability: options.durability.unwrap_or(self.durability), stall_policy }
-    }
+/// How a write with these options is acknowledged.
+#[inline]
+pub fn write_mode(store: &Store, options: &WriteOptions) -> WriteMode {
+    let stall_policy = if options.no_stall { StallPolicy::Refuse } else { StallPolicy::Stall };
+    WriteMode { durability: options.durability.unwrap_or(store.durability), stall_policy }
+}
 
-    /// Writes a batch; returns its last sequence number.
-    pub fn commit(
-        &self,
-        batch: &EncodedBatch<'_>,
-        durability: Durability,
-        stall_policy: StallPolicy,
-    ) -> Result<SeqNo> {
-        self.commit_if(batch, durability, stall_policy, &mut Always)
-    }
+/// Writes a batch; returns its last sequence number.
+pub fn commit(
+    store: &Store,
+    batch: &EncodedBatch<'_>,
+    durability: Durability,
+    stall_policy: StallPolicy,
+) -> Result<SeqNo> {
+    commit_if(store, batch, durability, stall_policy, &mut Always)
+}
 
-    /// Writes a batch if `admission` admits it; returns its last sequence number.
-    #[inline]
-    pub fn commit_if<A: Admission>(
-        &self,
-        batch: &EncodedBatch<'_>,
-        durability: Durability,
-        stall_policy: StallPolicy,
-        admission: &mut A,
-    ) -> Result<SeqNo> {
-        if batch.count == 0 {
-            // Nothing to write, but `Power` covers everything before it as well.
-            let last = SeqNo::new(self.visible.load(Ordering::Acquire));
-            if durability == Durability::Power {
-                self.writing()?.sync_up_to(last)?;
-            }
-            return Ok(last);
-        }
-        let payload_crc = checksum::crc32c(batch.payload);
-        let writing = self.writing()?;
-        // The last check before the order is fixed: its result still holds when the batch becomes visible,
-        // because no other thread commits meanwhile.
-        let mut wait = Wait::at_most(self.stall_limit);
-        let mut state = loop {
-            let state = self.lock_with_room(writing, batch, stall_policy, &mut wait)?;
-            if admission.admit(&state)? {
-                break state;
-            }
-            drop(state);
-            admission.prepare(self)?;
-        };
-        let first = state.next_seqno;
-        let last = SeqNo::new(first.get() + u64::from(batch.count) - 1);
-        // The memtable's memory is prefetched while the record is copied into the log.
-        let approach = state.approach(batch);
-        let log_id = state.log.append(first, batch.count, batch.payload, payload_crc)?.log_id;
-        {
-            let _guard = PoisonOnPanic(self);
-            state.next_seqno = last.plus(1);
-            state.insert(batch, approach, first, log_id.get());
-            self.visible.store(last.get(), Ordering::Release);
-        }
-        let after =
-            if state.post_commit.is_empty() { None } else { Some(self.after_commit(&mut state, batch)) };
-        drop(state);
-        if let Some(after) = after {
-            self.finish_commit(writing, &after, wait.left());
-        }
+/// Writes a batch if `admission` admits it; returns its last sequence number.
+#[inline]
+pub fn commit_if<A: Admission>(
+    store: &Store,
+    batch: &EncodedBatch<'_>,
+    durability: Durability,
+    stall_policy: StallPolicy,
+    admission: &mut A,
+) -> Result<SeqNo> {
+    if batch.count == 0 {
+        // Nothing to write, but `Power` covers everything before it as well.
+        let last = SeqNo::new(store.visible.load(Ordering::Acquire));
         if durability == Durability::Power {
-            writing.sync_up_to(last)?;
+            store.writing()?.sync_up_to(last)?;
         }
-        self.scheduler.step_sometimes(self);
-        Ok(last)
+        return Ok(last);
     }
-
-    /// Makes every acknowledged write durable.
-    pub fn sync(&self) -> Result<()> {
-        let last = SeqNo::new(self.visible.load(Ordering::Acquire));
-        self.writing()?.sync_up_to(last)
-    }
-
-    /// Takes the commit lock once there is room for the batch. Waiting time is subtracted from `wait`.
-    #[inline]
-    pub fn lock_with_room<'w>(
-        &self,
-        writing: &'w Writing,
-        batch: &EncodedBatch<'_>,
-        stall_policy: StallPolicy,
-        wait: &mut Wait,
-    ) -> Result<CommitGuard<'w>> {
-        let needs_private = !writing.log.fits_segment(batch.payload.len());
-        // A private segment is a file of its own: closing waits while one is being created or deleted, and
-        // after closing none is, because another process may own the directory by then.
-        let _activity = needs_private.then(|| self.activity.read_recursive());
-        if needs_private {
-            self.check_open()?;
+    let payload_crc = checksum::crc32c(batch.payload);
+    let writing = store.writing()?;
+    // The last check before the order is fixed: its result still holds when the batch becomes visible,
+    // because no other thread commits meanwhile.
+    let mut wait = Wait::at_most(store.stall_limit);
+    let mut state = loop {
+        let state = lock_with_room(store, writing, batch, stall_policy, &mut wait)?;
+        if admission.admit(&state)? {
+            break state;
         }
-        let mut private = None;
-        let mut has_waited = false;
-        loop {
-            if needs_private && private.is_none() {
-                // Created before the lock is taken: filling a large file under it would block every writer.
-                // Created again if an earlier pass used one up and then had to wait for room elsewhere.
-                private = Some(writing.log.prepare_private(batch.payload.len())?);
+        drop(state);
+        admission.prepare(store)?;
+    };
+    let first = state.next_seqno;
+    let last = SeqNo::new(first.get() + u64::from(batch.count) - 1);
+    // The memtable's memory is prefetched while the record is copied into the log.
+    let approach = state.approach(batch);
+    let log_id = state.log.append(first, batch.count, batch.payload, payload_crc)?.log_id;
+    {
+        let _guard = PoisonOnPanic(store);
+        state.next_seqno = last.plus(1);
+        state.insert(batch, approach, first, log_id.get());
+        store.visible.store(last.get(), Ordering::Release);
+    }
+    let after = if state.post_commit.is_empty() {
+        None
+    } else {
+        Some(pressure::after_commit(store, &mut state, batch))
+    };
+    drop(state);
+    if let Some(after) = after {
+        pressure::finish_commit(store, writing, &after, wait.left());
+    }
+    if durability == Durability::Power {
+        writing.sync_up_to(last)?;
+    }
+    store.scheduler.step_sometimes(store);
+    Ok(last)
+}
+
+/// Makes every acknowledged write durable.
+pub fn sync(store: &Store) -> Result<()> {
+    let last = SeqNo::new(store.visible.load(Ordering::Acquire));
+    store.writing()?.sync_up_to(last)
+}
+
+/// Takes the commit lock once there is room for the batch. Waiting time is subtracted from `wait`.
+#[inline]
+pub fn lock_with_room<'w>(
+    store: &Store,
+    writing: &'w Writing,
+    batch: &EncodedBatch<'_>,
+    stall_policy: StallPolicy,
+    wait: &mut Wait,
+) -> Result<CommitGuard<'w>> {
+    let needs_private = !writing.log.fits_segment(batch.payload.len());
+    // A private segment is a file of its own: closing waits while one is being created or deleted, and
+    // after closing none is, because another process may own the directory by then.
+    let _activity = needs_private.then(|| store.activity.read_recursive());
+    if needs_private {
+        store.check_open()?;
+    }
+    let mut private = None;
+    let mut has_waited = false;
+    loop {
+        if needs_private && private.is_none() {
+            // Created before the lock is taken: filling a large file under it would block every writer.
+            // Created again if an earlier pass used one up and then had to wait for room elsewhere.
+            private = Some(writing.log.prepare_private(batch.payload.len())?);
+        }
+        let mut state = writing.commit.lock();
+        prefetch_to_write(&*store.visible);
+        state.prefetch_commit_state(batch);
+        // Under the lock: the previous holder may have poisoned the database, and publishing anything
+        // after that would publish its incomplete work (CP5).
+        store.writing()?;
+        if state.closed {
+            return Err(Error::Closed);
+        }
+        let seen = store.scheduler.generation();
+        match room::make_room(store, writing, &mut state, batch, &mut private)? {
+            RoomCheck::Ready if stall_policy == StallPolicy::Refuse => {
+                pressure::refuse_early(store, &mut state, batch)?;
+                return Ok(state);
             }
-            let mut state = writing.commit.lock();
-            prefetch_to_write(&*self.visible);
-            state.prefetch_commit_state(batch);
-            // Under the lock: the previous holder may have poisoned the database, and publishing anything
-            // after that would publish its incomplete work (CP5).
-            self.writing()?;
-            if state.closed {
-                return Err(Error::Closed);
-            }
-            let seen = self.scheduler.generation();
-            match self.make_room(writing, &mut state, batch, &mut private)? {
-                RoomCheck::Ready if stall_policy == StallPolicy::Refuse => {
-                    self.refuse_early(&mut state, batch)?;
-                    return Ok(state);
+            RoomCheck::Ready => return Ok(state),
+            RoomCheck::Wait(wait_for) => {
+                drop(state);
+                if !has_waited {
+                    has_waited = true;
+                    store.counters.stalls.fetch_add(1, Ordering::Relaxed);
                 }
-                RoomCheck::Ready => return Ok(state),
-                RoomCheck::Wait(wait_for) => {
-                    drop(state);
-                    if !has_waited {
-                        has_waited = true;
-                        self.counters.stalls.fetch_add(1, Ordering::Relaxed);
-                    }
-                    self.wait_for_room(&wait_for, seen, stall_policy, wait)?;
-                }
+                room::wait_for_room(store, &wait_for, seen, stall_policy, wait)?;
             }
         }
     }

@@ -48,119 +48,116 @@ use std::time::Duration;
 /// The time without a full log segment after which the share is offered.
 pub const QUIET_TIME: Duration = Duration::from_secs(60);
 
-impl Store {
-    /// Gives the block cache its share for the first time, and registers its cache-full notification with the
-    /// log worker.
-    pub fn begin_memory_arbitration(&self) {
-        let (cache, scheduler) = (self.files.cache(), Arc::clone(&self.scheduler));
-        cache.tell_of_need(move || scheduler.request(WorkerPool::Log));
-        cache.await_need();
-        self.rebalance_memory();
-    }
+/// Gives the block cache its share for the first time, and registers its cache-full notification with the
+/// log worker.
+pub fn begin_memory_arbitration(store: &Store) {
+    let (cache, scheduler) = (store.files.cache(), Arc::clone(&store.scheduler));
+    cache.tell_of_need(move || scheduler.request(WorkerPool::Log));
+    cache.await_need();
+    rebalance_memory(store);
+}
 
-    /// Gives the block cache what memtables, log and table metadata leave of the budget. The caller does not
-    /// hold the writers' lock.
-    pub fn rebalance_memory(&self) {
-        let _one_at_a_time = self.memory_arbiter.moving.lock();
-        let is_lent = self.memory_arbiter.is_lent();
-        if is_lent && self.files.cache().needs_more() {
-            // LN6.
-            self.arenas.discard_idle();
-        }
-        let share = if is_lent { self.memory_arbiter.granted_bytes() } else { self.memory.memtables_bytes };
-        let memtables = share.max(self.memtable_memory_bytes()) + self.loading_bytes.load(Ordering::Relaxed);
-        let log = self.writing.as_ref().map_or(0, |writing| writing.log.mapped_bytes());
-        let cache_bytes = self.memory.cache_bytes(memtables, log, self.files.tell_bytes());
-        let cache = self.files.cache();
-        if cache.capacity_bytes() as u64 != cache_bytes {
-            cache.set_capacity_bytes(usize::try_from(cache_bytes).unwrap_or(usize::MAX));
-        }
-        if !is_lent && self.memory_arbiter.granted_bytes() < share {
-            // LN2.
-            self.memory_arbiter.granted_bytes.store(share, Ordering::Release);
-            self.scheduler.announce_progress();
-        }
+/// Gives the block cache what memtables, log and table metadata leave of the budget. The caller does not
+/// hold the writers' lock.
+pub fn rebalance_memory(store: &Store) {
+    let _one_at_a_time = store.memory_arbiter.moving.lock();
+    let is_lent = store.memory_arbiter.is_lent();
+    if is_lent && store.files.cache().needs_more() {
+        // LN6.
+        store.arenas.discard_idle();
     }
-
-    /// Offers the share: enables the cache-full notification, which then lends it.
-    pub fn offer_share(&self, writing: &Writing) {
-        let state = writing.commit.lock();
-        let is_news =
-            !self.memory_arbiter.is_lent() && !self.memory_arbiter.is_offered.load(Ordering::Acquire);
-        if !state.closed && is_news {
-            // In this order: the notification finds the offer.
-            self.memory_arbiter.is_offered.store(true, Ordering::Release);
-            self.files.cache().await_need();
-        }
+    let share = if is_lent { store.memory_arbiter.granted_bytes() } else { store.memory.memtables_bytes };
+    let memtables = share.max(store.memtable_memory_bytes()) + store.loading_bytes.load(Ordering::Relaxed);
+    let log = store.writing.as_ref().map_or(0, |writing| writing.log.mapped_bytes());
+    let cache_bytes = store.memory.cache_bytes(memtables, log, store.files.tell_bytes());
+    let cache = store.files.cache();
+    if cache.capacity_bytes() as u64 != cache_bytes {
+        cache.set_capacity_bytes(usize::try_from(cache_bytes).unwrap_or(usize::MAX));
     }
-
-    /// Lends the offered share, with the memory of idle arenas, if the cache is full. Called by the log
-    /// worker after a cache-full notification.
-    pub fn lend_if_needed(&self) {
-        if !self.files.cache().needs_more() {
-            return;
-        }
-        if let Some(writing) = &self.writing
-            && self.memory_arbiter.is_offered.load(Ordering::Acquire)
-        {
-            self.lend(writing);
-            self.rebalance_memory();
-        } else if self.memory_arbiter.is_lent() && self.arenas.idle_bytes() > 0 {
-            self.rebalance_memory();
-        }
+    if !is_lent && store.memory_arbiter.granted_bytes() < share {
+        // LN2.
+        store.memory_arbiter.granted_bytes.store(share, Ordering::Release);
+        store.scheduler.announce_progress();
     }
+}
 
-    /// Lends the unused part of the memtables' share, if it is large enough (LN3); the caller then rebalances
-    /// the memory. Otherwise the share stays offered.
-    pub fn lend(&self, writing: &Writing) {
-        let _one_at_a_time = self.memory_arbiter.moving.lock();
-        let state = writing.commit.lock();
-        let sealed_bytes = self.sealed_bytes.load(Ordering::Relaxed);
-        let most_bytes = sealed_bytes + state.active_bytes + state.log.segment_bytes();
-        let kept_bytes = self.memory.kept_bytes().max(most_bytes + self.memory.wal_segment_bytes);
-        let is_offered = self.memory_arbiter.is_offered.swap(false, Ordering::AcqRel);
-        // A writer may be waiting for a share that is being recalled.
-        let is_settled = self.memory_arbiter.granted_bytes() >= self.memory.memtables_bytes;
-        if !state.closed && is_offered && is_settled && kept_bytes <= self.memory.memtables_bytes / 2 {
-            self.memory_arbiter.granted_bytes.store(kept_bytes, Ordering::Release);
-            self.memory_arbiter.is_lent.store(true, Ordering::Release);
-        }
+/// Offers the share: enables the cache-full notification, which then lends it.
+pub fn offer_share(store: &Store, writing: &Writing) {
+    let state = writing.commit.lock();
+    let is_news = !store.memory_arbiter.is_lent() && !store.memory_arbiter.is_offered.load(Ordering::Acquire);
+    if !state.closed && is_news {
+        // In this order: the notification finds the offer.
+        store.memory_arbiter.is_offered.store(true, Ordering::Release);
+        store.files.cache().await_need();
     }
+}
 
-    /// Called under the writers' lock when the log segment is full: recalls the share. Whether memtables may
-    /// hold `more_bytes` already; if not, the writer waits for the log worker.
-    #[cold]
-    pub fn recall_share(&self, held_bytes: u64, more_bytes: u64) -> bool {
-        self.memory_arbiter.quiet_since_ns.store(self.monotonic_ns(), Ordering::Relaxed);
-        self.memory_arbiter.is_offered.store(false, Ordering::Release);
-        if self.memory_arbiter.is_lent.swap(false, Ordering::AcqRel) {
-            self.scheduler.request(WorkerPool::Log);
-        }
-        // A share that is not lent imposes no limit here; other limits apply.
-        self.memory_arbiter.granted_bytes() >= self.memory.memtables_bytes
-            || held_bytes + more_bytes <= self.memory_arbiter.granted_bytes()
+/// Lends the offered share, with the memory of idle arenas, if the cache is full. Called by the log
+/// worker after a cache-full notification.
+pub fn lend_if_needed(store: &Store) {
+    if !store.files.cache().needs_more() {
+        return;
     }
-
-    /// Takes the share back from the cache, if it was recalled.
-    pub fn reclaim_share(&self) {
-        if !self.memory_arbiter.is_lent() && self.memory_arbiter.granted_bytes() < self.memory.memtables_bytes
-        {
-            self.rebalance_memory();
-        }
+    if let Some(writing) = &store.writing
+        && store.memory_arbiter.is_offered.load(Ordering::Acquire)
+    {
+        lend(store, writing);
+        rebalance_memory(store);
+    } else if store.memory_arbiter.is_lent() && store.arenas.idle_bytes() > 0 {
+        rebalance_memory(store);
     }
+}
 
-    /// Whether the log may rotate to a segment of `more_bytes` for another reason than a full one, without
-    /// recalling the share (LN1): a delete-persistence target leaves nearly empty segments behind.
-    pub fn is_granted(&self, held_bytes: u64, more_bytes: u64) -> bool {
-        held_bytes + more_bytes <= self.memory_arbiter.granted_bytes()
+/// Lends the unused part of the memtables' share, if it is large enough (LN3); the caller then rebalances
+/// the memory. Otherwise the share stays offered.
+pub fn lend(store: &Store, writing: &Writing) {
+    let _one_at_a_time = store.memory_arbiter.moving.lock();
+    let state = writing.commit.lock();
+    let sealed_bytes = store.sealed_bytes.load(Ordering::Relaxed);
+    let most_bytes = sealed_bytes + state.active_bytes + state.log.segment_bytes();
+    let kept_bytes = store.memory.kept_bytes().max(most_bytes + store.memory.wal_segment_bytes);
+    let is_offered = store.memory_arbiter.is_offered.swap(false, Ordering::AcqRel);
+    // A writer may be waiting for a share that is being recalled.
+    let is_settled = store.memory_arbiter.granted_bytes() >= store.memory.memtables_bytes;
+    if !state.closed && is_offered && is_settled && kept_bytes <= store.memory.memtables_bytes / 2 {
+        store.memory_arbiter.granted_bytes.store(kept_bytes, Ordering::Release);
+        store.memory_arbiter.is_lent.store(true, Ordering::Release);
     }
+}
 
-    /// Offers the share after a quiet time. Called periodically by the compaction worker.
-    pub fn offer_if_quiet(&self) {
-        let since_ns = self.memory_arbiter.quiet_since_ns.load(Ordering::Relaxed);
-        let is_quiet = self.monotonic_ns().saturating_sub(since_ns) >= QUIET_TIME.as_nanos() as u64;
-        if let Some(writing) = self.writing.as_ref().filter(|_| is_quiet) {
-            self.offer_share(writing);
-        }
+/// Called under the writers' lock when the log segment is full: recalls the share. Whether memtables may
+/// hold `more_bytes` already; if not, the writer waits for the log worker.
+#[cold]
+pub fn recall_share(store: &Store, held_bytes: u64, more_bytes: u64) -> bool {
+    store.memory_arbiter.quiet_since_ns.store(store.monotonic_ns(), Ordering::Relaxed);
+    store.memory_arbiter.is_offered.store(false, Ordering::Release);
+    if store.memory_arbiter.is_lent.swap(false, Ordering::AcqRel) {
+        store.scheduler.request(WorkerPool::Log);
+    }
+    // A share that is not lent imposes no limit here; other limits apply.
+    store.memory_arbiter.granted_bytes() >= store.memory.memtables_bytes
+        || held_bytes + more_bytes <= store.memory_arbiter.granted_bytes()
+}
+
+/// Takes the share back from the cache, if it was recalled.
+pub fn reclaim_share(store: &Store) {
+    if !store.memory_arbiter.is_lent() && store.memory_arbiter.granted_bytes() < store.memory.memtables_bytes
+    {
+        rebalance_memory(store);
+    }
+}
+
+/// Whether the log may rotate to a segment of `more_bytes` for another reason than a full one, without
+/// recalling the share (LN1): a delete-persistence target leaves nearly empty segments behind.
+pub fn is_granted(store: &Store, held_bytes: u64, more_bytes: u64) -> bool {
+    held_bytes + more_bytes <= store.memory_arbiter.granted_bytes()
+}
+
+/// Offers the share after a quiet time. Called periodically by the compaction worker.
+pub fn offer_if_quiet(store: &Store) {
+    let since_ns = store.memory_arbiter.quiet_since_ns.load(Ordering::Relaxed);
+    let is_quiet = store.monotonic_ns().saturating_sub(since_ns) >= QUIET_TIME.as_nanos() as u64;
+    if let Some(writing) = store.writing.as_ref().filter(|_| is_quiet) {
+        offer_share(store, writing);
     }
 }

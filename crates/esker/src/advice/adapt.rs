@@ -14,6 +14,8 @@
 
 use super::{AdviceRequest, question};
 use esker_base::Result;
+use esker_engine::background::migration;
+use esker_engine::lifecycle::keyspace::change;
 use esker_engine::state::adaptive_state::AdaptiveState;
 use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
@@ -80,13 +82,14 @@ fn end_window(
     let decision = match question_of_window(store, keyspace, seen) {
         None => Decision::Unknown,
         Some(question) => {
-            let migration_bytes =
-                |to: &Design| store.bytes_to_migrate(keyspace, options, adapted(options, to)) as f64;
+            let migration_bytes = |to: &Design| {
+                migration::bytes_to_migrate(store, keyspace, options, adapted(options, to)) as f64
+            };
             let seen = Observation { question: &question, now_ms, migration_bytes: &migration_bytes };
             let rules = AdaptiveRules::for_window(window_ms);
             let (decision, history) = decide(&seen, &state.history, &rules);
             if let Decision::Change(to, _) = decision {
-                if !store.replace_options(keyspace, options, adapted(options, &to))? {
+                if !change::replace_options(store, keyspace, options, adapted(options, &to))? {
                     return Ok(());
                 }
                 state.changes += 1;

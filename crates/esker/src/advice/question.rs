@@ -3,8 +3,10 @@
 use super::AdviceRequest;
 use super::check::{ModelCheck, calibration, checks};
 use esker_base::{Error, Result};
+use esker_engine::amplification;
 use esker_engine::amplification::Amplification;
 use esker_engine::state::keyspace::KeyspaceState;
+use esker_engine::state::shape;
 use esker_engine::state::store::Store;
 use esker_filter::watch::SAMPLE;
 use esker_model::advice::{Calibration, Design, Operations, Question, Usage};
@@ -75,14 +77,15 @@ pub(crate) fn question_for(
     seen: &Operations,
 ) -> Result<(Question, Vec<ModelCheck>)> {
     let (view, options) = (keyspace.view.load(), keyspace.options());
-    let told = store.amplification(keyspace, &view, store.user_bytes(keyspace));
+    let told =
+        amplification::amplification(store, keyspace, &view, amplification::user_bytes(store, keyspace));
     let content = content(&view, &told)
         .ok_or_else(|| Error::invalid(format!("keyspace {:?} holds nothing", keyspace.name())))?;
     let usage = usage(store, keyspace, &options, content, operations, request.memory_bytes);
     let present = options.design(store.memory.write_buffer_bytes);
     let mut question = Question {
         present: Some(present),
-        options: store.strategy_options(&options),
+        options: shape::strategy_options(store, &options),
         prices: request.prices,
         named: profiles(&options, store.memory.write_buffer_bytes),
         ..Question::new(usage)

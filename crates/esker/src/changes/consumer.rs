@@ -9,9 +9,11 @@ use crate::Database;
 use crate::handle::Handle;
 use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
 use esker_base::{Error, Result, SeqNo};
+use esker_engine::background::install;
 use esker_engine::state::consumers::ConsumerPosition;
 use esker_engine::state::scheduler::WorkerPool;
 use esker_engine::state::store::{Store, Writing};
+use esker_engine::write::commit;
 use esker_version::{EditOp, VersionEdit};
 use esker_wal::Hold;
 use std::sync::Arc;
@@ -187,11 +189,11 @@ pub(crate) fn create_consumer(store: &Store, name: &str, after: Option<SeqNo>) -
     let hold = hold_history(store, writing, &name, after);
     let hold = hold.map_err(|oldest| super::stream::history_gone(store, after, oldest, None))?;
     // In this order: a segment that is released between the two has been made durable by the first.
-    store.sync()?;
+    commit::sync(store)?;
     writing.log.sync_history()?;
     let mut edit = VersionEdit::new();
     edit.push(EditOp::Consumer { name: Arc::clone(&name), seqno: after });
-    store.make_durable(writing, installed, &edit)?;
+    install::make_durable(store, writing, installed, &edit)?;
     store.consumers.add(name, ConsumerPosition { acknowledged: after, hold: Some(hold) });
     Ok(())
 }
@@ -204,7 +206,7 @@ pub(crate) fn drop_consumer(store: &Store, name: &str) -> Result<()> {
     store.consumers.standing(name)?;
     let mut edit = VersionEdit::new();
     edit.push(EditOp::DropConsumer { name: name.into() });
-    store.make_durable(writing, &mut installed, &edit)?;
+    install::make_durable(store, writing, &mut installed, &edit)?;
     store.consumers.remove(name);
     drop(installed);
     store.scheduler.request(WorkerPool::Log);
@@ -230,7 +232,7 @@ fn acknowledge(store: &Store, name: &Arc<str>, seqno: SeqNo) -> Result<()> {
     }
     let mut edit = VersionEdit::new();
     edit.push(EditOp::Consumer { name: Arc::clone(name), seqno });
-    store.make_durable(writing, &mut installed, &edit)?;
+    install::make_durable(store, writing, &mut installed, &edit)?;
     let hold = match standing.hold.filter(|hold| !hold.is_cut_off()) {
         Some(hold) => {
             hold.advance(seqno);

@@ -21,6 +21,7 @@ use super::image::{Image, ImageTable};
 use super::retention::Retention;
 use crate::Database;
 use esker_base::{Error, Result, SeqNo, TableUid};
+use esker_engine::background::flush;
 use esker_engine::file_transfer::{CopyProgress, Progress, checksum_of, copy};
 use esker_engine::lifecycle::open::make_directory;
 use esker_engine::state::store::Store;
@@ -329,7 +330,7 @@ pub(crate) fn backup(
     let catalogs = backups.catalogs()?;
     backups.sweep(&catalogs)?;
     // Memtables are flushed first, so that the next backup can share the tables.
-    store.flush_keyspaces(&store.all_keyspaces())?;
+    flush::flush_keyspaces(store, &store.all_keyspaces())?;
     let created_ms = env.clock.wall_ms();
     let capture = crate::copy::capture::capture(store)?;
     backups.check_same_database(catalogs.keys().last(), capture.state.uuid)?;

@@ -4,10 +4,18 @@ use super::WriteBatch;
 use super::{Handle, Keyspace, Snapshot};
 use crate::WriteOptions;
 use esker_base::{Error, Result};
+use esker_engine::background::compact::manual;
+use esker_engine::background::flush;
+use esker_engine::background::targets::deadline;
+use esker_engine::background::workers;
+use esker_engine::lifecycle::close;
+use esker_engine::lifecycle::keyspace::change;
 use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
+use esker_engine::write::commit;
 use esker_engine::write::commit::WriteMode;
 use esker_engine::write::pressure::Stalls;
+use esker_engine::write::pressure::stalls;
 use esker_env::BackgroundRates;
 use esker_options::KeyspaceOptions;
 use std::sync::Arc;
@@ -62,7 +70,7 @@ impl Database {
                 }
                 state
             }
-            None => self.handle.store.create_keyspace(name, options)?,
+            None => change::create_keyspace(&self.handle.store, name, options)?,
         };
         Ok(Keyspace::new(Arc::clone(&self.handle), state))
     }
@@ -105,7 +113,7 @@ impl Database {
     /// # Errors
     /// `NotFound` if there is no such keyspace, `InvalidArgument` for "default", which every database has.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
-        self.handle.store.drop_keyspace(name)
+        change::drop_keyspace(&self.handle.store, name)
     }
 
     /// Gives a keyspace another name. Durable when it returns. Handles of the keyspace follow; nothing of its
@@ -125,7 +133,7 @@ impl Database {
     /// `NotFound` if there is no keyspace `from`; `InvalidArgument` if there is a keyspace `to` already, if
     /// `to` is empty or over 255 bytes long, and for "default", which every database has.
     pub fn rename_keyspace(&self, from: &str, to: &str) -> Result<()> {
-        self.handle.store.rename_keyspace(from, to)
+        change::rename_keyspace(&self.handle.store, from, to)
     }
 
     /// The keyspace "default", which every database has: for a program that needs one ordered map.
@@ -168,8 +176,8 @@ impl Database {
         let options = options.into();
         options.check_without_expiry("a batch")?;
         let store = &self.handle.store;
-        let WriteMode { durability, stall_policy } = store.write_mode(&options);
-        store.commit(&batch.encoded(store)?, durability, stall_policy).map(|_| ())
+        let WriteMode { durability, stall_policy } = commit::write_mode(store, &options);
+        commit::commit(store, &batch.encoded(store)?, durability, stall_policy).map(|_| ())
     }
 
     // ---- moments
@@ -191,18 +199,18 @@ impl Database {
     /// Makes every acknowledged write survive a power cut.
     pub fn sync(&self) -> Result<()> {
         self.handle.store.check_open()?;
-        self.handle.store.sync()
+        commit::sync(&self.handle.store)
     }
 
     /// Writes all memtables to tables.
     pub fn flush(&self) -> Result<()> {
         let store = &self.handle.store;
-        store.flush_keyspaces(&store.all_keyspaces())
+        flush::flush_keyspaces(store, &store.all_keyspaces())
     }
 
     /// Waits until nothing is left to do in the background: memtables flushed, the strategies' debt zero.
     pub fn drain(&self) -> Result<()> {
-        self.handle.store.drain()
+        workers::drain(&self.handle.store)
     }
 
     /// Changes how many bytes a second compactions may read and write; those that run follow at once. Nothing
@@ -215,7 +223,7 @@ impl Database {
         store.check_open()?;
         rates.validate()?;
         store.files.rates.set(rates);
-        store.warn_of_deadlines();
+        deadline::warn_of_deadlines(store);
         Ok(())
     }
 
@@ -227,7 +235,7 @@ impl Database {
     /// Merges every keyspace into its last level.
     pub fn compact_all(&self) -> Result<()> {
         let store = &self.handle.store;
-        let compact = |state| match store.compact_range(state, &Default::default()) {
+        let compact = |state| match manual::compact_range(store, state, &Default::default()) {
             Err(_) if state.is_dropped() => Ok(()),
             compacted => compacted,
         };
@@ -255,13 +263,13 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn stalls(&self) -> Stalls {
-        self.handle.store.stalls()
+        stalls::stalls(&self.handle.store)
     }
 
     /// Closes the database: waits for writes in progress, stops background work, flushes (unless switched
     /// off), and lets go of the directory. Handles that remain answer [`Error::Closed`]. Closing twice is
     /// fine.
     pub fn close(&self) -> Result<()> {
-        self.handle.store.close()
+        close::close(&self.handle.store)
     }
 }

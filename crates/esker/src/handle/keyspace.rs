@@ -5,10 +5,15 @@ use super::{Handle, WriteBatch};
 use crate::transaction::Next;
 use crate::{Value, WriteOptions};
 use esker_base::{KeyspaceId, Result, SeqNo, ValueKind};
-use esker_engine::lifecycle::keyspace::migration::MigrationInfo;
+use esker_engine::background::compact::manual;
+use esker_engine::background::flush;
+use esker_engine::background::migration;
+use esker_engine::background::migration::MigrationInfo;
+use esker_engine::lifecycle::keyspace::change;
 use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
 use esker_engine::write::batch::{EncodedBatch, Share};
+use esker_engine::write::commit;
 use esker_engine::write::commit::WriteMode;
 use esker_engine::write::write_options::Ends;
 use esker_iter::Bounds;
@@ -88,7 +93,7 @@ impl Keyspace {
         loop {
             let before = self.state.options();
             let after = change(before.without_switch());
-            if self.handle.store.replace_options(&self.state, &before, after)? {
+            if change::replace_options(&self.handle.store, &self.state, &before, after)? {
                 return Ok(());
             }
         }
@@ -116,7 +121,7 @@ impl Keyspace {
     /// # Ok(()) }
     /// ```
     pub fn migration(&self) -> Option<MigrationInfo> {
-        self.handle.store.migration(&self.state)
+        migration::migration(&self.handle.store, &self.state)
     }
 
     /// Leaves the tree as it is for now, but for what writes need. Durable; nothing happens if there is no
@@ -125,7 +130,7 @@ impl Keyspace {
     /// # Errors
     /// `NotFound` if the keyspace was dropped, `ReadOnly`, `Closed`, and those of writing the manifest.
     pub fn pause_migration(&self) -> Result<()> {
-        self.handle.store.pause_migration(&self.state, true)
+        migration::pause_migration(&self.handle.store, &self.state, true)
     }
 
     /// Goes on with a migration that was paused.
@@ -133,7 +138,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::pause_migration`].
     pub fn resume_migration(&self) -> Result<()> {
-        self.handle.store.pause_migration(&self.state, false)
+        migration::pause_migration(&self.handle.store, &self.state, false)
     }
 
     pub(crate) fn store(&self) -> &Arc<Store> {
@@ -156,7 +161,8 @@ impl Keyspace {
     #[doc(alias = "set")]
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let (key, value, mode) = (key.as_ref(), value.as_ref(), self.handle.store.default_write_mode());
+        let (key, value, mode) =
+            (key.as_ref(), value.as_ref(), commit::default_write_mode(&self.handle.store));
         match self.state.default_ttl() {
             None => self.write_one(ValueKind::Put, key, value, mode),
             Some(ttl) => self.write_expiring(key, value, self.handle.store.time.after(ttl), mode),
@@ -191,7 +197,7 @@ impl Keyspace {
         options: impl Into<WriteOptions>,
     ) -> Result<()> {
         let (key, value, options) = (key.as_ref(), value.as_ref(), options.into());
-        let mode = self.handle.store.write_mode(&options);
+        let mode = commit::write_mode(&self.handle.store, &options);
         match options.expiry.resolve(&self.handle.store.time, self.state.default_ttl()) {
             Ends::Never => self.write_one(ValueKind::Put, key, value, mode),
             Ends::At(expiry_ms) => self.write_expiring(key, value, expiry_ms, mode),
@@ -205,7 +211,7 @@ impl Keyspace {
     #[doc(alias = "remove")]
     #[inline]
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.write_one(ValueKind::Delete, key.as_ref(), &[], self.handle.store.default_write_mode())
+        self.write_one(ValueKind::Delete, key.as_ref(), &[], commit::default_write_mode(&self.handle.store))
     }
 
     /// Removes `key`, with these options.
@@ -215,7 +221,7 @@ impl Keyspace {
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: impl Into<WriteOptions>) -> Result<()> {
         let options = options.into();
         options.check_without_expiry("a delete")?;
-        self.write_one(ValueKind::Delete, key.as_ref(), &[], self.handle.store.write_mode(&options))
+        self.write_one(ValueKind::Delete, key.as_ref(), &[], commit::write_mode(&self.handle.store, &options))
     }
 
     /// Removes all keys in `range`, with the database's default durability. Costs what one put costs,
@@ -247,8 +253,8 @@ impl Keyspace {
         let store = &self.handle.store;
         let mut batch = WriteBatch::new(store);
         batch.delete_range(self, range);
-        let WriteMode { durability, stall_policy } = store.write_mode(&options);
-        store.commit(&batch.encoded(store)?, durability, stall_policy).map(|_| ())
+        let WriteMode { durability, stall_policy } = commit::write_mode(store, &options);
+        commit::commit(store, &batch.encoded(store)?, durability, stall_policy).map(|_| ())
     }
 
     #[inline]
@@ -276,7 +282,8 @@ impl Keyspace {
             let share = Share { keyspace: self.state.id, entries: 1, bytes, range_deletes: 0 };
             let shares = std::slice::from_ref(&share);
             let batch = EncodedBatch { payload: scratch.payload(), count: 1, shares, single };
-            let written = self.handle.store.commit(&batch, mode.durability, mode.stall_policy).map(|_| ());
+            let written =
+                commit::commit(&self.handle.store, &batch, mode.durability, mode.stall_policy).map(|_| ());
             if scratch.capacity_bytes() > SCRATCH_KEPT_BYTES {
                 *scratch = BatchEncoder::new();
             }
@@ -423,13 +430,13 @@ impl Keyspace {
 
     /// Writes the memtables to tables.
     pub fn flush(&self) -> Result<()> {
-        self.handle.store.flush_keyspaces(&[Arc::clone(&self.state)])?;
+        flush::flush_keyspaces(&self.handle.store, &[Arc::clone(&self.state)])?;
         self.state.check_living()
     }
 
     /// Merges everything in a range of keys into the last level, and waits until it is done. Superseded
     /// versions and deletes that no snapshot needs are gone afterwards.
     pub fn compact(&self, range: impl KeyRange) -> Result<()> {
-        self.handle.store.compact_range(&self.state, &range.into_bounds())
+        manual::compact_range(&self.handle.store, &self.state, &range.into_bounds())
     }
 }

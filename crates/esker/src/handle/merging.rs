@@ -4,6 +4,7 @@ use super::Keyspace;
 use crate::WriteOptions;
 use esker_base::expiry::EXPIRY_LEN;
 use esker_base::{Error, Result, ValueKind};
+use esker_engine::write::commit;
 use esker_engine::write::commit::WriteMode;
 use esker_engine::write::write_options::Ends;
 
@@ -33,7 +34,7 @@ impl Keyspace {
     #[doc(alias = "increment")]
     #[inline]
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        let (key, operand, mode) = (key.as_ref(), operand.as_ref(), self.store().default_write_mode());
+        let (key, operand, mode) = (key.as_ref(), operand.as_ref(), commit::default_write_mode(self.store()));
         match self.state().default_ttl() {
             None => self.merge_for_good(key, operand, mode),
             Some(ttl) => self.merge_expiring(key, operand, self.store().time.after(ttl), mode),
@@ -55,7 +56,7 @@ impl Keyspace {
         options: impl Into<WriteOptions>,
     ) -> Result<()> {
         let (key, operand, options) = (key.as_ref(), operand.as_ref(), options.into());
-        let mode = self.store().write_mode(&options);
+        let mode = commit::write_mode(self.store(), &options);
         match options.expiry.resolve(&self.store().time, self.state().default_ttl()) {
             Ends::Never => self.merge_for_good(key, operand, mode),
             Ends::At(expiry_ms) => self.merge_expiring(key, operand, expiry_ms, mode),

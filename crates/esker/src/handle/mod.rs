@@ -17,6 +17,7 @@ pub use keyspace::Keyspace;
 pub(crate) use merging::no_expiry_to_keep;
 pub use snapshot::{Snapshot, View};
 
+use esker_engine::lifecycle::close;
 use esker_engine::state::store::Store;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub(crate) struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if let Err(error) = self.store.close() {
+        if let Err(error) = close::close(&self.store) {
             tracing::error!(%error, "closing the database failed; what was acknowledged is in the log");
         }
     }

@@ -7,6 +7,7 @@ use esker_base::{Error, PartId, Result, SeqNo, TableUid, ValueKind};
 use esker_engine::file_transfer::{CopyProgress, Progress, copy, link_or_copy};
 use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
+use esker_engine::write::ingest_commit;
 use esker_engine::write::ingest_commit::MAX_TABLES;
 use esker_engine::write::ingested_part::described;
 use esker_env::OpenMode;
@@ -112,7 +113,7 @@ pub(crate) fn ingest_files(
     }
     store.env.fs.sync_dir(&paths::tables(&store.dir))?;
     let parts = checked.into_iter().map(|file| file.part).collect();
-    report.seqno = Some(store.commit_ingest(keyspace, parts, || files.claim())?);
+    report.seqno = Some(ingest_commit::commit_ingest(store, keyspace, parts, || files.claim())?);
     remove_originals(store, paths, options.mode);
     Ok(report)
 }

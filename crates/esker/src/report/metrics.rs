@@ -3,8 +3,11 @@
 use crate::Database;
 use esker_base::{Error, FileNumber, SeqNo};
 use esker_cache::CacheStats;
+use esker_engine::amplification;
 use esker_engine::amplification::{Amplification, level_label};
-use esker_engine::lifecycle::keyspace::migration::MigrationInfo;
+use esker_engine::background::migration;
+use esker_engine::background::migration::MigrationInfo;
+use esker_engine::background::picker;
 use esker_engine::state::jobs::JobMetrics;
 use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
@@ -360,7 +363,7 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
 fn keyspace_metrics(store: &Store, keyspace: &KeyspaceState) -> KeyspaceMetrics {
     let view = keyspace.view.load();
     let parts = || view.tree.parts().map(|part| &part.meta);
-    let user_bytes = store.user_bytes(keyspace);
+    let user_bytes = amplification::user_bytes(store, keyspace);
     let book = keyspace.traffic.book();
     let (flushes, compactions) = (book.flushes(), book.compactions());
     KeyspaceMetrics {
@@ -375,7 +378,7 @@ fn keyspace_metrics(store: &Store, keyspace: &KeyspaceState) -> KeyspaceMetrics 
         tombstones: parts().map(|part| part.tombstones).sum(),
         range_deletes: parts().map(|part| part.range_tombstones).sum::<u64>()
             + view.memtables().map(|view| view.memtable.range_deletes_len()).sum::<u64>(),
-        compaction_debt_bytes: store.compaction_debt(keyspace, &view),
+        compaction_debt_bytes: picker::compaction_debt(store, keyspace, &view),
         flushes: flushes.jobs,
         flushed_bytes: flushes.written_bytes,
         blob_files: view.tree.version.blob_files().len(),
@@ -387,14 +390,19 @@ fn keyspace_metrics(store: &Store, keyspace: &KeyspaceState) -> KeyspaceMetrics 
         trivial_moves: book.moves(),
         compacted_in_bytes: compactions.read_bytes,
         compacted_out_bytes: compactions.written_bytes,
-        amplification: store.amplification(keyspace, &view, user_bytes),
+        amplification: amplification::amplification(store, keyspace, &view, user_bytes),
     }
 }
 
 pub(crate) fn levels(store: &Store) -> Vec<KeyspaceLevels> {
     let of = |keyspace: &Arc<KeyspaceState>| KeyspaceLevels {
-        migration: store.migration(keyspace),
-        amplification: store.amplification(keyspace, &keyspace.view.load(), store.user_bytes(keyspace)),
+        migration: migration::migration(store, keyspace),
+        amplification: amplification::amplification(
+            store,
+            keyspace,
+            &keyspace.view.load(),
+            amplification::user_bytes(store, keyspace),
+        ),
         ..levels_of(keyspace, &store.files.watch_of(keyspace.id))
     };
     store.all_keyspaces().iter().map(of).collect()

@@ -1,8 +1,12 @@
 //! Reports about targets.
 
 use crate::Database;
-use esker_engine::background::targets::{DeleteShortfall, SpaceUse};
+use esker_engine::background::targets::DeleteShortfall;
+use esker_engine::background::targets::deadline;
 use esker_engine::state::keyspace::KeyspaceState;
+use esker_engine::state::shape;
+use esker_engine::state::space_use;
+use esker_engine::state::space_use::SpaceUse;
 use esker_engine::state::store::Store;
 use esker_strategy::oldest_gone_ms;
 use std::fmt;
@@ -120,7 +124,8 @@ pub(crate) fn targets(store: &Store) -> Vec<KeyspaceTargets> {
 
 fn targets_of(store: &Store, keyspace: &KeyspaceState) -> KeyspaceTargets {
     let promised = keyspace.options().max_space_amp_permille;
-    let space = promised.and_then(|promised| Some(SpaceTarget::new(promised, store.space_use_of(keyspace)?)));
+    let space = promised
+        .and_then(|promised| Some(SpaceTarget::new(promised, space_use::space_use_of(store, keyspace)?)));
     KeyspaceTargets { name: keyspace.name().to_string(), space, deletes: delete_target(store, keyspace) }
 }
 
@@ -128,7 +133,7 @@ fn delete_target(store: &Store, keyspace: &KeyspaceState) -> Option<DeleteTarget
     let options = keyspace.options();
     let within = options.delete_within?;
     let view = keyspace.view.load();
-    let shape = store.shape(&view.tree, &[]);
+    let shape = shape::shape(store, &view.tree, &[]);
     let of_writes = view.memtables().filter(|memtable| memtable.ingested.is_none());
     let in_memory = of_writes.filter_map(|memtable| memtable.since_ms()).map(|ms| (ms, None));
     // Ingested tables that are not installed yet stand among the memtables.
@@ -140,7 +145,7 @@ fn delete_target(store: &Store, keyspace: &KeyspaceState) -> Option<DeleteTarget
     });
     let oldest = in_memory.chain(in_tables).min_by_key(|(ms, _)| *ms);
     let since = |ms: u64| Duration::from_millis(shape.now_ms.saturating_sub(ms));
-    let due = store.strategy_options(&options);
+    let due = shape::strategy_options(store, &options);
     let state = match &oldest {
         Some((ms, _)) if since(*ms) > within => TargetState::Missed,
         Some((ms, _)) if due.delete_due_ms(*ms).is_some_and(|due_ms| due_ms < shape.now_ms) => {
@@ -152,7 +157,7 @@ fn delete_target(store: &Store, keyspace: &KeyspaceState) -> Option<DeleteTarget
     let held_by_snapshot =
         snapshot.filter(|_| state != TargetState::Kept).map(|moment| since(moment.read_time_ms));
     let (oldest, range) = oldest.map_or((None, None), |(ms, range)| (Some(since(ms)), range));
-    let shortfall = store.delete_shortfall(keyspace, within);
+    let shortfall = deadline::delete_shortfall(store, keyspace, within);
     Some(DeleteTarget { within, oldest, range, held_by_snapshot, state, shortfall })
 }
 

@@ -3,6 +3,8 @@
 use crate::options::PerLevel;
 use crate::{Database, KeyspaceOptions, Options};
 use esker_codec::Codec;
+use esker_engine::background::flush;
+use esker_engine::write::pressure;
 use esker_env::Env;
 use esker_env::fault::StrictFs;
 use std::sync::Arc;
@@ -21,9 +23,9 @@ fn flush(db: &Database, memtables: usize) -> String {
     // A put may run a background step, which flushes sealed memtables.
     while keyspace.view.load().sealed.len() < memtables {
         db.default_keyspace().put(b"key", [5; 100]).unwrap();
-        store.seal_if_filled(&keyspace).unwrap();
+        flush::seal_if_filled(store, &keyspace).unwrap();
     }
-    store.flush_sealed(&keyspace).unwrap();
+    flush::flush_sealed(store, &keyspace).unwrap();
     let tree = Arc::clone(&keyspace.view.load().tree);
     let table = tree.runs[0].parts[0].file.open(esker_view::tree::Access::Use).unwrap();
     table.properties().codec.clone()
@@ -59,7 +61,7 @@ fn merges_into_the_last_level_are_not_eased() {
     assert!(
         keyspace
             .compression_downgrade
-            .downgrades(&keyspace.options(), || store.fullest_queue_permille(&keyspace))
+            .downgrades(&keyspace.options(), || pressure::fullest_queue_permille(store, &keyspace))
     );
     db.compact_all().unwrap();
     let tree = Arc::clone(&keyspace.view.load().tree);
@@ -69,7 +71,7 @@ fn merges_into_the_last_level_are_not_eased() {
     assert!(
         !keyspace
             .compression_downgrade
-            .downgrades(&keyspace.options(), || store.fullest_queue_permille(&keyspace)),
+            .downgrades(&keyspace.options(), || pressure::fullest_queue_permille(store, &keyspace)),
         "nothing waits any more"
     );
     drop((table, tree));

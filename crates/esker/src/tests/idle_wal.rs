@@ -2,6 +2,7 @@
 
 use crate::{Database, KeyspaceOptions, Options};
 use esker_base::SeqNo;
+use esker_engine::background::idle_wal;
 use esker_engine::state::scheduler::{LOOK_INTERVAL, WorkerPool};
 use esker_env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, When};
 use esker_env::{Env, FileSystem, ManualClock};
@@ -170,7 +171,7 @@ fn a_rest_does_not_forget_a_writer_that_waits() {
     while store.counters.waiting_writes().is_empty() {
         std::thread::yield_now();
     }
-    store.rest_if_still_at(SeqNo::new(store.visible.load(Ordering::Acquire)));
+    idle_wal::rest_if_still_at(store, SeqNo::new(store.visible.load(Ordering::Acquire)));
     gate.send(()).expect("the pool waits for it");
     writer.join().expect("all puts done");
 }

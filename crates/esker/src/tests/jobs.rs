@@ -5,9 +5,13 @@ use crate::options::PerLevel;
 use crate::{Database, KeyspaceOptions, MergeOperator, Options};
 use esker_base::{Error, Tag};
 use esker_codec::Codec;
+use esker_engine::background::compact;
+use esker_engine::background::flush;
 use esker_engine::background::picker::PickedCompaction;
-use esker_engine::state::jobs::{JobFacts, subcompaction_ranges};
+use esker_engine::background::subcompactions::subcompaction_ranges;
+use esker_engine::state::jobs::JobFacts;
 use esker_engine::state::scheduler::WorkerPool;
+use esker_engine::state::shape;
 use esker_engine::state::write_control::PressureCause;
 use esker_env::BackgroundRates;
 use esker_env::Direction;
@@ -62,8 +66,8 @@ fn contents(db: &Database) -> (Vec<Version>, RangeTombstones) {
 fn whole(db: &Database) -> CompactionPlan {
     let state = db.default_keyspace().state();
     let (store, view) = (db.store(), state.view.load());
-    let (shape, options) = (store.shape(&view.tree, &[]), state.options());
-    let of_strategy = store.strategy_options(&options);
+    let (shape, options) = (shape::shape(store, &view.tree, &[]), state.options());
+    let of_strategy = shape::strategy_options(store, &options);
     let mark = esker_strategy::ManualMark {
         seqno: esker_base::SeqNo::MAX,
         part: store.writing().unwrap().tables.counters().1,
@@ -312,7 +316,7 @@ fn facts(class: Class) -> JobFacts {
 fn one_job_of_the_lowest_classes_runs_at_a_time() {
     let db = stepped(1, keyspace_options());
     let (store, keyspace) = (db.store(), db.default_keyspace());
-    let begin = |class| store.begin_job(keyspace.state(), facts(class), None);
+    let begin = |class| store.jobs.begin(keyspace.state(), facts(class), None);
     let idle = begin(Class::Idle).expect("nothing else runs");
     assert!(begin(Class::Clean).is_none() && begin(Class::Idle).is_none(), "JB5");
     let shape = begin(Class::Shape).expect("classes above do not count");
@@ -333,15 +337,15 @@ fn jobs_that_can_wait_make_room() {
     let leveled = Strategy::Leveled { size_ratio: SizeRatio::from_permille(10_000).unwrap() };
     let db = stepped(1, keyspace_options().strategy(leveled).level0_trigger_runs(100));
     let (store, keyspace) = (db.store(), db.default_keyspace());
-    let idle = store.begin_job(keyspace.state(), facts(Class::Idle), None).expect("nothing else runs");
+    let idle = store.jobs.begin(keyspace.state(), facts(Class::Idle), None).expect("nothing else runs");
     for run in 0..6u64 {
         (0..500u64)
             .for_each(|key| db.default_keyspace().put(format!("key {:05}", 6 * key + run), [7; 50]).unwrap());
-        store.flush_keyspaces(&[Arc::clone(keyspace.state())]).unwrap();
+        flush::flush_keyspaces(store, &[Arc::clone(keyspace.state())]).unwrap();
     }
-    assert!(!store.preempt().unwrap() && !idle.has_yielded(), "nothing is wanted");
+    assert!(!compact::preempt(store).unwrap() && !idle.has_yielded(), "nothing is wanted");
     keyspace.update_options(|options| options.level0_trigger_runs(4)).unwrap();
-    assert!(!store.preempt().unwrap(), "nothing is urgent enough for a thread of its own");
+    assert!(!compact::preempt(store).unwrap(), "nothing is urgent enough for a thread of its own");
     assert!(idle.has_yielded());
     drop(idle);
     store.scheduler.request(WorkerPool::Compaction);
@@ -364,7 +368,7 @@ fn with_deleted_tables() -> Database {
         if run == 6 {
             db.default_keyspace().delete_range("run 3 ".."run 4").unwrap();
         }
-        db.store().flush_keyspaces(&[Arc::clone(db.default_keyspace().state())]).unwrap();
+        flush::flush_keyspaces(db.store(), &[Arc::clone(db.default_keyspace().state())]).unwrap();
     }
     assert_eq!(db.default_keyspace().state().view.load().tree.runs.len(), 7);
     db
@@ -382,13 +386,13 @@ fn make_urgent(db: &Database) {
 fn what_goes_without_being_read_is_in_nobodys_way() {
     let db = with_deleted_tables();
     let (store, state) = (db.store(), db.default_keyspace().state());
-    let idle = store.begin_job(state, facts(Class::Idle), None).expect("nothing else runs");
+    let idle = store.jobs.begin(state, facts(Class::Idle), None).expect("nothing else runs");
     let tree = || Arc::clone(&state.view.load().tree);
     let (runs, parts) = (tree().runs.len(), tree().parts().count());
     make_urgent(&db);
-    assert!(store.preempt().unwrap(), "tables that are deleted go first");
+    assert!(compact::preempt(store).unwrap(), "tables that are deleted go first");
     assert!(tree().runs.len() == runs && tree().parts().count() < parts);
-    assert!(store.preempt().unwrap() && tree().runs.len() < 4, "then what writers wait for");
+    assert!(compact::preempt(store).unwrap() && tree().runs.len() < 4, "then what writers wait for");
     assert!(!idle.has_yielded(), "nobody had to make room");
 }
 
@@ -400,10 +404,10 @@ fn what_goes_without_being_read_hides_nothing_that_a_job_holds() {
     let (store, state) = (db.store(), db.default_keyspace().state());
     let plan = whole(&db);
     let mark = state.busy.lock().add(&plan);
-    let idle = store.begin_job(state, facts(Class::Idle), Some(mark)).expect("nothing else runs");
-    assert!(!store.preempt().unwrap() && !idle.has_yielded(), "nothing but tables that are deleted");
+    let idle = store.jobs.begin(state, facts(Class::Idle), Some(mark)).expect("nothing else runs");
+    assert!(!compact::preempt(store).unwrap() && !idle.has_yielded(), "nothing but tables that are deleted");
     make_urgent(&db);
-    assert!(!store.preempt().unwrap() && idle.has_yielded());
+    assert!(!compact::preempt(store).unwrap() && idle.has_yielded());
 }
 
 /// With threads and a clock that only the test moves: whatever the threads do, no more is read than the rate
@@ -547,8 +551,8 @@ fn plans_are_carried_out_to_the_letter() {
     };
     let edits = || store.writing().unwrap().last_edit.load(Ordering::Relaxed);
     let carry_out = |plan: &CompactionPlan| {
-        let job = store.begin_job(state, JobFacts::of_plan(plan), None).unwrap();
-        store.carry_out(&job, &PickedCompaction::from(plan.clone())).unwrap();
+        let job = store.jobs.begin(state, JobFacts::of_plan(plan), None).unwrap();
+        compact::carry_out(store, &job, &PickedCompaction::from(plan.clone())).unwrap();
     };
     let mut plan = whole(&db);
     plan.kind = PlanKind::Move;

@@ -3,6 +3,7 @@
 use crate::{Database, KeyspaceOptions, Options};
 use esker_engine::state::scheduler::{BackgroundWork, LOOK_INTERVAL, WorkerPool};
 use esker_engine::state::store::{Store, Writing};
+use esker_engine::write::memory_arbiter;
 use esker_engine::write::memory_arbiter::QUIET_TIME;
 use esker_env::fault::StrictFs;
 use esker_env::{Env, ManualClock};
@@ -154,7 +155,7 @@ fn readers_have_what_writers_do_not_need() {
         world.read_all();
         assert!(world.is_lent(), "round {round}");
         // Newly opened tables and log files are accounted for at the next rebalance.
-        world.db.store().rebalance_memory();
+        memory_arbiter::rebalance_memory(world.db.store());
         let granted = world.db.store().memory_arbiter.granted_bytes();
         assert!((kept..=whole / 2).contains(&granted), "{granted} of {whole}");
         assert_eq!(world.idle_arena_bytes(), 0, "arenas have given their memory back");
@@ -292,7 +293,7 @@ fn a_share_that_was_called_back_comes() {
     let world = World::new();
     let store = world.db.store();
     let writing = store.writing().expect("it takes writes");
-    assert!(!store.recall_share(0, store.memory.memtables_bytes), "it is not there yet");
+    assert!(!memory_arbiter::recall_share(store, 0, store.memory.memtables_bytes), "it is not there yet");
     offer_and_lend(store, writing);
     assert!(!world.is_lent(), "somebody waits for it");
     world.settle();
@@ -300,9 +301,9 @@ fn a_share_that_was_called_back_comes() {
 
     // Also when the log has all the segments that it needs.
     offer_and_lend(store, writing);
-    store.rebalance_memory();
+    memory_arbiter::rebalance_memory(store);
     assert!(world.is_lent() && !writing.log.needs_preparation());
-    assert!(!store.recall_share(0, store.memory.memtables_bytes));
+    assert!(!memory_arbiter::recall_share(store, 0, store.memory.memtables_bytes));
     let before = store.scheduler.generation();
     store.work(WorkerPool::Log).expect("a look of the pool");
     assert_eq!(store.memory_arbiter.granted_bytes(), store.memory.memtables_bytes);
@@ -333,8 +334,8 @@ fn half_filled_memtables_lend_nothing() {
 
 /// As when the cache is full.
 fn offer_and_lend(store: &Store, writing: &Writing) {
-    store.offer_share(writing);
-    store.lend(writing);
+    memory_arbiter::offer_share(store, writing);
+    memory_arbiter::lend(store, writing);
 }
 
 /// A read-only database gives the whole share to the cache.

@@ -3,8 +3,9 @@
 use crate::options::PerLevel;
 use crate::{Database, KeyspaceOptions, Options};
 use esker_codec::Codec;
-use esker_engine::background::picker::IDLE_SEAL_BYTES;
+use esker_engine::background::idle::IDLE_SEAL_BYTES;
 use esker_engine::state::scheduler::{LOOK_INTERVAL, WorkerPool};
+use esker_engine::state::shape;
 use esker_env::fault::StrictFs;
 use esker_env::{Env, ManualClock};
 use esker_version::LevelIndex;
@@ -239,18 +240,21 @@ fn a_writer_without_room_asks_for_what_time_has_made_possible() {
         while db.step_background() {}
     }
     let state = db.default_keyspace().state();
-    assert!(state.must_compact_first() && !db.store().can_compact(state), "waiting would help nobody");
+    assert!(
+        state.must_compact_first() && !shape::can_compact(db.store(), state),
+        "waiting would help nobody"
+    );
     // The strategy was called shortly before, and its answer would be cached for longer than it is valid.
     clock.advance(lives - Duration::from_secs(2));
     db.default_keyspace().put("b", "value").expect("a put");
     db.store().scheduler.request(WorkerPool::Compaction);
     while db.step_background() {}
     assert!(
-        state.no_plan_cache.lock().last.is_some() && !db.store().can_compact(state),
+        state.no_plan_cache.lock().last.is_some() && !shape::can_compact(db.store(), state),
         "nothing has expired"
     );
     clock.advance(Duration::from_secs(3));
-    assert!(!db.step_background() && db.store().can_compact(state), "nobody has told the pool");
+    assert!(!db.step_background() && shape::can_compact(db.store(), state), "nobody has told the pool");
     db.default_keyspace()
         .put("c", "a value that needs a new memtable")
         .expect("room, once the expired tables are gone");

@@ -3,8 +3,12 @@
 
 use crate::{Database, Keyspace, KeyspaceOptions, WriteOptions};
 use esker_base::{Error, SeqNo};
+use esker_engine::background::install;
 use esker_engine::state::jobs::JobFacts;
+use esker_engine::state::shape;
 use esker_engine::state::write_control::{Pressure, PressureCause};
+use esker_engine::write::pressure;
+use esker_engine::write::pressure::blocking;
 use esker_engine::write::pressure::*;
 use esker_env::fault::{FaultFs, Operation, StrictFs};
 use esker_env::{Background, Clock, Env};
@@ -122,7 +126,7 @@ fn a_flush_keeps_no_table_that_was_replaced() {
         std::thread::yield_now();
     }
     let keyspace = store.find_keyspace("default").unwrap();
-    let replaced = store.install(&keyspace, &[], |version, _| {
+    let replaced = install::install(store, &keyspace, &[], |version, _| {
         let mut edit = VersionEdit::new();
         for (level, run) in version.runs() {
             for part in run.parts() {
@@ -156,14 +160,14 @@ fn the_job_that_is_named_is_the_nearest_to_the_queue() {
         is_cancellable: true,
     };
     let total_waited_for = |cause| {
-        let told = store.blocking_work(own, &Pressure::new(cause, 9, 1, 10), None, None);
+        let told = blocking::blocking_work(store, own, &Pressure::new(cause, 9, 1, 10), None, None);
         told.job.map(|job| job.total_bytes)
     };
     let level1 = LevelIndex::new(1).unwrap();
     let (level0, above) = ([LevelIndex::FLUSH, LevelIndex::LAST], [level1, LevelIndex::LAST]);
     let all =
         [PressureCause::Memory, PressureCause::SharedMemory, PressureCause::Level0, PressureCause::Space];
-    let begin = |keyspace, facts| store.begin_job(keyspace, facts, None).unwrap();
+    let begin = |keyspace, facts| store.jobs.begin(keyspace, facts, None).unwrap();
     let mut running = Vec::new();
     let steps = [
         (own, facts(Class::Flush, &[], 0), [Some(0), Some(0), None, None]),
@@ -181,7 +185,8 @@ fn the_job_that_is_named_is_the_nearest_to_the_queue() {
     }
     running.remove(0);
     assert_eq!(total_waited_for(PressureCause::Memory), Some(2), "the other keyspace's flush has the thread");
-    let told = store.blocking_work(own, &Pressure::new(PressureCause::Level0, 9, 1, 10), None, Some(1));
+    let told =
+        blocking::blocking_work(store, own, &Pressure::new(PressureCause::Level0, 9, 1, 10), None, Some(1));
     let text = told.to_string();
     assert!(text.starts_with("waiting for job 5 (shape) from L0, Llast to Llast: "), "{text}");
     drop(running);
@@ -201,7 +206,7 @@ fn a_writer_that_is_held_back_hinders_nobody() {
     let state = store.find_keyspace("default").unwrap();
     // As if flushes took a second for a KiB: from now on every delay is longer than the test.
     state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
-    store.update_pressure(&state);
+    pressure::update_pressure(store, &state);
     let (sent, done) = channel();
     let (writer, env) = (db.clone(), store.env.clone());
     let thread = env.spawn("writer", move || {
@@ -265,7 +270,7 @@ fn nobody_waits_for_the_pace_beyond_the_stall_limit() {
         state.admitted_bytes_per_second.store(100, Ordering::Relaxed);
         state.control.lock().rate = Some(100);
         let began_ns = clock.0.load(Ordering::Relaxed);
-        store.wait_for_pace(&state, Duration::from_millis(20), max_delay);
+        pressure::wait_for_pace(store, &state, Duration::from_millis(20), max_delay);
         let waited = Duration::from_nanos(clock.0.load(Ordering::Relaxed) - began_ns);
         assert!(waited >= max_delay && waited < max_delay + limit / 4, "{waited:?} of {max_delay:?}");
     }
@@ -284,7 +289,7 @@ fn closing_releases_a_writer_that_is_held_back() {
     let store = db.store();
     let state = store.find_keyspace("default").unwrap();
     state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
-    store.update_pressure(&state);
+    pressure::update_pressure(store, &state);
     let writer = db.clone();
     let thread = store.env.spawn("writer", move || drop(writer.default_keyspace().put(b"slow", [1; 1016])));
     while store.counters.delays.load(Ordering::Relaxed) == 0 {
@@ -309,7 +314,7 @@ fn runs_of_level_0_are_pressure_where_compaction_can_make_them_fewer() {
             db.default_keyspace().put(b"a", round.to_be_bytes()).unwrap();
             db.default_keyspace().put(b"z", round.to_be_bytes()).unwrap();
             db.flush().unwrap();
-            let seen = db.store().level0_pressure(&state);
+            let seen = pressure::level0_pressure(db.store(), &state);
             assert_eq!((seen.soft, seen.hard), (6, 10));
             let expected = pressure_of(seen.amount);
             assert_eq!(seen.permille, expected, "{seen:?}");
@@ -368,7 +373,7 @@ fn garbage_is_pressure_and_growth_is_not() {
         for at in 0..KEYS {
             let key = (first + at * 3571 % KEYS).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             db.default_keyspace().put(key.to_be_bytes(), [round; 1016]).unwrap();
-            seen.push(store.garbage_pressure(state, &Capacity::default()));
+            seen.push(pressure::garbage_pressure(store, state, &Capacity::default()));
         }
         seen
     };
@@ -389,7 +394,7 @@ fn garbage_is_pressure_and_growth_is_not() {
     assert_eq!(u64::from(last.permille), over.min(750), "{last:?}");
     state.busy.lock().remove(mark);
     db.drain().unwrap();
-    assert_eq!(store.garbage_pressure(state, &Capacity::default()).permille, 0, "garbage is gone");
+    assert_eq!(pressure::garbage_pressure(store, state, &Capacity::default()).permille, 0, "garbage is gone");
     db.close().unwrap();
 }
 
@@ -399,8 +404,9 @@ fn manual_plan(db: &Database) -> CompactionPlan {
     let (store, view, options) = (db.store(), state.view.load(), state.options());
     let everything = KeyRange { start: Key::default(), end: KeyEnd::Unbounded };
     let mark = ManualMark { seqno: SeqNo::MAX, part: store.writing().unwrap().tables.counters().1 };
-    let shape = store.shape(&view.tree, &[]);
-    let of_strategy = StrategyOptions { max_job_bytes: Some(u64::MAX), ..store.strategy_options(&options) };
+    let shape = shape::shape(store, &view.tree, &[]);
+    let of_strategy =
+        StrategyOptions { max_job_bytes: Some(u64::MAX), ..shape::strategy_options(store, &options) };
     let step = Strategy::default().plan_manual(&shape, &Busy::default(), &of_strategy, &everything, mark);
     match step {
         ManualStep::Plan(plan) => *plan,

@@ -13,6 +13,7 @@ use crate::{KeyRange, Keyspace, Snapshot, Value};
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, Result, SeqNo};
 use esker_engine::state::store::Store;
+use esker_engine::write::commit;
 use esker_engine::write::room::StallPolicy;
 use esker_iter::Bounds;
 use esker_view::read::open_readers::ReaderKind;
@@ -372,7 +373,7 @@ impl Transaction {
         let mut validation = Validation::new(&footprints, self.snapshot.seqno());
         validation.begin(store)?;
         let durability = self.options.durability.unwrap_or(store.durability);
-        store.commit_if(&batch.encoded(store)?, durability, StallPolicy::Stall, &mut validation)
+        commit::commit_if(store, &batch.encoded(store)?, durability, StallPolicy::Stall, &mut validation)
     }
 
     /// What the commit depends on: the keys changed, and what is remembered.

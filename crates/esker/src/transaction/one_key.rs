@@ -10,6 +10,7 @@ use super::validate::Validation;
 use crate::WriteBatch;
 use crate::{Expiry, Keyspace, Snapshot, Value, WriteOptions};
 use esker_base::Result;
+use esker_engine::write::commit;
 use esker_engine::write::commit::WriteMode;
 use esker_engine::write::write_options::Ends;
 
@@ -174,7 +175,7 @@ impl Keyspace {
         mut decide: impl FnMut(Option<&[u8]>) -> Next,
     ) -> Result<Option<Value>> {
         let store = self.store();
-        let WriteMode { durability, stall_policy } = store.write_mode(&options);
+        let WriteMode { durability, stall_policy } = commit::write_mode(store, &options);
         let mut batch = WriteBatch::new(store);
         let mut retries = 0;
         loop {
@@ -198,7 +199,7 @@ impl Keyspace {
             let footprints = [Footprint::new(self.state(), vec![key], Vec::new())];
             let mut validation = Validation::new(&footprints, snapshot.seqno());
             let encoded = batch.encoded(store)?;
-            match store.commit_if(&encoded, durability, stall_policy, &mut validation) {
+            match commit::commit_if(store, &encoded, durability, stall_policy, &mut validation) {
                 Ok(_) => return Ok(value),
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error),

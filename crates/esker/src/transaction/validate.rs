@@ -60,6 +60,7 @@ mod tests;
 
 use super::read_set::Footprint;
 use esker_base::{Conflict, Error, Result, SeqNo};
+use esker_engine::background::flush;
 use esker_engine::state::commit_state::CommitState;
 use esker_engine::state::store::Store;
 use esker_engine::write::commit::Admission;
@@ -227,7 +228,7 @@ impl Admission for Validation<'_> {
             // takes. So it is where only a tail is looked at under the lock.
             if view.sealed.len() < MAX_SEALED && active.len() >= MIN_SEALED_ENTRIES && active.tail().is_none()
             {
-                store.seal_if_filled(keyspace)?;
+                flush::seal_if_filled(store, keyspace)?;
             }
         }
         // Before the views, never after: a view that is older than this may lack what was written between.

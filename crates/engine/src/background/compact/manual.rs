@@ -1,10 +1,14 @@
 //! ManualPlan compaction: merges everything in a range of keys into the last level.
 
 use super::BusyMark;
+use crate::background::compact;
+use crate::background::flush;
+use crate::background::idle_wal;
 use crate::background::picker::PickedCompaction;
 use crate::state::jobs::JobFacts;
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::{ErrorScope, WorkerPool};
+use crate::state::shape;
 use crate::state::store::Store;
 use esker_base::{Result, SeqNo};
 use esker_iter::Bounds;
@@ -25,72 +29,71 @@ enum ManualPlan<'a> {
     Run(Box<CompactionPlan>, BusyMark<'a>),
 }
 
-impl Store {
-    /// Flushes, then merges everything in a range of keys into the last level.
-    pub fn compact_range(&self, keyspace: &Arc<KeyspaceState>, bounds: &Bounds) -> Result<()> {
-        let _activity = self.activity.read_recursive();
-        self.flush_keyspaces(std::slice::from_ref(keyspace))?;
-        let range = key_range_of(bounds);
-        // Taken after the flush: tables that exist now are old, output of later jobs is not.
-        let mark = ManualMark {
-            seqno: SeqNo::new(self.visible.load(Ordering::Acquire)),
-            part: self.writing()?.tables.counters().1,
-        };
-        loop {
-            self.check_open()?;
-            keyspace.check_living()?;
-            let seen = self.scheduler.generation();
-            match self.plan_manual(keyspace, &range, mark) {
-                ManualPlan::Done => {
-                    self.rest_if_still_at(mark.seqno);
-                    return Ok(());
+/// Flushes, then merges everything in a range of keys into the last level.
+pub fn compact_range(store: &Store, keyspace: &Arc<KeyspaceState>, bounds: &Bounds) -> Result<()> {
+    let _activity = store.activity.read_recursive();
+    flush::flush_keyspaces(store, std::slice::from_ref(keyspace))?;
+    let range = key_range_of(bounds);
+    // Taken after the flush: tables that exist now are old, output of later jobs is not.
+    let mark = ManualMark {
+        seqno: SeqNo::new(store.visible.load(Ordering::Acquire)),
+        part: store.writing()?.tables.counters().1,
+    };
+    loop {
+        store.check_open()?;
+        keyspace.check_living()?;
+        let seen = store.scheduler.generation();
+        match plan_manual(store, keyspace, &range, mark) {
+            ManualPlan::Done => {
+                idle_wal::rest_if_still_at(store, mark.seqno);
+                return Ok(());
+            }
+            ManualPlan::Run(plan, claim) => {
+                let facts = JobFacts::of_plan(&plan);
+                // Never of the lowest classes, so that it always begins.
+                let facts = JobFacts { class: facts.class.max(Class::Shape), ..facts };
+                let job = store.jobs.begin(keyspace, facts, Some(claim.job));
+                let carried_out =
+                    job.map_or(Ok(()), |job| compact::carry_out(store, &job, &PickedCompaction::from(*plan)));
+                if carried_out.is_ok() {
+                    keyspace.compaction_outcome.note_success();
                 }
-                ManualPlan::Run(plan, claim) => {
-                    let facts = JobFacts::of_plan(&plan);
-                    // Never of the lowest classes, so that it always begins.
-                    let facts = JobFacts { class: facts.class.max(Class::Shape), ..facts };
-                    let job = self.begin_job(keyspace, facts, Some(claim.job));
-                    let carried_out =
-                        job.map_or(Ok(()), |job| self.carry_out(&job, &PickedCompaction::from(*plan)));
-                    if carried_out.is_ok() {
-                        keyspace.compaction_outcome.note_success();
-                    }
-                    drop(claim);
-                    // A worker may have found its inputs busy, whatever the job's outcome.
-                    self.scheduler.request(WorkerPool::Compaction);
-                    carried_out?;
-                }
-                ManualPlan::Blocked => {
-                    // The end of the conflicting job is awaited, whatever its outcome.
-                    let concern = ErrorScope::Own(&|| None);
-                    self.scheduler.wait_for_change(
-                        self,
-                        (WorkerPool::Compaction, concern),
-                        seen,
-                        CONFLICT_WAIT,
-                    )?;
-                }
+                drop(claim);
+                // A worker may have found its inputs busy, whatever the job's outcome.
+                store.scheduler.request(WorkerPool::Compaction);
+                carried_out?;
+            }
+            ManualPlan::Blocked => {
+                // The end of the conflicting job is awaited, whatever its outcome.
+                let concern = ErrorScope::Own(&|| None);
+                store.scheduler.wait_for_change(
+                    store,
+                    (WorkerPool::Compaction, concern),
+                    seen,
+                    CONFLICT_WAIT,
+                )?;
             }
         }
     }
+}
 
-    fn plan_manual<'a>(
-        &'a self,
-        keyspace: &'a KeyspaceState,
-        range: &KeyRange,
-        mark: ManualMark,
-    ) -> ManualPlan<'a> {
-        let mut busy = keyspace.busy.lock();
-        let view = keyspace.view.load();
-        let options = keyspace.options();
-        let (shape, of_strategy) = (self.shape(&view.tree, &[]), self.strategy_options(&options));
-        match options.strategy.plan_manual(&shape, &busy, &of_strategy, range, mark) {
-            ManualStep::Done => ManualPlan::Done,
-            ManualStep::Blocked => ManualPlan::Blocked,
-            ManualStep::Plan(plan) => {
-                let claim = BusyMark::new(self, keyspace, &mut busy, &plan);
-                ManualPlan::Run(plan, claim)
-            }
+fn plan_manual<'a>(
+    store: &'a Store,
+    keyspace: &'a KeyspaceState,
+    range: &KeyRange,
+    mark: ManualMark,
+) -> ManualPlan<'a> {
+    let mut busy = keyspace.busy.lock();
+    let view = keyspace.view.load();
+    let options = keyspace.options();
+    let (shape, of_strategy) =
+        (shape::shape(store, &view.tree, &[]), shape::strategy_options(store, &options));
+    match options.strategy.plan_manual(&shape, &busy, &of_strategy, range, mark) {
+        ManualStep::Done => ManualPlan::Done,
+        ManualStep::Blocked => ManualPlan::Blocked,
+        ManualStep::Plan(plan) => {
+            let claim = BusyMark::new(store, keyspace, &mut busy, &plan);
+            ManualPlan::Run(plan, claim)
         }
     }
 }

@@ -1,4 +1,7 @@
 use super::*;
+use crate::background::install;
+use crate::lifecycle::close;
+use crate::state::shape;
 use esker_base::{PartId, RunId, TableUid};
 use esker_env::fault::StrictFs;
 use esker_env::{Env, FileSystem, OpenMode};
@@ -24,7 +27,7 @@ fn tables_of_an_edit_that_cannot_be_applied_are_deleted() {
         let range = KeyRange::inclusive(b"a".as_slice(), b"b".as_slice());
         let part = PartMeta::new(tables.take_part_id(), file, 100, TableUid(7), range);
         let missing = PartMeta { id: PartId(1_000_000), ..part.clone() };
-        let refused = store.install(&keyspace, &[], |_, _| {
+        let refused = install::install(&store, &keyspace, &[], |_, _| {
             let mut edit = VersionEdit::new();
             edit.remove_part(keyspace.id, LevelIndex::FLUSH, RunId(1_000_000), &missing);
             let place = Place { level: LevelIndex::FLUSH, run, order: run.get() };
@@ -37,7 +40,7 @@ fn tables_of_an_edit_that_cannot_be_applied_are_deleted() {
     let left = fs.list(&paths::tables(Path::new(DIR))).unwrap();
     assert!(left.is_empty(), "{left:?}");
     assert!(keyspace.view.load().tree.runs.is_empty());
-    store.close().unwrap();
+    close::close(&store).unwrap();
 }
 
 /// An install holds the running jobs of its keyspace while it takes the commit lock, so a writer that holds
@@ -48,11 +51,11 @@ fn room_is_judged_while_an_install_holds_the_jobs() {
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);
     let store = crate::lifecycle::open::open(Path::new(DIR), Options::default().env(env), |_, _| ()).unwrap();
     let keyspace = store.all_keyspaces()[0].clone();
-    let installed = store.install(&keyspace, &[], |_, _| {
+    let installed = install::install(&store, &keyspace, &[], |_, _| {
         assert!(keyspace.busy.is_locked());
-        assert!(!store.can_compact(&keyspace), "there is nothing to compact");
+        assert!(!shape::can_compact(&store, &keyspace), "there is nothing to compact");
         VersionEdit::new()
     });
     installed.unwrap();
-    store.close().unwrap();
+    close::close(&store).unwrap();
 }

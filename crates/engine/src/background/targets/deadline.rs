@@ -70,33 +70,35 @@ impl fmt::Display for DeleteShortfall {
     }
 }
 
-impl Store {
-    /// Why deletes in a keyspace cannot be gone within this time; `None` if they can.
-    pub fn delete_shortfall(&self, keyspace: &KeyspaceState, within: Duration) -> Option<DeleteShortfall> {
-        let one_job = keyspace.control.lock().capacity.merged_bytes_per_second();
-        let measured = one_job.map(|rate| rate * self.compaction_threads as f64 * USABLE_PERCENT / 100.0);
-        let table_bytes = keyspace.view.load().tree.version.bytes();
-        DeleteShortfall::of(table_bytes, within, self.files.rates.get(), measured)
-    }
+/// Why deletes in a keyspace cannot be gone within this time; `None` if they can.
+pub fn delete_shortfall(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    within: Duration,
+) -> Option<DeleteShortfall> {
+    let one_job = keyspace.control.lock().capacity.merged_bytes_per_second();
+    let measured = one_job.map(|rate| rate * store.compaction_threads as f64 * USABLE_PERCENT / 100.0);
+    let table_bytes = keyspace.view.load().tree.version.bytes();
+    DeleteShortfall::of(table_bytes, within, store.files.rates.get(), measured)
+}
 
-    /// An error with the numbers if a delete-persistence target cannot be met.
-    pub fn check_deadline(&self, keyspace: &KeyspaceState, within: Option<Duration>) -> Result<()> {
-        let Some(within) = within else { return Ok(()) };
-        let Some(shortfall) = self.delete_shortfall(keyspace, within) else { return Ok(()) };
-        Err(Error::invalid(format!(
-            "delete_within = {} s cannot be kept in keyspace {:?}: {shortfall}",
-            within.as_secs_f64(),
-            keyspace.name()
-        )))
-    }
+/// An error with the numbers if a delete-persistence target cannot be met.
+pub fn check_deadline(store: &Store, keyspace: &KeyspaceState, within: Option<Duration>) -> Result<()> {
+    let Some(within) = within else { return Ok(()) };
+    let Some(shortfall) = delete_shortfall(store, keyspace, within) else { return Ok(()) };
+    Err(Error::invalid(format!(
+        "delete_within = {} s cannot be kept in keyspace {:?}: {shortfall}",
+        within.as_secs_f64(),
+        keyspace.name()
+    )))
+}
 
-    /// Logs warnings about delete-persistence targets that cannot be met: at open, and when the rate limits
-    /// change.
-    pub fn warn_of_deadlines(&self) {
-        for keyspace in self.all_keyspaces().iter() {
-            if let Err(error) = self.check_deadline(keyspace, keyspace.options().delete_within) {
-                tracing::warn!(%error, "a promise is missed if deletes lie all over the keys");
-            }
+/// Logs warnings about delete-persistence targets that cannot be met: at open, and when the rate limits
+/// change.
+pub fn warn_of_deadlines(store: &Store) {
+    for keyspace in store.all_keyspaces().iter() {
+        if let Err(error) = check_deadline(store, keyspace, keyspace.options().delete_within) {
+            tracing::warn!(%error, "a promise is missed if deletes lie all over the keys");
         }
     }
 }

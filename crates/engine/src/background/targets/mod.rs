@@ -38,10 +38,11 @@ pub mod log_age;
 pub use deadline::DeleteShortfall;
 
 use crate::state::keyspace::KeyspaceState;
+use crate::state::shape;
 use crate::state::store::Store;
 use esker_base::{Error, Result};
 use esker_options::KeyspaceOptions;
-use esker_strategy::{BlobSpace, SpaceBudget, base_bytes};
+use esker_strategy::{SpaceBudget, base_bytes};
 
 /// DW1 and DW2: the share of the time after which memtables are sealed and log segments left: one in so many.
 const SEAL_DIVISOR: u64 = 8;
@@ -53,97 +54,53 @@ const MANIFEST_DIVISOR: u64 = 16;
 /// rest.
 const USABLE_PERCENT: f64 = 70.0;
 
-/// The space used by each component.
-#[derive(Clone, Copy, Debug)]
-pub struct SpaceUse {
-    pub live_bytes: u64,
-    /// Whether merges into the oldest run have measured the live data; before the first, everything may be
-    /// alive.
-    pub is_measured: bool,
-    pub table_bytes: u64,
-    pub blob_bytes: u64,
-    /// The most that running jobs may write.
-    pub running_bytes: u64,
-    /// Replaced tables that readers hold.
-    pub held_bytes: u64,
-}
-
-impl SpaceUse {
-    pub fn used_bytes(&self) -> u64 {
-        self.table_bytes + self.blob_bytes + self.running_bytes + self.held_bytes
+/// DW2: no segment is kept for reuse as long as some keyspace has a delete-persistence target.
+pub fn settle_log_reuse(store: &Store) {
+    if let Some(writing) = &store.writing {
+        let is_promised =
+            store.all_keyspaces().iter().any(|keyspace| keyspace.options().delete_within.is_some());
+        if let Err(error) = writing.log.set_recycling(!is_promised) {
+            tracing::warn!(%error, "log segments that were kept for reuse could not be deleted");
+        }
     }
 }
 
-impl Store {
-    /// The space used by each component; `None` without a target.
-    pub fn space_use_of(&self, keyspace: &KeyspaceState) -> Option<SpaceUse> {
-        let options = keyspace.options();
-        options.max_space_amp_permille?;
-        let running_bytes = keyspace.busy.lock().jobs().map(|job| job.est_out_bytes).sum();
-        let view = keyspace.view.load();
-        let version = &view.tree.version;
-        let base_bytes = base_bytes(version);
-        let allowance = SpaceBudget::new(&self.strategy_options(&options), base_bytes)?;
-        let blobs = BlobSpace::of(version);
-        Some(SpaceUse {
-            live_bytes: allowance.live_bytes + blobs.live_bytes,
-            is_measured: keyspace.traffic.book().overwritten_share().is_some(),
-            table_bytes: version.bytes(),
-            blob_bytes: blobs.total_bytes,
-            running_bytes,
-            held_bytes: self.files.held_bytes(keyspace.id),
-        })
+/// Checks whether a space target can be met at the keyspace's measured write rate, if both are known.
+///
+/// # Errors
+/// `InvalidArgument` with the numbers if not.
+pub fn check_feasible(store: &Store, keyspace: &KeyspaceState, options: &KeyspaceOptions) -> Result<()> {
+    if options.max_space_amp_permille.is_none() {
+        return Ok(());
     }
-
-    /// DW2: no segment is kept for reuse as long as some keyspace has a delete-persistence target.
-    pub fn settle_log_reuse(&self) {
-        if let Some(writing) = &self.writing {
-            let is_promised =
-                self.all_keyspaces().iter().any(|keyspace| keyspace.options().delete_within.is_some());
-            if let Err(error) = writing.log.set_recycling(!is_promised) {
-                tracing::warn!(%error, "log segments that were kept for reuse could not be deleted");
-            }
-        }
+    let base_bytes = base_bytes(&keyspace.view.load().tree.version);
+    let (written, writes) = {
+        let control = keyspace.control.lock();
+        (control.capacity.arrival_bytes_per_second(), control.capacity.job_bytes_per_second())
+    };
+    let (Some(written), Some(one_job)) = (written, writes) else { return Ok(()) };
+    let usable = one_job * store.compaction_threads as f64 * USABLE_PERCENT / 100.0;
+    let cost = |permille: u64| {
+        let promised = KeyspaceOptions { max_space_amp_permille: Some(permille), ..options.clone() };
+        SpaceBudget::new(&shape::strategy_options(store, &promised), base_bytes)
+            .map_or(0.0, |allowance| allowance.amplification())
+    };
+    let asked = options.max_space_amp_permille.unwrap_or_default();
+    if written * cost(asked) <= usable {
+        return Ok(());
     }
-
-    /// Checks whether a space target can be met at the keyspace's measured write rate, if both are known.
-    ///
-    /// # Errors
-    /// `InvalidArgument` with the numbers if not.
-    pub fn check_feasible(&self, keyspace: &KeyspaceState, options: &KeyspaceOptions) -> Result<()> {
-        if options.max_space_amp_permille.is_none() {
-            return Ok(());
-        }
-        let base_bytes = base_bytes(&keyspace.view.load().tree.version);
-        let (written, writes) = {
-            let control = keyspace.control.lock();
-            (control.capacity.arrival_bytes_per_second(), control.capacity.job_bytes_per_second())
-        };
-        let (Some(written), Some(one_job)) = (written, writes) else { return Ok(()) };
-        let usable = one_job * self.compaction_threads as f64 * USABLE_PERCENT / 100.0;
-        let cost = |permille: u64| {
-            let promised = KeyspaceOptions { max_space_amp_permille: Some(permille), ..options.clone() };
-            SpaceBudget::new(&self.strategy_options(&promised), base_bytes)
-                .map_or(0.0, |allowance| allowance.amplification())
-        };
-        let asked = options.max_space_amp_permille.unwrap_or_default();
-        if written * cost(asked) <= usable {
-            return Ok(());
-        }
-        let least = (asked..10_000).step_by(10).find(|&permille| written * cost(permille) <= usable);
-        let least = least.map_or("no value below 10 can".to_owned(), |permille| {
-            format!("{} can", permille as f64 / 1000.0)
-        });
-        Err(Error::invalid(format!(
-            "max_space_amp = {} cannot be kept in keyspace {:?}: it is written to at {:.1} MB/s, so little garbage costs {:.1} \
-             bytes of compaction for each, {:.0} MB/s in all, and compactions have written {:.0} MB/s, of which {USABLE_PERCENT:.0} % \
-             may be used; {least} be kept at this rate",
-            asked as f64 / 1000.0,
-            keyspace.name(),
-            written / 1e6,
-            cost(asked),
-            written * cost(asked) / 1e6,
-            one_job * self.compaction_threads as f64 / 1e6,
-        )))
-    }
+    let least = (asked..10_000).step_by(10).find(|&permille| written * cost(permille) <= usable);
+    let least = least
+        .map_or("no value below 10 can".to_owned(), |permille| format!("{} can", permille as f64 / 1000.0));
+    Err(Error::invalid(format!(
+        "max_space_amp = {} cannot be kept in keyspace {:?}: it is written to at {:.1} MB/s, so little garbage costs {:.1} \
+         bytes of compaction for each, {:.0} MB/s in all, and compactions have written {:.0} MB/s, of which {USABLE_PERCENT:.0} % \
+         may be used; {least} be kept at this rate",
+        asked as f64 / 1000.0,
+        keyspace.name(),
+        written / 1e6,
+        cost(asked),
+        written * cost(asked) / 1e6,
+        one_job * store.compaction_threads as f64 / 1e6,
+    )))
 }

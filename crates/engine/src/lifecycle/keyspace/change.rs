@@ -18,12 +18,17 @@
 //! 5. A running flush or compaction finds the mark while it writes, or finds under the manifest's lock that
 //!    the keyspace is gone; it deletes its output and reports nothing.
 
+use crate::background::install;
+use crate::background::install_options;
+use crate::background::migration;
+use crate::background::targets;
 use crate::lifecycle::open::new_keyspace;
 use crate::state::commit_state::ActiveKeyspace;
-use crate::state::commit_state::MemtableLimits;
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::WorkerPool;
 use crate::state::store::{Store, Writing};
+use crate::write::commit;
+use crate::write::memory_arbiter;
 use crate::write::room::stub_memtable;
 use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
 use esker_base::{Error, Result};
@@ -36,185 +41,146 @@ use esker_view::tree::Tree;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-impl Store {
-    /// Creates a keyspace. It is durable before its first use (WL5): a record that names it can always be
-    /// replayed.
-    pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
-        options.validate()?;
-        options.check_supplied(name)?;
-        check_name(name)?;
-        // A migration mark names files of another keyspace.
-        let options = KeyspaceOptions { switch: None, ..options };
-        let _activity = self.activity.read_recursive();
-        self.check_open()?;
-        let writing = self.writing()?;
-        let mut installed = writing.manifest.lock();
-        if let Some(existing) = self.find_keyspace(name) {
-            return Ok(existing);
-        }
-        let id = installed.state.next_keyspace;
-        let mut edit = VersionEdit::new();
-        edit.push(EditOp::CreateKeyspace { id, name: name.into(), options: options.encode().into() });
-        self.files.set_reading(id, options.table_reading());
-        let semantics = Semantics::new(&self.time, options.operand_merger(&name.into()));
-        let parts = (Arc::new(Tree::new(id, Arc::default(), &self.files)), Vec::new(), semantics);
-        let shared = (&self.memory, &self.arenas);
-        let (keyspace, active) = new_keyspace(id, name.into(), options, parts, shared)?;
-        self.make_durable(writing, &mut installed, &edit)?;
-        writing.commit.lock().add_keyspace(active);
-        self.keyspaces.write().add(&keyspace);
-        self.settle_log_reuse();
-        Ok(keyspace)
+/// Creates a keyspace. It is durable before its first use (WL5): a record that names it can always be
+/// replayed.
+pub fn create_keyspace(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
+    options.validate()?;
+    options.check_supplied(name)?;
+    check_name(name)?;
+    // A migration mark names files of another keyspace.
+    let options = KeyspaceOptions { switch: None, ..options };
+    let _activity = store.activity.read_recursive();
+    store.check_open()?;
+    let writing = store.writing()?;
+    let mut installed = writing.manifest.lock();
+    if let Some(existing) = store.find_keyspace(name) {
+        return Ok(existing);
     }
+    let id = installed.state.next_keyspace;
+    let mut edit = VersionEdit::new();
+    edit.push(EditOp::CreateKeyspace { id, name: name.into(), options: options.encode().into() });
+    store.files.set_reading(id, options.table_reading());
+    let semantics = Semantics::new(&store.time, options.operand_merger(&name.into()));
+    let parts = (Arc::new(Tree::new(id, Arc::default(), &store.files)), Vec::new(), semantics);
+    let shared = (&store.memory, &store.arenas);
+    let (keyspace, active) = new_keyspace(id, name.into(), options, parts, shared)?;
+    install::make_durable(store, writing, &mut installed, &edit)?;
+    writing.commit.lock().add_keyspace(active);
+    store.keyspaces.write().add(&keyspace);
+    targets::settle_log_reuse(store);
+    Ok(keyspace)
+}
 
-    /// Renames a keyspace.
-    pub fn rename_keyspace(&self, from: &str, to: &str) -> Result<()> {
-        check_name(to)?;
-        if from == DEFAULT_KEYSPACE {
-            return Err(Error::invalid(format!("keyspace {DEFAULT_KEYSPACE:?} keeps its name")));
-        }
-        let _activity = self.activity.read_recursive();
-        self.check_open()?;
-        let writing = self.writing()?;
-        let mut installed = writing.manifest.lock();
-        let keyspace = self.keyspace_named(from)?;
-        if from == to {
-            return Ok(());
-        }
-        if self.find_keyspace(to).is_some() {
-            return Err(Error::invalid(format!("there is a keyspace {to:?} already")));
-        }
-        // As for a drop: a user who fills a keyspace and renames it into place must not find the name without
-        // the data.
-        self.sync()?;
-        let to: Arc<str> = to.into();
-        let mut edit = VersionEdit::new();
-        edit.push(EditOp::RenameKeyspace { id: keyspace.id, name: Arc::clone(&to) });
-        self.make_durable(writing, &mut installed, &edit)?;
-        self.keyspaces.write().rename(&keyspace, &to);
-        Ok(())
+/// Renames a keyspace.
+pub fn rename_keyspace(store: &Store, from: &str, to: &str) -> Result<()> {
+    check_name(to)?;
+    if from == DEFAULT_KEYSPACE {
+        return Err(Error::invalid(format!("keyspace {DEFAULT_KEYSPACE:?} keeps its name")));
     }
+    let _activity = store.activity.read_recursive();
+    store.check_open()?;
+    let writing = store.writing()?;
+    let mut installed = writing.manifest.lock();
+    let keyspace = keyspace_named(store, from)?;
+    if from == to {
+        return Ok(());
+    }
+    if store.find_keyspace(to).is_some() {
+        return Err(Error::invalid(format!("there is a keyspace {to:?} already")));
+    }
+    // As for a drop: a user who fills a keyspace and renames it into place must not find the name without
+    // the data.
+    commit::sync(store)?;
+    let to: Arc<str> = to.into();
+    let mut edit = VersionEdit::new();
+    edit.push(EditOp::RenameKeyspace { id: keyspace.id, name: Arc::clone(&to) });
+    install::make_durable(store, writing, &mut installed, &edit)?;
+    store.keyspaces.write().rename(&keyspace, &to);
+    Ok(())
+}
 
-    /// Changes the options of a keyspace from `before` to `after`; `false` if they are not `before` any more.
-    pub fn replace_options(
-        &self,
-        keyspace: &KeyspaceState,
-        before: &Arc<KeyspaceOptions>,
-        after: KeyspaceOptions,
-    ) -> Result<bool> {
-        after.validate()?;
-        after.check_supplied(&keyspace.name())?;
-        before.check_operator_becomes(&after, &keyspace.name())?;
-        self.change_options(keyspace, before, |writing| self.with_switch(writing, keyspace, before, after))
-    }
+/// Changes the options of a keyspace from `before` to `after`; `false` if they are not `before` any more.
+pub fn replace_options(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    before: &Arc<KeyspaceOptions>,
+    after: KeyspaceOptions,
+) -> Result<bool> {
+    after.validate()?;
+    after.check_supplied(&keyspace.name())?;
+    before.check_operator_becomes(&after, &keyspace.name())?;
+    install_options::change_options(store, keyspace, before, |writing| {
+        migration::with_switch(store, writing, keyspace, before, after)
+    })
+}
 
-    /// Changes the options of a keyspace from `before` to those that `after` returns under the manifest's
-    /// lock, which are valid.
-    pub fn change_options(
-        &self,
-        keyspace: &KeyspaceState,
-        before: &Arc<KeyspaceOptions>,
-        after: impl FnOnce(&Writing) -> KeyspaceOptions,
-    ) -> Result<bool> {
-        let _activity = self.activity.read_recursive();
-        self.check_open()?;
-        let writing = self.writing()?;
-        let mut installed = writing.manifest.lock();
-        keyspace.check_living()?;
-        if !Arc::ptr_eq(before, &keyspace.options()) {
-            return Ok(false);
-        }
-        let after = after(writing);
-        if before.max_space_amp_permille != after.max_space_amp_permille {
-            self.check_feasible(keyspace, &after)?;
-        }
-        if before.delete_within != after.delete_within {
-            self.check_deadline(keyspace, after.delete_within)?;
-        }
-        let mut edit = VersionEdit::new();
-        edit.push(EditOp::SetKeyspaceOptions { id: keyspace.id, options: after.encode().into() });
-        self.make_durable(writing, &mut installed, &edit)?;
-        let limits = MemtableLimits::new(&after, &self.memory);
-        self.files.set_reading(keyspace.id, after.table_reading());
-        keyspace.set_options(after);
-        keyspace.note_shape();
-        writing.commit.lock().active(keyspace.id)?.limits = limits;
-        self.settle_log_reuse();
-        // There may be room now for waiting writers, and another strategy may have a plan.
-        self.scheduler.request(WorkerPool::Compaction);
-        self.scheduler.announce_progress();
-        Ok(true)
+/// Drops a keyspace; see the head of this file.
+pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
+    if name == DEFAULT_KEYSPACE {
+        return Err(Error::invalid(format!("keyspace {DEFAULT_KEYSPACE:?} cannot be dropped")));
     }
+    let _activity = store.activity.read_recursive();
+    store.check_open()?;
+    let writing = store.writing()?;
+    let mut installed = writing.manifest.lock();
+    let keyspace = keyspace_named(store, name)?;
+    // Everything that can fail comes before the edit.
+    let empty = empty_view(store, &keyspace)?;
+    let withdrawn = WithdrawnKeyspace::new(writing, &keyspace)?;
+    commit::sync(store)?;
+    let mut edit = VersionEdit::new();
+    edit.push(EditOp::DropKeyspace { id: keyspace.id });
+    let min_log_id = install::min_log_id(store, writing, &[]);
+    install::add_counters(store, writing, &mut edit, min_log_id);
+    let applied = install::make_durable(store, writing, &mut installed, &edit)?;
+    keyspace.dropped.store(true, Ordering::Release);
+    store.files.set_reading(keyspace.id, esker_sst::TableReading::default());
+    store.keyspaces.write().remove(&keyspace);
+    withdrawn.forget();
+    // No seal adds to these any more, and a running flush installs nothing, hence subtracts nothing.
+    let sealed: u64 = keyspace.view.load().sealed.iter().map(|memtable| memtable.bytes()).sum();
+    store.sealed_bytes.fetch_sub(sealed, Ordering::Relaxed);
+    // Nothing else refers to ingested tables that are not in the manifest yet.
+    let sealed = keyspace.view.load();
+    let ingested = sealed.sealed.iter().filter_map(|memtable| memtable.ingested.as_ref());
+    let waiting: Vec<_> = ingested.flat_map(|run| run.parts.iter()).map(|part| part.file.number()).collect();
+    drop(sealed);
+    let publishing = keyspace.publishing.lock();
+    keyspace.view.update(|_| empty);
+    drop(publishing);
+    drop(installed);
+    tracing::info!(
+        keyspace = name,
+        tables = applied.obsolete_files.len() + waiting.len(),
+        "keyspace dropped"
+    );
+    install::retire_files(store, &applied);
+    waiting.into_iter().for_each(|file| store.files.retire(file));
+    store.files.forget_watch(keyspace.id);
+    if let Err(error) = writing.log.release_below(min_log_id) {
+        // The keyspace is dropped all the same; the next install tries again, and reports it.
+        tracing::warn!(%error, "log segments that the dropped keyspace needed could not be released");
+    }
+    memory_arbiter::rebalance_memory(store);
+    store.scheduler.request(WorkerPool::Log);
+    store.scheduler.announce_progress();
+    Ok(())
+}
 
-    /// Drops a keyspace; see the head of this file.
-    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
-        if name == DEFAULT_KEYSPACE {
-            return Err(Error::invalid(format!("keyspace {DEFAULT_KEYSPACE:?} cannot be dropped")));
-        }
-        let _activity = self.activity.read_recursive();
-        self.check_open()?;
-        let writing = self.writing()?;
-        let mut installed = writing.manifest.lock();
-        let keyspace = self.keyspace_named(name)?;
-        // Everything that can fail comes before the edit.
-        let empty = self.empty_view(&keyspace)?;
-        let withdrawn = WithdrawnKeyspace::new(writing, &keyspace)?;
-        self.sync()?;
-        let mut edit = VersionEdit::new();
-        edit.push(EditOp::DropKeyspace { id: keyspace.id });
-        let min_log_id = self.min_log_id(writing, &[]);
-        self.add_counters(writing, &mut edit, min_log_id);
-        let applied = self.make_durable(writing, &mut installed, &edit)?;
-        keyspace.dropped.store(true, Ordering::Release);
-        self.files.set_reading(keyspace.id, esker_sst::TableReading::default());
-        self.keyspaces.write().remove(&keyspace);
-        withdrawn.forget();
-        // No seal adds to these any more, and a running flush installs nothing, hence subtracts nothing.
-        let sealed: u64 = keyspace.view.load().sealed.iter().map(|memtable| memtable.bytes()).sum();
-        self.sealed_bytes.fetch_sub(sealed, Ordering::Relaxed);
-        // Nothing else refers to ingested tables that are not in the manifest yet.
-        let sealed = keyspace.view.load();
-        let ingested = sealed.sealed.iter().filter_map(|memtable| memtable.ingested.as_ref());
-        let waiting: Vec<_> =
-            ingested.flat_map(|run| run.parts.iter()).map(|part| part.file.number()).collect();
-        drop(sealed);
-        let publishing = keyspace.publishing.lock();
-        keyspace.view.update(|_| empty);
-        drop(publishing);
-        drop(installed);
-        tracing::info!(
-            keyspace = name,
-            tables = applied.obsolete_files.len() + waiting.len(),
-            "keyspace dropped"
-        );
-        self.retire_files(&applied);
-        waiting.into_iter().for_each(|file| self.files.retire(file));
-        self.files.forget_watch(keyspace.id);
-        if let Err(error) = writing.log.release_below(min_log_id) {
-            // The keyspace is dropped all the same; the next install tries again, and reports it.
-            tracing::warn!(%error, "log segments that the dropped keyspace needed could not be released");
-        }
-        self.rebalance_memory();
-        self.scheduler.request(WorkerPool::Log);
-        self.scheduler.announce_progress();
-        Ok(())
-    }
+fn keyspace_named(store: &Store, name: &str) -> Result<Arc<KeyspaceState>> {
+    let found = store.find_keyspace(name);
+    found.ok_or_else(|| Error::NotFound(format!("there is no keyspace {name:?}").into()))
+}
 
-    fn keyspace_named(&self, name: &str) -> Result<Arc<KeyspaceState>> {
-        let found = self.find_keyspace(name);
-        found.ok_or_else(|| Error::NotFound(format!("there is no keyspace {name:?}").into()))
-    }
-
-    /// An empty view of a keyspace.
-    fn empty_view(&self, keyspace: &KeyspaceState) -> Result<SuperVersion> {
-        let (active, _) = stub_memtable(keyspace.options().memtable, &self.arenas)?;
-        Ok(SuperVersion {
-            active,
-            sealed: Vec::new(),
-            tree: Arc::new(Tree::new(keyspace.id, Arc::default(), &self.files)),
-            semantics: Arc::clone(&keyspace.view.load().semantics),
-        })
-    }
+/// An empty view of a keyspace.
+fn empty_view(store: &Store, keyspace: &KeyspaceState) -> Result<SuperVersion> {
+    let (active, _) = stub_memtable(keyspace.options().memtable, &store.arenas)?;
+    Ok(SuperVersion {
+        active,
+        sealed: Vec::new(),
+        tree: Arc::new(Tree::new(keyspace.id, Arc::default(), &store.files)),
+        semantics: Arc::clone(&keyspace.view.load().semantics),
+    })
 }
 
 /// The writable side of a keyspace that is being dropped; restored unless the drop succeeds.

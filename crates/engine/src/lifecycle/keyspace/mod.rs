@@ -1,5 +1,4 @@
 //! Keyspaces are created, renamed, changed and dropped; a change of strategy is carried to its end.
 
 pub mod change;
-pub mod migration;
 pub mod named_options;

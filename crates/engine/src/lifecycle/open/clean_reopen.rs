@@ -18,9 +18,8 @@
 //! Otherwise the open takes the slower path, and loses nothing but time.
 
 use super::Opening;
-use crate::state::store::{Store, Writing};
-use esker_base::{LogId, Result};
-use esker_version::{ClosedManifest, DatabaseState, Manifest, VersionEdit};
+use esker_base::Result;
+use esker_version::{ClosedManifest, DatabaseState, Manifest};
 use esker_wal::{LogPosition, RecoveryReport};
 
 /// The inputs of the decision.
@@ -49,29 +48,5 @@ impl Opening {
             return Ok(None);
         }
         Manifest::resume(&self.env, &self.dir, closed, *last_edit)
-    }
-}
-
-impl Store {
-    /// The last edit of a process, and the record that the manifest is complete. Only if all entries are in
-    /// tables and no history is kept can it be continued; otherwise only the time is stored.
-    pub fn close_manifest(&self, writing: &Writing) -> Result<()> {
-        let Some(next) = self.next_life_begins_at(writing) else { return self.store_time(writing) };
-        let mut installed = writing.manifest.lock();
-        let mut edit = VersionEdit::new();
-        self.add_counters(writing, &mut edit, next);
-        self.make_durable(writing, &mut installed, &edit)?;
-        if let Err(error) = installed.manifest.close() {
-            tracing::debug!(%error, "the next open will begin a new manifest");
-        }
-        Ok(())
-    }
-
-    /// The position where the log continues if nothing in it is needed any more.
-    fn next_life_begins_at(&self, writing: &Writing) -> Option<LogId> {
-        let state = writing.commit.lock();
-        let mut keyspaces = state.keyspaces.iter().flatten();
-        let is_in_tables = keyspaces.all(|active| active.entries == 0 && !active.keyspace.view.has_sealed());
-        (is_in_tables && !self.consumers.are_there()).then(|| state.log.next_log_id())
     }
 }

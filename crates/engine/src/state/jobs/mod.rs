@@ -31,11 +31,8 @@
 //! Rejected: a flag for each reason, checked in each loop: one was always forgotten where entries are
 //! dropped. Terminating threads from outside: their resources would be unknown.
 
-pub use crate::background::subcompactions::subcompaction_ranges;
-
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::Scheduler;
-use crate::state::store::Store;
 use esker_base::{Error, KeyspaceId, Result};
 use esker_build::table_sink::OutputControl;
 use esker_env::{Clock, Direction, RateLimiter};
@@ -236,8 +233,10 @@ impl OutputControl for Job {
 }
 
 /// The running jobs.
-#[derive(Debug, Default)]
 pub struct Jobs {
+    scheduler: Arc<Scheduler>,
+    clock: Arc<dyn Clock>,
+    rates: Arc<RateLimiter>,
     begun: AtomicU64,
     running: Mutex<Vec<Arc<Job>>>,
 }
@@ -263,13 +262,23 @@ impl Drop for RunningJob<'_> {
 }
 
 impl Jobs {
+    /// No job runs yet; jobs look at the scheduler, and are held to the rates.
+    pub fn new(scheduler: &Arc<Scheduler>, clock: &Arc<dyn Clock>, rates: &Arc<RateLimiter>) -> Jobs {
+        Jobs {
+            scheduler: Arc::clone(scheduler),
+            clock: Arc::clone(clock),
+            rates: Arc::clone(rates),
+            begun: AtomicU64::new(0),
+            running: Mutex::default(),
+        }
+    }
+
     /// Begins a job; `None` if it is of the lowest classes and another such job runs (JB5).
     pub fn begin(
         &self,
+        keyspace: &Arc<KeyspaceState>,
         facts: JobFacts,
         mark: Option<JobId>,
-        keyspace: &Arc<KeyspaceState>,
-        store: &Store,
     ) -> Option<RunningJob<'_>> {
         let mut running = self.running.lock();
         if facts.is_preemptible() && running.iter().any(|other| other.facts.is_preemptible()) {
@@ -280,10 +289,10 @@ impl Jobs {
             facts,
             keyspace: Arc::clone(keyspace),
             mark,
-            scheduler: Arc::clone(&store.scheduler),
-            clock: Arc::clone(&store.env.clock),
-            rates: Arc::clone(&store.files.rates),
-            began_ns: store.env.clock.monotonic_ns(),
+            scheduler: Arc::clone(&self.scheduler),
+            clock: Arc::clone(&self.clock),
+            rates: Arc::clone(&self.rates),
+            began_ns: self.clock.monotonic_ns(),
             read_bytes: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
             payload_bytes: AtomicU64::new(0),

@@ -1,7 +1,7 @@
 //! A keyspace inside the engine: its name, options, current view and running jobs.
 //!
 //! [`registry`] finds keyspaces by name, [`crate::lifecycle::keyspace::change`] creates, renames and drops them and changes their
-//! options, [`crate::lifecycle::keyspace::migration`] handles unfinished changes of strategy, [`compaction_outcome`] has the state of
+//! options, [`crate::background::migration`] handles unfinished changes of strategy, [`compaction_outcome`] has the state of
 //! compactions for waiting writers.
 //!
 //! # Synchronisation

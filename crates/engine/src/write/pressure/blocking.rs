@@ -67,29 +67,27 @@ impl BlockingRole {
     }
 }
 
-impl Store {
-    /// The work that the writers of a keyspace throttled by `worst` wait for.
-    pub fn blocking_work(
-        &self,
-        keyspace: &KeyspaceState,
-        worst: &Pressure,
-        of_flushes: Option<u64>,
-        of_one_merge: Option<u64>,
-    ) -> BlockingWork {
-        let job = self
-            .jobs
-            .most(self.monotonic_ns(), |id, facts| BlockingRole::of(worst.cause, keyspace.id, id, facts));
-        let (failure, sustained) = match worst.cause {
-            PressureCause::Memory | PressureCause::SharedMemory => {
-                (self.scheduler.error(WorkerPool::Flush), of_flushes)
-            }
-            PressureCause::Level0 | PressureCause::Space | PressureCause::Garbage => {
-                (keyspace.compaction_outcome.last_failure(), of_one_merge)
-            }
-        };
-        let ends_in = job.as_ref().and_then(|job| ends_in(job, sustained));
-        BlockingWork { job, ends_in, error: failure.map(|error| error.to_string()) }
-    }
+/// The work that the writers of a keyspace throttled by `worst` wait for.
+pub fn blocking_work(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    worst: &Pressure,
+    of_flushes: Option<u64>,
+    of_one_merge: Option<u64>,
+) -> BlockingWork {
+    let job = store
+        .jobs
+        .most(store.monotonic_ns(), |id, facts| BlockingRole::of(worst.cause, keyspace.id, id, facts));
+    let (failure, sustained) = match worst.cause {
+        PressureCause::Memory | PressureCause::SharedMemory => {
+            (store.scheduler.error(WorkerPool::Flush), of_flushes)
+        }
+        PressureCause::Level0 | PressureCause::Space | PressureCause::Garbage => {
+            (keyspace.compaction_outcome.last_failure(), of_one_merge)
+        }
+    };
+    let ends_in = job.as_ref().and_then(|job| ends_in(job, sustained));
+    BlockingWork { job, ends_in, error: failure.map(|error| error.to_string()) }
 }
 
 /// When a job ends, by its own rate or else by the rate of previous ones, in bytes a second.

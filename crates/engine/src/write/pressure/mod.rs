@@ -38,6 +38,8 @@ pub use stalls::{KeyspaceStall, Stalls, WriteState};
 use crate::state::commit_state::CommitState;
 use crate::state::keyspace::KeyspaceState;
 use crate::state::post_commit::PostCommit;
+use crate::state::shape;
+use crate::state::space_use;
 use crate::state::store::{Store, Writing};
 use crate::state::throttle::rescaled_ns;
 use crate::state::write_control::{Pressure, PressureCause, Queues};
@@ -74,246 +76,246 @@ pub struct AfterCommit {
     throttle_debt: Option<(Arc<KeyspaceState>, Duration)>,
 }
 
-impl Store {
-    /// Called under the commit lock, after a batch: charges it to the pace of its keyspaces.
-    #[cold]
-    pub fn after_commit(&self, state: &mut CommitState, batch: &EncodedBatch<'_>) -> AfterCommit {
-        let notify = state.post_commit.take(PostCommit::NOTIFY);
-        let look = state.post_commit.take(PostCommit::UPDATE_PRESSURE);
-        let is_paced = state.post_commit.has(PostCommit::THROTTLE);
-        let mut after = AfterCommit { notify, looks: Vec::new(), throttle_debt: None };
-        let now_ns = if is_paced { self.env.clock.monotonic_ns() } else { 0 };
-        for share in batch.shares {
-            let Ok(active) = state.active(share.keyspace) else { continue };
-            if look {
-                after.looks.push(Arc::clone(&active.keyspace));
-            }
-            let wait = active.pace.charge(share.bytes, now_ns);
-            let longest = after.throttle_debt.as_ref().map_or(Duration::ZERO, |(_, longest)| *longest);
-            if wait > longest {
-                after.throttle_debt = Some((Arc::clone(&active.keyspace), wait));
-            }
+/// Called under the commit lock, after a batch: charges it to the pace of its keyspaces.
+#[cold]
+pub fn after_commit(store: &Store, state: &mut CommitState, batch: &EncodedBatch<'_>) -> AfterCommit {
+    let notify = state.post_commit.take(PostCommit::NOTIFY);
+    let look = state.post_commit.take(PostCommit::UPDATE_PRESSURE);
+    let is_paced = state.post_commit.has(PostCommit::THROTTLE);
+    let mut after = AfterCommit { notify, looks: Vec::new(), throttle_debt: None };
+    let now_ns = if is_paced { store.env.clock.monotonic_ns() } else { 0 };
+    for share in batch.shares {
+        let Ok(active) = state.active(share.keyspace) else { continue };
+        if look {
+            after.looks.push(Arc::clone(&active.keyspace));
         }
-        after
-    }
-
-    /// Called without a lock, after a batch: notifies waiting threads, updates the pressure, and waits for
-    /// the throttle debt of the batch, `max_delay` at most.
-    #[cold]
-    pub fn finish_commit(&self, writing: &Writing, after: &AfterCommit, max_delay: Duration) {
-        if after.notify {
-            writing.commit_notifier.notify();
-        }
-        after.looks.iter().for_each(|keyspace| self.update_pressure(keyspace));
-        let Some((keyspace, throttle_debt)) = &after.throttle_debt else { return };
-        self.counters.delays.fetch_add(1, Ordering::Relaxed);
-        let began_ns = self.env.clock.monotonic_ns();
-        self.wait_for_pace(keyspace, *throttle_debt, max_delay);
-        let waited_ns = self.env.clock.monotonic_ns().saturating_sub(began_ns);
-        self.counters.delay_ns.fetch_add(waited_ns, Ordering::Relaxed);
-    }
-
-    pub fn wait_for_pace(&self, keyspace: &KeyspaceState, throttle_debt: Duration, max_delay: Duration) {
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let (mut left_ns, mut now_ns) = (nanoseconds(throttle_debt), self.env.clock.monotonic_ns());
-        // The debt grows where the rate falls meanwhile; the time limit does not.
-        let until_ns = now_ns.saturating_add(nanoseconds(max_delay));
-        while left_ns > 0 && now_ns < until_ns && !self.scheduler.is_stopping() {
-            let before = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
-            let most_ns = left_ns.min(until_ns - now_ns);
-            self.scheduler.pause(LONGEST_SLEEP.min(Duration::from_nanos(most_ns)));
-            let began_ns = std::mem::replace(&mut now_ns, self.env.clock.monotonic_ns());
-            left_ns = left_ns.saturating_sub(now_ns.saturating_sub(began_ns).max(1));
-            self.update_pressure_if_due(keyspace, now_ns);
-            let after = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
-            if after == 0 {
-                return;
-            }
-            left_ns = rescaled_ns(left_ns, before, after);
+        let wait = active.pace.charge(share.bytes, now_ns);
+        let longest = after.throttle_debt.as_ref().map_or(Duration::ZERO, |(_, longest)| *longest);
+        if wait > longest {
+            after.throttle_debt = Some((Arc::clone(&active.keyspace), wait));
         }
     }
+    after
+}
 
-    fn update_pressure_if_due(&self, keyspace: &KeyspaceState, now_ns: u64) {
-        let is_due = keyspace.control.try_lock().is_some_and(|control| {
-            now_ns.saturating_sub(control.looked_ns) >= ADAPT_INTERVAL.as_nanos() as u64
-        });
-        if is_due {
-            self.update_pressure(keyspace);
-        }
+/// Called without a lock, after a batch: notifies waiting threads, updates the pressure, and waits for
+/// the throttle debt of the batch, `max_delay` at most.
+#[cold]
+pub fn finish_commit(store: &Store, writing: &Writing, after: &AfterCommit, max_delay: Duration) {
+    if after.notify {
+        writing.commit_notifier.notify();
     }
+    after.looks.iter().for_each(|keyspace| update_pressure(store, keyspace));
+    let Some((keyspace, throttle_debt)) = &after.throttle_debt else { return };
+    store.counters.delays.fetch_add(1, Ordering::Relaxed);
+    let began_ns = store.env.clock.monotonic_ns();
+    wait_for_pace(store, keyspace, *throttle_debt, max_delay);
+    let waited_ns = store.env.clock.monotonic_ns().saturating_sub(began_ns);
+    store.counters.delay_ns.fetch_add(waited_ns, Ordering::Relaxed);
+}
 
-    /// Computes the pressure from the present shape and sets the keyspace's admission rate. The caller holds
-    /// none of the locks from `busy` on.
-    pub fn update_pressure(&self, keyspace: &KeyspaceState) {
-        if let Some(writing) = self.writing.as_ref().filter(|_| !self.scheduler.is_stepped()) {
-            self.adapt_pace(writing, keyspace);
-        }
-    }
-
-    fn adapt_pace(&self, writing: &Writing, keyspace: &KeyspaceState) {
-        let mut control = keyspace.control.lock();
-        let now_ns = self.env.clock.monotonic_ns();
-        control.looked_ns = now_ns;
-        let queues = self.queues(keyspace, &control.capacity);
-        let rate = self.rate_under(&queues, &control.capacity);
-        control.note(&queues, rate, self.time.now_ms());
-        if rate == control.rate {
+pub fn wait_for_pace(store: &Store, keyspace: &KeyspaceState, throttle_debt: Duration, max_delay: Duration) {
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let (mut left_ns, mut now_ns) = (nanoseconds(throttle_debt), store.env.clock.monotonic_ns());
+    // The debt grows where the rate falls meanwhile; the time limit does not.
+    let until_ns = now_ns.saturating_add(nanoseconds(max_delay));
+    while left_ns > 0 && now_ns < until_ns && !store.scheduler.is_stopping() {
+        let before = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
+        let most_ns = left_ns.min(until_ns - now_ns);
+        store.scheduler.pause(LONGEST_SLEEP.min(Duration::from_nanos(most_ns)));
+        let began_ns = std::mem::replace(&mut now_ns, store.env.clock.monotonic_ns());
+        left_ns = left_ns.saturating_sub(now_ns.saturating_sub(began_ns).max(1));
+        update_pressure_if_due(store, keyspace, now_ns);
+        let after = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
+        if after == 0 {
             return;
         }
-        control.rate = rate;
-        keyspace.admitted_bytes_per_second.store(rate.unwrap_or(0), Ordering::Relaxed);
+        left_ns = rescaled_ns(left_ns, before, after);
+    }
+}
+
+fn update_pressure_if_due(store: &Store, keyspace: &KeyspaceState, now_ns: u64) {
+    let is_due = keyspace
+        .control
+        .try_lock()
+        .is_some_and(|control| now_ns.saturating_sub(control.looked_ns) >= ADAPT_INTERVAL.as_nanos() as u64);
+    if is_due {
+        update_pressure(store, keyspace);
+    }
+}
+
+/// Computes the pressure from the present shape and sets the keyspace's admission rate. The caller holds
+/// none of the locks from `busy` on.
+pub fn update_pressure(store: &Store, keyspace: &KeyspaceState) {
+    if let Some(writing) = store.writing.as_ref().filter(|_| !store.scheduler.is_stepped()) {
+        adapt_pace(store, writing, keyspace);
+    }
+}
+
+fn adapt_pace(store: &Store, writing: &Writing, keyspace: &KeyspaceState) {
+    let mut control = keyspace.control.lock();
+    let now_ns = store.env.clock.monotonic_ns();
+    control.looked_ns = now_ns;
+    let queues = queues(store, keyspace, &control.capacity);
+    let rate = rate_under(store, &queues, &control.capacity);
+    control.note(&queues, rate, store.time.now_ms());
+    if rate == control.rate {
+        return;
+    }
+    control.rate = rate;
+    keyspace.admitted_bytes_per_second.store(rate.unwrap_or(0), Ordering::Relaxed);
+    let mut state = writing.commit.lock();
+    if let Ok(active) = state.active(keyspace.id) {
+        active.pace.set_rate(rate, now_ns);
+    }
+    let is_any_limited = state.keyspaces.iter().flatten().any(|active| active.pace.is_limited());
+    state.post_commit.set(PostCommit::THROTTLE, is_any_limited);
+}
+
+fn rate_under(store: &Store, queues: &Queues, capacity: &Capacity) -> Option<u64> {
+    let flush = capacity.flush_bytes_per_second().unwrap_or(UNKNOWN_BYTES_PER_SECOND);
+    let compaction = capacity.compaction_bytes_per_second(store.compaction_threads);
+    let compaction = compaction.unwrap_or(UNKNOWN_BYTES_PER_SECOND);
+    let taken = capacity.taken_bytes_per_second(store.compaction_threads);
+    let taken = taken.unwrap_or(UNKNOWN_BYTES_PER_SECOND);
+    let rates = [
+        admitted_bytes_per_second(queues.memory.permille, flush),
+        admitted_bytes_per_second(queues.level0.permille, compaction),
+        admitted_bytes_per_second(queues.space.permille, compaction),
+        admitted_bytes_per_second(queues.garbage.permille, taken),
+    ];
+    rates.into_iter().flatten().min()
+}
+
+fn queues(store: &Store, keyspace: &KeyspaceState, capacity: &Capacity) -> Queues {
+    Queues {
+        memory: memory_pressure(store, keyspace),
+        level0: level0_pressure(store, keyspace),
+        space: space_pressure(store, keyspace),
+        garbage: garbage_pressure(store, keyspace, capacity),
+    }
+}
+
+/// The fill of the fullest queue before background work, as at a seal: from 1000 on the writer that seals
+/// has to wait. Unlike pressure it begins with an empty queue, counts the active memtables as full, and
+/// takes no lock of writers; used by a job at its begin.
+pub fn fullest_queue_permille(store: &Store, keyspace: &KeyspaceState) -> u32 {
+    let view = keyspace.view.load();
+    let in_memory = store.sealed_bytes.load(Ordering::Relaxed) + store.memory.write_buffer_bytes;
+    let runs = view.tree.version.runs_of(LevelIndex::FLUSH).len() as u64;
+    let queues = [
+        (in_memory, store.memory.memtables_bytes),
+        (view.sealed.len() as u64, MAX_SEALED as u64),
+        (runs, u64::from(keyspace.options().level0_limits().1)),
+    ];
+    queues.into_iter().map(|(amount, hard)| fullness_permille(amount, hard)).max().unwrap_or(0)
+}
+
+/// Memtables before the flush. At the hard limit the active one is full and no further one may be sealed.
+fn memory_pressure(store: &Store, keyspace: &KeyspaceState) -> Pressure {
+    let own_sealed: u64 = keyspace.view.load().sealed.iter().map(|memtable| memtable.bytes()).sum();
+    let all_sealed = store.sealed_bytes.load(Ordering::Relaxed);
+    let free = Pressure::none(PressureCause::Memory);
+    let Some(writing) = store.writing.as_ref().filter(|_| all_sealed > 0) else { return free };
+    let (all_active, own_active, limit) = {
         let mut state = writing.commit.lock();
-        if let Ok(active) = state.active(keyspace.id) {
-            active.pace.set_rate(rate, now_ns);
+        let all_active = state.active_bytes;
+        match state.active(keyspace.id) {
+            Ok(active) => (all_active, active.bytes, active.limits.bytes.max(1)),
+            Err(_) => return free,
         }
-        let is_any_limited = state.keyspaces.iter().flatten().any(|active| active.pace.is_limited());
-        state.post_commit.set(PostCommit::THROTTLE, is_any_limited);
-    }
+    };
+    let (soft, hard) = memory_limits(limit, store.memory.memtables_bytes);
+    let own = Pressure::new(PressureCause::Memory, own_sealed + own_active, soft, hard);
+    let shared_hard = store.memory.memtables_bytes.max(hard);
+    let shared_soft = shared_hard / 8 * SOFT_SHARED_EIGHTHS;
+    let shared =
+        Pressure::new(PressureCause::SharedMemory, all_sealed + all_active, shared_soft, shared_hard);
+    if own_sealed > 0 && own.permille >= shared.permille { own } else { shared }
+}
 
-    fn rate_under(&self, queues: &Queues, capacity: &Capacity) -> Option<u64> {
-        let flush = capacity.flush_bytes_per_second().unwrap_or(UNKNOWN_BYTES_PER_SECOND);
-        let compaction = capacity.compaction_bytes_per_second(self.compaction_threads);
-        let compaction = compaction.unwrap_or(UNKNOWN_BYTES_PER_SECOND);
-        let taken = capacity.taken_bytes_per_second(self.compaction_threads);
-        let taken = taken.unwrap_or(UNKNOWN_BYTES_PER_SECOND);
-        let rates = [
-            admitted_bytes_per_second(queues.memory.permille, flush),
-            admitted_bytes_per_second(queues.level0.permille, compaction),
-            admitted_bytes_per_second(queues.space.permille, compaction),
-            admitted_bytes_per_second(queues.garbage.permille, taken),
-        ];
-        rates.into_iter().flatten().min()
+/// Runs of level 0 before compaction.
+pub fn level0_pressure(store: &Store, keyspace: &KeyspaceState) -> Pressure {
+    let options = keyspace.options();
+    let (soft, hard) = options.level0_limits();
+    let view = keyspace.view.load();
+    let runs = view.tree.version.runs_of(LevelIndex::FLUSH).len() as u64;
+    if hard == u32::MAX {
+        return Pressure { amount: runs, ..Pressure::none(PressureCause::Level0) };
     }
-
-    fn queues(&self, keyspace: &KeyspaceState, capacity: &Capacity) -> Queues {
-        Queues {
-            memory: self.memory_pressure(keyspace),
-            level0: self.level0_pressure(keyspace),
-            space: self.space_pressure(keyspace),
-            garbage: self.garbage_pressure(keyspace, capacity),
-        }
-    }
-
-    /// The fill of the fullest queue before background work, as at a seal: from 1000 on the writer that seals
-    /// has to wait. Unlike pressure it begins with an empty queue, counts the active memtables as full, and
-    /// takes no lock of writers; used by a job at its begin.
-    pub fn fullest_queue_permille(&self, keyspace: &KeyspaceState) -> u32 {
-        let view = keyspace.view.load();
-        let in_memory = self.sealed_bytes.load(Ordering::Relaxed) + self.memory.write_buffer_bytes;
-        let runs = view.tree.version.runs_of(LevelIndex::FLUSH).len() as u64;
-        let queues = [
-            (in_memory, self.memory.memtables_bytes),
-            (view.sealed.len() as u64, MAX_SEALED as u64),
-            (runs, u64::from(keyspace.options().level0_limits().1)),
-        ];
-        queues.into_iter().map(|(amount, hard)| fullness_permille(amount, hard)).max().unwrap_or(0)
-    }
-
-    /// Memtables before the flush. At the hard limit the active one is full and no further one may be sealed.
-    fn memory_pressure(&self, keyspace: &KeyspaceState) -> Pressure {
-        let own_sealed: u64 = keyspace.view.load().sealed.iter().map(|memtable| memtable.bytes()).sum();
-        let all_sealed = self.sealed_bytes.load(Ordering::Relaxed);
-        let free = Pressure::none(PressureCause::Memory);
-        let Some(writing) = self.writing.as_ref().filter(|_| all_sealed > 0) else { return free };
-        let (all_active, own_active, limit) = {
-            let mut state = writing.commit.lock();
-            let all_active = state.active_bytes;
-            match state.active(keyspace.id) {
-                Ok(active) => (all_active, active.bytes, active.limits.bytes.max(1)),
-                Err(_) => return free,
-            }
+    if runs <= u64::from(soft) || !shape::can_compact(store, keyspace) {
+        return Pressure {
+            amount: runs,
+            ..Pressure::new(PressureCause::Level0, 0, soft.into(), hard.into())
         };
-        let (soft, hard) = memory_limits(limit, self.memory.memtables_bytes);
-        let own = Pressure::new(PressureCause::Memory, own_sealed + own_active, soft, hard);
-        let shared_hard = self.memory.memtables_bytes.max(hard);
-        let shared_soft = shared_hard / 8 * SOFT_SHARED_EIGHTHS;
-        let shared =
-            Pressure::new(PressureCause::SharedMemory, all_sealed + all_active, shared_soft, shared_hard);
-        if own_sealed > 0 && own.permille >= shared.permille { own } else { shared }
     }
+    Pressure::new(PressureCause::Level0, runs, soft.into(), hard.into())
+}
 
-    /// Runs of level 0 before compaction.
-    pub fn level0_pressure(&self, keyspace: &KeyspaceState) -> Pressure {
-        let options = keyspace.options();
-        let (soft, hard) = options.level0_limits();
-        let view = keyspace.view.load();
-        let runs = view.tree.version.runs_of(LevelIndex::FLUSH).len() as u64;
-        if hard == u32::MAX {
-            return Pressure { amount: runs, ..Pressure::none(PressureCause::Level0) };
-        }
-        if runs <= u64::from(soft) || !self.can_compact(keyspace) {
-            return Pressure {
-                amount: runs,
-                ..Pressure::new(PressureCause::Level0, 0, soft.into(), hard.into())
-            };
-        }
-        Pressure::new(PressureCause::Level0, runs, soft.into(), hard.into())
+/// The space target. Writers are slowed in the last tenth of the live bytes below the limit, or half of
+/// the room if that is less.
+fn space_pressure(store: &Store, keyspace: &KeyspaceState) -> Pressure {
+    let free = Pressure::none(PressureCause::Space);
+    let promised = keyspace.options().max_space_amp_permille;
+    let (Some(promised), Some(room)) = (promised, space_use::space_use_of(store, keyspace)) else {
+        return free;
+    };
+    let of_live = |permille: u64| room.live_bytes / 1000 * permille;
+    let (used, hard) = (room.used_bytes(), of_live(promised));
+    let soft = hard - of_live(100.min((promised - 1000) / 2));
+    if used <= soft || !shape::can_compact(store, keyspace) {
+        return Pressure { amount: used, ..Pressure::new(PressureCause::Space, 0, soft, hard) };
     }
+    Pressure::new(PressureCause::Space, used, soft, hard)
+}
 
-    /// The space target. Writers are slowed in the last tenth of the live bytes below the limit, or half of
-    /// the room if that is less.
-    fn space_pressure(&self, keyspace: &KeyspaceState) -> Pressure {
-        let free = Pressure::none(PressureCause::Space);
-        let promised = keyspace.options().max_space_amp_permille;
-        let (Some(promised), Some(room)) = (promised, self.space_use_of(keyspace)) else { return free };
-        let of_live = |permille: u64| room.live_bytes / 1000 * permille;
-        let (used, hard) = (room.used_bytes(), of_live(promised));
-        let soft = hard - of_live(100.min((promised - 1000) / 2));
-        if used <= soft || !self.can_compact(keyspace) {
-            return Pressure { amount: used, ..Pressure::new(PressureCause::Space, 0, soft, hard) };
-        }
-        Pressure::new(PressureCause::Space, used, soft, hard)
+/// Overwritten data that merges have not dropped yet, where the strategy has a budget for it. A tree in a
+/// migration is in neither strategy's form, and has no such pressure.
+pub fn garbage_pressure(store: &Store, keyspace: &KeyspaceState, capacity: &Capacity) -> Pressure {
+    let free = Pressure::none(PressureCause::Garbage);
+    let options = keyspace.options();
+    // Before the walk over all parts: most strategies have no garbage budget.
+    if !GarbageQueue::is_for(&options.strategy) || options.migration().is_some() {
+        return free;
     }
-
-    /// Overwritten data that merges have not dropped yet, where the strategy has a budget for it. A tree in a
-    /// migration is in neither strategy's form, and has no such pressure.
-    pub fn garbage_pressure(&self, keyspace: &KeyspaceState, capacity: &Capacity) -> Pressure {
-        let free = Pressure::none(PressureCause::Garbage);
-        let options = keyspace.options();
-        // Before the walk over all parts: most strategies have no garbage budget.
-        if !GarbageQueue::is_for(&options.strategy) || options.migration().is_some() {
-            return free;
-        }
-        let view = keyspace.view.load();
-        let version = &view.tree.version;
-        let sealed_bytes: u64 = view.sealed.iter().map(|memtable| memtable.bytes()).sum();
-        let queue = GarbageQueue::of(
-            &options.strategy,
-            &self.strategy_options(&options),
-            (base_bytes(version), upper_bytes(version) + sealed_bytes + view.active.memtable.payload_bytes()),
-            keyspace.traffic.overwritten_share(),
-            capacity,
-        );
-        let Some(queue) = queue else { return free };
-        let permille = queue.permille();
-        Pressure {
-            cause: PressureCause::Garbage,
-            amount: queue.bytes,
-            soft: queue.soft_bytes,
-            hard: queue.hard_bytes,
-            permille: if permille > 0 && self.can_compact(keyspace) { permille } else { 0 },
-        }
+    let view = keyspace.view.load();
+    let version = &view.tree.version;
+    let sealed_bytes: u64 = view.sealed.iter().map(|memtable| memtable.bytes()).sum();
+    let queue = GarbageQueue::of(
+        &options.strategy,
+        &shape::strategy_options(store, &options),
+        (base_bytes(version), upper_bytes(version) + sealed_bytes + view.active.memtable.payload_bytes()),
+        keyspace.traffic.overwritten_share(),
+        capacity,
+    );
+    let Some(queue) = queue else { return free };
+    let permille = queue.permille();
+    Pressure {
+        cause: PressureCause::Garbage,
+        amount: queue.bytes,
+        soft: queue.soft_bytes,
+        hard: queue.hard_bytes,
+        permille: if permille > 0 && shape::can_compact(store, keyspace) { permille } else { 0 },
     }
+}
 
-    /// The error of a non-blocking write that would be delayed.
-    #[cold]
-    pub fn refuse_early(&self, state: &mut CommitState, batch: &EncodedBatch<'_>) -> Result<(), Error> {
-        if !state.post_commit.has(PostCommit::THROTTLE) {
-            return Ok(());
+/// The error of a non-blocking write that would be delayed.
+#[cold]
+pub fn refuse_early(store: &Store, state: &mut CommitState, batch: &EncodedBatch<'_>) -> Result<(), Error> {
+    if !state.post_commit.has(PostCommit::THROTTLE) {
+        return Ok(());
+    }
+    let now_ns = store.env.clock.monotonic_ns();
+    let throttle_debt = batch.shares.iter().filter_map(|share| {
+        let active = state.active(share.keyspace).ok()?;
+        Some((active.pace.throttle_debt(now_ns), active.keyspace.name()))
+    });
+    match throttle_debt.max_by_key(|(throttle_debt, _)| *throttle_debt) {
+        Some((retry_after, name)) if !retry_after.is_zero() => {
+            let cause =
+                format!("writes to keyspace {name:?} are held back while flushes and compactions catch up");
+            Err(Error::WouldStall { retry_after, cause: cause.into() })
         }
-        let now_ns = self.env.clock.monotonic_ns();
-        let throttle_debt = batch.shares.iter().filter_map(|share| {
-            let active = state.active(share.keyspace).ok()?;
-            Some((active.pace.throttle_debt(now_ns), active.keyspace.name()))
-        });
-        match throttle_debt.max_by_key(|(throttle_debt, _)| *throttle_debt) {
-            Some((retry_after, name)) if !retry_after.is_zero() => {
-                let cause = format!(
-                    "writes to keyspace {name:?} are held back while flushes and compactions catch up"
-                );
-                Err(Error::WouldStall { retry_after, cause: cause.into() })
-            }
-            _ => Ok(()),
-        }
+        _ => Ok(()),
     }
 }

@@ -4,6 +4,8 @@ use super::blocking::BlockingWork;
 use crate::state::keyspace::KeyspaceState;
 use crate::state::store::Store;
 use crate::state::write_control::{Pressure, StallChange, WaitingWrites};
+use crate::write::pressure;
+use crate::write::pressure::blocking;
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -55,42 +57,40 @@ pub enum WriteState {
     Stopped,
 }
 
-impl Store {
-    /// The report of the present moment.
-    pub fn stalls(&self) -> Stalls {
-        Stalls {
-            keyspaces: self.all_keyspaces().iter().map(|keyspace| self.stall_of(keyspace)).collect(),
-            waiting: self.counters.waiting_writes(),
-            stall_limit: self.stall_limit,
-        }
+/// The report of the present moment.
+pub fn stalls(store: &Store) -> Stalls {
+    Stalls {
+        keyspaces: store.all_keyspaces().iter().map(|keyspace| stall_of(store, keyspace)).collect(),
+        waiting: store.counters.waiting_writes(),
+        stall_limit: store.stall_limit,
     }
+}
 
-    fn stall_of(&self, keyspace: &KeyspaceState) -> KeyspaceStall {
-        let control = keyspace.control.lock();
-        let queues = self.queues(keyspace, &control.capacity);
-        let mut pressures = vec![queues.memory, queues.level0, queues.space, queues.garbage];
-        pressures.sort_by_key(|pressure| std::cmp::Reverse(pressure.permille));
-        let rate = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
-        let state = match rate {
-            _ if pressures[0].is_full() => WriteState::Stopped,
-            0 => WriteState::Free,
-            bytes_per_second => WriteState::Slowed { bytes_per_second },
-        };
-        let capacity = &control.capacity;
-        let flush_bytes_per_second = capacity.flush_bytes_per_second();
-        let blocking = (state != WriteState::Free).then(|| {
-            let of_one_merge = capacity.merged_bytes_per_second().map(|measured| measured as u64);
-            self.blocking_work(keyspace, &pressures[0], flush_bytes_per_second, of_one_merge)
-        });
-        KeyspaceStall {
-            name: keyspace.name().to_string(),
-            state,
-            pressures,
-            blocking,
-            flush_bytes_per_second,
-            compaction_bytes_per_second: capacity.compaction_bytes_per_second(self.compaction_threads),
-            changes: control.changes.iter().copied().collect(),
-        }
+fn stall_of(store: &Store, keyspace: &KeyspaceState) -> KeyspaceStall {
+    let control = keyspace.control.lock();
+    let queues = pressure::queues(store, keyspace, &control.capacity);
+    let mut pressures = vec![queues.memory, queues.level0, queues.space, queues.garbage];
+    pressures.sort_by_key(|pressure| std::cmp::Reverse(pressure.permille));
+    let rate = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
+    let state = match rate {
+        _ if pressures[0].is_full() => WriteState::Stopped,
+        0 => WriteState::Free,
+        bytes_per_second => WriteState::Slowed { bytes_per_second },
+    };
+    let capacity = &control.capacity;
+    let flush_bytes_per_second = capacity.flush_bytes_per_second();
+    let blocking = (state != WriteState::Free).then(|| {
+        let of_one_merge = capacity.merged_bytes_per_second().map(|measured| measured as u64);
+        blocking::blocking_work(store, keyspace, &pressures[0], flush_bytes_per_second, of_one_merge)
+    });
+    KeyspaceStall {
+        name: keyspace.name().to_string(),
+        state,
+        pressures,
+        blocking,
+        flush_bytes_per_second,
+        compaction_bytes_per_second: capacity.compaction_bytes_per_second(store.compaction_threads),
+        changes: control.changes.iter().copied().collect(),
     }
 }
 

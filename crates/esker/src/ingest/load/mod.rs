@@ -22,6 +22,8 @@ use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
 use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
+use esker_engine::write::ingest_commit;
+use esker_engine::write::memory_arbiter;
 use esker_engine::write::write_options::Ends;
 use runs::Runs;
 use std::sync::Arc;
@@ -281,7 +283,9 @@ impl BulkLoader {
         report.bytes = tables.bytes();
         let FinishedTables { parts, files } = &mut tables;
         report.seqno =
-            Some(self.store.commit_ingest(&self.keyspace, std::mem::take(parts), || files.claim())?);
+            Some(ingest_commit::commit_ingest(&self.store, &self.keyspace, std::mem::take(parts), || {
+                files.claim()
+            })?);
         Ok(report)
     }
 
@@ -354,7 +358,7 @@ impl ReservedMemory {
         loading.fetch_add(bytes, Ordering::Relaxed);
         loading.fetch_sub(self.bytes, Ordering::Relaxed);
         self.bytes = bytes;
-        self.store.rebalance_memory();
+        memory_arbiter::rebalance_memory(&self.store);
     }
 }
 

@@ -6,6 +6,7 @@ use esker_build::filters::TableFilter;
 use esker_build::table_sink::part_of;
 use esker_codec::Codec;
 use esker_engine::state::keyspace::KeyspaceState;
+use esker_engine::state::shape;
 use esker_engine::state::store::Store;
 use esker_env::OpenMode;
 use esker_options::KeyspaceOptions;
@@ -55,7 +56,7 @@ impl Tables {
         let options = keyspace.options();
         let version = &keyspace.view.load().tree.version;
         Tables {
-            cuts: store.strategy_options(&options),
+            cuts: shape::strategy_options(store, &options),
             last_level_bytes: version.level(LevelIndex::LAST).map_or(0, |last| last.bytes()),
             store: Arc::clone(store),
             keyspace: Arc::clone(keyspace),

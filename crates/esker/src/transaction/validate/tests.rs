@@ -3,6 +3,7 @@
 use super::*;
 use crate::WriteBatch;
 use crate::{Database, Durability, Expiry, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
+use esker_engine::write::commit;
 use esker_engine::write::room::StallPolicy;
 use esker_env::Env;
 use esker_env::fault::StrictFs;
@@ -49,7 +50,7 @@ fn commit(
     let mut batch = WriteBatch::new(store);
     batch.put(keyspace, b"result", b"");
     let encoded = batch.encoded(store).unwrap();
-    match store.commit_if(&encoded, Durability::Process, StallPolicy::Stall, &mut validation) {
+    match commit::commit_if(store, &encoded, Durability::Process, StallPolicy::Stall, &mut validation) {
         Ok(_) => Ok(validation.returns),
         Err(Error::Conflict(conflict)) => Err(conflict.key.to_vec()),
         Err(error) => panic!("{error}"),

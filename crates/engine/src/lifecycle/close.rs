@@ -1,0 +1,87 @@
+//! Closing: workers stop, memtables or the log are made durable, the manifest ends, the directory is released.
+
+use crate::background::flush;
+use crate::background::install;
+use crate::state::store::{Store, Writing};
+use crate::write::commit;
+use esker_base::{LogId, Result};
+use esker_version::{EditOp, VersionEdit};
+use std::sync::atomic::Ordering;
+
+/// Closes the database; the second call does nothing.
+pub fn close(store: &Store) -> Result<()> {
+    let _one_at_a_time = store.closing.lock();
+    if store.closed.swap(true, Ordering::AcqRel) {
+        return Ok(());
+    }
+    if let Some(writing) = &store.writing {
+        // Writers recheck under the lock, so after this none is between its check and its record.
+        writing.commit.lock().closed = true;
+        writing.commit_notifier.notify();
+    }
+    store.scheduler.stop();
+    // Foreground flushes and compactions end before the directory lock is released: the next owner must
+    // be alone.
+    let _alone = store.activity.write();
+    let result = match &store.writing {
+        Some(writing) => {
+            let result = finish_writing(store);
+            writing.log.close();
+            result
+        }
+        None => Ok(()),
+    };
+    store.lock.lock().take();
+    result
+}
+
+fn finish_writing(store: &Store) -> Result<()> {
+    let writing = store.writing()?;
+    if store.flush_on_close {
+        for keyspace in store.all_keyspaces().iter() {
+            flush::seal_if_filled(store, keyspace)?;
+            flush::flush_sealed(store, keyspace)?;
+        }
+    } else {
+        commit::sync(store)?;
+        // The mark tells the next open that nothing before it can be missing.
+        writing.commit.lock().log.append_mark()?;
+    }
+    close_manifest(store, writing)?;
+    store.files.delete_doomed();
+    Ok(())
+}
+
+/// Stores the time up to which entries were judged expired, if it has grown since the last edit (TM2).
+pub fn store_time(store: &Store, writing: &Writing) -> Result<()> {
+    let mut installed = writing.manifest.lock();
+    let last_ms = store.time.last_ms();
+    if last_ms > installed.state.time_floor_ms {
+        let mut edit = VersionEdit::new();
+        edit.push(EditOp::TimeFloor(last_ms));
+        install::make_durable(store, writing, &mut installed, &edit)?;
+    }
+    Ok(())
+}
+
+/// The last edit of a process, and the record that the manifest is complete. Only if all entries are in
+/// tables and no history is kept can it be continued; otherwise only the time is stored.
+pub fn close_manifest(store: &Store, writing: &Writing) -> Result<()> {
+    let Some(next) = next_life_begins_at(store, writing) else { return store_time(store, writing) };
+    let mut installed = writing.manifest.lock();
+    let mut edit = VersionEdit::new();
+    install::add_counters(store, writing, &mut edit, next);
+    install::make_durable(store, writing, &mut installed, &edit)?;
+    if let Err(error) = installed.manifest.close() {
+        tracing::debug!(%error, "the next open will begin a new manifest");
+    }
+    Ok(())
+}
+
+/// The position where the log continues if nothing in it is needed any more.
+fn next_life_begins_at(store: &Store, writing: &Writing) -> Option<LogId> {
+    let state = writing.commit.lock();
+    let mut keyspaces = state.keyspaces.iter().flatten();
+    let is_in_tables = keyspaces.all(|active| active.entries == 0 && !active.keyspace.view.has_sealed());
+    (is_in_tables && !store.consumers.are_there()).then(|| state.log.next_log_id())
+}
