@@ -9,7 +9,7 @@
 //!   might.
 //!
 //! They are part of the crate and not of its tests, because every floor above is tested with them, and
-//! because users who build on the engine's parts need them as well.
+//! because users of the engine parts need them as well.
 
 mod faulty;
 mod rules;

@@ -12,7 +12,8 @@
 //! new memory for the same tables merged. Here every thread can reuse a gap.
 //!
 //! # Design
-//! A *huge region* is a region of [`HUGE_REGION_BYTES`], advised to be huge pages, that is allocated in pieces of whole
+//! A *huge region* is a region of [`HUGE_REGION_BYTES`], advised to be huge pages, that is allocated in
+//! pieces of whole
 //! [`UNIT_BYTES`]: the first fit over all regions, oldest first. So gaps of closed tables are filled again by
 //! tables of a similar size, and new regions empty first. A huge page without a used unit is returned to the
 //! system at once: tables come and go by the second, not by the microsecond.

@@ -9,9 +9,9 @@
 //!
 //! # Design
 //! From [`LONG_BYTES`] on a slice has its own [`Region`] with small pages, so that no page is committed
-//! beyond its last one; shorter ones are boxed. A [lasting](OffHeapSlice::lasting) slice with random access is
-//! allocated in huge pages shared with others ([`crate::huge_page_heap`]), from [`LASTING_BYTES`] on, once there is
-//! enough of them; or, if it is very long, in a region whose inner pages are huge.
+//! beyond its last one; shorter ones are boxed. A [lasting](OffHeapSlice::lasting) slice with random access
+//! is allocated in huge pages shared with others ([`crate::huge_page_heap`]), from [`LASTING_BYTES`] on, once
+//! there is enough of them; or, if it is very long, in a region whose inner pages are huge.
 //!
 //! * LS1. `first` points to `len` initialised values with this slice as the only owner: in its memory, or in
 //!   a leaked box.
