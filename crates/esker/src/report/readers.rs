@@ -13,15 +13,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Database {
-    /// Who keeps the past alive: snapshots, transactions, cursors and ranges, streams and consumers of
+    /// The open readers of the past: snapshots, transactions, cursors and ranges, streams and consumers of
     /// changes, oldest first, each with its age and what it pins. Of the handles of this process only. Takes
     /// time linear in their number and in the tables that their views name.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
     /// # let db = esker::Database::open("data")?;
-    /// for holder in db.holders() {
-    ///     println!("{} since {} s", holder.kind, holder.age.as_secs());
+    /// for reader in db.open_readers() {
+    ///     println!("{} since {} s", reader.kind, reader.age.as_secs());
     /// }
     /// # Ok(()) }
     /// ```

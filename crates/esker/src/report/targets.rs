@@ -13,8 +13,8 @@ use std::fmt;
 use std::time::Duration;
 
 impl Database {
-    /// The promises that keyspaces make by `max_space_amp` and `delete_within`, and whether they are kept;
-    /// none of keyspaces without.
+    /// The targets set by `max_space_amp` and `delete_within`, and whether they are met; only of keyspaces
+    /// with targets.
     pub fn targets(&self) -> Vec<KeyspaceTargets> {
         targets(&self.handle().store)
     }

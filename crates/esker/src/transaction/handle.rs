@@ -1,4 +1,4 @@
-//! The transaction.
+//! The transaction handle: reads, changes, savepoints, commit and rollback.
 
 use super::options::{Isolation, TransactionOptions};
 use super::range::TransactionRange;
@@ -36,13 +36,12 @@ impl Database {
     }
 }
 
-/// Reads and changes that belong together: it sees one moment of the database and its own changes, and its
-/// changes become visible and durable all at once, or not at all.
+/// Reads and changes that belong together: a transaction sees one moment of the database and its own changes,
+/// and its changes become visible and durable all at once, or not at all.
 ///
-/// It is optimistic: nothing is locked, and [`Transaction::commit`] fails with [`Error::Conflict`] if
-/// something it depends on was changed by somebody else meanwhile; [`Isolation`] says what it depends on.
-/// Then do it again, or let [`crate::Database::transact`] do it again. Dropping it is
-/// [`Transaction::rollback`].
+/// It is optimistic: nothing is locked, and [`Transaction::commit`] fails with [`Error::Conflict`] if data it
+/// depends on was changed concurrently; [`Isolation`] defines what it depends on. Then repeat it, or let
+/// [`crate::Database::transact`] repeat it. Dropping it is [`Transaction::rollback`].
 ///
 /// ```no_run
 /// # fn main() -> esker_base::Result<()> {
@@ -63,17 +62,17 @@ pub struct Transaction {
     reads: RefCell<Reads>,
     snapshot: Snapshot,
     handle: Arc<Handle>,
-    /// Tells its savepoints from others'; 0 while it has none.
+    /// Distinguishes its savepoints from those of other transactions; 0 while it has none.
     number: u64,
 }
 
 /// The number of the next transaction that sets a savepoint.
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
-/// A place in a transaction to come back to, see [`Transaction::savepoint`].
+/// A point in a transaction to roll back to, see [`Transaction::savepoint`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint {
-    /// Of the transaction it belongs to.
+    /// The transaction it belongs to.
     transaction: u64,
     number: u64,
 }
@@ -99,7 +98,7 @@ impl Transaction {
         self.snapshot.seqno()
     }
 
-    /// Bytes of memory that its changes and what it remembers of its reads take, as they count against
+    /// Bytes of memory of its changes and its read set, as they count against
     /// [`TransactionOptions::memory_limit`].
     pub fn memory_bytes(&self) -> u64 {
         self.writes.bytes() + self.reads.borrow().bytes()
@@ -115,7 +114,7 @@ impl Transaction {
         self.get_depending(keyspace, key.as_ref(), self.is_serializable())
     }
 
-    /// The value of `key`, on which the transaction depends from here on at either isolation level.
+    /// The value of `key`, which joins the read set at either isolation level.
     pub fn get_for_update(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.get_depending(keyspace, key.as_ref(), true)
     }
@@ -160,8 +159,8 @@ impl Transaction {
         Ok(values)
     }
 
-    /// The entries in a range of keys, forwards and backwards, with the transaction's own changes in their
-    /// places. A failure to open it is the first item.
+    /// The entries in a range of keys, forwards and backwards, merged with the transaction's own changes. If
+    /// the iterator cannot be created, the error is its first item.
     pub fn range<'t>(&'t self, keyspace: &'t Keyspace, range: impl KeyRange) -> TransactionRange<'t> {
         self.range_within(keyspace, range.into_bounds())
     }
@@ -218,7 +217,7 @@ impl Transaction {
     fn depend_on(&self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
         match self.check_limit(Reads::point_cost(key)) {
             Ok(()) => self.reads.borrow_mut().add_point(keyspace, key),
-            // Nothing new is to be remembered.
+            // Nothing new has to be recorded.
             Err(_) if self.reads.borrow().has_point(keyspace.id(), key) => {}
             Err(error) => return Err(error),
         }
@@ -238,7 +237,7 @@ impl Transaction {
         self.change(keyspace, key, Pending::Put(value.into()))
     }
 
-    /// Removes `key`.
+    /// Deletes `key`.
     ///
     /// # Errors
     /// As [`Transaction::put`].
@@ -247,13 +246,13 @@ impl Transaction {
         self.change(keyspace, key.as_ref(), Pending::Delete)
     }
 
-    /// Changes the value of `key` by an operand, without reading it; see [`Keyspace::merge`]. The
-    /// transaction's own reads see what it comes to. Two transactions that merge into the same key conflict
-    /// as two that put it do.
+    /// Merges an operand into the value of `key`, without reading it; see [`Keyspace::merge`]. The
+    /// transaction's own reads see the result. Two transactions that merge into the same key conflict as two
+    /// that put it do.
     ///
     /// # Errors
-    /// As [`Transaction::put`]; `InvalidArgument` if the keyspace has no merge operator or this is none of
-    /// its operands; [`Error::Merge`] if it cannot be folded into a value that the transaction has put.
+    /// As [`Transaction::put`]; `InvalidArgument` if the keyspace has no merge operator or rejects the
+    /// operand; [`Error::Merge`] if it cannot be merged into a value that the transaction has put.
     pub fn merge(
         &mut self,
         keyspace: &Keyspace,
@@ -320,8 +319,8 @@ impl Transaction {
         ).into())
     }
 
-    /// A place to come back to by [`Transaction::rollback_to`]. Costs a few bytes, and from here on each
-    /// change also keeps what it replaced.
+    /// Sets a savepoint for [`Transaction::rollback_to`]. Costs a few bytes, and from here on each change
+    /// also keeps what it replaced.
     pub fn savepoint(&mut self) -> Savepoint {
         if self.number == 0 {
             self.number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -329,11 +328,11 @@ impl Transaction {
         Savepoint { transaction: self.number, number: self.writes.savepoint() }
     }
 
-    /// Takes back what was changed since `savepoint`, which stays; later savepoints are gone. What was read
-    /// since is still depended on: the caller knows it.
+    /// Reverts the changes since `savepoint`, which stays; later savepoints are removed. Reads since then
+    /// stay in the read set, because the caller knows their results.
     ///
     /// # Errors
-    /// `InvalidArgument` if the savepoint is of another transaction, or gone.
+    /// `InvalidArgument` if the savepoint is of another transaction, or removed.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         if savepoint.transaction != self.number {
             return Err(Error::invalid("the savepoint belongs to another transaction"));
@@ -346,26 +345,25 @@ impl Transaction {
 
     // ---- the end
 
-    /// Forgets everything. Nobody has seen anything of it.
+    /// Discards all changes, which were never visible to others.
     pub fn rollback(self) {}
 
     /// Makes the changes visible and as durable as the options say, all at once. Returns the sequence number
-    /// of the last of them; for a transaction that changed nothing, that of the moment it has read, without
-    /// any check.
+    /// of the last of them; for a transaction without changes, that of its snapshot, without any check.
     ///
-    /// Takes time linear in the number of changes and of what is depended on, most of it outside of all
-    /// locks; nothing is looked at if nobody else committed since the transaction began.
+    /// Takes time linear in the number of changes and of the read set, most of it outside of all locks;
+    /// nothing is checked if there was no other commit since the transaction began.
     ///
     /// # Errors
-    /// [`Error::Conflict`] with the key and the sequence number of a change the transaction depends on and
-    /// has not seen; those of [`crate::Database::write`]. Nothing was written then.
+    /// [`Error::Conflict`] with the key and the sequence number of a change that the transaction depends on
+    /// and has not seen; those of [`crate::Database::write`]. Nothing was written then.
     pub fn commit(self) -> Result<SeqNo> {
         let store = self.store();
         store.check_open()?;
         if self.writes.is_empty() {
             return Ok(self.snapshot.seqno());
         }
-        // What a change counts for in memory is more than it takes in the log.
+        // The memory of a change is more than its bytes in the log.
         let mut batch = WriteBatch::with_capacity(store, self.writes.bytes() as usize);
         self.writes.add_to(&mut batch);
         let reads = self.reads.borrow();
@@ -376,7 +374,7 @@ impl Transaction {
         commit::commit_if(store, &batch.encoded(store)?, durability, StallPolicy::Stall, &mut validation)
     }
 
-    /// What the commit depends on: the keys changed, and what is remembered.
+    /// What the commit depends on: the changed keys and the read set.
     fn footprints<'t>(&'t self, reads: &'t Reads) -> Vec<Footprint<'t>> {
         let mut footprints = Vec::new();
         for (keyspace, changes) in self.writes.keyspaces() {
@@ -401,7 +399,7 @@ impl Transaction {
     }
 }
 
-/// What a transaction's operands make of what is stored.
+/// The result of a transaction's operands on the stored value.
 pub(super) fn merged(
     keyspace: &Keyspace,
     key: &[u8],

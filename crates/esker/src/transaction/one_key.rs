@@ -1,8 +1,8 @@
-//! The smallest transactions: one key is read and, if nobody changed it meanwhile, written.
+//! Single-key transactions: one key is read and, if unchanged meanwhile, written.
 //!
-//! Each takes a snapshot, reads the key, and commits a batch of one with that key as its footprint. If
-//! somebody was faster it begins again, and then somebody else's change has been made: whatever happens,
-//! somebody gets on.
+//! Each takes a snapshot, reads the key, and commits a batch of one with that key as its read set. On a
+//! conflict it begins again, and then another writer's change has been committed: in any case some writer
+//! makes progress (lock-freedom).
 
 use super::read_set::Footprint;
 use super::retry::pause;
@@ -14,12 +14,12 @@ use esker_engine::write::commit;
 use esker_engine::write::commit::WriteMode;
 use esker_engine::write::write_options::Ends;
 
-/// What became of a [`Keyspace::compare_and_set`].
+/// The outcome of a [`Keyspace::compare_and_set`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompareAndSet {
     /// The key had the expected value, and has the new one.
     Set,
-    /// The key has this value, or none, which is not what was expected. Nothing was changed.
+    /// The key has this value, or none, which differs from the expected one. Nothing was changed.
     Differs(Option<Value>),
 }
 
@@ -32,11 +32,11 @@ impl CompareAndSet {
 
 /// What to do with a key once its value is known.
 pub(crate) enum Next {
-    /// To leave it alone.
+    /// Leave it unchanged.
     Keep,
-    /// To set it, or to remove it.
+    /// Set it, or delete it.
     Write(Option<Vec<u8>>),
-    /// To write its value again, if it has one, with the expiry of the options.
+    /// Write its value again, if it has one, with the expiry of the options.
     Rewrite,
 }
 
@@ -89,8 +89,8 @@ impl Keyspace {
         Ok(if is_expected { CompareAndSet::Set } else { CompareAndSet::Differs(found) })
     }
 
-    /// Sets `key` to `value` if it has none, atomically. Returns the value that it has already, `None` if
-    /// `value` was set.
+    /// Sets `key` to `value` if it has no value, atomically. Returns the existing value, `None` if `value`
+    /// was set.
     ///
     /// # Errors
     /// As [`Keyspace::compare_and_set`].
@@ -125,9 +125,9 @@ impl Keyspace {
         }
     }
 
-    /// Sets `key` to what `update` makes of its value, atomically; `None` stands for no value on both sides.
-    /// Returns the value that the key had before. A value that replaces another keeps its expiry; one that
-    /// is new takes the keyspace's default TTL. `update` may run several times, and what it saw last counts.
+    /// Sets `key` to the result of `update` on its value, atomically; `None` stands for no value on both
+    /// sides. Returns the value that the key had before. A value that replaces another keeps its expiry; one
+    /// that is new takes the keyspace's default TTL. `update` may run several times, and its last run counts.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -166,8 +166,9 @@ impl Keyspace {
         })
     }
 
-    /// Does with `key` what `decide` says of its value, which is returned; again if another writer changed
-    /// the key meanwhile. A value that replaces another keeps its expiry unless `options` name one.
+    /// Applies the decision of `decide` about the value of `key`; the value is returned. Repeats if another
+    /// writer changed the key meanwhile. A value that replaces another keeps its expiry unless `options` name
+    /// one.
     pub(crate) fn change_one(
         &self,
         key: &[u8],
@@ -213,7 +214,7 @@ impl Keyspace {
         }
     }
 
-    /// When a value expires that is written over what `snapshot` shows of `key`; `None` for never.
+    /// The expiry of a value that overwrites what `snapshot` shows of `key`; `None` for never.
     pub(super) fn resolve_over(
         &self,
         key: &[u8],

@@ -1,20 +1,20 @@
-//! How a transaction is to run.
+//! Options of transactions.
 
 use crate::Durability;
 
-/// Memory of a transaction unless its options say otherwise: room for a few hundred thousand small changes.
-/// The batch they are encoded into takes about as much once more while the transaction commits.
+/// The default memory limit of a transaction: room for a few hundred thousand small changes. The batch they
+/// are encoded into takes about as much again while the transaction commits.
 const DEFAULT_MEMORY_LIMIT_BYTES: u64 = 64 << 20;
 
-/// Attempts of [`crate::Database::transact`] unless its options say otherwise. With four threads that change
-/// one key all the time, an attempt fails three times in four, so this many fail once in 10^12.
+/// The default attempts of [`crate::Database::transact`]. With four threads that constantly change one key,
+/// an attempt fails three times in four, so this many fail once in 10^12.
 const DEFAULT_ATTEMPTS: u32 = 100;
 
-/// What a transaction is protected from.
+/// Isolation levels.
 ///
 /// At both levels a transaction reads one moment of the database and its own writes, its changes become
-/// visible all at once, and of two transactions that change the same key at the same time the second to
-/// commit fails. What other transactions have not committed is never seen.
+/// visible all at once, and of two concurrent transactions that change the same key the second to commit
+/// fails. Uncommitted data of other transactions is never visible.
 ///
 /// | anomaly | [`Isolation::Snapshot`] | [`Isolation::Serializable`] |
 /// |---|---|---|
@@ -28,9 +28,9 @@ pub enum Isolation {
     /// [`get_for_update`](crate::Transaction::get_for_update). Two transactions that each read what the other
     /// changes may both commit (write skew).
     Snapshot,
-    /// The transaction depends on everything it has read as well: on keys whether they were there or not, and
-    /// on ranges as far as they were walked. What commits could have run one after the other, in the order of
-    /// the commits.
+    /// The transaction depends on everything it has read as well: on keys whether they existed or not, and on
+    /// the iterated parts of ranges. Committed transactions are equivalent to running one after the other, in
+    /// the order of the commits.
     #[default]
     Serializable,
 }
@@ -68,27 +68,27 @@ impl Default for TransactionOptions {
 }
 
 impl TransactionOptions {
-    /// What it is protected from. Default: [`Isolation::Serializable`].
+    /// The isolation level. Default: [`Isolation::Serializable`].
     pub fn isolation(mut self, isolation: Isolation) -> TransactionOptions {
         self.isolation = isolation;
         self
     }
 
-    /// What its commit survives. Default: the database's durability.
+    /// The durability of its commit. Default: the database's.
     pub fn durability(mut self, durability: Durability) -> TransactionOptions {
         self.durability = Some(durability);
         self
     }
 
-    /// Bytes that its changes and what it remembers of its reads may take: keys, values and 80 bytes for each
-    /// of them. The call that would exceed it fails with `Full`. Default: 64 MiB.
+    /// The most bytes of its changes and its read set: keys, values and 80 bytes for each of them. The call
+    /// that would exceed it fails with `Full`. Default: 64 MiB.
     pub fn memory_limit(mut self, bytes: u64) -> TransactionOptions {
         self.memory_limit_bytes = bytes;
         self
     }
 
-    /// How often [`crate::Database::transact_with`] runs the transaction at most, conflicts included; at
-    /// least once. Default: 100.
+    /// The most attempts of [`crate::Database::transact_with`], including those with conflicts; at least one.
+    /// Default: 100.
     pub fn attempts(mut self, attempts: u32) -> TransactionOptions {
         self.attempts = attempts;
         self

@@ -1,4 +1,4 @@
-//! A range as a transaction sees it: its own changes over its snapshot.
+//! A transaction's range scan: its own changes merged with its snapshot.
 
 use super::Transaction;
 use super::handle::merged;
@@ -15,23 +15,23 @@ use std::ops::Bound;
 /// Lazy, and from both ends. After an error the iterator is at its end.
 ///
 /// The transaction cannot be written to while the range is alive. A serializable transaction depends on the
-/// part of the range that was walked, to the last key that was given from either end, and on the whole range
+/// part of the range that was iterated, up to the last key returned from either end, and on the whole range
 /// once the ends have met.
 pub struct TransactionRange<'t> {
     transaction: &'t Transaction,
     keyspace: &'t Keyspace,
     bounds: Bounds,
-    /// Where the range is remembered among the reads.
+    /// The index of the range in the read set.
     place: Option<usize>,
     stored: Ends<Range>,
     own: Ends<btree_map::Range<'t, Box<[u8]>, Pending>>,
-    /// The last keys given, and whether nothing is left.
+    /// The last keys returned, and whether nothing is left.
     front: Option<Value>,
     back: Option<Value>,
     is_finished: bool,
 }
 
-/// An iterator with a look at the next item of either end.
+/// An iterator with one item of look-ahead at either end.
 #[derive(Debug)]
 struct Ends<I: Iterator> {
     items: I,
@@ -48,7 +48,7 @@ impl<I: DoubleEndedIterator> Ends<I> {
     fn peek(&mut self, from_back: bool) -> &mut Option<I::Item> {
         if from_back {
             if self.back.is_none() {
-                // The last item of all may have been looked at from the other end.
+                // The last item may already be the look-ahead of the other end.
                 self.back = self.items.next_back().or_else(|| self.front.take());
             }
             &mut self.back
@@ -70,7 +70,7 @@ impl<'t> TransactionRange<'t> {
         stored: Range,
         changes: Option<&'t Changes>,
     ) -> TransactionRange<'t> {
-        // A tree of changes panics at a range that ends before it starts.
+        // `BTreeMap::range` panics on a range that ends before it starts.
         let changes = changes.filter(|_| !bounds.is_empty());
         let own = changes.map_or_else(btree_map::Range::default, |changes| {
             changes.range::<[u8], _>((bounds.lower(), bounds.upper()))
@@ -162,8 +162,8 @@ impl std::fmt::Debug for TransactionRange<'_> {
 }
 
 impl Drop for TransactionRange<'_> {
-    /// The whole range was remembered when this was made, in case that it is never dropped; now it is known
-    /// how much of it was seen.
+    /// The whole range was recorded at creation, in case this is never dropped; now it is narrowed to the
+    /// part that was seen.
     fn drop(&mut self) {
         let Some(place) = self.place.filter(|_| !self.is_finished) else { return };
         let upto = |key: &Value| Bounds::new(self.bounds.lower(), Bound::Included(key));

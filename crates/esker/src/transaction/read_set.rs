@@ -1,17 +1,17 @@
-//! What a commit depends on: keys and ranges of keys of one keyspace.
+//! Read set: the keys and ranges of one keyspace that a commit depends on.
 
 use esker_engine::state::keyspace::KeyspaceState;
 use esker_iter::Bounds;
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// Keys and ranges of one keyspace that nobody else may have changed.
+/// Keys and ranges of one keyspace that must be unchanged by others.
 #[derive(Debug)]
 pub(super) struct Footprint<'a> {
     pub(super) keyspace: &'a KeyspaceState,
     /// Ascending, each once.
     points: Vec<&'a [u8]>,
-    /// Ascending and apart from each other.
+    /// Ascending and disjoint.
     ranges: Vec<Bounds>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Footprint<'a> {
     }
 }
 
-/// The same keys in ranges that are ascending and apart, without empty ones.
+/// The union of the ranges as ascending disjoint ranges, without empty ones.
 fn joined(mut ranges: Vec<Bounds>) -> Vec<Bounds> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by(|left, right| by_lower(left.lower(), right.lower()));
@@ -61,7 +61,7 @@ fn joined(mut ranges: Vec<Bounds>) -> Vec<Bounds> {
     joined
 }
 
-/// Where a range starts: `None` sorts before every key, and a key before what follows it at once.
+/// Orders starts of ranges: `None` sorts before every key, and a key before the position right after it.
 fn by_lower(left: Bound<&[u8]>, right: Bound<&[u8]>) -> Ordering {
     let place = |bound| match bound {
         Bound::Unbounded => None,

@@ -1,4 +1,4 @@
-//! What a transaction has looked at and therefore depends on.
+//! The recorded reads of a transaction.
 
 use super::writes::ENTRY_OVERHEAD_BYTES;
 use crate::Keyspace;
@@ -24,16 +24,16 @@ pub(super) struct KeyspaceReads {
 }
 
 /// Keys that were read, some of them more than once: a list is cheaper than a tree for the few that most
-/// transactions read, and as it is sorted and freed of repetitions each time it has doubled, it has at most
-/// twice the distinct keys and some more.
+/// transactions read, and as it is sorted and deduplicated each time it has doubled, it has at most twice the
+/// distinct keys and some more.
 #[derive(Debug, Default)]
 pub(super) struct Points {
     keys: Vec<Box<[u8]>>,
-    /// The first so many are ascending, each there once.
+    /// This many at the beginning are ascending and distinct.
     distinct: usize,
 }
 
-/// Repetitions that are not worth looking for.
+/// The number of duplicates not worth removing.
 const REPETITIONS_KEPT: usize = 64;
 
 impl Points {
@@ -41,7 +41,7 @@ impl Points {
         self.keys.iter().map(|key| &**key)
     }
 
-    /// Adds a key; returns the bytes of repetitions that were found and removed.
+    /// Adds a key; returns the bytes of removed duplicates.
     fn add(&mut self, key: &[u8]) -> u64 {
         self.keys.push(key.into());
         if self.keys.len() > 2 * self.distinct + REPETITIONS_KEPT { self.remove_repetitions() } else { 0 }
@@ -76,12 +76,12 @@ impl Reads {
         self.bytes
     }
 
-    /// Bytes that remembering a key takes at most.
+    /// Upper bound of the bytes for recording a key.
     pub(super) fn point_cost(key: &[u8]) -> u64 {
         ENTRY_OVERHEAD_BYTES + key.len() as u64
     }
 
-    /// Bytes that remembering a range takes at most.
+    /// Upper bound of the bytes for recording a range.
     pub(super) fn range_cost(range: &Bounds) -> u64 {
         ENTRY_OVERHEAD_BYTES + bound_bytes(range.lower()) + bound_bytes(range.upper())
     }
@@ -96,27 +96,27 @@ impl Reads {
         &mut self.keyspaces[at]
     }
 
-    /// Remembers a key.
+    /// Records a key.
     pub(super) fn add_point(&mut self, keyspace: &Keyspace, key: &[u8]) {
         let freed = self.of(keyspace).points.add(key);
         self.bytes = self.bytes + Reads::point_cost(key) - freed;
     }
 
-    /// Frees what repeated keys take. Looks at all keys if some were added since the last time: for a
-    /// transaction at its limit.
+    /// Removes duplicates. Sorts all keys if some were added since the last time: for a transaction at its
+    /// limit.
     pub(super) fn remove_repetitions(&mut self) {
         for of in &mut self.keyspaces {
             self.bytes -= of.points.remove_repetitions();
         }
     }
 
-    /// Whether a key is remembered; to be asked right after [`Reads::remove_repetitions`].
+    /// Whether a key is recorded; valid right after [`Reads::remove_repetitions`].
     pub(super) fn has_point(&self, keyspace: KeyspaceId, key: &[u8]) -> bool {
         self.find(keyspace)
             .is_some_and(|of| of.points.keys.binary_search_by(|other| (**other).cmp(key)).is_ok())
     }
 
-    /// Remembers a range; returns its place for [`Reads::narrow`].
+    /// Records a range; returns its index for [`Reads::narrow`].
     pub(super) fn add_range(&mut self, keyspace: &Keyspace, range: Bounds) -> usize {
         self.bytes += Reads::range_cost(&range);
         let ranges = &mut self.of(keyspace).ranges;
@@ -124,7 +124,7 @@ impl Reads {
         ranges.len() - 1
     }
 
-    /// Puts the pieces of a range that were really looked at in its place.
+    /// Replaces a range by the parts of it that were iterated.
     pub(super) fn narrow(&mut self, keyspace: &Keyspace, at: usize, pieces: [Option<Bounds>; 2]) {
         let added: u64 = pieces.iter().flatten().map(Reads::range_cost).sum();
         let ranges = &mut self.of(keyspace).ranges;

@@ -1,4 +1,4 @@
-//! Trying again after a conflict.
+//! Retrying a transaction after a conflict.
 
 use super::handle::Transaction;
 use super::options::TransactionOptions;
@@ -11,17 +11,17 @@ use std::time::Duration;
 /// calls takes about as long.
 const FIRST_PAUSE: Duration = Duration::from_micros(5);
 
-/// No pause is longer, however often a transaction has failed: a commit that waits for the device takes about
+/// The longest pause, however often a transaction has failed: a commit that waits for the device takes about
 /// as long.
 const MAX_PAUSE: Duration = Duration::from_millis(5);
 
 impl Database {
-    /// Runs `body` in a transaction and commits it; after a conflict both again, with everything read anew.
-    /// An error of `body` other than a conflict ends it, and nothing is changed. So `body` may run several
-    /// times: what it does besides the transaction it should be able to do again.
+    /// Runs `body` in a transaction and commits it; repeats both after a conflict, with everything read anew.
+    /// An error of `body` other than a conflict ends it, and nothing is changed. `body` may run several
+    /// times, so its side effects outside the transaction must be repeatable.
     ///
-    /// Between attempts it pauses for a random time, at first some microseconds, at most 5 ms, holding
-    /// nothing.
+    /// Between attempts it pauses for a random time, at first some microseconds, at most 5 ms, without any
+    /// lock.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -74,8 +74,8 @@ impl Database {
     }
 }
 
-/// Lets others go on after the `retries`-th conflict: a random time of at most twice the bound before, none
-/// in the world of a test, where there are no others. The caller holds no lock.
+/// Pauses after the `retries`-th conflict: a random time of at most twice the previous bound, none in stepped
+/// mode, which has no other threads. The caller holds no lock.
 pub(super) fn pause(store: &Store, retries: u32) {
     let bound = FIRST_PAUSE.saturating_mul(1 << retries.min(20)).min(MAX_PAUSE);
     let bound_ns = bound.as_nanos() as u64;

@@ -1,58 +1,58 @@
-//! Whether a transaction may commit: has anything it depends on changed since its snapshot?
+//! Commit validation: whether anything a transaction depends on has changed since its snapshot.
 //!
-//! # The question
-//! A transaction reads at a registered snapshot S and depends on a *footprint*: keys and ranges of keys. It
-//! may commit if no key of the footprint has a version newer than S. If that holds at the moment at which its
-//! own batch becomes visible, then everything it read is still what a reader of that moment would read, so it
-//! may as well have run wholly at that moment.
+//! # The condition
+//! A transaction reads at a registered snapshot S and depends on a *read set*: keys and ranges of keys. It
+//! may commit if no key of the read set has a version newer than S. If that holds when its own batch becomes
+//! visible, then everything it read is still what a reader of that moment would read, so it is equivalent to
+//! a transaction that ran entirely at that moment.
 //!
-//! # Why asking sources is enough
+//! # Why checking the sources suffices
 //! *A version newer than S cannot vanish while S is registered.* A job drops a version only in favour of a
 //! newer one of the same key in the same stripe (RV4), and S is a boundary of every job's sample (RV5): so of
-//! the versions above S the newest stays. Tombstones, expired entries and entries that a filter removes go
-//! without a successor only at or below the oldest boundary, which is at most S, and only there are sequence
-//! numbers set to zero. Hence "some version of the key is newer than S" stays true once it is, whatever is
-//! flushed or merged meanwhile.
+//! the versions above S the newest stays. Tombstones, expired entries and entries that a filter removes are
+//! dropped without a successor only at or below the oldest boundary, which is at most S, and only there are
+//! sequence numbers set to zero. Hence "some version of the key is newer than S" stays true once it is,
+//! whatever is flushed or merged meanwhile.
 //!
 //! # The moment
-//! The answer must hold when the batch becomes visible. So the last look happens under the commit lock, under
-//! which alone sequence numbers are handed out (CP1) and `visible` moves (CP2): what was inserted before is
-//! complete, and nothing is inserted until the batch itself is. But under that lock nobody may do input or
-//! output. Hence two steps and one number, `checked`: *everything with a sequence number up to `checked` has
-//! been looked at.*
+//! The result must hold when the batch becomes visible. So the last check happens under the commit lock; only
+//! under that lock are sequence numbers assigned (CP1) and `visible` moved (CP2): everything inserted before
+//! is complete, and nothing is inserted until the batch itself is. But there must be no I/O under that lock.
+//! Hence two steps and one number, `checked`: *everything with a sequence number up to `checked` has been
+//! checked.*
 //!
 //! * **Outside of the lock** ([`Admission::prepare`]): load `visible`, *then* the views. Such a view holds
 //!   every entry up to `visible` (CP4; RV2: its memtables were published before their first sequence number),
-//!   but for those that gave way to newer versions, which are met instead. Look at every memtable and every
-//!   table that may have something newer than `checked`; then `checked` becomes that `visible`.
+//!   except entries replaced by newer versions, which are found instead. Check every memtable and every table
+//!   that may have something newer than `checked`; then `checked` becomes that `visible`.
 //! * **Under the lock** ([`Admission::admit`]): if nothing was committed since `checked`, there is nothing to
-//!   do. Else load the views. If a tree has anything newer than `checked`, a flush came between, or tables
-//!   were ingested: back to the step outside. Otherwise everything newer is in the memtables (an entry is
-//!   always in a memtable or a table of the current view), and only there it is looked for.
+//!   do. Otherwise load the views. If a tree has anything newer than `checked`, there was a flush in between,
+//!   or tables were ingested: return to the step outside. Otherwise everything newer is in the memtables (an
+//!   entry is always in a memtable or a table of the current view), and only those are searched.
 //!
-//! A repetition looks at what was written since the last look only, and needs a whole flush to have come
-//! between; short transactions never meet one.
+//! A repetition checks only entries written since the last check, and requires a whole flush in between;
+//! short transactions never need one.
 //!
-//! # Not for long
-//! The look into memtables takes at most [`LOCKED_STEPS`] steps. A footprint that needs more (a scan over a
-//! large part of the active memtable) gives up, seals that memtable outside of the lock, looks through it
-//! there, and comes back to a memtable that holds only what was written since. Only a memtable of some size
-//! is sealed, so that scans cannot break the tree into crumbs, and who has come back [`MAX_RETURNS`] times
-//! looks to the end however long it takes.
+//! # Bounded time under the lock
+//! The search of memtables takes at most [`LOCKED_STEPS`] steps. A read set that needs more (a scan over a
+//! large part of the active memtable) gives up, seals that memtable outside of the lock, searches it there,
+//! and returns to a memtable that holds only what was written since. Only a memtable of some size is sealed,
+//! so that scans cannot split the tree into tiny runs, and after [`MAX_RETURNS`] returns the search is
+//! completed however long it takes.
 //!
-//! # Memtables without order
-//! Kinds that keep entries as they came sort them for whoever looks, which takes as long as it takes. So
-//! under the lock such a memtable is never asked for a key or a range. The step outside takes its [`Tail`]
-//! *before* it looks, so that each entry is met by that look or is in the tail (OD5), and under the lock the
-//! tail is gone over entry by entry, each being asked for in the footprint. A memtable whose tail was not
-//! taken, because nobody looked outside or because it is younger than the look, is gone over from its
-//! beginning if it has few entries; else it is back to the step outside.
+//! # Unordered memtables
+//! Kinds that append entries unsorted sort them at the next read, which takes unbounded time. So under the
+//! lock such a memtable is never searched for a key or a range. The step outside takes its [`Tail`] *before*
+//! it searches, so that each entry is found by that search or is in the tail (OD5), and under the lock the
+//! entries of the tail are checked one by one against the read set. A memtable whose tail was not taken,
+//! because there was no step outside or because it is newer, is checked from its beginning if it has few
+//! entries; otherwise it is left to the step outside.
 //!
-//! # One place
-//! [`newest_in_memtable`], [`newest_in_tail`] and [`newest_in_run`] are all that know what a change of a key
-//! or a range is. Whatever else changes keys without an entry of its own at the key belongs into them.
+//! # What counts as a change
+//! Only [`newest_in_memtable`], [`newest_in_tail`] and [`newest_in_run`] define what a change of a key or a
+//! range is. Anything else that changes keys without an entry of its own at the key belongs into them.
 //!
-//! Rejected: a table of recent commits beside the memtables. Every put would pay for filling it, and a
+//! Rejected: a table of recent commits beside the memtables. Every put would have to fill it, and a
 //! transaction that outlives it would have to be refused without a conflict.
 
 #[cfg(test)]
@@ -75,36 +75,36 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Entries that may be looked at under the commit lock, at 15 to 40 ns each: a quarter of a millisecond.
+/// Entries that may be checked under the commit lock, at 15 to 40 ns each: a quarter of a millisecond.
 const LOCKED_STEPS: u64 = 8_192;
 
-/// What looking up a key in a memtable counts for: it takes about as long as stepping over so many entries.
+/// The steps that one memtable lookup counts for: it takes about as long.
 const LOOKUP_STEPS: u64 = 4;
 
-/// Keys of a footprint that are looked up under the lock without a look outside before: a few microseconds.
+/// Keys of a read set that are looked up under the lock without a previous step outside: a few microseconds.
 const SMALL_FOOTPRINT: usize = 32;
 
-/// Entries from which on a memtable is sealed to shorten the look under the lock.
+/// The size from which a memtable is sealed to shorten the check under the lock.
 const MIN_SEALED_ENTRIES: u64 = LOCKED_STEPS / 4;
 
-/// Entries of a memtable without order that are gone over under the lock though nobody has looked outside: a
-/// few microseconds.
+/// Entries of an unordered memtable that are checked under the lock without a previous step outside: a few
+/// microseconds.
 const UNTAKEN_STEPS: u64 = 128;
 
-/// How often a look that takes too long is put off.
+/// How often a check that takes too long is moved outside.
 const MAX_RETURNS: u32 = 3;
 
 /// The validation of one commit.
 pub(super) struct Validation<'a> {
     footprints: &'a [Footprint<'a>],
     snapshot: SeqNo,
-    /// Nothing of the footprint has changed above `snapshot` and up to here.
+    /// Nothing of the read set has changed above `snapshot` and up to here.
     checked: SeqNo,
-    /// What came into memtables without order since the look outside began.
+    /// The tails of unordered memtables since the step outside began.
     tails: Vec<Tail>,
-    /// A footprint whose look under the lock would have taken too long.
+    /// A read set whose check under the lock would have taken too long.
     too_long: Option<usize>,
-    /// How often there was one.
+    /// The number of returns.
     returns: u32,
 }
 
@@ -115,12 +115,12 @@ struct Change {
 }
 
 impl<'a> Validation<'a> {
-    /// Nothing is looked at yet, and for a small footprint nothing need be before the lock is taken.
+    /// Nothing is checked yet; for a small read set nothing needs to be before the lock is taken.
     pub(super) fn new(footprints: &'a [Footprint<'a>], snapshot: SeqNo) -> Validation<'a> {
         Validation { footprints, snapshot, checked: snapshot, tails: Vec::new(), too_long: None, returns: 0 }
     }
 
-    /// Looks outside of the lock first if the look under it might be long.
+    /// Checks outside of the lock first if the check under it might be long.
     pub(super) fn begin(&mut self, store: &Store) -> Result<()> {
         let points: usize = self.footprints.iter().map(|footprint| footprint.points().len()).sum();
         let is_small = points <= SMALL_FOOTPRINT && self.footprints.iter().all(|all| all.ranges().is_empty());
@@ -137,7 +137,7 @@ impl<'a> Validation<'a> {
         }))
     }
 
-    /// Looks at everything in a view that may be newer than `checked`.
+    /// Checks everything in a view that may be newer than `checked`.
     fn look_outside(&self, footprint: &Footprint<'_>, view: &SuperVersion) -> Result<Option<Change>> {
         let mut unlimited = u64::MAX;
         for memtable in self.newer_memtables(view) {
@@ -162,7 +162,7 @@ impl<'a> Validation<'a> {
         view.memtables().filter(move |view| is_newer(view.seal_seqno())).map(|view| &view.memtable)
     }
 
-    /// Looks at the memtables that may have something newer than `checked`, without sorting any.
+    /// Checks the memtables that may have something newer than `checked`, without sorting any.
     fn look_under_lock(
         &self,
         footprint: &Footprint<'_>,
@@ -191,7 +191,7 @@ impl<'a> Validation<'a> {
 
 impl Admission for Validation<'_> {
     fn admit(&mut self, state: &CommitState) -> Result<bool> {
-        // A drop takes no sequence number, so it is asked for even where nothing was committed.
+        // A drop takes no sequence number, so it is checked even if nothing was committed.
         self.footprints.iter().try_for_each(|footprint| state.check_keyspace(footprint.keyspace.id))?;
         if state.end().0 == self.checked {
             return Ok(true);
@@ -199,7 +199,7 @@ impl Admission for Validation<'_> {
         let mut steps = if self.returns < MAX_RETURNS { LOCKED_STEPS } else { u64::MAX };
         for (at, footprint) in self.footprints.iter().enumerate() {
             let view = footprint.keyspace.view.load();
-            // An ingest is a change like any other, and its tables cannot be looked into here.
+            // An ingest is a change like any other, and its tables cannot be read here.
             let ingested = view.sealed.iter().filter(|view| view.ingested.is_some());
             let newest = ingested.filter_map(|view| view.seal_seqno()).fold(view.tree.max_seqno, SeqNo::max);
             if newest > self.checked {
@@ -224,19 +224,19 @@ impl Admission for Validation<'_> {
             let keyspace = self.footprints[at].keyspace;
             let view = keyspace.view.load();
             let active = &view.active.memtable;
-            // A queue that is full takes no more: its memtables are looked at below, which may be all it
-            // takes. So it is where only a tail is looked at under the lock.
+            // A full queue takes no more: its memtables are checked below, which may be sufficient. The same
+            // holds where only a tail is checked under the lock.
             if view.sealed.len() < MAX_SEALED && active.len() >= MIN_SEALED_ENTRIES && active.tail().is_none()
             {
                 flush::seal_if_filled(store, keyspace)?;
             }
         }
-        // Before the views, never after: a view that is older than this may lack what was written between.
+        // Before the views, never after: a view older than this may lack entries written between.
         let visible = SeqNo::new(store.visible.load(Ordering::Acquire));
         self.tails.clear();
         for footprint in self.footprints {
             let view = footprint.keyspace.view.load();
-            // Before the look, never after: what comes between would be in neither (OD5).
+            // Before the search, never after: entries written between would be in neither (OD5).
             let tails = self.newer_memtables(&view).filter_map(Memtable::tail).map(Tail::from_now);
             self.tails.extend(tails.collect::<Vec<_>>());
             if let Some(change) = self.look_outside(footprint, &view)? {
@@ -248,11 +248,11 @@ impl Admission for Validation<'_> {
     }
 }
 
-/// What a look found.
+/// The result of a check.
 enum Look {
     Unchanged,
     Changed(Change),
-    /// Not looked at to the end.
+    /// Not completed.
     TooLong,
 }
 
@@ -265,7 +265,7 @@ impl Look {
     }
 }
 
-/// A change newer than `checked` among the range deletes of a memtable.
+/// A change newer than `checked` among the range tombstones of a memtable.
 fn newest_range_delete(
     memtable: &Memtable,
     footprint: &Footprint<'_>,
@@ -284,8 +284,8 @@ fn newest_range_delete(
     change.map_or(Look::Unchanged, Look::Changed)
 }
 
-/// A change newer than `checked` in the tail of a memtable, of a key or a range of the footprint. Range
-/// deletes are apart from entries and in order at all times, so they need no tail.
+/// A change newer than `checked` in the tail of a memtable, of a key or a range of the read set. Range
+/// tombstones are stored separately and always in order, so they need no tail.
 fn newest_in_tail(
     memtable: &Memtable,
     tail: &Tail,
@@ -308,7 +308,7 @@ fn newest_in_tail(
     Look::Unchanged
 }
 
-/// A change newer than `checked` in a memtable, of a key or a range of the footprint. It may sort the
+/// A change newer than `checked` in a memtable, of a key or a range of the read set. It may sort the
 /// memtable.
 fn newest_in_memtable(
     memtable: &Arc<Memtable>,
@@ -325,7 +325,7 @@ fn newest_in_memtable(
     }
     let lookups = footprint.points().len() as u64 * LOOKUP_STEPS;
     if lookups > memtable.len() {
-        // More keys than entries: the entries are asked for the keys instead.
+        // More keys than entries: iterate over the entries and search the keys.
         let everything = Bounds::all();
         return walk(memtable.cursor(), &everything, checked, steps, |key| footprint.contains(key));
     }
@@ -348,7 +348,7 @@ fn newest_in_memtable(
     Ok(Look::Unchanged)
 }
 
-/// A change newer than `checked` in a run, of a key or a range of the footprint.
+/// A change newer than `checked` in a run, of a key or a range of the read set.
 fn newest_in_run(run: &TreeRun, footprint: &Footprint<'_>, checked: SeqNo) -> Result<Option<Change>> {
     let newer = run.parts.iter().filter(|part| part.meta.max_seqno > checked).cloned();
     let newer = Arc::new(TreeRun::new(run.level, newer.collect()));
@@ -356,7 +356,7 @@ fn newest_in_run(run: &TreeRun, footprint: &Footprint<'_>, checked: SeqNo) -> Re
         return Ok(None);
     }
     for part in newer.parts.iter().filter(|part| part.meta.range_tombstones > 0) {
-        // A slice may show a little of what lies beside it: that can refuse a commit, never let one through.
+        // A slice may include keys just outside of it: that can refuse a commit, never wrongly allow one.
         if let Some(change) = newest_delete(part.file.range_deletes()?, footprint, checked) {
             return Ok(Some(change));
         }
@@ -380,8 +380,8 @@ fn newest_in_run(run: &TreeRun, footprint: &Footprint<'_>, checked: SeqNo) -> Re
     Ok(None)
 }
 
-/// A range delete newer than `checked` that reaches into a key or a range of the footprint. It changes a key
-/// that has no value as little as a delete does, and conflicts as a delete would.
+/// A range tombstone newer than `checked` that overlaps a key or a range of the read set. Over a key without
+/// a value it changes as little as a delete does, and conflicts as a delete would.
 fn newest_delete(deletes: &RangeTombstones, footprint: &Footprint<'_>, checked: SeqNo) -> Option<Change> {
     let change = |key: &[u8], seqno: SeqNo| (seqno > checked).then(|| Change { key: key.into(), seqno });
     let point = footprint.points().iter().find_map(|key| change(key, deletes.newest_over(key, SeqNo::MAX)));
@@ -399,7 +399,7 @@ fn newest_delete(deletes: &RangeTombstones, footprint: &Footprint<'_>, checked: 
     })
 }
 
-/// The first entry of a range that is newer than `checked` and wanted.
+/// The first entry of a range that is newer than `checked` and satisfies the predicate.
 fn walk(
     mut cursor: impl Cursor,
     range: &Bounds,
@@ -424,7 +424,7 @@ fn walk(
     Ok(Look::Unchanged)
 }
 
-/// Takes `count` steps off; `false` if there are not so many left.
+/// Subtracts `count` steps; `false` if too few are left.
 fn spend(steps: &mut u64, count: u64) -> bool {
     let left = steps.checked_sub(count);
     *steps = left.unwrap_or(0);

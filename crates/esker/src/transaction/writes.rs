@@ -1,4 +1,4 @@
-//! What a transaction wants to write: the last change of each key, and the way back to savepoints.
+//! The uncommitted changes of a transaction: the last change of each key, and the undo log for savepoints.
 
 use crate::Keyspace;
 use crate::WriteBatch;
@@ -7,18 +7,18 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-/// What the bookkeeping of one remembered key or range counts for, in bytes: its share of a tree's node (two
-/// fat pointers, nodes two thirds full) and of the allocator's headers.
+/// The overhead of one recorded key or range in bytes: its share of a tree's node (two fat pointers, nodes
+/// two thirds full) and of the allocator's headers.
 pub(super) const ENTRY_OVERHEAD_BYTES: u64 = 80;
 
-/// What becomes of a key.
+/// The pending change of a key.
 #[derive(Clone, Debug)]
 pub(super) enum Pending {
-    /// It gets this value.
+    /// Set to this value.
     Put(Box<[u8]>),
-    /// It goes.
+    /// Deleted.
     Delete,
-    /// Operands, oldest first, are added to what is stored.
+    /// Operands, oldest first, to merge into the stored value.
     Merge(Vec<Arc<[u8]>>),
 }
 
@@ -27,7 +27,7 @@ impl Pending {
         match self {
             Pending::Put(value) => value.len() as u64,
             Pending::Delete => 0,
-            // Each behind a pointer, with its counts.
+            // Each behind a pointer, with reference counts.
             Pending::Merge(operands) => operands.iter().map(|operand| operand.len() as u64 + 32).sum(),
         }
     }
@@ -41,7 +41,7 @@ pub(super) type Changes = BTreeMap<Box<[u8]>, Pending>;
 pub(super) struct Writes {
     /// Few, in the order of their first use.
     keyspaces: Vec<KeyspaceWrites>,
-    /// Since the first savepoint: how to take each change back.
+    /// Since the first savepoint: how to revert each change.
     undo: Vec<Undo>,
     /// Open savepoints, oldest first: number, and the length of `undo` when it was set.
     savepoints: Vec<(u64, usize)>,
@@ -55,7 +55,7 @@ struct KeyspaceWrites {
     changes: Changes,
 }
 
-/// A change that can be taken back: what the key had before, `None` if the transaction had not changed it.
+/// A revertible change: what the key had before, `None` if the transaction had not changed it.
 #[derive(Debug)]
 struct Undo {
     keyspace: KeyspaceId,
@@ -77,7 +77,7 @@ impl Writes {
         self.bytes
     }
 
-    /// Bytes that one more change takes at most.
+    /// Upper bound of the bytes of one more change.
     pub(super) fn cost(&self, key: &[u8], value: &Pending) -> u64 {
         let once = ENTRY_OVERHEAD_BYTES + key.len() as u64;
         let undo = if self.savepoints.is_empty() { 0 } else { once };
@@ -103,13 +103,13 @@ impl Writes {
         if self.savepoints.is_empty() {
             self.bytes -= before.map_or(0, |before| change_bytes(key, &before));
         } else {
-            // What was there before is kept, and its bytes stay counted.
+            // The previous change is kept, and its bytes stay counted.
             self.bytes += ENTRY_OVERHEAD_BYTES + key.len() as u64;
             self.undo.push(Undo { keyspace: id, key: key.into(), before });
         }
     }
 
-    /// What the transaction itself made of a key; `None` if it did not change it.
+    /// The transaction's own change of a key; `None` if it did not change it.
     pub(super) fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Option<&Pending> {
         self.of(keyspace)?.get(key)
     }
@@ -138,15 +138,15 @@ impl Writes {
         }
     }
 
-    /// A place to come back to; its number is greater than those before.
+    /// Sets a savepoint; its number is greater than those before.
     pub(super) fn savepoint(&mut self) -> u64 {
         self.next_savepoint += 1;
         self.savepoints.push((self.next_savepoint, self.undo.len()));
         self.next_savepoint
     }
 
-    /// Takes back what was changed since savepoint `number`, and forgets later savepoints; `false` if there
-    /// is no such savepoint any more.
+    /// Reverts the changes since savepoint `number`, and removes later savepoints; `false` if there is no
+    /// such savepoint any more.
     pub(super) fn rollback_to(&mut self, number: u64) -> bool {
         let Ok(at) = self.savepoints.binary_search_by_key(&number, |(number, _)| *number) else {
             return false;
@@ -158,7 +158,7 @@ impl Writes {
             let Some(of) = of else { continue };
             self.bytes -= ENTRY_OVERHEAD_BYTES + key.len() as u64;
             let after = match before {
-                // Its bytes were never taken off.
+                // Its bytes were never subtracted.
                 Some(before) => of.changes.insert(key.clone(), before),
                 None => of.changes.remove(&key),
             };

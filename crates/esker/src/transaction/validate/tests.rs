@@ -1,4 +1,4 @@
-//! The ways between the two steps, which the outside meets only by chance.
+//! Sequences between the two steps that are rare from outside.
 
 use super::*;
 use crate::WriteBatch;
@@ -14,7 +14,7 @@ fn key(number: u64) -> Vec<u8> {
     format!("key{number:08}").into_bytes()
 }
 
-/// A database whose background work happens only when it is asked for.
+/// A database whose background work happens only on request.
 fn open() -> (Database, Keyspace) {
     open_with(MemtableKind::Art)
 }
@@ -28,15 +28,15 @@ fn open_with(kind: MemtableKind) -> (Database, Keyspace) {
     (db, keyspace)
 }
 
-/// Kinds that are sorted by who looks.
+/// Kinds that are sorted by readers.
 const UNORDERED: [MemtableKind; 2] = [MemtableKind::Vector, MemtableKind::Hash];
 
-/// Bytes that the active memtable holds: sorted runs are among them, so sorting is seen in them.
+/// Bytes of the active memtable, including sorted runs, so sorting is visible in them.
 fn held_bytes(keyspace: &Keyspace) -> u64 {
     keyspace.state().view.load().active.memtable.allocated_bytes()
 }
 
-/// Commits a put of `result` over this footprint; how often the look was put off, or the key of the conflict.
+/// Commits a put of `result` with this read set; returns the number of returns, or the key of the conflict.
 fn commit(
     db: &Database,
     keyspace: &Keyspace,
@@ -57,7 +57,7 @@ fn commit(
     }
 }
 
-/// Straight under the lock, where it would take too long: the memtable is sealed, and looked through outside.
+/// Directly under the lock it would take too long: the memtable is sealed and searched outside.
 #[test]
 fn a_long_look_is_put_off_and_the_memtable_sealed() {
     let (db, keyspace) = open();
@@ -72,7 +72,7 @@ fn a_long_look_is_put_off_and_the_memtable_sealed() {
         keyspace.put(key(19_000), b"not depended on").unwrap();
         let is_first = ranges.len() == 1 && points.is_empty();
         let returns = commit(&db, &keyspace, &snapshot, points.clone(), ranges.clone());
-        // Once sealed, only what is new has to be looked at, and that is short.
+        // Once sealed, only new entries have to be checked, and those are few.
         assert_eq!(returns, Ok(u32::from(is_first)));
         let view = keyspace.state().view.load();
         assert!(view.active.memtable.len() < 10, "the large memtable was sealed");
@@ -81,7 +81,7 @@ fn a_long_look_is_put_off_and_the_memtable_sealed() {
     }
 }
 
-/// A flush between the look outside and the one under the lock: what it carried away is looked for again.
+/// A flush between the check outside and the one under the lock: the flushed entries are checked again.
 #[test]
 fn a_flush_between_the_two_looks_hides_nothing() {
     for is_conflict in [false, true] {
@@ -103,9 +103,9 @@ fn a_flush_between_the_two_looks_hides_nothing() {
     }
 }
 
-/// A memtable without order, with a change before the look outside, between it and the lock, or none: it is
+/// An unordered memtable, with a change before the check outside, between it and the lock, or none: it is
 /// found on both sides, and nothing is sorted under the lock (the guard panics in builds with debug
-/// assertions, the bytes tell in all).
+/// assertions, the bytes show it in all).
 #[test]
 fn what_came_since_the_look_outside_is_gone_over_without_sorting() {
     #[derive(Clone, Copy, PartialEq, Debug)]
@@ -154,8 +154,8 @@ fn what_came_since_the_look_outside_is_gone_over_without_sorting() {
     }
 }
 
-/// Where nobody has looked outside, a memtable of some size without order is looked at there first, and not
-/// sealed for it.
+/// Without a previous step outside, an unordered memtable of some size is checked there first, and not sealed
+/// for it.
 #[test]
 fn a_memtable_without_order_is_not_gone_over_at_once() {
     for kind in UNORDERED {
@@ -175,8 +175,8 @@ fn a_memtable_without_order_is_not_gone_over_at_once() {
     }
 }
 
-/// One batch after the other between the look outside and the lock: who is put off for too long goes over all
-/// of it.
+/// Batches between the check outside and the lock, one after the other: after too many returns the whole tail
+/// is checked.
 #[test]
 fn a_long_tail_is_put_off_and_gone_over_at_last() {
     for kind in UNORDERED {
@@ -203,9 +203,9 @@ fn a_long_tail_is_put_off_and_gone_over_at_last() {
     }
 }
 
-/// A change that expired as it was made is a change: a compaction that finds it worthless to every reader
-/// leaves what tells of it, for as long as a snapshot is older. Guards operands (which a merge drops one by
-/// one) and whole tables (which go without being read).
+/// A change that expired at once is a change: a compaction that finds it useless to every reader keeps its
+/// evidence for as long as there is an older snapshot. Covers operands (which a merge drops one by one) and
+/// whole tables (which are dropped unread).
 #[test]
 fn what_expires_at_once_is_a_conflict_before_and_after_a_compaction() {
     type Write = fn(&Keyspace);
@@ -244,7 +244,7 @@ fn what_expires_at_once_is_a_conflict_before_and_after_a_compaction() {
                 let told = commit(&db, &keyspace, &snapshot, vec![&key(1)], Vec::new());
                 assert_eq!(told, Err(key(1)), "{what}, stored {is_stored}, compacted {compacts}");
                 assert_eq!(keyspace.at(&snapshot).get(key(1)).unwrap(), read);
-                // Once nobody asks any more it goes.
+                // Without a snapshot it is dropped.
                 drop(snapshot);
                 db.compact_all().unwrap();
                 let view = keyspace.state().view.load();
