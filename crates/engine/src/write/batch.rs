@@ -1,9 +1,9 @@
-//! Encoded write batches: what a commit appends to the log, and what each keyspace has in it.
+//! Encoded write batches: the payload of a commit, and the share of each keyspace in it.
 
 use esker_base::{KeyspaceId, Result, ValueKind};
 use esker_wal::{BatchEncoder, EntryIter};
 
-/// What a batch puts into one keyspace.
+/// The share of one keyspace in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     pub keyspace: KeyspaceId,
@@ -15,24 +15,24 @@ pub struct Share {
 }
 
 impl Share {
-    /// Nothing for a keyspace: what a seal that no write asked for makes room for.
+    /// An empty share: for sealing without a pending write.
     pub fn nothing(keyspace: KeyspaceId) -> Share {
         Share { keyspace, entries: 0, bytes: 0, range_deletes: 0 }
     }
 }
 
-/// A batch as the commit pipeline takes it.
+/// A batch in the form of the commit pipeline.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodedBatch<'a> {
     pub payload: &'a [u8],
     pub count: u32,
     pub shares: &'a [Share],
-    /// Kind byte, key and value if the batch is one entry of one key: spares the commit from decoding it.
+    /// Kind byte, key and value if the batch is a single entry, so that the commit need not decode it.
     pub single: Option<(u8, &'a [u8], &'a [u8])>,
 }
 
 impl<'a> EncodedBatch<'a> {
-    /// What was encoded, with the share of each keyspace in it.
+    /// The encoded batch, with the share of each keyspace.
     pub fn new(encoder: &'a BatchEncoder, shares: &'a [Share]) -> EncodedBatch<'a> {
         let (payload, count) = (encoder.payload(), encoder.count());
         let first = if count == 1 { EntryIter::new(payload).next().and_then(Result::ok) } else { None };

@@ -1,4 +1,4 @@
-//! Options of one write: what it survives, when its value expires, and whether it may wait.
+//! Options of one write: durability, expiry, and whether it may stall.
 
 use esker_base::{Error, Result};
 use esker_options::Durability;
@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expiry {
-    /// As the call does it: a put or a merge takes the keyspace's default TTL, if there is one; a call that
-    /// changes a value it has read (`fetch_update`,
-    /// `compare_and_set`) keeps the expiry of the value it replaces.
+    /// Depends on the call: a put or a merge takes the keyspace's default TTL, if there is one; a call that
+    /// changes a value it has read (`fetch_update`, `compare_and_set`) keeps the expiry of the value it
+    /// replaces.
     #[default]
     Default,
     /// Never, also in a keyspace with a default TTL.
@@ -20,24 +20,24 @@ pub enum Expiry {
     After(Duration),
     /// At this time: the first moment without the value. Fractions of a millisecond are rounded up.
     At(SystemTime),
-    /// As the value that is there: its expiry stays. A key without a value is treated as with
-    /// [`Expiry::Default`]. The call reads the key, and is atomic with its write.
+    /// Keeps the expiry of the present value. A key without a value is treated as with [`Expiry::Default`].
+    /// The call reads the key, and is atomic with its write.
     #[doc(alias = "KEEPTTL")]
     Keep,
 }
 
-/// An expiry whose place in time is known.
+/// A resolved expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
     Never,
     /// In milliseconds since 1970.
     At(u64),
-    /// As the value that is replaced.
+    /// That of the replaced value.
     AsBefore,
 }
 
 impl Expiry {
-    /// What this comes to for a call made now, in a keyspace with this default TTL.
+    /// Resolves it for a call made now, in a keyspace with this default TTL.
     pub fn resolve(self, clock: &Time, default_ttl: Option<Duration>) -> Ends {
         match self {
             Expiry::Never => Ends::Never,
@@ -69,13 +69,12 @@ impl Expiry {
 #[non_exhaustive]
 #[must_use]
 pub struct WriteOptions {
-    /// What the acknowledged write survives. `None`: what `Options::durability`
-    /// says.
+    /// The durability of the acknowledged write. `None`: as set by `Options::durability`.
     pub durability: Option<Durability>,
-    /// When the value expires. Of use to calls that set a value; deletes, and batches whose entries have
-    /// their own, refuse anything but [`Expiry::Default`].
+    /// When the value expires. For calls that set a value; deletes, and batches whose entries have their own,
+    /// refuse anything but [`Expiry::Default`].
     pub expiry: Expiry,
-    /// Fail with [`Error::WouldStall`] instead of waiting while writes are held back. Nothing was written
+    /// Fail with [`Error::WouldStall`] instead of waiting while writes are throttled. Nothing was written
     /// then.
     pub no_stall: bool,
 }

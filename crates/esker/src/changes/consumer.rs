@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 
 impl Database {
     /// Creates a consumer of changes, which begins with the next write: from now on the log is kept until it
-    /// has acknowledged it, also while nobody reads and over reopenings, up to
+    /// has acknowledged it, also while it is not open and across reopens, up to
     /// [`Options::change_history_limit`]. Durable when it returns.
     ///
     /// While there are consumers, each flush of a memtable first makes the log durable, which costs it one
@@ -65,12 +65,12 @@ impl Database {
         Consumer::new(self.handle(), name)
     }
 
-    /// All consumers by name: how far behind each is, and what is kept for it.
+    /// All consumers by name: how far behind each is, and the log kept for it.
     pub fn consumers(&self) -> Vec<ConsumerInfo> {
         list_consumers(&self.handle().store)
     }
 
-    /// Drops a consumer; nothing is kept for it any more. Streams that were made of it go on.
+    /// Drops a consumer; nothing is kept for it any more. Its open streams continue.
     ///
     /// # Errors
     /// `NotFound` if there is none; `Full`, `Io`, `ReadOnly`, `Closed`.

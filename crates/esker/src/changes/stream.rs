@@ -11,14 +11,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Database {
-    /// The committed batches after a sequence number, in order: those that are there, and then each new one
-    /// as it comes. Each batch is whole and comes once. The log is read, so what is there goes back as far as
-    /// the log does; while the stream lives, and is not slower than the writers by more than
-    /// [`Options::change_history_limit`], nothing behind it is let go of. For a reader that goes away and
-    /// comes back there are named consumers ([`Database::create_consumer`]).
+    /// The committed batches after a sequence number, in order: first the existing ones, then each new one as
+    /// it is written. Each batch is complete and returned once. Batches are read from the log, as far back as
+    /// it goes; while the stream lives, and is not slower than the writers by more than
+    /// [`Options::change_history_limit`], no batch behind it is deleted. For a reader that disconnects and
+    /// returns there are named consumers ([`Database::create_consumer`]).
     ///
-    /// Batches are given out when they are durable: the stream flushes the log where nobody else has; see
-    /// [`Changes::with_durability`]. Reading does not hold writers up.
+    /// Batches are returned when they are durable: the stream flushes the log where no other thread has; see
+    /// [`Changes::with_durability`]. Reading does not delay writers.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -38,11 +38,11 @@ impl Database {
     /// # Ok(()) }
     /// ```
     ///
-    /// A number in the middle of a batch gives that batch, whole.
+    /// A number in the middle of a batch returns that batch, whole.
     ///
     /// # Errors
     /// [`Error::HistoryGone`] if batches after `seqno` are not in the log any more; `InvalidArgument` for a
-    /// number that was not given out yet; `Closed`.
+    /// number that was not assigned yet; `Closed`.
     pub fn changes_since(&self, seqno: SeqNo) -> Result<Changes> {
         Changes::new(&self.handle().store, seqno, None)
     }

@@ -11,8 +11,8 @@ use esker_view::read::{HalfOpen, KeyRange};
 use esker_wal::BatchEncoder;
 use std::sync::{Arc, Weak};
 
-/// Operations that are applied together: after a crash all of them are there or none, and no reader sees some
-/// of them, also when they touch several keyspaces.
+/// Operations that are applied together, over any keyspaces: after a crash either all of them are there or
+/// none, and no reader sees a part of them.
 ///
 /// ```no_run
 /// # fn main() -> esker_base::Result<()> {
@@ -26,7 +26,7 @@ use std::sync::{Arc, Weak};
 /// # Ok(()) }
 /// ```
 ///
-/// A wrong argument (a key that is too long, a keyspace of another database) is remembered and reported by
+/// An invalid argument (a key that is too long, a keyspace of another database) is recorded and reported by
 /// the call that writes the batch, which then changes nothing.
 #[derive(Debug)]
 pub struct WriteBatch {
@@ -41,7 +41,7 @@ impl WriteBatch {
         WriteBatch::with_capacity(store, 0)
     }
 
-    /// Room for operations that take so many bytes in the log.
+    /// With capacity for operations that take `bytes` in the log.
     pub(crate) fn with_capacity(store: &Arc<Store>, bytes: usize) -> WriteBatch {
         WriteBatch {
             store: Arc::downgrade(store),
@@ -86,7 +86,7 @@ impl WriteBatch {
         }
     }
 
-    /// Sets `key` to `value` until `expiry_ms`, in milliseconds since 1970; for good if there is none.
+    /// Sets `key` to `value` until `expiry_ms`, in milliseconds since 1970; without expiry if `None`.
     pub(crate) fn put_until(
         &mut self,
         keyspace: &Keyspace,
@@ -107,7 +107,7 @@ impl WriteBatch {
         self.merge_with(keyspace, key, operand, Expiry::Default);
     }
 
-    /// Adds an operand for `key` that counts until this expiry. See [`Keyspace::merge_with`].
+    /// Adds an operand for `key` with this expiry. See [`Keyspace::merge_with`].
     pub fn merge_with(
         &mut self,
         keyspace: &Keyspace,
@@ -131,14 +131,13 @@ impl WriteBatch {
         });
     }
 
-    /// Removes `key`.
+    /// Deletes `key`.
     pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) {
         let key = key.as_ref();
         self.add(keyspace, key.len(), |encoder, id| encoder.delete(id, key));
     }
 
-    /// Removes all keys in `range`, whatever it holds, at the cost of one put. What later operations of the
-    /// batch put there stays.
+    /// Deletes all keys in `range`, at the cost of one put. Later operations of the batch in the range stay.
     ///
     /// One batch takes at most 1,024 range deletes for a keyspace; one more is an error that the call which
     /// writes the batch reports.
@@ -196,7 +195,7 @@ impl WriteBatch {
         self.error = None;
     }
 
-    /// Remembers the first mistake, which the call that writes the batch reports.
+    /// Records the first error, which the call that writes the batch reports.
     fn fail(&mut self, error: Error) {
         self.error.get_or_insert(error);
     }
@@ -232,7 +231,7 @@ impl WriteBatch {
         share.bytes += bytes as u64;
     }
 
-    /// The batch as the commit pipeline takes it, or the first mistake that was made building it.
+    /// The batch in the form of the commit pipeline, or the first error of building it.
     pub(crate) fn encoded(&self, store: &Arc<Store>) -> Result<EncodedBatch<'_>> {
         if let Some(error) = &self.error {
             return Err(error.clone());

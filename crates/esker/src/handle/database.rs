@@ -29,33 +29,33 @@ pub struct Database {
 }
 
 impl Database {
-    /// The handles of an open database, whose default keyspace is this.
+    /// The handle of an open database with this default keyspace.
     pub(crate) fn new(handle: Arc<Handle>, default: Arc<KeyspaceState>) -> Database {
         let default = Keyspace::new(Arc::clone(&handle), default);
         Database { handle, default }
     }
 
-    /// What keeps the database open.
+    /// Keeps the database open.
     pub(crate) fn handle(&self) -> &Arc<Handle> {
         &self.handle
     }
 
-    /// What is behind the handle.
+    /// The engine behind the handle.
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.handle.store
     }
 
     // ---- keyspaces
 
-    /// The keyspace with this name, created if it is missing: with the database's default options, and with
-    /// what [`Options::set_keyspace`](crate::Options::set_keyspace) said of it.
+    /// The keyspace with this name, created if missing: with the database's default options, and with the
+    /// settings of [`Options::set_keyspace`](crate::Options::set_keyspace).
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         let store = &self.handle.store;
         self.keyspace_with(name, store.named.applied(name, store.default_options.clone())?)
     }
 
-    /// The keyspace with this name, created with `options` if it is missing. An existing one keeps its
-    /// options, but for a compaction filter, which is attached.
+    /// The keyspace with this name, created with `options` if missing. An existing one keeps its options,
+    /// except a compaction filter, which is attached.
     ///
     /// # Errors
     /// `InvalidArgument` for a name that is empty or over 255 bytes long, options out of range, or a merge
@@ -91,13 +91,13 @@ impl Database {
         self.handle.store.all_keyspaces().iter().map(|keyspace| keyspace.name().to_string()).collect()
     }
 
-    /// Drops a keyspace with everything in it. Durable when it returns; its memory and, once nobody reads
-    /// them any more, its tables are given back. The cost does not depend on how much it holds.
+    /// Drops a keyspace with everything in it. Durable when it returns; its memory is freed, and its tables
+    /// are deleted once no reader uses them. The cost does not depend on its size.
     ///
-    /// Cursors and ranges that are open read on. Every later call through a handle of the keyspace answers
+    /// Open cursors and ranges continue. Every later call through a handle of the keyspace returns
     /// `NotFound`, reads at an older [`Snapshot`] included; so does the write of a batch that names it, which
-    /// changes nothing in any keyspace. A keyspace of the same name that is created afterwards is another
-    /// one, and empty.
+    /// changes nothing in any keyspace. A keyspace of the same name that is created afterwards is a
+    /// different, empty one.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -116,8 +116,8 @@ impl Database {
         change::drop_keyspace(&self.handle.store, name)
     }
 
-    /// Gives a keyspace another name. Durable when it returns. Handles of the keyspace follow; nothing of its
-    /// data is touched.
+    /// Renames a keyspace. Durable when it returns. Handles of the keyspace stay valid; its data is not
+    /// touched.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -158,11 +158,11 @@ impl Database {
         WriteBatch::new(&self.handle.store)
     }
 
-    /// Applies a batch with the database's default durability. The batch stays as it is: to use its memory
+    /// Applies a batch with the database's default durability. The batch is unchanged: to reuse its memory
     /// for the next one, [`WriteBatch::clear`] it.
     ///
     /// # Errors
-    /// What was wrong while the batch was built; `Full` if it is larger than half of the memory budget;
+    /// The first error of building the batch; `Full` if it is larger than half of the memory budget;
     /// `ReadOnly`, `WouldStall`, `Closed`.
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, WriteOptions::new())
@@ -187,9 +187,9 @@ impl Database {
         Snapshot::new(&self.handle.store)
     }
 
-    /// The database's time, which decides what has expired. It follows the wall clock as long as that moves
-    /// forward, and stands still while the clock is behind a time that was given out before, by this process
-    /// or an earlier one.
+    /// The database time, by which expiry is judged. It follows the wall clock as long as that moves forward,
+    /// and stands still while the clock is behind a time that was returned before, by this process or an
+    /// earlier one.
     pub fn now(&self) -> SystemTime {
         esker_view::time::from_ms(self.handle.store.time.now_ms())
     }
@@ -208,16 +208,16 @@ impl Database {
         flush::flush_keyspaces(store, &store.all_keyspaces())
     }
 
-    /// Waits until nothing is left to do in the background: memtables flushed, the strategies' debt zero.
+    /// Waits until there is no background work left: memtables flushed, the compaction debt zero.
     pub fn drain(&self) -> Result<()> {
         workers::drain(&self.handle.store)
     }
 
-    /// Changes how many bytes a second compactions may read and write; those that run follow at once. Nothing
-    /// of it is stored: the next open goes by its options.
+    /// Changes the rate limits of compactions; running ones follow at once. The limits are not stored: the
+    /// next open uses its options.
     ///
     /// # Errors
-    /// `InvalidArgument` for rates that make no sense.
+    /// `InvalidArgument` for invalid rates.
     pub fn set_background_rates(&self, rates: BackgroundRates) -> Result<()> {
         let store = &self.handle.store;
         store.check_open()?;
@@ -227,7 +227,7 @@ impl Database {
         Ok(())
     }
 
-    /// How many bytes a second compactions may read and write.
+    /// The rate limits of compactions.
     pub fn background_rates(&self) -> BackgroundRates {
         self.handle.store.files.rates.get()
     }
@@ -242,16 +242,16 @@ impl Database {
         store.all_keyspaces().iter().try_for_each(compact)
     }
 
-    /// Runs one piece of background work; `false` if there is none. Only for databases whose
+    /// Runs one step of background work; `false` if there is none. Only for databases whose
     /// [`esker_env::Background`] is stepped: elsewhere threads do it.
     pub fn step_background(&self) -> bool {
         let store = &self.handle.store;
         store.scheduler.is_stepped() && store.scheduler.step(&**store)
     }
 
-    /// Why writes take longer at this moment, if they do: which queue of background work is how near to its
-    /// limit, at which rate writers are let through, what is measured of flushes and compactions, and what
-    /// changed lately.
+    /// Why writes take longer at this moment, if they do: how close each queue of background work is to its
+    /// limit, the admission rate of writers, the measured rates of flushes and compactions, and recent
+    /// changes.
     ///
     /// ```
     /// # fn main() -> esker_base::Result<()> {
@@ -267,8 +267,8 @@ impl Database {
     }
 
     /// Closes the database: waits for writes in progress, stops background work, flushes (unless switched
-    /// off), and lets go of the directory. Handles that remain answer [`Error::Closed`]. Closing twice is
-    /// fine.
+    /// off), and releases the directory. Remaining handles return [`Error::Closed`]. Closing twice is
+    /// allowed.
     pub fn close(&self) -> Result<()> {
         close::close(&self.handle.store)
     }

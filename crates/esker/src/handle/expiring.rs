@@ -1,4 +1,4 @@
-//! Entries that expire: writing them, asking how long they live, and changing that.
+//! Expiring entries: reading and changing the time to live of a key.
 
 use super::Keyspace;
 use crate::Expiry;
@@ -10,22 +10,22 @@ use esker_view::read::resolve::{End, end_of};
 use esker_view::time;
 use std::time::{Duration, SystemTime};
 
-/// How long a key lives on.
+/// The time to live of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ttl {
-    /// Until it is overwritten or deleted.
+    /// No expiry.
     Forever,
-    /// For a time.
+    /// An expiry.
     Expires {
-        /// The first moment without the value, by the database's time.
+        /// The first moment without the value, by the database time.
         at: SystemTime,
-        /// What is left until then.
+        /// The time left until then.
         left: Duration,
     },
 }
 
 impl Keyspace {
-    /// How long `key` lives on; `None` if it has no value.
+    /// The time to live of `key`; `None` if it has no value.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -49,9 +49,10 @@ impl Keyspace {
         })
     }
 
-    /// Lets `key` keep its value for good; `false` if it has none. Nothing is written if it does so already.
+    /// Removes the expiry of `key`; `false` if it has no value. Nothing is written if it has no expiry
+    /// already.
     ///
-    /// Atomic: a write that comes in between is not undone.
+    /// Atomic: a concurrent write is not undone.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
@@ -65,10 +66,10 @@ impl Keyspace {
         }
     }
 
-    /// Lets `key` keep its value for `ttl` from now on, whether that is longer or shorter than before;
-    /// `false` if it has none.
+    /// Sets the time to live of `key` to `ttl` from now on, whether that is longer or shorter than before;
+    /// `false` if it has no value.
     ///
-    /// Atomic: a write that comes in between is not undone.
+    /// Atomic: a concurrent write is not undone.
     ///
     /// # Errors
     /// As [`Keyspace::put`].

@@ -29,12 +29,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 thread_local! {
-    /// Where a single put is encoded: reused, so that a put allocates nothing.
+    /// The buffer in which a single put is encoded: reused, so that a put allocates nothing.
     static SCRATCH: RefCell<BatchEncoder> = const { RefCell::new(BatchEncoder::new()) };
 }
 
-/// A thread that once wrote a huge value does not keep its memory: the scratch batch is dropped past this
-/// size.
+/// The buffer is dropped past this size, so that a thread does not keep the memory of one huge value.
 const SCRATCH_KEPT_BYTES: usize = 1 << 20;
 
 /// A named, ordered map from keys to values inside a database.
@@ -50,31 +49,31 @@ impl Keyspace {
         Keyspace { handle, state }
     }
 
-    /// What it is made of, for calls that live elsewhere.
+    /// Its parts, for calls in other modules.
     pub(crate) fn parts(&self) -> (&Arc<Handle>, &Arc<KeyspaceState>) {
         (&self.handle, &self.state)
     }
 
-    /// Its name at present; [`Database::rename_keyspace`](crate::Database::rename_keyspace) changes it.
+    /// Its present name; [`Database::rename_keyspace`](crate::Database::rename_keyspace) changes it.
     pub fn name(&self) -> Arc<str> {
         self.state.name()
     }
 
-    /// Its number; never used again for another keyspace.
+    /// Its id, which is never reused.
     pub fn id(&self) -> KeyspaceId {
         self.state.id
     }
 
-    /// Its options at present.
+    /// Its present options.
     pub fn options(&self) -> KeyspaceOptions {
         self.state.options().without_switch()
     }
 
-    /// Changes its options: `change` gets the present ones and gives those that are to be. Durable when it
-    /// returns. Every option may be changed. The sizes at which a memtable is sealed and the limit of level 0
-    /// hold from the next write on; the kind of memtable for the next memtable; everything else for the
-    /// tables, and the plans of compactions, that are made from now on. Tables that are there stay as they
-    /// are until a compaction rewrites them.
+    /// Changes its options: `change` gets the present ones and returns the new ones. Durable when it returns.
+    /// Every option may be changed. The sizes at which a memtable is sealed and the limit of level 0 apply
+    /// from the next write on; the kind of memtable to the next memtable; everything else to tables, and
+    /// plans of compactions, that are made from now on. Existing tables stay as they are until a compaction
+    /// rewrites them.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -99,13 +98,12 @@ impl Keyspace {
         }
     }
 
-    /// How far the tree is from the form of its strategy, if that was changed: `None` when the change has
-    /// been worked through, or if there was nothing to do for it.
+    /// The progress of a change of strategy: `None` when it is finished, or if nothing had to be rewritten.
     ///
     /// The strategy and its size ratio may be changed at any time, by [`Keyspace::update_options`]. Reads and
-    /// writes go on; what is there is rewritten step by step, in jobs of limited size, behind everything that
-    /// writes need. The change is durable and goes on after a reopening. To take it back, set the strategy
-    /// before; what has been rewritten stays legal.
+    /// writes continue; existing data is rewritten step by step, in jobs of limited size, at lower priority
+    /// than the work that writes need. The change is durable and continues after a reopen. To revert it, set
+    /// the previous strategy; data that was rewritten stays legal.
     ///
     /// O(tables).
     ///
@@ -124,8 +122,8 @@ impl Keyspace {
         migration::migration(&self.handle.store, &self.state)
     }
 
-    /// Leaves the tree as it is for now, but for what writes need. Durable; nothing happens if there is no
-    /// migration.
+    /// Pauses the migration of the tree, except for work that writes need. Durable; nothing happens if there
+    /// is no migration.
     ///
     /// # Errors
     /// `NotFound` if the keyspace was dropped, `ReadOnly`, `Closed`, and those of writing the manifest.
@@ -133,7 +131,7 @@ impl Keyspace {
         migration::pause_migration(&self.handle.store, &self.state, true)
     }
 
-    /// Goes on with a migration that was paused.
+    /// Resumes a paused migration.
     ///
     /// # Errors
     /// As [`Keyspace::pause_migration`].
@@ -207,14 +205,14 @@ impl Keyspace {
         }
     }
 
-    /// Removes `key`; no error if it has no value.
+    /// Deletes `key`; no error if it has no value.
     #[doc(alias = "remove")]
     #[inline]
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.write_one(ValueKind::Delete, key.as_ref(), &[], commit::default_write_mode(&self.handle.store))
     }
 
-    /// Removes `key`, with these options.
+    /// Deletes `key`, with these options.
     ///
     /// # Errors
     /// As [`Keyspace::put`]; `InvalidArgument` for an expiry, which a delete does not have.
@@ -224,9 +222,9 @@ impl Keyspace {
         self.write_one(ValueKind::Delete, key.as_ref(), &[], commit::write_mode(&self.handle.store, &options))
     }
 
-    /// Removes all keys in `range`, with the database's default durability. Costs what one put costs,
-    /// whatever the range holds: space comes back when the tables in it are dropped or merged. Snapshots keep
-    /// what they see; keys that are put later are not affected. An empty range changes nothing.
+    /// Deletes all keys in `range`, with the database's default durability. Costs as much as one put,
+    /// whatever the range holds: space is freed when the tables in it are dropped or merged. Snapshots keep
+    /// what they see; later puts are not affected. An empty range changes nothing.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
@@ -243,7 +241,7 @@ impl Keyspace {
         self.delete_range_with(range, WriteOptions::new())
     }
 
-    /// Removes all keys in `range`, with these options.
+    /// Deletes all keys in `range`, with these options.
     ///
     /// # Errors
     /// As [`Keyspace::delete_with`].
@@ -267,7 +265,7 @@ impl Keyspace {
     }
 
     /// Writes the one entry that `encode` puts into an empty batch. `bytes` are those of its key and value;
-    /// `single` is the entry itself if it lies at hand as it goes into the memtable.
+    /// `single` is the entry itself if it is available in the memtable's form.
     #[inline]
     pub(super) fn write_encoded(
         &self,
@@ -293,8 +291,8 @@ impl Keyspace {
 
     // ---- reading
 
-    /// The present, pinned. The view first, then the sequence number (RV1); the view before the mark of a
-    /// dropped keyspace, too, which is set before the view is emptied.
+    /// The present, pinned. The view first, then the sequence number (RV1); the view also before the mark of
+    /// a dropped keyspace, which is set before the view is emptied.
     #[inline(always)]
     pub(super) fn pin(&self) -> Result<Pinned> {
         let store = &self.handle.store;
@@ -311,7 +309,7 @@ impl Keyspace {
         self.pin()?.get(key.as_ref())
     }
 
-    /// Hands the value of `key`, or `None`, to `read` without copying or allocating.
+    /// Passes the value of `key`, or `None`, to `read` without copying or allocating.
     #[inline]
     pub fn get_with<R>(&self, key: impl AsRef<[u8]>, read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         self.pin()?.get_with(key.as_ref(), read)
@@ -329,7 +327,8 @@ impl Keyspace {
         self.pin()?.multi_get(keys)
     }
 
-    /// The entries in a range of keys, forwards and backwards. A failure to open it is the first item.
+    /// The entries in a range of keys, forwards and backwards. If the iterator cannot be created, the error
+    /// is its first item.
     pub fn range(&self, range: impl KeyRange) -> Range {
         self.range_of(self.pin(), range.into_bounds())
     }
@@ -344,7 +343,7 @@ impl Keyspace {
         self.range_of(self.pin(), Bounds::default())
     }
 
-    /// The keys in a range, without their values: large values, which lie in files of their own, are not
+    /// The keys in a range, without their values: large values, which are stored in separate files, are not
     /// read.
     ///
     /// ```no_run
@@ -393,7 +392,7 @@ impl Keyspace {
         Ok(self.cursor_of(self.pin()?, range.into_bounds()))
     }
 
-    /// A cursor over what was pinned, listed among the open readers.
+    /// A cursor over a pinned view, listed among the open readers.
     pub(crate) fn cursor_of(&self, pinned: Pinned, bounds: Bounds) -> Cursor {
         let pinned = pinned.kept();
         let reader_slot =
@@ -401,7 +400,7 @@ impl Keyspace {
         Cursor::new(pinned, bounds, reader_slot, ScanTally::new(&self.state.scans))
     }
 
-    /// A range over what could be pinned, listed among the open readers.
+    /// A range over a pinned view, listed among the open readers.
     pub(crate) fn range_of(&self, pinned: Result<Pinned>, bounds: Bounds) -> Range {
         let pinned = pinned.map(Pinned::kept);
         let open_readers = &self.handle.store.open_readers;
@@ -434,8 +433,8 @@ impl Keyspace {
         self.state.check_living()
     }
 
-    /// Merges everything in a range of keys into the last level, and waits until it is done. Superseded
-    /// versions and deletes that no snapshot needs are gone afterwards.
+    /// Merges everything in a range of keys into the last level, and waits until it is done. Overwritten
+    /// versions and deletes that no snapshot needs are dropped.
     pub fn compact(&self, range: impl KeyRange) -> Result<()> {
         manual::compact_range(&self.handle.store, &self.state, &range.into_bounds())
     }

@@ -1,4 +1,4 @@
-//! Writing operands.
+//! Writing merge operands.
 
 use super::Keyspace;
 use crate::WriteOptions;
@@ -9,12 +9,12 @@ use esker_engine::write::commit::WriteMode;
 use esker_engine::write::write_options::Ends;
 
 impl Keyspace {
-    /// Changes the value of `key` by an operand for the keyspace's merge operator, without reading it: adds
-    /// to a counter, appends to a list. Costs what a put costs. Readers see what the operands come to;
-    /// flushes and compactions fold them into values.
+    /// Merges an operand into the value of `key` with the keyspace's merge operator, without reading it: adds
+    /// to a counter, appends to a list. Costs as much as a put. Readers see the merged value; flushes and
+    /// compactions replace operands by values.
     ///
-    /// In a keyspace with a default TTL the operand counts for that long, and each on its own: a counter
-    /// there counts what came lately.
+    /// In a keyspace with a default TTL each operand expires on its own: a counter there counts recent
+    /// operands.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -29,7 +29,7 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` if the keyspace has no merge operator or this is none of its operands; else as
+    /// `InvalidArgument` if the keyspace has no merge operator or it rejects the operand; else as
     /// [`Keyspace::put`].
     #[doc(alias = "increment")]
     #[inline]
@@ -41,14 +41,14 @@ impl Keyspace {
         }
     }
 
-    /// Changes the value of `key` by an operand, with these options; see [`Keyspace::merge`].
+    /// Merges an operand into the value of `key`, with these options; see [`Keyspace::merge`].
     ///
-    /// An operand with an expiry counts until then. After it the value is what it would be without the
-    /// operand; operands that will expire are not resolved into values before.
+    /// An operand with an expiry counts until then. After it the value is as without the operand; operands
+    /// that will expire are not merged into values before.
     ///
     /// # Errors
-    /// As [`Keyspace::merge`]; `InvalidArgument` for [`Expiry::Keep`](crate::Expiry::Keep): an operand has
-    /// an expiry of its own.
+    /// As [`Keyspace::merge`]; `InvalidArgument` for [`Expiry::Keep`](crate::Expiry::Keep): an operand has an
+    /// expiry of its own.
     pub fn merge_with(
         &self,
         key: impl AsRef<[u8]>,

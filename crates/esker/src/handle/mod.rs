@@ -1,4 +1,4 @@
-//! What users hold: [`Database`], [`Keyspace`], [`Snapshot`] and the views of it.
+//! The handles: [`Database`], [`Keyspace`], [`Snapshot`] and its views.
 //!
 //! Handles are cheap to clone and may be used from any thread. The database closes when the last of them is
 //! dropped, or earlier by [`Database::close`].
@@ -21,7 +21,7 @@ use esker_engine::lifecycle::close;
 use esker_engine::state::store::Store;
 use std::sync::Arc;
 
-/// Closes the database when the last handle goes.
+/// Closes the database when the last handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) store: Arc<Store>,

@@ -1,4 +1,4 @@
-//! Snapshots: one moment of the whole database, kept.
+//! Snapshots: one moment of the whole database.
 
 use super::keyspace::Keyspace;
 use crate::{KeyRange, Value};
@@ -22,7 +22,7 @@ use std::time::SystemTime;
 pub struct Snapshot {
     store: Arc<Store>,
     moment: Moment,
-    /// Its place among the open readers; `None` inside a call that is over soon.
+    /// Its slot among the open readers; `None` for a snapshot inside one short call.
     reader_slot: Option<ReaderSlot>,
 }
 
@@ -31,7 +31,7 @@ impl Snapshot {
         Snapshot::of_kind(store, ReaderKind::Snapshot)
     }
 
-    /// A snapshot that is listed among the open readers as this.
+    /// A snapshot listed among the open readers with this kind.
     pub(crate) fn of_kind(store: &Arc<Store>, kind: ReaderKind) -> Snapshot {
         let mut snapshot = Snapshot::unlisted(store);
         snapshot.reader_slot = Some(store.open_readers.hold(kind, snapshot.moment.seqno));
@@ -49,8 +49,8 @@ impl Snapshot {
         self.moment.seqno
     }
 
-    /// The database's time when the snapshot was taken: what had not expired by then does not expire for the
-    /// snapshot.
+    /// The database time when the snapshot was taken: entries that had not expired by then do not expire for
+    /// the snapshot.
     pub fn time(&self) -> SystemTime {
         time::from_ms(self.moment.read_time_ms)
     }
@@ -108,7 +108,7 @@ impl View<'_> {
         self.pin()?.get(key.as_ref())
     }
 
-    /// Hands the value of `key` to `read` without copying it.
+    /// Passes the value of `key` to `read` without copying it.
     pub fn get_with<R>(&self, key: impl AsRef<[u8]>, read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         self.pin()?.get_with(key.as_ref(), read)
     }
@@ -123,7 +123,7 @@ impl View<'_> {
         self.pin()?.multi_get(keys)
     }
 
-    /// What memory and each level hold on their own, from memory downwards: for showing the tree.
+    /// The separate contents of memory and each level, from memory downwards: to display the tree.
     pub fn layers(&self) -> Result<Vec<Layer>> {
         let pinned = self.pin()?;
         Ok(Layer::all_of(pinned))

@@ -1,4 +1,4 @@
-//! The user's cursor: borrowed entries, both directions, one consistent moment.
+//! Cursor: borrowed entries, both directions, one consistent moment.
 
 use crate::read::open_readers::ReaderSlot;
 use crate::read::pinned::Pinned;
@@ -15,23 +15,23 @@ use esker_sst::ReadPurpose;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// A position in a keyspace, showing the state at the moment it was made.
+/// A position in a keyspace, showing the state at its creation.
 ///
-/// A cursor lends its entries instead of copying them, which makes it the fast way to scan. It holds
-/// memtables and table files in place: drop it when done.
+/// A cursor lends its entries instead of copying them, which makes it the fast way to scan. It pins memtables
+/// and table files: drop it when done.
 pub struct Cursor {
     // Before the view: what the cursor borrows from is dropped after it.
     entries: Entries,
     _view: Arc<SuperVersion>,
-    /// Its place among the open readers.
+    /// Its slot among the open readers.
     _reader_slot: Option<ReaderSlot>,
-    /// What it returned.
+    /// Counts the returned entries.
     tally: ScanTally,
 }
 
-/// Where a cursor's entries come from. In places of their own, so that handing a cursor out moves a pointer.
+/// The source of a cursor's entries. Boxed, so that moving a cursor moves a pointer.
 enum Entries {
-    /// One run of one version of each key, as a tree that rests is: there is nothing to merge and nothing to
+    /// One run with one version of each key, as in a converged tree: there is nothing to merge and nothing to
     /// hide.
     Single(Box<Visible<Box<RunCursor>>>),
     Merged(Box<Visible<MergingCursor<Source>>>),
@@ -53,7 +53,7 @@ impl Entries {
             return Entries::Merged(Box::new(visible(pinned, reader, bounds)));
         };
         let reader = if run.facts().all_stay { pinned.reader_of_what_stays() } else { pinned.reader() };
-        // Made in its place, not moved there.
+        // Constructed in place, not moved.
         let cursor = Box::write(Box::new_uninit(), RunCursor::new(run, ReadPurpose::Scan));
         let entries = Visible::of(cursor, pinned.seqno, reader, bounds, None);
         Entries::Single(Box::new(entries.assume_single_version()))
@@ -67,16 +67,15 @@ impl std::fmt::Debug for Cursor {
 }
 
 impl Cursor {
-    /// A cursor within `bounds` over what a reader of that moment sees, listed among the open readers while it
-    /// lives, and with its scans counted. The view holds every version that such a reader needs, so no
-    /// snapshot has to be registered for it.
+    /// A cursor within `bounds` over the pinned view, listed among the open readers while it lives, and with
+    /// its scans counted. The view holds every version that such a reader needs, so no snapshot has to be
+    /// registered for it.
     pub fn new(mut pinned: Pinned, bounds: Bounds, reader_slot: ReaderSlot, tally: ScanTally) -> Cursor {
         let entries = Entries::of(&mut pinned, bounds);
         Cursor { entries, _view: pinned.view.into_arc(), _reader_slot: Some(reader_slot), tally }
     }
 
-    /// A cursor over what a reader at `seqno` would see if there were only these sources of `view` and the
-    /// range deletes of `cover`.
+    /// A cursor over the given sources of `view` alone, at `seqno`, with the range tombstones of `cover`.
     pub fn over(
         view: Arc<SuperVersion>,
         sources: Vec<Source>,
@@ -156,8 +155,8 @@ impl Cursor {
     }
 }
 
-/// What a reader of that moment sees, merged and filtered. Large, so it is compiled into whoever has a place
-/// for it and made there.
+/// The visible entries of a pinned view, merged and filtered. The result is large, so this is inlined and
+/// constructed in the caller's place.
 #[inline(always)]
 pub fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visible<MergingCursor<Source>> {
     let Pinned { view, seqno, .. } = pinned;
@@ -166,7 +165,7 @@ pub fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visible<Mergi
         return visible_under(cover, view, seqno, reader, bounds);
     }
     let sources = Source::all_of(view, ReadPurpose::Scan);
-    // Not asked of the memtables again: one may have got its first entry meanwhile.
+    // The memtables are not checked again: one may have got its first entry meanwhile.
     if sources.len() == 1 && only_run_of_single_versions(view, seqno).is_some() {
         let entries = Visible::of(MergingCursor::new(sources), seqno, reader, bounds, None);
         return entries.assume_single_version();
@@ -174,7 +173,7 @@ pub fn visible(pinned: &Pinned, reader: Reader, bounds: Bounds) -> Visible<Mergi
     Visible::of(MergingCursor::new(sources), seqno, reader, bounds, Some(gaps_of(view)))
 }
 
-/// The same for a reader under range deletes.
+/// The same under range tombstones.
 #[cold]
 fn visible_under(
     cover: RangeDelAggregate,

@@ -1,4 +1,4 @@
-//! Keys alone, from both ends.
+//! Key iterator: keys without values, from both ends.
 
 use crate::Value;
 use crate::read::open_readers::ReaderSlot;
@@ -9,8 +9,8 @@ use esker_base::Result;
 use esker_iter::Bounds;
 use std::iter::FusedIterator;
 
-/// The keys of a range in order, as they were when the iterator was made. Lazy, as [`Range`] is; and large
-/// values, which lie in files of their own, are not read. After an error the iterator is at its end.
+/// The keys of a range in order, as at the creation of the iterator. Lazy, as [`Range`] is; large values,
+/// which are stored in separate files, are not read. After an error the iterator is at its end.
 #[derive(Debug)]
 pub struct Keys(Range);
 

@@ -1,4 +1,4 @@
-//! Ranges as iterators: owned entries, from both ends.
+//! Range iterator: owned entries, from both ends.
 
 use crate::Value;
 use crate::read::cursor::visible;
@@ -10,20 +10,21 @@ use esker_base::{Error, Result};
 use esker_iter::{Bounds, DoubleEnded, MergingCursor, Reader, Visible};
 use std::iter::FusedIterator;
 
-/// The entries of a range in key order, as they were when the iterator was made. Lazy: nothing is read before
-/// it is asked for. After an error the iterator is at its end.
+/// The entries of a range in key order, as at the creation of the iterator. Lazy: nothing is read before the
+/// first call. After an error the iterator is at its end.
 ///
-/// Items are copies; a [`Cursor`](crate::read::cursor::Cursor) lends entries instead and is several times faster for small values.
+/// Items are copies; a [`Cursor`](crate::read::cursor::Cursor) lends entries instead and is several times
+/// faster for small values.
 #[derive(Debug)]
 pub struct Range {
     entries: Result<DoubleEnded<RangeView>, Option<Error>>,
-    /// Its place among the open readers.
+    /// Its slot among the open readers.
     _reader_slot: Option<ReaderSlot>,
-    /// What it returned.
+    /// Counts the returned entries.
     tally: ScanTally,
 }
 
-/// What both ends of a range are readers of.
+/// Creates the readers of both ends.
 #[derive(Debug)]
 struct RangeView {
     pinned: Pinned,
@@ -57,8 +58,8 @@ impl Pinned {
 }
 
 impl Range {
-    /// The entries within `bounds` of what could be pinned. An error becomes the first item, so that a loop
-    /// over a range needs one place for errors.
+    /// The entries of a pinned view within `bounds`. An error becomes the first item, so that a loop over a
+    /// range handles errors in one place.
     pub fn new(pinned: Result<Pinned>, bounds: Bounds) -> Range {
         Range::of(pinned.map(|mut pinned| RangeView { reader: pinned.reader(), pinned, bounds }))
     }
