@@ -1,18 +1,21 @@
-//! The crash sweep: a workload is run once on a file system that forgets, then the machine or the process
-//! dies at every moment of its trace, in several ways, and what is left must open and hold what was promised.
+//! The crash sweep: runs a workload once on a file system that loses what was not synced, then simulates the
+//! death of the process or of the machine at every moment of its trace, in several ways. The database must
+//! open from every image and hold what had been acknowledged.
 //!
 //! **Cuts.** Every change of the file system is an event of the trace, and so is every store into the mapped
 //! log: a record is one store, so there is a cut before and after each record's copy, and
 //! `Crash::ProcessTorn` cuts within. Publication changes no file; the cut between the copy of a record and
-//! the mark of its acknowledgement is the moment of publication. The marks say what had been promised at a
-//! cut, and they are events, too.
+//! the mark of its acknowledgement is the moment of publication. The marks are events, too, and say what had
+//! been acknowledged at a cut.
 //!
-//! **Promises.** What is found must be the state after some number of commits, with batches whole over all
-//! keyspaces and no hole. At least everything acknowledged when a process died, and everything acknowledged
-//! with `Power` or behind a sync or a flush when power was lost; at most the commit that was under way.
+//! **What must hold.** The content of an opened image must be the state after some number of commits, with
+//! batches whole over all keyspaces and no hole. It must include everything acknowledged when a process died,
+//! and everything acknowledged with `Power` or behind a sync or a flush when power was lost. It may include
+//! at most the commit that was under way.
 //!
 //! **Afterwards.** What an open has shown is durable: power lost right after it shows the same again. Then
-//! the database is written to, closed and opened once more. For some cuts recovery itself is cut everywhere.
+//! the sweep writes to the database, closes it and opens it once more. At some cuts it also cuts the recovery
+//! at every event.
 
 use crate::follower::{CONSUMER, Copy};
 use crate::oracle::{Content, Oracle, difference};
@@ -27,7 +30,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A workload that was run, its trace, and its history.
+/// A workload that has run, its trace, and its history.
 #[derive(Debug)]
 pub struct Recording {
     plan: Plan,
@@ -37,26 +40,26 @@ pub struct Recording {
     copies: Vec<Copy>,
 }
 
-/// What a sweep did.
+/// Counts of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sweep {
-    /// Moments at which everything stopped.
+    /// Events at which the trace was cut.
     pub cuts: u64,
     /// File systems that were opened after a crash.
     pub images: u64,
-    /// How many of them after a crash of a recovery.
+    /// Those of them that were left by a crash during recovery.
     pub nested: u64,
 }
 
-/// What had been promised at a cut.
+/// What had been acknowledged at a cut.
 #[derive(Clone, Debug, Default)]
 struct Promise {
     begun: usize,
     acknowledged: usize,
     powered: usize,
-    /// Keyspaces that were created, as indexes into [`SPACES`].
+    /// Keyspaces that existed, as indexes into [`SPACES`].
     created: BTreeSet<usize>,
-    /// Keyspaces that were dropped, or bear another name now.
+    /// Keyspaces that had been dropped or renamed.
     gone: BTreeSet<usize>,
     /// The last acknowledgement of the follower that was acknowledged.
     followed: Option<usize>,
@@ -82,18 +85,18 @@ impl Promise {
         }
     }
 
-    /// The commit that must have survived. What the kernel had written back in time counts as if nothing was
-    /// lost.
+    /// The last commit that must have survived. Bytes that the kernel had written back in time count as if
+    /// nothing was lost.
     fn survivor(&self, crashes: &[Crash]) -> usize {
         let lossy = |crash: &Crash| matches!(crash, Crash::PowerAllLost | Crash::PowerRandom { .. });
         if crashes.iter().any(lossy) { self.powered } else { self.acknowledged }
     }
 }
 
-/// Runs a plan on a strict file system and keeps what happened.
+/// Runs a plan on a strict file system and records the trace and the history.
 ///
 /// # Errors
-/// What failed without any crash.
+/// A failure of the run itself, before any crash.
 pub fn record(plan: &Plan) -> Outcome<Recording> {
     let fs = StrictFs::with_options(StrictOptions::default());
     let mut runner = Runner::start(plan, Arc::new(fs.clone()))?;
@@ -107,10 +110,11 @@ pub fn record(plan: &Plan) -> Outcome<Recording> {
 }
 
 impl Recording {
-    /// Dies at every cut of the trace; at every `nested_every`th of them recovery dies everywhere as well.
+    /// Crashes at every cut of the trace; at every `nested_every`th cut the recovery is cut at every event as
+    /// well.
     ///
     /// # Errors
-    /// The first broken promise, with the cut and the crash that broke it.
+    /// The first violation, with the cut and the crash that caused it.
     pub fn sweep(&self, nested_every: usize) -> Outcome<Sweep> {
         let mut sweep = Sweep::default();
         let mut replayer = self.fs.replayer();
@@ -134,7 +138,7 @@ impl Recording {
         }
     }
 
-    /// Opens what a crash left and checks it; `nested` says whether that recovery is to be crashed, too.
+    /// Opens the image that a crash left and checks it; `nested` says whether to crash that recovery, too.
     fn check_image(
         &self,
         image: &StrictFs,
@@ -174,8 +178,8 @@ impl Recording {
         Ok(Found { db, opened_at, content })
     }
 
-    /// A reader that continues at the consumer gets, by the stream, exactly what the database shows:
-    /// nothing that survived is missing, nothing that did not comes, and no acknowledgement is lost.
+    /// A reader of the change stream that continues at the consumer's position gets exactly what the database
+    /// shows: no surviving commit is missing, no lost one appears, and no acknowledgement is lost.
     fn check_stream(&self, db: &Database, content: &Content, followed: Option<usize>) -> Outcome {
         let consumer = match (db.consumer(CONSUMER), followed) {
             (Err(Error::NotFound(_)), None) => return Ok(()),
@@ -219,7 +223,7 @@ impl Recording {
         Ok(())
     }
 
-    /// What an open has shown survives, and the database goes on working.
+    /// Checks that what an open has shown survives a power cut, and that the database takes writes again.
     fn check_afterwards(&self, image: &StrictFs, found: Found, thorough: bool) -> Outcome {
         let Found { db, mut content, .. } = found;
         if thorough {
@@ -243,8 +247,8 @@ impl Recording {
     }
 }
 
-/// The tables and blob files that are there are those that the database has: an open loses none, and leaves
-/// no orphans.
+/// Checks that the directory holds exactly the tables and blob files that the database refers to: an open
+/// loses none and leaves no orphans.
 fn check_files(db: &Database, image: &StrictFs) -> Outcome {
     let listed = image.list(&Path::new(DIR).join("tables"))?;
     let found: BTreeSet<String> = listed.into_iter().map(|entry| entry.name).collect();
@@ -267,7 +271,7 @@ struct Found {
     content: Content,
 }
 
-/// The ways to die at a cut, after an event that wrote so many bytes.
+/// The crashes to simulate at a cut whose last event wrote `written_bytes`.
 fn crashes(cut: usize, written_bytes: Option<usize>) -> Vec<Crash> {
     let seed = cut as u64;
     let mut crashes = vec![
@@ -284,7 +288,7 @@ fn crashes(cut: usize, written_bytes: Option<usize>) -> Vec<Crash> {
     crashes
 }
 
-/// Changes something in two keyspaces, on the database and in `content`.
+/// Changes two keyspaces, in the database and in `content`.
 fn write_more(db: &Database, content: &mut Content) -> Outcome {
     let one = db.keyspace_with(SPACES[1], KeyspaceOptions::default())?;
     for number in 0..3 {

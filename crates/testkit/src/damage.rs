@@ -1,14 +1,14 @@
-//! The damage sweep: every file of a small store is damaged in every place, and the store must say so or not
-//! mind.
+//! The damage sweep: damages every file of a small store in every place. The store must report each damage,
+//! or give the same answers as before.
 //!
-//! A bit is flipped in each piece of 64 bytes, the file is cut at each 512 bytes, the file is deleted. The
-//! verdict on each damage is *detected*, a typed error that names the file, from opening or from the reads
-//! that need the damaged bytes; or *harmless*, the same answers as before. Wrong answers, panics, and errors
-//! that blame something else are failures.
+//! The sweep flips a bit in each piece of 64 bytes, cuts the file at each 512 bytes, and deletes the file.
+//! The verdict on each damage is *detected*, a typed error that names the file, from opening or from the
+//! reads that need the damaged bytes; or *harmless*, the same answers as before. Wrong answers, panics, and
+//! errors that name another file or cause are failures.
 //!
-//! A log that ends early is how a log looks after a crash, and what was never said to be durable may be
-//! missing from it: so a log file that is cut or gone altogether may leave an earlier state, though not one
-//! without what was in tables. A flipped bit in a log that was closed must be noticed. The end of a manifest
+//! A log that ends early looks like a log after a crash, and commits that were never acknowledged as durable
+//! may be missing from it. So a log file that is cut or deleted may lead to an earlier state, but not to one
+//! without what was in tables. A flipped bit in a log that was closed must be detected. The end of a manifest
 //! may be a torn append and is dropped as one; then the error may name the file in which the older state and
 //! the directory disagree.
 
@@ -29,22 +29,22 @@ pub struct Victim {
     plan: Plan,
     fs: StrictFs,
     oracle: Oracle,
-    /// The state that is in tables.
+    /// Number of commits that tables hold.
     in_tables: usize,
 }
 
 /// How a file is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// A bit is flipped, by its number in the file.
+    /// Flips the bit with this number in the file.
     Flip(u64),
-    /// The file ends here.
+    /// Cuts the file at this offset.
     Cut(u64),
-    /// The file is gone.
+    /// Deletes the file.
     Delete,
 }
 
-/// How many damages came to which verdict.
+/// Counts of damages by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdicts {
     /// An error named the file.
@@ -55,11 +55,11 @@ pub struct Verdicts {
     pub earlier: u64,
 }
 
-/// Runs a plan and closes the database without a flush, so that both tables and log hold something. What the
-/// script's last flush left is taken to be in tables.
+/// Runs a plan and closes the database without a flush, so that both tables and log hold data. Everything up
+/// to the script's last flush counts as being in tables.
 ///
 /// # Errors
-/// What failed without any damage.
+/// A failure of the run itself, before any damage.
 pub fn prepare(plan: &Plan) -> Outcome<Victim> {
     let fs = StrictFs::new();
     let mut runner = Runner::start(plan, Arc::new(fs.clone()))?;
@@ -78,7 +78,7 @@ impl Victim {
     /// Tries every damage on every file.
     ///
     /// # Errors
-    /// The first damage that was neither noticed nor harmless.
+    /// The first damage that was neither detected nor harmless.
     pub fn sweep(&self) -> Outcome<Verdicts> {
         const PIECE_BITS: u64 = 64 * 8;
         let random = SeededRandom::new(self.plan.seed);
@@ -130,11 +130,11 @@ impl Victim {
         Ok(())
     }
 
-    /// Reads everything in several ways; gives the state that was found.
+    /// Reads everything in several ways; returns the number of the state that was found.
     fn look(&self, db: &Database) -> Result<usize, Looked> {
         let wrong = |text: String| Looked::Wrong(Failure::new(text));
-        // First without an error, so that reading is what meets the damage, and the error is the database's
-        // own.
+        // Read without verification first, so that a read is what finds the damage and the error is the
+        // database's own.
         for name in db.keyspaces() {
             let keyspace = db.open_keyspace(&name).map_err(Looked::Error)?;
             for entry in keyspace.iter().rev() {
@@ -161,7 +161,7 @@ impl Victim {
     }
 }
 
-/// What came of reading a damaged store.
+/// Why reading a damaged store failed.
 enum Looked {
     Error(Error),
     Wrong(Failure),

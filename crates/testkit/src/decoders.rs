@@ -1,15 +1,14 @@
-//! Every decoder of bytes from outside, as a function that a fuzzer can call.
+//! Fuzz targets: every decoder of bytes from outside, as a function that a fuzzer can call.
 //!
 //! A *target* takes any bytes, hands them to a decoder and must not panic, whatever they are. What a decoder
 //! accepts is checked further: it is encoded again and must come back the same, and different ways of reading
-//! the same bytes must agree. Where a checksum guards the bytes, the target repairs it as well and decodes
-//! once more, because damage that a checksum catches never reaches the code behind it, but a newer or hostile
-//! writer does.
+//! the same bytes must agree. Where a checksum guards the bytes, the target also repairs it and decodes once
+//! more: random damage stops at the checksum, but a newer or hostile writer gets past it.
 //!
 //! The same functions are run in three ways: over the corpus in `fuzz/corpus`, over seeded mutations of valid
 //! encodings (`tests/decoders.rs`, with every test run), and by libFuzzer (`fuzz/README.md`).
 //!
-//! A target's first byte often selects what the rest is taken for; the module of each says so.
+//! A target's first byte often selects how the rest is decoded; the module of each says so.
 
 pub mod backup_catalog;
 pub mod blob_file;
@@ -30,12 +29,12 @@ pub mod wal_segment;
 
 use esker_env::SeededRandom;
 
-/// One target with what is needed to feed it.
+/// A target, its name and its generator.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoder {
     /// Name of the target, of its corpus and of its fuzz binary.
     pub name: &'static str,
-    /// Takes any bytes and answers whether they are a whole valid encoding; panics if the decoder is wrong.
+    /// Decodes any bytes; returns whether they are a whole valid encoding. Panics if the decoder is wrong.
     pub accepts: fn(&[u8]) -> bool,
     /// Writes a valid encoding.
     pub valid: fn(&SeededRandom) -> Vec<u8>,
@@ -68,7 +67,7 @@ fn random_bytes(random: &SeededRandom, end: u64) -> Vec<u8> {
     (0..len).map(|_| random.below(256) as u8).collect()
 }
 
-/// Random bytes of a small alphabet, as keys and texts have it.
+/// Random bytes of a small alphabet, as in keys and texts.
 fn random_text(random: &SeededRandom, end: u64) -> Vec<u8> {
     let len = random.below(end);
     (0..len).map(|_| b"abcdef:0123 user"[random.below(16) as usize]).collect()

@@ -1,4 +1,4 @@
-//! A directory of the real file system that goes with the test.
+//! A temporary directory of the real file system, removed when its handle is dropped.
 
 use esker::parts::env::{FileSystem, StdFileSystem};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ impl TestDir {
 
 impl Drop for TestDir {
     fn drop(&mut self) {
-        // Nothing is lost if it stays.
+        // A leftover directory does no harm.
         let _ = StdFileSystem.remove_dir_all(&self.0);
     }
 }

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// Keyspaces of a scripted database; the first is the one that every database has.
+/// Keyspaces of a scripted database; the first is the default keyspace.
 pub const SPACES: [&str; 3] = [esker::DEFAULT_KEYSPACE, "one", "two"];
 
-/// How many keys there are.
+/// Number of different keys.
 pub const KEYS: u16 = 640;
 
-/// The longest key that a key may be, in bytes.
+/// Longest permitted key, in bytes.
 const LONGEST_KEY_BYTES: usize = 65_535;
 
 /// A key by its number, below [`KEYS`]. Awkward ones come first: the empty key, zero bytes, 0xff bytes, keys
@@ -42,8 +42,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Prefixes worth asking for: the empty one, some that many keys have, some that few have, some that none
-/// has.
+/// Prefixes to scan: the empty one, some that many keys have, some that few have, some that no key has.
 pub const PREFIXES: [&[u8]; 9] =
     [b"", b"\0", b"\xff", b"\xff\xff\xff", b"aa", b"user:0", b"user:01", b"k\x03", b"nothing"];
 

@@ -1,4 +1,4 @@
-//! The catalog of a backup, read as `Backups::list` reads it.
+//! Fuzz target for the catalog of a backup, read as `Backups::list` reads it.
 
 use esker::backup::Backups;
 use esker_base::checksum::crc32c;

@@ -1,4 +1,4 @@
-//! Blob files: pointers, records, and whole files. The first byte selects which.
+//! Fuzz target for blob files: pointers, records, and whole files. The first byte selects which.
 
 use esker_base::checksum::xxh3_64;
 use esker_base::{FileNumber, KeyspaceId, TableUid};
@@ -11,7 +11,7 @@ use esker_env::fault::StrictFs;
 use esker_env::{FileSystem, OpenMode, Random, SeededRandom};
 use std::path::Path;
 
-/// Values that claim to be longer are not decompressed here: it would be allowed, and slow.
+/// Longer values are not decompressed here: the format permits them, but they are slow.
 const MAX_VALUE_LEN: usize = 1 << 20;
 
 /// The target; see [`accepts`].
@@ -19,8 +19,8 @@ pub fn target(bytes: &[u8]) {
     accepts(bytes);
 }
 
-/// Whether the bytes behind the first are what that says, as they are; they are tried with repaired checksums
-/// as well.
+/// Whether the bytes behind the first are a whole encoding of the kind it selects, as they are; they are
+/// tried with repaired checksums as well.
 ///
 /// # Panics
 /// If what was accepted does not come back from its encoding, or two ways of reading disagree.
@@ -42,7 +42,7 @@ fn is_pointer(bytes: &[u8]) -> bool {
     let Some(pointer) = BlobPointer::decode(bytes) else { return false };
     let mut again = Vec::new();
     pointer.encode(&mut again);
-    // Varints may be written longer than they need be; what they say is the same.
+    // Varints may be longer than necessary; the decoded value is the same.
     assert_eq!(BlobPointer::decode(&again), Some(pointer));
     true
 }

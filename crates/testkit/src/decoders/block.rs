@@ -1,9 +1,9 @@
-//! Blocks of table files: the first byte says how the table's properties call the codec, the rest is a block
-//! without its checksum, header in front.
+//! Fuzz target for blocks of table files: the first byte selects whether the table's properties say that
+//! blocks are raw; the rest is a block without its checksum, header in front.
 //!
-//! The search code of blocks reads without bounds checks what was validated once, so this is the target that
-//! matters most. The block becomes the only one of a table that is right in everything else, checksums
-//! included, as if a hostile writer had made it.
+//! After validation the search code of blocks reads without bounds checks, so this target matters most. The
+//! block becomes the only one of a table that is otherwise correct, checksums included, as if a hostile
+//! writer had made it.
 
 use super::table::{exercise, open};
 use super::table_file::{PlacedBytes, put_field, sealed, valid_table};
@@ -15,8 +15,8 @@ use esker_env::SeededRandom;
 /// Bytes in front of the stored bytes.
 pub(super) const BLOCK_HEADER_LEN: usize = 24;
 
-/// Longest block that is read. A format may permit more, up to the longest value; that is no defect, and a
-/// target has no time for it.
+/// Longest block that is read. A format may permit more, up to the longest value; longer blocks are valid but
+/// too slow for a target.
 pub(super) const MAX_RAW_LEN: u32 = 1 << 20;
 
 const UID: TableUid = TableUid(0x0bad_cafe);
@@ -26,7 +26,7 @@ pub fn target(bytes: &[u8]) {
     accepts(bytes);
 }
 
-/// Whether the block is valid: its entries can be given out. Nothing is said about their order.
+/// Whether the block is valid, so that its entries can be read. Their order is not checked.
 ///
 /// # Panics
 /// If reading the table panics or does not end, or accepted entries are not as many as the header says.
@@ -53,7 +53,7 @@ pub fn accepts(bytes: &[u8]) -> bool {
     visited.is_ok()
 }
 
-/// Makes magic, version, lengths and number of a block's header right; everything else is the block's own.
+/// Corrects magic, version, lengths and number of a block's header and leaves everything else.
 pub(super) fn repair_header(block: &mut [u8], stored_len: u32, number: u32) {
     block[..5].copy_from_slice(b"EsBk\x01");
     if block[6] == id::NONE {

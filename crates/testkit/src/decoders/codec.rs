@@ -1,5 +1,5 @@
-//! Compressed blocks: `codec id u8 | raw length u24 | stored bytes`, with the dictionary that is the same for
-//! all where the id needs one; and dictionaries: `255 | dictionary`.
+//! Fuzz target for compressed blocks: `codec id u8 | raw length u24 | stored bytes`, with one fixed
+//! dictionary where the id needs one; and for dictionaries: `255 | dictionary`.
 
 pub mod seeds;
 
@@ -12,7 +12,7 @@ use esker_codec::{
 use esker_env::{Random, SeededRandom};
 use std::sync::OnceLock;
 
-/// What a caller would permit: four of the largest blocks.
+/// The limit that a caller sets: four of the largest blocks.
 const MAX_RAW_LEN: usize = 256 << 10;
 
 /// The target; see [`accepts`].
@@ -63,7 +63,7 @@ pub fn accepts(bytes: &[u8]) -> bool {
     }
 }
 
-/// The first byte of an input that is a dictionary; no id.
+/// First byte of an input that is a dictionary; it is not a codec id.
 const DICTIONARY_FOLLOWS: u8 = 255;
 
 /// Whether any bytes are a dictionary; blocks are then decoded with it.
@@ -83,7 +83,7 @@ fn accepts_with_dictionary(stored: &[u8], raw_len: usize) -> bool {
     decompress_with(id::ZSTD_DICTIONARY, Some(&dictionary().1), stored, &mut raw).is_ok()
 }
 
-/// What the dictionary is trained from.
+/// Text from which the dictionary is trained.
 const SAMPLES: &str = "some words, and others; numbers, and names of people who live in a town by the sea";
 
 fn dictionary() -> &'static (DictionaryEncoder, DictionaryDecoder) {
@@ -108,7 +108,7 @@ fn dictionary() -> &'static (DictionaryEncoder, DictionaryDecoder) {
 
 fn round_trip(raw: &[u8]) {
     let (mut scratch, mut again) = (Vec::new(), Vec::new());
-    // The slow ones, of which each block makes the encoder anew, now and then.
+    // Codecs that build their encoder anew for each block are slow, so they are tried seldom.
     let is_seldom = |codec: &Codec| matches!(codec, Codec::Lzma { .. }) && !raw.len().is_multiple_of(16);
     for codec in Codec::ALL.into_iter().filter(|codec| !is_seldom(codec)) {
         let compressed = codec.compress(raw, &mut scratch);

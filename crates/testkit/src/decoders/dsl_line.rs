@@ -1,12 +1,12 @@
-//! The text protocol. The first byte says how large the pieces are in which the rest arrives, as a stream of
-//! lines; the rest is also taken as one line, as a stored value and as a file of pairs.
+//! Fuzz target for the text protocol. The first byte says how large the pieces are in which the rest arrives,
+//! as a stream of lines; the rest is also taken as one line, as a stored value and as a file of pairs.
 
 use super::random_text;
 use esker_env::{Random, SeededRandom};
 use esker_protocol::scalar::{Kind, Scalar, ScalarRef};
 use esker_protocol::{Command, Line, LineBuffer, answer, is_blank, pairs, parse_line};
 
-/// Longest line that is kept.
+/// Longest line that the splitter accepts.
 const LIMIT_BYTES: usize = 200;
 
 /// The target; see [`accepts`].
@@ -17,8 +17,8 @@ pub fn target(bytes: &[u8]) {
 /// Whether every line is a command, or blank, and the last line ends.
 ///
 /// # Panics
-/// If a command does not come back from its text, an error would not be one line, or the cut into lines
-/// depends on the pieces.
+/// If a command does not come back from its text, an error text is longer than one line, or the division into
+/// lines depends on the pieces.
 pub fn accepts(bytes: &[u8]) -> bool {
     let Some((&piece, stream)) = bytes.split_first() else { return false };
     check_line(stream);
@@ -52,7 +52,7 @@ fn cut(stream: &[u8], piece: usize) -> (Vec<Option<Vec<u8>>>, Vec<u8>) {
     (lines, buffer.rest().to_vec())
 }
 
-/// Whether the line is a command; it is written down again and read back.
+/// Whether the line is a command; it is written as text and parsed again.
 fn check_line(line: &[u8]) -> bool {
     match parse_line(line) {
         Ok(command) => {
@@ -96,7 +96,7 @@ fn text_of(command: &Command) -> Vec<u8> {
     text
 }
 
-/// Any stored bytes can be shown, on one line, and text comes back from what was stored for it.
+/// Checks that any stored bytes are printed on one line, and that stored text prints as that text.
 fn check_stored(bytes: &[u8]) {
     for keys in Kind::ALL {
         let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! An export, read as `esker import --check` reads it. The valid ones are written here by the words of
+//! Fuzz target for exports, read as `esker import --check` reads them. The valid ones are written here after
 //! `docs/format/export.md`, not by the code that writes exports.
 
 use super::{random_bytes, random_text};
@@ -18,7 +18,7 @@ pub fn target(bytes: &[u8]) {
 /// Whether the bytes are a whole export, as they are or with all checksums repaired.
 ///
 /// # Panics
-/// If a whole export is said to have another length than it has.
+/// If the reported length of a whole export is wrong.
 pub fn accepts(bytes: &[u8]) -> bool {
     check(bytes) | check(&repaired(bytes))
 }

@@ -1,4 +1,4 @@
-//! Stored filters, as they are.
+//! Fuzz target for stored filters.
 
 use esker_base::checksum::xxh3_64;
 use esker_env::{Random, SeededRandom};

@@ -1,4 +1,4 @@
-//! The manifest. The first byte, taken modulo four, says what the rest is:
+//! Fuzz target for the manifest. The first byte, taken modulo four, says what the rest is:
 //!
 //! | | |
 //! |---|---|
@@ -62,7 +62,7 @@ fn edits(bytes: &[u8]) -> bool {
     true
 }
 
-/// A state that edits led to can be looked at, and its snapshot leads to it at once.
+/// Reads a state that edits led to, and checks that its snapshot leads to the same state.
 fn check_state(state: &DatabaseState) {
     state.problems();
     state.live_files();
@@ -85,7 +85,7 @@ fn current(bytes: &[u8]) -> bool {
     if let Ok(current) = decoded {
         assert_eq!(current.encode().as_bytes(), bytes);
     }
-    // With a right checksum in the last line.
+    // With a correct checksum in the last line.
     if let Some(body) = bytes.strip_suffix(b"\n")
         && let Some(last) = body.iter().rposition(|&byte| byte == b'\n')
     {
@@ -133,7 +133,7 @@ fn manifest(bytes: &[u8]) -> bool {
     }
 }
 
-/// The same file with right magic, checksums and edit numbers, as far as its lengths lead.
+/// The same file with correct magic, checksums and edit numbers, as far as its lengths are valid.
 fn repaired(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if bytes.len() < HEADER_LEN {
@@ -188,7 +188,7 @@ fn valid_header(random: &SeededRandom) -> ManifestHeader {
     ManifestHeader { format: 1, uuid: uuid(random), number, salt }
 }
 
-/// A snapshot, then some edits, framed by hand: the writer of manifests needs a database around it.
+/// A snapshot, then some edits, framed by hand: the manifest writer needs a database.
 fn valid_manifest(random: &SeededRandom) -> Vec<u8> {
     let mut bytes = valid_header(random).encode().to_vec();
     let state = DatabaseState::new([0; 16]);
@@ -206,7 +206,7 @@ fn valid_manifest(random: &SeededRandom) -> Vec<u8> {
     repaired(&bytes)
 }
 
-/// Edits as a database makes them: keyspaces come and go, tables join runs and leave them.
+/// Edits as a database makes them: keyspaces are created and dropped, tables join runs and leave them.
 fn valid_edits(random: &SeededRandom, mut state: DatabaseState) -> Vec<VersionEdit> {
     let mut edits = Vec::new();
     for _ in 0..1 + random.below(14) {
@@ -237,7 +237,7 @@ fn valid_edits(random: &SeededRandom, mut state: DatabaseState) -> Vec<VersionEd
     edits
 }
 
-/// Consumers of changes come, move and go, and lives of the log end.
+/// Consumers of changes are created, moved and removed, and log ids end.
 fn consumer_edit(edit: &mut VersionEdit, random: &SeededRandom, state: &DatabaseState) {
     let name: Arc<str> = format!("consumer {}", random.below(2)).into();
     let has = state.consumers.get(&name).copied();

@@ -1,6 +1,7 @@
-//! What merge operators read: sets, numbers, and the texts that name operators in stored options.
+//! Fuzz target for what merge operators read: sets, numbers, and the texts that name operators in stored
+//! options.
 //!
-//! The first byte says which: 0 a set, 1 a number, 2 the text of an operator.
+//! The first byte selects: 0 a set, 1 a number, 2 the text of an operator.
 
 use super::random_text;
 use esker_env::{Random, SeededRandom};
@@ -12,11 +13,11 @@ pub fn target(bytes: &[u8]) {
     accepts(bytes);
 }
 
-/// Whether the bytes are what the first one says; what is accepted comes back the same when it is written
-/// again.
+/// Whether the rest is a valid encoding of the kind that the first byte selects; what is accepted must come
+/// back the same when it is encoded again.
 ///
 /// # Panics
-/// If reading them panics, or if two ways of reading disagree.
+/// If reading the bytes panics, or if two ways of reading disagree.
 pub fn accepts(bytes: &[u8]) -> bool {
     match bytes.split_first() {
         Some((0, bytes)) => accepts_set(bytes),

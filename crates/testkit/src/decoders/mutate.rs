@@ -1,4 +1,4 @@
-//! Seeded damage: what disks, cables, bugs and attackers do to bytes.
+//! Seeded mutations of encodings: bit flips, cuts, splices and extreme length fields.
 
 use esker_base::coding::put_varint;
 use esker_env::SeededRandom;

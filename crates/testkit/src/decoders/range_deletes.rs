@@ -1,4 +1,4 @@
-//! The range deletes section of tables, without a table around it.
+//! Fuzz target for the range tombstone section of tables, without a table around it.
 
 use super::random_text;
 use esker_base::SeqNo;
@@ -11,11 +11,11 @@ pub fn target(bytes: &[u8]) {
     accepts(bytes);
 }
 
-/// Whether these are range deletes; what is accepted is disjoint, and comes back the same when it is encoded
-/// again.
+/// Whether the bytes are range tombstones; those that are accepted must be disjoint, and come back the same
+/// when they are encoded again.
 ///
 /// # Panics
-/// If reading or searching them panics, or if what was read contradicts itself.
+/// If reading or searching them panics, or if the decoded tombstones contradict each other.
 pub fn accepts(bytes: &[u8]) -> bool {
     let Ok(deletes) = decode_range_tombstones(bytes) else { return false };
     assert_eq!(decode_range_tombstones(&encode_range_tombstones(&deletes)).ok().as_ref(), Some(&deletes));
@@ -29,7 +29,7 @@ pub fn accepts(bytes: &[u8]) -> bool {
     true
 }
 
-/// A few range deletes that overlap.
+/// A few range tombstones that overlap.
 pub fn valid(random: &SeededRandom) -> Vec<u8> {
     encode_range_tombstones(&valid_set(random))
 }

@@ -1,4 +1,4 @@
-//! What the targets for table files share: opening a file in memory and reading it in every way there is.
+//! Shared by the targets for table files: opens a file in memory and reads it in every way there is.
 
 use esker_base::checksum::key_hash;
 use esker_base::{SeqNo, Tag};
@@ -10,10 +10,10 @@ use esker_sst::{IndexKind, Lookup, MAX_LOOKUPS, ReadPurpose, Table, TableIdentit
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of the cache: some blocks, so that eviction takes part.
+/// Capacity of the cache: some blocks, so that reads cause eviction.
 const CACHE_BYTES: usize = 64 << 10;
 
-/// Entries that are looked at one by one; damaged bytes may claim many more than a target has time for.
+/// Entries that are read one by one; damaged bytes may claim many more than a target has time for.
 const MAX_ENTRIES: usize = 600;
 
 /// An entry, copied.
@@ -25,7 +25,7 @@ pub(super) fn memory_file() -> Arc<dyn File> {
     StrictFs::with_options(options).open(Path::new("table.sst"), OpenMode::CreateNew).expect("memory")
 }
 
-/// The table whose file has these bytes, if it opens; the kind of its index in memory goes by their number.
+/// The table whose file has these bytes, if it opens; their number selects the kind of index in memory.
 pub(super) fn open(bytes: &[u8]) -> Option<Arc<Table>> {
     let file = memory_file();
     file.write_at(bytes, 0).expect("memory");
@@ -41,10 +41,10 @@ pub(super) fn open(bytes: &[u8]) -> Option<Arc<Table>> {
     }
 }
 
-/// Reads a table in every way; whether [`Table::verify`] finds it good.
+/// Reads a table in every way; returns whether [`Table::verify`] accepts it.
 ///
 /// # Panics
-/// If a way of reading panics, does not come to an end, or if those of a good table disagree.
+/// If a way of reading panics or does not end, or if two ways of reading a good table disagree.
 pub(super) fn exercise(table: &Arc<Table>) -> bool {
     let properties = table.properties();
     assert!(table.memory_bytes() >= properties.min_key.len());
@@ -66,7 +66,7 @@ pub(super) fn exercise(table: &Arc<Table>) -> bool {
         assert_eq!(facts.is_ok(), visited.is_ok());
         all &= visited.is_ok();
     }
-    // Without all entries nothing can be said about what walks and lookups give.
+    // Walks and lookups can only be checked when all entries were read.
     let good = verified.as_ref().is_ok_and(|verified| verified.entries == entries.len() as u64) && all;
     for purpose in [ReadPurpose::Point, ReadPurpose::Scan, ReadPurpose::Compaction] {
         walk(table, purpose, &entries, good);
@@ -80,7 +80,7 @@ fn entry_of(cursor: &impl Cursor) -> Entry {
     (cursor.key().to_vec(), cursor.tag(), cursor.value().to_vec())
 }
 
-/// Both ways through the table.
+/// Iterates over the table in both directions.
 fn walk(table: &Arc<Table>, purpose: ReadPurpose, entries: &[Entry], good: bool) {
     let mut cursor = table.cursor(purpose);
     let mut forward = Vec::new();

@@ -1,5 +1,5 @@
-//! Table files byte by byte: the frame around blocks and sections, written by hand where the writer would
-//! not.
+//! Builds table files byte by byte: the frame around blocks and sections, written by hand where the table
+//! writer cannot produce it.
 
 use super::table::memory_file;
 use super::{random_bytes, random_text};
@@ -20,7 +20,7 @@ pub(super) const FOOTER_LEN: usize = 64;
 /// Bytes of a section in the directory.
 pub(super) const DIRECTORY_ENTRY_LEN: usize = 32;
 
-/// Bytes that a checksum covers together with their place.
+/// Bytes that a checksum covers together with their position.
 pub(super) struct PlacedBytes<'a> {
     pub(super) uid: TableUid,
     pub(super) offset: u64,
@@ -49,7 +49,7 @@ pub(super) fn put_field(out: &mut Vec<u8>, tag: u64, body: &[u8]) {
     put_prefixed(out, body);
 }
 
-/// A table file of these blocks, which have their checksums, and sections, by kind.
+/// A table file of these blocks, which carry their checksums, and of these sections, by kind.
 pub(super) fn sealed(uid: TableUid, blocks: &[u8], sections: &[(u16, &[u8])]) -> Vec<u8> {
     let mut file = vec![0; FILE_HEADER_LEN];
     file.extend_from_slice(blocks);
@@ -78,7 +78,7 @@ fn word(file: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(file[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// Where the sections of this kind lie, as far as the directory says so and they are in the file.
+/// The byte ranges of the sections of this kind, as far as the directory is valid and they lie in the file.
 pub(super) fn sections_of(file: &[u8], kind: u16) -> Vec<Range<usize>> {
     let Some(footer) = file.len().checked_sub(FOOTER_LEN).filter(|&footer| footer >= FILE_HEADER_LEN) else {
         return Vec::new();
@@ -96,8 +96,8 @@ pub(super) fn sections_of(file: &[u8], kind: u16) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Makes magic, length and all checksums of file header, sections, directory and footer right, as far as the
-/// footer says where they are. Does nothing for files without room for them.
+/// Corrects magic, length and all checksums of file header, sections, directory and footer, as far as the
+/// footer says where they are. Does nothing to files too short for them.
 pub(super) fn repair_frame(file: &mut [u8]) {
     let Some(footer) = file.len().checked_sub(FOOTER_LEN).filter(|&footer| footer >= FILE_HEADER_LEN) else {
         return;
@@ -141,7 +141,7 @@ pub(super) fn repair_frame(file: &mut [u8]) {
 /// The section that holds a dictionary.
 const DICTIONARY_SECTION: u16 = 4;
 
-/// Makes magic, length and checksum in a dictionary's section right.
+/// Corrects magic, length and checksum in a dictionary's section.
 fn repair_dictionary(section: &mut [u8], uid: TableUid, offset: u64) {
     let Some(covered) = section.len().checked_sub(8).filter(|&covered| covered >= 16) else { return };
     section[..8].copy_from_slice(b"EskerDic");
@@ -152,7 +152,7 @@ fn repair_dictionary(section: &mut [u8], uid: TableUid, offset: u64) {
 
 /// A small table with deletes and several versions of some keys, as the writer makes it.
 pub(super) fn valid_table(random: &SeededRandom, block_size_bytes: usize) -> Vec<u8> {
-    // Half of them raw, where damage shows best.
+    // Half of the tables are raw: damage then reaches the block decoder directly.
     let codec = Codec::ALL[(random.below(2) * random.below(Codec::ALL.len() as u64)) as usize];
     let filters = [FilterPolicy::None, FilterPolicy::DEFAULT, FilterPolicy::blocked_bloom(4.0)];
     let options = TableOptions {

@@ -1,5 +1,5 @@
-//! Whole table files, as they are and with all checksums repaired: footer, directory, index, index pages,
-//! locator, filter, properties, and the blocks behind them.
+//! Fuzz target for whole table files, as they are and with all checksums repaired: footer, directory, index,
+//! index pages, locator, filter, properties, and the blocks behind them.
 
 use super::block::{BLOCK_HEADER_LEN, MAX_RAW_LEN, repair_header};
 use super::table::{exercise, open};
@@ -32,8 +32,8 @@ pub fn accepts(bytes: &[u8]) -> bool {
     open(bytes).is_some_and(|table| exercise(&table))
 }
 
-/// The same file with right checksums everywhere, as far as its lengths lead. `None` if it claims a block
-/// that takes too long to read.
+/// The same file with correct checksums everywhere, as far as its lengths are valid. `None` if it claims a
+/// block that takes too long to read.
 fn repaired(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut file = bytes.to_vec();
     let Some(footer) = file.len().checked_sub(FOOTER_LEN).filter(|&footer| footer >= FILE_HEADER_LEN) else {
@@ -58,8 +58,8 @@ fn repaired(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(file)
 }
 
-/// Repairs blocks that lie one behind the other in a part of the file, numbered from `number` on; answers the
-/// number behind them, or `None` for one that takes too long to read.
+/// Repairs consecutive blocks in a part of the file, numbered from `number` on; returns the number behind the
+/// last, or `None` for one that takes too long to read.
 fn repair_blocks(file: &mut [u8], part: Range<usize>, uid: TableUid, mut number: u32) -> Option<u32> {
     let mut at = part.start;
     while let Some(block) = file.get_mut(at..part.end).filter(|rest| rest.len() >= BLOCK_HEADER_LEN) {

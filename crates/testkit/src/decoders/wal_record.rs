@@ -1,4 +1,4 @@
-//! The pieces of the log. The first byte, taken modulo six, says what the rest is:
+//! Fuzz target for the pieces of the log. The first byte, taken modulo six, says what the rest is:
 //!
 //! | | |
 //! |---|---|
@@ -21,7 +21,7 @@ use esker_wal::record::{
 use esker_wal::segment::{SEGMENT_HEADER_LEN, SegmentHeader};
 use esker_wal::{BatchEncoder, Entry};
 
-/// What record headers are checked against.
+/// The log id that record headers are checked against.
 const LOG_ID: LogId = LogId(0x1_0000_0007);
 const SALT: u64 = 0x5a17;
 const OFFSET: u64 = 4096;
@@ -51,7 +51,7 @@ fn segment_header(bytes: &[u8]) -> bool {
     let accepted = SegmentHeader::decode(bytes).inspect(|header| {
         assert_eq!(header.encode(), bytes[..SEGMENT_HEADER_LEN]);
     });
-    // With a right checksum only the fields decide.
+    // With a correct checksum only the fields decide.
     if let Some(header) = bytes.first_chunk::<SEGMENT_HEADER_LEN>() {
         let mut repaired = *header;
         let crc = crc32c(&repaired[..124]);
@@ -83,7 +83,7 @@ fn record_header(bytes: &[u8]) -> bool {
             Ok(header) => check_record_header(&header, &repaired, &identity),
             Err(fault) => assert!(!fault.to_string().is_empty()),
         }
-        // The same bytes at another place, or in another life of the segment, are no record.
+        // The same bytes at another offset, or under another log id, are no record.
         assert!(RecordHeader::decode(&repaired, &identity, OFFSET + 8).is_err());
         let other_life = SegmentIdentity::new(LOG_ID, SALT + 1);
         assert!(RecordHeader::decode(&repaired, &other_life, OFFSET).is_err());

@@ -1,4 +1,4 @@
-//! A whole segment file: walked by the inspector and recovered from, as it is and with its checksums
+//! Fuzz target for whole segment files: inspected and recovered from, as they are and with checksums
 //! repaired.
 
 use super::wal_record::{valid_batch, valid_segment_header};
@@ -11,7 +11,7 @@ use esker_wal::segment::{HEADER_OFFSETS, SEGMENT_HEADER_LEN, SegmentHeader, slot
 use esker_wal::{RecoverInput, SegmentInspector, WalRecovery, recover};
 use std::path::Path;
 
-/// Where the records of the segments made here start: right behind the second copy of the header.
+/// Start of the records of the segments made here: right behind the second copy of the header.
 const DATA_START: usize = HEADER_OFFSETS[1] as usize + SEGMENT_HEADER_LEN;
 
 /// The target; see [`accepts`].
@@ -79,8 +79,8 @@ fn read(bytes: &[u8]) -> bool {
     }
 }
 
-/// The same file with right checksums in the first copy of the header and in all records, as far as their
-/// lengths lead.
+/// The same file with correct checksums in the first copy of the header and in all records, as far as their
+/// lengths are valid.
 fn repaired(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let Some(header) = bytes.first_chunk_mut::<SEGMENT_HEADER_LEN>() else { return bytes };

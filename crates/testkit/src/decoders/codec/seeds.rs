@@ -1,11 +1,11 @@
-//! Seeds that chance does not find: every codec at the lengths where something changes, and blocks whose
-//! lengths lie.
+//! Seeds for the codec target that chance does not find: every codec at the lengths where its encoding
+//! changes, and blocks whose length fields are wrong.
 
 use super::{DICTIONARY_FOLLOWS, dictionary};
 use esker_codec::{Codec, History, id};
 
-/// Lengths of blocks: the least that shrinks, the usual ones and their neighbours, around the end of offsets
-/// of two bytes, and more than a piece of rows.
+/// Lengths of blocks: the least that shrinks, the usual ones and one byte more or less, around the limit of
+/// two-byte offsets, and more than a piece of rows.
 const RAW_LENGTHS: [usize; 8] = [64, 511, 4_095, 4_096, 4_097, 65_535, 65_537, 70_000];
 
 /// Blocks of every codec and length: file name and bytes.
@@ -17,7 +17,7 @@ pub fn valid() -> Vec<(String, Vec<u8>)> {
             let mut scratch = Vec::new();
             let dictionary = Some(&dictionary().0);
             let stored = codec.compress_with(&raw, &[], dictionary, &mut History::default(), &mut scratch);
-            // Raw blocks show nothing, and long ones only fill the corpus.
+            // Raw blocks exercise no codec, and long ones only fill the corpus.
             if stored.codec_id != id::NONE && stored.bytes.len() <= 4_096 {
                 let name = format!("valid-{}-{len}", codec.name().replace('+', "-"));
                 seeds.push((name, block(stored.codec_id, len, stored.bytes)));
@@ -36,10 +36,11 @@ fn block(codec_id: u8, raw_len: usize, stored: &[u8]) -> Vec<u8> {
     [&[codec_id], &(raw_len as u32).to_le_bytes()[..3], stored].concat()
 }
 
-/// A varint of 2^63 or so.
+/// The varint of about 2^63.
 const HUGE: [u8; 10] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x00];
 
-/// Blocks that state what they do not have, each refused: what is wrong with it, and its bytes.
+/// Blocks that claim data they do not have, each of which must be refused: what is wrong with it, and its
+/// bytes.
 pub fn hostile() -> Vec<(&'static str, Vec<u8>)> {
     let columns = |stored: &[u8]| block(id::DELTA, 4096, stored);
     let with = |front: &[u8], rest: &[u8]| [front, rest].concat();
