@@ -22,6 +22,15 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
+    /// A block of a codec that this build is without.
+    pub(crate) fn missing(codec_id: u8) -> DecodeError {
+        let name = id::name(codec_id).unwrap_or("unknown");
+        let feature = id::missing_feature(codec_id).unwrap_or(name);
+        DecodeError::Unsupported(format!(
+            "a block is compressed with {name}, which needs the Cargo feature \"{feature}\""
+        ))
+    }
+
     /// The error with the file and the offset of the block.
     pub fn into_error(self, file: &Path, offset: u64) -> Error {
         match self {
@@ -105,12 +114,30 @@ pub fn decompress_with(
 }
 
 fn supported(codec_id: u8) -> Result<(), DecodeError> {
-    if id::name(codec_id).is_some() {
-        return Ok(());
+    match (id::name(codec_id), id::missing_feature(codec_id)) {
+        (Some(_), None) => Ok(()),
+        (Some(_), Some(_)) => Err(DecodeError::missing(codec_id)),
+        (None, _) => Err(DecodeError::Unsupported(format!("a block is compressed with codec {codec_id}"))),
     }
-    Err(DecodeError::Unsupported(format!("a block is compressed with codec {codec_id}")))
 }
 
+#[cfg(any(feature = "lz4", feature = "snappy", feature = "zstd", feature = "lzma"))]
 pub(crate) fn damaged(codec: &str, error: &dyn std::fmt::Display) -> DecodeError {
     DecodeError::Damaged(format!("{codec} cannot decode a block: {error}"))
+}
+
+#[cfg(all(test, not(feature = "zstd")))]
+mod tests {
+    use super::*;
+    use crate::Codec;
+
+    #[test]
+    fn a_codec_that_the_build_is_without_is_refused_by_the_name_of_its_feature() {
+        let told = "zstd:3".parse::<Codec>().unwrap_err();
+        assert!(matches!(told, Error::Unsupported(_)));
+        assert!(told.to_string().contains("Cargo feature \"zstd\""), "{told}");
+        let read = decompress(id::ZSTD, b"whatever", 10, &mut Vec::new()).unwrap_err();
+        assert!(matches!(read, DecodeError::Unsupported(_)));
+        assert!(read.to_string().contains("Cargo feature \"zstd\""), "{read}");
+    }
 }

@@ -12,7 +12,7 @@
 //! is never decoded with another table's dictionary.
 
 use crate::kind::Codec;
-use zstd::zstd_safe::{CDict, DDict};
+use crate::zstd::{CDict, DDict, train};
 
 /// Longest dictionary that is written: four usual blocks. It takes memory for each open table.
 pub const MAX_TRAINED_BYTES: usize = 16 << 10;
@@ -43,7 +43,7 @@ impl DictionaryEncoder {
             return None;
         }
         let most = (samples.len() / SAMPLES_PER_BYTE).min(MAX_TRAINED_BYTES);
-        let bytes = zstd::dict::from_continuous(samples, lengths, most).ok()?;
+        let bytes = train(samples, lengths, most)?;
         let level = level.clamp(Codec::MIN_ZSTD_LEVEL, Codec::MAX_ZSTD_LEVEL);
         let prepared = CDict::try_create(&bytes, level)?;
         // A dictionary that readers would refuse, or could not tell from another, must not be written.

@@ -44,6 +44,17 @@ pub mod id {
             _ => None,
         }
     }
+
+    /// The Cargo feature that blocks with this id need and this build is without.
+    pub const fn missing_feature(id: u8) -> Option<&'static str> {
+        match id {
+            LZ4 if !cfg!(feature = "lz4") => Some("lz4"),
+            SNAPPY if !cfg!(feature = "snappy") => Some("snappy"),
+            ZSTD | ZSTD_DICTIONARY if !cfg!(feature = "zstd") => Some("zstd"),
+            LZMA if !cfg!(feature = "lzma") => Some("lzma"),
+            _ => None,
+        }
+    }
 }
 
 /// How blocks are compressed.
@@ -156,6 +167,16 @@ impl Codec {
         }
     }
 
+    /// The Cargo feature that this codec needs and this build is without.
+    pub fn missing_feature(self) -> Option<&'static str> {
+        self.ids().iter().find_map(|stored| id::missing_feature(*stored))
+    }
+
+    /// The first of these codecs that this build has; [`Codec::None`] if it has none of them.
+    pub fn first_available(codecs: &[Codec]) -> Codec {
+        codecs.iter().copied().find(|codec| codec.missing_feature().is_none()).unwrap_or(Codec::None)
+    }
+
     /// The name without parameters.
     pub const fn name(self) -> &'static str {
         match self {
@@ -182,8 +203,16 @@ impl Codec {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if a level is out of range.
+    /// [`Error::InvalidArgument`] if a level is out of range, [`Error::Unsupported`] for a codec that this
+    /// build is without, naming the Cargo feature.
     pub fn validate(self) -> Result<()> {
+        if let Some(feature) = self.missing_feature() {
+            let name = self.name();
+            return Err(Error::Unsupported(
+                format!("the codec {name} needs the Cargo feature {feature:?}, which this build is without")
+                    .into(),
+            ));
+        }
         match self {
             Codec::Zstd { level } | Codec::ZstdDictionary { level }
                 if !(Self::MIN_ZSTD_LEVEL..=Self::MAX_ZSTD_LEVEL).contains(&level) =>

@@ -17,6 +17,12 @@
 //!
 //! The ids are persisted and never change.
 //!
+//! # Features
+//! `lz4` and `snappy` are on by default and need no C compiler; `zstd` and `lzma` compile a C library; `all`
+//! is all of them. A codec that a build is without is refused by [`Codec::validate`] and by
+//! [`decompress()`](decompress()), with an error that names the feature ([`Codec::missing_feature`]). The
+//! codecs of integers are always there.
+//!
 //! Map: [`kind`] lists the codecs, [`compress`] and [`mod@decompress`] apply them. Each codec with state or
 //! bytes of its own has a file: [`lz4`], [`snappy`], [`zstd`], [`lzma`], and [`columns`] for those of
 //! integers. [`dictionary`] trains what Zstandard shares between the blocks of a table, [`adaptive`] chooses
@@ -25,7 +31,7 @@
 //! ```
 //! use esker_codec::{Codec, decompress};
 //!
-//! let codec: Codec = "zstd:3".parse()?;
+//! let codec: Codec = "lz4".parse()?;
 //! let block = b"the same words again and again, ".repeat(100);
 //! let mut scratch = Vec::new();
 //! let stored = codec.compress(&block, &mut scratch);
@@ -46,8 +52,11 @@ pub mod decompress;
 pub mod dictionary;
 pub mod kind;
 mod lz4;
+#[cfg_attr(not(feature = "lzma"), path = "without_lzma.rs")]
 mod lzma;
+#[cfg_attr(not(feature = "snappy"), path = "without_snappy.rs")]
 mod snappy;
+#[cfg_attr(not(feature = "zstd"), path = "without_zstd.rs")]
 mod zstd;
 
 pub use adaptive::{AdaptiveOptions, History, Mode};

@@ -7,10 +7,18 @@ pub(crate) mod high;
 #[cfg(test)]
 mod tests;
 
-use crate::decompress::{DecodeError, damaged};
-use lz4_flex::block::decompress_into;
+use crate::decompress::DecodeError;
+#[cfg(feature = "lz4")]
+use crate::decompress::damaged;
 
 /// Decodes a block; returns its length.
+#[cfg(feature = "lz4")]
 pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
-    decompress_into(stored, out).map_err(|error| damaged("lz4", &error))
+    lz4_flex::block::decompress_into(stored, out).map_err(|error| damaged("lz4", &error))
+}
+
+/// In a build without the feature `lz4` stored blocks are refused before they come here.
+#[cfg(not(feature = "lz4"))]
+pub(crate) fn decompress(_: &[u8], _: &mut [u8]) -> Result<usize, DecodeError> {
+    Err(DecodeError::missing(crate::kind::id::LZ4))
 }

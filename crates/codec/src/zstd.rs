@@ -11,6 +11,12 @@ use crate::kind::Codec;
 use std::cell::RefCell;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::{CCtx, DCtx, get_error_name};
+pub(crate) use zstd::zstd_safe::{CDict, DDict};
+
+/// A dictionary of at most `most` bytes, trained from samples that lie one behind the other.
+pub(crate) fn train(samples: &[u8], lengths: &[usize], most: usize) -> Option<Vec<u8>> {
+    zstd::dict::from_continuous(samples, lengths, most).ok()
+}
 
 struct Context {
     level: i32,

@@ -14,7 +14,7 @@
 
 mod mode;
 mod threads;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "io-uring"))]
 mod uring;
 
 pub use mode::ReadMode;
@@ -100,7 +100,7 @@ pub struct ReadQueue {
 
 #[derive(Debug)]
 enum Backend {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "io-uring"))]
     Uring(Arc<uring::Uring>),
     Threads(threads::Pool),
 }
@@ -125,7 +125,7 @@ impl ReadQueue {
     /// The backend: `io_uring` or `threads`.
     pub fn way(&self) -> AsyncReads {
         match &self.backend {
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "io-uring"))]
             Backend::Uring(_) => AsyncReads::IoUring,
             Backend::Threads(_) => AsyncReads::Threads,
         }
@@ -134,7 +134,7 @@ impl ReadQueue {
     /// Submits reads. The results are in the order of the requests.
     pub fn submit(&self, requests: Vec<ReadRequest>) -> Vec<PendingRead> {
         match &self.backend {
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "io-uring"))]
             Backend::Uring(ring) => ring
                 .submit(requests)
                 .into_iter()
@@ -149,14 +149,19 @@ impl ReadQueue {
 }
 
 impl Backend {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "io-uring"))]
     fn by_uring() -> Result<Backend> {
         Ok(Backend::Uring(uring::Uring::new()?))
     }
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(all(target_os = "linux", feature = "io-uring")))]
     fn by_uring() -> Result<Backend> {
-        Err(esker_base::Error::Unsupported("io_uring on a system that is not Linux".into()))
+        let why = if cfg!(target_os = "linux") {
+            "io_uring needs the Cargo feature \"io-uring\", which this build is without"
+        } else {
+            "io_uring on a system that is not Linux"
+        };
+        Err(esker_base::Error::Unsupported(why.into()))
     }
 }
 
@@ -168,7 +173,7 @@ pub struct PendingRead {
 
 #[derive(Debug)]
 enum Read {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "io-uring"))]
     Uring(uring::RingRead),
     Thread(threads::ThreadRead),
 }
@@ -180,7 +185,7 @@ impl PendingRead {
     /// As [`File::read_exact_at`].
     pub fn wait(self) -> Result<Vec<u8>> {
         match self.read {
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "io-uring"))]
             Read::Uring(read) => read.wait(),
             Read::Thread(read) => read.wait(),
         }

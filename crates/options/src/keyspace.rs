@@ -94,7 +94,7 @@ impl Default for KeyspaceOptions {
             block_hash_slots_percent: 100,
             block_index: IndexKind::STree,
             block_bounds: BlockBounds::Unfiltered,
-            compression: PerLevel::split(Codec::None, Codec::Lz4),
+            compression: PerLevel::split(Codec::None, Codec::first_available(&[Codec::Lz4])),
             compression_under_pressure: true,
             filter: FilterPolicy::DEFAULT,
             filter_allocation: FilterAllocation::default(),

@@ -14,6 +14,7 @@ use esker_base::coding::Reader;
 use esker_base::{Result, TableUid};
 use esker_codec::DictionaryDecoder;
 use esker_codec::dictionary::MAX_DICTIONARY_BYTES;
+use esker_codec::id;
 use esker_env::File;
 
 const MAGIC: [u8; 8] = *b"EskerDic";
@@ -56,6 +57,10 @@ fn read(uid: TableUid, offset: u64, bytes: &[u8]) -> Result<(DictionaryDecoder, 
     let computed = placed_checksum(uid, offset, &bytes[..covered]);
     if computed != stored {
         return damaged(format!("dictionary checksum {stored:016x} expected, {computed:016x} computed"));
+    }
+    if let Some(feature) = id::missing_feature(id::ZSTD_DICTIONARY) {
+        let told = format!("the table has a dictionary of zstd, which needs the Cargo feature {feature:?}");
+        return Err(DecodeError::Unsupported(told));
     }
     match DictionaryDecoder::new(dictionary) {
         Some(decoder) => Ok((decoder, covered + TRAILER_BYTES)),

@@ -153,11 +153,11 @@ fn names_round_trip() {
 }
 
 /// A file that records the niceness of the threads that read it.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "io-uring"))]
 #[derive(Debug)]
 struct PriorityRecorder(Arc<dyn File>, parking_lot::Mutex<Vec<Option<i32>>>);
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "io-uring"))]
 impl File for PriorityRecorder {
     fn path(&self) -> &std::path::Path {
         self.0.path()
@@ -202,7 +202,7 @@ impl File for PriorityRecorder {
 }
 
 /// Whichever thread submits first, all wait for the same threads.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "io-uring"))]
 #[test]
 fn threads_read_at_the_priority_of_the_queues_creator() {
     use crate::host::lower_thread_priority;

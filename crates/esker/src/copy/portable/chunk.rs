@@ -18,8 +18,8 @@ pub(super) const CHUNK_BYTES: usize = 256 << 10;
 /// Longer payloads are stored uncompressed, so that a reader allocates no more memory than this for a length
 /// that may be wrong.
 const MAX_COMPRESSED_RAW_BYTES: usize = 2 * CHUNK_BYTES;
-/// Fast, because an export is read far more rarely than it is written.
-const CODEC: Codec = Codec::Zstd { level: 1 };
+/// Fast, because an export is read far more rarely than it is written; the first that the build has.
+const CODECS: [Codec; 2] = [Codec::Zstd { level: 1 }, Codec::Lz4];
 
 /// Flag: the entry has an expiry time.
 const ENTRY_EXPIRY: u8 = 1;
@@ -138,7 +138,11 @@ impl<'w> ChunkWriter<'w> {
     /// Writes one chunk, compressed if that is worth it.
     pub(super) fn chunk(&mut self, kind: u8, payload: &[u8]) -> Result<()> {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let codec = if payload.len() <= MAX_COMPRESSED_RAW_BYTES { CODEC } else { Codec::None };
+        let codec = if payload.len() <= MAX_COMPRESSED_RAW_BYTES {
+            Codec::first_available(&CODECS)
+        } else {
+            Codec::None
+        };
         let stored = codec.compress(payload, &mut scratch);
         let mut header = vec![kind, stored.codec_id, 0, 0];
         header.extend_from_slice(&(stored.bytes.len() as u32).to_le_bytes());
