@@ -6,8 +6,8 @@
 //! lookup after the install is a cache hit as before.
 //!
 //! Memtables are read without the cache, and the first reads of their tables' blocks would be misses. So a
-//! flush inserts its blocks, too, if the keyspace is read often enough ([`CacheWarming::for_flush`]), and as far
-//! as there is room; not for a keyspace that is only written to.
+//! flush inserts its blocks, too, if the keyspace is read often enough ([`CacheWarming::for_flush`]), and as
+//! far as there is room; not for a keyspace that is only written to.
 //!
 //! * HO9. A failure here only costs time: the merge or flush continues, and readers open what they need, as
 //!   without warming.

@@ -2,20 +2,20 @@
 //!
 //! With a strong codec compression dominates a flush or a merge: Zstandard at a middle level takes ten times
 //! as long as LZ4. If writes arrive faster, they wait for it. So a keyspace has two modes, *as configured*
-//! and *downgraded* (CS265 has three, driven by processor, device and memory load): downgraded jobs use the fast codec
-//! of the configured family. Their output is compressed as configured when a later merge takes it down.
-//! [`KeyspaceOptions::compression_under_pressure`] turns this off.
+//! and *downgraded* (CS265 has three, driven by processor, device and memory load): downgraded jobs use the
+//! fast codec of the configured family. Their output is compressed as configured when a later merge takes it
+//! down. [`KeyspaceOptions::compression_under_pressure`] turns this off.
 //!
 //! # Pressure
-//! The share of the resources that writers may use up before they wait (`room`), the greatest of
-//! three: memory of memtables, sealed memtables of the keyspace in the flush queue, and runs in level 0.
-//! Neither the processor's nor the device's load is measured: the database has no exclusive claim to either,
-//! and where they are short the queues show their effect on writers; where they are busy and no queue grows,
-//! nothing needs to change.
+//! The share of the resources that writers may use up before they wait (`room`), the greatest of three:
+//! memory of memtables, sealed memtables of the keyspace in the flush queue, and runs in level 0. Neither the
+//! processor's nor the device's load is measured: the database has no exclusive claim to either, and where
+//! they are short the queues show their effect on writers; where they are busy and no queue grows, nothing
+//! needs to change.
 //!
 //! # Invariants
-//! * EC1. At [`DOWNGRADE_AT_PERMILLE`] (CS265: 0.8) the next job is downgraded, and so are later jobs until one finds
-//!   less than
+//! * EC1. At [`DOWNGRADE_AT_PERMILLE`] (CS265: 0.8) the next job is downgraded, and so are later jobs until
+//!   one finds less than
 //!   [`RESTORE_BELOW_PERMILLE`]: with a single threshold tables would alternate.
 //! * EC2. A job takes the mode when it begins and keeps it, so that a table's properties can state how it was
 //!   compressed.
@@ -33,8 +33,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Pressure from which on jobs are downgraded.
 const DOWNGRADE_AT_PERMILLE: u64 = 800;
-/// Pressure below which they are no longer downgraded: two of three sealed memtables in the queue are above it,
-/// one is below.
+/// Pressure below which they are no longer downgraded: two of three sealed memtables in the queue are above
+/// it, one is below.
 const RESTORE_BELOW_PERMILLE: u64 = 600;
 
 /// The mode of a keyspace. Only jobs read it; it orders nothing.

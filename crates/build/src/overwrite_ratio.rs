@@ -188,8 +188,8 @@ impl<'a> OverwriteSampler<'a> {
     }
 }
 
-/// How much of the parts of a version replaces something, as [`esker_strategy::Shape::overwrite_ratios`] takes it;
-/// nothing if the strategy does not use it.
+/// How much of the parts of a version replaces something, as [`esker_strategy::Shape::overwrite_ratios`]
+/// takes it; nothing if the strategy does not use it.
 pub fn overwrite_ratios_of(
     book: &Mutex<OverwriteRatios>,
     options: &KeyspaceOptions,

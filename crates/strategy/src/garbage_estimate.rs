@@ -3,8 +3,8 @@
 //! The budget exists because data above the last level may overwrite older data, which occupies space until
 //! both are merged. New keys overwrite nothing: while a store is filled they may stay above for longer, in
 //! larger runs, and each is then merged with fewer bytes of the last level. So a part counts with its
-//! overwrite ratio ([`Shape::overwrite_ratios`]), but never so little that more than [`MOST_UPPER_PERMILLE`] of the
-//! last level lies above it: data there is searched by more lookups and must be merged eventually.
+//! overwrite ratio ([`Shape::overwrite_ratios`]), but never so little that more than [`MOST_UPPER_PERMILLE`]
+//! of the last level lies above it: data there is searched by more lookups and must be merged eventually.
 //!
 //! * GW1. The estimate of a part is at least the bytes of it that overwrite older data, so garbage within the
 //!   budget by estimate is within the budget. This assumes that entries are as large as those they overwrite,
@@ -12,8 +12,8 @@
 //!   beside large new keys, for which more may lie here, more than they would without the estimate.
 //! * GW2. Parts that fit the budget together have at most [`MOST_UPPER_PERMILLE`] of the last level's bytes,
 //!   or as many as the budget, if that is more.
-//! * GW3. Every part counts in full where its ratio is unknown, under a space target ([`crate::space_target`] counts
-//!   all bytes), where the last level is empty, and during a migration.
+//! * GW3. Every part counts in full where its ratio is unknown, under a space target ([`crate::space_target`]
+//!   counts all bytes), where the last level is empty, and during a migration.
 
 use crate::options::StrategyOptions;
 use crate::partitioned::garbage_budget_bytes;

@@ -8,12 +8,13 @@
 //! [`validate()`] checks every plan: the rules V1 to V5 state when a plan keeps the versions of each key in
 //! order, may run beside others, and brings compaction nearer to its end.
 //!
-//! Map: [`options`], [`plan`], [`running_jobs`], [`shape`] define the terms and [`mod@validate`] the rules; [`cut`]
-//! splits output tables and [`flush_placement`] places flushes. `plan_builder` builds a plan from inputs and a target. `fluid`
-//! holds leveling, tiering and lazy leveling, with [`partial`] also partial leveling and the golden ratio;
-//! `partitioned` is the default, which merges columns (`partition_window`) over windows of the last level and uses the garbage
-//! estimate of `garbage_estimate`; [`fifo`] drops old tables. [`migration`] brings a tree from one strategy's form to
-//! another's. `tombstone_rules`, [`blob_gc`] and [`manual`] are shared by all. [`kind`] names the strategies.
+//! Map: [`options`], [`plan`], [`running_jobs`], [`shape`] define the terms and [`mod@validate`] the rules;
+//! [`cut`] splits output tables and [`flush_placement`] places flushes. `plan_builder` builds a plan from
+//! inputs and a target. `fluid` holds leveling, tiering and lazy leveling, with [`partial`] also partial
+//! leveling and the golden ratio; `partitioned` is the default, which merges columns (`partition_window`)
+//! over windows of the last level and uses the garbage estimate of `garbage_estimate`; [`fifo`] drops old
+//! tables. [`migration`] brings a tree from one strategy's form to another's. `tombstone_rules`, [`blob_gc`]
+//! and [`manual`] are shared by all. [`kind`] names the strategies.
 #![forbid(unsafe_code)]
 
 pub mod blob_gc;

@@ -2,7 +2,8 @@
 //!
 //! Where leveling merges a whole level into the next, partial leveling takes one part, the neighbours that
 //! add no overlap, and the overlapping parts of the next level. Jobs are small, and the choice of the part
-//! determines write cost, read cost and how long data stays in a level; [`CompactionPriority`] names the rules.
+//! determines write cost, read cost and how long data stays in a level; [`CompactionPriority`] names the
+//! rules.
 //!
 //! # The cursor
 //! Round robin continues where the last job ended, and that position is visible in the tree: a job's output

@@ -7,9 +7,9 @@
 //! one window, where merging the whole level needs a second copy of it (Spooky, VLDB 15(11)).
 //!
 //! A part that extends beyond the window widens it as long as the window stays small; otherwise the part is
-//! sliced, if slices are allowed and large enough; otherwise the column ends below that part's run. PartitionWindows
-//! always begin with the oldest run and include every overlapping part, so no older data stays above newer
-//! data (V1).
+//! sliced, if slices are allowed and large enough; otherwise the column ends below that part's run.
+//! PartitionWindows always begin with the oldest run and include every overlapping part, so no older data
+//! stays above newer data (V1).
 
 use crate::fluid::is_busy;
 use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, Position, Reason};

@@ -8,11 +8,11 @@
 //!
 //! # The rule
 //! The target leaves room beside the live data. A third of it is for the output of running jobs before their
-//! inputs are removed, which bounds the size of a job; the rest may lie above the last level ([`SpaceBudget`]).
-//! When more lies there, the column over the densest window is merged, whatever the strategy; so leveled,
-//! tiered and lazy trees meet the target as the default does, by merging earlier than their own rules
-//! require. Steady overwriting then costs `1/(2g)` bytes for each, `g` being that allowance as a share of the
-//! live data; a target that cannot be met is refused on this basis.
+//! inputs are removed, which bounds the size of a job; the rest may lie above the last level
+//! ([`SpaceBudget`]). When more lies there, the column over the densest window is merged, whatever the
+//! strategy; so leveled, tiered and lazy trees meet the target as the default does, by merging earlier than
+//! their own rules require. Steady overwriting then costs `1/(2g)` bytes for each, `g` being that allowance
+//! as a share of the live data; a target that cannot be met is refused on this basis.
 
 use crate::options::StrategyOptions;
 use crate::partition_window::PartitionWindows;

@@ -1,9 +1,9 @@
 //! Lookup tracing: what lookups search, observed and expected.
 //!
 //! One lookup in [`SAMPLE`](esker_filter::watch::SAMPLE), by the key's hash, runs through a separate instance
-//! of the code in which every step is counted ([`LookupTracer`]); all others run the instance compiled without
-//! counting, so that the cost of a lookup is one comparison of the hash. Counters are shared and carry no
-//! other data: relaxed additions suffice, and sums read during lookups may be off by those.
+//! of the code in which every step is counted ([`LookupTracer`]); all others run the instance compiled
+//! without counting, so that the cost of a lookup is one comparison of the hash. Counters are shared and
+//! carry no other data: relaxed additions suffice, and sums read during lookups may be off by those.
 
 use crate::lookup_counts::{Counts, LOOKUP_READS, LevelCounts, LookupStats};
 use crate::tree::{Tree, TreePart, TreeRun};

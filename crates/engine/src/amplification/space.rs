@@ -28,8 +28,8 @@ pub struct SpaceAmplification {
     /// The share of entries above the oldest run that overwrite older ones: as measured in merges onto the
     /// oldest data, the latest weighted most.
     pub overwritten_share: f64,
-    /// Whether merges have measured [`SpaceAmplification::overwritten_share`], or nothing lies above the oldest
-    /// run; otherwise it is 1, which is conservative.
+    /// Whether merges have measured [`SpaceAmplification::overwritten_share`], or nothing lies above the
+    /// oldest run; otherwise it is 1, which is conservative.
     pub is_measured: bool,
 }
 

@@ -4,9 +4,9 @@
 //! inputs busy so that the next call does not return them again, executes the plan, and installs the result.
 //! A merge reads cached blocks of its inputs from the block cache, and the rest past it, keeps versions that
 //! a reader may still see ([`esker_build::table_sink`]), warms the cache for inputs that were cached
-//! ([`esker_build::cache_warming`]), and replaces inputs by outputs in one edit. A move or a drop is an edit alone.
-//! In addition to the strategy, blob garbage collection is planned; its plan is a merge that also rewrites
-//! some blob files ([`crate::large`]). ManualPlan compactions are in [`manual`].
+//! ([`esker_build::cache_warming`]), and replaces inputs by outputs in one edit. A move or a drop is an edit
+//! alone. In addition to the strategy, blob garbage collection is planned; its plan is a merge that also
+//! rewrites some blob files ([`crate::large`]). Manual compactions are in [`manual`].
 
 pub mod manual;
 

@@ -3,8 +3,8 @@
 //! Under load the log has prepared segments and keeps as many for reuse as memtables hold, 80 MiB by default,
 //! because creating a segment costs more than writing it. An idle database would keep them on disk for ever,
 //! even one of a few kilobytes. So the log is shrunk ([`LogWriter::shrink`](esker_wal::LogWriter::shrink))
-//! when the database is idle ([`crate::background::picker`]), and after a manual compaction, which is a request for
-//! space, unless there were writes meanwhile.
+//! when the database is idle ([`crate::background::picker`]), and after a manual compaction, which is a
+//! request for space, unless there were writes meanwhile.
 //!
 //! Rejected: shrinking at open. Most databases are written to right after the open, and growing and flushing
 //! the log at the same time fills its segments with zeros while the first writes wait for the device.

@@ -1,11 +1,12 @@
 //! Migration of a keyspace to another strategy, from begin to end.
 //!
 //! Changing the strategy, or its size ratio, is a change of options like any other: one edit of the manifest.
-//! If the tree is not in the new strategy's form, the same edit records where old files end ([`MigrationRecord`]);
-//! from then on the planner migrates them in the background ([`esker_strategy::migration`]), and writers are
-//! not throttled by runs that were there before. When nothing old is out of form, another edit removes the
-//! record. So a migration continues after a crash or a reopen, can be paused, which is stored likewise, and
-//! reverted by changing the strategy again, at any moment.
+//! If the tree is not in the new strategy's form, the same edit records where old files end
+//! ([`MigrationRecord`]); from then on the planner migrates them in the background
+//! ([`esker_strategy::migration`]), and writers are not throttled by runs that were there before. When
+//! nothing old is out of form, another edit removes the record. So a migration continues after a crash or a
+//! reopen, can be paused, which is stored likewise, and reverted by changing the strategy again, at any
+//! moment.
 
 use crate::background::install_options;
 use crate::state::keyspace::KeyspaceState;

@@ -8,11 +8,11 @@
 //! other than the oldest has been dropped.
 //!
 //! # Idle
-//! The database is idle when nothing was written between two checks [`crate::background::idle`] apart. Then memtables that
-//! are worth a table are flushed, because tombstones in memory slow down seeks until they are flushed, and
-//! the strategies may converge the tree, from a byte budget ([`crate::state::idle_budget`]) where the rewrite does
-//! not pay off. The log is shrunk ([`crate::background::idle_wal`]). One write ends the idle state: running jobs
-//! continue, no further one begins.
+//! The database is idle when nothing was written between two checks [`crate::background::idle`] apart. Then
+//! memtables that are worth a table are flushed, because tombstones in memory slow down seeks until they are
+//! flushed, and the strategies may converge the tree, from a byte budget ([`crate::state::idle_budget`])
+//! where the rewrite does not pay off. The log is shrunk ([`crate::background::idle_wal`]). One write ends
+//! the idle state: running jobs continue, no further one begins.
 
 use crate::state::keyspace::KeyspaceState;
 use crate::state::no_plan_cache::NoPlan;

@@ -2,8 +2,8 @@
 //!
 //! The keys of a merge are divided into ranges, and each range is merged like a job of its own: its inputs
 //! are the plan's parts within the range, and it shares with the others the sampled boundaries, the tree and
-//! the [`Job`](crate::state::jobs::Job). The outputs, in order of the ranges, are installed by one edit, so readers never
-//! see a part of it.
+//! the [`Job`](crate::state::jobs::Job). The outputs, in order of the ranges, are installed by one edit, so
+//! readers never see a part of it.
 //!
 //! # Why the result is the same
 //! All versions of a user key lie in one range, and the fate of an entry depends on its key's versions, on

@@ -1,7 +1,8 @@
 //! Table cache eviction: the step of the log worker that closes unused tables and keeps the number of open
 //! tables near its limit.
 //!
-//! [`esker_view::tree`] chooses what is closed; this file publishes trees without references to closed tables.
+//! [`esker_view::tree`] chooses what is closed; this file publishes trees without references to closed
+//! tables.
 
 use crate::state::keyspace::KeyspaceState;
 use crate::state::store::Store;

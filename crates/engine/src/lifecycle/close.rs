@@ -1,4 +1,5 @@
-//! Closing: workers stop, memtables or the log are made durable, the manifest ends, the directory is released.
+//! Closing: workers stop, memtables or the log are made durable, the manifest ends, the directory is
+//! released.
 
 use crate::background::flush;
 use crate::background::install;

@@ -72,7 +72,7 @@ pub fn history_for_reading(
     let end = report.last_read.map_or(flushed, |(_, last)| last);
     let mut history = link(report, &lives, end, flushed);
     history.needed_from = min_log_id;
-    // OlderTables segments without a consumer were released, and may be half overwritten.
+    // Older segments without a consumer were released, and may be half overwritten.
     let before = |first: SeqNo| SeqNo::new(first.get().saturating_sub(1));
     let needed = report.segments.get(&min_log_id).map_or(end, |segment| before(segment.first_seqno));
     let behind = state.consumers.values().copied().filter(|seqno| *seqno >= history.gone_upto);

@@ -1,5 +1,5 @@
-//! The state guarded by the commit lock: sequence numbers, the active log segment, and the writable side of each
-//! keyspace.
+//! The state guarded by the commit lock: sequence numbers, the active log segment, and the writable side of
+//! each keyspace.
 
 use crate::state::keyspace::{KeyspaceState, RecentDrops};
 use crate::state::post_commit::PostCommit;
@@ -29,7 +29,7 @@ pub struct CommitState {
     /// Work of the next writer after its commit: notify threads that wait for a batch (CS1 in
     /// `changes`), wait off the throttle debt, update the pressure.
     pub post_commit: PostCommit,
-    /// Batches and operations since the open. CountedConsumer here because the lock is held anyway.
+    /// Batches and operations since the open. Counted here because the lock is held anyway.
     pub batches: u64,
     pub entries: u64,
 }

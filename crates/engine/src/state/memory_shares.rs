@@ -1,4 +1,5 @@
-//! The memtables' share of the memory budget: whether the block cache may use it ([`crate::write::memory_arbiter`]).
+//! The memtables' share of the memory budget: whether the block cache may use it
+//! ([`crate::write::memory_arbiter`]).
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

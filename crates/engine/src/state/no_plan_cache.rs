@@ -1,4 +1,5 @@
-//! The cache of compaction picks without a plan: the inputs of the last call of a strategy that returned none.
+//! The cache of compaction picks without a plan: the inputs of the last call of a strategy that returned
+//! none.
 
 use esker_options::KeyspaceOptions;
 use esker_version::Version;

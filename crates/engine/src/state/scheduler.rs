@@ -1,14 +1,15 @@
 //! Background scheduler: four typed worker pools, without sleeps.
 //!
 //! # The design
-//! A *pool* is a worker pool: a kind of work with its own threads. [`WorkerPool::Log`] prepares segments and
-//! deletes files, [`WorkerPool::Flush`] writes memtables to tables, [`WorkerPool::Compaction`] merges tables,
-//! [`WorkerPool::Urgent`] merges when level 0 is about to stop the writers and all compaction threads are busy with
-//! other jobs, and preempts low-priority jobs. Each pool has threads of its own, so that a long compaction
-//! never delays a flush and a long flush never delays the segment that writers wait for. Code that creates
-//! work calls [`Scheduler::request`], which counts it; each thread remembers up to which request it has
-//! checked, and stores that *before* it checks. So a request made during a step, or during a check that finds
-//! no work, makes the thread check again, whatever the pool's other threads do, and no request is lost (BG1).
+//! A *worker pool* is a kind of work with its own threads. [`WorkerPool::Log`] prepares segments and deletes
+//! files, [`WorkerPool::Flush`] writes memtables to tables, [`WorkerPool::Compaction`] merges tables,
+//! [`WorkerPool::Urgent`] merges when level 0 is about to stop the writers and all compaction threads are
+//! busy with other jobs, and preempts low-priority jobs. Each pool has threads of its own, so that a long
+//! compaction never delays a flush and a long flush never delays the segment that writers wait for. Code that
+//! creates work calls [`Scheduler::request`], which counts it; each thread remembers up to which request it
+//! has checked, and stores that *before* it checks. So a request made during a step, or during a check that
+//! finds no work, makes the thread check again, whatever the pool's other threads do, and no request is lost
+//! (BG1).
 //!
 //! A step that fails stores its error in the pool's state. The pool tries again after [`RETRY_WAIT`] or at
 //! the next request; meanwhile a caller that waits for that pool gets the error instead of waiting for ever
@@ -66,8 +67,8 @@ pub enum WorkerPool {
     Flush,
     /// Merges tables.
     Compaction,
-    /// Merges tables that cannot wait for a compaction thread. Requested together with [`WorkerPool::Compaction`],
-    /// and never in stepped mode, where no job runs while another is chosen.
+    /// Merges tables that cannot wait for a compaction thread. Requested together with
+    /// [`WorkerPool::Compaction`], and never in stepped mode, where no job runs while another is chosen.
     Urgent,
 }
 

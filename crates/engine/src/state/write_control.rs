@@ -1,4 +1,5 @@
-//! The write control of one keyspace: measured rates, the state of its writers, and the queues that slow them.
+//! The write control of one keyspace: measured rates, the state of its writers, and the queues that slow
+//! them.
 
 use esker_strategy::write_control::{Capacity, FULL_PERMILLE, pressure_permille};
 use std::collections::VecDeque;

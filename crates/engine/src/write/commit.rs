@@ -23,11 +23,11 @@
 //! machine, half of a round trip). Loaded on demand the lines arrive one after the other while the lock is
 //! held: the log's cursor, the keyspace, the counters of its memtable, the last entry via the append hint.
 //! Prefetches load them in two rounds. With the lock just taken, the writer prefetches the state and the
-//! keyspace ([`CommitState::prefetch_commit_state`]); the pointers to them are on lines that writers do not modify. Then it
-//! prefetches the lines it will write beyond those, the log's end, the arena's end and the counters, before
-//! it searches for the key's position ([`CommitState::approach`]); the room check uses the inserter's own
-//! counters, and the hint stores its key's first bytes. A prefetch before taking the lock would steal the
-//! lines from the current holder.
+//! keyspace ([`CommitState::prefetch_commit_state`]); the pointers to them are on lines that writers do not
+//! modify. Then it prefetches the lines it will write beyond those, the log's end, the arena's end and the
+//! counters, before it searches for the key's position ([`CommitState::approach`]); the room check uses the
+//! inserter's own counters, and the hint stores its key's first bytes. A prefetch before taking the lock
+//! would steal the lines from the current holder.
 //!
 //! # Invariants
 //! * CP1: sequence numbers, log offsets and arena ranges are assigned in one order, under one lock.

@@ -8,11 +8,11 @@
 //! use their whole share again. Meanwhile writers continue within the kept part.
 //!
 //! The share is lent from the open on, when there is nothing to evict. Later it is *offered*: when the log is
-//! shrunk ([`crate::background::idle_wal`]), and when no log segment was filled for [`QUIET_TIME`], so that a few writes
-//! now and then do not withhold it from readers. An offer costs nothing. It is accepted when the cache is
-//! full ([`esker_cache::BlockCache::await_need`]): while all blocks fit, arenas stay as they are, and the
-//! next writes need not touch fresh memory. Under steady writes the share stays with the memtables: evicting
-//! a quarter of the cache for each of them and loading it again would be worse than not lending.
+//! shrunk ([`crate::background::idle_wal`]), and when no log segment was filled for [`QUIET_TIME`], so that a
+//! few writes now and then do not withhold it from readers. An offer costs nothing. It is accepted when the
+//! cache is full ([`esker_cache::BlockCache::await_need`]): while all blocks fit, arenas stay as they are,
+//! and the next writes need not touch fresh memory. Under steady writes the share stays with the memtables:
+//! evicting a quarter of the cache for each of them and loading it again would be worse than not lending.
 //!
 //! # Invariants
 //! * LN1. While the share is lent, memtables hold no more payload than the kept part: the log rotates to
@@ -30,10 +30,10 @@
 //!   memory of an idle arena does not count as the cache's while the arena has it.
 //!
 //! # Rejected
-//! * MemoryArbiter memory after each flush whatever is unused: a mixed load would shrink and grow the cache with each
-//!   memtable.
-//! * MemoryArbiter memory whenever the log is shrunk, even while the cache has room: later writes touch their arenas anew,
-//!   and readers gain nothing.
+//! * Lending memory after each flush whatever is unused: a mixed load would shrink and grow the cache with
+//!   each memtable.
+//! * Lending memory whenever the log is shrunk, even while the cache has room: later writes touch their
+//!   arenas anew, and readers gain nothing.
 //! * Counting wake-ups of the compaction worker for the quiet time: ended jobs cause dozens of them a second,
 //!   and the share oscillated with each log segment.
 //! * Recalling in steps, as writers need it: they would be closer to waiting all the time, for a difference

@@ -232,7 +232,8 @@ fn new_memtable(
     Ok((Arc::new(MemtableView::new(memtable, store.time.now_ms())), inserter))
 }
 
-/// Grows an idle log, which may be sufficient ([`crate::background::idle_wal`]), or rotates to another segment.
+/// Grows an idle log, which may be sufficient ([`crate::background::idle_wal`]), or rotates to another
+/// segment.
 #[cold]
 fn make_log_room(
     store: &Store,

@@ -211,7 +211,7 @@ fn an_offer_ends_with_the_next_log_segment() {
     assert!(world.is_lent());
 }
 
-/// RotationReason a segment because of its age writes nothing.
+/// Leaving a segment because of its age writes nothing.
 #[test]
 fn a_promise_on_deletes_does_not_call_the_share_back() {
     const WITHIN: Duration = Duration::from_secs(800);

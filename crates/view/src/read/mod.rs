@@ -2,9 +2,9 @@
 //! [`versions`]), ranges ([`cursor`], [`range`]), and visible range tombstones ([`range_tombstones`]).
 //! [`layer`] reads one level alone, and [`last_run_predictor`] predicts where keys are found.
 //!
-//! Every read pins a view, then loads the sequence number it reads at (RV1; see [`crate::super_version`]), and
-//! searches the sources newest first: active memtable, sealed memtables, runs in reading order. The key is
-//! hashed once.
+//! Every read pins a view, then loads the sequence number it reads at (RV1; see [`crate::super_version`]),
+//! and searches the sources newest first: active memtable, sealed memtables, runs in reading order. The key
+//! is hashed once.
 
 pub mod cursor;
 mod key_range;

@@ -2,8 +2,8 @@
 //!
 //! A few loads tell whether a view has range tombstones at all ([`SuperVersion::has_range_deletes`]); without
 //! any, nothing of this file runs. Otherwise a point read determines the newest one over its key once
-//! ([`cover_at`]), and a cursor gets a [`RangeDelAggregate`] of the same sources ([`cover_of`]), with which its sources
-//! seek over hidden ranges ([`covered`]).
+//! ([`cover_at`]), and a cursor gets a [`RangeDelAggregate`] of the same sources ([`cover_of`]), with which
+//! its sources seek over hidden ranges ([`covered`]).
 
 use super::run_cursor::RunCursor;
 use super::source::{CoveredSource, Source};

@@ -1,4 +1,4 @@
-//! ManualPlan compaction: merges everything in a range of keys into the last level.
+//! Manual compaction: merges everything in a range of keys into the last level.
 
 use super::BusyMark;
 use crate::background::compact;

@@ -5,9 +5,11 @@
 //!
 //! # Invariants
 //! * WM1. A waiting writer gets failures in its keyspace since the wait began, whatever else runs, and none
-//!   before: what failed before is still to be tried again. So failures are numbered ([`CompactionOutcome::failures`]).
-//! * WM2. While a writer waits for a keyspace's merges, none of them is rate-limited ([`crate::state::jobs::Job`]),
-//!   whatever its class: the wait is for that job, which was not known when it began.
+//!   before: what failed before is still to be tried again. So failures are numbered
+//!   ([`CompactionOutcome::failures`]).
+//! * WM2. While a writer waits for a keyspace's merges, none of them is rate-limited
+//!   ([`crate::state::jobs::Job`]), whatever its class: the wait is for that job, which was not known when it
+//!   began.
 
 use crate::state::counters::Waiting;
 use esker_base::Error;

@@ -1,8 +1,8 @@
 //! A keyspace inside the engine: its name, options, current view and running jobs.
 //!
-//! [`registry`] finds keyspaces by name, [`crate::lifecycle::keyspace::change`] creates, renames and drops them and changes their
-//! options, [`crate::background::migration`] handles unfinished changes of strategy, [`compaction_outcome`] has the state of
-//! compactions for waiting writers.
+//! [`registry`] finds keyspaces by name, [`crate::lifecycle::keyspace::change`] creates, renames and drops
+//! them and changes their options, [`crate::background::migration`] handles unfinished changes of strategy,
+//! [`compaction_outcome`] has the state of compactions for waiting writers.
 //!
 //! # Synchronisation
 //! A keyspace's identity is its id, which never changes and is never reused (WL5). Name and options are
