@@ -19,12 +19,12 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`super_version`] | [`SuperVersion`], the cell that publishes it, and memtables with their place in the order of writes |
+//! | [`super_version`] | [`SuperVersion`], the cell that publishes it, and positioned memtables |
 //! | [`tree`] | runs and parts with their table files: opening, the table cache, deletion of obsolete files |
 //! | [`tree::blob_files`] | blob files, which hold values that are stored outside the tables |
 //! | [`read`] | the read path: point lookups, multi-get, ranges and cursors, open readers |
 //! | [`snapshot`] | registered snapshots, which compactions must respect |
-//! | [`semantics`], [`time`] | what entries of a keyspace mean: merge operator, expiry and the time they are read at |
+//! | [`semantics`], [`time`] | merge operator, expiry and the time of a read |
 //! | [`tombstone_span_cache`] | spans of keys that hold nothing but tombstones |
 //! | [`lookup_counts`], [`lookup_tracer`] | sampled tracing of lookups, the source of read amplification |
 //! | [`value`], [`paths`] | values that pin a block; names of files |

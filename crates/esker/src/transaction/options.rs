@@ -19,7 +19,7 @@ const DEFAULT_ATTEMPTS: u32 = 100;
 /// | anomaly | [`Isolation::Snapshot`] | [`Isolation::Serializable`] |
 /// |---|---|---|
 /// | dirty writes and reads (G0, G1a, G1b, G1c) | impossible | impossible |
-/// | a transaction seen in part (OTV), a condition that changes (PMP), read skew (G-single) | impossible | impossible |
+/// | partial visibility (OTV), changing conditions (PMP), read skew (G-single) | impossible | impossible |
 /// | lost updates (P4) | impossible | impossible |
 /// | write skew, on keys or on conditions (G2-item, G2) | **possible** | impossible |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

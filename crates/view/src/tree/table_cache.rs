@@ -8,7 +8,7 @@
 //! | open | a table that is opened |
 //! |---|---|
 //! | up to the limit | stays open and is reached without a lock: its cell is filled |
-//! | up to a quarter more, the headroom | stays open and is reached under its identity's lock, until there is room |
+//! | up to a quarter more, the headroom | stays open and is reached under its identity's lock meanwhile |
 //! | beyond | is lent to its reader and closed after it, unless hardly any evictable table stays open |
 //!
 //! So, whatever readers do and however late eviction runs, never more than limit and headroom stay open. In

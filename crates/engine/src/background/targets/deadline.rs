@@ -55,7 +55,8 @@ impl DeleteShortfall {
 }
 
 impl fmt::Display for DeleteShortfall {
-    /// `3000.0 MB of tables have to be rewritten in 90 s where deletes lie all over them, 33.3 MB/s, and compactions can rewrite 10.0 MB/s (background_write_bytes_per_second); 400 s can be promised`.
+    /// "3000.0 MB of tables have to be rewritten in 90 s where deletes lie all over them, 33.3 MB/s, and
+    /// compactions can rewrite 10.0 MB/s (background_write_bytes_per_second); 400 s can be promised"
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (megabytes, seconds) = (self.table_bytes as f64 / 1e6, self.time.as_secs_f64());
         write!(

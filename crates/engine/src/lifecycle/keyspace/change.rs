@@ -7,8 +7,8 @@
 //! 1. Under the commit lock the keyspace's writable side is removed: a batch that names it is refused as a
 //!    whole, before it has consumed anything, and no new memtable of it is sealed. If a later step fails it
 //!    is restored.
-//! 2. The log is made durable up to that point. Otherwise a user who copies a keyspace into another and drops
-//!    the first could lose both to a power cut: the drop would be durable, the copy not.
+//! 2. The log is made durable up to that point. Otherwise a user that copies a keyspace into another and
+//!    drops the first could lose both to a power cut: the drop would be durable, the copy not.
 //! 3. The edit is made durable. It no longer counts the keyspace's memtables among what needs old segments of
 //!    the log; replay skips their records, because the id was dropped.
 //! 4. The keyspace is marked as dropped, then its view becomes an empty one. A call that finds the empty view
@@ -88,7 +88,7 @@ pub fn rename_keyspace(store: &Store, from: &str, to: &str) -> Result<()> {
     if store.find_keyspace(to).is_some() {
         return Err(Error::invalid(format!("there is a keyspace {to:?} already")));
     }
-    // As for a drop: a user who fills a keyspace and renames it into place must not find the name without
+    // As for a drop: a user that fills a keyspace and renames it into place must not find the name without
     // the data.
     commit::sync(store)?;
     let to: Arc<str> = to.into();

@@ -111,7 +111,8 @@ impl fmt::Display for Megabytes {
 }
 
 impl fmt::Display for BlockingWork {
-    /// `waiting for job 12 (level 0 urgent) from L0, Llast to Llast: 12.0 MB of 40.0 MB done at 8.0 MB/s, ends in about 3.5 s`.
+    /// "waiting for job 12 (level 0 urgent) from L0, Llast to Llast: 12.0 MB of 40.0 MB done at 8.0 MB/s,
+    /// ends in about 3.5 s".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.job {
             None => f.write_str("waiting for a job that has not begun")?,
