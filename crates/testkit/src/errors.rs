@@ -1,10 +1,10 @@
-//! The error sweep: every call of a workload that changes the file system fails once.
+//! The error sweep: fails each call of a workload that changes the file system, one in each run.
 //!
-//! The workload goes on after the failure, and so do its errors be reported, never a panic and never an error
-//! that blames the database or the data. When the disk is well again and the database was opened anew,
-//! everything acknowledged is there. A write that failed may be there or not: each key holds its last
-//! acknowledged value or one that was refused later. After a lost sync the power fails as well: then what was
-//! promised to survive that must be there.
+//! The workload goes on after the failure. Every failure must be reported as an error about the disk, never
+//! as a panic or as an error that blames the database or the data. After the disk is repaired and the
+//! database reopened, everything acknowledged is there. A write that failed may be there or not: each key
+//! holds its last acknowledged value or one whose write failed later. After a failed sync the sweep also cuts
+//! power: then everything acknowledged as surviving that must be there.
 
 use crate::follower::CONSUMER;
 use crate::ingest::{Joining, table_edits, without_merge, write_tables};
@@ -48,10 +48,10 @@ pub const FAULTS: [(Fault, &[Operation]); 3] = [
     (Fault::LostSync, &[Operation::SyncData, Operation::SyncAll]),
 ];
 
-/// What a key may hold: the last certain value, and those that came later and were refused.
+/// The values that a key may hold: the last acknowledged one, and those of later writes that failed.
 type Possible = BTreeMap<(usize, Vec<u8>), Vec<Option<Vec<u8>>>>;
 
-/// Fails each call that `fault` is tried on, one in each run of the plan; gives the number of runs.
+/// Fails each call that `fault` applies to, one in each run of the plan; returns the number of runs.
 ///
 /// # Errors
 /// The first run that went wrong, with the number of its call.
@@ -79,17 +79,17 @@ struct Trial<'a> {
     faults: FaultFs,
 }
 
-/// What a run has been promised.
+/// What the acknowledged writes of a run guarantee.
 #[derive(Default)]
 struct Promised {
-    /// If the process dies.
+    /// After the process dies.
     process: Possible,
-    /// If power is lost.
+    /// After power is lost.
     power: Possible,
 }
 
 impl Promised {
-    /// What edits may change: a range delete every key of its range that was ever written.
+    /// The changes that edits may make: a range delete removes every key of its range that was ever written.
     fn changes(&self, edits: &[Edit]) -> Vec<PlainChange> {
         plain_changes(edits, |of, range| {
             let known = self.process.keys().filter(|(space, _)| *space == of).map(|(_, key)| key);
@@ -109,7 +109,7 @@ impl Promised {
         }
     }
 
-    /// A keyspace was dropped, or may have been: its entries are gone, or may be.
+    /// Notes that a keyspace was dropped, or, if not acknowledged, may have been.
     fn note_drop(&mut self, space: usize, acknowledged: bool) {
         let keys: Vec<Vec<u8>> =
             self.process.keys().filter(|(of, _)| *of == space).map(|(_, key)| key.clone()).collect();
@@ -117,7 +117,7 @@ impl Promised {
         self.note(&changes, acknowledged);
     }
 
-    /// A keyspace was renamed, or may have been.
+    /// Notes that a keyspace was renamed, or, if not acknowledged, may have been.
     fn note_rename(&mut self, from: usize, to: usize, acknowledged: bool) {
         for possible in [&mut self.process, &mut self.power] {
             let moved: Vec<_> = possible.extract_if(.., |(space, _), _| *space == from).collect();
@@ -141,7 +141,7 @@ impl Promised {
     }
 }
 
-/// An error that says what is wrong with the disk, or that follows from it.
+/// Accepts errors about the disk and errors that follow from them; anything else is a failure.
 fn expect_sane(error: Error) -> Outcome {
     match error {
         Error::Io(_) | Error::Full(_) | Error::ReadOnly { .. } | Error::WouldStall { .. } => Ok(()),
@@ -165,7 +165,7 @@ impl<'a> Trial<'a> {
         Database::open_with(DIR, Runner::options(self.plan, self.env()))
     }
 
-    /// Opens; one call fails in all, so the second attempt succeeds.
+    /// Opens the database. One call fails in a run, so the second attempt succeeds.
     fn open_again(&self) -> Outcome<Database> {
         match self.open() {
             Ok(db) => Ok(db),
@@ -215,7 +215,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Reads the change stream to its end, and acknowledges what came.
+/// Reads the change stream to its end and acknowledges it if told so.
 fn follow(db: &Database, acknowledge: bool) -> esker::Result<()> {
     let consumer = match db.consumer(CONSUMER) {
         Err(Error::NotFound(_)) => db.create_consumer(CONSUMER)?,
@@ -233,7 +233,7 @@ fn follow(db: &Database, acknowledge: bool) -> esker::Result<()> {
     Ok(())
 }
 
-/// Carries out an operation, whatever comes of it.
+/// Carries out an operation and accepts any sane error.
 fn step(db: &Database, env: &Env, op: &Op, promised: &mut Promised) -> Outcome {
     let done = match op {
         Op::Write { edits, how, durability } => {
@@ -262,14 +262,14 @@ fn step(db: &Database, env: &Env, op: &Op, promised: &mut Promised) -> Outcome {
             Err(_) => Ok(()),
         },
         Op::DropKeyspace(space) => match db.drop_keyspace(SPACES[usize::from(*space)]) {
-            // The default one cannot be dropped.
+            // The default keyspace cannot be dropped.
             Err(Error::NotFound(_) | Error::InvalidArgument(_)) => Ok(()),
             dropped => {
                 promised.note_drop(usize::from(*space), dropped.is_ok());
                 dropped.map(|()| promised.settle())
             }
         },
-        // To its own name changes nothing, and promises nothing.
+        // A rename to the same name changes nothing.
         Op::RenameKeyspace { from, to } if from == to => Ok(()),
         Op::RenameKeyspace { from, to } => {
             let (from, to) = (usize::from(*from), usize::from(*to));
@@ -305,7 +305,7 @@ fn step(db: &Database, env: &Env, op: &Op, promised: &mut Promised) -> Outcome {
     done.or_else(expect_sane)
 }
 
-/// What expires is taken for what stays.
+/// The same edit without an expiry.
 fn staying(deed: Deed) -> Deed {
     match without_merge(deed) {
         Deed::PutFor(value, _) => Deed::Put(value),
@@ -313,7 +313,7 @@ fn staying(deed: Deed) -> Deed {
     }
 }
 
-/// What an ingest or a bulk load changes; of a key that comes twice the last counts, in both.
+/// The changes of an ingest or a bulk load; of a key that comes twice the last edit counts, in both.
 fn joined_changes(space: u8, edits: &[(Key, Deed)], joining: Joining) -> Vec<PlainChange> {
     let is_load = matches!(joining, Joining::BulkLoad { .. });
     let kept = edits.iter().filter(|(_, deed)| !is_load || matches!(deed, Deed::Put(_))).copied();
@@ -369,7 +369,7 @@ fn transact(db: &Database, changes: &[PlainChange], durability: Durability) -> e
     })
 }
 
-/// Every key holds something that it may hold.
+/// Checks that every key holds one of its possible values.
 fn check(db: &Database, possible: &Possible) -> Outcome {
     let content: Content = read_all(db, None)?;
     for ((space, key), values) in possible {

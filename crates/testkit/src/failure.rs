@@ -1,4 +1,4 @@
-//! What a check found wrong, as a sentence.
+//! The error type of checks: a sentence that says what is wrong.
 
 use std::fmt;
 
@@ -15,13 +15,13 @@ impl Failure {
         Failure(text.into())
     }
 
-    /// The same failure, with what was being done in front.
+    /// The same failure, prefixed with the step that was under way.
     #[must_use]
     pub fn during(self, what: impl fmt::Display) -> Failure {
         Failure(format!("{what}: {}", self.0))
     }
 
-    /// What a caught panic said.
+    /// The message of a caught panic.
     pub fn of_panic(panic: &(dyn std::any::Any + Send)) -> Failure {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");

@@ -1,8 +1,8 @@
-//! A second database that follows the first by its change stream.
+//! A copy of the database that is kept up from its change stream alone.
 //!
-//! It knows nothing but what the stream of a named consumer gave it; the consumer acknowledges now and then.
-//! When it has caught up it must hold exactly what the database holds (TS2). What it held at each
-//! acknowledgement is kept, so that a crash test can go on from there.
+//! The follower reads the stream of a named consumer, which acknowledges now and then. When it has caught up
+//! it must hold exactly what the database holds (TS2). It keeps a copy of its content at each
+//! acknowledgement, so that a crash test can continue from there.
 
 use crate::operators::Operator;
 use crate::oracle::Content;
@@ -17,13 +17,14 @@ pub(crate) const CONSUMER: &str = "follower";
 /// By keyspace and key.
 type Held = BTreeMap<KeyspaceId, BTreeMap<Vec<u8>, Value>>;
 
-/// What is known of a key.
+/// The pieces that make up a key's value.
 #[derive(Clone, Debug, Default)]
 struct Value {
-    /// The value that was put, and what was merged since, oldest first, each with the time at which it ends.
+    /// The value that was put and the operands merged since, oldest first, each with the time at which it
+    /// expires.
     pieces: Vec<(Piece, Option<u64>)>,
-    /// Whether a value that was read may be made of pieces that end one by one, which the value does not
-    /// show.
+    /// Whether a value that was read may be merged from pieces that expire one by one, which the value does
+    /// not show.
     is_blurred: bool,
 }
 
@@ -47,10 +48,10 @@ impl Value {
     }
 }
 
-/// What a follower has.
+/// Content of the follower.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Copy {
-    /// Everything up to here is in it.
+    /// The newest sequence number that is in it.
     pub(crate) seqno: SeqNo,
     held: Held,
 }
@@ -65,7 +66,7 @@ pub(crate) struct Follower {
 }
 
 impl Copy {
-    /// What a database holds at present.
+    /// The current content of a database.
     fn of(db: &Database) -> Outcome<Copy> {
         let mut held = Held::new();
         for name in db.keyspaces() {
@@ -77,7 +78,7 @@ impl Copy {
                 let end = match keyspace.ttl(&key)? {
                     Some(Ttl::Expires { at, .. }) => Some(crate::unix_ms(at)),
                     Some(Ttl::Forever) => None,
-                    // It ended between the two questions.
+                    // It expired between the scan and the call.
                     None => Some(0),
                 };
                 values.insert(key.into_vec(), Value { is_blurred, ..Value::put(&value, end) });
@@ -110,7 +111,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Takes everything that a stream has, which begins anywhere before or at the copy's end.
+    /// Applies everything that a stream holds, which may begin at the copy's end or anywhere before.
     pub(crate) fn take(&mut self, stream: &mut Changes) -> esker::Result<Outcome> {
         let mut expected: Option<u64> = None;
         while let Some(batch) = stream.try_next()? {
@@ -135,7 +136,7 @@ impl Copy {
         Ok(Ok(()))
     }
 
-    /// What it shows of the keyspaces that there are, at a time.
+    /// The visible content of the existing keyspaces at a time.
     pub(crate) fn content(&self, db: &Database, now_ms: u64) -> Outcome<Content> {
         let mut content = vec![BTreeMap::new(); SPACES.len()];
         for name in db.keyspaces() {
@@ -150,7 +151,7 @@ impl Copy {
         Ok(content)
     }
 
-    /// Takes keys out of a content of which the copy cannot tell when they change by themselves.
+    /// Removes the keys from a content whose expiry the copy cannot know.
     pub(crate) fn without_blurred(&self, db: &Database, mut content: Content) -> Outcome<Content> {
         for (space, entries) in content.iter_mut().enumerate() {
             let Ok(keyspace) = db.open_keyspace(SPACES[space]) else { continue };
@@ -176,20 +177,20 @@ impl Follower {
         Ok(Follower { acknowledged: vec![copy.clone()], copy, stream: None })
     }
 
-    /// Lets go of the database, which is to be closed.
+    /// Closes the stream, so that the database can be closed.
     pub(crate) fn rest(&mut self) {
         self.stream = None;
     }
 
-    /// Catches up, with a new stream or with the one that runs; `false` if it was told that it is too late.
-    /// Then it begins anew.
+    /// Catches up, with a new stream or with the open one; returns `false` if the history it needs is gone.
+    /// Then it starts again with a new copy.
     pub(crate) fn follow(&mut self, db: &Database, anew: bool, durability: Durability) -> Outcome<bool> {
         match self.catch_up(db, anew, durability) {
             Ok(outcome) => outcome?,
             Err(Error::HistoryGone(gone)) => {
                 ensure!(gone.oldest > gone.requested, "gone is what is there: {gone}");
                 if db.metrics().read_only_cause.is_some() {
-                    // It cannot begin anew, and stays behind.
+                    // The consumer of a read-only database cannot be replaced, so the follower stays behind.
                     return Ok(false);
                 }
                 db.drop_consumer(CONSUMER)?;
@@ -212,15 +213,16 @@ impl Follower {
         Ok(taken)
     }
 
-    /// Says that everything so far is done with.
+    /// Acknowledges everything read so far.
     pub(crate) fn acknowledge(&mut self, db: &Database) -> Outcome {
-        // Before the call: a crash may come when it is durable and has not returned yet.
+        // Kept before the call: a crash may come when the acknowledgement is durable and the call has not
+        // returned.
         self.acknowledged.push(self.copy.clone());
         db.consumer(CONSUMER)?.acknowledge(self.copy.seqno)?;
         Ok(())
     }
 
-    /// What it holds.
+    /// The current content.
     pub(crate) fn copy(&self) -> &Copy {
         &self.copy
     }

@@ -1,4 +1,4 @@
-//! Random plans from a seed.
+//! Generates random plans from a seed.
 
 use crate::ingest::Joining;
 use crate::options::{Chosen, DATABASE, KEYSPACE};
@@ -15,14 +15,14 @@ pub struct Generator {
     random: SeededRandom,
     /// Keys that this plan prefers: few, so that versions pile up, or many.
     keys: Vec<Key>,
-    /// How long values are at most, but for rare huge ones.
+    /// Longest value, except for rare huge ones.
     value_bytes: u64,
     next_value: u32,
-    /// Whether values are put that expire.
+    /// Whether the plan puts values that expire.
     expires: bool,
     /// Whether the plan follows the change stream.
     follows: bool,
-    /// In 1/100: how often something happens to the tree or to the database as a whole.
+    /// In 1/100: how often an operation changes the tree or the database as a whole.
     upheaval: u64,
 }
 
@@ -39,7 +39,7 @@ impl Generator {
         Generator { random, keys, value_bytes, next_value: 0, expires, follows, upheaval }
     }
 
-    /// A plan with so many operations, random options, and a last look at everything.
+    /// A plan with so many operations, random options, and a full check at the end.
     pub fn plan(seed: u64, operations: usize) -> Plan {
         let mut generator = Generator::new(seed);
         let database = Chosen::random(DATABASE, &generator.random);
@@ -53,8 +53,8 @@ impl Generator {
         Plan { seed, database, spaces, script }
     }
 
-    /// So many writes, with a flush, a compaction, a sync or a reopening now and then: what crashes are tried
-    /// on.
+    /// So many writes, with a flush, a compaction, a sync or a reopening now and then: the workload of crash
+    /// tests.
     pub fn writes(seed: u64, operations: usize, upheaval: u64) -> Vec<Op> {
         let mut generator = Generator::new(seed);
         generator.value_bytes = generator.value_bytes.min(200);
@@ -83,7 +83,7 @@ impl Generator {
         if self.percent(60) { 0 } else { self.random.below(SPACES.len() as u64) as u8 }
     }
 
-    /// A keyspace that may be dropped and renamed, seldom the one that may not.
+    /// A keyspace for drops and renames, seldom the default one, which refuses both.
     fn other_space(&self) -> u8 {
         if self.percent(5) { 0 } else { 1 + self.random.below(SPACES.len() as u64 - 1) as u8 }
     }
@@ -113,7 +113,7 @@ impl Generator {
 
     fn edit(&mut self) -> Edit {
         let deed = match self.random.below(20) {
-            // Mostly a few keys, sometimes all that follow.
+            // Mostly a few keys, sometimes all up to the end.
             0 if self.percent(10) => Deed::DeleteUpTo(Bound::Unbounded),
             0 => Deed::DeleteUpTo(self.bound()),
             1..=4 => Deed::Delete,
@@ -125,7 +125,7 @@ impl Generator {
         Edit { space: self.space(), key: self.key(), deed }
     }
 
-    /// Around what [`Op::Clock`] moves the clock by.
+    /// About the time by which [`Op::Clock`] moves the clock.
     fn ttl_ms(&self) -> u32 {
         [0, 1, 2, 10, 50, 1_000, 100_000][self.random.below(7) as usize]
     }
@@ -135,7 +135,7 @@ impl Generator {
         Op::Clock(if self.percent(20) { -by_ms } else { by_ms })
     }
 
-    /// Ascending or not, few entries or many, with little memory or enough.
+    /// An ingest or bulk load: sorted or not, few entries or many, with little memory or enough.
     fn join(&mut self) -> Op {
         let count = 1 + self.random.below([4, 30, 200][self.random.below(3) as usize]);
         let mut edits: Vec<_> = (0..count)
@@ -240,7 +240,8 @@ impl Generator {
             return self.follow();
         }
         match self.random.below(28) {
-            // Of an ingest the stream tells that it happened, not what was in it.
+            // The change stream reports an ingest but not its entries, so a plan that follows the stream has
+            // none.
             24..=27 if self.follows => self.follow(),
             24..=27 => self.join(),
             20 => Op::DropKeyspace(self.other_space()),

@@ -1,4 +1,4 @@
-//! Entries that join a keyspace as a whole: as table files written elsewhere, or through a bulk load.
+//! Ingest and bulk load in scripts: entries that join a keyspace as a whole.
 
 use crate::oracle::{Change, Written};
 use crate::runner::{Mark, Runner, plain_change};
@@ -13,27 +13,27 @@ use std::path::{Path, PathBuf};
 /// How entries join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joining {
-    /// As so many tables, which are written first.
+    /// By an ingest of so many tables, which are written first.
     Tables {
-        /// At most as many as there are keys.
+        /// At most the number of keys.
         tables: u8,
-        /// What becomes of the files.
+        /// Whether the files are moved or copied.
         mode: IngestMode,
     },
-    /// By a bulk load, which writes a run for so many bytes of unsorted entries. Deletes are left out.
+    /// By a bulk load, which writes a run for each so many bytes of unsorted entries. Deletes are left out.
     BulkLoad {
         /// Bytes.
         sort_memory: u32,
     },
 }
 
-/// The last edit of each key, without range deletes, in the order of keys: a table holds one version of each.
+/// The last edit of each key, without range deletes, in key order: a table holds one version of each.
 pub(crate) fn table_edits(edits: &[(Key, Deed)]) -> BTreeMap<Vec<u8>, Deed> {
     let deed = |deed: Deed| if matches!(deed, Deed::DeleteUpTo(_)) { Deed::Delete } else { deed };
     edits.iter().map(|(key, done)| (key.bytes(), deed(*done))).collect()
 }
 
-/// Tables that join have no operands: what would be merged is put.
+/// The edit without merges: ingested tables have no operands, so a merge becomes a put.
 pub(crate) fn without_merge(deed: Deed) -> Deed {
     match deed {
         Deed::Merge(value) => Deed::Put(value),
@@ -42,8 +42,8 @@ pub(crate) fn without_merge(deed: Deed) -> Deed {
     }
 }
 
-/// Writes the edits to tables, cut in equal shares; gives their paths. `expiry_ms` says when something
-/// expires that lives so many milliseconds.
+/// Writes the edits to tables of equal shares and returns their paths. `expiry_ms` gives the expiry of an
+/// entry that lives so many milliseconds.
 pub(crate) fn write_tables(
     env: &Env,
     dir: &Path,
@@ -56,7 +56,7 @@ pub(crate) fn write_tables(
     let all: Vec<_> = edits.iter().collect();
     let mut paths = Vec::new();
     for (number, some) in all.chunks(share).enumerate() {
-        // What an attempt left that was interrupted: the database does not know these files.
+        // Removes the leftover of an interrupted attempt, which the database does not know.
         let path = dir.with_extension(format!("{number}.sst"));
         if env.fs.file_len(&path)?.is_some() {
             env.fs.remove_file(&path)?;
@@ -73,7 +73,7 @@ pub(crate) fn write_tables(
         }
         paths.push(table.finish()?.path);
     }
-    // Later tables first: the order in which they are given is of no account.
+    // Later tables first: the order in which an ingest gets its tables does not matter.
     paths.reverse();
     Ok(paths)
 }
@@ -146,7 +146,7 @@ impl Runner {
         Ok(report.entries)
     }
 
-    /// What the tables mean to the oracle. No default TTL applies to them.
+    /// The changes that the oracle sees. No default TTL applies to ingested tables.
     fn table_changes(&self, space: u8, edits: &[(Key, Deed)]) -> Outcome<Vec<Change>> {
         let now_ms = self.now()?.time_ms;
         let change = |(key, deed): (Vec<u8>, Deed)| {

@@ -1,10 +1,11 @@
-//! The kill loop's two halves: what the child writes, and what its parent checks after having killed it.
+//! Both halves of the kill loop: the writes of the child process, and the check that the parent makes after
+//! killing it.
 //!
 //! Each of a few threads writes numbers in order. Write `n` of thread `t` is one batch: the thread's counter
 //! in one keyspace becomes `n`, and in another keyspace a slot of the thread gets a value that follows from
-//! `t` and `n`, or is deleted. So the counter alone says what every slot must hold, and a batch of which half
-//! is there shows. Each value also says what the other threads had been acknowledged before it was written:
-//! all of that precedes it, so finding the value without it is a hole.
+//! `t` and `n`, or is deleted. So the counter alone determines what every slot must hold, and a half-applied
+//! batch shows. Each value also carries the numbers that the other threads had acknowledged before it was
+//! written: all of those writes precede it, so a database that has the value without them has a hole.
 
 use crate::{Failure, Outcome, ensure};
 use esker::parts::env::Env;
@@ -20,10 +21,10 @@ pub const WRITERS: usize = 3;
 /// Keys that a thread writes in turns.
 const SLOTS: u64 = 97;
 
-/// Every so many writes thread 0 asks for a compaction, and thread 1 for a sync.
+/// Thread 0 requests a compaction, and thread 1 a sync, once every so many writes.
 const UPHEAVAL: u64 = 500;
 
-/// Opens the database with limits so small that everything happens all the time.
+/// Opens the database with limits so small that flushes, compactions and rotations happen all the time.
 ///
 /// # Errors
 /// As [`Database::open_with`].
@@ -74,7 +75,7 @@ fn counter(counters: &Keyspace, writer: usize) -> Outcome<u64> {
     Ok(u64::from_be_bytes(bytes))
 }
 
-/// Writes with all threads until `report` says no more; it is told each acknowledgement.
+/// Writes with all threads until `report`, which is called with each acknowledgement, returns `false`.
 ///
 /// # Errors
 /// The first write that failed.
@@ -128,10 +129,11 @@ fn write_as(
     Ok(())
 }
 
-/// Checks what a killed writer left; `acknowledged` are the numbers it had reported. Gives the numbers found.
+/// Checks the database of a killed writer; `acknowledged` are the numbers it had reported. Returns the
+/// numbers found.
 ///
 /// # Errors
-/// The first thing that is missing, half there, or not what was written.
+/// The first thing that is missing, half applied, or not what was written.
 pub fn verify(db: &Database, acknowledged: &[u64; WRITERS]) -> Outcome<[u64; WRITERS]> {
     let (counters, slots) = keyspaces(db)?;
     let mut found = [0; WRITERS];

@@ -1,4 +1,4 @@
-//! Oracle, workload generators and crash sweeps for tests: the proof of the whole.
+//! Test oracle, workload generators, and crash, damage and error sweeps for the whole database.
 //!
 //! | module | holds |
 //! |---|---|
@@ -9,15 +9,15 @@
 //! | [`oracle`] | what a database must contain, at each commit and at each snapshot |
 //! | [`runner`] | a database under test, with its oracle |
 //! | `transactions` | transactions of a script, and which of them must meet a conflict |
-//! | [`model`], [`shrink`] | the model test, and making its failures small |
+//! | [`model`], [`shrink`] | the model test, and shrinking of its failing plans |
 //! | [`crash`] | the crash sweep: every cut of a workload's trace, and of recovery's |
 //! | [`damage`] | the damage sweep: every place of every file |
 //! | [`errors`] | the error sweep: every call fails once |
-//! | [`kill`] | what the process writes that is killed, and what must be left |
-//! | [`decoders`] | a target for every decoder of bytes from outside, for fuzzers and for the tests here |
+//! | [`kill`] | the writes of the process that is killed, and the check of what it left |
+//! | [`decoders`] | a fuzz target for every decoder of bytes from outside |
 //!
-//! Every failure names what reproduces it: a seed, a cut, an image. Everything but the tests on real threads
-//! depends on nothing else.
+//! Every failure names what reproduces it: a seed, a cut, an image. Only the tests on real threads depend on
+//! anything else.
 #![forbid(unsafe_code)]
 
 pub mod crash;
@@ -51,7 +51,7 @@ pub use watch::WatchFs;
 
 use std::time::{Duration, SystemTime};
 
-/// A time as the oracle knows it: milliseconds since 1970.
+/// Milliseconds since 1970, the oracle's form of a time.
 pub fn unix_ms(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

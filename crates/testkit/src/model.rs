@@ -14,12 +14,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs a plan in a simulated world; returns how many operations were checked.
+/// Runs a plan in a simulated environment; returns how many operations were checked.
 ///
 /// # Errors
-/// What went wrong, and at which operation. A panic is a failure as well.
+/// The first wrong answer, with its operation. A panic is a failure as well.
 pub fn run(plan: &Plan) -> Outcome<u64> {
-    // Some worlds can neither map nor allocate.
+    // Some environments can neither map files for writing nor preallocate them.
     let (can_map_writable, can_allocate) = (!plan.seed.is_multiple_of(5), !plan.seed.is_multiple_of(7));
     let fs = StrictFs::with_options(StrictOptions {
         can_map_writable,
@@ -31,7 +31,7 @@ pub fn run(plan: &Plan) -> Outcome<u64> {
     run_with(plan, || Runner::start(plan, fs))
 }
 
-/// Runs a plan anywhere; like [`run`] otherwise.
+/// Runs a plan in any environment; like [`run`] otherwise.
 pub fn run_in(plan: &Plan, env: Env, dir: &Path) -> Outcome<u64> {
     run_with(plan, || Runner::start_in(plan, env, dir))
 }
@@ -122,7 +122,7 @@ impl Reader<'_> {
     }
 }
 
-/// What an answer has to equal.
+/// Compares an answer with the expected one.
 pub(crate) fn same(what: &str, found: Option<&[u8]>, expected: Option<&[u8]>) -> Outcome {
     ensure!(found == expected, "{what}: found {}, expected {}", brief(found), brief(expected));
     Ok(())
@@ -217,7 +217,7 @@ impl Runner {
         });
         let found = keyspace.ttl(key)?;
         let is_same = match (found, expected) {
-            // The real clock went on between the question and the answer.
+            // The real clock moved between the call and the check.
             (Some(Ttl::Expires { .. }), Some(Ttl::Expires { .. })) if !self.moves_clock() => true,
             (found, expected) => found == expected,
         };

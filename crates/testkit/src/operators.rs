@@ -1,5 +1,5 @@
-//! The merge operators and the compaction filter that keyspaces under test have, and what the oracle takes
-//! them to do: written down a second time, so that a mistake in one of the two is noticed.
+//! The merge operators and the compaction filter of keyspaces under test, with a second implementation of
+//! them for the oracle, so that a mistake in one of the two shows.
 
 use esker::compaction_filter::{CompactionFilter, Decision};
 use esker::merge::{Merge, MergeError};
@@ -7,15 +7,15 @@ use esker::parts::base::checksum;
 use esker::{KeyspaceOptions, MergeOperator};
 use std::sync::Arc;
 
-/// What operands do.
+/// The effect of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// They are appended, with commas.
+    /// Appends it, with a comma.
     Append,
-    /// The greatest stays.
+    /// Keeps the greater value.
     Max,
-    /// Each makes a new hash of the value and itself: no order of them but the right one gives the right
-    /// value, and no two of them make one.
+    /// Hashes the value together with the operand: only the right order of operands gives the right value,
+    /// and two operands cannot be combined into one.
     Chain,
 }
 
@@ -34,7 +34,7 @@ impl Operator {
         })
     }
 
-    /// The operator as the database takes it.
+    /// The merge operator for the database.
     pub fn make(self) -> MergeOperator {
         match self {
             Operator::Append => MergeOperator::append(","),
@@ -73,8 +73,7 @@ impl Merge for Chain {
     }
 }
 
-/// Writes half of what it is shown anew, with the value that it had: readers must not notice that it is
-/// there.
+/// Rewrites half of the entries it sees with their own values: readers must not notice the filter.
 #[derive(Debug)]
 pub struct Unnoticed;
 

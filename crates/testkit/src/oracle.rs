@@ -1,12 +1,13 @@
-//! What a database must contain: every version of every key, by the number of the commit that wrote it.
+//! The oracle: what a database must contain. It keeps every version of every key, by the number of the commit
+//! that wrote it.
 //!
-//! The state after a number of commits has a fingerprint, the sum of a hash of each entry, kept up as commits
-//! come. So "which prefix of the history is this content?" costs one comparison of numbers per candidate, and
-//! one exact comparison at the end.
+//! The state after a number of commits has a fingerprint, the sum of a hash of each entry, updated with each
+//! commit. So to find the prefix of the history that equals a given content takes one comparison of numbers
+//! per candidate, and one exact comparison at the end.
 //!
-//! A keyspace keeps its history under whatever name: reads of the present and at snapshots ask the keyspace
-//! that bears a name *now* ([`Oracle::get`], [`Oracle::range`], [`Oracle::seen`]), while a database that
-//! comes back from a crash shows the names of its moment, too ([`Oracle::content`]).
+//! A keyspace keeps its history across renames: reads of the present and at snapshots use the keyspace that
+//! has the name *now* ([`Oracle::get`], [`Oracle::range`], [`Oracle::seen`]), while a database recovered from
+//! a crash shows the names of its moment, too ([`Oracle::content`]).
 
 use crate::SPACES;
 use crate::operators::Operator;
@@ -15,28 +16,28 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds, RangeInclusive};
 
-/// What a commit does to a key.
+/// The effect of a commit on a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// It has this value from now on.
+    /// Sets this value.
     Put(Vec<u8>),
-    /// It has this value until this time, in milliseconds since 1970.
+    /// Sets this value until a time, in milliseconds since 1970.
     Expiring(Vec<u8>, u64),
-    /// An operand is added for this operator, which counts until a time if there is one.
+    /// Adds an operand for this operator, until a time if there is one.
     Merge(Operator, Vec<u8>, Option<u64>),
-    /// It is gone.
+    /// Deletes the key.
     Delete,
 }
 
 /// One change of a commit: keyspace (an index into [`SPACES`]), key, and what is written.
 pub type Change = (usize, Vec<u8>, Written);
 
-/// What a reader sees: the state after so many commits, at a time.
+/// The state that a reader sees: after so many commits, at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// The number of commits.
     pub commit: usize,
-    /// The time at which it is judged what has expired, in milliseconds since 1970.
+    /// The time against which entries expire, in milliseconds since 1970.
     pub time_ms: u64,
 }
 
@@ -49,23 +50,23 @@ type Versions = Vec<(usize, Written)>;
 /// The history of a database.
 #[derive(Clone, Debug)]
 pub struct Oracle {
-    /// Every keyspace that ever was.
+    /// Every keyspace that ever existed.
     keyspaces: Vec<BTreeMap<Vec<u8>, Versions>>,
-    /// Which of them bears each name of [`SPACES`], from which commit on.
+    /// Which of them has each name of [`SPACES`], and from which commit on.
     bearers: Vec<(usize, Bearers)>,
-    /// The fingerprint after each number of commits, beginning with none, as long as nothing expires.
+    /// The fingerprint after each number of commits, from zero on; kept as long as nothing expires.
     fingerprints: Vec<u64>,
-    /// Whether the state after a commit is more than the last versions: a matter of time, or of older
+    /// Whether the state after a commit depends on more than the newest versions: on the time or on older
     /// versions.
     is_more: bool,
-    /// Ranges that were deleted.
+    /// Ranges that were deleted, in commit order.
     deleted: Vec<Deleted>,
 }
 
-/// A range that was deleted: by which commit, in which keyspace.
+/// A deleted range: commit, keyspace, bounds.
 type Deleted = (usize, Option<usize>, (Bound<Vec<u8>>, Bound<Vec<u8>>));
 
-/// Which keyspace bears each name of [`SPACES`].
+/// The keyspace that has each name of [`SPACES`].
 type Bearers = [Option<usize>; SPACES.len()];
 
 impl Default for Oracle {
@@ -76,12 +77,12 @@ impl Default for Oracle {
 }
 
 impl Oracle {
-    /// The number of commits so far; also the name of the present state.
+    /// The number of commits so far, which also identifies the present state.
     pub fn now(&self) -> usize {
         self.fingerprints.len() - 1
     }
 
-    /// Takes a commit; returns its number. Later changes of a commit override earlier ones.
+    /// Records a commit; returns its number. Later changes of a commit override earlier ones.
     pub fn commit(&mut self, changes: &[Change]) -> usize {
         let commit = self.fingerprints.len();
         let mut fingerprint = self.fingerprints[commit - 1];
@@ -106,12 +107,12 @@ impl Oracle {
         commit
     }
 
-    /// Takes the drop of a keyspace as a commit; returns its number.
+    /// Records the drop of a keyspace as a commit; returns its number.
     pub fn drop_keyspace(&mut self, space: usize) -> usize {
         self.change_names(|bearers| bearers[space] = None)
     }
 
-    /// Takes the renaming of a keyspace as a commit; returns its number.
+    /// Records the rename of a keyspace as a commit; returns its number.
     pub fn rename_keyspace(&mut self, from: usize, to: usize) -> usize {
         self.change_names(|bearers| bearers[to] = bearers[from].take())
     }
@@ -131,7 +132,7 @@ impl Oracle {
         self.bearers[behind - 1].1
     }
 
-    /// The keyspace that bears a name; a new one, which was empty at every earlier commit, if there is none.
+    /// The keyspace that has a name; if there is none, a new one, which was empty at every earlier commit.
     fn bearer_or_new(&mut self, space: usize) -> usize {
         let last = self.bearers.len() - 1;
         *self.bearers[last].1[space].get_or_insert_with(|| {
@@ -140,12 +141,12 @@ impl Oracle {
         })
     }
 
-    /// The value of a key at a moment, in the keyspace that bears the name now.
+    /// The value of a key at a moment, in the keyspace that has the name now.
     pub fn get(&self, space: usize, key: &[u8], at: Moment) -> Option<Cow<'_, [u8]>> {
         self.look_up(space, key, at).map(|(value, _)| value)
     }
 
-    /// When the value of a key at a moment ends, if it has one: a time, or never.
+    /// The expiry of the key's value at a moment: no value, a time, or never.
     pub fn end(&self, space: usize, key: &[u8], at: Moment) -> Option<Option<u64>> {
         self.look_up(space, key, at).map(|(_, end)| end)
     }
@@ -154,7 +155,7 @@ impl Oracle {
         visible(self.keyspaces[self.bearers_at(self.now())[space]?].get(key)?, at)
     }
 
-    /// The entries of a range at a moment, in order, in the keyspace that bears the name now.
+    /// The entries of a range at a moment, in order, in the keyspace that has the name now.
     pub fn range<'a>(
         &'a self,
         space: usize,
@@ -177,7 +178,7 @@ impl Oracle {
             .filter_map(move |(key, versions)| Some((key.as_slice(), visible(versions, at)?.0)))
     }
 
-    /// Whether a key was changed after so many commits, in the keyspace that bears the name now.
+    /// Whether a key was changed after so many commits, in the keyspace that has the name now.
     pub fn is_changed(&self, space: usize, key: &[u8], after: usize) -> bool {
         let bearer = self.bearers_at(self.now())[space];
         let versions = bearer.and_then(|bearer| self.keyspaces[bearer].get(key));
@@ -199,16 +200,15 @@ impl Oracle {
         found.into_iter().flatten().map(|(key, _)| key.as_slice())
     }
 
-    /// Notes that the last commit deleted a range, whatever keys were there.
+    /// Notes that the last commit deleted a range, with or without keys in it.
     pub fn note_deleted(&mut self, space: usize, range: (Bound<Vec<u8>>, Bound<Vec<u8>>)) {
-        // The keyspace may be one in which nothing was ever written; what is written to it later is in the
-        // same one.
+        // The keyspace may never have been written to; later writes must go to the same one.
         let bearer = self.bearer_or_new(space);
         self.deleted.push((self.now(), Some(bearer), range));
     }
 
-    /// Whether a range that was deleted after so many commits may reach into this one, also where there are
-    /// no keys.
+    /// Whether a range that was deleted after so many commits may overlap this one, also where there are no
+    /// keys.
     pub fn is_deleted_in(&self, space: usize, bounds: (Bound<&[u8]>, Bound<&[u8]>), after: usize) -> bool {
         let bearer = self.bearers_at(self.now())[space];
         let ends_before = |upper: Bound<&[u8]>, lower: Bound<&[u8]>| match (upper, lower) {
@@ -237,12 +237,12 @@ impl Oracle {
         keys.filter(move |key| self.is_changed(space, key, after))
     }
 
-    /// Everything as it was at a moment, under the names of then.
+    /// All entries at a moment, under the names of that moment.
     pub fn content(&self, at: Moment) -> Content {
         self.content_of(self.bearers_at(at.commit), at)
     }
 
-    /// What the keyspaces of now held at a moment: what a snapshot of then shows.
+    /// The entries at a moment of the keyspaces that exist now: what an older snapshot shows.
     pub fn seen(&self, at: Moment) -> Content {
         self.content_of(self.bearers_at(self.now()), at)
     }
@@ -253,12 +253,12 @@ impl Oracle {
         bearers.map(|keyspace| self.range_of(keyspace, everything, at).map(owned).collect()).to_vec()
     }
 
-    /// The number of commits, within `allowed`, after which the database contained, at this time, exactly
-    /// `found`.
+    /// The number of commits, within `allowed`, after which the database contained exactly `found`, at this
+    /// time.
     ///
     /// # Errors
-    /// A sentence that names the first differences to both ends of `allowed`: the content is no state the
-    /// history had there.
+    /// A sentence with the first differences to both ends of `allowed`, if the content equals no allowed
+    /// state.
     pub fn find(
         &self,
         found: &Content,
@@ -281,7 +281,8 @@ impl Oracle {
     }
 }
 
-/// The same keys. A range that ends before it starts is empty; `BTreeMap` panics at it.
+/// The same bounds, made valid for `BTreeMap`, which panics at a range that ends before it starts; such a
+/// range is empty.
 fn in_order<'b>(bounds: (Bound<&'b [u8]>, Bound<&'b [u8]>)) -> (Bound<&'b [u8]>, Bound<&'b [u8]>) {
     let is_empty = match bounds {
         (Bound::Included(low), Bound::Included(high)) => low > high,
@@ -293,7 +294,7 @@ fn in_order<'b>(bounds: (Bound<&'b [u8]>, Bound<&'b [u8]>)) -> (Bound<&'b [u8]>,
     if is_empty { (Bound::Included([].as_slice()), Bound::Excluded([].as_slice())) } else { bounds }
 }
 
-/// The value of a key at a moment, and when it ends, if it does.
+/// The value of a key at a moment, and its expiry if it has one.
 fn visible(versions: &Versions, at: Moment) -> Option<(Cow<'_, [u8]>, Option<u64>)> {
     let behind = versions.partition_point(|(commit, _)| *commit <= at.commit);
     let versions = &versions[..behind];
@@ -309,7 +310,7 @@ fn visible(versions: &Versions, at: Moment) -> Option<(Cow<'_, [u8]>, Option<u64
     };
     operands.iter().fold(base, |value, (_, written)| match written {
         Written::Merge(operator, operand, end_ms) if end_ms.is_none_or(|end_ms| end_ms > at.time_ms) => {
-            // What ends last ends the key; what never ends is later than that.
+            // The key lives as long as the last of its pieces; one that never expires counts as the latest.
             let end_ms = match &value {
                 Some((_, end)) => end.zip(*end_ms).map(|(a, b)| a.max(b)),
                 None => *end_ms,
