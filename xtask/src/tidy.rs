@@ -1,13 +1,17 @@
 //! `tidy`: style as a test.
 //!
-//! One idea a file and one screen a function ([`sizes`]), nothing in the tree that nothing compiles
-//! ([`dead_files`]), no leftovers ([`words`]), no link or file name in prose that leads nowhere ([`links`]),
-//! no blobs.
+//! One idea a file and one screen a function ([`sizes`]), no file that no target compiles ([`dead_files`]),
+//! no leftovers ([`words`]), comments as wide as code and plain ([`comments`]), one type a name
+//! ([`type_names`]), one definition an invariant ([`invariants`]), no link or file name in prose that leads
+//! nowhere ([`links`]), no large files.
 
+mod comments;
 mod dead_files;
 mod exemptions;
+mod invariants;
 mod links;
 mod sizes;
+mod type_names;
 mod words;
 
 use crate::findings::Findings;
@@ -31,6 +35,9 @@ pub(crate) fn check(repository: &Repository, findings: &mut Findings) {
     dead_files::check(repository, findings);
     sizes::check(repository, findings);
     words::check(repository, findings);
+    comments::check(repository, findings);
+    type_names::check(repository, findings);
+    invariants::check(repository, findings);
     links::check(repository, findings);
 }
 
