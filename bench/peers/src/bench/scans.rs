@@ -25,7 +25,7 @@ impl Bench {
         let data = &self.data;
         let is_backward = name == "scan_backward";
         let operation = |session: &mut dyn Session, _: u64, tally: &mut Tally| {
-            let mut order = Order::new(data, is_backward);
+            let mut order = ScanOrder::new(data, is_backward);
             let told = if is_backward {
                 session.scan_backward(&mut |key, value| order.see(key, value))?
             } else {
@@ -91,7 +91,7 @@ pub(super) fn scan_some(
 /// Counts everything, and checks the order, a sample of the values, and that no `deleted` record is there;
 /// returns the count and the wrong ones.
 pub(super) fn count_all(data: &Data, session: &mut dyn Session, deleted: &[bool]) -> Result<(u64, u64)> {
-    let mut order = Order::new(data, false);
+    let mut order = ScanOrder::new(data, false);
     let mut revived = 0;
     let told = session.scan(&[], usize::MAX, &mut |key, value| {
         order.see(key, value);
@@ -101,7 +101,7 @@ pub(super) fn count_all(data: &Data, session: &mut dyn Session, deleted: &[bool]
 }
 
 /// What a scan of everything must keep.
-struct Order<'a> {
+struct ScanOrder<'a> {
     data: &'a Data,
     is_backward: bool,
     previous: Option<u64>,
@@ -109,9 +109,9 @@ struct Order<'a> {
     errors: u64,
 }
 
-impl Order<'_> {
-    fn new(data: &Data, is_backward: bool) -> Order<'_> {
-        Order { data, is_backward, previous: None, count: 0, errors: 0 }
+impl ScanOrder<'_> {
+    fn new(data: &Data, is_backward: bool) -> ScanOrder<'_> {
+        ScanOrder { data, is_backward, previous: None, count: 0, errors: 0 }
     }
 
     #[inline]
@@ -130,12 +130,12 @@ impl Order<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Data, Order};
+    use super::{Data, ScanOrder};
     use crate::data::KEY_BUFFER_BYTES;
 
     fn errors(records: &[u64], is_backward: bool) -> u64 {
         let data = Data::new(16, 100, 1);
-        let mut order = Order::new(&data, is_backward);
+        let mut order = ScanOrder::new(&data, is_backward);
         let (mut key, mut value) = ([0; KEY_BUFFER_BYTES], [0; 100]);
         for record in records {
             data.fill_value(*record, 0, &mut value);

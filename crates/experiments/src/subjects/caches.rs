@@ -48,7 +48,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let accesses = context.pick(20_000, 1_000_000, 4_000_000);
     context.expect_steps(Pattern::ALL.len() * CacheKind::ALL.len() + databases::steps(context));
     let hits = hit_rates(context, blocks, accesses);
-    let databases::Tables { threads, rows, sizes } = databases::measure(context)?;
+    let databases::CacheTables { threads, rows, sizes } = databases::measure(context)?;
     let claims = claims(&threads);
     let comparisons = comparisons(&hits, &threads, &rows);
     let columns = Columns { series: "kind", x: "cache_percent", y: "hit_percent" };

@@ -21,7 +21,7 @@ use crate::table::{Column, Table};
 use esker::options::Codec;
 use esker::parts::codec::{History, decompress_into, id};
 use esker::parts::env::SystemClock;
-use samples::Sample;
+use samples::DataSample;
 use std::hint::black_box;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -72,7 +72,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let block_sizes: &[usize] = context.pick(&[4096], &[4096, 65_536], &[4096, 65_536]);
     let rounds = context.pick(1, 3, 5);
     let pass_ns = context.pick(0.0, 5e6, 20e6);
-    let samples = Sample::all(sample_bytes);
+    let samples = DataSample::all(sample_bytes);
     let subjects = block_sizes.len() * samples.len();
     context.expect_steps(rounds * (codecs.len() * subjects + columns::STEPS) + codecs.len() + tables::STEPS);
     let mut table = Table::new("data", "Each codec on each kind of data", &COLUMNS);
@@ -111,7 +111,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
 fn measure(
     clock: &SystemClock,
     codec: Codec,
-    sample: &Sample,
+    sample: &DataSample,
     block_bytes: usize,
     pass_ns: f64,
 ) -> Result<[f64; 3]> {
@@ -166,7 +166,7 @@ fn fastest_ns(clock: &SystemClock, least_ns: f64, mut pass: impl FnMut()) -> f64
     }
 }
 
-fn wrong(codec: Codec, sample: &Sample, what: &str) -> ExperimentError {
+fn wrong(codec: Codec, sample: &DataSample, what: &str) -> ExperimentError {
     ExperimentError::WrongAnswer(format!("{codec} of {}: {what}", sample.name))
 }
 
@@ -201,7 +201,7 @@ fn score(stored: f64, compress_ns: f64, decompress_ns: f64) -> f64 {
 fn push_rows(
     table: &mut Table,
     codecs: &[(&str, Codec)],
-    sample: &Sample,
+    sample: &DataSample,
     block_bytes: usize,
     measured: &[Vec<Measured>],
 ) {

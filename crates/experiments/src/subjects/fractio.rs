@@ -19,7 +19,7 @@ use crate::statistics::Sample;
 use crate::table::{Column, Table};
 use esker::options::MemtableKind;
 use phases::{Factory, Phase, WORKERS};
-use targets::{BATCH, Data, Raw, Stored, VALUE_BYTES};
+use targets::{BATCH, FillData, Raw, Stored, VALUE_BYTES};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "fractio",
@@ -66,7 +66,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let mut table = operations_table();
     let mut timing = None;
     for (at, &entries) in sizes.iter().enumerate() {
-        let data = Data::new(entries, &context.random(at as u64));
+        let data = FillData::new(entries, &context.random(at as u64));
         measure(context, &mut table, &data, mixed, rounds)?;
         if timing.is_none() {
             timing = Some(timing::measure(context, &data, rounds)?);
@@ -118,7 +118,7 @@ fn operations_table() -> Table {
 fn measure(
     context: &mut Context<'_>,
     table: &mut Table,
-    data: &Data,
+    data: &FillData,
     mixed: usize,
     rounds: usize,
 ) -> Result<()> {

@@ -15,7 +15,7 @@ use crate::experiment::{Experiment, Outcome};
 use crate::plot::{Columns, Plot};
 use crate::statistics::{balance, chi_square_of_deviation, chi_square_p_value};
 use crate::table::{Cell, Column, Table};
-use functions::{KeyKind, SHARDS, Subject};
+use functions::{KeyKind, SHARDS, HashFunction};
 use std::hint::black_box;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -38,7 +38,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
         &[8, 16, 32, 64, 128, 256, 1024, 4096, 16_384, 65_536],
     );
     let rounds = context.pick(1, 5, 11);
-    context.expect_steps(Subject::ALL.len() * (rounds + 1));
+    context.expect_steps(HashFunction::ALL.len() * (rounds + 1));
     let speed = speed(context, lengths, rounds)?;
     let (random_keys, other_keys) =
         context.pick((10_000, 1_000), (2_000_000, 1_000_000), (100_000_000, 10_000_000));
@@ -77,8 +77,8 @@ fn speed(context: &mut Context<'_>, lengths: &[usize], rounds: usize) -> Result<
     let buffer: Vec<u8> = (0..BUFFER_BYTES).map(|_| random.below(256) as u8).collect();
     let total_bytes = context.pick(1 << 16, 8 << 20, 32 << 20);
     let chained = context.pick(1_000, 200_000, 1_000_000);
-    let name = |subject: &Subject| subject.name.to_owned();
-    let measured = context.rounds(rounds, Subject::ALL, name, |clock, subject| {
+    let name = |subject: &HashFunction| subject.name.to_owned();
+    let measured = context.rounds(rounds, HashFunction::ALL, name, |clock, subject| {
         let mut numbers = Vec::new();
         for &length in lengths {
             // Slow functions of short pieces would take minutes for what fast ones of long pieces need to be
@@ -102,7 +102,7 @@ fn speed(context: &mut Context<'_>, lengths: &[usize], rounds: usize) -> Result<
         Column::measured("after_another_ns", 1),
     ];
     let mut table = Table::new("speed", "Speed by the length of what is hashed", &columns);
-    for (subject, samples) in Subject::ALL.iter().zip(&measured) {
+    for (subject, samples) in HashFunction::ALL.iter().zip(&measured) {
         for (&length, pair) in lengths.iter().zip(samples.chunks(2)) {
             let mut row: Vec<Cell> = vec![subject.name.into(), length.into()];
             row.extend(pair.iter().map(|&sample| Cell::from(sample)));
@@ -123,7 +123,7 @@ fn balances(context: &mut Context<'_>, random_keys: u64, other_keys: u64) -> Res
         Column::number("p_value", 3),
     ];
     let mut table = Table::new("balance", "Balance over 16 shards", &columns);
-    for subject in Subject::ALL {
+    for subject in HashFunction::ALL {
         context.step(&format!("balance of {}", subject.name));
         for kind in KeyKind::ALL {
             let count = if kind == KeyKind::Random { random_keys } else { other_keys };

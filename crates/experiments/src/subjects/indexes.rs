@@ -16,7 +16,7 @@ use crate::experiment::{Experiment, Outcome};
 use crate::plot::{Columns, Plot};
 use crate::table::{Cell, Column, Table};
 use esker::parts::sst::IndexKind;
-use search::{BASELINE, KeyKind, Probes, Subject};
+use search::{BASELINE, IndexKeyKind, IndexProbes, SearchedIndex};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "indexes",
@@ -35,9 +35,9 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
         context.pick(&[1_000], &[10_000, 100_000, 1_000_000], &[10_000, 100_000, 1_000_000, 10_000_000]);
     let rounds = context.pick(1, 3, 5);
     let kinds = IndexKind::ALL.len() + 1;
-    context.expect_steps(KeyKind::ALL.len() * sizes.len() * (1 + rounds * kinds));
+    context.expect_steps(IndexKeyKind::ALL.len() * sizes.len() * (1 + rounds * kinds));
     let (mut points, mut ranges) = (points_table(), ranges_table());
-    for key_kind in KeyKind::ALL {
+    for key_kind in IndexKeyKind::ALL {
         for &entries in sizes {
             context.step(&format!("building all kinds over {entries} {} keys", key_kind.name()));
             measure(context, key_kind, entries, rounds, &mut points, &mut ranges)?;
@@ -124,27 +124,27 @@ fn ranges_table() -> Table {
 
 fn measure(
     context: &mut Context<'_>,
-    key_kind: KeyKind,
+    key_kind: IndexKeyKind,
     entries: usize,
     rounds: usize,
     points: &mut Table,
     ranges: &mut Table,
 ) -> Result<()> {
     let fences = search::Fences::new(key_kind, entries, &context.random(1));
-    let probes = Probes::new(key_kind, &fences, &context.random(2));
-    let mut subjects = vec![Subject::baseline(&fences)];
+    let probes = IndexProbes::new(key_kind, &fences, &context.random(2));
+    let mut subjects = vec![SearchedIndex::baseline(&fences)];
     for kind in IndexKind::ALL {
-        subjects.push(Subject::index(kind, &fences)?);
+        subjects.push(SearchedIndex::index(kind, &fences)?);
     }
     // All kinds answer alike; the heads alone cannot tell keys apart that have them in common.
     let exact = &subjects[1];
-    for subject in subjects.iter().filter(|subject| subject.name != BASELINE || key_kind == KeyKind::Random) {
+    for subject in subjects.iter().filter(|subject| subject.name != BASELINE || key_kind == IndexKeyKind::Random) {
         if !probes.points().take(5_000).all(|key| subject.find(key) == exact.find(key)) {
             let detail = format!("{} finds another block than {} among {entries}", subject.name, exact.name);
             return Err(ExperimentError::WrongAnswer(detail));
         }
     }
-    let name = |subject: &Subject| format!("{} over {entries} {} keys", subject.name, key_kind.name());
+    let name = |subject: &SearchedIndex| format!("{} over {entries} {} keys", subject.name, key_kind.name());
     let measured =
         context.rounds(rounds, &subjects, name, |clock, subject| Ok(subject.measure(clock, &probes)))?;
     for (subject, samples) in subjects.iter().zip(measured) {

@@ -16,7 +16,7 @@ use crate::plot::{Columns, Plot};
 use crate::table::{Cell, Column, Table};
 use esker::options::MemtableKind;
 use esker::parts::memtable::ArenaPool;
-use structures::{Subject, VALUE_BYTES};
+use structures::{Structure, VALUE_BYTES};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "memtables",
@@ -59,7 +59,7 @@ fn steps(context: &Context<'_>) -> Vec<Step> {
 
 fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let steps = steps(context);
-    let subjects = Subject::all();
+    let subjects = Structure::all();
     let in_structures: usize = steps.iter().map(|step| step.rounds * subjects.len()).sum();
     context.expect_steps(in_structures + databases::steps(context));
     let table = measure(context, &steps, &subjects)?;
@@ -117,7 +117,7 @@ fn rounds_text(steps: &[Step]) -> String {
     text.join(", ")
 }
 
-fn measure(context: &mut Context<'_>, steps: &[Step], subjects: &[Subject]) -> Result<Table> {
+fn measure(context: &mut Context<'_>, steps: &[Step], subjects: &[Structure]) -> Result<Table> {
     let columns = [
         Column::key("kind"),
         Column::key("keys"),
@@ -136,7 +136,7 @@ fn measure(context: &mut Context<'_>, steps: &[Step], subjects: &[Subject]) -> R
         // One pool for all kinds: an arena goes from one to the next.
         let pool = ArenaPool::new(u64::MAX);
         let name =
-            |subject: &Subject| format!("{}, {} {} keys", subject.name(), step.entries, step.shape.name());
+            |subject: &Structure| format!("{}, {} {} keys", subject.name(), step.entries, step.shape.name());
         let measured = context.rounds(step.rounds, subjects, name, |clock, subject| {
             subject.measure(clock, &pool, &keys, &probes)
         })?;

@@ -11,7 +11,7 @@ use crate::experiment::{Experiment, Outcome, Scale};
 use crate::plot::{Columns, Plot};
 use crate::table::{Column, Table};
 use esker::options::Strategy;
-use run::{Form, Measured, Moment};
+use run::{TreeForm, Measured, Moment};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "strategies",
@@ -41,7 +41,7 @@ const SUBJECTS: &[&str] = &[
 const DEFAULT: &str = "partitioned";
 
 fn run(context: &mut Context<'_>) -> Result<Outcome> {
-    let form = Form::of(context);
+    let form = TreeForm::of(context);
     context.expect_steps(SUBJECTS.len());
     let mut all = Vec::new();
     for name in SUBJECTS {

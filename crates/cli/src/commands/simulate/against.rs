@@ -154,7 +154,7 @@ pub(super) fn measure(global: &Global, scenario: &Scenario) -> Result<Measured, 
     let directory = Scratch(parent.join(format!("esker-simulate-{}", std::process::id())));
     let clock = Arc::new(ManualClock::new(START_MS));
     let database = open(scenario, &directory.0, Arc::<ManualClock>::clone(&clock))?;
-    let mut writer = Writer {
+    let mut writer = ModelWriter {
         database: &database,
         clock: &clock,
         scenario,
@@ -191,7 +191,7 @@ fn open(scenario: &Scenario, directory: &Path, clock: Arc<ManualClock>) -> Resul
     Ok(Database::open_with(directory, options)?)
 }
 
-struct Writer<'a> {
+struct ModelWriter<'a> {
     database: &'a Database,
     clock: &'a ManualClock,
     scenario: &'a Scenario,
@@ -213,7 +213,7 @@ struct Rests {
     max_bytes: u64,
 }
 
-impl Writer<'_> {
+impl ModelWriter<'_> {
     fn run(&mut self) -> Result<Measured, Failure> {
         let workload = self.scenario.workload;
         let keys = workload.keys;

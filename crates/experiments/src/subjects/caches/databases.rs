@@ -30,7 +30,7 @@ pub(super) const SETUP: &str = "databases: 1 M random keys of 16 + 100 bytes (qu
      system's page cache, not from a disk";
 
 /// What was found.
-pub(super) struct Tables {
+pub(super) struct CacheTables {
     pub(super) threads: Table,
     pub(super) rows: Table,
     pub(super) sizes: Table,
@@ -67,13 +67,13 @@ struct Data {
     stored_bytes: u64,
 }
 
-pub(super) fn measure(context: &mut Context<'_>) -> Result<Tables> {
+pub(super) fn measure(context: &mut Context<'_>) -> Result<CacheTables> {
     context.step("filling a database");
     let data = fill(context)?;
     let threads = by_threads(context, &data)?;
     let rows = by_rows(context, &data)?;
     let sizes = by_size(context, &data)?;
-    Ok(Tables { threads, rows, sizes })
+    Ok(CacheTables { threads, rows, sizes })
 }
 
 fn fill(context: &Context<'_>) -> Result<Data> {

@@ -1,6 +1,6 @@
 //! A column of integers alone: how near bit-packing comes to the bits that its values have.
 
-use super::samples::Sample;
+use super::samples::DataSample;
 use super::{measure as measure_sample, speed};
 use crate::context::Context;
 use crate::error::Result;
@@ -41,7 +41,7 @@ pub(super) fn measure(context: &mut Context<'_>, bytes: usize, rounds: usize, pa
     for span in SPANS {
         let random = context.random(span);
         let values = (0..bytes / 8).map(|_| BASE + random.below(span));
-        let sample = Sample { name: "a column", bytes: values.flat_map(u64::to_le_bytes).collect() };
+        let sample = DataSample { name: "a column", bytes: values.flat_map(u64::to_le_bytes).collect() };
         for block_bytes in BLOCK_SIZES {
             let name =
                 |(name, _): &(&str, Codec)| format!("{name}: a column that spans {span}, {block_bytes}");

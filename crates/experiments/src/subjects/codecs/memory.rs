@@ -1,7 +1,7 @@
 //! How much memory a codec takes while it compresses: asked of a process that does nothing else, because
 //! allocators keep what one codec gave back for the next one.
 
-use super::samples::Sample;
+use super::samples::DataSample;
 use crate::context::Context;
 use crate::error::Result;
 use crate::machine::read;
@@ -31,7 +31,7 @@ pub(super) fn measure(context: &mut Context<'_>, codecs: &[(&str, Codec)]) -> Re
 
 /// What the other process does: the memory in KiB that `codec` takes. `None` where the system does not tell.
 pub fn compress_for_memory(codec: Codec) -> Option<u64> {
-    let sample = Sample::all(BLOCK_BYTES * BLOCKS).into_iter().next()?;
+    let sample = DataSample::all(BLOCK_BYTES * BLOCKS).into_iter().next()?;
     // Touched, so that it is there before.
     let mut scratch = vec![1; 4 * BLOCK_BYTES];
     let mut out = vec![1; BLOCK_BYTES];

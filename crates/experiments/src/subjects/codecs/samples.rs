@@ -5,7 +5,7 @@ use esker::parts::env::{Random, SeededRandom};
 
 /// What one kind of data looks like.
 #[derive(Clone, Debug)]
-pub(super) struct Sample {
+pub(super) struct DataSample {
     pub(super) name: &'static str,
     pub(super) bytes: Vec<u8>,
 }
@@ -32,9 +32,9 @@ const SYLLABLES: [&str; 24] = [
     "ro", "sta", "ti", "un", "ver", "wa", "y", "zo",
 ];
 
-impl Sample {
+impl DataSample {
     /// One of each kind, of so many bytes.
-    pub(super) fn all(bytes: usize) -> Vec<Sample> {
+    pub(super) fn all(bytes: usize) -> Vec<DataSample> {
         let makers: [(&'static str, Push); 6] = [
             ("json", push_json),
             ("binary", push_binary),
@@ -47,7 +47,7 @@ impl Sample {
             ("random", |random, out| out.extend(random.next_u64().to_le_bytes())),
         ];
         let text = TEXT.concat().into_bytes();
-        let text = Sample { name: "text", bytes: text.iter().copied().cycle().take(bytes).collect() };
+        let text = DataSample { name: "text", bytes: text.iter().copied().cycle().take(bytes).collect() };
         let made = makers.into_iter().enumerate().map(|(number, (name, push))| {
             let random = SeededRandom::new(number as u64);
             let mut out = Vec::with_capacity(bytes + 256);
@@ -55,7 +55,7 @@ impl Sample {
                 push(&random, &mut out);
             }
             out.truncate(bytes);
-            Sample { name, bytes: out }
+            DataSample { name, bytes: out }
         });
         std::iter::once(text).chain(made).collect()
     }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn samples_are_what_they_are_called() {
-        let samples = Sample::all(8192);
+        let samples = DataSample::all(8192);
         assert!(samples.iter().all(|sample| sample.bytes.len() == 8192));
         let words = |name: &str| {
             let sample = samples.iter().find(|sample| sample.name == name).unwrap();
@@ -129,6 +129,6 @@ mod tests {
         few.sort_unstable();
         few.dedup();
         assert!((20..=40).contains(&few.len()));
-        assert_eq!(Sample::all(4096)[1].bytes, samples[1].bytes[..4096]);
+        assert_eq!(DataSample::all(4096)[1].bytes, samples[1].bytes[..4096]);
     }
 }

@@ -1,6 +1,6 @@
 //! The operations of the document's table, timed on one target.
 
-use super::targets::{Data, Target, must_find};
+use super::targets::{FillData, Target, must_find};
 use crate::context::time_ns;
 use crate::error::Result;
 use crate::keys::scatter;
@@ -73,7 +73,7 @@ pub(super) struct Factory<M, C> {
 /// writes until background work has caught up, for reads after it has. What there is not is not a number.
 pub(super) fn measure<'a, T: Target<'a>>(
     clock: &SystemClock,
-    data: &'a Data,
+    data: &'a FillData,
     mixed: usize,
     factory: &Factory<impl Fn() -> Result<T>, impl Fn(T) -> Result<()>>,
 ) -> Result<Vec<f64>> {
@@ -134,7 +134,7 @@ struct Timed {
 
 struct Run<'a, 'c> {
     clock: &'c SystemClock,
-    data: &'a Data,
+    data: &'a FillData,
     mixed: usize,
 }
 
@@ -174,7 +174,7 @@ impl<'a> Run<'a, '_> {
 
     /// Everything that reads, with the nanoseconds of each.
     fn all_reads<T: Target<'a>>(&self, target: &T, mut note: impl FnMut(Phase, f64)) -> Result<()> {
-        let Data { ascending, shuffled, .. } = self.data;
+        let FillData { ascending, shuffled, .. } = self.data;
         note(Phase::SequentialReads, self.reads(ascending, "sequential reads", |number| target.get(number))?);
         note(Phase::RandomReads, self.reads(shuffled, "random reads", |number| target.get(number))?);
         note(Phase::Contains, self.reads(shuffled, "contains", |number| target.contains(number))?);

@@ -14,7 +14,7 @@ const MEMORY_BUDGET_BYTES: u64 = 1 << 30;
 pub(super) const BATCH: usize = 1000;
 
 /// Keys, values and orders, all made before anything is timed.
-pub(super) struct Data {
+pub(super) struct FillData {
     /// Sixteen digits, ascending.
     pub(super) keys: Keys,
     /// The numbers of all keys, shuffled.
@@ -24,13 +24,13 @@ pub(super) struct Data {
     values: Vec<u8>,
 }
 
-impl Data {
-    pub(super) fn new(entries: usize, random: &SeededRandom) -> Data {
+impl FillData {
+    pub(super) fn new(entries: usize, random: &SeededRandom) -> FillData {
         let ascending: Vec<u32> = (0..entries as u32).collect();
         let mut shuffled = ascending.clone();
         shuffle(&mut shuffled, random);
         let values = (0..entries + VALUE_BYTES).map(|_| random.next_u64() as u8).collect();
-        Data { keys: Keys::new(Shape::Sequential, entries, random), shuffled, ascending, values }
+        FillData { keys: Keys::new(Shape::Sequential, entries, random), shuffled, ascending, values }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -78,12 +78,12 @@ pub(super) trait Target<'a>: Sync {
 
 /// The yardstick. It owns what is put into it, so its entries are made and moved.
 pub(super) struct Raw<'a> {
-    data: &'a Data,
+    data: &'a FillData,
     map: SkipMap<Vec<u8>, Vec<u8>>,
 }
 
 impl<'a> Raw<'a> {
-    pub(super) fn new(data: &'a Data) -> Raw<'a> {
+    pub(super) fn new(data: &'a FillData) -> Raw<'a> {
         Raw { data, map: SkipMap::new() }
     }
 }
@@ -135,14 +135,14 @@ impl<'a> Target<'a> for Raw<'a> {
 
 /// A database, which copies what is put into it.
 pub(super) struct Stored<'a> {
-    data: &'a Data,
+    data: &'a FillData,
     directory: PathBuf,
     database: Database,
     keyspace: Keyspace,
 }
 
 impl<'a> Stored<'a> {
-    pub(super) fn open(data: &'a Data, directory: &Path, memtable: MemtableKind) -> Result<Stored<'a>> {
+    pub(super) fn open(data: &'a FillData, directory: &Path, memtable: MemtableKind) -> Result<Stored<'a>> {
         let database = Database::open_with(
             directory,
             Options::default()

@@ -1,7 +1,7 @@
 //! What the document's own timing adds: it reads the clock before and after each operation, and makes key and
 //! value in between.
 
-use super::targets::{Data, Raw, Stored, Target, VALUE_BYTES, must_find};
+use super::targets::{FillData, Raw, Stored, Target, VALUE_BYTES, must_find};
 use super::{DEFAULT, RAW};
 use crate::context::{Context, time_ns};
 use crate::error::Result;
@@ -13,7 +13,7 @@ use std::hint::black_box;
 pub(super) const STEPS_PER_ROUND: usize = 2;
 
 /// Nanoseconds of an operation, by how it is timed.
-pub(super) fn measure(context: &mut Context<'_>, data: &Data, rounds: usize) -> Result<Table> {
+pub(super) fn measure(context: &mut Context<'_>, data: &FillData, rounds: usize) -> Result<Table> {
     let columns = [
         Column::key("store"),
         Column::key("operation"),
@@ -51,13 +51,13 @@ pub(super) fn measure(context: &mut Context<'_>, data: &Data, rounds: usize) -> 
 /// value.
 fn of<'a, T: Target<'a>>(
     clock: &SystemClock,
-    data: &'a Data,
+    data: &'a FillData,
     make: impl Fn() -> Result<T>,
     close: impl Fn(T) -> Result<()>,
 ) -> Result<Vec<f64>> {
     let mut numbers = Vec::new();
     let mut last = None;
-    for way in Way::ALL {
+    for way in TimingMethod::ALL {
         if let Some(target) = last.take() {
             close(target)?;
         }
@@ -69,7 +69,7 @@ fn of<'a, T: Target<'a>>(
         last = Some(target);
     }
     if let Some(target) = last {
-        for way in Way::ALL {
+        for way in TimingMethod::ALL {
             let mut found = 0;
             let order = data.shuffled.clone();
             numbers.push(each(clock, way, data.count(), order, |number| {
@@ -81,7 +81,7 @@ fn of<'a, T: Target<'a>>(
         close(target)?;
     }
     let count = data.count();
-    numbers.push(each(clock, Way::EachTimed, count, vec![(); count], |()| Ok(()))?);
+    numbers.push(each(clock, TimingMethod::EachTimed, count, vec![(); count], |()| Ok(()))?);
     let (making_ns, ()) = time_ns(clock, || (0..count as u64).for_each(make_entry));
     numbers.push(making_ns / count as f64);
     Ok(numbers)
@@ -89,20 +89,20 @@ fn of<'a, T: Target<'a>>(
 
 /// How operations are timed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum TimingMethod {
     AsAWhole,
     EachTimed,
     EachTimedAndMade,
 }
 
-impl Way {
-    const ALL: [Way; 3] = [Way::AsAWhole, Way::EachTimed, Way::EachTimedAndMade];
+impl TimingMethod {
+    const ALL: [TimingMethod; 3] = [TimingMethod::AsAWhole, TimingMethod::EachTimed, TimingMethod::EachTimedAndMade];
 }
 
 /// Nanoseconds of an operation, everything counted that the way of timing adds.
 fn each<I>(
     clock: &SystemClock,
-    way: Way,
+    way: TimingMethod,
     count: usize,
     items: Vec<I>,
     mut operation: impl FnMut(I) -> Result<()>,
@@ -110,12 +110,12 @@ fn each<I>(
     let (taken_ns, done) = time_ns(clock, || -> Result<()> {
         let mut longest_ns = 0;
         for (number, item) in items.into_iter().enumerate() {
-            if way == Way::AsAWhole {
+            if way == TimingMethod::AsAWhole {
                 operation(item)?;
                 continue;
             }
             let start_ns = clock.monotonic_ns();
-            if way == Way::EachTimedAndMade {
+            if way == TimingMethod::EachTimedAndMade {
                 make_entry(number as u64);
             }
             operation(item)?;

@@ -13,7 +13,7 @@ trait Function {
 }
 
 /// A function with the loops around it.
-pub(super) struct Subject {
+pub(super) struct HashFunction {
     pub(super) name: &'static str,
     /// Hashes so many bytes of a buffer in pieces of one length.
     pub(super) pieces: fn(buffer: &[u8], length: usize, bytes: usize) -> u64,
@@ -57,9 +57,9 @@ macro_rules! subjects {
                 }
             }
         )*
-        impl Subject {
+        impl HashFunction {
             /// All of them.
-            pub(super) const ALL: &[Subject] = &[$(Subject {
+            pub(super) const ALL: &[HashFunction] = &[$(HashFunction {
                 name: $name,
                 pieces: pieces::<$function>,
                 chain: chain::<$function>,
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn every_key_is_counted_once_and_no_shard_is_forgotten() {
-        for subject in Subject::ALL {
+        for subject in HashFunction::ALL {
             for kind in KeyKind::ALL {
                 let counts = (subject.count)(kind, 5_000);
                 assert_eq!(counts.iter().sum::<u64>(), 5_000, "{}", subject.name);
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn pieces_hash_as_many_bytes_as_told() {
         let buffer = vec![7; 1 << 17];
-        for subject in Subject::ALL {
+        for subject in HashFunction::ALL {
             // An even number of equal pieces cancels out.
             assert_eq!((subject.pieces)(&buffer, 8, 8 * 40_000), 0, "{}", subject.name);
             assert_ne!((subject.pieces)(&buffer, 8, 8 * 40_001), 0, "{}", subject.name);

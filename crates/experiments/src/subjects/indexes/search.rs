@@ -23,31 +23,31 @@ type Key = [u8; KEY_BYTES];
 
 /// How keys look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeyKind {
+pub(super) enum IndexKeyKind {
     /// Random bytes.
     Random,
     /// `user:` and a random number of ten digits; a zero byte makes them as long as the others.
     User,
 }
 
-impl KeyKind {
-    pub(super) const ALL: [KeyKind; 2] = [KeyKind::Random, KeyKind::User];
+impl IndexKeyKind {
+    pub(super) const ALL: [IndexKeyKind; 2] = [IndexKeyKind::Random, IndexKeyKind::User];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
-            KeyKind::Random => "random",
-            KeyKind::User => "user",
+            IndexKeyKind::Random => "random",
+            IndexKeyKind::User => "user",
         }
     }
 
     fn key(self, random: &SeededRandom) -> Key {
         let mut key = [0; KEY_BYTES];
         match self {
-            KeyKind::Random => {
+            IndexKeyKind::Random => {
                 key[..8].copy_from_slice(&random.next_u64().to_le_bytes());
                 key[8..].copy_from_slice(&random.next_u64().to_le_bytes());
             }
-            KeyKind::User => {
+            IndexKeyKind::User => {
                 let mut text = b"user:".to_vec();
                 push_decimal(random.below(10_000_000_000), 10, &mut text);
                 key[..text.len()].copy_from_slice(&text);
@@ -64,7 +64,7 @@ pub(super) struct Fences {
 }
 
 impl Fences {
-    pub(super) fn new(kind: KeyKind, count: usize, random: &SeededRandom) -> Fences {
+    pub(super) fn new(kind: IndexKeyKind, count: usize, random: &SeededRandom) -> Fences {
         let mut keys: Vec<Key> = (0..count).map(|_| kind.key(random)).collect();
         keys.sort_unstable();
         keys.dedup();
@@ -82,14 +82,14 @@ impl Fences {
 
 /// What is searched for.
 #[derive(Debug)]
-pub(super) struct Probes {
+pub(super) struct IndexProbes {
     points: Vec<Key>,
     /// For each of [`RANGES`], pairs of keys.
     ranges: Vec<Vec<(Key, Key)>>,
 }
 
-impl Probes {
-    pub(super) fn new(kind: KeyKind, fences: &Fences, random: &SeededRandom) -> Probes {
+impl IndexProbes {
+    pub(super) fn new(kind: IndexKeyKind, fences: &Fences, random: &SeededRandom) -> IndexProbes {
         let keys = &fences.keys;
         let range = |apart: usize| {
             // Where an index has fewer entries than a range spans, the range is as long as there are entries.
@@ -97,7 +97,7 @@ impl Probes {
             let first = random.below((keys.len() - apart) as u64) as usize;
             (keys[first], keys[first + apart])
         };
-        Probes {
+        IndexProbes {
             points: (0..PROBES).map(|_| kind.key(random)).collect(),
             ranges: RANGES.map(|(_, count, apart)| (0..count).map(|_| range(apart)).collect()).to_vec(),
         }
@@ -110,7 +110,7 @@ impl Probes {
 
 /// A form of the index under test.
 #[derive(Debug)]
-pub(super) struct Subject {
+pub(super) struct SearchedIndex {
     pub(super) name: &'static str,
     form: Form,
 }
@@ -123,17 +123,17 @@ enum Form {
     Index(Box<FenceIndex>),
 }
 
-impl Subject {
-    pub(super) fn baseline(fences: &Fences) -> Subject {
+impl SearchedIndex {
+    pub(super) fn baseline(fences: &Fences) -> SearchedIndex {
         let (first, last) = (fences.stored().next(), fences.keys.last());
         let prefix_len = first.zip(last).map_or(0, |(first, last)| common_prefix_len(first, last));
         let heads = fences.stored().map(|fence| head(fence, prefix_len)).collect();
-        Subject { name: BASELINE, form: Form::Heads { heads, prefix_len } }
+        SearchedIndex { name: BASELINE, form: Form::Heads { heads, prefix_len } }
     }
 
-    pub(super) fn index(kind: IndexKind, fences: &Fences) -> Result<Subject> {
+    pub(super) fn index(kind: IndexKind, fences: &Fences) -> Result<SearchedIndex> {
         let index = FenceIndex::new(kind, fences.stored())?;
-        Ok(Subject { name: kind.name(), form: Form::Index(Box::new(index)) })
+        Ok(SearchedIndex { name: kind.name(), form: Form::Index(Box::new(index)) })
     }
 
     pub(super) fn bytes_per_entry(&self, entries: usize) -> f64 {
@@ -160,7 +160,7 @@ impl Subject {
     }
 
     /// Nanoseconds of an independent point, a dependent one, and of each of [`RANGES`].
-    pub(super) fn measure(&self, clock: &SystemClock, probes: &Probes) -> Vec<f64> {
+    pub(super) fn measure(&self, clock: &SystemClock, probes: &IndexProbes) -> Vec<f64> {
         // Each form has loops of its own: what is measured must not choose at each step what to do.
         match &self.form {
             Form::Heads { heads, prefix_len } => {
@@ -177,7 +177,7 @@ fn find_head(heads: &[u64], prefix_len: usize, key: &[u8]) -> usize {
     heads.partition_point(|&head| head <= wanted).saturating_sub(1)
 }
 
-fn loops(clock: &SystemClock, probes: &Probes, find: impl Fn(&[u8]) -> usize) -> Vec<f64> {
+fn loops(clock: &SystemClock, probes: &IndexProbes, find: impl Fn(&[u8]) -> usize) -> Vec<f64> {
     let points = &probes.points;
     let independent =
         each(clock, points.len(), || points.iter().map(|key| find(key)).fold(0, usize::wrapping_add));
@@ -216,9 +216,9 @@ mod tests {
     #[test]
     fn all_forms_find_the_entry_at_or_before_a_key() {
         let random = SeededRandom::new(3);
-        for kind in KeyKind::ALL {
+        for kind in IndexKeyKind::ALL {
             let fences = Fences::new(kind, 700, &random);
-            let subjects = IndexKind::ALL.map(|kind| Subject::index(kind, &fences).unwrap());
+            let subjects = IndexKind::ALL.map(|kind| SearchedIndex::index(kind, &fences).unwrap());
             for _ in 0..500 {
                 let key = kind.key(&random);
                 let expected = fences.keys.partition_point(|fence| fence <= &key).saturating_sub(1);
@@ -240,9 +240,9 @@ mod tests {
     #[test]
     fn ranges_are_as_far_apart_as_they_are_called() {
         let random = SeededRandom::new(4);
-        let fences = Fences::new(KeyKind::Random, 20_000, &random);
-        let probes = Probes::new(KeyKind::Random, &fences, &random);
-        let index = Subject::index(IndexKind::ALL[0], &fences).unwrap();
+        let fences = Fences::new(IndexKeyKind::Random, 20_000, &random);
+        let probes = IndexProbes::new(IndexKeyKind::Random, &fences, &random);
+        let index = SearchedIndex::index(IndexKind::ALL[0], &fences).unwrap();
         for ((_, count, apart), ranges) in RANGES.into_iter().zip(&probes.ranges) {
             assert_eq!(ranges.len(), count);
             assert!(ranges.iter().all(|(from, to)| index.find(to) - index.find(from) == apart));

@@ -27,23 +27,23 @@ pub(super) const CROSSBEAM: &str = "crossbeam-skipmap";
 
 /// A structure under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Subject {
+pub(super) enum Structure {
     /// One of the store's.
     Kind(MemtableKind),
     /// The yardstick.
     Crossbeam,
 }
 
-impl Subject {
+impl Structure {
     /// All kinds, and the yardstick.
-    pub(super) fn all() -> Vec<Subject> {
-        MemtableKind::ALL.into_iter().map(Subject::Kind).chain([Subject::Crossbeam]).collect()
+    pub(super) fn all() -> Vec<Structure> {
+        MemtableKind::ALL.into_iter().map(Structure::Kind).chain([Structure::Crossbeam]).collect()
     }
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Subject::Kind(kind) => kind.name(),
-            Subject::Crossbeam => CROSSBEAM,
+            Structure::Kind(kind) => kind.name(),
+            Structure::Crossbeam => CROSSBEAM,
         }
     }
 
@@ -57,7 +57,7 @@ impl Subject {
         probes: &Keys,
     ) -> Result<Vec<f64>> {
         match self {
-            Subject::Kind(kind) => {
+            Structure::Kind(kind) => {
                 // Touches the arena: fresh memory would cost the first fill more than the insertions.
                 drop(fill(clock, kind, pool, keys, BATCH)?);
                 let batch_ns = match keys.count() {
@@ -72,7 +72,7 @@ impl Subject {
                 numbers.push(index_bytes as f64 / keys.count() as f64);
                 Ok(numbers)
             }
-            Subject::Crossbeam => crossbeam(clock, keys, probes),
+            Structure::Crossbeam => crossbeam(clock, keys, probes),
         }
     }
 }

@@ -31,7 +31,7 @@ const LOOKS: u64 = 200;
 const LOADED: u32 = u32::MAX;
 
 /// How large it is.
-pub(super) struct Form {
+pub(super) struct TreeForm {
     entries: u64,
     memtable_bytes: u64,
     table_bytes: Option<u64>,
@@ -39,11 +39,11 @@ pub(super) struct Form {
     calm: Duration,
 }
 
-impl Form {
-    pub(super) fn of(context: &Context<'_>) -> Form {
+impl TreeForm {
+    pub(super) fn of(context: &Context<'_>) -> TreeForm {
         let entries = context.pick(6_000, 500_000, FULL_ENTRIES);
         let scaled = |bytes: u64, least: u64| (bytes * entries / FULL_ENTRIES).max(least);
-        Form {
+        TreeForm {
             entries,
             memtable_bytes: scaled(FULL_MEMTABLE_BYTES, 64 << 10),
             table_bytes: (entries < FULL_ENTRIES).then(|| scaled(FULL_TABLE_BYTES, 64 << 10)),
@@ -108,9 +108,9 @@ pub(super) struct Rested {
     pub(super) runs: u64,
 }
 
-/// Gets of one kind.
+/// GetCounts of one kind.
 #[derive(Default)]
-pub(super) struct Gets {
+pub(super) struct GetCounts {
     pub(super) per_second: f64,
     /// Tables that one searched.
     pub(super) tables: Option<f64>,
@@ -133,8 +133,8 @@ pub(super) struct Measured {
     pub(super) cpu_seconds: Option<f64>,
     pub(super) moments: Vec<Moment>,
     pub(super) causes: Vec<CauseInfo>,
-    pub(super) present: Gets,
-    pub(super) absent: Gets,
+    pub(super) present: GetCounts,
+    pub(super) absent: GetCounts,
     pub(super) expected_absent: f64,
 }
 
@@ -152,7 +152,7 @@ impl Measured {
 
 /// A database with one strategy.
 struct World<'a> {
-    form: &'a Form,
+    form: &'a TreeForm,
     seed: u64,
     directory: PathBuf,
     fs: CountingFs,
@@ -166,7 +166,7 @@ struct World<'a> {
 }
 
 /// Runs one strategy through all of it.
-pub(super) fn measure(context: &mut Context<'_>, form: &Form, strategy: Strategy) -> Result<Measured> {
+pub(super) fn measure(context: &mut Context<'_>, form: &TreeForm, strategy: Strategy) -> Result<Measured> {
     use esker::parts::env::Random;
     let directory = context.directory("strategy")?;
     let seed = context.random(1).next_u64();
@@ -211,7 +211,7 @@ fn is_of_tree(path: &Path) -> bool {
 }
 
 impl<'a> World<'a> {
-    fn open(directory: PathBuf, form: &'a Form, strategy: Strategy, seed: u64) -> Result<World<'a>> {
+    fn open(directory: PathBuf, form: &'a TreeForm, strategy: Strategy, seed: u64) -> Result<World<'a>> {
         let real = Env::real();
         let fs = CountingFs::new(Arc::clone(&real.fs), is_of_tree);
         let clock = Arc::new(ForwardClock::default());
@@ -327,7 +327,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn gets(&self, clock: &SystemClock, are_absent: bool) -> Result<Gets> {
+    fn gets(&self, clock: &SystemClock, are_absent: bool) -> Result<GetCounts> {
         let entries = self.form.entries;
         let before = self.metrics().amplification.reads;
         let (took_ns, present) = time_ns(clock, || {
@@ -347,7 +347,7 @@ impl<'a> World<'a> {
         let after = self.metrics().amplification.reads;
         let lookups = after.lookups - before.lookups;
         let searched = (after.tables_searched - before.tables_searched) as f64;
-        Ok(Gets {
+        Ok(GetCounts {
             per_second: self.form.gets as f64 * 1e9 / took_ns,
             tables: (lookups > 0).then(|| searched / lookups as f64),
         })
