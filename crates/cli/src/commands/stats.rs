@@ -59,6 +59,13 @@ fn print(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn table(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
+    totals(out, metrics)?;
+    writeln!(out)?;
+    keyspaces(out, metrics)
+}
+
+/// The figures of the whole database, one a line.
+fn totals(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
     let memory = &metrics.memory;
     let (cache, log, tables) = (metrics.cache.total(), &metrics.log, &metrics.open_tables);
     let lookups = cache.hits + cache.misses;
@@ -123,7 +130,11 @@ fn table(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
     for error in &metrics.background_errors {
         writeln!(out, "{:<24} {error}", "background error")?;
     }
-    writeln!(out)?;
+    Ok(())
+}
+
+/// The tables with one row for each keyspace.
+fn keyspaces(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
     let head = ["keyspace", "in memory", "entries", "deleted", "ranges", "bytes", "tables", "runs", "debt"];
     let rows: Vec<[String; 9]> = metrics.keyspaces.iter().map(keyspace_row).collect();
     columns(out, &head, &rows)?;

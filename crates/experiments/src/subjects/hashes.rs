@@ -15,7 +15,7 @@ use crate::experiment::{Experiment, Outcome};
 use crate::plot::{Columns, Plot};
 use crate::statistics::{balance, chi_square_of_deviation, chi_square_p_value};
 use crate::table::{Cell, Column, Table};
-use functions::{KeyKind, SHARDS, HashFunction};
+use functions::{HashFunction, KeyKind, SHARDS};
 use std::hint::black_box;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {

@@ -138,7 +138,9 @@ fn measure(
     }
     // All kinds answer alike; the heads alone cannot tell keys apart that have them in common.
     let exact = &subjects[1];
-    for subject in subjects.iter().filter(|subject| subject.name != BASELINE || key_kind == IndexKeyKind::Random) {
+    for subject in
+        subjects.iter().filter(|subject| subject.name != BASELINE || key_kind == IndexKeyKind::Random)
+    {
         if !probes.points().take(5_000).all(|key| subject.find(key) == exact.find(key)) {
             let detail = format!("{} finds another block than {} among {entries}", subject.name, exact.name);
             return Err(ExperimentError::WrongAnswer(detail));

@@ -11,7 +11,7 @@ use crate::experiment::{Experiment, Outcome, Scale};
 use crate::plot::{Columns, Plot};
 use crate::table::{Column, Table};
 use esker::options::Strategy;
-use run::{TreeForm, Measured, Moment};
+use run::{Measured, Moment, TreeForm};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "strategies",

@@ -96,7 +96,8 @@ enum TimingMethod {
 }
 
 impl TimingMethod {
-    const ALL: [TimingMethod; 3] = [TimingMethod::AsAWhole, TimingMethod::EachTimed, TimingMethod::EachTimedAndMade];
+    const ALL: [TimingMethod; 3] =
+        [TimingMethod::AsAWhole, TimingMethod::EachTimed, TimingMethod::EachTimedAndMade];
 }
 
 /// Nanoseconds of an operation, everything counted that the way of timing adds.
