@@ -242,7 +242,9 @@ pub mod options {
     pub use esker_env::{AsyncReads, ReadMode};
     pub use esker_filter::{FilterAllocation, FilterPolicy};
     pub use esker_memtable::{MemtableKind, ShardPlan};
-    pub use esker_options::{OptionChange, OptionInfo, OptionScope, OptionValue, PerLevel, Preset};
+    pub use esker_options::{
+        OptionChange, OptionGroup, OptionInfo, OptionScope, OptionValue, PerLevel, Preset,
+    };
     pub use esker_sst::{AccessPattern, AdaptiveIndex, BlockBounds, BlockLayout, IndexKind};
     pub use esker_strategy::{CompactionPriority, FifoLimits, RunsPerLevel, SizeRatio, Strategy};
     pub use esker_wal::WalRecovery;

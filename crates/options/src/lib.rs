@@ -29,7 +29,7 @@ pub use named::NamedKeyspaces;
 pub use open_tables::default_open_tables;
 pub use per_level::PerLevel;
 pub use presets::{Cs265, Preset};
-pub use table::{OptionChange, OptionInfo, OptionScope, OptionValue};
+pub use table::{OptionChange, OptionGroup, OptionInfo, OptionScope, OptionValue};
 
 use esker_base::Result;
 use esker_cache::CacheKind;

@@ -4,7 +4,7 @@ use super::{assign, listed, milliseconds, parsed, size};
 use crate::Durability;
 use crate::open_tables::{MIN_OPEN_TABLES, validate_open_tables};
 use crate::table::units::Unit;
-use crate::table::{OptionScope, Row, Scope};
+use crate::table::{OptionGroup, OptionScope, Row, Scope};
 use crate::{MAX_WAL_SEGMENT_BYTES, MIN_MEMORY_BUDGET_BYTES, MIN_WAL_SEGMENT_BYTES, Options};
 use esker_base::{Error, Result};
 use esker_cache::CacheKind;
@@ -24,6 +24,7 @@ const ROWS: &[Own] = &[
         |options, bytes| options.memory_budget_bytes = bytes,
     )
     .or("auto", "a quarter of what the machine or its control group allows")
+    .group(OptionGroup::Everyday)
     .help("Memory of memtables, block cache, indexes, filters, merges and the mapped log together."),
     Own::text(
         "durability",
@@ -31,19 +32,23 @@ const ROWS: &[Own] = &[
         |options| options.durability.name().to_owned(),
         |options, text| assign(&mut options.durability, parsed(Durability::parse, text)),
     )
+    .group(OptionGroup::Everyday)
     .help("What writes survive that do not say it: the end of the process, or a power cut."),
     Own::flag("read_only", |options| options.read_only, |options, is| options.read_only = is)
-        .help("Whether the database is opened for reading only."),
+        .group(OptionGroup::Everyday)
+    .help("Whether the database is opened for reading only."),
     Own::flag(
         "create_if_missing",
         |options| options.create_if_missing,
         |options, is| options.create_if_missing = is,
     )
+    .group(OptionGroup::Everyday)
     .help("Whether a missing database is created, or is an error."),
     Own::flag("flush_on_close", |options| options.flush_on_close, |options, is| options.flush_on_close = is)
         .help("Whether closing writes the memtables to tables, so that the next open replays nothing."),
     Own::flag("mapped_log", |options| options.mapped_log, |options, is| options.mapped_log = is)
-        .help("Whether the log is written through a memory map where the file system allows it."),
+        .group(OptionGroup::Experiment)
+    .help("Whether the log is written through a memory map where the file system allows it."),
     Own::number(
         "wal_segment_size",
         (Unit::Bytes, MIN_WAL_SEGMENT_BYTES, MAX_WAL_SEGMENT_BYTES),
@@ -68,6 +73,7 @@ const ROWS: &[Own] = &[
         |options, threads| options.compaction_threads = threads.map_or(0, size),
     )
     .also(&["max_background_compactions"])
+    .group(OptionGroup::Everyday)
     .help("Threads that run compactions."),
     Own::number(
         "max_subcompactions",
@@ -123,6 +129,7 @@ const ROWS: &[Own] = &[
         |options| options.async_reads.to_string(),
         |options, text| assign(&mut options.async_reads, text.parse()),
     )
+    .group(OptionGroup::Experiment)
     .help("How reads are made to overlap, in lookups of many keys, scans and compactions."),
     Own::text(
         "cache_kind",
@@ -133,6 +140,7 @@ const ROWS: &[Own] = &[
         |options| options.cache_kind.to_string(),
         |options, text| assign(&mut options.cache_kind, text.parse().map_err(|error: Error| error.to_string())),
     )
+    .group(OptionGroup::Experiment)
     .help("How the block cache, which all keyspaces share, chooses what goes."),
     Own::flag("cache_filters", |options| options.cache_filters, |options, is| options.cache_filters = is)
         .also(&["cache_index_and_filter_blocks"])
@@ -158,7 +166,7 @@ const ROWS: &[Own] = &[
         |options| Some(options.change_history_bytes),
         |options, bytes| options.change_history_bytes = bytes.unwrap_or(0),
     )
-    .help("Log that is kept at most for those who have not read its changes yet."),
+    .help("Most bytes of log kept for consumers that have not read its changes yet."),
     Own::flag(
         "allow_missing_operators",
         |options| options.allow_missing_operators,

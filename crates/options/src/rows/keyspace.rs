@@ -4,7 +4,7 @@ use super::{assign, listed, narrow, parsed, short, size};
 use crate::KeyspaceOptions;
 use crate::migration_record::MigrationRecord;
 use crate::table::units::Unit;
-use crate::table::{OptionChange, OptionScope, Row, Scope};
+use crate::table::{OptionChange, OptionGroup, OptionScope, Row, Scope};
 use esker_base::{Error, Result};
 use esker_codec::Codec;
 use esker_filter::FilterKind;
@@ -61,6 +61,7 @@ const ROWS: &[Own] = &[
         |options, text| assign(&mut options.memtable, text.parse().map_err(reason)),
     )
     .also(&["memtable_factory"])
+    .group(OptionGroup::Experiment)
     .help("Structure in memory that takes writes.")
     .changes(OptionChange::NextMemtable)
     .always_stored(),
@@ -81,6 +82,7 @@ const ROWS: &[Own] = &[
         |options, entries| options.write_buffer_entries = entries,
     )
     .or("none", "no such limit")
+    .group(OptionGroup::Experiment)
     .help("Entries at which the memtable is sealed, whatever its bytes.")
     .changes(OptionChange::AtOnce)
     .always_stored(),
@@ -90,6 +92,7 @@ const ROWS: &[Own] = &[
         |options| options.block_layout.upper_text(BlockLayout::name),
         |options, text| options.block_layout.set_upper(text, layout),
     )
+    .group(OptionGroup::Experiment)
     .help("How entries lie in blocks, above the last level: the last one named holds for deeper levels.")
     .changes(OptionChange::NewTables)
     .always_stored(),
@@ -99,6 +102,7 @@ const ROWS: &[Own] = &[
         |options| options.block_layout.last_text(BlockLayout::name),
         |options, text| options.block_layout.set_last(text, layout),
     )
+    .group(OptionGroup::Experiment)
     .help("How entries lie in blocks of the last level; `same`: as in the level above it.")
     .changes(OptionChange::NewTables)
     .always_stored(),
@@ -108,6 +112,7 @@ const ROWS: &[Own] = &[
         |options| Some(options.block_size_bytes as u64),
         |options, bytes| options.block_size_bytes = bytes.map_or(0, size),
     )
+    .group(OptionGroup::Everyday)
     .help("Bytes of a block before compression.")
     .changes(OptionChange::NewTables)
     .always_stored(),
@@ -117,6 +122,7 @@ const ROWS: &[Own] = &[
         |options| Some(u64::from(options.block_restart_interval)),
         |options, entries| options.block_restart_interval = entries.map_or(0, short),
     )
+    .group(OptionGroup::Experiment)
     .help("Entries from one whole key to the next in blocks of the delta layout.")
     .changes(OptionChange::NewTables),
     Own::number(
@@ -125,6 +131,7 @@ const ROWS: &[Own] = &[
         |options| Some(u64::from(options.block_hash_slots_percent)),
         |options, percent| options.block_hash_slots_percent = percent.map_or(0, short),
     )
+    .group(OptionGroup::Experiment)
     .help("Slots of the hash index in blocks of the delta layout for a hundred entries; 0 for none.")
     .changes(OptionChange::NewTables),
     Own::text(
@@ -137,6 +144,7 @@ const ROWS: &[Own] = &[
         |options, text| assign(&mut options.block_index, text.parse().map_err(reason)),
     )
     .also(&["block_index", "fence_pointers"])
+    .group(OptionGroup::Experiment)
     .help("How the block that may hold a key is found.")
     .changes(OptionChange::OpenedTables),
     Own::text(
@@ -145,6 +153,7 @@ const ROWS: &[Own] = &[
         |options| options.block_bounds.to_string(),
         |options, text| assign(&mut options.block_bounds, text.parse().map_err(reason)),
     )
+    .group(OptionGroup::Experiment)
     .help("Which tables say where the keys of each block end and begin: a key between two blocks then costs no read.")
     .changes(OptionChange::NewTables),
     Own::text(
@@ -154,6 +163,7 @@ const ROWS: &[Own] = &[
         |options, text| options.compression.set_upper(text, codec),
     )
     .also(&["compression_per_level"])
+    .group(OptionGroup::Everyday)
     .help("Compression of blocks above the last level: the last one named holds for deeper levels.")
     .changes(OptionChange::NewTables)
     .always_stored(),
@@ -164,6 +174,7 @@ const ROWS: &[Own] = &[
         |options, text| options.compression.set_last(text, codec),
     )
     .also(&["bottommost_compression"])
+    .group(OptionGroup::Everyday)
     .help("Compression in the last level, where data rests; `same`: as in the level above it.")
     .changes(OptionChange::NewTables)
     .always_stored(),
@@ -185,6 +196,7 @@ const ROWS: &[Own] = &[
         |options, text| assign(&mut options.filter, text.parse().map_err(reason)),
     )
     .also(&["filter_policy"])
+    .group(OptionGroup::Everyday)
     .help("Filter that keeps lookups of absent keys from tables.")
     .changes(OptionChange::NewTables)
     .always_stored(),
@@ -205,6 +217,7 @@ const ROWS: &[Own] = &[
         |options, text| assign(&mut options.strategy, text.parse()),
     )
     .also(&["compaction_strategy", "compaction_style"])
+    .group(OptionGroup::Everyday)
     .help("How tables are arranged and merged.")
     .changes(OptionChange::AtOnce)
     .always_stored(),
@@ -302,6 +315,7 @@ const ROWS: &[Own] = &[
     .or("none", "values live for good")
     .stored_as("default_ttl_ms")
     .also(&["ttl"])
+    .group(OptionGroup::Everyday)
     .help("How long values live that are put without a time of their own.")
     .changes(OptionChange::AtOnce),
     Own::text(
@@ -314,6 +328,7 @@ const ROWS: &[Own] = &[
             Ok(())
         },
     )
+    .group(OptionGroup::Everyday)
     .help("What the operands of merges are folded by.")
     .changes(OptionChange::Once),
     Own::number(
@@ -324,6 +339,7 @@ const ROWS: &[Own] = &[
     )
     .or("none", "all values lie in tables")
     .also(&["min_blob_size"])
+    .group(OptionGroup::Everyday)
     .help("Length from which values lie in blob files, apart from the tables.")
     .changes(OptionChange::NewTables),
     Own::number(

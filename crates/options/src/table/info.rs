@@ -61,12 +61,35 @@ impl fmt::Display for OptionChange {
     }
 }
 
+/// Which users need an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OptionGroup {
+    /// Most users choose these.
+    Everyday,
+    /// For tuning, after a measurement.
+    Expert,
+    /// For comparing the kinds of a part; leave them alone otherwise.
+    Experiment,
+}
+
+impl fmt::Display for OptionGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            OptionGroup::Everyday => "everyday",
+            OptionGroup::Expert => "expert",
+            OptionGroup::Experiment => "experiment",
+        })
+    }
+}
+
 /// The description of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OptionInfo {
     /// Its owner.
     pub scope: OptionScope,
+    /// Which users need it.
+    pub group: OptionGroup,
     /// Its name.
     pub name: &'static str,
     /// The name under which it is stored, if it is.

@@ -9,7 +9,7 @@ mod names;
 mod row;
 pub(super) mod units;
 
-pub use info::{OptionChange, OptionInfo, OptionScope, OptionValue};
+pub use info::{OptionChange, OptionGroup, OptionInfo, OptionScope, OptionValue};
 pub(super) use names::find;
 pub(super) use row::{Access, Row};
 

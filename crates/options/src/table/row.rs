@@ -1,7 +1,7 @@
 //! One row: an option's names, its kind of value, and how it is read and set.
 
 use super::Scope;
-use super::info::{OptionChange, OptionInfo, OptionValue};
+use super::info::{OptionChange, OptionGroup, OptionInfo, OptionValue};
 use super::units::Unit;
 use crate::stored::Field;
 use esker_base::{Error, Result};
@@ -17,6 +17,7 @@ pub(crate) struct Row<O: 'static> {
     /// Other accepted names.
     pub(super) aliases: &'static [&'static str],
     pub(super) help: &'static str,
+    pub(super) group: OptionGroup,
     pub(super) change: OptionChange,
     /// Whether it is stored even with its default: true for the options of the first builds.
     pub(super) always_stored: bool,
@@ -67,6 +68,7 @@ impl<O: Scope> Row<O> {
             stored: name,
             aliases: &[],
             help: "",
+            group: OptionGroup::Expert,
             change,
             always_stored: false,
             is_hidden: false,
@@ -117,6 +119,12 @@ impl<O: Scope> Row<O> {
     /// One sentence for users.
     pub(crate) const fn help(mut self, help: &'static str) -> Row<O> {
         self.help = help;
+        self
+    }
+
+    /// Which users need it; [`OptionGroup::Expert`] by default.
+    pub(crate) const fn group(mut self, group: OptionGroup) -> Row<O> {
+        self.group = group;
         self
     }
 
@@ -282,6 +290,7 @@ impl<O: Scope> Row<O> {
         };
         OptionInfo {
             scope: O::SCOPE,
+            group: self.group,
             name: self.name,
             stored: self.stored,
             aliases: self.aliases,

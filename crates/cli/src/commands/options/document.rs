@@ -1,8 +1,8 @@
-//! The page of the manual, and a configuration file to start from. Both are made of what the library says of
-//! its options, so they cannot be out of date; a test compares the page with what is printed.
+//! Prints the page of the manual that lists all options, and a configuration file to start from. Both are
+//! generated from the library's table of options; a test compares the page with `docs/options.md`.
 
 use crate::failure::Failure;
-use esker::options::{OptionInfo, Preset};
+use esker::options::{OptionGroup, OptionInfo, Preset};
 use esker::parts::Cs265;
 use esker::{KeyspaceOptions, Options};
 use std::io::Write;
@@ -12,12 +12,12 @@ const INTRODUCTION: &str = "\
 
 <!-- Printed by `esker options --markdown`; change the rows in crates/options/src/rows, and print it again. -->
 
-Every part can be chosen, and everything that can be chosen is in this list. `esker options` prints it for the terminal, `esker options
+A dozen everyday options come first; the rest are for tuning and for experiments. `esker options` prints them for the terminal, `esker options
 --data DIR` what a database has, and `esker options --data DIR NAME=VALUE` changes what may change while data is there. Programs use the methods of
 the same names of `Options` and `KeyspaceOptions`, or `set(\"name\", \"value\")`.
 
 Sizes are written `4096`, `64KiB`, `1.5GiB`, times `500ms`, `10s`, `30m`, `12h`, `7d`. Choices by level are a list from level 0 on
-(`none,lz4,zstd:3`), whose end holds for all deeper levels; the last level, where data rests, has an option of its own.
+(`none,lz4,zstd:3`), whose end holds for all deeper levels; the last level has an option of its own.
 
 A change holds *at once*, for the *next memtable*, for *new tables* (those that are there stay until a compaction rewrites them), from the
 *next open* of the database, or can be made *once*.
@@ -45,15 +45,17 @@ What stands on the command line comes before what stands in the file. `esker opt
 /// The page of the manual.
 pub(super) fn page(out: &mut dyn Write) -> Result<(), Failure> {
     write!(out, "{INTRODUCTION}")?;
-    for (title, text, infos) in [
-        ("Options of a database", "They hold for one open, and are not stored.", Options::list()),
-        ("Options of a keyspace", "They are stored with the keyspace.", KeyspaceOptions::list()),
+    for (title, text, group) in [
+        ("Everyday", "What most users choose.", OptionGroup::Everyday),
+        ("Expert", "For tuning, after a measurement.", OptionGroup::Expert),
+        (
+            "For experiments",
+            "For comparing the kinds of a part ([experiments](experiments/README.md)). Leave them alone otherwise.",
+            OptionGroup::Experiment,
+        ),
     ] {
-        writeln!(out, "\n## {title}\n\n{text}\n")?;
-        writeln!(out, "| option | default | may be | a change holds | what it is |\n|---|---|---|---|---|")?;
-        for info in &infos {
-            table_row(out, info)?;
-        }
+        writeln!(out, "\n## {title}\n\n{text}")?;
+        group_tables(out, group)?;
     }
     writeln!(
         out,
@@ -71,6 +73,21 @@ pub(super) fn page(out: &mut dyn Write) -> Result<(), Failure> {
     for info in Cs265::list() {
         let OptionInfo { name, default, allowed, help, .. } = info;
         writeln!(out, "| `{name}` | `{default}` | {allowed} | {help} |")?;
+    }
+    Ok(())
+}
+
+/// The options of one group: those of a database, which hold for one open, and those stored with a keyspace.
+fn group_tables(out: &mut dyn Write, group: OptionGroup) -> Result<(), Failure> {
+    for (owner, infos) in [
+        ("Of a database: they hold for one open, and are not stored.", Options::list()),
+        ("Of a keyspace: they are stored with it.", KeyspaceOptions::list()),
+    ] {
+        writeln!(out, "\n{owner}\n")?;
+        writeln!(out, "| option | default | may be | a change holds | what it is |\n|---|---|---|---|---|")?;
+        for info in infos.iter().filter(|info| info.group == group) {
+            table_row(out, info)?;
+        }
     }
     Ok(())
 }
