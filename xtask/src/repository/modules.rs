@@ -6,7 +6,8 @@ use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use syn::{Attribute, Expr, ExprLit, Item, ItemMod, Lit, Meta};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Expr, ExprLit, Item, ItemMod, Lit, Meta, Token};
 
 /// A source file that is compiled.
 pub(crate) struct Source {
@@ -96,6 +97,11 @@ impl Walk<'_> {
             let directory = file.parent().unwrap_or(Path::new("")).to_owned();
             return self.file(&file, &directory, is_test);
         }
+        for twin in conditional_paths(&module.attrs) {
+            let file = path.parent().unwrap_or(Path::new("")).join(twin);
+            let directory = file.parent().unwrap_or(Path::new("")).to_owned();
+            self.file(&file, &directory, is_test);
+        }
         let flat = directory.join(format!("{name}.rs"));
         let inside = directory.join(name);
         let file = if flat.exists() { flat } else { inside.join("mod.rs") };
@@ -112,6 +118,26 @@ fn explicit_path(attributes: &[Attribute]) -> Option<String> {
         },
         _ => None,
     })
+}
+
+/// The values of `#[cfg_attr(condition, path = "...")]`: files that replace the module under a condition.
+fn conditional_paths(attributes: &[Attribute]) -> Vec<String> {
+    let lists = attributes.iter().filter_map(|attribute| match &attribute.meta {
+        Meta::List(list) if list.path.is_ident("cfg_attr") => Some(list),
+        _ => None,
+    });
+    let metas =
+        lists.filter_map(|list| list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok());
+    let pairs = metas.flatten().filter_map(|meta| match meta {
+        Meta::NameValue(pair) if pair.path.is_ident("path") => Some(pair.value),
+        _ => None,
+    });
+    pairs
+        .filter_map(|value| match value {
+            Expr::Lit(ExprLit { lit: Lit::Str(path), .. }) => Some(path.value()),
+            _ => None,
+        })
+        .collect()
 }
 
 /// Whether an item is compiled for tests only: `#[test]` or `#[cfg(test)]`, also within `all` or `any`.
