@@ -11,9 +11,11 @@
 //!    flushes), or some window is very dense or has many runs over it, the column over the best window is
 //!    merged. Parts count with their overwrite ratio, new keys with a third of their bytes
 //!    ([`crate::garbage_estimate`]); so do runs in rule 1, whose tiers have an unchanged number of runs.
-//! 3. *Clean*: tombstones. Parts that have expired or are hidden as a whole are dropped before everything
+//! 3. *Scans*: where scans justify it, fewer runs than a tier are merged, up to the garbage budget. Like a
+//!    tier they become one run of the next level, so each byte is merged at most once a level for this.
+//! 4. *Clean*: tombstones. Parts that have expired or are hidden as a whole are dropped before everything
 //!    else, because that costs no I/O.
-//! 4. *Idle*: columns with enough data above a share of the last level to justify the rewrite.
+//! 5. *Idle*: columns with enough data above a share of the last level to justify the rewrite.
 //!
 //! The number of levels needs no rule: rule 1 refuses a merge whose result would use half the garbage budget,
 //! so those runs wait for rule 2. No state is kept beyond the shape.
@@ -44,6 +46,7 @@ pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
         .or_else(|| tombstone_rules::plan_due_deletes(cx))
         .or_else(|| space_target::plan(cx))
         .or_else(|| plan_shape(cx))
+        .or_else(|| merge_scanned(cx))
         .or_else(|| tombstone_rules::plan(cx))
         .or_else(|| converge(cx))
 }
@@ -73,6 +76,27 @@ pub(crate) fn plan_shape(cx: &Context<'_>) -> Option<CompactionPlan> {
         }
     }
     dense(cx, Class::Shape)
+}
+
+/// Merges the newest runs above the last level into one of the level below them, from as many levels as have
+/// more than one together, if scans justify it.
+fn merge_scanned(cx: &Context<'_>) -> Option<CompactionPlan> {
+    if !cx.shape.is_scanned {
+        return None;
+    }
+    let mut newest = Vec::new();
+    for level in tier_levels() {
+        newest.extend(cx.shape.runs(level).iter().map(|run| (level, run)));
+        if newest.len() < 2 {
+            continue;
+        }
+        let runs = oldest_within(cx, &newest, garbage_bytes(cx), false);
+        if runs.len() > 1 {
+            return merge_below(cx, level, runs, Class::Clean, Reason::Scans);
+        }
+        newest.clear();
+    }
+    None
 }
 
 /// Merges if level 0 is half-way to stopping the writers.

@@ -127,6 +127,8 @@ pub enum Reason {
     TooLarge,
     /// Enough runs for a tier.
     Tier,
+    /// Scans seek in several runs above the last level: read-triggered compaction.
+    Scans,
     /// The densest window of the last level: the most garbage for the bytes rewritten.
     DenseWindow,
     /// Many tombstones above the last level.
@@ -162,6 +164,7 @@ impl fmt::Display for Reason {
             Reason::TooManyRuns => "the level has too many runs",
             Reason::TooLarge => "the level is too large",
             Reason::Tier => "enough runs for a tier",
+            Reason::Scans => "scans seek in several runs",
             Reason::DenseWindow => "the densest window",
             Reason::Tombstones => "many tombstones",
             Reason::LastTombstones => "tombstones no snapshot needs",

@@ -54,6 +54,8 @@ pub struct Shape<'a> {
     pub migration: Option<Migration>,
     /// Whether the database is idle.
     pub idle: bool,
+    /// Whether scans justify merging the runs above the last level before they are a tier.
+    pub is_scanned: bool,
 }
 
 impl<'a> Shape<'a> {
@@ -69,6 +71,7 @@ impl<'a> Shape<'a> {
             overwrite_ratios: &[],
             migration: None,
             idle: false,
+            is_scanned: false,
         }
     }
 

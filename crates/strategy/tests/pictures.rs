@@ -3,7 +3,7 @@
 //! A case is a command, a picture, a line `----` and the expected answer; blank lines end it, lines that
 //! start with `#` are comments before it. Commands take options as `name=value`:
 //!
-//! * `plan STRATEGY` draws the next plan. Options: `idle`, `migrating` and `paused` (after a change of
+//! * `plan STRATEGY` draws the next plan. Options: `idle`, `scanned`, `migrating` and `paused` (after a change of
 //!   strategy), `memtable`, `table`, `max_job` (MiB), `k0`, `job_runs`, `hard`, `garbage` and `worth`
 //!   (1/1000), `hidden` (a range in which everything is deleted), `small` (MiB), `slices=no`, `snapshot` (a
 //!   sequence number), `now`, `delete_within`, `reserve` (seconds), `room` (space target, 1/1000), `jobs`,
@@ -119,6 +119,7 @@ impl<'a> Words<'a> {
             expired_ms: now_ms,
             hidden,
             idle: self.plain.contains(&"idle"),
+            is_scanned: self.plain.contains(&"scanned"),
             migration: self
                 .plain
                 .contains(&"migrating")

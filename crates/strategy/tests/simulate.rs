@@ -30,6 +30,9 @@ fn stress(seed: u64, steps: u32) -> u64 {
     let mut world = World::new(some_strategy(&random), some_options(&random));
     let threads = 1 + random.below(3) as usize;
     for step in 0..steps {
+        if step % 100 == 0 {
+            world.is_scanned = random.below(3) == 0;
+        }
         world.write(some_key(&random, step, keys), random.below(5) == 0);
         if random.below(8) == 0 && world.running.len() < threads {
             let version = world.version();
@@ -104,6 +107,28 @@ fn manual(world: &mut World, random: &SeededRandom) {
 fn reads_stay_correct_with_concurrent_jobs() {
     let installs: u64 = (0..300).map(|seed| stress(seed, 1500)).sum();
     assert!(installs > 20_000, "the worlds were busy: {installs}");
+}
+
+/// Read-triggered compaction leaves one run above the last level, and the last level alone.
+#[test]
+fn scans_get_one_run_above_the_last_level() {
+    let options = StrategyOptions {
+        memtable_bytes: 60 * ENTRY_BYTES,
+        table_bytes: Some(30 * ENTRY_BYTES),
+        max_job_bytes: Some(150 * ENTRY_BYTES),
+        ..StrategyOptions::default()
+    };
+    let mut world = World::new(Strategy::Partitioned, options);
+    (0..3000).for_each(|key| world.write(key, false));
+    world.drain(true);
+    assert_eq!(world.version().run_count(), 1);
+    (0..150).for_each(|step| world.write(step * 7, false));
+    world.is_scanned = true;
+    let before = world.installs;
+    world.drain(false);
+    world.check();
+    assert_eq!(world.version().run_count(), 2);
+    assert!(world.installs > before);
 }
 
 /// Which trees become one run when idle, as the advice assumes.

@@ -163,7 +163,7 @@ pub(super) const ORDERS: &[Order] = &[
         package: "esker-engine",
         folder: "state",
         modules: "activity adaptive_state commit_notifier consumers idle_budget installed log_ages \
-                  memory_shares no_plan_cache post_commit read_heat scheduler throttle traffic \
+                  memory_shares no_plan_cache post_commit read_heat read_triggered scheduler throttle traffic \
                   write_control counters keyspace commit_state commit_lock jobs store shape space_use",
         closed: &[],
         allowed: &[],

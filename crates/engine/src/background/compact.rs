@@ -101,7 +101,7 @@ pub fn compact_some(store: &Store, least: Class) -> Result<bool> {
         let Some(job) = store.jobs.begin(keyspace, JobFacts::of_plan(&wanted.plan), Some(claim.job)) else {
             continue;
         };
-        charge(store, &wanted.plan);
+        charge(store, keyspace, &wanted.plan);
         store.last_compacted.store(keyspace.id.get(), Ordering::Relaxed);
         let tried = try_to_carry_out(store, &job, &wanted);
         drop(claim);
@@ -152,8 +152,11 @@ fn plan<'a>(
     Some((wanted, claim))
 }
 
-/// A job of this plan has begun.
-fn charge(store: &Store, plan: &CompactionPlan) {
+/// Charges the budgets of a plan whose job has begun.
+fn charge(store: &Store, keyspace: &KeyspaceState, plan: &CompactionPlan) {
+    if plan.reason == Reason::Scans {
+        keyspace.read_trigger.spend(plan.est_in_bytes);
+    }
     if plan.class == Class::Idle {
         store.idle_budget.lock().spend(plan.est_in_bytes, store.monotonic_ns());
     }

@@ -86,6 +86,7 @@ fn call_strategy(
         oldest: store.snapshots.summary().1,
         is_idle,
         has_idle_budget,
+        is_scanned: keyspace.read_trigger.is_due(keyspace.scans.total()),
         until_ns: now_ns,
     };
     if keyspace.has_no_plan_for(&asked) {
@@ -102,6 +103,7 @@ fn call_strategy(
         heat: &heat,
         overwrite_ratios: &overwrite_ratios,
         migration: options.migration(),
+        is_scanned: asked.is_scanned,
         ..shape::shape(store, &view.tree, &hidden).with_idle(is_idle)
     };
     let shape = match drops {

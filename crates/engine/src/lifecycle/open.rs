@@ -450,7 +450,7 @@ impl Opening {
     /// The keyspaces with their views, and the writable side of each.
     fn keyspaces(&self, assembly: &mut Assembly) -> Result<Vec<(Arc<KeyspaceState>, ActiveKeyspace)>> {
         let mut keyspaces = Vec::new();
-        let shared = (&self.memory, &self.arenas);
+        let shared = (&self.memory, &self.arenas, &self.scheduler);
         for (id, stored) in &assembly.state.keyspaces {
             let options = self.stored_options(stored)?;
             assembly.files.set_reading(*id, options.table_reading());
@@ -592,7 +592,7 @@ pub fn new_keyspace(
     name: Arc<str>,
     options: KeyspaceOptions,
     (tree, sealed, semantics): (Arc<Tree>, Vec<Arc<MemtableView>>, Semantics),
-    (memory, arenas): (&MemoryPlan, &ArenaPool),
+    (memory, arenas, scheduler): (&MemoryPlan, &ArenaPool, &Arc<Scheduler>),
 ) -> Result<(Arc<KeyspaceState>, ActiveKeyspace)> {
     let limits = MemtableLimits::new(&options, memory);
     let (memtable, inserter) = stub_memtable(options.memtable, arenas)?;
@@ -604,6 +604,8 @@ pub fn new_keyspace(
         semantics: Arc::new(semantics),
     });
     let keyspace = Arc::new(KeyspaceState::new(id, name, options, view));
+    let scheduler = Arc::clone(scheduler);
+    keyspace.scans.set_notify(move || scheduler.request(WorkerPool::Compaction));
     let active = ActiveKeyspace {
         keyspace: Arc::clone(&keyspace),
         memtable,

@@ -18,6 +18,7 @@ pub mod memory_shares;
 pub mod no_plan_cache;
 pub mod post_commit;
 pub mod read_heat;
+pub mod read_triggered;
 pub mod scheduler;
 pub mod shape;
 pub mod space_use;

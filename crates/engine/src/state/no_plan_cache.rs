@@ -15,6 +15,8 @@ pub struct NoPlan {
     pub is_idle: bool,
     /// Whether the idle budget was available.
     pub has_idle_budget: bool,
+    /// Whether scans triggered a compaction.
+    pub is_scanned: bool,
     /// On the monotonic clock.
     pub until_ns: u64,
 }

@@ -8,7 +8,9 @@ use esker_engine::state::scheduler::{LOOK_INTERVAL, WorkerPool};
 use esker_engine::state::shape;
 use esker_env::fault::StrictFs;
 use esker_env::{Env, ManualClock};
+use esker_strategy::upper_bytes;
 use esker_version::LevelIndex;
+use esker_view::read::scan_tally::NOTIFY_EVERY;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,6 +126,88 @@ fn an_idle_tree_converges_where_it_is_worth_it() {
     assert_eq!(runs(), 2);
     world.pass(Duration::from_secs(24 * 60 * 60));
     assert_eq!(runs(), 1, "the allowance of the next day");
+}
+
+/// A tree with a few small runs above its last level, which is scanned.
+struct Scanned {
+    world: World,
+}
+
+impl Scanned {
+    fn new() -> Scanned {
+        let world = World::new();
+        world.fill();
+        Scanned { world }
+    }
+
+    fn runs(&self) -> usize {
+        self.world.db.default_keyspace().state().view.load().tree.runs.len()
+    }
+
+    fn upper_bytes(&self) -> u64 {
+        upper_bytes(&self.world.db.default_keyspace().state().view.load().tree.version)
+    }
+
+    /// `count` scans, and the background work that they request.
+    fn scan(&self, count: u64) {
+        for number in 0..count {
+            let mut cursor = self.world.db.default_keyspace().cursor().expect("a cursor");
+            cursor.seek(key(number % KEYS)).expect("a seek");
+            assert!(cursor.entry().is_some());
+        }
+        while self.world.db.step_background() {}
+    }
+
+    fn flush(&self) {
+        (0..KEYS).step_by(2).for_each(|number| self.world.db.put(key(number), [8; 40]).expect("a put"));
+        self.world.db.flush().expect("a flush");
+        self.world.settle();
+    }
+
+    fn check(&self) {
+        let keyspace = self.world.db.default_keyspace();
+        let entries = keyspace.iter().map(|entry| entry.expect("an entry").1.into_vec());
+        assert!(entries.enumerate().all(|(at, value)| value == [if at % 2 == 0 { 8 } else { 7 }; 40]));
+    }
+}
+
+/// RG1 and RG2: scans that seek in several small runs have these merged, once, and the last level left alone.
+#[test]
+fn scans_trigger_a_merge_of_small_runs() {
+    let tree = Scanned::new();
+    (0..3).for_each(|_| tree.flush());
+    assert_eq!(tree.runs(), 4);
+    let (merged, upper) = (tree.world.compacted_bytes(), tree.upper_bytes());
+    tree.scan(100);
+    tree.world.settle();
+    assert_eq!(tree.runs(), 4, "too few scans");
+    // The scans themselves request the compaction worker.
+    tree.scan(NOTIFY_EVERY);
+    assert_eq!(tree.runs(), 2);
+    let triggered = tree.world.compacted_bytes() - merged;
+    assert!(triggered > 0 && triggered <= upper, "{triggered} of {upper} bytes");
+    tree.scan(NOTIFY_EVERY * 4);
+    tree.world.settle();
+    assert_eq!((tree.runs(), tree.world.compacted_bytes()), (2, merged + triggered), "one run is the end");
+    tree.check();
+}
+
+/// Earlier scans have later small runs merged, half a tier of them, before the next scan; without scans
+/// nothing is merged.
+#[test]
+fn earlier_scans_trigger_a_merge_before_the_next_scan() {
+    let tree = Scanned::new();
+    tree.scan(NOTIFY_EVERY);
+    let merged = tree.world.compacted_bytes();
+    (0..3).for_each(|_| tree.flush());
+    assert_eq!((tree.runs(), tree.world.compacted_bytes()), (4, merged), "three runs wait for a scan");
+    tree.flush();
+    assert_eq!(tree.runs(), 2, "four do not");
+    tree.check();
+    let tree = Scanned::new();
+    let merged = tree.world.compacted_bytes();
+    (0..4).for_each(|_| tree.flush());
+    assert_eq!((tree.runs(), tree.world.compacted_bytes()), (5, merged), "there were no scans");
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub(crate) struct World {
     pub(crate) migration: Option<Migration>,
     /// Whether the strategy drops data: then a key may be missing, but an older version must never reappear.
     pub(crate) may_lose: bool,
+    /// Whether scans justify merging the runs above the last level.
+    pub(crate) is_scanned: bool,
     pub(crate) flushed_bytes: u64,
     pub(crate) written_bytes: u64,
     pub(crate) installs: u64,
@@ -80,6 +82,7 @@ impl World {
             seqno: 0,
             migration: None,
             may_lose: false,
+            is_scanned: false,
             flushed_bytes: 0,
             written_bytes: 0,
             installs: 0,
@@ -93,7 +96,7 @@ impl World {
     pub(crate) fn shape<'v>(&self, version: &'v Version, idle: bool) -> Shape<'v> {
         let oldest_snapshot = self.snapshot.as_ref().map_or(SeqNo::MAX, |(seqno, _)| SeqNo::new(*seqno));
         let (now_ms, migration) = (moment_ms(self.seqno), self.migration);
-        Shape { oldest_snapshot, now_ms, idle, migration, ..Shape::new(version) }
+        Shape { oldest_snapshot, now_ms, idle, migration, is_scanned: self.is_scanned, ..Shape::new(version) }
     }
 
     /// Changes the strategy, as an engine does.

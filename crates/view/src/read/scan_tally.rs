@@ -4,13 +4,19 @@
 //! or after some dozen scans: a seek begins another scan. So concurrent scans share no cache line. A scan is
 //! short if it returned no more entries than a block of each run holds, because then it read only those
 //! blocks.
+//!
+//! Where many scans call for background work, every [`NOTIFY_EVERY`] of them call a function of the engine.
 
 use crate::tree::Tree;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// A cursor that is used for many seeks reports to its keyspace after this many.
 const TOLD_TOGETHER: u64 = 64;
+
+/// Watched scans call the engine after this many: some ten milliseconds of scanning.
+pub const NOTIFY_EVERY: u64 = 4096;
 
 /// The scans of one keyspace since the open. They carry no other data: relaxed additions suffice.
 #[derive(Debug, Default)]
@@ -21,6 +27,18 @@ pub struct ScanCounts {
     short_entries: AtomicU64,
     long: AtomicU64,
     long_entries: AtomicU64,
+    /// Whether further scans are reported to `notify`.
+    is_watched: AtomicBool,
+    notify: OnceLock<Notify>,
+}
+
+/// A function of the engine.
+struct Notify(Box<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Notify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Notify")
+    }
 }
 
 /// [`ScanCounts`] at one moment.
@@ -49,6 +67,21 @@ impl ScanCounts {
         self.short_entries_less_one.store(short - 1, Relaxed);
     }
 
+    /// Sets the function that is called after every [`NOTIFY_EVERY`] scans while they are watched.
+    pub fn set_notify(&self, notify: impl Fn() + Send + Sync + 'static) {
+        self.notify.get_or_init(|| Notify(Box::new(notify)));
+    }
+
+    /// Whether further scans are watched.
+    pub fn watch(&self, is_watched: bool) {
+        self.is_watched.store(is_watched, Relaxed);
+    }
+
+    /// All scans so far.
+    pub fn total(&self) -> u64 {
+        self.short.load(Relaxed) + self.long.load(Relaxed)
+    }
+
     /// The counts so far.
     pub fn seen(&self) -> Scans {
         Scans {
@@ -69,6 +102,16 @@ impl ScanCounts {
             if more > 0 {
                 counter.fetch_add(more, Relaxed);
             }
+        }
+        if self.is_watched.load(Relaxed) && self.total() % NOTIFY_EVERY < scans.short + scans.long {
+            self.notify();
+        }
+    }
+
+    #[cold]
+    fn notify(&self) {
+        if let Some(notify) = self.notify.get() {
+            notify.0();
         }
     }
 }

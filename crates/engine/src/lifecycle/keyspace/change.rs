@@ -62,7 +62,7 @@ pub fn create_keyspace(store: &Store, name: &str, options: KeyspaceOptions) -> R
     store.files.set_reading(id, options.table_reading());
     let semantics = Semantics::new(&store.time, options.operand_merger(&name.into()));
     let parts = (Arc::new(Tree::new(id, Arc::default(), &store.files)), Vec::new(), semantics);
-    let shared = (&store.memory, &store.arenas);
+    let shared = (&store.memory, &store.arenas, &store.scheduler);
     let (keyspace, active) = new_keyspace(id, name.into(), options, parts, shared)?;
     install::make_durable(store, writing, &mut installed, &edit)?;
     writing.commit.lock().add_keyspace(active);

@@ -23,6 +23,7 @@ pub use registry::Registry;
 use crate::state::adaptive_state::Adapting;
 use crate::state::no_plan_cache::NoPlanCache;
 use crate::state::read_heat::ReadHeat;
+use crate::state::read_triggered::ReadTrigger;
 use crate::state::traffic::Traffic;
 use crate::state::write_control::Control;
 use esker_base::{Error, KeyspaceId, SeqNo};
@@ -32,7 +33,7 @@ use esker_build::filters::FilterTuner;
 use esker_build::overwrite_ratio::OverwriteRatios;
 use esker_iter::OperandMerger;
 use esker_options::{KeyspaceOptions, OwnFilter};
-use esker_strategy::{BlobSpace, Busy, due_permille};
+use esker_strategy::{BlobSpace, Busy, due_permille, upper_bytes, upper_runs};
 use esker_version::LevelIndex;
 use esker_view::ViewCell;
 use esker_view::read::scan_tally::ScanCounts;
@@ -79,6 +80,8 @@ pub struct KeyspaceState {
     pub traffic: Traffic,
     /// Counters of its cursors.
     pub scans: Arc<ScanCounts>,
+    /// What these scans may have merged.
+    pub read_trigger: ReadTrigger,
     /// Measures whether flushed data is read.
     pub reads_at_flush: ReadsAtFlush,
     /// The state of its automatic tuning.
@@ -117,6 +120,7 @@ impl KeyspaceState {
             dropped: AtomicBool::new(false),
             traffic: Traffic::default(),
             scans: Arc::default(),
+            read_trigger: ReadTrigger::default(),
             reads_at_flush: ReadsAtFlush::default(),
             adapting: Adapting::default(),
             heat: Mutex::default(),
@@ -194,6 +198,8 @@ impl KeyspaceState {
         let account = BlobSpace::of(&tree.version);
         let options = self.options();
         self.scans.note_shape(&tree, options.block_size_bytes);
+        let upper = (upper_runs(&tree.version).count() as u64, upper_bytes(&tree.version));
+        self.scans.watch(self.read_trigger.note_shape(self.scans.total(), upper.0, upper.1));
         // Without merges there is no garbage collection either, and no writer waits for it.
         let is_over =
             options.strategy.merges() && account.is_over(due_permille(options.blob_space_amp_permille));
@@ -237,6 +243,7 @@ impl KeyspaceState {
                 && last.oldest == asked.oldest
                 && last.is_idle == asked.is_idle
                 && last.has_idle_budget == asked.has_idle_budget
+                && last.is_scanned == asked.is_scanned
                 && asked.until_ns < last.until_ns
         })
     }
