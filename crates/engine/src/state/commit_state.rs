@@ -19,8 +19,7 @@ pub struct CommitState {
     pub next_seqno: SeqNo,
     pub log: LogWriter,
     /// By keyspace id; `None` for ids without a keyspace. Boxed, because ids are never reused: a dropped
-    /// keyspace leaves one word. Cache-line padded and rarely written, so that every core can hold it; it has
-    /// the pointers that `prefetch_commit_state` prefetches.
+    /// keyspace leaves one word. Cache-line padded and rarely written, so that every core can hold it.
     pub keyspaces: CachePadded<Vec<Option<Box<ActiveKeyspace>>>>,
     pub recent_drops: RecentDrops,
     /// Payload bytes in all active memtables.

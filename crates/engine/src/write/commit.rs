@@ -20,14 +20,11 @@
 //! # Prefetch of contended cache lines
 //! When a thread takes the lock, the guarded state is in the cache of the core that held it before. A line
 //! takes 45 ns from there if the two cores share a last-level cache and 200 ns if not (Zen 5 in a virtual
-//! machine, half of a round trip). Loaded on demand the lines arrive one after the other while the lock is
-//! held: the log's cursor, the keyspace, the counters of its memtable, the last entry via the append hint.
-//! Prefetches load them in two rounds. With the lock just taken, the writer prefetches the state and the
-//! keyspace ([`CommitState::prefetch_commit_state`]); the pointers to them are on lines that writers do not
-//! modify. Then it prefetches the lines it will write beyond those, the log's end, the arena's end and the
-//! counters, before it searches for the key's position ([`CommitState::approach`]); the room check uses the
-//! inserter's own counters, and the hint stores its key's first bytes. A prefetch before taking the lock
-//! would steal the lines from the current holder.
+//! machine, half of a round trip). So the writer prefetches the lines that it will write beyond the state,
+//! the log's end, the arena's end and the counters, before it searches for the key's position
+//! ([`CommitState::approach`]); the room check uses the inserter's own counters, and the append hint stores
+//! its key's first bytes. A prefetch before taking the lock would steal the lines from the current holder.
+//! Rejected: prefetching the state and the keyspace with the lock just taken; two threads gained nothing.
 //!
 //! # Invariants
 //! * CP1: sequence numbers, log offsets and arena ranges are assigned in one order, under one lock.
@@ -52,7 +49,6 @@ use crate::write::room::StallPolicy;
 use crate::write::room::{RoomCheck, Wait};
 use crate::write::write_options::WriteOptions;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind, checksum};
-use esker_env::memory::prefetch_to_write;
 use esker_iter::RangeTombstone;
 use esker_memtable::{Approach, Operation};
 use esker_options::Durability;
@@ -204,8 +200,6 @@ pub fn lock_with_room<'w>(
             private = Some(writing.log.prepare_private(batch.payload.len())?);
         }
         let mut state = writing.commit.lock();
-        prefetch_to_write(&*store.visible);
-        state.prefetch_commit_state(batch);
         // Under the lock: the previous holder may have poisoned the database, and publishing anything
         // after that would publish its incomplete work (CP5).
         store.writing()?;
@@ -232,20 +226,6 @@ pub fn lock_with_room<'w>(
 }
 
 impl CommitState {
-    /// Prefetches the cache lines that this write will modify; see the head of this file.
-    #[inline(always)]
-    fn prefetch_commit_state(&self, batch: &EncodedBatch<'_>) {
-        prefetch_to_write(&self.log);
-        // The other counters share these lines.
-        prefetch_to_write(&self.active_bytes);
-        prefetch_to_write(&self.post_commit);
-        if let [share] = batch.shares
-            && let Some(Some(active)) = self.keyspaces.get(share.keyspace.get() as usize)
-        {
-            prefetch_to_write(&**active);
-        }
-    }
-
     /// Copies a batch into the memtables. Infallible: room was made before.
     #[inline]
     fn insert(&mut self, batch: &EncodedBatch<'_>, approach: Option<Approach>, first: SeqNo, log_id: u64) {
