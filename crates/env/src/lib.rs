@@ -24,7 +24,7 @@
 //! | [`mod@env`] | [`Env`], all of it in one value, and starting threads |
 //! | `fork_join` | [`Env::fork_join`], jobs run on several threads and joined |
 //!
-//! Unsafe code is in [`memory`], [`slabs`], `off_heap_list`, `off_heap_slice`, `huge_page_heap`, `published`,
+//! Unsafe code is in [`memory`], [`slabs`], `off_heap_slice`, `huge_page_heap`, `published`,
 //! in [`fs`] ([`Mapping`]), in the two modules `mapping`, in `std_fs/write_back` and in `reads/uring`,
 //! nowhere else.
 

@@ -8,44 +8,26 @@
 //! fifty mebibytes behind, beside a budget of ninety.
 //!
 //! # Design
-//! Pieces of fixed size ([`PIECE_BYTES`]), each a [`Region`]: nothing is copied, and all memory returns to
-//! the system when the list is dropped. The first piece commits small pages, because most lists are short; a
-//! list with a second piece will have more, in huge pages, whose first touch costs a fifth.
-//!
-//! * NL1. All numbers of each piece except the last are written; of the last the first `used`.
+//! Pieces of a fixed number of numbers ([`PIECE_NUMBERS`]), each an [`OffHeapSlice`]: nothing is copied when
+//! the list grows, and all memory returns to the system when it is dropped. Smaller pieces come first, because
+//! most lists are short.
 
-use crate::memory::{PageAdvice, REGION_ALIGNMENT_BYTES, Region};
-use std::alloc::{Layout, handle_alloc_error};
-use std::ptr::NonNull;
+use crate::OffHeapSlice;
 
-/// Bytes of a piece.
-const PIECE_BYTES: usize = REGION_ALIGNMENT_BYTES;
-/// Numbers per piece.
-const PIECE_NUMBERS: usize = PIECE_BYTES / size_of::<u64>();
-/// Granularity in which the first piece is counted.
-const PAGE_BYTES: usize = 4096;
+/// Numbers of the first piece: a page. Each further piece has twice as many, up to [`PIECE_NUMBERS`].
+const FIRST_NUMBERS: usize = 512;
+/// Numbers of all large pieces: 2 MiB.
+const PIECE_NUMBERS: usize = 256 << 10;
 
 /// An off-heap list of numbers; see the head of this file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct OffHeapList {
-    pieces: Vec<Region>,
-    /// The last piece; dangling while there is none.
-    last: NonNull<u64>,
+    /// All full but the last.
+    pieces: Vec<OffHeapSlice<u64>>,
     /// Numbers in the last piece.
     used: usize,
-    /// Capacity of the last piece: 0 while there is none.
-    room: usize,
-}
-
-// SAFETY: memory with one owner and no thread affinity.
-unsafe impl Send for OffHeapList {}
-// SAFETY: a shared reference only reads numbers.
-unsafe impl Sync for OffHeapList {}
-
-impl Default for OffHeapList {
-    fn default() -> OffHeapList {
-        OffHeapList { pieces: Vec::new(), last: NonNull::dangling(), used: 0, room: 0 }
-    }
+    /// Numbers in all pieces before it.
+    before: usize,
 }
 
 impl OffHeapList {
@@ -54,57 +36,55 @@ impl OffHeapList {
     /// Ends the process, as all allocation does, when there is no memory.
     #[inline]
     pub fn push(&mut self, number: u64) {
-        if self.used == self.room {
-            self.add_piece();
+        if let Some(piece) = self.pieces.last_mut()
+            && let Some(place) = piece.get_mut(self.used)
+        {
+            *place = number;
+            self.used += 1;
+        } else {
+            self.push_to_new_piece(number);
         }
-        // SAFETY: the piece has room for one more, and this list is its only owner.
-        unsafe { self.last.add(self.used).write(number) };
-        self.used += 1;
     }
 
     #[cold]
     #[inline(never)]
-    fn add_piece(&mut self) {
-        let advice = if self.pieces.is_empty() { PageAdvice::Small } else { PageAdvice::Huge };
-        let region = Region::reserve_with(PIECE_BYTES, advice).ok();
-        let last = region.as_ref().and_then(|region| NonNull::new(region.as_ptr().cast::<u64>()));
-        let (Some(region), Some(last)) = (region, last) else {
-            handle_alloc_error(Layout::new::<[u64; PIECE_NUMBERS]>())
-        };
-        self.pieces.push(region);
-        (self.last, self.used, self.room) = (last, 0, PIECE_NUMBERS);
+    fn push_to_new_piece(&mut self, number: u64) {
+        let last = self.pieces.last().map_or(FIRST_NUMBERS / 2, |piece| piece.len());
+        let mut piece = OffHeapSlice::filled(0, (last * 2).min(PIECE_NUMBERS));
+        piece[0] = number;
+        self.before += self.used;
+        self.used = 1;
+        self.pieces.push(piece);
     }
 
-    /// The number appended last.
+    /// The last number added.
     #[inline]
     pub fn last(&self) -> Option<u64> {
-        let at = self.used.checked_sub(1)?;
-        // SAFETY: NL1.
-        Some(unsafe { self.last.add(at).read() })
+        self.pieces.last().and_then(|piece| piece.get(self.used - 1)).copied()
     }
 
-    /// The number of elements.
+    /// The number of numbers.
     #[inline]
     pub fn len(&self) -> usize {
-        self.pieces.len().saturating_sub(1) * PIECE_NUMBERS + self.used
+        self.before + self.used
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.used == 0
+        self.pieces.is_empty()
     }
 
     /// All numbers in order, piece by piece.
     pub fn pieces(&self) -> impl Iterator<Item = &[u64]> {
-        self.pieces.iter().enumerate().map(|(at, piece)| {
-            let used = if at + 1 == self.pieces.len() { self.used } else { PIECE_NUMBERS };
-            // SAFETY: the first `used` are written (NL1), and the list is not changed while it is borrowed.
-            unsafe { std::slice::from_raw_parts(piece.as_ptr().cast::<u64>().cast_const(), used) }
-        })
+        let last = self.pieces.len().saturating_sub(1);
+        self.pieces
+            .iter()
+            .enumerate()
+            .map(move |(at, piece)| if at == last { &piece[..self.used] } else { piece })
     }
 
-    /// Moves all numbers into ordinary memory and empties the list.
+    /// All numbers in one piece of ordinary memory, and an empty list.
     pub fn take(&mut self) -> Vec<u64> {
         let mut all = Vec::with_capacity(self.len());
         self.pieces().for_each(|piece| all.extend_from_slice(piece));
@@ -112,17 +92,14 @@ impl OffHeapList {
         all
     }
 
-    /// Empties the list and frees its memory.
+    /// Empties the list and releases its memory.
     pub fn clear(&mut self) {
         *self = OffHeapList::default();
     }
 
-    /// Bytes of memory in use.
+    /// Bytes of memory used.
     pub fn memory_bytes(&self) -> usize {
-        match self.pieces.len() {
-            0 | 1 => (self.used * size_of::<u64>()).next_multiple_of(PAGE_BYTES),
-            pieces => pieces * PIECE_BYTES,
-        }
+        self.pieces.iter().map(|piece| size_of_val(&piece[..])).sum()
     }
 }
 
@@ -142,7 +119,7 @@ mod tests {
             }
             assert_eq!((list.len(), list.is_empty()), (count, count == 0));
             assert!(list.pieces().flatten().copied().eq((0..count).map(number)), "{count}");
-            assert!(list.memory_bytes() >= 8 * count && list.memory_bytes() <= 8 * count + PIECE_BYTES);
+            assert!(list.memory_bytes() >= 8 * count && list.memory_bytes() <= 8 * count + 8 * PIECE_NUMBERS);
             assert!(list.take().into_iter().eq((0..count).map(number)));
             assert_eq!((list.len(), list.memory_bytes(), list.last()), (0, 0, None));
             list.push(3);

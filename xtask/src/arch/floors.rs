@@ -35,7 +35,6 @@ pub(super) const CRATES: &[Crate] = &[
             "src/reads/uring.rs",
             "src/memory.rs",
             "src/slabs.rs",
-            "src/off_heap_list.rs",
             "src/off_heap_slice.rs",
             "src/huge_page_heap.rs",
             "src/published",

@@ -34,8 +34,8 @@ pub(super) const ORDERS: &[Order] = &[
     tree("esker-base", "checksum coding expiry ids key kind limits seqno error sync"),
     tree(
         "esker-env",
-        "clock host memory fs off_heap_list fs_wrapper aligned counting published random fault \
-        rate_limiter huge_page_heap off_heap_slice slabs std_fs timed_file env reads fork_join",
+        "clock host memory fs fs_wrapper aligned counting published random fault \
+        rate_limiter huge_page_heap off_heap_slice off_heap_list slabs std_fs timed_file env reads fork_join",
     ),
     Order {
         package: "esker-iter",

@@ -159,7 +159,9 @@ impl Scanned {
     }
 
     fn flush(&self) {
-        (0..KEYS).step_by(2).for_each(|number| self.world.db.put(key(number), [8; 40]).expect("a put"));
+        (0..KEYS)
+            .step_by(2)
+            .for_each(|number| self.world.db.default_keyspace().put(key(number), [8; 40]).expect("a put"));
         self.world.db.flush().expect("a flush");
         self.world.settle();
     }
