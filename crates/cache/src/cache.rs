@@ -374,11 +374,10 @@ impl<V: Charge + Clone> BlockCache<V> {
         self.budget.capacity.load(Ordering::Relaxed)
     }
 
-    /// Changes the budget while the cache is in use; what no longer fits is evicted: if it is much, by the
-    /// memory that it lies in (`stretches`), and evenly from all shards. The number of shards stays.
+    /// Changes the budget while the cache is in use; what no longer fits is evicted, evenly from all
+    /// shards. The number of shards stays.
     pub fn set_capacity_bytes(&self, capacity_bytes: usize) {
         self.budget.capacity.store(capacity_bytes, Ordering::Relaxed);
-        self.evict_stretches();
         loop {
             let mut freed_bytes = 0;
             for (done, shard) in self.shards.iter().enumerate() {

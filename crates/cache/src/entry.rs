@@ -111,18 +111,6 @@ pub trait Charge {
     /// Prefetches what [`Charge::take_use`] and [`Charge::left`] read. Called with a lock of the cache held.
     #[inline]
     fn prefetch(&self) {}
-
-    /// Which stretch of memory the value lies in, if the values of a stretch go back to the system together.
-    fn stretch(&self) -> Option<usize> {
-        None
-    }
-
-    /// The cache is about to let go of `count` values in this one's stretch: nothing is to be put there any
-    /// more. `false` if they should better stay, because the stretch would not go back for it. Called without
-    /// any lock of the cache held.
-    fn close_stretch(&self, _count: usize) -> bool {
-        false
-    }
 }
 
 /// Forwards to the value.
@@ -154,13 +142,5 @@ impl<T: ?Sized + Charge> Charge for std::sync::Arc<T> {
     #[inline]
     fn prefetch(&self) {
         (**self).prefetch();
-    }
-
-    fn stretch(&self) -> Option<usize> {
-        (**self).stretch()
-    }
-
-    fn close_stretch(&self, count: usize) -> bool {
-        (**self).close_stretch(count)
     }
 }

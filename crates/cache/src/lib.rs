@@ -78,8 +78,8 @@
 //!
 //! Map: [`entry`] defines keys and charges, [`doorkeeper`] is the admission filter, `warming` inserts blocks
 //! in place of others, [`numbers`] identifies tables, [`kind`] lists the kinds; `policy` has the policies,
-//! one file each, `shard` counts, [`cache`] is the whole, `need` notifies when it is full, `stretches`
-//! shrinks it, [`stats`] are its counters.
+//! one file each, `shard` counts, [`cache`] is the whole, `need` notifies when it is full,
+//! [`stats`] are its counters.
 
 #![forbid(unsafe_code)]
 
@@ -92,7 +92,6 @@ pub mod numbers;
 mod policy;
 mod shard;
 pub mod stats;
-mod stretches;
 mod warming;
 
 pub use cache::{BlockCache, LARGE_SHARE, SCAN_SHARE};

@@ -187,27 +187,6 @@ impl<V: Charge + Clone> Shard<V> {
         charges(&removed[before..])
     }
 
-    /// Evicts the chosen entries whatever the policy's order, and returns their charges.
-    pub(crate) fn evict_where(
-        &mut self,
-        should_remove: &mut ShouldRemove<'_, V>,
-        evicted: &mut Vec<Entry<V>>,
-    ) -> usize {
-        let before = evicted.len();
-        self.remove_where(should_remove, evicted);
-        evicted[before..].iter().for_each(|entry| self.count_removed(entry).evictions += 1);
-        charges(&evicted[before..])
-    }
-
-    /// Calls `see` for each entry.
-    pub(crate) fn for_each_entry(&mut self, mut see: impl FnMut(&Entry<V>)) {
-        let mut none = |entry: &Entry<V>| {
-            see(entry);
-            false
-        };
-        self.remove_where(&mut none, &mut Vec::new());
-    }
-
     fn remove_where(&mut self, should_remove: &mut ShouldRemove<'_, V>, taken: &mut Vec<Entry<V>>) {
         self.policy.remove_where(should_remove, taken);
         taken.extend(self.candidate.take_if(|entry| should_remove(entry)));

@@ -23,17 +23,13 @@
 //!   that starts at `free`.
 //! * SB3. All bytes are initialised at all times: regions are zero at first, and a freed piece keeps its
 //!   contents, except for its first four bytes, which link the list.
-//! * SB4. Exactly the slabs with a free piece that are not closed are in their class's list, at the index in
-//!   their head.
+//! * SB4. Exactly the slabs with a free piece are in their class's list, at the index in their head.
 //! * SB5. A slab that becomes empty is released if another with free pieces is left; so a class keeps at most
 //!   one empty slab, and allocating and freeing a single piece does not create and release slabs.
 //! * SB6. A slab is created outside of its class's lock, by one thread of a class at a time. The kernel
 //!   clears its 2 MiB when its head is written, which takes a tenth of a millisecond and more; a thread that
 //!   needs a piece meanwhile takes it from the global allocator and does not wait.
-//! * SB7. A closed slab allocates no piece any more, and returns to the system with its last one. A caller
-//!   that frees much memory at once closes slabs first: pieces chosen by anything but their address leave
-//!   nearly every slab in use, and then no memory returns.
-//! * SB8. Any other released slab is spare, for any class that needs one next, while there are no more spare
+//! * SB7. A released slab is spare, for any class that needs one next, while there are no more spare
 //!   ones than one and an eighth of those in use. A cache under writes constantly frees blocks of one size
 //!   and allocates others, and new memory is expensive: the kernel clears it, 0.1 ms for 2 MiB, and on a
 //!   virtual machine whose host reclaims free memory 5 ms, because the host has to find some first.
@@ -106,19 +102,10 @@ enum ClassReply {
 // SAFETY: slabs are memory without thread affinity, accessed under the class's lock only (SB1).
 unsafe impl Send for Class {}
 
-/// Memory of released slabs, and the number of slabs in use (SB8).
+/// Memory of released slabs, and the number of slabs in use (SB7).
 struct Spare {
     regions: Vec<Region>,
     in_use: usize,
-}
-
-/// What happens to a slab that its class releases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SlabFate {
-    /// It may be reused (SB8).
-    Spare,
-    /// It returns to the system: it was closed (SB7).
-    Return,
 }
 
 /// Head of a slab.
@@ -135,8 +122,6 @@ struct Slab {
     free: u32,
     /// Index in the class's list, if it is there.
     at: usize,
-    /// Allocates no piece any more (SB7).
-    is_closed: bool,
 }
 
 /// The class for pieces of `len` bytes, and their size; `None` if slabs do not hold such pieces.
@@ -190,8 +175,8 @@ pub unsafe fn free(piece: NonNull<u8>, len: usize, origin: Origin) {
         (Some((class, _)), Origin::Slab) => {
             // SAFETY: guaranteed by the caller.
             let emptied = unsafe { ALL[class].lock().give_back(piece) };
-            if let Some((region, fate)) = emptied {
-                let surplus = SPARE.lock().give_up(region, fate);
+            if let Some(region) = emptied {
+                let surplus = SPARE.lock().give_up(region);
                 // Unmapped without the lock.
                 drop(surplus);
             }
@@ -203,26 +188,6 @@ pub unsafe fn free(piece: NonNull<u8>, len: usize, origin: Origin) {
             // SAFETY: allocated with this layout.
             unsafe { dealloc(piece.as_ptr(), layout(len)) };
         }
-    }
-}
-
-/// The slab-sized address range of a piece: its slab, or as much of other memory.
-#[inline]
-pub fn stretch_of(piece: NonNull<u8>) -> usize {
-    piece.as_ptr().addr() / SLAB_BYTES
-}
-
-/// Closes the slab of a piece (SB7), for a caller that is about to free `own` pieces of it, including this
-/// one. `false`, and nothing is closed, if there is no slab, or if more than an eighth of its used pieces
-/// belongs to others, which may keep them for long.
-///
-/// # Safety
-/// The piece must come from [`allocate`] with this length and be held by the caller.
-pub unsafe fn close(piece: NonNull<u8>, len: usize, origin: Origin, own: usize) -> bool {
-    match (class_of(len), origin) {
-        // SAFETY: guaranteed by the caller.
-        (Some((class, _)), Origin::Slab) => unsafe { ALL[class].lock().close(piece, own) },
-        _ => false,
     }
 }
 
@@ -271,11 +236,11 @@ impl Class {
         Some(piece)
     }
 
-    /// Frees a piece; returns the slab's region if the slab is released (SB5, SB7).
+    /// Frees a piece; returns the slab's region if the slab is released (SB5).
     ///
     /// # Safety
     /// The piece was allocated from a slab of this class, and is not used any more.
-    unsafe fn give_back(&mut self, piece: NonNull<u8>) -> Option<(Region, SlabFate)> {
+    unsafe fn give_back(&mut self, piece: NonNull<u8>) -> Option<Region> {
         // SAFETY: guaranteed by the caller.
         let (slab, offset) = unsafe { Slab::of(piece) };
         // SAFETY: the lock is held (SB1).
@@ -286,39 +251,16 @@ impl Class {
         unsafe { piece.cast::<u32>().write(head.free) };
         head.free = index;
         head.used -= 1;
-        let (is_empty, is_closed) = (head.used == 0, head.is_closed);
-        if was_full && !is_closed {
+        let is_empty = head.used == 0;
+        if was_full {
             self.add(slab);
         }
-        if !is_empty || (!is_closed && self.with_free_pieces.len() < 2) {
+        if !is_empty || self.with_free_pieces.len() < 2 {
             return None;
         }
-        if !is_closed {
-            self.remove(slab);
-        }
+        self.remove(slab);
         // SAFETY: no piece of the slab is allocated, and the class does not refer to it any more.
-        let region = unsafe { slab.read() }.region;
-        Some((region, if is_closed { SlabFate::Return } else { SlabFate::Spare }))
-    }
-
-    /// See [`close`].
-    ///
-    /// # Safety
-    /// The piece was allocated from a slab of this class, and is held.
-    unsafe fn close(&mut self, piece: NonNull<u8>, own: usize) -> bool {
-        // SAFETY: guaranteed by the caller.
-        let (slab, _) = unsafe { Slab::of(piece) };
-        // SAFETY: the lock is held (SB1).
-        let head = unsafe { &mut *slab.as_ptr() };
-        let used = head.used as usize;
-        if head.is_closed || used - used / 8 > own {
-            return false;
-        }
-        head.is_closed = true;
-        if !head.is_full() {
-            self.remove(slab);
-        }
-        true
+        Some(unsafe { slab.read() }.region)
     }
 
     fn add(&mut self, slab: NonNull<Slab>) {
@@ -356,17 +298,12 @@ impl Spare {
     }
 
     /// Counts one less in use; returns the regions that return to the system.
-    fn give_up(&mut self, region: Region, fate: SlabFate) -> Vec<Region> {
+    fn give_up(&mut self, region: Region) -> Vec<Region> {
         self.in_use -= 1;
-        let mut surplus = Vec::new();
-        match fate {
-            SlabFate::Spare => self.regions.push(region),
-            SlabFate::Return => surplus.push(region),
-        }
+        self.regions.push(region);
         // The ones released first are returned first: the others may still be in the processor's caches.
         let beyond = self.regions.len().saturating_sub(self.limit());
-        surplus.extend(self.regions.drain(..beyond));
-        surplus
+        self.regions.drain(..beyond).collect()
     }
 }
 
@@ -385,8 +322,7 @@ impl Slab {
         };
         let slab = NonNull::new(region.as_ptr().cast::<Slab>())?;
         let pieces = ((SLAB_BYTES - HEAD_BYTES) / piece_bytes) as u32;
-        let head =
-            Slab { region, piece_bytes, pieces, used: 0, fresh: 0, free: NO_PIECE, at: 0, is_closed: false };
+        let head = Slab { region, piece_bytes, pieces, used: 0, fresh: 0, free: NO_PIECE, at: 0 };
         // SAFETY: the region is aligned beyond the needs of a head, and has no other user.
         unsafe { slab.write(head) };
         Some(slab)
@@ -494,7 +430,7 @@ mod tests {
             .len()
     }
 
-    /// SB8, and SB7: a closed slab does not become spare.
+    /// SB7.
     #[test]
     fn an_eighth_of_the_slabs_in_use_may_be_spare() {
         let region = || Region::reserve(SLAB_BYTES).unwrap();
@@ -503,17 +439,15 @@ mod tests {
         assert_eq!((spare.in_use, spare.regions.len()), (32, 0));
         let mut returned = 0;
         for _ in 0..8 {
-            returned += spare.give_up(used.pop().unwrap(), SlabFate::Spare).len();
+            returned += spare.give_up(used.pop().unwrap()).len();
         }
         assert_eq!((spare.in_use, spare.regions.len(), returned), (24, 4, 4));
         let last = spare.regions.last().unwrap().as_ptr();
         assert_eq!(spare.take().map(|region| region.as_ptr()), Some(last), "the latest serves first");
         assert_eq!((spare.in_use, spare.regions.len()), (25, 3));
-        assert_eq!(spare.give_up(used.pop().unwrap(), SlabFate::Return).len(), 1);
-        assert_eq!((spare.in_use, spare.regions.len()), (24, 3));
         // Spare slabs are returned as slabs in use become fewer.
         while let Some(region) = used.pop() {
-            drop(spare.give_up(region, SlabFate::Return));
+            drop(spare.give_up(region));
         }
         assert_eq!((spare.in_use, spare.regions.len()), (1, 1));
     }
@@ -526,11 +460,11 @@ mod tests {
         class.add(slab);
         class.add(Slab::create(20_000).unwrap());
         // SAFETY: both slabs are this class's, and the piece has no other user.
-        let (region, fate) = unsafe {
+        let region = unsafe {
             let piece = Slab::take(slab);
             class.give_back(piece).unwrap()
         };
-        assert_eq!((region.as_ptr(), fate), (slab.as_ptr().cast(), SlabFate::Spare));
+        assert_eq!(region.as_ptr(), slab.as_ptr().cast());
         let [other] = class.with_free_pieces[..] else { panic!("one is left") };
         // SAFETY: the class, the only owner of the slab, is forgotten, and no piece of it is in use.
         drop(unsafe { other.read() });
@@ -595,49 +529,6 @@ mod tests {
             }
         }
         held.into_iter().for_each(give_back);
-    }
-
-    /// SB7.
-    #[test]
-    fn a_closed_slab_gives_nothing_out_and_goes_with_its_last_piece() {
-        const LEN: usize = 30_000;
-        let (class, bytes) = class_of(LEN).unwrap();
-        let per_slab = (SLAB_BYTES - HEAD_BYTES) / bytes;
-        let count = SMALL_BYTES.div_ceil(bytes) + 2 * per_slab + per_slab / 2;
-        let mut held: Vec<Held> = (0..count).map(|at| take(LEN, at as u8)).collect();
-        let closes = |held: &Held, own: usize| {
-            // SAFETY: the piece is held, and was taken with this length.
-            unsafe { close(held.0, held.1, held.2, own) }
-        };
-        assert!(!closes(&held[0], count), "it comes from the heap");
-        // A full one and the half full one: nine tenths of each are the caller's.
-        let mut stretches = vec![stretch_of(held[count - per_slab].0), stretch_of(held[count - 1].0)];
-        stretches.dedup();
-        assert_eq!(stretches.len(), 2);
-        let own = |held: &[Held], stretch| held.iter().filter(|held| stretch_of(held.0) == stretch).count();
-        for &stretch in &stretches {
-            let one = held.iter().find(|held| stretch_of(held.0) == stretch).unwrap();
-            assert!(!closes(one, own(&held, stretch) / 2), "the other half is somebody else's");
-            assert!(closes(one, own(&held, stretch) - 1));
-            assert!(!closes(one, per_slab), "it is closed already");
-        }
-        assert!(ALL[class].lock().with_free_pieces.is_empty());
-        let (closed, open): (Vec<Held>, Vec<Held>) =
-            held.drain(..).partition(|held| stretches.contains(&stretch_of(held.0)));
-        // Every second one, so that both have free pieces.
-        let mut left = Vec::new();
-        for (at, piece) in closed.into_iter().enumerate() {
-            if at % 2 == 0 { give_back(piece) } else { left.push(piece) }
-        }
-        let new: Vec<Held> = (0..left.len()).map(|at| take(LEN, at as u8)).collect();
-        assert!(
-            new.iter().all(|held| !stretches.contains(&stretch_of(held.0))),
-            "closed slabs gave pieces out"
-        );
-        left.into_iter().for_each(give_back);
-        open.into_iter().chain(new).for_each(give_back);
-        let class = ALL[class].lock();
-        assert_eq!((class.heap_bytes, class.with_free_pieces.len()), (0, 1));
     }
 
     #[test]

@@ -61,18 +61,4 @@ impl Charge for CachedPart {
             block.prefetch();
         }
     }
-
-    fn stretch(&self) -> Option<usize> {
-        match self {
-            CachedPart::Block(block) => Some(block.stretch()),
-            CachedPart::Filter(_) => None,
-        }
-    }
-
-    fn close_stretch(&self, count: usize) -> bool {
-        match self {
-            CachedPart::Block(block) => block.close_stretch(count),
-            CachedPart::Filter(_) => false,
-        }
-    }
 }

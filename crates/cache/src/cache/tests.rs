@@ -3,7 +3,6 @@
 
 mod hit_rates;
 mod large;
-mod stretches;
 mod warming;
 
 use super::*;

@@ -175,19 +175,6 @@ impl BlockRef {
     }
 }
 
-impl BlockRef {
-    /// The slab that the block lies in. Does not read the block.
-    pub(crate) fn stretch(&self) -> usize {
-        slabs::stretch_of(self.0.cast::<u8>())
-    }
-
-    /// As [`slabs::close`]: the caller is about to release `count` blocks in this block's slab.
-    pub(crate) fn close_stretch(&self, count: usize) -> bool {
-        // SAFETY: the reference keeps the block alive, and its piece has this length (BR3).
-        unsafe { slabs::close(self.0.cast::<u8>(), size_of_val(&**self), self.origin, count) }
-    }
-}
-
 impl Deref for BlockRef {
     type Target = Block;
 
@@ -359,35 +346,6 @@ mod tests {
         assert_eq!(Arc::weak_count(&identity), 1, "one reference is left");
         drop(second);
         assert_eq!(Arc::weak_count(&identity), 0);
-    }
-
-    /// A cache that shrinks by half keeps its blocks in as few slabs as possible.
-    #[test]
-    fn shrinking_the_cache_releases_whole_slabs() {
-        const ENTRIES: u32 = 300;
-        const SLAB: usize = 2 << 20;
-        let cache = Arc::new(crate::TableCache::new(64 << 20));
-        let identity = TableIdentity::standalone(Arc::clone(&cache)).unwrap();
-        let stretches = || {
-            let parts =
-                (0..2_000).filter_map(|at| cache.peek(&CacheKey { table: identity.number(), block: at }));
-            parts.filter_map(|part| part.stretch()).collect::<std::collections::BTreeSet<usize>>().len()
-        };
-        for at in 0..700 {
-            let part = crate::cached_part::CachedPart::Block(block(&identity, ENTRIES));
-            let key = CacheKey { table: identity.number(), block: at };
-            cache.insert(key, part, BlockKind::Data, Admission::Point);
-        }
-        let (before, used) = (stretches(), cache.used_bytes());
-        assert!(used > 20 << 20, "{used}");
-        cache.set_capacity_bytes(used / 2);
-        let (after, used) = (stretches(), cache.used_bytes());
-        // The first blocks come from the heap and lie anywhere.
-        let of_heap = slabs::SMALL_BYTES / SLAB + 2;
-        assert!(
-            after <= used.div_ceil(SLAB) + of_heap,
-            "{before} stretches before, {after} for {used} bytes"
-        );
     }
 
     #[test]
