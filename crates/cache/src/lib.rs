@@ -12,7 +12,7 @@
 //!
 //! | kind | what it evicts | a hit writes to | bytes an entry |
 //! |---|---|---|---|
-//! | `slots` | by CLOCK behind a doorkeeper; hits by shortcuts | a slot, no lock | 88, and 8 a block of an open table |
+//! | `slots` | by CLOCK behind a doorkeeper; hits by shortcuts | a slot, no lock | 88, and 8 a block of open tables |
 //! | `clock` | by CLOCK | one byte of its bucket | 80 |
 //! | `s3-fifo` | what was not used twice, by the library `quick_cache` | a counter of its entry | 258 |
 //! | `lru` | for comparison: what was used longest ago, or is too old | the links of three entries | 166 |
