@@ -25,10 +25,12 @@ pub struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
+    /// Progress of nothing yet, reported to `told`.
     pub fn new(total_bytes: u64, told: &'a mut dyn FnMut(CopyProgress)) -> Progress<'a> {
         Progress { so_far: CopyProgress { done_bytes: 0, total_bytes }, told }
     }
 
+    /// Counts these bytes as done.
     pub fn advance(&mut self, bytes: u64) {
         self.so_far.done_bytes += bytes;
         (self.told)(self.so_far);

@@ -18,7 +18,6 @@
 //! The invariants (CP for commit, WL for the log, RV for read views, IN for installs, RC for recovery) are
 //! stated at the head of the file that maintains them; ARCHITECTURE.md lists them all.
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "internal: the facade documents what users see")]
 
 pub mod amplification;
 pub mod background;

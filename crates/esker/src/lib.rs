@@ -233,7 +233,7 @@ pub mod metrics {
     pub use esker_view::read::open_readers::ReaderKind;
 }
 
-/// The values that options take. [`Options`](crate::Options) and [`KeyspaceOptions`](crate::KeyspaceOptions)
+/// The values that options take. [`Options`] and [`KeyspaceOptions`]
 /// are at the root.
 pub mod options {
     pub use esker_cache::CacheKind;

@@ -22,7 +22,7 @@ impl Database {
     /// Opens the database in a directory; opening is recovery.
     ///
     /// A process opens a database once and shares the handle. The directory is free again when
-    /// [`Database::close`] has returned, or when the last handle of the database, of a [`Keyspace`] of it
+    /// [`Database::close`] has returned, or when the last handle of the database, of a [`Keyspace`](crate::Keyspace) of it
     /// included, is dropped.
     ///
     /// ```no_run

@@ -48,6 +48,13 @@ impl Value {
     }
 }
 
+impl Default for Value {
+    /// The empty value.
+    fn default() -> Value {
+        Value::owned(Vec::new())
+    }
+}
+
 impl Deref for Value {
     type Target = [u8];
 

@@ -6,7 +6,7 @@
 //! a reader may still see ([`esker_build::table_sink`]), warms the cache for inputs that were cached
 //! ([`esker_build::cache_warming`]), and replaces inputs by outputs in one edit. A move or a drop is an edit
 //! alone. In addition to the strategy, blob garbage collection is planned; its plan is a merge that also
-//! rewrites some blob files ([`crate::large`]). Manual compactions are in [`manual`].
+//! rewrites some blob files ([`esker_build::blob_separation`]). Manual compactions are in [`manual`].
 
 pub mod manual;
 

@@ -30,6 +30,7 @@ use std::sync::atomic::Ordering;
 
 /// A picked compaction.
 pub struct PickedCompaction {
+    /// What to compact.
     pub plan: CompactionPlan,
     /// Blob files whose values are rewritten by it.
     pub victims: BTreeSet<FileNumber>,

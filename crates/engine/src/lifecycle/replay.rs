@@ -26,7 +26,9 @@ use std::sync::Arc;
 pub struct Replay<'a> {
     /// `None` for a read-only open: nothing is flushed.
     pub factory: Option<&'a TableFactory>,
+    /// The limits of memtables.
     pub memory: &'a MemoryPlan,
+    /// Where memtables take their memory from.
     pub arenas: &'a ArenaPool,
     /// Ingested tables are opened to read their metadata.
     pub files: &'a Arc<TableFiles>,
@@ -35,7 +37,7 @@ pub struct Replay<'a> {
     keyspaces: BTreeMap<KeyspaceId, Replayed>,
     /// Last sequence number applied or skipped.
     last_seqno: SeqNo,
-    pub entries_applied: u64,
+    pub(crate) entries_applied: u64,
     /// The tables of this replay. A failed open deletes them; otherwise every attempt would fill the disk
     /// further.
     written: Option<UnclaimedFiles<'a>>,
@@ -51,6 +53,7 @@ struct Replayed {
 }
 
 impl<'a> Replay<'a> {
+    /// A replay into these keyspaces.
     pub fn new(
         factory: Option<&'a TableFactory>,
         memory: &'a MemoryPlan,

@@ -13,7 +13,10 @@ pub struct Adapting(pub Mutex<AdaptiveState>);
 pub struct AdaptiveState {
     /// When the window began, the operations counted until then, and the design at that time.
     pub window: Option<(u64, Operations, Design)>,
+    /// The windows so far.
     pub history: History,
+    /// The outcome of the last window.
     pub last: Option<Decision>,
+    /// Changes since the open.
     pub changes: u64,
 }

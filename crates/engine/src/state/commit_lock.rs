@@ -14,10 +14,12 @@ use std::ops::{Deref, DerefMut};
 pub struct CommitLock(Mutex<CommitState>);
 
 impl CommitLock {
+    /// A lock over this state.
     pub fn new(state: CommitState) -> CommitLock {
         CommitLock(Mutex::new(state))
     }
 
+    /// The state, once no other writer has it.
     #[inline(always)]
     pub fn lock(&self) -> CommitGuard<'_> {
         CommitGuard { state: self.0.lock(), _no_sorting: NoSorting::new() }

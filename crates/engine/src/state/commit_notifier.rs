@@ -11,7 +11,7 @@ pub struct CommitNotifier {
 }
 
 impl CommitNotifier {
-    pub fn notify(&self) {
+    pub(crate) fn notify(&self) {
         *self.notifications.lock() += 1;
         self.rung.notify_all();
     }

@@ -17,28 +17,33 @@ use std::sync::Arc;
 pub struct CommitState {
     /// The next sequence number to assign.
     pub next_seqno: SeqNo,
+    /// Appends to the active segment.
     pub log: LogWriter,
     /// By keyspace id; `None` for ids without a keyspace. Boxed, because ids are never reused: a dropped
     /// keyspace leaves one word. Cache-line padded and rarely written, so that every core can hold it.
     pub keyspaces: CachePadded<Vec<Option<Box<ActiveKeyspace>>>>,
-    pub recent_drops: RecentDrops,
+    pub(crate) recent_drops: RecentDrops,
     /// Payload bytes in all active memtables.
     pub active_bytes: u64,
+    /// Whether the database is closed to writers.
     pub closed: bool,
     /// Work of the next writer after its commit: notify threads that wait for a batch (CS1 in
     /// `changes`), wait off the throttle debt, update the pressure.
     pub post_commit: PostCommit,
     /// Batches and operations since the open. Counted here because the lock is held anyway.
     pub batches: u64,
+    /// Entries committed since the open.
     pub entries: u64,
 }
 
 /// The writable side of a keyspace; on cache lines of its own, because writers modify it constantly.
 #[repr(align(128))]
 pub struct ActiveKeyspace {
+    /// The keyspace.
     pub keyspace: Arc<KeyspaceState>,
+    /// Its active memtable.
     pub memtable: Arc<MemtableView>,
-    pub inserter: Inserter,
+    pub(crate) inserter: Inserter,
     /// Told of puts (GP3).
     pub tombstone_spans: Arc<TombstoneSpanCache>,
     /// When the memtable is sealed; follows from the keyspace's options.
@@ -47,6 +52,7 @@ pub struct ActiveKeyspace {
     pub pace: Pace,
     /// Payload bytes written to the active memtable.
     pub bytes: u64,
+    /// Entries in that memtable.
     pub entries: u64,
     /// Key and value bytes since the open.
     pub user_bytes: u64,
@@ -62,6 +68,7 @@ pub struct MemtableLimits {
 }
 
 impl MemtableLimits {
+    /// The limits that these options set.
     pub fn new(options: &KeyspaceOptions, memory: &MemoryPlan) -> MemtableLimits {
         MemtableLimits {
             bytes: options.write_buffer_bytes.unwrap_or(memory.write_buffer_bytes),
@@ -71,6 +78,7 @@ impl MemtableLimits {
 }
 
 impl CommitState {
+    /// The state in which `next_seqno` is assigned next.
     pub fn new(next_seqno: SeqNo, log: LogWriter) -> CommitState {
         CommitState {
             next_seqno,

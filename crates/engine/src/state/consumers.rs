@@ -15,8 +15,10 @@ pub struct Consumers {
     count: AtomicUsize,
 }
 
+/// How far a consumer has read, and the log held for it.
 #[derive(Clone, Debug)]
 pub struct ConsumerPosition {
+    /// It has read everything up to here.
     pub acknowledged: SeqNo,
     /// `None` if the history it needs is gone, and in a read-only database.
     pub hold: Option<Arc<Hold>>,
@@ -54,15 +56,18 @@ impl Consumers {
         CountedConsumer::new(&self.count)
     }
 
+    /// Adds a consumer that was created.
     pub fn add(&self, name: Arc<str>, standing: ConsumerPosition) {
         self.count.fetch_add(1, Ordering::AcqRel);
         self.named.lock().insert(name, standing);
     }
 
+    /// Replaces the position of a consumer.
     pub fn update(&self, name: &Arc<str>, standing: ConsumerPosition) {
         self.named.lock().insert(Arc::clone(name), standing);
     }
 
+    /// Removes a consumer that was dropped.
     pub fn remove(&self, name: &str) {
         self.named.lock().remove(name);
         self.count.fetch_sub(1, Ordering::AcqRel);

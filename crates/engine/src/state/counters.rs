@@ -7,12 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counters of rare events since the open; counters of every write are guarded by the commit lock.
 #[derive(Debug, Default)]
 pub struct Counters {
+    /// Writes that had to wait for room.
     pub stalls: AtomicU64,
+    /// How long they waited.
     pub stall_ns: AtomicU64,
+    /// Writes that were delayed.
     pub delays: AtomicU64,
+    /// By how much.
     pub delay_ns: AtomicU64,
     /// Writes that wait for a worker pool now.
     waiting: [AtomicU64; WORKER_POOLS.len()],
+    /// Tables closed to stay within the limit of open tables.
     pub tables_closed: AtomicU64,
 }
 

@@ -9,6 +9,7 @@ pub type DataFile = (FileKind, FileNumber);
 /// The state guarded by the manifest's lock.
 #[derive(Debug)]
 pub struct Installed {
+    /// The file that edits are appended to.
     pub manifest: Manifest,
     /// The sum of all durable edits.
     pub state: DatabaseState,
@@ -18,6 +19,7 @@ pub struct Installed {
 }
 
 impl Installed {
+    /// The manifest and the state it describes.
     pub fn new(manifest: Manifest, state: DatabaseState) -> Installed {
         Installed { manifest, state, doubtful: Vec::new() }
     }

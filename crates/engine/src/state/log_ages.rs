@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 /// When log segments were first seen by the compaction worker. Their contents were written after that.
 #[derive(Debug, Default)]
 pub struct LogAges {
+    /// When each segment was first seen.
     pub since_ms: BTreeMap<LogId, u64>,
     /// The segment that was begun because of a target, and the last sequence number before it: it is empty as
     /// long as nothing was written since, and need not be left.

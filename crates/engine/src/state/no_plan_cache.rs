@@ -9,10 +9,13 @@ use std::sync::Arc;
 /// The inputs of a call of the strategy that returned no plan while no job ran.
 #[derive(Debug)]
 pub struct NoPlan {
+    /// The version that was planned for.
     pub version: Arc<Version>,
+    /// The options then.
     pub options: Arc<KeyspaceOptions>,
+    /// The oldest snapshot then.
     pub oldest: Option<Moment>,
-    pub is_idle: bool,
+    pub(crate) is_idle: bool,
     /// Whether the idle budget was available.
     pub has_idle_budget: bool,
     /// Whether scans triggered a compaction.
@@ -24,6 +27,7 @@ pub struct NoPlan {
 /// The last call of a keyspace's strategy without a plan, if it is cached.
 #[derive(Debug, Default)]
 pub struct NoPlanCache {
+    /// The last answer that there is nothing to do.
     pub last: Option<NoPlan>,
     /// Incremented whenever the cache is cleared, so that the result of a concurrent call is not stored.
     pub epoch: u64,

@@ -12,15 +12,18 @@ impl PostCommit {
     /// A memtable was sealed: the pressure is to be updated.
     pub const UPDATE_PRESSURE: PostCommit = PostCommit(4);
 
+    /// Whether there is no such work.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
+    /// Whether this work is due.
     pub fn has(self, duty: PostCommit) -> bool {
         self.0 & duty.0 != 0
     }
 
+    /// Marks this work as due, or as done.
     pub fn set(&mut self, duty: PostCommit, is_set: bool) {
         self.0 = if is_set { self.0 | duty.0 } else { self.0 & !duty.0 };
     }

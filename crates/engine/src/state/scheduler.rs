@@ -72,7 +72,7 @@ pub enum WorkerPool {
     Urgent,
 }
 
-pub const WORKER_POOLS: [WorkerPool; 4] =
+pub(crate) const WORKER_POOLS: [WorkerPool; 4] =
     [WorkerPool::Log, WorkerPool::Flush, WorkerPool::Compaction, WorkerPool::Urgent];
 
 impl WorkerPool {
@@ -172,6 +172,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
+    /// A scheduler whose workers run in this way.
     pub fn new(background: Background) -> Scheduler {
         let (stepped, seed) = match background {
             Background::Threads => (false, 0),
@@ -225,6 +226,7 @@ impl Scheduler {
         Ok(())
     }
 
+    /// Whether work runs only when a caller steps it.
     pub fn is_stepped(&self) -> bool {
         self.stepped
     }

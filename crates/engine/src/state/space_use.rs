@@ -8,11 +8,14 @@ use esker_strategy::{BlobSpace, SpaceBudget, base_bytes};
 /// The space used by each component.
 #[derive(Clone, Copy, Debug)]
 pub struct SpaceUse {
+    /// Live data, estimated from below.
     pub live_bytes: u64,
     /// Whether merges into the oldest run have measured the live data; before the first, everything may be
     /// alive.
     pub is_measured: bool,
+    /// Tables.
     pub table_bytes: u64,
+    /// Blob files.
     pub blob_bytes: u64,
     /// The most that running jobs may write.
     pub running_bytes: u64,
@@ -21,6 +24,7 @@ pub struct SpaceUse {
 }
 
 impl SpaceUse {
+    /// All that counts against a space target.
     pub fn used_bytes(&self) -> u64 {
         self.table_bytes + self.blob_bytes + self.running_bytes + self.held_bytes
     }

@@ -43,12 +43,19 @@ pub type AdaptKeyspaces = fn(&Store, &[Arc<KeyspaceState>]);
 
 /// The complete state of an open database.
 pub struct Store {
+    /// Files, clock, randomness and threads.
     pub env: Env,
+    /// The directory of the database.
     pub dir: PathBuf,
+    /// How the memory budget is divided.
     pub memory: MemoryPlan,
+    /// Durability of writes that do not name one.
     pub durability: Durability,
+    /// The longest wait of a write for room.
     pub stall_limit: Duration,
+    /// Whether closing flushes the memtables.
     pub flush_on_close: bool,
+    /// Options of keyspaces created without options of their own.
     pub default_options: KeyspaceOptions,
     /// The options of single keyspaces among the options of the database.
     pub named: NamedKeyspaces,
@@ -64,18 +71,27 @@ pub struct Store {
     /// The writable part; `None` if the database was opened read-only.
     pub writing: Option<Writing>,
 
+    /// The keyspaces by id and by name.
     pub keyspaces: RwLock<Registry>,
+    /// The registered snapshots.
     pub snapshots: Snapshots,
+    /// The open readers.
     pub open_readers: Arc<OpenReaders>,
+    /// The database's time.
     pub time: Arc<Time>,
+    /// Table files in use.
     pub files: Arc<TableFiles>,
+    /// Memory of memtables.
     pub arenas: ArenaPool,
+    /// Background work.
     pub scheduler: Arc<Scheduler>,
+    /// Consumers of the change stream.
     pub consumers: Consumers,
     /// The log history on disk, for a database without writes.
     pub history: KeptHistory,
     /// The most bytes of log kept for readers of changes.
     pub history_limit_bytes: u64,
+    /// Counters of rare events.
     pub counters: Counters,
     /// The running jobs.
     pub jobs: Jobs,
@@ -98,12 +114,14 @@ pub struct Store {
 
     /// Set once, when writing is no longer safe.
     pub failure: OnceLock<Arc<str>>,
+    /// Whether it was closed.
     pub closed: AtomicBool,
     /// Read-locked by foreground operations that access files outside of a write; closing takes it
     /// exclusively before it releases the directory lock.
     pub activity: RwLock<()>,
     /// Held while closing, so that a second call of close returns only when the first is done.
     pub closing: Mutex<()>,
+    /// The lock on the directory, until it is closed.
     pub lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
@@ -111,12 +129,15 @@ pub struct Store {
 pub struct Writing {
     /// The one lock of the write path; see [`crate::write::commit`].
     pub commit: CachePadded<CommitLock>,
+    /// The write-ahead log.
     pub log: Arc<Log>,
     /// Wakes threads that wait for the next batch.
     pub commit_notifier: CommitNotifier,
+    /// The manifest, under the lock of installs.
     pub manifest: Mutex<Installed>,
     /// The number of the last durable edit.
     pub last_edit: AtomicU64,
+    /// Numbers new tables.
     pub tables: TableFactory,
     /// Segments of earlier opens that are no longer needed. The log worker deletes them, because each
     /// deletion takes milliseconds, and opening must not wait for it.

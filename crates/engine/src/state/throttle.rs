@@ -19,7 +19,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    pub fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.bytes_per_second != 0
     }
 

@@ -109,7 +109,9 @@ pub struct Flushed {
 /// Bytes of one level.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LevelTraffic {
+    /// Bytes of tables written for the level.
     pub written_bytes: u64,
+    /// Bytes of its tables that compactions read.
     pub read_bytes: u64,
 }
 
@@ -142,6 +144,7 @@ impl Traffic {
         self.0.lock().clone()
     }
 
+    /// Records a flush.
     pub fn note_flush(&self, level: LevelIndex, flushed: Flushed, moved: Moved) {
         let mut book = self.0.lock();
         book.flushed.operations += flushed.operations;
@@ -220,14 +223,17 @@ impl TrafficCounters {
         (self.arrived > 0.0).then(|| self.overwritten / self.arrived)
     }
 
+    /// Levels with traffic.
     pub fn levels(&self) -> impl Iterator<Item = LevelIndex> {
         self.levels.keys().copied()
     }
 
+    /// The traffic of a level.
     pub fn level(&self, level: LevelIndex) -> LevelTraffic {
         self.levels.get(&level).copied().unwrap_or_default()
     }
 
+    /// Bytes of keys and values that users ingested.
     pub fn ingested_bytes(&self) -> u64 {
         self.ingested_bytes
     }

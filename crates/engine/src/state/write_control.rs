@@ -67,29 +67,39 @@ pub struct WaitingWrites {
 /// A keyspace's write control: measurements, state, and recent changes.
 #[derive(Debug, Default)]
 pub struct Control {
+    /// The measured rates of flushes and compactions.
     pub capacity: Capacity,
+    /// Bytes a second at which writers are admitted, if they are throttled.
     pub rate: Option<u64>,
-    pub looked_ns: u64,
+    pub(crate) looked_ns: u64,
     /// When the last flush ended; 0 before the first.
     pub flushed_ns: u64,
+    /// Why they are, or wait.
     pub state: Option<PressureCause>,
+    /// The last changes of that.
     pub changes: VecDeque<StallChange>,
 }
 
 /// The limits and fill of a keyspace's queues.
 #[derive(Clone, Copy, Debug)]
 pub struct Queues {
+    /// Memory of memtables.
     pub memory: Pressure,
+    /// Runs in level 0.
     pub level0: Pressure,
+    /// Space against the target.
     pub space: Pressure,
+    /// Garbage in blob files.
     pub garbage: Pressure,
 }
 
 impl Pressure {
+    /// The pressure of an amount between a soft and a hard limit.
     pub fn new(cause: PressureCause, amount: u64, soft: u64, hard: u64) -> Pressure {
         Pressure { cause, amount, soft, hard, permille: pressure_permille(amount, soft, hard) }
     }
 
+    /// No pressure.
     pub fn none(cause: PressureCause) -> Pressure {
         Pressure { cause, amount: 0, soft: 0, hard: 0, permille: 0 }
     }

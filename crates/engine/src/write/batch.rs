@@ -6,7 +6,9 @@ use esker_wal::{BatchEncoder, EntryIter};
 /// The share of one keyspace in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
+    /// The keyspace.
     pub keyspace: KeyspaceId,
+    /// Its entries.
     pub entries: u32,
     /// Key and value bytes.
     pub bytes: u64,
@@ -24,8 +26,11 @@ impl Share {
 /// A batch in the form of the commit pipeline.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodedBatch<'a> {
+    /// The record.
     pub payload: &'a [u8],
+    /// Entries in it.
     pub count: u32,
+    /// What each keyspace has in it.
     pub shares: &'a [Share],
     /// Kind byte, key and value if the batch is a single entry, so that the commit need not decode it.
     pub single: Option<(u8, &'a [u8], &'a [u8])>,

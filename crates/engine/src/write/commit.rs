@@ -61,7 +61,9 @@ const INSERT_CHUNK: usize = 64;
 /// How one write is acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteMode {
+    /// What the write survives once it is acknowledged.
     pub durability: Durability,
+    /// Whether it may wait.
     pub stall_policy: StallPolicy,
 }
 

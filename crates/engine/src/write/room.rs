@@ -58,6 +58,7 @@ pub enum StallPolicy {
 /// Whether there is room for a write.
 #[derive(Debug)]
 pub enum RoomCheck {
+    /// There is room.
     Ready,
     /// Nothing was consumed; wait for this, then try again.
     Wait(WaitFor),
@@ -91,6 +92,7 @@ pub struct Wait {
 }
 
 impl Wait {
+    /// A wait of no more than `limit`.
     pub fn at_most(limit: Duration) -> Wait {
         Wait { left: limit, failures: None }
     }
@@ -256,6 +258,7 @@ fn wake_log(store: &Store, state: &mut CommitState) -> bool {
     rested
 }
 
+/// Begins the next log segment, if it is prepared.
 pub fn rotate_log(
     store: &Store,
     writing: &Writing,

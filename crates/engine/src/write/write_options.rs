@@ -29,6 +29,7 @@ pub enum Expiry {
 /// A resolved expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
+    /// It does not expire.
     Never,
     /// In milliseconds since 1970.
     At(u64),
@@ -51,20 +52,6 @@ impl Expiry {
 
 /// Options of one write. Every write call has a form that takes them, or anything that converts into them:
 /// a [`Durability`] or an [`Expiry`] alone will do.
-///
-/// ```no_run
-/// # fn main() -> esker_base::Result<()> {
-/// # let db = esker_engine::Database::open("data")?;
-/// # use std::time::Duration;
-/// use esker_engine::{Durability, Expiry, WriteOptions};
-///
-/// let sessions = db.keyspace("sessions")?;
-/// let hour = Duration::from_secs(3600);
-/// sessions.put_with("ada", "token", Expiry::After(hour))?;
-/// sessions.put_with("alan", "token", Durability::Power)?;
-/// sessions.put_with("grace", "token", WriteOptions::new().ttl(hour).durability(Durability::Power))?;
-/// # Ok(()) }
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use]

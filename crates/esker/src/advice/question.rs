@@ -68,7 +68,7 @@ pub(super) fn question(
     question_for(store, keyspace, request, operations, &seen)
 }
 
-/// [`Store::question`] for these operations.
+/// [`question`] for these operations.
 pub(crate) fn question_for(
     store: &Store,
     keyspace: &Arc<KeyspaceState>,

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 impl Database {
     /// Creates a consumer of changes, which begins with the next write: from now on the log is kept until it
     /// has acknowledged it, also while it is not open and across reopens, up to
-    /// [`Options::change_history_limit`]. Durable when it returns.
+    /// [`Options::change_history_limit`](crate::Options::change_history_limit). Durable when it returns.
     ///
     /// While there are consumers, each flush of a memtable first makes the log durable, which costs it one
     /// flush of the device.

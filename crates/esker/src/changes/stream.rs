@@ -14,7 +14,7 @@ impl Database {
     /// The committed batches after a sequence number, in order: first the existing ones, then each new one as
     /// it is written. Each batch is complete and returned once. Batches are read from the log, as far back as
     /// it goes; while the stream lives, and is not slower than the writers by more than
-    /// [`Options::change_history_limit`], no batch behind it is deleted. For a reader that disconnects and
+    /// [`Options::change_history_limit`](crate::Options::change_history_limit), no batch behind it is deleted. For a reader that disconnects and
     /// returns there are named consumers ([`Database::create_consumer`]).
     ///
     /// Batches are returned when they are durable: the stream flushes the log where no other thread has; see

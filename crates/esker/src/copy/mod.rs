@@ -25,7 +25,7 @@
 //! |---|---|
 //! | [`capture`] | the moment |
 //! | [`image`] | a capture as files |
-//! | [`transfer`] | linking and copying files, checksums, progress |
+//! | [`esker_engine::file_transfer`] | linking and copying files, checksums, progress |
 //! | [`checkpoint`] | a copy on the same disk, by links |
 //! | [`backup`] | many copies in one directory, sharing tables |
 //! | [`catalog`] | the file that lists the contents of a backup |

@@ -4,7 +4,7 @@ use super::backup::BackupInfo;
 use esker_view::time::to_ms;
 use std::time::Duration;
 
-/// The rule by which [`crate::Backups::retain`] keeps backups. A backup stays if any part of the rule keeps
+/// The rule by which [`Backups::retain`](crate::backup::Backups::retain) keeps backups. A backup stays if any part of the rule keeps
 /// it; the newest always stays.
 ///
 /// ```

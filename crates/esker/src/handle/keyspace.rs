@@ -379,7 +379,7 @@ impl Keyspace {
     /// cursor.seek(b"b")?;
     /// while let Some((key, value)) = cursor.entry() {
     ///     println!("{} {}", key.escape_ascii(), value.len());
-    ///     cursor.next()?;
+    ///     cursor.advance()?;
     /// }
     /// # Ok(()) }
     /// ```

@@ -233,7 +233,7 @@ impl Keyspace {
     /// last level and is not written again.
     ///
     /// The files are read and verified before: checksums, order, contents. They must be made by
-    /// [`TableWriter`](crate::TableWriter): one version of each key, no range tombstones. Tables of one call
+    /// [`TableWriter`](crate::ingest::TableWriter): one version of each key, no range tombstones. Tables of one call
     /// may be given in any order and must not share keys. The keyspace's default TTL does not apply; entries
     /// expire as the writer specified.
     ///

@@ -14,7 +14,7 @@
 //! 1. The files are brought into the database's directory, verified ([`adopt`]) or written by the loader
 //!    ([`load`]), and made durable, bytes and names. Nothing refers to them: if the process dies here they
 //!    are orphans, removed by the next open.
-//! 2. Under the commit lock ([`commit`]) the active memtable is sealed if it is not empty, g is assigned as
+//! 2. Under the commit lock ([`esker_engine::write::ingest_commit`]) the active memtable is sealed if it is not empty, g is assigned as
 //!    any write's number is, an Ingest record that names the files goes into the log, the tables join the
 //!    sealed memtables of the view, as if they were one, and `visible` becomes g. There is no I/O, and
 //!    nothing that can fail once g is assigned (CP5).

@@ -2,7 +2,7 @@
 //!
 //! # Checkpoints
 //! A flush or merge shares one [`Job`] with all of its threads and calls [`Job::look`] between blocks of
-//! work: before each window read of an input, or cached block of it, after each [`OUTPUT_BYTES_PER_LOOK`]
+//! work: before each window read of an input, or cached block of it, after each `OUTPUT_BYTES_PER_CHECK`
 //! written, and between pieces of the parts that belong to a whole table: shards of a filter, keys of a
 //! locator, pages of an index, blocks that waited for a dictionary, each MiB of all that when it is written.
 //! A check that finds a reason to end returns an error, which ends the job like any other error: its outputs
@@ -20,7 +20,7 @@
 //!
 //! # Invariants
 //! * JB1: between two checks a job reads at most one window of each input, or writes at most
-//!   [`OUTPUT_BYTES_PER_LOOK`], whatever it drops on the way: dropped entries have been read. At the 5 MB/s
+//!   `OUTPUT_BYTES_PER_CHECK`, whatever it drops on the way: dropped entries have been read. At the 5 MB/s
 //!   of the slowest codec that is 13 ms of work.
 //! * JB2: a cancelled job changes nothing but counters.
 //! * JB3: the subcompactions of a job end before it does; when one fails, the others are cancelled.
@@ -50,6 +50,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 /// The description of a job, fixed at its begin.
 #[derive(Clone, Debug)]
 pub struct JobFacts {
+    /// How urgent it is.
     pub class: Class,
     /// Why a strategy planned it; `None` for a flush.
     pub reason: Option<Reason>,

@@ -16,6 +16,7 @@ use esker_base::Error;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// How the compactions of a keyspace went lately.
 #[derive(Debug, Default)]
 pub struct CompactionOutcome {
     /// Plans that are being executed, for writers that make room: they hold the commit lock, which an install

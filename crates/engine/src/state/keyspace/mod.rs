@@ -47,11 +47,13 @@ use std::time::Duration;
 /// One keyspace of an open database.
 #[derive(Debug)]
 pub struct KeyspaceState {
+    /// Its identity, never reused.
     pub id: KeyspaceId,
     /// Replaced by a rename.
     name: Mutex<Arc<str>>,
     /// Replaced when they are changed online.
     options: Mutex<Arc<KeyspaceOptions>>,
+    /// The published view.
     pub view: ViewCell,
     /// Shared with every view.
     pub semantics: Arc<Semantics>,
@@ -102,6 +104,7 @@ pub struct KeyspaceState {
 }
 
 impl KeyspaceState {
+    /// The state of a keyspace with this view.
     pub fn new(id: KeyspaceId, name: Arc<str>, options: KeyspaceOptions, view: ViewCell) -> KeyspaceState {
         let state = KeyspaceState {
             id,
@@ -213,7 +216,7 @@ impl KeyspaceState {
         self.is_large_over.load(Ordering::Relaxed) || self.is_level0_full()
     }
 
-    pub fn is_level0_full(&self) -> bool {
+    pub(crate) fn is_level0_full(&self) -> bool {
         self.level0_runs.load(Ordering::Relaxed) >= u64::from(self.options().level0_limits().1)
     }
 

@@ -13,14 +13,14 @@ const REMEMBERED_DROPS: usize = 256;
 pub struct RecentDrops(std::collections::VecDeque<(KeyspaceId, Arc<str>)>);
 
 impl RecentDrops {
-    pub fn note(&mut self, keyspace: &KeyspaceState) {
+    pub(crate) fn note(&mut self, keyspace: &KeyspaceState) {
         if self.0.len() == REMEMBERED_DROPS {
             self.0.pop_front();
         }
         self.0.push_back((keyspace.id, keyspace.name()));
     }
 
-    pub fn forget(&mut self, id: KeyspaceId) {
+    pub(crate) fn forget(&mut self, id: KeyspaceId) {
         self.0.retain(|(other, _)| *other != id);
     }
 

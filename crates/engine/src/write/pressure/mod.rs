@@ -114,6 +114,7 @@ pub fn finish_commit(store: &Store, writing: &Writing, after: &AfterCommit, max_
     store.counters.delay_ns.fetch_add(waited_ns, Ordering::Relaxed);
 }
 
+/// Waits off the throttle debt, at most `max_delay`.
 pub fn wait_for_pace(store: &Store, keyspace: &KeyspaceState, throttle_debt: Duration, max_delay: Duration) {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let (mut left_ns, mut now_ns) = (nanoseconds(throttle_debt), store.env.clock.monotonic_ns());
