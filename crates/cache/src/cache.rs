@@ -417,18 +417,17 @@ impl<V: Charge + Clone> BlockCache<V> {
         freed_bytes
     }
 
-    /// Names whoever is to be told when the cache is full and somebody waits for that
-    /// ([`BlockCache::await_need`]). It is called by insertions.
+    /// Sets the callback of the full notification ([`BlockCache::await_need`]). Insertions call it.
     pub fn tell_of_need(&self, tell: impl Fn() + Send + Sync + 'static) {
         self.need.set_tell(Box::new(tell));
     }
 
-    /// Has it told, once, that an entry came for which there was no room.
+    /// Arms the full notification: it fires once, when an entry does not fit.
     pub fn await_need(&self) {
         self.need.wait();
     }
 
-    /// Whether there was such an entry since somebody began to wait for it.
+    /// Whether it has fired since it was armed.
     pub fn needs_more(&self) -> bool {
         self.need.is_met()
     }

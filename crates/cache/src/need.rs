@@ -1,22 +1,21 @@
-//! Telling whoever has memory to spare that the cache has none left.
+//! Full notification: tells a memory arbiter that the cache has become full.
 //!
-//! Memory that lies idle elsewhere is worth something to the cache only once entries have to go for others.
-//! So whoever could lend some asks to be told, once, and gives away nothing before.
+//! Unused memory elsewhere helps the cache only once entries are evicted for lack of room. So an arbiter that
+//! could lend memory arms this notification, and lends nothing before.
 //!
-//! * ND1. The need is met when an entry comes that has no room, not before, and told once for each time it
-//!   was awaited.
+//! * ND1. The notification fires when an entry does not fit, not before, and once for each time it was armed.
 
 use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Somebody waits to be told.
+/// The notification is armed.
 const AWAITED: u8 = 1;
-/// The cache was full since.
+/// It has fired since.
 const MET: u8 = 2;
 
-/// See the file's head. The state is 0 until somebody asks. Relaxed everywhere: whoever was told looks at the
-/// state under locks of its own.
+/// See the module's head. The state is 0 until it is armed. Relaxed everywhere: the callback's owner reads
+/// the state under locks of its own.
 #[derive(Default)]
 pub(crate) struct Need {
     state: AtomicU8,
@@ -24,9 +23,9 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    /// Names whoever is to be told, once and for all.
+    /// Sets the callback, once.
     pub(crate) fn set_tell(&self, tell: Box<dyn Fn() + Send + Sync>) {
-        // A second one is a mistake of the caller's that costs a call.
+        // A second callback is a caller's mistake that costs one call.
         let is_first = self.tell.set(tell).is_ok();
         debug_assert!(is_first, "one is told");
     }
@@ -44,7 +43,7 @@ impl Need {
         self.state.load(Ordering::Relaxed) == MET
     }
 
-    /// The cache is full. Called without any lock of the cache.
+    /// Fires if armed. Called without any lock of the cache.
     #[cold]
     pub(crate) fn meet(&self) {
         let is_first =
