@@ -1,4 +1,4 @@
-//! What can be typed: the command line, described once for parsing and for `--help`.
+//! Command line arguments: defined once, for parsing and for `--help`.
 
 mod advise;
 mod changes;
@@ -40,7 +40,7 @@ Formats of keys and values:
   int   a signed 64-bit integer in decimal, stored in eight bytes that sort as the numbers do
   hex   any bytes, as hexadecimal digits";
 
-/// Columns of a page of help at most.
+/// Widest page of help, in columns.
 const PAGE_COLUMNS: usize = 100;
 
 /// Esker, a log-structured merge-tree key-value store.
@@ -74,7 +74,7 @@ pub(crate) struct Global {
     pub(crate) log: Option<LevelFilter>,
 }
 
-/// Which keyspace, and how keys and values are written.
+/// The keyspace, and the formats of keys and values.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ShapeArgs {
     /// Keyspace to work on [default: default]
@@ -91,7 +91,7 @@ pub(crate) struct ShapeArgs {
     pub(crate) json: bool,
 }
 
-/// [`ShapeArgs`] with nothing left open.
+/// [`ShapeArgs`] with the defaults filled in.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) keyspace: String,
@@ -107,7 +107,7 @@ impl Default for Shape {
 }
 
 impl ShapeArgs {
-    /// What was given, and of `otherwise` what was not.
+    /// The given values, and those of `otherwise` for the rest.
     pub(crate) fn or(&self, otherwise: &Shape) -> Shape {
         Shape {
             keyspace: self.keyspace.clone().unwrap_or_else(|| otherwise.keyspace.clone()),
@@ -143,7 +143,7 @@ pub(crate) enum Command {
     Exec(ExecArgs),
 }
 
-/// Commands on an open database; the shell knows them, too.
+/// Commands on an open database; the shell has them, too.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
     Get(GetArgs),
@@ -162,7 +162,7 @@ pub(crate) enum DataCommand {
     /// Draw the tree: its levels, runs and tables
     #[command(after_help = "Example:\n  esker levels --keyspace users")]
     Levels(LevelsArgs),
-    /// Say why writes are held back, if they are; for the shell, beside a load that runs
+    /// Say why writes are slowed or stopped, if they are; for the shell, while a load runs
     #[command(after_help = "Example:\n  echo stalls | esker shell")]
     Stalls,
     Compact(CompactArgs),
@@ -239,7 +239,7 @@ pub(crate) struct GetArgs {
     pub(crate) no_newline: bool,
 }
 
-/// Give a key a value
+/// Set the value of a key
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -253,8 +253,7 @@ pub(crate) struct PutArgs {
     /// The value; without it, standard input to its end
     #[arg(value_name = "VALUE", allow_negative_numbers = true)]
     pub(crate) content: Option<String>,
-    /// How long the key lives, such as 500ms, 10s, 30m, 12h or 7d [default: for good, or as the keyspace
-    /// says]
+    /// How long the key lives, such as 500ms, 10s, 30m, 12h or 7d [default: forever, or as the keyspace says]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) ttl: Option<Duration>,
     /// What the write must survive: the end of the process, a power cut (power), or nothing in particular
@@ -293,7 +292,7 @@ pub(crate) struct DeleteRangeArgs {
     /// The first key to remove
     #[arg(value_name = "START", allow_negative_numbers = true)]
     pub(crate) start: String,
-    /// The key before which to end
+    /// The key before which to stop
     #[arg(value_name = "END", allow_negative_numbers = true)]
     pub(crate) end: String,
 }
@@ -358,8 +357,8 @@ pub(crate) struct LoadArgs {
     /// The file, or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// How the file is written: csv, tsv, jsonl or pairs [default: by its extension; ndjson and bin are
-    /// known, too]
+    /// Format of the file: csv, tsv, jsonl or pairs [default: by its extension; ndjson and bin are known,
+    /// too]
     #[arg(long, hide_possible_values = true)]
     pub(crate) format: Option<FileFormat>,
     /// The first line of a CSV or TSV file names the columns
@@ -368,14 +367,14 @@ pub(crate) struct LoadArgs {
     /// At a bad line: stop, and apply nothing of its batch; or skip it, and count
     #[arg(long, value_name = "stop|skip", default_value = "stop", hide_possible_values = true)]
     pub(crate) on_error: OnError,
-    /// How long the pairs live, such as 10s, 30m or 7d [default: for good, or as the keyspace says]
+    /// How long the pairs live, such as 10s, 30m or 7d [default: forever, or as the keyspace says]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) ttl: Option<Duration>,
     /// All pairs or none, past the log, in any order: much faster for many, and sorted ones go straight to
-    /// their last place
+    /// the last level
     #[arg(long, conflicts_with = "batch_size")]
     pub(crate) bulk: bool,
-    /// Pairs that are applied together
+    /// Pairs of a batch
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: u32,
 }
@@ -391,7 +390,7 @@ pub(crate) struct DumpArgs {
     /// The file, or - for standard output
     #[arg(value_name = "FILE", default_value = "-")]
     pub(crate) file: PathBuf,
-    /// How to write it: csv, tsv, jsonl or pairs [default: by its extension; jsonl to standard output]
+    /// Format of the file: csv, tsv, jsonl or pairs [default: by its extension; jsonl to standard output]
     #[arg(long, hide_possible_values = true)]
     pub(crate) format: Option<FileFormat>,
     /// Begin a CSV or TSV file with a line `key,value`
@@ -404,23 +403,22 @@ pub(crate) struct DumpArgs {
 /// Show counters, sizes and memory
 ///
 /// With --watch, a line for each interval: entries written in a second; bytes of keys and values that users
-/// brought, and what flushes and merges wrote; write amplification since the beginning, without the log;
-/// lookups of single keys, counted one in 64, and the tables that each searched; space taken over space
-/// alive, by estimate; runs; what compaction would still like to move; and for how long writers were held
-/// back.
+/// wrote, and bytes that flushes and compactions wrote; write amplification since the beginning, without the
+/// log; lookups of single keys, counted one in 64, and the tables that each searched; space amplification, by
+/// estimate; runs; compaction debt; and for how long writers were slowed or stopped.
 ///
-/// Counted is what happens in this process. `esker serve --watch` shows the same of a server.
+/// The counters are those of this process. `esker serve --watch` shows the same of a server.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   esker stats --data ./esker-data
   esker stats --watch 1s --count 60")]
 pub(crate) struct StatsArgs {
-    /// Go on, with a line for each interval such as 1s or 500ms; the database is opened for writing, so that
-    /// its background work goes on
+    /// Print a line for each interval such as 1s or 500ms; the database is opened for writing, so that its
+    /// background work goes on
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) watch: Option<Duration>,
-    /// End after so many lines [default: when interrupted]
+    /// Stop after so many lines [default: when interrupted]
     #[arg(long, value_name = "N", requires = "watch")]
     pub(crate) count: Option<u64>,
 }
@@ -443,7 +441,7 @@ pub(crate) struct CompactArgs {
     pub(crate) all: bool,
 }
 
-/// Show what a file of the database holds
+/// Show the content of a file of the database
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -452,7 +450,7 @@ Examples:
   esker inspect wal esker-data/wal/0001.seg --limit 20
   esker inspect manifest esker-data/MANIFEST-000003 --json")]
 pub(crate) struct InspectArgs {
-    /// What the file is: table, blob, wal or manifest
+    /// Kind of the file: table, blob, wal or manifest
     #[arg(value_name = "KIND", hide_possible_values = true)]
     pub(crate) kind: FileKind,
     /// The file
@@ -464,8 +462,8 @@ pub(crate) struct InspectArgs {
     /// Of a table, show the entries, too
     #[arg(long)]
     pub(crate) entries: bool,
-    /// Of a table, the kind of block index to read it with, as the option index_type: what an adaptive one
-    /// chooses is shown
+    /// Of a table, the kind of block index to read it with, as the option index_type; the choice of an
+    /// adaptive one is shown
     #[arg(long, value_name = "KIND", default_value_t)]
     pub(crate) index: IndexKind,
 }
@@ -571,16 +569,16 @@ pub(crate) struct BenchArgs {
     /// Rest before the seeks of seekdeleted and seekrangedeleted, and before readrested
     #[arg(long = "idle_seconds", value_name = "N", default_value_t = 60)]
     pub(crate) idle_seconds: u64,
-    /// How long overwrite goes on
+    /// How long overwrite runs
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub(crate) seconds: u64,
-    /// Write what overwrite did in each second into this file, as comma-separated values
+    /// Write the figures of each second of overwrite into this file, as comma-separated values
     #[arg(long, value_name = "FILE")]
     pub(crate) series: Option<PathBuf>,
     /// Bytes of large values alive in blob
     #[arg(long = "blob_bytes", value_name = "BYTES", value_parser = parse_bytes, default_value = "2GB")]
     pub(crate) blob_bytes: u64,
-    /// Where all random choices start
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// What an acknowledged write survives: none, process or power
@@ -595,7 +593,7 @@ pub(crate) struct BenchArgs {
     /// Print the distribution of latencies
     #[arg(long)]
     pub(crate) histogram: bool,
-    /// Make so many puts and wait to be killed: how `reopenkill` starts this program
+    /// Make so many puts and wait to be killed: the child process of `reopenkill`
     #[arg(long = "victim_puts", value_name = "N", hide = true)]
     pub(crate) victim_puts: Option<u64>,
     /// Which of a record's two values those puts write
@@ -623,9 +621,9 @@ pub(crate) enum BenchGroup {
     Blob,
     /// Merging sorted runs
     Compact,
-    /// Overwriting without a break
+    /// Overwriting without a pause
     Overwrite,
-    /// Reading after a rest
+    /// Reading after idle time
     Rest,
     /// All but deleted, blob, compact, overwrite and rest
     All,
@@ -652,7 +650,7 @@ impl From<DurabilityArg> for esker::Durability {
     }
 }
 
-/// How a file of pairs is written.
+/// The format of a file of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FileFormat {
     /// Comma-separated values
@@ -665,7 +663,7 @@ pub(crate) enum FileFormat {
     Pairs,
 }
 
-/// What `load` does at a bad line.
+/// The reaction of `load` to a bad line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnError {
     /// Stop; nothing of the line's batch is applied
@@ -691,8 +689,8 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// Examples and columns are laid out by hand, and clap would break them where it likes; the rest it
-    /// breaks as the terminal demands.
+    /// Examples and columns are laid out by hand and must not be wrapped; clap wraps the rest to the
+    /// terminal's width.
     #[test]
     fn what_is_laid_out_by_hand_fits_the_page() {
         for command in Cli::command().get_subcommands() {

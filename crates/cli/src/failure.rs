@@ -1,4 +1,4 @@
-//! How a command can end: exit codes, and errors as a sentence with an advice.
+//! Results of a command: exit codes, and errors as a sentence with advice.
 
 use esker::Error;
 use esker_bench::BenchError;
@@ -17,20 +17,20 @@ Exit codes:
   5   part of the input was refused: a bad line, a command that was an error
   70  a defect of esker itself; please report it";
 
-/// How a command ended that did what it could.
+/// The result of a command that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// It is done.
     Done,
-    /// The answer is no.
+    /// There is no value.
     Absent,
     /// Damage was found, and has been reported.
     Damage,
-    /// Part of the input was refused, and that has been reported.
+    /// Part of the input was refused and reported.
     Refused,
 }
 
-/// Why a command could not do what it was told.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
@@ -44,7 +44,7 @@ const SYSTEM: u8 = 4;
 const INPUT: u8 = 5;
 const DEFECT: u8 = 70;
 
-/// Marks a closed output pipe, which is no failure: the reader has read enough.
+/// Stands for a closed output pipe, which is no failure: the reader has read enough.
 const READER_LEFT: u8 = 0;
 
 impl From<Exit> for ExitCode {
@@ -74,26 +74,26 @@ impl Failure {
         Failure { code: SYSTEM, message: format!("{what}: {error}"), advice: None }
     }
 
-    /// Something that is sold here does not do what it is for.
+    /// A defect of this program.
     pub(crate) fn defect(message: impl Into<String>) -> Failure {
         Failure { code: DEFECT, message: message.into(), advice: None }
     }
 
-    /// The same, saying what it is about.
+    /// The same error, prefixed with its subject.
     #[must_use]
     pub(crate) fn about(mut self, what: impl std::fmt::Display) -> Failure {
         self.message = format!("{what}: {}", self.message);
         self
     }
 
-    /// The same with an advice instead of the one it had.
+    /// The same error with this advice.
     #[must_use]
     pub(crate) fn advise(mut self, advice: impl Into<String>) -> Failure {
         self.advice = Some(advice.into());
         self
     }
 
-    /// Writes the sentence and the advice, and gives the code.
+    /// Prints the sentence and the advice, and returns the exit code.
     pub(crate) fn report(&self, out: &mut impl Write) -> ExitCode {
         if self.code != READER_LEFT {
             // A missing standard error is no failure.
@@ -105,7 +105,7 @@ impl Failure {
         ExitCode::from(self.code)
     }
 
-    /// The sentence, for a prompt that goes on.
+    /// The sentence, for a prompt that continues.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

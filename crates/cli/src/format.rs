@@ -1,4 +1,4 @@
-//! Keys and values as people write and read them.
+//! Text formats of keys, values, sizes and times on the command line.
 
 use clap::ValueEnum;
 use esker_protocol::scalar::{decode_integer, encode_integer};
@@ -34,7 +34,7 @@ impl Format {
         }
     }
 
-    /// How `bytes` are written, as bytes: text as it is. An error says why they cannot be written so.
+    /// `bytes` in this format, text unescaped. An error says why they cannot be written so.
     pub(crate) fn plain(self, bytes: &[u8]) -> Result<Vec<u8>, String> {
         match self {
             Format::Text => Ok(bytes.to_vec()),
@@ -50,7 +50,7 @@ impl Format {
         }
     }
 
-    /// How `bytes` are written inside of a line: text with escapes (see [`escape`]).
+    /// `bytes` in this format within a line: text with escapes (see [`escape`]).
     pub(crate) fn in_line(self, bytes: &[u8]) -> Result<String, String> {
         match self {
             Format::Text => Ok(escape(bytes)),
@@ -73,7 +73,7 @@ impl Format {
     }
 }
 
-/// The beginning of some bytes, fit for a message.
+/// The beginning of some bytes, escaped for a message.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     const LONGEST: usize = 40;
     match bytes.get(..LONGEST) {
@@ -109,7 +109,7 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
     out
 }
 
-/// The bytes that [`escape`] wrote. Anything may stand unescaped but a backslash.
+/// The bytes that [`escape`] wrote. Everything but a backslash may stand unescaped.
 pub(crate) fn unescape(text: &[u8]) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -225,7 +225,7 @@ pub(crate) fn human_time(unix_ms: u64) -> String {
             365
         }
     };
-    // A few dozen steps for every moment that a clock will show.
+    // At most a few dozen steps for any realistic time.
     while day >= year_days(year) && year < 9999 {
         day -= year_days(year);
         year += 1;
@@ -247,7 +247,7 @@ pub(crate) fn human_time(unix_ms: u64) -> String {
 pub(crate) fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let (mut value, mut unit) = (bytes as f64, 0);
-    // What would round to 1024.0 is 1.0 of the next unit.
+    // A value that would round to 1024.0 becomes 1.0 of the next unit.
     while value >= 1023.95 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;

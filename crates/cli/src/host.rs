@@ -1,5 +1,5 @@
-//! The user's files, terminal and environment. The engine must not touch them, hence the bans that are lifted
-//! here and nowhere else in this crate.
+//! Access to the user's files, terminal and environment. The engine must not use them, so lints ban these
+//! calls; only this file lifts the bans.
 
 use crate::failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,7 +14,7 @@ pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
 }
 
-/// Standard input, as it comes.
+/// Standard input, unbuffered.
 pub(crate) fn stdin() -> Stdin {
     io::stdin()
 }
@@ -52,7 +52,7 @@ pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// Columns of the terminal: as `COLUMNS` says, else of standard output; 100 where that is none.
+/// Width of the terminal: `COLUMNS`, or the width of standard output, or 100 without a terminal.
 pub(crate) fn output_width() -> usize {
     let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let measured = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
@@ -65,7 +65,7 @@ pub(crate) struct Input {
     pub(crate) len: Option<u64>,
 }
 
-/// An error if the input is not there. It is not opened: the writer of a pipe would see its reader close.
+/// Fails if the input does not exist. Does not open it: the writer of a pipe would see its reader close.
 pub(crate) fn find_input(path: &Path) -> Result<(), Failure> {
     let metadata = if path == Path::new("-") { None } else { Some(path.metadata()) };
     match metadata.transpose().map_err(|error| cannot_read(path, &error))? {
@@ -117,13 +117,13 @@ pub(crate) fn variable(name: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Waits for time to pass.
+/// Sleeps.
 #[expect(clippy::disallowed_methods, reason = "a display waits for the next interval, not for anybody")]
 pub(crate) fn pause(interval: Duration) {
     std::thread::sleep(interval);
 }
 
-/// Where the shell keeps its history, if there is a home directory.
+/// Path of the shell's history, if there is a home directory.
 pub(crate) fn history_file() -> Option<PathBuf> {
     std::env::home_dir().map(|home| home.join(".esker_history"))
 }

@@ -1,9 +1,9 @@
-//! The `esker` command: the library and the server for people.
+//! The `esker` command: the library and the server on the command line.
 //!
-//! Everything here is a thin user of the facade. [`args`] says what can be typed; `commands` has a file for
-//! each thing that can be asked; `records` reads and writes the files of `load` and `dump`; `shell` is the
-//! prompt; [`failure`] turns errors into a sentence, an advice and an exit code; [`host`] is the only place
-//! that touches the user's files, terminal and environment.
+//! The program uses the public library only. [`args`] defines the command line; `commands` has a file for
+//! each command; `records` reads and writes the files of `load` and `dump`; `shell` is the prompt;
+//! [`failure`] turns errors into a sentence, advice and an exit code; only [`host`] touches the user's files,
+//! terminal and environment.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // The database's limit on open tables follows from that of the process, and the usual one is small.
+    // The database derives its limit on open tables from that of the process, whose default is low.
     esker::parts::env::host::raise_open_files_limit();
     host::start_log(cli.global.log.unwrap_or(commands::default_log_level(&cli.command)));
     let mut out = host::stdout();
@@ -34,8 +34,7 @@ fn main() -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            // What was already answered comes before the complaint; if it cannot be written, that is no news
-            // now.
+            // Answers are printed before the error; a failure to print them is ignored here.
             let _flushed = out.flush();
             failure.report(&mut host::stderr())
         }

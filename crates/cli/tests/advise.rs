@@ -1,5 +1,4 @@
-//! `advise`: on data that is stated, on a database with operations that are stated, and in the shell on what
-//! was seen.
+//! `advise`: on stated data, on a database with stated operations, and in the shell with measured operations.
 
 #![expect(clippy::disallowed_methods, reason = "tests use the machine's files")]
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]

@@ -1,4 +1,4 @@
-//! `checkpoint`, `backup` and `restore` as a person uses them.
+//! `checkpoint`, `backup` and `restore` on the command line.
 
 #![expect(clippy::disallowed_methods, reason = "tests use the machine's files")]
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]

@@ -167,7 +167,7 @@ fn exit_codes_are_those_of_the_help() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// A name that was mistyped, of a database or of a file, leaves nothing behind.
+/// A mistyped name of a database or of a file creates nothing.
 #[test]
 fn no_database_is_made_of_a_mistake() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Tables from the command line, and loads past the log.
+//! `build-table`, `ingest` and `load --bulk`.
 
 #![expect(clippy::disallowed_methods, reason = "tests use the machine's files")]
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]

@@ -67,8 +67,8 @@ fn strategies_are_shown_and_changed() {
     }
 }
 
-/// A change of strategy is shown with its progress where the tree is shown; it waits while it is paused, can
-/// be taken back, and ends.
+/// The tree's pages show the progress of a change of strategy. A change stops while it is paused, can be
+/// taken back, and ends.
 #[test]
 fn a_change_of_strategy_is_shown_paused_and_resumed() {
     let place = Place::new();

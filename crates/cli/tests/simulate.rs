@@ -1,4 +1,4 @@
-//! `simulate`, and the simulation against the engine at the size of a test.
+//! `simulate`, and comparisons of the simulation with the engine at test size.
 
 #![expect(clippy::disallowed_methods, reason = "tests use the machine's files")]
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
@@ -33,11 +33,10 @@ fn strategies_are_compared() {
     }
 }
 
-/// The engine flushes and merges real keys; what it writes and what room it takes is what the simulation
-/// said, within 15 %.
+/// What the engine writes and what room it takes with real keys is within 15 % of the simulation.
 ///
 /// A tenth more entries than below: 100,000 come to within a hundredth of sixteen memtables, where lazy
-/// leveling takes on a level, so the engine might do so a merge earlier or later than the model.
+/// leveling adds a level, so the engine might do so a merge earlier or later than the model.
 #[test]
 fn the_engine_does_what_the_simulation_says() {
     assert_agrees(
@@ -47,8 +46,8 @@ fn the_engine_does_what_the_simulation_says() {
 }
 
 /// The same with jobs as small, for their tree, as those of ten million entries: level 0 is merged window by
-/// window. Real runs begin a few keys apart where those of the model begin at one. All is written in bursts,
-/// when level 0 is full: enough passes that one more or less does not count.
+/// window. Real runs begin a few keys apart where those of the model begin at the same key. Writes come in
+/// bursts, when level 0 is full: there are enough passes that one burst more or less does not count.
 #[test]
 fn the_engine_does_so_window_by_window() {
     assert_agrees(
@@ -57,8 +56,8 @@ fn the_engine_does_so_window_by_window() {
     );
 }
 
-/// And where entries expire, which merges turn into tombstones and drop, and tables that hold nothing else go
-/// as a whole.
+/// The same with entries that expire: merges turn them into tombstones and drop them, and tables of nothing
+/// else are dropped as a whole.
 #[test]
 fn the_engine_does_so_with_entries_that_expire() {
     assert_agrees(
@@ -92,7 +91,8 @@ fn assert_agrees(options: &str, strategies: usize) {
     assert_eq!(left, 0, "nothing is left behind");
 }
 
-/// A bound tighter than the model allows fails with what is off and by how much, after the whole table.
+/// A bound tighter than the model's error fails, and prints which figures deviate and by how much after the
+/// whole table.
 #[test]
 fn what_is_off_by_too_much_is_told() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! The command that proposes a strategy.
+//! Arguments of `advise`, which proposes a strategy.
 
 use super::simulate::parse_count;
 use crate::format::parse_bytes;
@@ -79,7 +79,7 @@ pub(crate) struct AdviseArgs {
 }
 
 impl AdviseArgs {
-    /// The operations that are stated, if any are.
+    /// The stated operations, if there are any.
     pub(crate) fn operations(&self) -> Option<Operations> {
         let operations = Operations {
             present_reads: self.reads_present,

@@ -1,4 +1,4 @@
-//! The command about the change stream.
+//! Arguments of `changes`, the command for the change stream and its consumers.
 
 use clap::Args;
 
@@ -49,7 +49,7 @@ pub(crate) struct ChangesArgs {
 }
 
 impl ChangesArgs {
-    /// Whether nothing is changed.
+    /// Whether the command changes nothing.
     pub(crate) fn only_shows(&self) -> bool {
         self.create.is_none() && self.acknowledge.is_none() && self.drop.is_none()
     }

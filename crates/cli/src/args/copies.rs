@@ -1,4 +1,4 @@
-//! Commands that make and use copies of a database.
+//! Arguments of `checkpoint`, `backup`, `restore`, `export` and `import`.
 
 use crate::format::parse_duration;
 use clap::{Args, Subcommand};

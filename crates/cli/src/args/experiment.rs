@@ -1,4 +1,4 @@
-//! The command that runs experiments.
+//! Arguments of `experiment`.
 
 use super::PAGE_COLUMNS;
 use clap::Args;
@@ -23,15 +23,15 @@ pub(crate) struct ExperimentArgs {
     /// Write a page, CSV files and plots into this directory, too; their names begin with the experiment's
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Where all random choices start
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Compress with this codec and say how much memory that took: how `codecs` starts this program
+    /// Compress with this codec and print the memory it took: the child process of `codecs`
     #[arg(long, value_name = "CODEC", hide = true)]
     pub(crate) memory_of: Option<esker::options::Codec>,
 }
 
-/// What a name on the command line stands for.
+/// Meaning of an experiment name on the command line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Chosen {
     /// All of them, in order.
@@ -53,7 +53,7 @@ impl ExperimentArgs {
     }
 }
 
-/// Knows the names, and so which one was probably meant.
+/// Parser that knows the names, so that it can suggest the closest one.
 fn chosen() -> impl TypedValueParser<Value = Chosen> {
     let names = Experiment::ALL.iter().map(|experiment| experiment.name);
     PossibleValuesParser::new(names.chain(["all"]))

@@ -1,4 +1,4 @@
-//! Commands that add tables as they are, and make them.
+//! Arguments of `ingest`, which adds table files, and `build-table`, which writes them.
 
 use super::FileFormat;
 use clap::Args;

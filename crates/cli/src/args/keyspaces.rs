@@ -1,4 +1,4 @@
-//! The command about keyspaces.
+//! Arguments of `keyspaces`.
 
 use clap::Args;
 
@@ -33,7 +33,7 @@ pub(crate) struct KeyspacesArgs {
 }
 
 impl KeyspacesArgs {
-    /// Whether nothing is changed.
+    /// Whether the command changes nothing.
     pub(crate) fn only_shows(&self) -> bool {
         self.create.is_none() && self.drop.is_none() && self.rename.is_none() && self.set.is_empty()
     }

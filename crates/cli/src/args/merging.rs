@@ -1,4 +1,4 @@
-//! The commands that merge.
+//! Arguments of `incr` and `append`, which write merge operands.
 
 use clap::Args;
 

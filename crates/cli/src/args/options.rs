@@ -1,4 +1,4 @@
-//! `options` on the command line.
+//! Arguments of `options`.
 
 use clap::Args;
 

@@ -1,11 +1,11 @@
-//! The command that simulates trees.
+//! Arguments of `simulate`, which computes the costs of strategies on a model of the tree.
 
 use crate::format::parse_bytes;
 use clap::Args;
 use esker::options::Strategy;
 use esker::parts::model::Input;
 
-/// Strategies that `--strategies all` stands for: each kind with its usual parameters.
+/// The strategies of `--strategies all`: each kind with its usual parameters.
 const USUAL: [&str; 9] = [
     "leveled:4",
     "leveled:10",

@@ -1,4 +1,4 @@
-//! The command about the strategy of a keyspace.
+//! Arguments of `strategy`.
 
 use clap::Args;
 
@@ -34,7 +34,7 @@ pub(crate) struct StrategyArgs {
 }
 
 impl StrategyArgs {
-    /// Whether nothing is changed.
+    /// Whether the command changes nothing.
     pub(crate) fn only_shows(&self) -> bool {
         self.strategy.is_none() && !self.pause && !self.resume && !self.wait
     }

@@ -1,4 +1,4 @@
-//! `advise`: a proposal, what it was compared with, and why.
+//! `advise`: prints the proposed design, the designs it was compared with, and the reasons.
 
 use super::Context;
 use crate::args::AdviseArgs;
@@ -10,13 +10,13 @@ use esker::advice::{AdviceRequest, KeyspaceAdvice, ModelCheck};
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// Memory of a stated database, if it is not stated, too.
+/// Memory budget of a stated database, if none is stated.
 const STATED_MEMORY_BYTES: u64 = 512 << 20;
 
 /// Profiles that are compared with the proposal.
 const PROFILES: [&str; 4] = ["write-heavy", "read-heavy", "mixed", "range-heavy"];
 
-/// The memtable of a profile that does not say it.
+/// Memtable size of a profile that does not set one.
 const PROFILE_WRITE_BUFFER_BYTES: u64 = 16 << 20;
 
 pub(super) fn run(context: &mut Context<'_>, args: &AdviseArgs) -> Result<Exit, Failure> {
@@ -43,7 +43,7 @@ pub(super) fn run(context: &mut Context<'_>, args: &AdviseArgs) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-/// Advice on data that is stated.
+/// Advice for stated data.
 pub(crate) fn stated(
     args: &AdviseArgs,
     memory_bytes: Option<u64>,

@@ -1,4 +1,4 @@
-//! Amplification as `levels` and `stats` show it.
+//! Prints amplification for `levels` and `stats`.
 
 use crate::failure::Failure;
 use crate::format::{human_bytes, human_count, paragraph};
@@ -6,7 +6,7 @@ use esker::metrics::{Amplification, CauseInfo, LevelAmplification, ReadAmplifica
 use serde_json::json;
 use std::io::Write;
 
-/// Writes what each level has of it, and what it comes to.
+/// Prints the contribution of each level, and the sums.
 pub(super) fn draw(out: &mut dyn Write, seen: &Amplification) -> Result<(), Failure> {
     let lookups = seen.reads.lookups;
     writeln!(out, "level      write     read   asked searched in vain expected")?;
@@ -28,7 +28,8 @@ pub(super) fn draw(out: &mut dyn Write, seen: &Amplification) -> Result<(), Fail
     Ok(())
 }
 
-/// Of a lookup: the tables of a level whose filters it asked, those that it searched, and those in vain.
+/// Tables of a level per lookup: those whose filter was probed, those that were searched, and those searched
+/// in vain.
 fn of_lookups(level: &LevelAmplification, lookups: u64) -> [String; 3] {
     let of = |count: u64| {
         if lookups == 0 { "-".to_owned() } else { share(count as f64 / lookups as f64) }
@@ -36,12 +37,12 @@ fn of_lookups(level: &LevelAmplification, lookups: u64) -> [String; 3] {
     [of(level.asked), of(level.searched), of(level.searched.saturating_sub(level.found))]
 }
 
-/// A number of bytes for each byte of users.
+/// Bytes per byte of the user.
 pub(super) fn ratio(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
 }
 
-/// A small number of tables for each lookup.
+/// A small number of tables per lookup.
 fn share(value: f64) -> String {
     if value >= 0.9995 { format!("{value:.2}") } else { format!("{value:.4}") }
 }

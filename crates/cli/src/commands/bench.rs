@@ -1,4 +1,4 @@
-//! `bench`.
+//! `bench`: measures the database and prints the results.
 
 use crate::args::{BenchArgs, BenchGroup, Global};
 use crate::failure::{Exit, Failure};
@@ -67,7 +67,7 @@ fn settings(global: &Global, args: &BenchArgs) -> Result<Settings, Failure> {
     })
 }
 
-/// This program once more, with what the victim needs to know of the settings.
+/// Starts this program again as the process to be killed, with the settings it needs.
 fn start_victim(settings: &Settings, victim: &Victim) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("bench").arg("--data").arg(&settings.directory);

@@ -1,4 +1,4 @@
-//! `changes`: the change stream, and its consumers.
+//! `changes`: prints the change stream and manages its consumers.
 
 use super::{Context, write_json};
 use crate::args::ChangesArgs;
@@ -34,7 +34,7 @@ pub(super) fn run(context: &mut Context<'_>, args: &ChangesArgs) -> Result<Exit,
     Ok(Exit::Done)
 }
 
-/// Changes since a sequence number, or all that there are.
+/// Changes after a sequence number, or all that the log still holds.
 fn since_or_oldest(context: &Context<'_>, since: Option<SeqNo>) -> Result<Changes, Failure> {
     let database = context.database;
     match (database.changes_since(since.unwrap_or(SeqNo::ZERO)), since) {
@@ -194,7 +194,7 @@ fn list(context: &mut Context<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says what was done.
+/// Reports what was done.
 fn told(context: &mut Context<'_>, what: &str, name: &str) -> Result<(), Failure> {
     if context.shape.json {
         return write_json(context.out, [(what.to_owned(), name.into())]);

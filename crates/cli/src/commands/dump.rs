@@ -1,4 +1,4 @@
-//! `dump`: a keyspace into a file that `load` reads, as it is at one moment.
+//! `dump`: writes a keyspace, as it is at one moment, into a file that `load` reads.
 
 use super::Context;
 use crate::args::{DumpArgs, FileFormat};
@@ -20,7 +20,7 @@ pub(super) fn run(context: &mut Context<'_>, args: &DumpArgs) -> Result<Exit, Fa
         (false, _) => None,
     };
     let range = context.parse_range(&args.range)?;
-    // Before the output is created: a keyspace that does not exist must not cost an older dump.
+    // Before the output is created: a missing keyspace must not overwrite an older dump.
     let cursor = context.existing_keyspace()?.cursor()?;
     let mut file = if to_stdout { None } else { Some(host::create_output(&args.file)?) };
     let out: &mut dyn Write = match &mut file {

@@ -1,4 +1,4 @@
-//! `exec`: a file of DSL commands.
+//! `exec`: runs a file of DSL commands.
 
 use crate::args::{ExecArgs, Global};
 use crate::failure::{Exit, Failure};
@@ -8,7 +8,7 @@ use esker_server::LoadFiles;
 use esker_server::dsl::{Executor, Outcome};
 use std::io::{self, Read, Write};
 
-/// Longest line of a file of commands. The server's default is less, but there lines come from strangers.
+/// Longest line of a file of commands. The server's default is lower, because its clients are not trusted.
 const MAX_LINE_BYTES: usize = 1 << 30;
 
 const READ_BYTES: usize = 64 << 10;
@@ -40,7 +40,7 @@ pub(crate) fn run_file(
     };
     let mut lines = LineBuffer::new(MAX_LINE_BYTES);
     loop {
-        // Answers are wanted when the next command is waited for, not when some buffer is full.
+        // A reader at the other end of a pipe gets each answer before the next command is read.
         out.flush()?;
         let read = read_some(&mut *input.reader, lines.input(READ_BYTES));
         if read.map_err(|error| Failure::system(format_args!("cannot read {name}"), &error))? == 0 {

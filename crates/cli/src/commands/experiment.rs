@@ -1,4 +1,4 @@
-//! `experiment`.
+//! `experiment`: runs experiments and reports their progress.
 
 use crate::args::{ExperimentArgs, Global};
 use crate::failure::{Exit, Failure};
@@ -35,7 +35,7 @@ pub(crate) fn run(global: &Global, args: &ExperimentArgs, out: &mut dyn Write) -
     Ok(Exit::Done)
 }
 
-/// This program once more.
+/// Starts this program again.
 fn start_another(arguments: &[&str]) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("experiment").args(arguments);

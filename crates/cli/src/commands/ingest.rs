@@ -12,7 +12,7 @@ use esker::KeyspaceOptions;
 use esker::ingest::{IngestMode, IngestOptions, TableWriter};
 use std::io::Write;
 
-/// Pairs between two looks at the progress bar.
+/// Pairs between two updates of the progress bar.
 const PAIRS_PER_TOLD: u64 = 4096;
 
 pub(super) fn run(context: &mut Context<'_>, args: &IngestArgs) -> Result<Exit, Failure> {

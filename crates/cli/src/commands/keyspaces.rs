@@ -1,4 +1,4 @@
-//! `keyspaces`: what there is, and changing it.
+//! `keyspaces`: lists, creates, drops and renames keyspaces, and sets their options.
 
 use super::{Context, write_json};
 use crate::args::KeyspacesArgs;
@@ -36,7 +36,7 @@ fn create(context: &mut Context<'_>, name: &str, settings: &[String]) -> Result<
     told(context, "created", name)
 }
 
-/// Says what was done.
+/// Reports what was done.
 fn told(context: &mut Context<'_>, what: &str, name: &str) -> Result<(), Failure> {
     if context.shape.json {
         return write_json(context.out, [(what.to_owned(), name.into())]);
@@ -45,7 +45,7 @@ fn told(context: &mut Context<'_>, what: &str, name: &str) -> Result<(), Failure
     Ok(())
 }
 
-/// The options with `OPTION=VALUE` of the command line.
+/// The options changed by `OPTION=VALUE` of the command line.
 pub(super) fn with_settings(
     options: KeyspaceOptions,
     settings: &[String],

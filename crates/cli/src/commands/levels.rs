@@ -1,4 +1,4 @@
-//! `levels`: the tree as a picture.
+//! `levels`: draws the tree.
 
 use super::{Context, amplification, strategy, write_json};
 use crate::args::{LevelsArgs, Shape};
@@ -9,10 +9,10 @@ use serde_json::json;
 use std::io::Write;
 use std::time::Duration;
 
-/// Columns that the bars of a level may take: what the figures leave of eighty.
+/// Widest bar of a level: the columns that the figures leave of eighty.
 const BAR_COLUMNS: usize = 26;
 
-/// Columns that a key may take in the list of tables.
+/// Widest key in the list of tables.
 const KEY_COLUMNS: usize = 16;
 
 pub(super) fn run(context: &mut Context<'_>, args: &LevelsArgs) -> Result<Exit, Failure> {
@@ -104,7 +104,7 @@ fn draw(out: &mut dyn Write, tree: &KeyspaceLevels, list_tables: bool, shape: &S
     amplification::draw(out, &tree.amplification)
 }
 
-/// What lookups met, and what is aimed at.
+/// Prints the measured and the intended false positive rates.
 fn filters(out: &mut dyn Write, filters: &FilterInfo) -> Result<(), Failure> {
     let percent = |rate: f64| format!("{:.2}%", 100.0 * rate);
     if filters.probes > 0 {
@@ -131,7 +131,7 @@ fn bars(level: &LevelInfo, widest_bytes: u64) -> String {
     for (at, run) in level.runs.iter().enumerate() {
         let bytes: u64 = run.tables.iter().map(|table| table.bytes).sum();
         let share = if widest_bytes == 0 { 0.0 } else { bytes as f64 / widest_bytes as f64 };
-        // Two columns are the rims of the box.
+        // Two columns are the borders of the box.
         let wanted = ((share * BAR_COLUMNS as f64).round() as usize).max(3);
         let is_last = at + 1 == level.runs.len();
         let available = if is_last { left } else { left.saturating_sub(1) };
@@ -161,7 +161,7 @@ fn table_line(out: &mut dyn Write, run: usize, table: &TableInfo, key: Format) -
     Ok(())
 }
 
-/// A key as the user wants keys, or escaped if it is none of that kind, cut to its columns.
+/// A key in the chosen format, or escaped if it cannot be written in it, cut to its columns.
 fn short_key(bytes: &[u8], key: Format) -> String {
     let text = key.in_line(bytes).unwrap_or_else(|_| crate::format::escape(bytes));
     if text.chars().count() <= KEY_COLUMNS {
@@ -181,7 +181,8 @@ fn as_json(tree: &KeyspaceLevels) -> serde_json::Value {
             "tombstones": table.tombstones,
             "range_deletes": table.range_deletes,
         });
-        // Borders are shown as bytes in any case: those of slices need not be keys that were ever written.
+        // Bounds are shown as bytes in any case: the bounds of a part need not be keys that were ever
+        // written.
         for (name, bytes) in [("smallest", &table.smallest), ("largest", &table.largest)] {
             object[format!("{name}_hex")] = crate::format::encode_hex(bytes).into();
         }

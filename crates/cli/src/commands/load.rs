@@ -1,4 +1,4 @@
-//! `load`: a file of pairs into the database, batch by batch, or all at once by a bulk load.
+//! `load`: writes a file of pairs into the database, batch by batch, or as a whole by a bulk load.
 
 use super::{Context, write_json};
 use crate::args::{FileFormat, LoadArgs, OnError};
@@ -14,14 +14,14 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// A batch ends at so many bytes, even if it has fewer pairs than it may: it must fit a part of the memory
-/// budget.
+/// Bytes at which a batch ends even if it has fewer pairs than permitted: a batch must fit into its part of
+/// the memory budget.
 const MAX_BATCH_BYTES: usize = 4 << 20;
 
-/// Pairs of a bulk load between two looks at the progress bar.
+/// Pairs of a bulk load between two updates of the progress bar.
 const PAIRS_PER_TOLD: u64 = 4096;
 
-/// Bad lines that are shown one by one; the rest is only counted.
+/// Bad lines that are printed; more are only counted.
 const MAX_SHOWN_LINES: u64 = 100;
 
 pub(super) fn run(context: &mut Context<'_>, args: &LoadArgs) -> Result<Exit, Failure> {
@@ -64,13 +64,13 @@ pub(super) fn run(context: &mut Context<'_>, args: &LoadArgs) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-/// The format of a file of pairs, which must be there: the one that was named, or the one of its extension.
+/// The format of an existing file of pairs: the one that was named, or the one of its extension.
 pub(super) fn known_format(
     named: Option<FileFormat>,
     file: &Path,
     header: bool,
 ) -> Result<FileFormat, Failure> {
-    // First, so that a missing file is reported as such, not as one of unknown format.
+    // First, so that a missing file is reported as missing, not as one of unknown format.
     host::find_input(file)?;
     let format = named.or_else(|| FileFormat::of(file)).ok_or_else(|| {
         Failure::usage(format!("cannot tell the format of {} by its name", file.display()))
@@ -86,7 +86,7 @@ struct Load<'a> {
     reader: Box<dyn RecordReader + 'a>,
     database: &'a Database,
     keyspace: Keyspace,
-    /// Instead of batches.
+    /// The bulk load, which takes the place of batches.
     loader: Option<BulkLoader>,
     name: &'a Path,
     format: FileFormat,
@@ -127,7 +127,7 @@ impl Load<'_> {
         }
     }
 
-    /// What the database would refuse is the fault of its line.
+    /// Reports a pair that the database would refuse as an error of its line.
     fn check(&self, record: Option<Record>) -> Result<Option<Record>, ReadError> {
         let Some(found) = &record else { return Ok(None) };
         for (what, len, limit) in

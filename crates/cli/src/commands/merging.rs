@@ -1,4 +1,4 @@
-//! `incr` and `append`.
+//! `incr` and `append`: write merge operands.
 
 use super::{Context, write_json};
 use crate::args::{AppendArgs, IncrArgs};
@@ -41,7 +41,8 @@ pub(super) fn append(context: &mut Context<'_>, args: &AppendArgs) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// The chosen keyspace, whose operator's text begins so; created with `otherwise` if it is missing.
+/// The chosen keyspace, which must have an operator whose text has this prefix; a missing keyspace is created
+/// with `otherwise`.
 fn keyspace_for(
     context: &Context<'_>,
     begins: &str,

@@ -1,4 +1,4 @@
-//! A file for each thing that can be asked, and what those on an open database share.
+//! The commands, a file each, and what commands on an open database share.
 
 pub(crate) mod advise;
 mod amplification;
@@ -34,18 +34,18 @@ use esker::{Cursor, Database, Keyspace, Options};
 use std::io::Write;
 use tracing::level_filters::LevelFilter;
 
-/// What a command on an open database works with.
+/// The state that a command on an open database works with.
 pub(crate) struct Context<'a> {
     pub(crate) database: &'a Database,
     pub(crate) shape: Shape,
-    /// The keyspace, if this very command names one.
+    /// The keyspace, if the command line of this command names one.
     pub(crate) only: Option<String>,
-    /// The database takes no writes because this program wanted none.
+    /// The database is open for reading only because the command does not write.
     pub(crate) for_reading: bool,
     pub(crate) out: &'a mut dyn Write,
 }
 
-/// How much a command wants to hear from the log unless it was told.
+/// Default log level of a command.
 pub(crate) fn default_log_level(command: &Command) -> LevelFilter {
     match command {
         Command::Serve(_) => LevelFilter::INFO,
@@ -80,7 +80,7 @@ pub(crate) fn run_alone(
         DataCommand::Strategy(args) if args.only_shows() => (open_for_reading(global)?, true),
         DataCommand::Advise(args) if !args.apply => (open_for_reading(global)?, true),
         DataCommand::Changes(args) if args.only_shows() => (open_for_reading(global)?, true),
-        // One pair is not worth a table: it stays in the log until more has come.
+        // A single pair is not flushed at close: it stays in the log until there is more.
         DataCommand::Put(_) | DataCommand::Incr(_) | DataCommand::Append(_) => {
             (open(global, |options| options.flush_on_close(false))?, false)
         }
@@ -88,7 +88,7 @@ pub(crate) fn run_alone(
             (open_existing(global, |options| options.flush_on_close(false))?, false)
         }
         DataCommand::Keyspaces(args) if args.creates() => (open(global, |options| options)?, false),
-        // For what cannot be read no database is created.
+        // The input is checked first: a bad input must not create a database.
         DataCommand::Load(args) => {
             load::known_format(args.format, &args.file, args.header)?;
             (open(global, |options| options)?, false)
@@ -144,7 +144,8 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
 
 /// Opens the database for reading and writing, creating it if it is missing.
 pub(crate) fn open(global: &Global, choose: impl FnOnce(Options) -> Options) -> Result<Database, Failure> {
-    // Programs bring operators of their own; this one looks at everything else.
+    // Applications bring their own merge operators, which this program does not have; it can still read
+    // everything else.
     let options = configured(global)?.allow_missing_operators(true);
     let data = global.data();
     if data.exists() && !data.is_dir() {
@@ -154,7 +155,7 @@ pub(crate) fn open(global: &Global, choose: impl FnOnce(Options) -> Options) -> 
     Ok(Database::open_with(data, choose(options))?)
 }
 
-/// As [`open`], for what makes sense with a database that is there: a name that was mistyped creates none.
+/// As [`open`], for commands that need an existing database: a mistyped name must not create one.
 pub(crate) fn open_existing(
     global: &Global,
     choose: impl FnOnce(Options) -> Options,
@@ -190,12 +191,12 @@ impl Context<'_> {
         Ok(self.database.keyspace(&self.shape.keyspace)?)
     }
 
-    /// The bytes of a key that the user wrote.
+    /// The bytes of a key in the user's notation.
     pub(crate) fn parse_key(&self, written: &str) -> Result<Vec<u8>, Failure> {
         self.shape.key.parse(written.as_bytes()).map_err(|reason| Failure::usage(format!("key: {reason}")))
     }
 
-    /// The range that the user wrote.
+    /// The range in the user's notation.
     pub(crate) fn parse_range(&self, range: &RangeArgs) -> Result<KeyRange, Failure> {
         let parse = |key: &Option<String>| key.as_deref().map(|key| self.parse_key(key)).transpose();
         let (mut start, mut end) = (parse(&range.start)?.unwrap_or_default(), parse(&range.end)?);
@@ -218,7 +219,7 @@ pub(crate) struct KeyRange {
 }
 
 impl KeyRange {
-    /// Shows the pairs of the range to `visit` in order of the keys or reverse, until it answers false.
+    /// Calls `visit` with the pairs of the range, in key order or reverse, until it returns false.
     pub(crate) fn walk(
         &self,
         mut cursor: Cursor,
@@ -254,7 +255,7 @@ impl KeyRange {
     }
 }
 
-/// A keyspace that must be there.
+/// An existing keyspace; an error if it is missing.
 fn existing_keyspace(database: &Database, name: &str) -> Result<Keyspace, Failure> {
     database.open_keyspace(name).map_err(|error| {
         let names = database.keyspaces();
@@ -289,7 +290,7 @@ pub(crate) fn write_json_pair(
     write_json(out, [key, value])
 }
 
-/// A stored key or value cannot be written in the format that was asked for.
+/// The error for a stored key or value that cannot be written in the chosen format.
 pub(crate) fn unprintable(what: &str, reason: &str) -> Failure {
     Failure::usage(format!("{what} {reason}"))
 }

@@ -23,7 +23,7 @@ pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<Exi
     if args.file == Path::new("-") {
         context.database.export(&keyspaces, context.out, told)?;
         bar.finish_and_clear();
-        // Standard output is the export: nothing else may be said there.
+        // Standard output carries the export, so no report is printed there.
         return Ok(Exit::Done);
     }
     let mut file = host::create_output(&args.file)?;
@@ -52,8 +52,7 @@ pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<Exi
 }
 
 pub(crate) fn import(global: &Global, args: &ImportArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
-    // Before the database is opened, and perhaps created: a file that does not exist must not leave one
-    // behind.
+    // Before the database is opened and perhaps created: a missing file must not leave a new database behind.
     let mut input = host::open_input(&args.file)?;
     let bar = host::progress_bar(input.len);
     let told = |report: esker::backup::ImportReport| bar.set_position(report.read_bytes);

@@ -1,4 +1,4 @@
-//! `serve`.
+//! `serve`: runs the text protocol server on a database until a signal.
 
 use super::watch::Watch;
 use crate::args::{Global, ServeArgs};
@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// A sample takes some microseconds a keyspace, and people do not read faster.
+/// Shortest interval: a sample takes some microseconds per keyspace, and more lines cannot be read.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(crate) fn run(global: &Global, args: &ServeArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
@@ -51,7 +51,7 @@ pub(crate) fn run(global: &Global, args: &ServeArgs, out: &mut dyn Write) -> Res
     Ok(Exit::Done)
 }
 
-/// Prints what happens until the other end of the channel is dropped.
+/// Prints figures for each interval until the other end of the channel is dropped.
 fn watch(database: &Database, interval: Duration, ended: &Receiver<()>) {
     let mut watch = Watch::new(None, &database.metrics());
     while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {

@@ -1,4 +1,4 @@
-//! `stalls`: why writes are held back, as sentences.
+//! `stalls`: explains in sentences why writes are slowed or stopped.
 
 use super::{Context, write_json};
 use crate::failure::{Exit, Failure};

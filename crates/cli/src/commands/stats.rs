@@ -1,4 +1,4 @@
-//! `stats`: counters and sizes as a table.
+//! `stats`: prints counters and sizes as tables.
 
 use super::amplification::{self, ratio};
 use super::watch::Watch;
@@ -13,7 +13,7 @@ use serde_json::json;
 use std::io::Write;
 use std::time::Duration;
 
-/// A sample takes some microseconds a keyspace, and people do not read faster.
+/// Shortest interval: a sample takes some microseconds per keyspace, and more lines cannot be read.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) fn run(context: &mut Context<'_>, args: &StatsArgs) -> Result<Exit, Failure> {
@@ -24,7 +24,7 @@ pub(super) fn run(context: &mut Context<'_>, args: &StatsArgs) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
-/// Goes on, a line for each interval.
+/// Prints a line for each interval.
 fn watch(context: &mut Context<'_>, interval: Duration, count: u64) -> Result<Exit, Failure> {
     if context.only.is_some() {
         context.existing_keyspace()?;
@@ -201,8 +201,8 @@ fn keyspace_row(keyspace: &KeyspaceMetrics) -> [String; 9] {
     ]
 }
 
-/// Write and space amplification, what made it, and what lookups ask: places, tables in vain by the filters,
-/// tables as seen.
+/// Write and space amplification and their causes, and the costs of lookups: runs, expected false positives
+/// of the filters, tables searched.
 fn amplification_row(keyspace: &KeyspaceMetrics) -> [String; 8] {
     let seen = &keyspace.amplification;
     [
@@ -285,7 +285,7 @@ fn keyspace_as_json(keyspace: &KeyspaceMetrics) -> serde_json::Value {
     })
 }
 
-/// What the cache counts of one kind of block.
+/// The cache counters of one kind of block.
 fn blocks_as_json(counted: &KindStats) -> serde_json::Value {
     json!({
         "hits": counted.hits,
@@ -298,7 +298,8 @@ fn blocks_as_json(counted: &KindStats) -> serde_json::Value {
     })
 }
 
-/// A read-only open has no log, so it does not know what would survive a power cut.
+/// The newest sequence numbers. A read-only open has no log, so it does not know which of them would survive
+/// a power cut.
 fn last_seqno(metrics: &Metrics) -> String {
     if metrics.log.live_bytes == 0 {
         return metrics.visible_seqno.to_string();

@@ -1,4 +1,4 @@
-//! `strategy`: how the tree is kept in form, and the way from one form to another.
+//! `strategy`: shows and changes the compaction strategy of a keyspace, and the progress of a migration.
 
 use super::{Context, write_json};
 use crate::args::StrategyArgs;
@@ -23,7 +23,7 @@ pub(super) fn run(context: &mut Context<'_>, args: &StrategyArgs) -> Result<Exit
         keyspace.resume_migration()?;
     }
     if args.wait {
-        // A paused migration is nothing that is left to do.
+        // Draining does not wait for a paused migration.
         context.database.drain()?;
     }
     show(context, args, &keyspace)?;
@@ -60,7 +60,7 @@ fn show(context: &mut Context<'_>, args: &StrategyArgs, keyspace: &Keyspace) -> 
     Ok(())
 }
 
-/// How far a tree has come on its way from one form to another.
+/// Progress of a tree's migration.
 pub(super) fn progress(migration: &MigrationInfo) -> String {
     format!(
         "{} % of the way from {} done, {} of {} left{}",

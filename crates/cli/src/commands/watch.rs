@@ -1,4 +1,4 @@
-//! Figures of a database that works, a line for each interval.
+//! Figures of a running database, a line for each interval.
 
 use super::amplification::ratio;
 use esker::metrics::{KeyspaceMetrics, Metrics};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Lines between two heads.
 const LINES_PER_HEAD: u64 = 20;
-/// One lookup in so many is followed.
+/// One lookup in this many is sampled.
 const SAMPLE: f64 = esker::parts::filter::watch::SAMPLE as f64;
 
 const HEAD: &str = "    s  writes/s  users  flush  merge write  lookups/s tables space  runs   debt  held
@@ -42,13 +42,14 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// From now on.
+    /// Starts with the figures of now.
     pub(crate) fn new(only: Option<String>, now: &Metrics) -> Watch {
         let last = Sums::of(now, only.as_deref());
         Watch { only, last, seconds: 0.0, lines: 0 }
     }
 
-    /// What happened in an interval that ended now: a line, and a head before the first and every so many.
+    /// The figures of an interval that ended now: a line, with a header before the first line and then
+    /// regularly.
     pub(crate) fn lines(&mut self, now: &Metrics, interval: Duration) -> String {
         let (then, now) = (self.last, Sums::of(now, self.only.as_deref()));
         let seconds = interval.as_secs_f64().max(1e-3);

@@ -1,6 +1,5 @@
-//! Comma-separated values as RFC 4180 has them: a field with commas, quotes or line ends stands in double
-//! quotes, a quote inside of it is doubled. Fields are bytes, so that quoting alone carries any key and
-//! value.
+//! Comma-separated values after RFC 4180: a field with commas, quotes or line ends is enclosed in double
+//! quotes, and quotes inside it are doubled. Fields are bytes, so quoting alone carries any key and value.
 
 use super::lines::{Line, Lines, MAX_RECORD_BYTES, without_end};
 use super::{ReadError, Record, RecordReader, RecordWriter, parse_fields};
@@ -15,11 +14,11 @@ pub(super) struct Reader<'a> {
     header: bool,
 }
 
-/// What a line, or several, hold.
+/// The fields of one line or of several.
 enum Fields {
     /// A whole record.
     Complete(Vec<Vec<u8>>),
-    /// A quoted field goes on in the next line.
+    /// A quoted field continues in the next line.
     Open,
 }
 
@@ -28,8 +27,8 @@ impl<'a> Reader<'a> {
         Reader { lines: Lines::new(input), shape: shape.clone(), header }
     }
 
-    /// Reads on from `first` until its record is complete. If it never is, only the first line is lost: those
-    /// read after it are given back.
+    /// Reads on from `first` until its record is complete. If the file ends before, only the first line is
+    /// lost: the lines read after it are given back.
     fn record(&mut self, first: Vec<u8>) -> Result<Vec<Vec<u8>>, ReadError> {
         let number = self.lines.number();
         let bad = |reason: &str| ReadError::Bad { number, reason: reason.to_owned() };
@@ -56,17 +55,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Where in the text of a record the scan stands, so that a record of many lines is scanned once.
+/// Position of the scan in the text of a record, so that a record of many lines is scanned once.
 #[derive(Default)]
 struct Scan {
     fields: Vec<Vec<u8>>,
     at: usize,
-    /// The field being read, if it is a quoted one that goes on.
+    /// The quoted field that continues, if there is one.
     open: Option<Vec<u8>>,
 }
 
 impl Scan {
-    /// Goes on to the end of `text`, which is what it was, and more.
+    /// Continues to the end of `text`, which is the earlier text and more.
     fn fields(&mut self, text: &[u8]) -> Result<Fields, &'static str> {
         let end = without_end(text).len();
         loop {
@@ -92,7 +91,7 @@ impl Scan {
         }
     }
 
-    /// Reads a quoted field, or goes on with it; whether its end was found.
+    /// Reads a quoted field, or continues it; returns whether its end was found.
     fn quoted(&mut self, text: &[u8]) -> Result<bool, &'static str> {
         let mut field = match self.open.take() {
             Some(field) => field,
@@ -175,7 +174,7 @@ impl RecordWriter for Writer {
 }
 
 fn write_field(out: &mut dyn Write, field: &[u8]) -> Result<(), Failure> {
-    // A byte order mark or white space at the rim would get lost in the hands of some programs.
+    // Some programs drop a byte order mark or white space at the ends of a field.
     let special = |byte: &u8| matches!(byte, b',' | b'"' | b'\n' | b'\r');
     let rim = field.starts_with(b"\xef\xbb\xbf") || field.trim_ascii().len() != field.len();
     if !rim && !field.iter().any(special) {

@@ -1,6 +1,6 @@
 //! JSON lines: an object a line, with the members `key` and `value`.
 //!
-//! A member is a string, or with `--key int` and `--value int` a number. Bytes that are no text are written
+//! A member is a string, or with `--key int` and `--value int` a number. Bytes that are not text are written
 //! as hexadecimal digits in the member `key_hex` or `value_hex` instead. Other members are ignored.
 
 use super::lines::{Line, Lines, without_end};

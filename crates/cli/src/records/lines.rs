@@ -1,12 +1,12 @@
-//! The lines of a text file, with their numbers.
+//! Reads a text file line by line, with line numbers.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
 
-/// What editors on some systems put before the first line.
+/// The mark that some editors put before the first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Longest record of a text file: the longest value with every byte escaped, and its key, fit.
+/// Longest record of a text file: holds the longest value with every byte escaped, and its key.
 pub(super) const MAX_RECORD_BYTES: usize = 4 * esker::parts::base::limits::MAX_VALUE_LEN + (1 << 20);
 
 /// A file, line by line.
@@ -23,7 +23,7 @@ pub(super) struct Lines<'a> {
 pub(super) enum Line {
     /// Its bytes with the line end, if it has one.
     Text(Vec<u8>),
-    /// It is longer than any record can be; it was skipped.
+    /// Longer than any record can be; it was skipped.
     TooLong,
 }
 

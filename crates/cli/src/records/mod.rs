@@ -1,8 +1,7 @@
 //! Files of pairs: what `dump` writes and `load` reads.
 //!
-//! A reader gives one pair after the other and knows where each begins, so that a bad one can be named; after
-//! a bad one it goes on behind it. A writer writes what its reader reads back to the same bytes, whatever
-//! they are.
+//! A reader returns pairs with their line numbers, so that errors can name the line; after a bad pair it
+//! continues behind it. Whatever a writer writes, its reader reads back to the same bytes.
 
 mod csv;
 mod jsonl;
@@ -42,7 +41,7 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// Gives the pairs of a file.
+/// Reads the pairs of a file.
 pub(crate) trait RecordReader {
     /// The next pair, `None` at the end.
     fn next(&mut self) -> Result<Option<Record>, ReadError>;
@@ -72,7 +71,7 @@ impl FileFormat {
         }
     }
 
-    /// What its lines are called.
+    /// The unit of its numbers: line or pair.
     pub(crate) fn unit(self) -> &'static str {
         if self == FileFormat::Pairs { "pair" } else { "line" }
     }
@@ -113,7 +112,7 @@ impl FileFormat {
     }
 }
 
-/// The pair that two fields of a text file mean.
+/// The pair that two fields of a text file encode.
 fn parse_fields(shape: &Shape, number: u64, key: &[u8], value: &[u8]) -> Result<Record, ReadError> {
     let bad = |what: &str, reason: String| ReadError::Bad { number, reason: format!("{what}: {reason}") };
     Ok(Record {

@@ -1,4 +1,4 @@
-//! CS265's binary files: little-endian 32-bit keys and values, which the database stores as integers.
+//! The binary files of CS265: little-endian 32-bit keys and values, which the database stores as integers.
 
 use super::{ReadError, Record, RecordReader, RecordWriter};
 use crate::failure::Failure;

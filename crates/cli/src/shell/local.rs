@@ -1,4 +1,4 @@
-//! The shell on a database: the DSL, and the words of this program.
+//! The shell on a database: runs DSL commands and the commands of this program.
 
 use super::is_prompt_wanted;
 use super::prompt::Prompt;
@@ -30,7 +30,7 @@ The words of this program, on the keyspace that is in use:
   quit          leave; so does Ctrl-D
 ";
 
-/// A line of words.
+/// The parser of a line.
 #[derive(Debug, Parser)]
 #[command(name = "", no_binary_name = true, disable_help_flag = true, disable_help_subcommand = true)]
 struct WordLine {
@@ -51,7 +51,7 @@ enum Word {
         /// Its name; it is created with its first pair
         name: String,
     },
-    /// Say what can be typed
+    /// List the commands
     Help {
         /// A word to explain
         word: Option<String>,
@@ -61,7 +61,7 @@ enum Word {
     Quit,
 }
 
-/// Whether to go on after a line.
+/// Whether to continue after a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Continue,
@@ -70,7 +70,7 @@ enum Next {
 
 struct Shell<'a> {
     database: Database,
-    /// Made with the first DSL command, because it makes the keyspaces of the DSL.
+    /// Created with the first DSL command, because it creates the keyspaces of the DSL.
     executor: Option<Executor>,
     shape: Shape,
     out: &'a mut dyn Write,
@@ -78,7 +78,7 @@ struct Shell<'a> {
 }
 
 pub(super) fn run(global: &Global, file: Option<&Path>, out: &mut dyn Write) -> Result<Exit, Failure> {
-    // Before the database: a file that is not there must not cost a recovery.
+    // Before the database is opened: recovery is wasted if the file is missing.
     let input = match file {
         Some(path) => Some(host::open_input(path)?),
         None => None,
@@ -117,7 +117,7 @@ impl Shell<'_> {
                 break;
             }
         }
-        // At a prompt, mistakes were reported when they were made.
+        // At a prompt, errors were reported at once and do not set the exit code.
         self.exit = Exit::Done;
         Ok(())
     }
@@ -211,7 +211,7 @@ impl Shell<'_> {
         Ok(Next::Continue)
     }
 
-    /// Says what was wrong with a line, among the answers, where it is read in order.
+    /// Reports an error in a line among the answers, in order.
     fn refuse(&mut self, reason: &str) -> Result<(), Failure> {
         self.exit = Exit::Refused;
         writeln!(self.out, "Error: {reason}")?;
@@ -224,7 +224,7 @@ impl Shell<'_> {
             return Ok(());
         };
         let mut command = WordLine::command();
-        // Options that every word has come into a word's help only by building.
+        // Building the command adds the options of every command to a command's help.
         command.build();
         match command.find_subcommand_mut(word) {
             Some(command) => write!(self.out, "{}", command.render_long_help())?,
@@ -237,14 +237,14 @@ impl Shell<'_> {
     }
 }
 
-/// What is wrong with a line of words, in one line.
+/// The error of a line, in one line.
 fn complaint(words: &[String], error: &clap::Error) -> String {
     let word = words.first().map(String::as_str).unwrap_or_default();
     if error.kind() == clap::error::ErrorKind::InvalidSubcommand {
         return format!("there is no word '{word}'; `help` lists all");
     }
     let rendered = error.render().to_string();
-    // The reason, which may list several things, ends with an empty line.
+    // The reason, which may list several things, ends at an empty line.
     let reason: Vec<&str> = rendered.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
     let reason = reason.join(" ");
     let reason = reason.strip_prefix("error: ").unwrap_or(&reason);

@@ -1,4 +1,4 @@
-//! `shell`: commands at a prompt, from a pipe or from a file, on a database or on a server.
+//! `shell`: reads commands from a prompt, a pipe or a file, and runs them on a database or on a server.
 
 mod local;
 mod prompt;
@@ -19,7 +19,7 @@ pub(crate) fn run(global: &Global, args: &ShellArgs, out: &mut dyn Write) -> Res
     }
 }
 
-/// Whether commands come from a person at a terminal.
+/// Whether commands are typed at a terminal.
 fn is_prompt_wanted(file: Option<&Path>) -> bool {
     file.is_none() && host::is_interactive()
 }

@@ -1,4 +1,4 @@
-//! The terminal: line editing, history, completion of command names.
+//! The prompt: line editing, history, and completion of command names.
 
 use crate::failure::Failure;
 use crate::host;
@@ -27,19 +27,19 @@ impl Prompt {
         editor.set_helper(Some(Names(names)));
         let history = host::history_file();
         if let Some(path) = &history {
-            // There is no history the first time, and no shell should fail for want of one.
+            // There is no history file the first time; the shell starts without it.
             let _loaded = editor.load_history(path);
         }
         Ok(Prompt { editor, history })
     }
 
-    /// The next line; `None` when the person has gone (Ctrl-D). Ctrl-C drops the line.
+    /// The next line; `None` at the end of input (Ctrl-D). Ctrl-C drops the line.
     pub(super) fn line(&mut self, prompt: &str) -> Result<Option<String>, Failure> {
         loop {
             match self.editor.readline(prompt) {
                 Ok(line) => {
                     if !line.trim().is_empty() {
-                        // A line that is not remembered is still a command.
+                        // A line that cannot be added to the history is still run.
                         let _remembered = self.editor.add_history_entry(&line);
                     }
                     return Ok(Some(line));
@@ -55,7 +55,7 @@ impl Prompt {
 impl Drop for Prompt {
     fn drop(&mut self) {
         if let Some(path) = &self.history {
-            // A read-only home directory is no error when the shell ends.
+            // A failure to save the history is ignored: the home directory may be read-only.
             let _saved = self.editor.save_history(path);
         }
     }

@@ -1,9 +1,9 @@
-//! The shell on a server: lines go out as they are, answers come back.
+//! The shell on a server: sends lines unchanged and prints the answers.
 //!
-//! Every command has one line of answer but `s`, whose answer ends with an empty line, and `q`, which ends
-//! the connection; lines of white space have none. From a file or a pipe commands are sent without waiting
-//! for answers, while a second thread reads them: waiting after each would cost a round trip, and not reading
-//! while sending could stop both sides once the buffers between them are full.
+//! Every command has one line of answer except `s`, whose answer ends with an empty line, and `q`, which ends
+//! the connection; blank lines have none. From a file or a pipe, commands are sent without waiting for
+//! answers, while a second thread reads the answers. Waiting after each command would cost a round trip, and
+//! not reading while sending could deadlock both sides once the buffers between them are full.
 
 use super::is_prompt_wanted;
 use super::prompt::Prompt;
@@ -25,24 +25,24 @@ The commands of the server:
 Keys and values are integers or \"strings\".
 ";
 
-/// Commands that may be under way: what limits the memory for their kinds.
+/// Most commands under way, which bounds the memory for their kinds.
 const MAX_UNDER_WAY: usize = 64 << 10;
 
-/// What answer a command has.
+/// The form of a command's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     /// One line.
     Line,
     /// Lines up to an empty one, or an error of one line.
     Lines,
-    /// None: the server closes the connection.
+    /// No answer: the server closes the connection.
     End,
 }
 
-/// What the sending thread tells the reading one.
+/// Messages from the sending thread to the reading one.
 #[derive(Debug)]
 enum Expect {
-    /// A command went out that has this answer.
+    /// A command was sent that has this form of answer.
     Answer(Answer),
     /// Sending ended early.
     Failure(Failed, io::Error),
@@ -76,7 +76,7 @@ pub(super) fn run(address: &str, file: Option<&Path>, out: &mut dyn Write) -> Re
     run_all(address, stream, answers, BufReader::new(input.reader), out)
 }
 
-/// The answer to expect to a line, `None` for one without.
+/// The form of the answer to a line, `None` for a line without one.
 fn answer_to(line: &[u8]) -> Option<Answer> {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     match (words.next()?, words.next()) {
@@ -122,8 +122,8 @@ fn run_all(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let (expect, expected) = sync_channel(MAX_UNDER_WAY);
-    // Not waited for: when the server has gone it may still block on the terminal, and what
-    // it has to tell it tells through the channel.
+    // This thread is not joined: after the server has closed, it may still block on the terminal. Its errors
+    // arrive through the channel.
     let _sender = Env::real().spawn("esker-sender", move || send_all(&stream, input, &expect))?;
     let mut exit = Exit::Done;
     while let Ok(next) = expected.recv() {
@@ -146,7 +146,7 @@ fn run_all(
     Ok(exit)
 }
 
-/// Sends every line, and says what answer it will have.
+/// Sends every line, and reports the form of its answer.
 fn send_all(stream: &TcpStream, mut input: BufReader<Box<dyn Read + Send>>, expect: &SyncSender<Expect>) {
     let mut out = BufWriter::with_capacity(32 << 10, stream);
     let mut line = Vec::new();
@@ -156,7 +156,7 @@ fn send_all(stream: &TcpStream, mut input: BufReader<Box<dyn Read + Send>>, expe
             Ok(0) => break out.flush(),
             Ok(_) => {}
             Err(error) => {
-                // If this cannot be sent, the receiver has ended.
+                // A failed send means that the receiver has ended.
                 let _told = expect.send(Expect::Failure(Failed::Input, error));
                 return;
             }
@@ -170,7 +170,7 @@ fn send_all(stream: &TcpStream, mut input: BufReader<Box<dyn Read + Send>>, expe
         }
         let mut sent = out.write_all(&line);
         if input.buffer().is_empty() {
-            // The next line may be long in coming, and this one wants its answer now.
+            // The next line may take long to arrive, so this one is flushed now.
             sent = sent.and_then(|()| out.flush());
         }
         if sent.is_err() || answer == Answer::End {
@@ -182,7 +182,7 @@ fn send_all(stream: &TcpStream, mut input: BufReader<Box<dyn Read + Send>>, expe
     }
 }
 
-/// Copies one answer; whether it is an error.
+/// Copies one answer; returns whether it is an error.
 fn copy_answer(answers: &mut impl BufRead, answer: Answer, out: &mut dyn Write) -> Result<bool, Failure> {
     if answer == Answer::End {
         return Ok(false);

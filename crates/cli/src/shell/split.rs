@@ -1,7 +1,7 @@
-//! A line of the shell, cut into words.
+//! Splits a line of the shell into words.
 
-/// The words of a line: separated by white space, kept together by single quotes, which mean everything
-/// inside as it is, or double quotes, in which a backslash before a quote or a backslash means just that.
+/// The words of a line, separated by white space. Single quotes keep everything between them literally; in
+/// double quotes a backslash escapes a quote or a backslash.
 pub(super) fn split(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

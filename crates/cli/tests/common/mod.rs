@@ -1,14 +1,14 @@
-//! Runs the real program in a directory of its own.
+//! Runs the program in a temporary directory.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A directory that is removed in the end, and the place where the program runs.
+/// The working directory of the program, removed when dropped.
 pub(crate) struct Place(PathBuf);
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -54,7 +54,7 @@ impl Place {
         let mut stdin = child.stdin.take().unwrap();
         let output = std::thread::scope(|scope| {
             scope.spawn(move || {
-                // A program that does not read its input to the end closes it; that is its right.
+                // A program may close its input before its end.
                 let _written = stdin.write_all(input.as_ref());
             });
             child.wait_with_output().unwrap()

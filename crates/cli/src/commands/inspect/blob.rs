@@ -1,5 +1,5 @@
-//! `inspect blob`: the header of a blob file, and all large values in it, those that nothing points to any
-//! more included.
+//! `inspect blob`: prints the header of a blob file and all values in it, including those that no pointer
+//! refers to any more.
 
 use super::Printer;
 use crate::failure::{Exit, Failure};

@@ -1,4 +1,4 @@
-//! `inspect manifest`: the header and the edits of a manifest.
+//! `inspect manifest`: prints the header and the edits of a manifest.
 
 use super::Printer;
 use crate::failure::{Exit, Failure};
@@ -24,7 +24,7 @@ pub(super) fn inspect(printer: &mut Printer<'_>, path: &Path) -> Result<Exit, Fa
     for record in file.records() {
         let record = record?;
         let kind = match record.edit.ops.as_slice() {
-            // Says that all before it is durable.
+            // An edit without operations records that everything before it is durable.
             [] => "closed",
             [EditOp::Snapshot, ..] => "snapshot",
             _ => "edit",
@@ -60,7 +60,7 @@ fn named(name: &str) -> (&'static str, Value) {
     ("name", name.escape_debug().to_string().into())
 }
 
-/// The name of an operation and what it says.
+/// The name and the fields of an operation.
 fn describe(printer: &Printer<'_>, op: &EditOp) -> (&'static str, Facts) {
     match op {
         EditOp::Snapshot => ("begin snapshot", vec![]),

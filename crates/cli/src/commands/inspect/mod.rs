@@ -1,4 +1,5 @@
-//! `inspect`: a file of the database, as it is. Needs no open database, so that it works on damaged ones.
+//! `inspect`: prints the content of one file of the database. It needs no open database, so it works on
+//! damaged ones.
 
 mod blob;
 mod manifest;
@@ -11,11 +12,11 @@ use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 
-/// Where the findings go: as lines for people or objects for programs.
+/// Prints findings, as lines of text or as JSON objects.
 struct Printer<'a> {
     out: &'a mut dyn Write,
     shape: Shape,
-    /// Entries, records or edits that may still be shown.
+    /// Entries, records or edits that may still be printed.
     left: u64,
 }
 
@@ -44,7 +45,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// One thing of many, in one line; `false` when there were enough.
+    /// One of many items, in one line; `false` when the limit is reached.
     fn item(&mut self, what: &str, facts: &[(&str, Value)]) -> Result<bool, Failure> {
         if self.left == 0 {
             return Ok(false);
@@ -54,7 +55,7 @@ impl Printer<'_> {
         Ok(true)
     }
 
-    /// One of few things, in one line.
+    /// One of few items, in one line; not counted against the limit.
     fn part(&mut self, what: &str, facts: &[(&str, Value)]) -> Result<(), Failure> {
         if self.shape.json {
             return self.object(what.trim_start(), facts);
@@ -67,7 +68,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// A line for people that programs do without.
+    /// A line that is printed in text output only.
     fn remark(&mut self, text: &str) -> Result<(), Failure> {
         if self.shape.json {
             return self.object("remark", &[("text", text.into())]);
@@ -81,12 +82,12 @@ impl Printer<'_> {
         super::write_json(self.out, std::iter::once(("item".to_owned(), what.into())).chain(facts))
     }
 
-    /// A key as the user wants keys, or escaped if it is none of that kind.
+    /// A key in the chosen format, or escaped if it cannot be written in it.
     fn key(&self, bytes: &[u8]) -> Value {
         self.shape.key.in_line(bytes).unwrap_or_else(|_| crate::format::escape(bytes)).into()
     }
 
-    /// The beginning of a value as the user wants values.
+    /// The beginning of a value, in the chosen format.
     fn value(&self, bytes: &[u8]) -> Value {
         const LONGEST: usize = 60;
         let text = self.shape.value.in_line(bytes).unwrap_or_else(|_| crate::format::escape(bytes));

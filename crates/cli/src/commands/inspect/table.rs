@@ -1,4 +1,4 @@
-//! `inspect table`: properties, sections, what the blocks are made of, and on request all entries.
+//! `inspect table`: prints properties, sections and block statistics of a table, and all entries on request.
 
 use super::Printer;
 use crate::failure::{Exit, Failure};
@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The table, its index in this form. Blocks are read past the cache, so it needs no room.
+/// Opens the table with this kind of index. Reads bypass the cache, so it has no capacity.
 fn open(path: &Path, index: IndexKind) -> Result<Table> {
     let file = StdFileSystem.open(path, OpenMode::Read)?;
     let file_bytes = file.len()?;
@@ -57,7 +57,7 @@ pub(super) fn inspect(
         printer.part("section", &facts)?;
     }
     let mut totals = Totals::default();
-    // Of delta blocks all are looked into, for the sums below.
+    // All delta blocks are read, for the sums below.
     let is_delta = table.properties().layout == BlockLayout::Delta.name();
     let mut shown = true;
     for number in 0..table.blocks() {
@@ -131,7 +131,7 @@ fn properties(printer: &mut Printer<'_>, table: &Table) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The block index, why it has the form it has, and what each form takes of memory.
+/// The block index, the reason for its kind, and the memory that each kind would take.
 fn index_facts(
     printer: &mut Printer<'_>,
     path: &Path,
@@ -158,7 +158,7 @@ fn index_facts(
     }
     index_memory(printer, "  takes", &facts)?;
     for other in IndexKind::ALL.into_iter().filter(|&other| other != asked) {
-        // What another kind needs of the file may be damaged, which is no concern of this one.
+        // Another kind may need damaged parts of the file that this one does not.
         if let Ok(Some(facts)) = open(path, other).and_then(|table| table.index_facts()) {
             index_memory(printer, "  would take", &facts)?;
         }
@@ -166,7 +166,7 @@ fn index_facts(
     Ok(())
 }
 
-/// What an index takes, and what it saves against whole separators in order.
+/// Memory of an index, and the saving against whole separators in order.
 fn index_memory(printer: &mut Printer<'_>, what: &str, facts: &IndexFacts) -> Result<(), Failure> {
     let (taken, array) = (facts.memory_bytes as f64, facts.sorted_array_bytes.max(1) as f64);
     let line = [
@@ -226,7 +226,7 @@ fn entry(printer: &mut Printer<'_>, key: &[u8], tag: Tag, value: &[u8]) -> Resul
     printer.item(&format!("  {}", kind.to_lowercase()), &facts)
 }
 
-/// What the delta layout did for all blocks of a table.
+/// Statistics of the delta layout over all blocks of a table.
 #[derive(Default)]
 struct Totals {
     slots: SlotCounts,
@@ -245,8 +245,8 @@ impl Totals {
         }
     }
 
-    /// Beside the share of each kind of slot stands what chance gives: with k keys a slot, e^-k of the slots
-    /// stay empty and k e^-k have one key.
+    /// The expected share of each kind of slot is printed beside the real one: with k keys a slot, e^-k of
+    /// the slots stay empty and k e^-k have one key.
     fn print(&self, printer: &mut Printer<'_>, table: &Table) -> Result<(), Failure> {
         let all = self.slots.usable + self.slots.empty + self.slots.cancelled;
         if all == 0 {

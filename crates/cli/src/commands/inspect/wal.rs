@@ -1,4 +1,4 @@
-//! `inspect wal`: the header and the records of one segment of the log.
+//! `inspect wal`: prints the header and the records of one segment of the log.
 
 use super::Printer;
 use crate::failure::{Exit, Failure};
@@ -57,8 +57,8 @@ pub(super) fn inspect(printer: &mut Printer<'_>, path: &Path) -> Result<Exit, Fa
         Some(reason) => reason.to_string(),
     };
     printer.remark(&format!("the records end at byte {}: {reason}", stop.offset))?;
-    // What stands behind the last record of a segment in use is of an earlier life of the file, or nothing;
-    // only a record that is there and does not match its own checksum is surely torn or damaged.
+    // The bytes behind the last record of a segment in use belong to an earlier use of the file, or are zero.
+    // Only a record whose header is valid but whose payload fails its checksum is certainly torn or damaged.
     let torn = matches!(stop.reason, Some(StopReason::PayloadChecksum { .. } | StopReason::CutOff { .. }));
     Ok(if torn { Exit::Damage } else { Exit::Done })
 }

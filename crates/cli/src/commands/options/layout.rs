@@ -1,25 +1,25 @@
-//! Options for people, in columns that fit the terminal.
+//! Prints options as columns that fit the terminal.
 
 use super::{write_json_option, write_json_preset};
 use crate::failure::Failure;
 use esker::options::{OptionInfo, OptionScope, OptionValue, Preset};
 use std::io::Write;
 
-/// Columns that stand beside each other have two spaces between them.
+/// Spaces between two columns.
 const GAP: usize = 2;
-/// Narrower than this the last column would be a word wide.
+/// Least width: below it the last column would be a word wide.
 const MIN_WIDTH: usize = 60;
-/// Wider than this lines are hard to follow.
+/// Greatest width: longer lines are hard to read.
 const MAX_WIDTH: usize = 140;
 
-/// How it is printed.
+/// The page's width and style.
 pub(super) struct Layout {
     pub(super) width: usize,
     pub(super) json: bool,
 }
 
 impl Layout {
-    /// What there is.
+    /// Prints all options.
     pub(super) fn list(&self, out: &mut dyn Write, infos: &[OptionInfo]) -> Result<(), Failure> {
         if self.json {
             return infos.iter().try_for_each(|info| write_json_option(out, info, None));
@@ -50,7 +50,7 @@ impl Layout {
         Ok(())
     }
 
-    /// What was chosen.
+    /// Prints chosen values.
     pub(super) fn values(
         &self,
         out: &mut dyn Write,
@@ -87,7 +87,7 @@ impl Layout {
         Ok(())
     }
 
-    /// An option that was changed.
+    /// Prints an option that was changed.
     pub(super) fn changed(
         &self,
         out: &mut dyn Write,
@@ -107,7 +107,7 @@ impl Layout {
         Ok(())
     }
 
-    /// The presets.
+    /// Prints the presets.
     pub(super) fn presets(&self, out: &mut dyn Write) -> Result<(), Failure> {
         for preset in Preset::ALL {
             if self.json {
@@ -120,7 +120,7 @@ impl Layout {
         Ok(())
     }
 
-    /// What an option is, and what its default and its other names are.
+    /// Prints the description of an option, with its default and its aliases.
     fn help(&self, out: &mut dyn Write, info: &OptionInfo) -> Result<(), Failure> {
         let mut help = info.help.to_owned();
         if let Some(means) = info.default_means {
@@ -139,7 +139,7 @@ impl Layout {
         Ok(())
     }
 
-    /// A row, whose last column goes on in lines of its own.
+    /// A row, whose last column is wrapped.
     fn row(&self, out: &mut dyn Write, widths: &[usize; 3], row: &[String; 4]) -> Result<(), Failure> {
         let before: usize = widths.iter().map(|width| width + GAP).sum();
         let lines = wrapped(&row[3], self.width().saturating_sub(before).max(MIN_WIDTH / 4));

@@ -1,4 +1,4 @@
-//! `options`: what can be chosen, what was chosen, and choosing.
+//! `options`: lists the options, prints their values, and sets them.
 
 mod document;
 mod layout;
@@ -43,7 +43,7 @@ pub(crate) fn run(global: &Global, args: &OptionsArgs, out: &mut dyn Write) -> R
     Ok(Exit::Done)
 }
 
-/// The options that were named, in their usual order; all if none was.
+/// The named options, in their usual order; all if none is named.
 fn chosen(args: &OptionsArgs) -> Result<Vec<OptionInfo>, Failure> {
     let mut all = OptionInfo::all();
     if !args.chosen.is_empty() {
@@ -63,7 +63,7 @@ struct Shown {
     configuration: String,
 }
 
-/// The values of what was named: a preset, a database, or a configuration.
+/// The values of the chosen source: a preset, a database, or a configuration.
 fn shown(global: &Global, args: &OptionsArgs, keyspace: &str) -> Result<Option<Shown>, Failure> {
     let of_options = |options: &Options| Shown {
         database_title: "Options of the database".into(),
@@ -92,7 +92,7 @@ fn shown(global: &Global, args: &OptionsArgs, keyspace: &str) -> Result<Option<S
     }))
 }
 
-/// A configuration under which keyspaces have the options that they have in the database.
+/// A configuration that gives keyspaces the options that they have in the database.
 fn configuration(database: &Database, mut options: Options) -> Result<String, Failure> {
     for name in database.keyspaces() {
         for value in database.open_keyspace(&name)?.options().values() {

@@ -1,9 +1,9 @@
-//! `simulate --against-engine`: the same scenario on the engine, one step after the other.
+//! `simulate --against-engine`: runs the simulated scenario on the engine, one step after the other.
 //!
-//! The engine runs without threads and with a clock that stands still, or goes on by a millisecond with each
-//! write where entries expire: after each flush it works until it wants nothing, as the settled simulation
-//! does, and never thinks itself idle. What differs is what a simulation cannot know: keys that are drawn by
-//! chance, tables that end at blocks, and bytes that blocks, indexes and filters take.
+//! The engine runs without threads. Its clock stands still, or advances by a millisecond with each write
+//! where entries expire, so that it never becomes idle. After each flush background work runs to its end, as
+//! in the settled simulation. The remaining differences are what a simulation cannot know: randomly drawn
+//! keys, tables that end at blocks, and the bytes of blocks, indexes and filters.
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -18,27 +18,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The tree is looked at so many times while a memtable fills.
+/// Samples of the tree's size while a memtable fills.
 const LOOKS_PER_MEMTABLE: f64 = 128.0;
-/// A prime above all counts of keys: multiplied by it, neighbours in popularity lie far apart, and no two
-/// meet.
+/// A prime above all counts of keys: multiplication by it modulo the count is a permutation that scatters
+/// keys of neighbouring popularity.
 const SCATTER: u128 = 18_446_744_073_709_551_557;
-/// When the clock of the engine begins, in milliseconds since 1970.
+/// Start of the engine's clock, in milliseconds since 1970.
 const START_MS: u64 = 1_600_000_000_000;
-/// How far it goes with each write where entries expire: the shortest time to live that there is.
+/// Step of the clock with each write where entries expire: the shortest TTL.
 const WRITE_INTERVAL: Duration = Duration::from_millis(1);
 /// Bytes of the number in a key.
 const NUMBER_BYTES: usize = 8;
 
-/// What the engine did.
+/// Measurements of the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measured {
     /// Bytes of tables over bytes of keys and values, after the load.
     pub(super) table_overhead: f64,
     /// Bytes written to tables over bytes of keys and values.
     pub(super) write_amplification: f64,
-    /// Bytes of tables over those that are alive, on average and at most, after each flush and what it led
-    /// to.
+    /// Bytes of tables over live bytes, on average and at most, after each flush and the work that follows
+    /// it.
     pub(super) space_mean: f64,
     pub(super) space_max: f64,
     /// Merges.
@@ -83,7 +83,7 @@ pub(super) fn head(out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A figure that was simulated and measured.
+/// A simulated and a measured figure.
 struct Compared {
     name: &'static str,
     model: f64,
@@ -105,11 +105,11 @@ impl Compared {
     }
 }
 
-/// What is off by more than it may be, a sentence each.
+/// The figures that deviate by more than the limit, a sentence each.
 pub(super) fn beyond(outcome: &Outcome, measured: &Measured, percent: f64) -> Vec<String> {
     let strategy = outcome.strategy;
     let all = Compared::all(outcome, measured).into_iter();
-    // What is no number is off, too.
+    // NaN counts as a deviation.
     let is_off = |compared: &Compared| !(0.0..=percent).contains(&compared.off_percent().abs());
     let sentence = |compared: Compared| {
         let (off, Compared { name, model, engine }) = (compared.off_percent(), compared);
@@ -118,7 +118,7 @@ pub(super) fn beyond(outcome: &Outcome, measured: &Measured, percent: f64) -> Ve
     all.filter(is_off).map(sentence).collect()
 }
 
-/// What the simulation says beside what was measured.
+/// Prints the simulated beside the measured figures.
 pub(super) fn row(out: &mut dyn Write, outcome: &Outcome, measured: &Measured) -> Result<(), Failure> {
     write!(out, "{:<24}", outcome.strategy.to_string())?;
     for compared in Compared::all(outcome, measured) {
@@ -129,7 +129,7 @@ pub(super) fn row(out: &mut dyn Write, outcome: &Outcome, measured: &Measured) -
     Ok(())
 }
 
-/// A directory that goes when it is done with.
+/// A temporary directory, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
@@ -139,7 +139,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Carries a scenario out.
+/// Runs a scenario on the engine.
 pub(super) fn measure(global: &Global, scenario: &Scenario) -> Result<Measured, Failure> {
     let workload = &scenario.workload;
     if (workload.key_bytes as usize) < NUMBER_BYTES {
@@ -206,7 +206,7 @@ struct ModelWriter<'a> {
 #[derive(Default)]
 struct Rests {
     flushes: u64,
-    /// Operations when the last one was taken.
+    /// Operations at the last sample.
     at: u64,
     bytes_by_operations: f64,
     operations: u64,
@@ -254,7 +254,7 @@ impl ModelWriter<'_> {
         self.database.metrics().keyspaces.swap_remove(0)
     }
 
-    /// Flushes what there is and works until nothing is wanted.
+    /// Flushes everything and works until the tree is drained.
     fn rest(&mut self) -> Result<(), Failure> {
         self.database.flush()?;
         while self.database.step_background() {}
@@ -286,7 +286,7 @@ impl ModelWriter<'_> {
         Ok(())
     }
 
-    /// Notes the tree's size if there was a flush, after the work that it made.
+    /// Samples the tree's size if there was a flush, after the work that follows it.
     fn look(&mut self, rests: &mut Rests) {
         let flushes = self.tables().flushes;
         if flushes == rests.flushes {
@@ -334,7 +334,7 @@ impl ModelWriter<'_> {
         }
     }
 
-    /// Four times out of five one of the first fifth.
+    /// With probability 4/5 one of the first fifth of the keys.
     fn of_a_fifth(&self, keys: u64) -> u64 {
         let fifth = (keys / 5).max(1);
         if self.random.below(5) < 4 {
@@ -344,7 +344,7 @@ impl ModelWriter<'_> {
         }
     }
 
-    /// A rank by Zipf: where the integral of the weights reaches an even draw.
+    /// A rank by Zipf's law: the inverse of the integral of the weights, at a uniform draw.
     fn by_popularity(&self, keys: u64, theta: f64) -> u64 {
         let (from, to) = (0.5f64, keys as f64 + 0.5);
         let draw = self.fraction();

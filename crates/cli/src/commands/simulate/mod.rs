@@ -1,4 +1,4 @@
-//! `simulate`.
+//! `simulate`: prints the costs of strategies on a model of the tree.
 
 mod against;
 
@@ -49,7 +49,7 @@ pub(crate) fn run(global: &Global, args: &SimulateArgs, out: &mut dyn Write) -> 
             head(out, args, &workload)?;
         }
         let formula = Form::of(&strategy, &scenario.options)
-            // Formulas speak of even overwrites.
+            // The formulas hold for uniform overwrites only.
             .filter(|_| {
                 workload.input == Input::Uniform
                     && workload.deleted_share == 0.0
