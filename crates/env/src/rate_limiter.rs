@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_is_made_up_for_within_a_burst() {
+    fn unused_rate_is_made_up_for_within_a_burst() {
         let mut bucket = Bucket::default();
         assert_eq!(bucket.charge(1_000_000, 1_000_000, 10 * SECOND, true), SECOND - BURST_NS);
         assert_eq!(bucket.charge(100_000, 1_000_000, 60 * SECOND, true), 0);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_held_makes_bounded_debt() {
+    fn exempt_jobs_cause_bounded_debt() {
         let mut bucket = Bucket::default();
         for _ in 0..100 {
             bucket.charge(1 << 30, 1 << 20, 10 * SECOND, false);
@@ -280,7 +280,7 @@ mod tests {
     /// A device whose reads take longer the more of it background work uses: the rate settles where reads are
     /// no slower than allowed.
     #[test]
-    fn the_tuner_finds_what_the_foreground_bears() {
+    fn the_tuner_finds_the_tolerable_rate() {
         for capacity in [100u64, 300, 700, 5000] {
             let mut tuner = Tuner::default();
             // An open queue: 100 us alone, and without bound towards the capacity.
@@ -313,7 +313,7 @@ mod tests {
 
     /// A device that is slower permanently becomes the new reference.
     #[test]
-    fn what_was_best_long_ago_does_not_count_for_ever() {
+    fn an_old_best_mean_fades() {
         let mut tuner = Tuner::default().after(Some(1000));
         (0..5000).for_each(|_| tuner = tuner.after(Some(10_000)));
         assert_eq!(tuner.part, WHOLE);

@@ -13,7 +13,6 @@ pub(crate) struct Table {
     pub(crate) bytes: f64,
 }
 
-/// The key at a position.
 pub(crate) fn key_at(position: u64) -> [u8; 8] {
     position.to_be_bytes()
 }

@@ -332,7 +332,6 @@ fn clock_ms(passed_ms: u64) -> u64 {
     passed_ms.saturating_add(1)
 }
 
-/// A count of at least one.
 fn whole(count: f64) -> u64 {
     (count.round() as u64).max(1)
 }

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_write_buffer_is_filled_before_memtables_are_sealed_for_want_of_memory() {
+    fn a_large_write_buffer_fills_before_memtables_are_sealed_for_lack_of_memory() {
         let with_buffer = |bytes: u64| {
             let keyspace = crate::KeyspaceOptions::default().write_buffer_size(bytes);
             let options = Options::default().memory_budget(1 << 30).keyspace_options(keyspace);

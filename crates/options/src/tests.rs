@@ -143,7 +143,7 @@ fn the_first_stored_form_is_still_written_and_read() {
 
 /// An unset limit is stored as before, 24, and read as unset; a set one, 24 too, is read as set.
 #[test]
-fn a_chosen_limit_of_level_0_is_told_from_none() {
+fn a_set_limit_of_level_0_differs_from_an_unset_one() {
     for chosen in [None, Some(2), Some(23), Some(24), Some(25)] {
         let plain = KeyspaceOptions::default().strategy("tiered:32".parse().unwrap());
         let options = chosen.map_or(plain.clone(), |runs| plain.level0_stop_runs(runs));
@@ -188,7 +188,7 @@ fn options_are_set_by_name() {
 }
 
 #[test]
-fn what_is_refused_is_named_with_its_value_and_what_it_may_be() {
+fn refused_values_are_named_with_the_allowed_ones() {
     let told = |name, value| KeyspaceOptions::default().set(name, value).unwrap_err().to_string();
     for (name, value, parts) in [
         ("colour", "green", &["no option colour; there are memtable, "][..]),

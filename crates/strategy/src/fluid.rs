@@ -282,7 +282,6 @@ impl Fluid {
         if level.is_last() { self.last_runs } else { self.upper_runs.of(level.get()) }
     }
 
-    /// The level that `level` is merged into.
     fn next(&self, level: LevelIndex, depth: u8) -> LevelIndex {
         level.next().filter(|next| next.get() <= depth).unwrap_or(LevelIndex::LAST)
     }

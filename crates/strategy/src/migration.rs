@@ -45,12 +45,10 @@ impl Context<'_> {
         self.counted.is_none_or(|migration| !migration.is_old(part))
     }
 
-    /// Whether anything in a run counts.
     pub(crate) fn counts_run(&self, run: &Run) -> bool {
         self.counted.is_none() || run.parts().iter().any(|part| self.counts(part))
     }
 
-    /// Bytes of a run that count.
     pub(crate) fn counted_bytes(&self, run: &Run) -> u64 {
         if self.counted.is_none() {
             return run.bytes();
@@ -59,7 +57,6 @@ impl Context<'_> {
         counted.fold(0, |sum, part| sum.saturating_add(part.bytes))
     }
 
-    /// Bytes of a run in old files.
     pub(crate) fn old_bytes(&self, run: &Run) -> u64 {
         let Some(migration) = self.shape.migration else { return 0 };
         let old = run.parts().iter().filter(|part| migration.is_old(part));

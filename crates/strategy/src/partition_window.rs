@@ -58,7 +58,6 @@ pub(crate) struct GarbageLoads {
 }
 
 impl GarbageLoads {
-    /// The load of one window.
     pub(crate) fn over(&self, window: Window) -> GarbageLoad {
         let (before, until) = (self.sums[window.first], self.sums[window.last + 1]);
         GarbageLoad {

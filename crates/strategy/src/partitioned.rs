@@ -180,12 +180,10 @@ fn tier_limit(cx: &Context<'_>) -> u64 {
     garbage_bytes(cx) / 2
 }
 
-/// Runs that make a tier.
 fn tier_runs(cx: &Context<'_>) -> usize {
     cx.options.tier_runs.max(2) as usize
 }
 
-/// A run and its level.
 type LevelRun<'a> = (LevelIndex, &'a Arc<Run>);
 
 /// The oldest runs of a level that no job uses and that are small enough together; empty if they are too few

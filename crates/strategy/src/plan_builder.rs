@@ -145,7 +145,6 @@ fn narrowed(inputs: &[PlanInput], to: Position, limit_bytes: u64) -> Option<KeyR
     Some(KeyRange { start, end })
 }
 
-/// The overlap of an input with `range`.
 fn clip(consumed: &InputPart, range: &KeyRange) -> Option<InputPart> {
     match &consumed.slice {
         None => InputPart::within(&consumed.part, range),
@@ -174,7 +173,6 @@ impl<'a> Context<'a> {
         self.complete(kind, draft)
     }
 
-    /// Turns the draft into a plan of the given kind.
     pub(crate) fn complete(&self, kind: PlanKind, draft: PlanDraft) -> Option<CompactionPlan> {
         let version = self.shape.version;
         let PlanDraft { inputs, to, class, reason } = draft;

@@ -48,7 +48,6 @@ impl RunsPerLevel {
         u32::from(self.runs[usize::from(level).min(MAX_NAMED_LEVELS - 1)])
     }
 
-    /// Whether each level below the first is one run.
     pub(crate) fn is_leveled_below_first(&self) -> bool {
         self.runs[1..].iter().all(|runs| *runs == 1)
     }

@@ -54,7 +54,6 @@ impl Textbook<'_> {
         if level < self.depth() { level + 1 } else { self.last() }
     }
 
-    /// The oldest runs of a level, at most `most`.
     fn oldest(&self, level: usize, most: usize) -> Vec<(usize, usize)> {
         let count = self.sizes[level].len();
         (count.saturating_sub(most)..count).map(|run| (level, run)).collect()

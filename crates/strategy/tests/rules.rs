@@ -211,7 +211,6 @@ fn places_are_found_at_the_install() {
     assert_eq!(into(&version, "L0", 1).place(&version, RunId(50)), Place { level, run, order });
 }
 
-/// The starts of the parts as anchors.
 fn starts(plan: &CompactionPlan) -> Vec<Anchor> {
     let parts = plan.parts().map(|(_, part)| Anchor { key: part.range().start.clone(), bytes: part.bytes() });
     parts.collect()

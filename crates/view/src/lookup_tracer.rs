@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn present_keys_pay_for_what_lies_above_them() {
+    fn present_keys_cost_the_false_positives_above_them() {
         let level = LevelIndex::FLUSH;
         let rates = FilterRates {
             runs: vec![(level, 100.0, 0.5), (level, 100.0, 0.25), (LevelIndex::LAST, 200.0, 1.0)],

@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn a_freeze_is_refused_to_who_comes_late_and_holds_back_who_comes_after() {
+    fn a_freeze_fails_after_a_late_snapshot_and_blocks_later_ones() {
         let clock = Arc::new(ManualClock::new(100));
         let time = Time::new(Arc::<ManualClock>::clone(&clock), 0);
         let visible = AtomicU64::new(5);
         let snapshots = Snapshots::default();
         let early = snapshots.register(&visible, &time);
         assert!(snapshots.freeze(SeqNo::new(5)).is_none(), "the snapshot sees it");
-        let frozen = snapshots.freeze(SeqNo::new(6)).expect("nobody sees it");
+        let frozen = snapshots.freeze(SeqNo::new(6)).expect("no reader sees it");
         std::thread::scope(|scope| {
             let late = scope.spawn(|| snapshots.register(&visible, &time));
             // The blocked one sees whatever is visible when the freeze ends.

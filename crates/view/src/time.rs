@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_live_lives() {
+    fn entries_live_at_least_their_ttl() {
         let time = Time::new(Arc::new(ManualClock::new(1_000)), 0);
         assert_eq!(time.after(Duration::ZERO), 1_000);
         assert_eq!(time.after(Duration::from_nanos(1)), 1_001);

@@ -17,7 +17,7 @@ fn slices_count_as_much_as_they_may_hold() {
 }
 
 #[test]
-fn who_asks_nobody_looks_for_nothing() {
+fn without_older_tables_nothing_is_sampled() {
     let sampler = OverwriteSampler::new(None, 1 << 20);
     assert_eq!(sampler.next_bytes, u64::MAX);
 }

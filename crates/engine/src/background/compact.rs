@@ -80,7 +80,7 @@ pub fn compact_some(store: &Store, least: Class) -> Result<bool> {
     }
     let keyspaces = store.all_keyspaces();
     if let Err(error) = migration::end_migrations(store, &keyspaces) {
-        tracing::warn!(%error, "the end of a change of strategy could not be noted");
+        tracing::warn!(%error, "the end of a migration could not be recorded");
     }
     if least == Class::Idle {
         (store.adapt_keyspaces)(store, &keyspaces);
@@ -174,7 +174,7 @@ pub fn preempt(store: &Store) -> Result<bool> {
     if let Some(preemptible) = store.jobs.preemptible()
         && holds_up_urgent_work(store, &preemptible, is_crowded)
     {
-        tracing::debug!(?preemptible, "makes room for something more urgent");
+        tracing::debug!(?preemptible, "preempts a job for more urgent work");
         preemptible.yield_now();
     }
     Ok(false)
@@ -238,7 +238,7 @@ fn merge(store: &Store, job: &Arc<Job>, plan: &CompactionPlan, victims: &BTreeSe
         // seeing it.
         frozen = store.snapshots.freeze(oldest);
         if frozen.is_none() {
-            tracing::debug!(keyspace = %keyspace.name(), "snapshots see what was filtered: once more, unfiltered");
+            tracing::debug!(keyspace = %keyspace.name(), "new snapshots see filtered data: the merge is repeated without the filter");
             tables = write_merge(store, job, (plan, victims), &options, None)?;
         }
     }

@@ -39,7 +39,7 @@ pub fn note_activity(store: &Store) -> Result<()> {
                 flush::seal_if_filled(store, keyspace)?;
             }
         }
-        idle_wal::rest_if_still_at(store, seqno);
+        idle_wal::shrink_log_if_still_at(store, seqno);
     }
     memory_arbiter::offer_if_quiet(store);
     Ok(())

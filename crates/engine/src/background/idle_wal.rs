@@ -36,32 +36,32 @@ use crate::write::memory_arbiter;
 use esker_base::{Result, SeqNo};
 
 /// Shrinks the log if `last` is still the last sequence number, and no writer waits (RS4, RS6).
-pub fn rest_if_still_at(store: &Store, last: SeqNo) {
-    if let Err(error) = try_to_rest(store, last) {
-        tracing::warn!(%error, "log files that are not needed could not be given up");
+pub fn shrink_log_if_still_at(store: &Store, last: SeqNo) {
+    if let Err(error) = try_to_shrink_log(store, last) {
+        tracing::warn!(%error, "the idle log could not be shrunk");
     }
 }
 
-fn try_to_rest(store: &Store, last: SeqNo) -> Result<()> {
+fn try_to_shrink_log(store: &Store, last: SeqNo) -> Result<()> {
     let Some(writing) = &store.writing else { return Ok(()) };
     // Closing waits while files are created or deleted.
     let _activity = store.activity.read_recursive();
     let leaves = {
         let state = writing.commit.lock();
-        if !may_rest(store, &state, last) {
+        if !may_shrink(store, &state, last) {
             return Ok(());
         }
-        leaves_for_rest(store, writing, &state)
+        has_large_idle_segment(store, writing, &state)
     };
     let mut small = if leaves { Some(writing.log.prepare_small()?) } else { None };
     let mut has_left = false;
     let begins = {
         let mut state = writing.commit.lock();
-        if !may_rest(store, &state, last) {
+        if !may_shrink(store, &state, last) {
             return Ok(());
         }
         if let Some(small) = &mut small
-            && leaves_for_rest(store, writing, &state)
+            && has_large_idle_segment(store, writing, &state)
         {
             // An idle log has a bound that belongs to the old segment.
             state.log.grow();
@@ -84,12 +84,12 @@ fn try_to_rest(store: &Store, last: SeqNo) -> Result<()> {
 }
 
 /// Whether nothing was written since, and no writer is known to wait for a segment.
-fn may_rest(store: &Store, state: &CommitState, last: SeqNo) -> bool {
+fn may_shrink(store: &Store, state: &CommitState, last: SeqNo) -> bool {
     !state.closed && state.next_seqno == last.plus(1) && !store.counters.is_waited_for(WorkerPool::Log)
 }
 
 /// Whether the active segment should be replaced by a small one (RS1, RS3, RS5).
-fn leaves_for_rest(store: &Store, writing: &Writing, state: &CommitState) -> bool {
+fn has_large_idle_segment(store: &Store, writing: &Writing, state: &CommitState) -> bool {
     let mut keyspaces = state.keyspaces.iter().flatten();
     !state.closed
         && state.log.segment_bytes() > writing.log.small_segment_bytes()

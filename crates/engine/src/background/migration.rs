@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_stored_reads_back() {
+    fn migration_records_read_back() {
         for text in ["leveled:10 120 4096 running", "fifo:1GiB,7d 1 18446744073709551615 paused"] {
             assert_eq!(text.parse::<MigrationRecord>().unwrap().to_string(), text);
         }

@@ -95,7 +95,7 @@ mod tests {
     use super::threads_for_writers;
 
     #[test]
-    fn as_many_threads_as_processors_eight_at_most_or_what_the_option_says() {
+    fn as_many_threads_as_processors_eight_at_most_or_as_configured() {
         let threads = [(1, 1), (1, 2), (1, 64), (4, 2), (16, 64)];
         assert_eq!(
             threads.map(|(of_lane, processors)| threads_for_writers(of_lane, processors)),

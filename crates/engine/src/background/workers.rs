@@ -60,7 +60,7 @@ fn work_on_log(store: &Store) -> Result<bool> {
             tracing::warn!(%error, "old log segments could not be removed");
         }
         if let Err(error) = writing.log.trim_history() {
-            tracing::warn!(%error, "log segments that nobody wants to read any more could not be removed");
+            tracing::warn!(%error, "log segments that no consumer needs could not be removed");
         }
         let log = &store.writing()?.log;
         if log.needs_preparation() {
@@ -110,7 +110,7 @@ fn wait_until_drained(store: &Store, pool: WorkerPool, done: impl Fn(&Store) -> 
     let done = || store.writing().is_err() || done(store);
     match store.scheduler.wait(store, (pool, ErrorScope::Pool), DRAIN_LIMIT, done)? {
         true => store.writing().map(drop),
-        false => Err(Error::internal("background work did not come to an end within a day")),
+        false => Err(Error::internal("background work did not end within a day")),
     }
 }
 

@@ -56,7 +56,7 @@ fn keep_damaged(state: &DatabaseState, report: &mut RecoveryReport, history: &Ke
     }
     for path in &report.damaged {
         let (path, consumers) = (path.display(), cut_off.join(", "));
-        tracing::warn!(%path, %consumers, "a log segment is damaged; what these consumers want may have been in it");
+        tracing::warn!(%path, %consumers, "a log segment is damaged; it may have held changes that these consumers need");
     }
     report.removable.retain(|(_, path)| !report.damaged.contains(path));
 }

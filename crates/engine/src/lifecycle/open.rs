@@ -90,7 +90,7 @@ pub fn make_directory(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     for (at, ancestor) in ancestors().enumerate() {
         match fs.sync_dir(&parent_dir(ancestor)) {
             Err(error) if at >= made => {
-                tracing::debug!(%error, "a directory above could not be synced");
+                tracing::debug!(%error, "a parent directory could not be synced");
             }
             synced => synced?,
         }
@@ -470,7 +470,7 @@ impl Opening {
         Consumers::new(&state.consumers, |name, after| {
             let held = log?.hold(after, Some(Arc::clone(name)), since_ns);
             if let Err(oldest) = held {
-                tracing::warn!(consumer = %name, %after, %oldest, "changes that a consumer wants are gone");
+                tracing::warn!(consumer = %name, %after, %oldest, "changes that a consumer needs are gone");
             }
             held.ok()
         })
@@ -570,7 +570,6 @@ impl Opening {
     }
 }
 
-/// Starts the worker threads.
 fn start_workers(store: &Arc<Store>) -> Result<()> {
     let started = match &store.writing {
         Some(_) => store.scheduler.start(&store.env, store, store.compaction_threads),

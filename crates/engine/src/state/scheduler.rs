@@ -144,7 +144,6 @@ impl PoolState {
 }
 
 impl State {
-    /// The failure that concerns a waiter.
     fn failure(&self, pool: WorkerPool, concern: ErrorScope<'_>) -> Option<Error> {
         match concern {
             ErrorScope::Pool => self.pools[pool as usize].error.clone(),
@@ -466,7 +465,7 @@ impl Scheduler {
             if stepped.is_none() && !done() {
                 return Err(match self.is_stopping() {
                     true => Error::Closed,
-                    false => Error::internal("waiting for background work that nobody requested"),
+                    false => Error::internal("waiting for background work without a request"),
                 });
             }
         }

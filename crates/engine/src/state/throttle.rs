@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_stays_so_many_bytes() {
+    fn the_debt_stays_the_same_in_bytes() {
         let mut pace = Pace::default();
         pace.set_rate(Some(1_000_000), 0);
         assert_eq!(pace.charge(8_000, 0), Duration::from_millis(8));

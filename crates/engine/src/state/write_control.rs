@@ -159,7 +159,7 @@ impl fmt::Display for Pressure {
                 let (amount, soft, hard) = (Mebibytes(amount), Mebibytes(soft), Mebibytes(hard));
                 write!(
                     f,
-                    "{amount} that newer data replaces wait for compaction (slower from {soft}, slowest from {hard})"
+                    "{amount} overwritten by newer data wait for compaction (slower from {soft}, slowest from {hard})"
                 )
             }
             PressureCause::Memory | PressureCause::SharedMemory | PressureCause::Space => {

@@ -292,13 +292,13 @@ pub fn rotate_log(
         None => {}
     }
     store.scheduler.request(WorkerPool::Log);
-    seal_what_pins_the_log(store, writing, state)?;
+    seal_memtables_pinning_the_log(store, writing, state)?;
     seal_for_budget(store, state)?;
     Ok(RoomCheck::Ready)
 }
 
 /// Keeps the log within its share of the budget.
-fn seal_what_pins_the_log(store: &Store, writing: &Writing, state: &mut CommitState) -> Result<()> {
+fn seal_memtables_pinning_the_log(store: &Store, writing: &Writing, state: &mut CommitState) -> Result<()> {
     if writing.log.live_bytes() <= store.memory.wal_bytes {
         return Ok(());
     }

@@ -192,7 +192,7 @@ fn race(is_open: bool, mutant: Option<Mutant>) {
     if std::mem::take(&mut *lock(&world.kept)) {
         world.table.release();
     }
-    assert_eq!(world.table.0.load(Ordering::Acquire), 0, "nobody has it, but it is open");
+    assert_eq!(world.table.0.load(Ordering::Acquire), 0, "it has no owner, but it is open");
 }
 
 #[test]

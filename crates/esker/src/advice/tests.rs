@@ -92,7 +92,7 @@ fn operations_are_counted_by_kind() {
 }
 
 #[test]
-fn advice_follows_what_is_seen_and_is_checked_against_it() {
+fn advice_follows_observations_and_is_checked_against_them() {
     let db = open("leveled:4");
     let keyspace = db.default_keyspace();
     let refused = keyspace.advise(&AdviceRequest::default()).unwrap_err().to_string();
@@ -119,7 +119,7 @@ fn advice_follows_what_is_seen_and_is_checked_against_it() {
     assert!(writes.error().unwrap().abs() < 0.35, "{writes:?}");
     // The error of the formula corrects the prediction.
     assert!((present.figures.write_amplification / writes.measured.unwrap() - 1.0).abs() < 1e-6);
-    assert_eq!(check(ModelTerm::BlocksInVain).measured, None, "nobody looked anything up");
+    assert_eq!(check(ModelTerm::BlocksInVain).measured, None, "there were no lookups");
     assert!(check(ModelTerm::Runs).measured.is_some());
 
     // Given operations replace the observed ones.
@@ -134,7 +134,7 @@ fn advice_follows_what_is_seen_and_is_checked_against_it() {
 
 /// A tree of one run, as after a load, says nothing about formulas for trees under writes.
 #[test]
-fn what_was_only_loaded_is_not_held_against_the_formulas() {
+fn a_mere_load_is_not_compared_with_the_formulas() {
     let db = open("leveled:4");
     let keyspace = db.default_keyspace();
     let mut loader = keyspace.bulk_load().unwrap();

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_stays_if_any_part_of_the_rule_wants_it() {
+    fn a_backup_stays_if_any_part_of_the_rule_keeps_it() {
         let ages = [100, 200, 300, 400];
         assert_eq!(expired(Retention::keep_last(2), &ages, 1000), [100, 200]);
         assert_eq!(expired(Retention::keep_last(9), &ages, 1000), [0u64; 0]);

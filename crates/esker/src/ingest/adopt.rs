@@ -166,7 +166,7 @@ fn check_file<'p>(
         return Ok(None);
     }
     if properties.max_seqno != SeqNo::ZERO || properties.keys != properties.entries {
-        return Err(refused("its entries have places in the order of writes of another database".into()));
+        return Err(refused("its entries have sequence numbers of another database".into()));
     }
     if let Some(kind) = verified.kinds.iter().find(|kind| !ALLOWED_KINDS.contains(kind)) {
         return Err(refused(format!("it holds entries of kind {kind:#04x}")));

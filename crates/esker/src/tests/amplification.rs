@@ -80,7 +80,7 @@ fn every_byte_of_a_table_has_a_cause_and_a_level() {
 }
 
 #[test]
-fn space_is_told_as_a_full_compaction_finds_it() {
+fn the_space_estimate_agrees_with_a_full_compaction() {
     let db = open();
     flush(&db, 0..KEYS);
     assert_eq!(told(&db).space.ratio(), Some(1.0), "what lies above nothing replaces nothing");

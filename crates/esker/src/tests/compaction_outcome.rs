@@ -103,7 +103,7 @@ impl CompactionFilter for Gate {
 
 /// WM1: a failure in one keyspace is not returned to a writer of another, for which a job runs.
 #[test]
-fn what_fails_in_one_keyspace_is_not_told_to_writers_of_another() {
+fn failures_in_one_keyspace_are_not_returned_to_writers_of_another() {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
     let db = open(Options::default(), &faults);
     let broken = db.keyspace_with("broken", keyspace_options()).expect("a keyspace");

@@ -33,7 +33,7 @@ fn flush(db: &Database, memtables: usize) -> String {
 
 /// EC1 and EC2: three queued memtables are the maximum, one is well below.
 #[test]
-fn flushes_are_eased_while_memtables_queue_up() {
+fn flushes_are_downgraded_while_memtables_queue_up() {
     let none = KeyspaceOptions::default().strategy("none".parse().unwrap());
     let db = open(none.clone());
     let codecs = [1, 3, 3, 1, 1].map(|memtables| flush(&db, memtables));
@@ -47,7 +47,7 @@ fn flushes_are_eased_while_memtables_queue_up() {
 /// EC3, and the third queue: merges are downgraded while level 0 is nearly full, but not those into the last
 /// level.
 #[test]
-fn merges_into_the_last_level_are_not_eased() {
+fn merges_into_the_last_level_are_not_downgraded() {
     // Merged at a hundred runs, a number that is never reached.
     let options = KeyspaceOptions::default().strategy("leveled:10".parse().unwrap()).level0_trigger_runs(100);
     let db = open(options.level0_stop_runs(5));

@@ -77,7 +77,7 @@ impl World {
 }
 
 #[test]
-fn a_database_at_rest_has_one_small_log_file() {
+fn an_idle_database_has_one_small_log_file() {
     let world = World::new();
     world.db.compact_all().expect("a compaction of nothing");
     assert_eq!(world.log_bytes(), [SMALL], "nothing to keep");
@@ -106,7 +106,7 @@ fn a_database_at_rest_has_one_small_log_file() {
 
 /// RS1: a record that exists only in the log keeps its segment.
 #[test]
-fn what_memtables_need_stays() {
+fn records_needed_by_memtables_stay() {
     let world = World::new();
     world.fill(1);
     world.db.flush().expect("a flush");
@@ -121,7 +121,7 @@ fn what_memtables_need_stays() {
 
 /// RS4: the compaction itself succeeds.
 #[test]
-fn no_compaction_fails_for_the_sake_of_rest() {
+fn no_compaction_fails_because_of_log_shrinking() {
     let world = World::new();
     world.fill(1);
     world.faults.add(Rule::new(Fault::Full, When::From(1)).on(Operation::Create).path("wal/"));
@@ -136,7 +136,7 @@ fn no_compaction_fails_for_the_sake_of_rest() {
 /// RS6: shrinking while a writer waits for a segment, before the log worker has seen its request, does not
 /// leave the writer waiting. The worker is blocked where it deletes a table, before it checks the log.
 #[test]
-fn a_rest_does_not_forget_a_writer_that_waits() {
+fn shrinking_the_log_does_not_forget_a_waiting_writer() {
     let faults = FaultFs::over_strict(StrictFs::new());
     let env = Env { fs: Arc::new(faults.clone()), ..Env::real() };
     let options = Options::default().memory_budget(64 << 20).mapped_log(false);
@@ -171,7 +171,7 @@ fn a_rest_does_not_forget_a_writer_that_waits() {
     while store.counters.waiting_writes().is_empty() {
         std::thread::yield_now();
     }
-    idle_wal::rest_if_still_at(store, SeqNo::new(store.visible.load(Ordering::Acquire)));
+    idle_wal::shrink_log_if_still_at(store, SeqNo::new(store.visible.load(Ordering::Acquire)));
     gate.send(()).expect("the pool waits for it");
     writer.join().expect("all puts done");
 }

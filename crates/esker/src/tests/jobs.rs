@@ -104,7 +104,7 @@ fn change(db: &Database, random: &SeededRandom) -> Vec<crate::Snapshot> {
 
 /// No decision about an entry depends on other keys, and range tombstones are cut at the bounds.
 #[test]
-fn pieces_write_what_one_job_writes() {
+fn subcompactions_write_the_same_as_one_job() {
     for seed in 0..6 {
         let results = [1, 2, 5, 64].map(|pieces| {
             let db = stepped(pieces, keyspace_options());
@@ -295,7 +295,7 @@ fn a_job_keeps_nothing_but_its_inputs() {
     let before = of_tree(&db).len();
     db.default_keyspace().compact("a".."b").unwrap();
     let &(held_bytes, left, named) = seen.get().expect("one ran inside of the other");
-    assert_eq!(held_bytes, 0, "tables that nobody reads");
+    assert_eq!(held_bytes, 0, "unreferenced tables");
     assert_eq!((left, named), (before / 2, before / 2), "blob files of {before}");
     assert_eq!(hook.shown(), 200);
 }
@@ -326,14 +326,14 @@ fn one_job_of_the_lowest_classes_runs_at_a_time() {
     assert_eq!((progress.len(), progress[0].read_bytes, progress[0].class.as_str()), (2, 300, "idle"));
     store.jobs.preemptible().expect("the idle one").yield_now();
     assert!(matches!(idle.look(), Err(Error::Closed)) && shape.look().is_ok());
-    assert!(store.jobs.preemptible().is_none(), "nobody is asked twice");
+    assert!(store.jobs.preemptible().is_none(), "no job is preempted twice");
     drop(idle);
     assert!(begin(Class::Clean).is_some());
 }
 
 /// A job of the lowest classes yields when something more urgent needs its thread, and not before.
 #[test]
-fn jobs_that_can_wait_make_room() {
+fn preemptible_jobs_make_room() {
     let leveled = Strategy::Leveled { size_ratio: SizeRatio::from_permille(10_000).unwrap() };
     let db = stepped(1, keyspace_options().strategy(leveled).level0_trigger_runs(100));
     let (store, keyspace) = (db.store(), db.default_keyspace());
@@ -383,7 +383,7 @@ fn make_urgent(db: &Database) {
 /// Parts deleted for every reader are dropped by an edit. They do not wait for a thread, and do not delay the
 /// strategy's next plans.
 #[test]
-fn what_goes_without_being_read_is_in_nobodys_way() {
+fn unread_drops_delay_no_other_plan() {
     let db = with_deleted_tables();
     let (store, state) = (db.store(), db.default_keyspace().state());
     let idle = store.jobs.begin(state, facts(Class::Idle), None).expect("nothing else runs");
@@ -393,13 +393,13 @@ fn what_goes_without_being_read_is_in_nobodys_way() {
     assert!(compact::preempt(store).unwrap(), "tables that are deleted go first");
     assert!(tree().runs.len() == runs && tree().parts().count() < parts);
     assert!(compact::preempt(store).unwrap() && tree().runs.len() < 4, "then what writers wait for");
-    assert!(!idle.has_yielded(), "nobody had to make room");
+    assert!(!idle.has_yielded(), "no job was preempted");
 }
 
 /// Nor do they hide other plans where a job of the lowest classes occupies all of them: without that job the
 /// next plan is not only about them.
 #[test]
-fn what_goes_without_being_read_hides_nothing_that_a_job_holds() {
+fn unread_drops_hide_no_plan_behind_a_preemptible_job() {
     let db = with_deleted_tables();
     let (store, state) = (db.store(), db.default_keyspace().state());
     let plan = whole(&db);

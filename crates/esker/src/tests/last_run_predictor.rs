@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// that a newer one has, so using the prepared lookup of the oldest run for another would return an older
 /// version.
 #[test]
-fn what_began_in_the_oldest_run_answers_for_no_other() {
+fn a_lookup_begun_in_the_oldest_run_serves_no_other() {
     let env = Env::simulated(Arc::new(StrictFs::new()), 7);
     let keyspace = KeyspaceOptions::default().strategy(esker_strategy::Strategy::None);
     let db = Database::open_with("/db", Options::default().keyspace_options(keyspace).env(env)).unwrap();

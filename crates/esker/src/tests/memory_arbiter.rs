@@ -132,7 +132,7 @@ impl World {
 }
 
 #[test]
-fn readers_have_what_writers_do_not_need() {
+fn readers_use_the_memory_that_writers_do_not_need() {
     let mut world = World::small();
     let plan = world.db.store().memory;
     let (kept, whole) = (plan.kept_bytes(), plan.memtables_bytes);
@@ -151,7 +151,7 @@ fn readers_have_what_writers_do_not_need() {
             _ => world.look(3),
         }
         world.settle();
-        assert!(!world.is_lent(), "round {round}: nobody needs it yet");
+        assert!(!world.is_lent(), "round {round}: it is not needed yet");
         world.read_all();
         assert!(world.is_lent(), "round {round}");
         // Newly opened tables and log files are accounted for at the next rebalance.
@@ -213,7 +213,7 @@ fn an_offer_ends_with_the_next_log_segment() {
 
 /// Leaving a segment because of its age writes nothing.
 #[test]
-fn a_promise_on_deletes_does_not_call_the_share_back() {
+fn a_delete_target_does_not_recall_the_share() {
     const WITHIN: Duration = Duration::from_secs(800);
     let keyspaces = KeyspaceOptions::default().delete_within(WITHIN);
     let mut world = World::with(Options::default().memory_budget(BUDGET).keyspace_options(keyspaces));
@@ -246,7 +246,7 @@ fn a_large_batch_gets_its_memory_first() {
 
 /// A few writes now and then do not withhold the share from readers; filling segment after segment does.
 #[test]
-fn the_share_does_not_go_back_and_forth() {
+fn the_share_does_not_oscillate() {
     let mut world = World::small();
     world.fill(80);
     let mut times_lent = 0;
@@ -275,7 +275,7 @@ fn the_share_does_not_go_back_and_forth() {
 
 /// The quiet time is measured in time: ended jobs wake the worker any number of times.
 #[test]
-fn looks_alone_do_not_make_it_quiet() {
+fn checks_alone_do_not_make_it_quiet() {
     let mut world = World::small();
     world.fill(80);
     for second in 0..100 {
@@ -289,13 +289,13 @@ fn looks_alone_do_not_make_it_quiet() {
 
 /// A writer that recalled the share may be waiting for it, and nothing else wakes the worker.
 #[test]
-fn a_share_that_was_called_back_comes() {
+fn a_recalled_share_arrives() {
     let world = World::new();
     let store = world.db.store();
     let writing = store.writing().expect("it takes writes");
     assert!(!memory_arbiter::recall_share(store, 0, store.memory.memtables_bytes), "it is not there yet");
     offer_and_lend(store, writing);
-    assert!(!world.is_lent(), "somebody waits for it");
+    assert!(!world.is_lent(), "a writer waits for it");
     world.settle();
     assert_eq!(store.memory_arbiter.granted_bytes(), store.memory.memtables_bytes);
 
@@ -307,7 +307,7 @@ fn a_share_that_was_called_back_comes() {
     let before = store.scheduler.generation();
     store.work(WorkerPool::Log).expect("a look of the pool");
     assert_eq!(store.memory_arbiter.granted_bytes(), store.memory.memtables_bytes);
-    assert!(store.scheduler.generation() > before, "who waits is told");
+    assert!(store.scheduler.generation() > before, "waiters are notified");
 }
 
 /// LN3: the memory of half-filled memtables would be missing when they fill up.
@@ -340,7 +340,7 @@ fn offer_and_lend(store: &Store, writing: &Writing) {
 
 /// A read-only database gives the whole share to the cache.
 #[test]
-fn who_only_reads_has_all() {
+fn a_read_only_database_gives_everything_to_the_cache() {
     let fs: Arc<StrictFs> = Arc::new(StrictFs::new());
     let open = |read_only: bool| {
         let options =

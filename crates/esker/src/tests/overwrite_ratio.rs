@@ -148,7 +148,7 @@ fn is_about(tables: &[Seen], range: Range<u64>) -> bool {
 }
 
 #[test]
-fn flushes_know_new_keys_from_overwritten_ones() {
+fn flushes_distinguish_new_keys_from_overwritten_ones() {
     let world = World::filled(KeyspaceOptions::default());
     world.put(new, 0..KEYS);
     let shares = world.flush();
@@ -169,7 +169,7 @@ fn flushes_know_new_keys_from_overwritten_ones() {
 /// By bytes, and however entries of different sizes follow each other: a large new value behind each small
 /// overwritten one, and the other way round.
 #[test]
-fn shares_are_of_bytes() {
+fn ratios_are_by_bytes() {
     for (of_new, of_old, expected) in [(400, 4, 0..350), (4, 400, 800..1001)] {
         let world = World::filled(KeyspaceOptions::default());
         for number in 0..KEYS / 2 {
@@ -182,7 +182,7 @@ fn shares_are_of_bytes() {
 }
 
 #[test]
-fn deletes_and_what_is_no_plain_put_count_as_replacing() {
+fn deletes_and_other_entries_than_puts_count_as_overwriting() {
     let world = World::filled(KeyspaceOptions::default());
     (0..KEYS)
         .step_by(2)
@@ -202,7 +202,7 @@ fn deletes_and_what_is_no_plain_put_count_as_replacing() {
 
 /// In a merge above the last level each table has its own ratio.
 #[test]
-fn merges_hand_shares_on() {
+fn merges_pass_ratios_on() {
     let world = World::filled(KeyspaceOptions::default());
     let half = KEYS / 2;
     for at in 0..8 {
@@ -228,7 +228,7 @@ fn without_filters_shares_are_those_of_the_inputs() {
     let world = World::filled(KeyspaceOptions::default().filter(FilterPolicy::None));
     for at in 0..8 {
         (at..KEYS).step_by(8).for_each(|number| world.put(new, number..number + 1));
-        assert!(is_about(&world.flush(), 900..1001), "nobody can say");
+        assert!(is_about(&world.flush(), 900..1001), "the ratio is unknown");
     }
     let keyspace = world.db.default_keyspace();
     keyspace.state().overwrite_ratios.lock().files.values_mut().for_each(|share| *share = 300);
@@ -238,7 +238,7 @@ fn without_filters_shares_are_those_of_the_inputs() {
 }
 
 #[test]
-fn after_a_reopening_nobody_knows() {
+fn after_a_reopen_ratios_are_unknown() {
     let world = World::filled(KeyspaceOptions::default());
     world.put(new, 0..KEYS);
     assert!(is_about(&world.flush(), 0..100));
@@ -249,7 +249,7 @@ fn after_a_reopening_nobody_knows() {
 
 /// RP5: closed tables, and those whose filters are not in memory, are not read for the ratio.
 #[test]
-fn nothing_older_is_read_to_know_what_is_replaced() {
+fn no_older_table_is_read_for_the_ratio() {
     for is_open in [false, true] {
         let world = World::with(KeyspaceOptions::default(), |options| options.cache_filters(is_open));
         let world = world.fill().reopened();
@@ -267,9 +267,9 @@ fn nothing_older_is_read_to_know_what_is_replaced() {
         world.put(new, 0..KEYS);
         let shares = world.flush();
         assert_eq!(world.fs.injected(), 0, "an older table was opened or read");
-        assert!(is_about(&shares, 990..1001), "nobody can say: {shares:?}");
+        assert!(is_about(&shares, 990..1001), "the ratio is unknown: {shares:?}");
         let new_files = world.files().into_iter().take(shares.len());
-        assert!(new_files.into_iter().all(|file| file.opened().is_some()), "who comes next is to know");
+        assert!(new_files.into_iter().all(|file| file.opened().is_some()), "the next reader needs it");
     }
 }
 

@@ -239,7 +239,7 @@ fn tables_under_a_range_delete_are_dropped_unread() {
 }
 
 #[test]
-fn a_strategy_that_wants_nothing_is_not_asked_again_until_something_changes() {
+fn an_empty_answer_of_a_strategy_is_cached_until_something_changes() {
     let world = World::new();
     world.fill();
     let state = world.db.default_keyspace().state();
@@ -263,7 +263,7 @@ fn a_strategy_that_wants_nothing_is_not_asked_again_until_something_changes() {
     let change = |options: KeyspaceOptions| options.block_size(1024);
     assert!(is_asked_again(&|| world.db.default_keyspace().update_options(change).expect("options")));
     let snapshot = world.db.snapshot();
-    assert!(is_asked_again(&|| {}), "somebody reads the past");
+    assert!(is_asked_again(&|| {}), "a snapshot is open");
     drop(snapshot);
     assert!(is_asked_again(&|| {}), "and has stopped");
     assert!(!is_asked_again(&|| {}));
@@ -271,7 +271,7 @@ fn a_strategy_that_wants_nothing_is_not_asked_again_until_something_changes() {
 }
 
 #[test]
-fn tables_that_are_read_get_warm() {
+fn tables_that_are_read_gain_heat() {
     let world = World::new();
     world.fill();
     let keyspace = world.db.default_keyspace();
@@ -307,7 +307,7 @@ fn tables_that_are_read_get_warm() {
 /// requests a check. Otherwise it would wait until the periodic check; here, where checks happen only on
 /// request, for ever.
 #[test]
-fn a_writer_without_room_asks_for_what_time_has_made_possible() {
+fn a_writer_without_room_requests_work_that_time_has_made_possible() {
     const STOP_RUNS: u32 = 4;
     let lives = Duration::from_secs(100);
     let clock = Arc::new(ManualClock::new(1_000_000));
@@ -326,10 +326,7 @@ fn a_writer_without_room_asks_for_what_time_has_made_possible() {
         while db.step_background() {}
     }
     let state = db.default_keyspace().state();
-    assert!(
-        state.must_compact_first() && !shape::can_compact(db.store(), state),
-        "waiting would help nobody"
-    );
+    assert!(state.must_compact_first() && !shape::can_compact(db.store(), state), "waiting would be useless");
     // The strategy was called shortly before, and its answer would be cached for longer than it is valid.
     clock.advance(lives - Duration::from_secs(2));
     db.default_keyspace().put("b", "value").expect("a put");
@@ -340,7 +337,7 @@ fn a_writer_without_room_asks_for_what_time_has_made_possible() {
         "nothing has expired"
     );
     clock.advance(Duration::from_secs(3));
-    assert!(!db.step_background() && shape::can_compact(db.store(), state), "nobody has told the pool");
+    assert!(!db.step_background() && shape::can_compact(db.store(), state), "the pool has no request");
     db.default_keyspace()
         .put("c", "a value that needs a new memtable")
         .expect("room, once the expired tables are gone");

@@ -100,7 +100,7 @@ fn a_stall_names_the_flush_that_is_waited_for() {
     assert_eq!((job.class.as_str(), job.keyspace.as_str(), job.payload_bytes), ("flush", "default", 0));
     assert!((BUFFER_BYTES / 2..2 * BUFFER_BYTES).contains(&job.total_bytes), "{job:?}");
     assert_eq!((blocking.ends_in, blocking.error), (None, None));
-    assert!(stall.to_string().ends_with("its end cannot be told yet"), "{stall}");
+    assert!(stall.to_string().ends_with("its end is not known yet"), "{stall}");
     let state = store.find_keyspace("default").unwrap();
     state.control.lock().capacity.note_flush(job.total_bytes, 1, Duration::from_secs(3));
     let ends_in = only(&db).blocking.unwrap().ends_in.unwrap();
@@ -136,7 +136,7 @@ fn a_flush_keeps_no_table_that_was_replaced() {
         edit
     });
     replaced.unwrap();
-    assert_eq!(store.files.held_bytes(keyspace.id), 0, "the flush is under way, and nobody reads");
+    assert_eq!(store.files.held_bytes(keyspace.id), 0, "the flush is running, and there is no reader");
     drop(gate);
     db.flush().unwrap();
     db.close().unwrap();
@@ -196,7 +196,7 @@ fn the_job_that_is_named_is_the_nearest_to_the_queue() {
 /// PC2 and PC4: a throttled writer holds nothing that others need, is delayed after its write, and continues
 /// when the pressure is gone.
 #[test]
-fn a_writer_that_is_held_back_hinders_nobody() {
+fn a_throttled_writer_blocks_no_other_thread() {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
     let db = open(&faults);
     let other = db.keyspace("other").unwrap();
@@ -252,7 +252,7 @@ impl Clock for Ticking {
 /// PC2: the delay grows when the rate falls while a writer waits; its time limit does not, and includes the
 /// time spent waiting for room.
 #[test]
-fn nobody_waits_for_the_pace_beyond_the_stall_limit() {
+fn no_writer_waits_for_the_pace_beyond_the_stall_limit() {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
     let clock = Arc::new(Ticking::default());
     let env = Env { background: Background::Threads, ..Env::simulated(Arc::new(faults.clone()), 1) };
@@ -330,7 +330,7 @@ fn runs_of_level_0_are_pressure_where_compaction_can_make_them_fewer() {
 
 /// PC5.
 #[test]
-fn runs_that_nobody_merges_are_no_pressure() {
+fn unmerged_runs_are_no_pressure() {
     let keyspace = KeyspaceOptions::default().strategy("none".parse().unwrap());
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);
     let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace.level0_stop_runs(4));

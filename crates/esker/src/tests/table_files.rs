@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Blocks of tables that were merged away stay in the cache until removing them is worth a pass: they never
 /// exceed a sixteenth of it by much, although the whole contents are replaced again and again.
 #[test]
-fn what_is_gone_leaves_the_cache_before_it_is_much() {
+fn blocks_of_deleted_tables_leave_the_cache_in_time() {
     let keyspace = KeyspaceOptions::default().strategy("none".parse().expect("a strategy"));
     let options = Options::default().memory_budget(64 << 20).keyspace_options(keyspace);
     let db = Database::open_with("/db", options.env(Env::simulated(Arc::new(StrictFs::new()), 1)))

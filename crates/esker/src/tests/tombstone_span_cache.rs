@@ -94,7 +94,7 @@ fn seeks_find_what_gets_find() {
 /// A queue: one thread deletes at its head while another puts anywhere before and behind; seeks at a snapshot
 /// find what gets find.
 #[test]
-fn seeks_find_what_gets_find_beside_a_writer() {
+fn seeks_find_what_gets_find_with_a_concurrent_writer() {
     let dir = std::env::temp_dir().join(format!("esker-gaps-{}", std::process::id()));
     let db = Database::open_with(&dir, Options::default().memory_budget(16 << 20)).expect("opens");
     let keyspace = db.default_keyspace();
@@ -129,7 +129,7 @@ fn seeks_find_what_gets_find_beside_a_writer() {
 /// Two snapshots of one sequence number, between which an entry expired that a newer delete hides from both
 /// kinds of reads: the later one must not record a span that is wrong for the earlier one.
 #[test]
-fn a_gap_does_not_hide_what_an_earlier_snapshot_still_sees() {
+fn a_span_does_not_hide_entries_of_an_earlier_snapshot() {
     let clock = Arc::new(ManualClock::new(1_000_000));
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);
     let env = Env { clock: Arc::<ManualClock>::clone(&clock), ..env };

@@ -129,7 +129,7 @@ const HELD: [Held; 10] = [
 /// Closing waits for foreground calls that access files; otherwise the directory lock would be released while
 /// they still write there, and the next owner would not be alone.
 #[test]
-fn closing_waits_for_calls_that_are_at_files() {
+fn closing_waits_for_calls_that_access_files() {
     for (name, call, operation, path) in HELD {
         let world = World::new();
         let db = world.open(false).unwrap();
@@ -182,7 +182,7 @@ fn closing_waits_for_calls_that_are_at_files() {
 /// A second close returns when the first is done and not before; otherwise its caller could not reopen the
 /// database.
 #[test]
-fn whoever_closes_second_returns_to_a_directory_that_is_free() {
+fn a_second_close_returns_when_the_directory_is_free() {
     let world = World::new();
     let db = world.open(true).unwrap();
     db.default_keyspace().put(b"key", b"value").unwrap();
@@ -209,7 +209,7 @@ fn whoever_closes_second_returns_to_a_directory_that_is_free() {
 
 /// Nothing of a database happens after it released its lock, not even when its last handles are dropped.
 #[test]
-fn the_lock_is_let_go_of_last() {
+fn the_lock_is_released_last() {
     for flush_on_close in [true, false] {
         let world = World::new();
         let db = world.open(flush_on_close).unwrap();
@@ -233,7 +233,7 @@ fn the_lock_is_let_go_of_last() {
 /// A caller that waits for workers gets an error when one of them has panicked: no thread is left to do the
 /// work.
 #[test]
-fn draining_ends_with_a_lane_that_panics() {
+fn draining_ends_with_a_worker_that_panics() {
     let world = World::new();
     let env = Env { fs: Arc::new(world.faults.clone()), ..Env::real() };
     let options = Options::default().memory_budget(8 << 20).mapped_log(false).env(env);

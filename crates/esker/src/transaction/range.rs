@@ -23,8 +23,8 @@ pub struct TransactionRange<'t> {
     bounds: Bounds,
     /// The index of the range in the read set.
     place: Option<usize>,
-    stored: Ends<Range>,
-    own: Ends<btree_map::Range<'t, Box<[u8]>, Pending>>,
+    stored: PeekedEnds<Range>,
+    own: PeekedEnds<btree_map::Range<'t, Box<[u8]>, Pending>>,
     /// The last keys returned, and whether nothing is left.
     front: Option<Value>,
     back: Option<Value>,
@@ -33,15 +33,15 @@ pub struct TransactionRange<'t> {
 
 /// An iterator with one item of look-ahead at either end.
 #[derive(Debug)]
-struct Ends<I: Iterator> {
+struct PeekedEnds<I: Iterator> {
     items: I,
     front: Option<I::Item>,
     back: Option<I::Item>,
 }
 
-impl<I: DoubleEndedIterator> Ends<I> {
-    fn new(items: I) -> Ends<I> {
-        Ends { items, front: None, back: None }
+impl<I: DoubleEndedIterator> PeekedEnds<I> {
+    fn new(items: I) -> PeekedEnds<I> {
+        PeekedEnds { items, front: None, back: None }
     }
 
     /// The slot of the next item of an end, filled if there is one.
@@ -79,8 +79,8 @@ impl<'t> TransactionRange<'t> {
             transaction,
             keyspace,
             place,
-            stored: Ends::new(stored),
-            own: Ends::new(own),
+            stored: PeekedEnds::new(stored),
+            own: PeekedEnds::new(own),
             bounds,
             front: None,
             back: None,

@@ -109,7 +109,7 @@ pub(super) struct Validation<'a> {
 }
 
 /// A version that the transaction has not seen.
-struct Change {
+struct KeyChange {
     key: Box<[u8]>,
     seqno: SeqNo,
 }
@@ -128,7 +128,7 @@ impl<'a> Validation<'a> {
         if is_small || is_quiet { Ok(()) } else { self.prepare(store) }
     }
 
-    fn conflict(&self, footprint: &Footprint<'_>, change: Change) -> Error {
+    fn conflict(&self, footprint: &Footprint<'_>, change: KeyChange) -> Error {
         Error::Conflict(Box::new(Conflict {
             keyspace: footprint.keyspace.name(),
             key: change.key.into(),
@@ -138,7 +138,7 @@ impl<'a> Validation<'a> {
     }
 
     /// Checks everything in a view that may be newer than `checked`.
-    fn look_outside(&self, footprint: &Footprint<'_>, view: &SuperVersion) -> Result<Option<Change>> {
+    fn look_outside(&self, footprint: &Footprint<'_>, view: &SuperVersion) -> Result<Option<KeyChange>> {
         let mut unlimited = u64::MAX;
         for memtable in self.newer_memtables(view) {
             let look = newest_in_memtable(memtable, footprint, self.checked, &mut unlimited)?;
@@ -251,13 +251,13 @@ impl Admission for Validation<'_> {
 /// The result of a check.
 enum Look {
     Unchanged,
-    Changed(Change),
+    Changed(KeyChange),
     /// Not completed.
     TooLong,
 }
 
 impl Look {
-    fn into_change(self) -> Option<Change> {
+    fn into_change(self) -> Option<KeyChange> {
         match self {
             Look::Changed(change) => Some(change),
             Look::Unchanged | Look::TooLong => None,
@@ -299,7 +299,7 @@ fn newest_in_tail(
     }
     for (key, tag) in tail.entries() {
         if tag.seqno() > checked && footprint.contains(key) {
-            return Look::Changed(Change { key: key.into(), seqno: tag.seqno() });
+            return Look::Changed(KeyChange { key: key.into(), seqno: tag.seqno() });
         }
         if !spend(steps, 1) {
             return Look::TooLong;
@@ -336,7 +336,7 @@ fn newest_in_memtable(
         if let Some((tag, _)) = memtable.get(key, SeqNo::MAX)
             && tag.seqno() > checked
         {
-            return Ok(Look::Changed(Change { key: (*key).into(), seqno: tag.seqno() }));
+            return Ok(Look::Changed(KeyChange { key: (*key).into(), seqno: tag.seqno() }));
         }
     }
     for range in footprint.ranges() {
@@ -349,7 +349,7 @@ fn newest_in_memtable(
 }
 
 /// A change newer than `checked` in a run, of a key or a range of the read set.
-fn newest_in_run(run: &TreeRun, footprint: &Footprint<'_>, checked: SeqNo) -> Result<Option<Change>> {
+fn newest_in_run(run: &TreeRun, footprint: &Footprint<'_>, checked: SeqNo) -> Result<Option<KeyChange>> {
     let newer = run.parts.iter().filter(|part| part.meta.max_seqno > checked).cloned();
     let newer = Arc::new(TreeRun::new(run.level, newer.collect()));
     if newer.parts.is_empty() {
@@ -366,7 +366,7 @@ fn newest_in_run(run: &TreeRun, footprint: &Footprint<'_>, checked: SeqNo) -> Re
         if newer.part_for(key).is_some() {
             cursor.seek(key, SeqNo::MAX)?;
             if cursor.is_valid() && cursor.key() == *key && cursor.tag().seqno() > checked {
-                return Ok(Some(Change { key: (*key).into(), seqno: cursor.tag().seqno() }));
+                return Ok(Some(KeyChange { key: (*key).into(), seqno: cursor.tag().seqno() }));
             }
         }
     }
@@ -382,8 +382,8 @@ fn newest_in_run(run: &TreeRun, footprint: &Footprint<'_>, checked: SeqNo) -> Re
 
 /// A range tombstone newer than `checked` that overlaps a key or a range of the read set. Over a key without
 /// a value it changes as little as a delete does, and conflicts as a delete would.
-fn newest_delete(deletes: &RangeTombstones, footprint: &Footprint<'_>, checked: SeqNo) -> Option<Change> {
-    let change = |key: &[u8], seqno: SeqNo| (seqno > checked).then(|| Change { key: key.into(), seqno });
+fn newest_delete(deletes: &RangeTombstones, footprint: &Footprint<'_>, checked: SeqNo) -> Option<KeyChange> {
+    let change = |key: &[u8], seqno: SeqNo| (seqno > checked).then(|| KeyChange { key: key.into(), seqno });
     let point = footprint.points().iter().find_map(|key| change(key, deletes.newest_over(key, SeqNo::MAX)));
     point.or_else(|| {
         footprint.ranges().iter().find_map(|range| {
@@ -414,7 +414,7 @@ fn walk(
     while cursor.is_valid() && !range.is_behind(cursor.key()) {
         let (key, seqno) = (cursor.key(), cursor.tag().seqno());
         if seqno > checked && !range.is_before(key) && is_wanted(key) {
-            return Ok(Look::Changed(Change { key: key.into(), seqno }));
+            return Ok(Look::Changed(KeyChange { key: key.into(), seqno }));
         }
         if !spend(steps, 1) {
             return Ok(Look::TooLong);

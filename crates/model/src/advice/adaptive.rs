@@ -62,7 +62,6 @@ const MOST_DOUBLINGS: u32 = 4;
 pub struct History {
     /// Consecutive windows in which a change was worth it.
     pub agreeing: u32,
-    /// The operations in them.
     operations: Operations,
     /// The last change: when, and from which design.
     last: Option<(u64, Design)>,

@@ -47,7 +47,7 @@ fn spent(prediction: &Prediction) -> String {
 }
 
 /// What `other` does worse or better than `best`.
-fn compared(who: &str, other: &Prediction, best: &Prediction) -> String {
+fn compared(subject: &str, other: &Prediction, best: &Prediction) -> String {
     let (theirs, ours) = (&other.figures, &best.figures);
     let mut better = Vec::new();
     let mut worse = Vec::new();
@@ -81,7 +81,7 @@ fn compared(who: &str, other: &Prediction, best: &Prediction) -> String {
     );
     note(theirs.space, ours.space, format!("{} times the room", was(ours.space, theirs.space, 2)));
     let more = 100.0 * (other.cost_ns() / best.cost_ns().max(f64::MIN_POSITIVE) - 1.0);
-    let mut text = format!("{who}, {}, costs {more:.0} % more", other.design.strategy);
+    let mut text = format!("{subject}, {}, costs {more:.0} % more", other.design.strategy);
     if !better.is_empty() {
         text += &format!(": {} promises {}", best.design.strategy, better.join(", "));
     }

@@ -85,15 +85,15 @@ fn rest(costs: &mut Costs) {
 }
 
 /// The costs common to all filters of a strategy with a write buffer.
-pub(super) struct Tree {
+pub(super) struct DesignCosts {
     strategy: Strategy,
     write_buffer_bytes: f64,
     costs: Costs,
 }
 
-impl Tree {
+impl DesignCosts {
     /// `None` if there is no formula, or no memory for the buffers.
-    pub(super) fn of(design: &Design, usage: &Usage, options: &StrategyOptions) -> Option<Tree> {
+    pub(super) fn of(design: &Design, usage: &Usage, options: &StrategyOptions) -> Option<DesignCosts> {
         let data_bytes = usage.data_bytes();
         let options = StrategyOptions { memtable_bytes: design.write_buffer_bytes as u64, ..options.clone() };
         let form = form(&design.strategy, &options, data_bytes)?;
@@ -102,7 +102,7 @@ impl Tree {
             rest(&mut costs);
         }
         let (strategy, write_buffer_bytes) = (design.strategy, design.write_buffer_bytes);
-        Some(Tree { strategy, write_buffer_bytes, costs })
+        Some(DesignCosts { strategy, write_buffer_bytes, costs })
     }
 
     /// Whether it stays within the space target.

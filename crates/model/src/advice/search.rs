@@ -2,7 +2,7 @@
 
 use super::design::{Design, FILTER_BITS, Family, LEAST_WRITE_BUFFER_BYTES, strategies};
 use super::explain::reason;
-use super::figures::{Prediction, Tree};
+use super::figures::{DesignCosts, Prediction};
 use super::prices::{Calibration, Prices};
 use super::usage::Usage;
 use esker_strategy::StrategyOptions;
@@ -39,7 +39,7 @@ impl Question {
 
     /// The predicted cost of a design; `None` for a strategy without a formula.
     pub fn predict(&self, design: &Design) -> Option<Prediction> {
-        let tree = Tree::of(design, &self.usage, &self.options)?;
+        let tree = DesignCosts::of(design, &self.usage, &self.options)?;
         Some(tree.predict(design.filter_bits_per_key, &self.usage, &self.prices, &self.known))
     }
 }
@@ -176,8 +176,8 @@ impl Found {
         self.consider(question, tree.predict(bits, &question.usage, &question.prices, &question.known));
     }
 
-    fn tree(&mut self, question: &Question, design: &Design) -> Option<Tree> {
-        let tree = Tree::of(design, &question.usage, &question.options)?;
+    fn tree(&mut self, question: &Question, design: &Design) -> Option<DesignCosts> {
+        let tree = DesignCosts::of(design, &question.usage, &question.options)?;
         if tree.keeps_promise(&question.usage) {
             return Some(tree);
         }

@@ -61,7 +61,7 @@ fn a_whole_configuration_is_read() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line_and_what_was_meant() {
+fn mistakes_are_reported_with_line_and_suggestion() {
     for (text, line, part) in [
         ("memory_budget = \"1MiB\"", 1, "memory_budget is 1 MiB, it must be at least 8 MiB"),
         ("\nmemory_bugdet = \"1GiB\"", 2, "there is no option memory_bugdet; did you mean memory_budget?"),
@@ -119,7 +119,7 @@ fn hostile_texts_are_refused_without_harm() {
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn a_written_configuration_reads_back() {
     let random = SeededRandom::new(7);
     let words = |info: &crate::OptionInfo| {
         let words = info.allowed.split([' ', ',']).map(|word| word.trim_end_matches(';').to_owned());

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_probably_meant_is_named() {
+    fn similar_names_are_suggested() {
         assert_eq!(
             unknown::<KeyspaceOptions>("blok_size"),
             "there is no option blok_size; did you mean block_size?"

@@ -113,11 +113,7 @@ impl OpenReaders {
     fn hold_again(self: &Arc<Self>, slot: usize) -> ReaderSlot {
         let since_ns = self.clock.monotonic_ns();
         let held = self.slots.lock().held[slot].clone();
-        self.add(RegisteredReader {
-            since_ns,
-            has_warned: false,
-            ..held.expect("the slot is held by who asks")
-        })
+        self.add(RegisteredReader { since_ns, has_warned: false, ..held.expect("the caller holds the slot") })
     }
 
     /// A reader of the whole database.
@@ -199,7 +195,7 @@ mod tests {
     use esker_env::ManualClock;
 
     #[test]
-    fn old_holders_are_told_of_once_and_slots_are_used_again() {
+    fn old_readers_are_reported_once_and_slots_are_reused() {
         let clock = Arc::new(ManualClock::new(0));
         let open_readers = OpenReaders::new(Arc::clone(&clock) as Arc<dyn Clock>, Duration::from_secs(60));
         let first = open_readers.hold(ReaderKind::Snapshot, SeqNo::new(1));

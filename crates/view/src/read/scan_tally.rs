@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scans_are_told_apart_by_what_they_return() {
+    fn scans_are_classified_by_their_length() {
         let counts = Arc::new(ScanCounts::default());
         counts.short_entries_less_one.store(2, Relaxed);
         let mut tally = ScanTally::new(&counts);

@@ -19,7 +19,7 @@ fn watched() -> TombstoneSpanCache {
     assert!(!gaps.is_watching());
     gaps.record_span(b"a", Some(b"c"), seqno(10));
     assert!(gaps.is_watching(), "the next writer is to watch");
-    assert_eq!(gaps.span_around(b"b", seqno(10)), None, "but nobody watched before");
+    assert_eq!(gaps.span_around(b"b", seqno(10)), None, "but watching was off before");
     gaps.note_put(b"p", seqno(10));
     gaps
 }
@@ -40,7 +40,7 @@ fn a_gap_is_kept_if_its_reader_saw_all_that_is_not_watched_for() {
 }
 
 #[test]
-fn what_was_put_meanwhile_is_in_no_gap() {
+fn concurrent_puts_are_in_no_span() {
     let gaps = watched();
     gaps.record_span(b"o", Some(b"z"), seqno(10));
     assert_eq!(gaps.span_around(b"o", seqno(20)), None);
@@ -59,7 +59,7 @@ fn what_was_put_meanwhile_is_in_no_gap() {
 }
 
 #[test]
-fn nobody_is_watched_for_without_use() {
+fn watching_ends_without_use() {
     let gaps = watched();
     gaps.record_span(b"a", None, seqno(10));
     assert_eq!(gaps.span_around(b"b", seqno(10)), None, "a put lies in it");

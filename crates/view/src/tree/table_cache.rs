@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_closes_what_is_too_much_and_a_little_more() {
+    fn eviction_closes_the_excess_and_a_little_more() {
         assert_eq!(least(amount(80, 8_000), amount(80, 8_000)), amount(0, 0));
         assert_eq!(least(amount(81, 4_000), amount(81, 4_000)), amount(11, 0));
         assert_eq!(least(amount(40, 9_000), amount(40, 9_000)), amount(0, 2_000));

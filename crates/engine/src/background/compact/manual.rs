@@ -45,7 +45,7 @@ pub fn compact_range(store: &Store, keyspace: &Arc<KeyspaceState>, bounds: &Boun
         let seen = store.scheduler.generation();
         match plan_manual(store, keyspace, &range, mark) {
             ManualPlan::Done => {
-                idle_wal::rest_if_still_at(store, mark.seqno);
+                idle_wal::shrink_log_if_still_at(store, mark.seqno);
                 return Ok(());
             }
             ManualPlan::Run(plan, claim) => {

@@ -42,7 +42,7 @@ impl DeleteShortfall {
             (rates.read_bytes_per_second, "background_read_bytes_per_second"),
         ];
         let configured = configured.into_iter().filter_map(|(rate, name)| Some((rate? as f64, name)));
-        let measured = measured.map(|rate| (rate, "what was measured"));
+        let measured = measured.map(|rate| (rate, "the measured rate"));
         let (bytes_per_second, limited_by) =
             configured.chain(measured).min_by(|(one, _), (other, _)| one.total_cmp(other))?;
         let needed_seconds = table_bytes as f64 / bytes_per_second.max(1.0);
@@ -99,7 +99,7 @@ pub fn check_deadline(store: &Store, keyspace: &KeyspaceState, within: Option<Du
 pub fn warn_of_deadlines(store: &Store) {
     for keyspace in store.all_keyspaces().iter() {
         if let Err(error) = check_deadline(store, keyspace, keyspace.options().delete_within) {
-            tracing::warn!(%error, "a promise is missed if deletes lie all over the keys");
+            tracing::warn!(%error, "a delete-persistence target cannot be met if deletes affect all tables");
         }
     }
 }
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(of(120, rates(None, None), None), None, "nothing is known");
         assert_eq!(of(120, rates(None, None), Some(40e6)), None, "75 s of 90");
         let measured = of(120, rates(None, None), Some(30e6)).unwrap();
-        assert_eq!((measured.limited_by, measured.least.as_secs()), ("what was measured", 134));
+        assert_eq!((measured.limited_by, measured.least.as_secs()), ("the measured rate", 134));
         assert_eq!(of(134, rates(None, None), Some(30e6)), None, "what it says can be promised");
         let read = of(120, rates(Some(20_000_000), Some(10_000_000)), Some(30e6)).unwrap();
         assert_eq!((read.limited_by, read.least.as_secs()), ("background_read_bytes_per_second", 400));

@@ -172,7 +172,6 @@ fn keyspace_named(store: &Store, name: &str) -> Result<Arc<KeyspaceState>> {
     found.ok_or_else(|| Error::NotFound(format!("there is no keyspace {name:?}").into()))
 }
 
-/// An empty view of a keyspace.
 fn empty_view(store: &Store, keyspace: &KeyspaceState) -> Result<SuperVersion> {
     let (active, _) = stub_memtable(keyspace.options().memtable, &store.arenas)?;
     Ok(SuperVersion {

@@ -33,7 +33,7 @@ fn apply_named_options_to(store: &Store, name: &str) -> Result<()> {
         if store.writing.is_none() {
             tracing::warn!(
                 keyspace = name,
-                "options differ from those given, and stay: opened for reading only"
+                "options differ from those given and are not changed: the database is read-only"
             );
             return Ok(());
         }

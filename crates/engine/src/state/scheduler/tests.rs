@@ -37,7 +37,7 @@ fn full() -> Error {
 /// A writer without room requests a pool, waits for a change, and checks again. A step without work must not
 /// count as a change: waking the waiter, which would request the pool again, would keep both busy for ever.
 #[test]
-fn a_waiter_and_a_lane_without_work_do_not_keep_each_other_busy() {
+fn a_waiter_and_a_pool_without_work_do_not_keep_each_other_busy() {
     for useful_steps in 0..4 {
         let (scheduler, work) = (stepped(), Told::new((0..useful_steps).map(|_| Ok(true))));
         let mut looks = 0;
@@ -59,7 +59,7 @@ fn a_waiter_and_a_lane_without_work_do_not_keep_each_other_busy() {
 }
 
 #[test]
-fn a_step_that_found_nothing_changes_nothing_but_heals_the_lane() {
+fn a_step_without_work_changes_nothing_but_clears_the_error() {
     let (scheduler, work) = (stepped(), Told::new([Err(full())]));
     scheduler.request(WorkerPool::Log);
     assert!(scheduler.step(&work));
@@ -94,7 +94,7 @@ impl BackgroundWork for Nested {
 /// Of two threads of a pool one may find no work because the other is doing it. That says nothing about the
 /// pool's errors.
 #[test]
-fn a_thread_that_finds_nothing_beside_a_busy_one_says_nothing() {
+fn a_thread_without_work_beside_a_busy_one_clears_no_error() {
     let scheduler = Arc::new(stepped());
     scheduler.request(WorkerPool::Compaction);
     assert!(scheduler.step(&Told::new([Err(full())])));
@@ -133,7 +133,7 @@ impl BackgroundWork for Niceness {
 /// merges do.
 #[cfg(target_os = "linux")]
 #[test]
-fn threads_of_the_compaction_lane_alone_step_back() {
+fn only_compaction_threads_have_lower_priority() {
     let usual = host::lower_thread_priority(0).expect("Linux tells");
     let (scheduler, work) = (Arc::new(Scheduler::new(Background::Threads)), Arc::new(Niceness::default()));
     scheduler.start(&Env::real(), &work, 1).unwrap();
@@ -185,7 +185,7 @@ impl BackgroundWork for Asked {
 /// Of two threads of a pool one checks without result, and before it has recorded that, a request is made
 /// that the other takes: there may be more, so the first must check again.
 #[test]
-fn a_request_is_for_all_threads_of_a_lane() {
+fn a_request_is_for_all_threads_of_a_pool() {
     let (work, asked) = Asked::new(WorkerPool::Compaction, None);
     let scheduler = Arc::new(Scheduler::new(Background::Threads));
     scheduler.start(&Env::real(), &work, 2).unwrap();
@@ -207,7 +207,7 @@ fn a_request_is_for_all_threads_of_a_lane() {
 
 /// Work becomes due by time without a request, also while all compaction threads are busy.
 #[test]
-fn the_urgent_lane_looks_by_itself() {
+fn the_urgent_pool_checks_by_itself() {
     let (work, asked) = Asked::new(WorkerPool::Urgent, Some(Duration::from_millis(1)));
     let scheduler = Arc::new(Scheduler::new(Background::Threads));
     scheduler.start(&Env::real(), &work, 1).unwrap();

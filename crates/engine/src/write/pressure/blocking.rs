@@ -126,7 +126,7 @@ impl fmt::Display for BlockingWork {
                 write!(f, " to {}: {done} of {total} done at {rate}/s, ", job.level)?;
                 match self.ends_in {
                     Some(time) => write!(f, "ends in about {:.1} s", time.as_secs_f64())?,
-                    None => f.write_str("its end cannot be told yet")?,
+                    None => f.write_str("its end is not known yet")?,
                 }
             }
         }

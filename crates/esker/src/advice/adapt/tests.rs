@@ -105,7 +105,7 @@ impl World {
 
 /// AD1 and AD3 on the engine: from writing to reading and back, without losing a key.
 #[test]
-fn the_tree_follows_a_workload_that_turns() {
+fn the_tree_follows_a_changing_workload() {
     let mut world = World::new("leveled:4", Some(WINDOW));
     let (writes_before, _) = world.predicted();
     let first = world.until_change(4000, 0);
@@ -137,7 +137,7 @@ fn the_tree_follows_a_workload_that_turns() {
 }
 
 #[test]
-fn what_does_not_last_or_is_not_asked_for_changes_nothing() {
+fn short_changes_and_idle_windows_change_nothing() {
     let mut off = World::new("leveled:4", None);
     assert_eq!(off.db.default_keyspace().adaptation(), None);
     for _ in 0..3 * 4000 {
@@ -168,7 +168,7 @@ fn what_does_not_last_or_is_not_asked_for_changes_nothing() {
 
 /// AD4: after a change by the user, observation begins anew.
 #[test]
-fn a_change_by_hand_starts_the_observation_anew() {
+fn a_users_change_restarts_the_observation() {
     let mut world = World::new("leveled:4", Some(WINDOW));
     world.window(4000, 0);
     assert_eq!(world.window(4000, 0).agreeing_windows, 2);
@@ -186,7 +186,7 @@ fn a_change_by_hand_starts_the_observation_anew() {
 /// AD5: a user's change after the worker has read the options, and before it replaces them. The change is not
 /// undone, and not counted as the worker's; if it kept the design, the next window continues.
 #[test]
-fn a_change_by_hand_at_the_same_moment_comes_first() {
+fn a_concurrent_change_by_a_user_takes_precedence() {
     for (by_hand, strategy) in [(None, "leveled:4"), (Some("leveled:5"), "leveled:5")] {
         let mut world = World::new("leveled:4", Some(WINDOW));
         world.window(4000, 0);

@@ -84,7 +84,7 @@ fn fill(db: &Database) {
 
 /// DW1 to DW3, on the bytes of all files.
 #[test]
-fn what_was_deleted_is_in_no_file_after_the_promised_time() {
+fn deleted_data_is_in_no_file_after_the_target_time() {
     for strategy in ["partitioned", "leveled:10", "tiered:4", "lazy-leveled:4"] {
         let world =
             World::new(|options| raw(options).strategy(strategy.parse().unwrap()).delete_within(WITHIN));
@@ -110,7 +110,7 @@ fn what_was_deleted_is_in_no_file_after_the_promised_time() {
 /// Deleted data must be gone even if the key was written again, in the same memtable or later: then no
 /// tombstone is left as evidence.
 #[test]
-fn what_was_deleted_and_written_anew_is_gone_as_well() {
+fn deleted_data_of_rewritten_keys_is_gone_as_well() {
     for (strategy, flushes) in [("partitioned", 0), ("partitioned", 1), ("leveled:10", 1), ("tiered:4", 0)] {
         let world =
             World::new(|options| raw(options).strategy(strategy.parse().unwrap()).delete_within(WITHIN));
@@ -136,7 +136,7 @@ fn what_was_deleted_and_written_anew_is_gone_as_well() {
 /// The same with a snapshot: once the snapshot is dropped the value goes, although the merge that dropped its
 /// tombstone has ended long before.
 #[test]
-fn what_a_snapshot_kept_of_a_key_written_anew_goes_after_it() {
+fn data_kept_by_a_snapshot_goes_after_it_though_the_key_was_rewritten() {
     let world = World::new(|options| raw(options).delete_within(WITHIN));
     fill(&world.db);
     let other = world.db.keyspace_with("other", KeyspaceOptions::default()).unwrap();
@@ -208,7 +208,7 @@ fn a_deleted_key_is_not_in_the_manifest_either() {
 /// Ingested tables queued among the memtables are no memtables: no time is known before which nothing was
 /// written.
 #[test]
-fn ingested_tables_that_wait_miss_no_promise() {
+fn queued_ingested_tables_miss_no_target() {
     let world = World::new(|options| raw(options).delete_within(WITHIN));
     let keyspace = world.db.default_keyspace();
     let mut loader = keyspace.bulk_load().unwrap();
@@ -221,7 +221,7 @@ fn ingested_tables_that_wait_miss_no_promise() {
 
 /// Opening a database, or lowering its rate limits, logs targets that cannot be met from then on.
 #[test]
-fn promises_that_became_impossible_are_warned_of() {
+fn targets_that_became_infeasible_are_logged() {
     let world = World::new(|options| raw(options).delete_within(Duration::from_secs(120)));
     (0..6000u64).for_each(|at| world.db.default_keyspace().put(at.to_be_bytes(), [at as u8; 1000]).unwrap());
     world.db.compact_all().unwrap();
@@ -288,7 +288,7 @@ impl tracing::field::Visit for Fields {
 
 /// Without the target it stays: the test above could fail.
 #[test]
-fn without_a_promise_it_stays() {
+fn without_a_target_it_stays() {
     let world = World::new(raw);
     fill(&world.db);
     world.db.default_keyspace().put(500u64.to_be_bytes(), SECRET).unwrap();
@@ -303,7 +303,7 @@ fn without_a_promise_it_stays() {
 
 /// DW4.
 #[test]
-fn what_expires_is_gone_within_the_promised_time_after() {
+fn expired_data_is_gone_within_the_target_time() {
     let world = World::new(|options| raw(options).delete_within(WITHIN));
     fill(&world.db);
     let lives = Duration::from_secs(100);
@@ -318,7 +318,7 @@ fn what_expires_is_gone_within_the_promised_time_after() {
 
 /// DW5.
 #[test]
-fn a_snapshot_that_keeps_what_was_deleted_is_named() {
+fn a_snapshot_that_keeps_deleted_data_is_reported() {
     let world = World::new(|options| raw(options).delete_within(WITHIN));
     fill(&world.db);
     world.db.default_keyspace().put(500u64.to_be_bytes(), SECRET).unwrap();
@@ -338,7 +338,7 @@ fn a_snapshot_that_keeps_what_was_deleted_is_named() {
 }
 
 #[test]
-fn a_promise_on_room_holds_for_every_strategy() {
+fn a_space_target_is_met_by_every_strategy() {
     for strategy in ["partitioned", "leveled:10", "leveled:2", "tiered:4", "lazy-leveled:4"] {
         let world = World::new(|options| options.strategy(strategy.parse().unwrap()).max_space_amp(1.5));
         let random = esker_env::SeededRandom::new(3);
@@ -377,7 +377,7 @@ fn a_young_database_has_missed_nothing() {
 }
 
 #[test]
-fn what_cannot_be_promised_is_refused() {
+fn infeasible_targets_are_refused() {
     let refused = |options: KeyspaceOptions| options.validate().unwrap_err().to_string();
     let none = KeyspaceOptions::default().strategy("none".parse().unwrap());
     assert!(refused(none.clone().max_space_amp(2.0)).contains("strategy none"));
@@ -393,7 +393,7 @@ fn what_cannot_be_promised_is_refused() {
 /// Measurements decide: 100 MB/s of writes and 200 MB/s of compactions leave no capacity for 20 bytes for
 /// each.
 #[test]
-fn what_measurements_rule_out_is_refused_with_the_numbers() {
+fn targets_ruled_out_by_measurements_are_refused_with_the_numbers() {
     let world = World::new(|options| options);
     let state = world.db.store().find_keyspace("default").unwrap();
     world.db.default_keyspace().update_options(|options| options.max_space_amp(1.05)).unwrap();
@@ -434,7 +434,7 @@ fn a_deadline_that_measurements_rule_out_is_refused_with_the_numbers() {
         |seconds| keyspace.update_options(|options| options.delete_within(Duration::from_secs(seconds)));
     measure(100);
     let told = promise(120).unwrap_err().to_string();
-    for part in ["delete_within = 120 s", "\"default\"", "in 90 s", "what was measured", "can be promised"] {
+    for part in ["delete_within = 120 s", "\"default\"", "in 90 s", "the measured rate", "can be promised"] {
         assert!(told.contains(part), "{told}");
     }
     assert!(world.db.targets().is_empty(), "nothing was changed");
