@@ -302,7 +302,6 @@ mod tests {
     use super::super::{BlockLayout, Compression, Scratch, append_image};
     use super::*;
     use esker_base::{SeqNo, Tag};
-    use esker_cache::{Admission, BlockKind, CacheKey};
     use esker_codec::Codec;
     use std::sync::Arc;
 
