@@ -38,12 +38,22 @@ pub trait OutputControl: JobControl {
     fn note_written(&self, bytes: u64, payload_bytes: u64) -> Result<()>;
 }
 
-/// What to write, and how.
+/// What to write, and how: where the tables lie, which entries stay, and what is counted.
 pub struct OutputSpec<'a> {
     /// The keyspace that the tables are for.
     pub keyspace: KeyspaceId,
     /// Its options.
     pub options: &'a KeyspaceOptions,
+    /// The form of the tables.
+    pub layout: OutputLayout,
+    /// Which entries stay, and as what.
+    pub retention: OutputRetention<'a>,
+    /// What is noted of the tables, and what follows their writing.
+    pub accounting: OutputAccounting<'a>,
+}
+
+/// The form of the tables: level, compression, filter, and where they end.
+pub struct OutputLayout {
     /// The target level: it determines layout and compression.
     pub level: LevelIndex,
     /// Whether to compress lightly, because writers are about to wait.
@@ -54,8 +64,11 @@ pub struct OutputSpec<'a> {
     pub input_bytes: u64,
     /// The filter of each table.
     pub filter: TableFilter,
-    /// The job, if it is one of an open database, which may be cancelled.
-    pub job: Option<Arc<dyn OutputControl>>,
+}
+
+/// What becomes of the entries. By default every one stays as it is, as far as some reader sees it.
+#[derive(Default)]
+pub struct OutputRetention<'a> {
     /// The merge operator.
     pub operand_merger: Option<Arc<OperandMerger>>,
     /// The user's compaction filter.
@@ -66,6 +79,15 @@ pub struct OutputSpec<'a> {
     pub collects: bool,
     /// Whether sequence numbers that no reader distinguishes from zero may become zero.
     pub zero_seqnos: bool,
+    /// The blob files whose values are rewritten, if any.
+    pub relocation: Option<&'a Relocation>,
+}
+
+/// What is noted of the tables, and what their writing is reported to. By default nothing.
+#[derive(Default)]
+pub struct OutputAccounting<'a> {
+    /// The job, if it is one of an open database, which may be cancelled.
+    pub job: Option<Arc<dyn OutputControl>>,
     /// When the data was written, if the tables must not count as being as young as their files.
     pub created_ms: Option<u64>,
     /// When the oldest delete of the inputs was made, in milliseconds since 1970 (DW3 in
@@ -76,13 +98,19 @@ pub struct OutputSpec<'a> {
     /// Whether an input hides older, deleted data by a tombstone that is already dropped, and that data may
     /// stay.
     pub hides_deleted: bool,
-    /// The blob files whose values are rewritten, if any.
-    pub relocation: Option<&'a Relocation>,
     /// Puts blocks into the cache: in merges those that replace cached ones, in flushes those of read
     /// keyspaces.
     pub cache_warming: Option<CacheWarming<'a>>,
     /// Source for the overwrite estimate.
     pub older: Option<OlderTables<'a>>,
+}
+
+impl<'a> OutputSpec<'a> {
+    /// Tables of this form that keep every entry.
+    pub fn new(keyspace: KeyspaceId, options: &'a KeyspaceOptions, layout: OutputLayout) -> OutputSpec<'a> {
+        let (retention, accounting) = (OutputRetention::default(), OutputAccounting::default());
+        OutputSpec { keyspace, options, layout, retention, accounting }
+    }
 }
 
 /// Writes the entries of `merge` and the range tombstones of the inputs, except what no reader sees, to new
@@ -96,15 +124,15 @@ pub fn write_tables<'a, C: Cursor>(
     older_outside: impl FnMut(&[u8], SeqNo) -> bool,
 ) -> Result<Outputs<'a>> {
     let mut output = Output::new(factory, spec, PendingDeletes::new(deletes.kept()));
-    let operand_merger = spec.operand_merger.clone();
-    let compaction_filter = spec.compaction_filter.clone();
+    let operand_merger = spec.retention.operand_merger.clone();
+    let compaction_filter = spec.retention.compaction_filter.clone();
     let mut kept =
         Retained::new(merge, boundaries, older_outside).under(deletes).operand_merger(operand_merger);
-    kept = kept.filtering(compaction_filter, spec.large.clone());
-    if spec.collects {
+    kept = kept.filtering(compaction_filter, spec.retention.large.clone());
+    if spec.retention.collects {
         kept = kept.leaving_large();
     }
-    if spec.zero_seqnos {
+    if spec.retention.zero_seqnos {
         kept = kept.zeroing_seqnos();
     }
     kept.write_all(&mut output)?;
@@ -118,13 +146,15 @@ pub fn write_tables<'a, C: Cursor>(
     }
     output.tables.oldest_filtered = kept.stats().oldest_filtered;
     let stats = kept.stats();
-    let hides_deleted =
-        spec.hides_deleted || stats.kept_deleted > 0 || (stats.hidden_deletes > 0 && !spec.is_bottom);
+    let hides_deleted = spec.accounting.hides_deleted
+        || stats.kept_deleted > 0
+        || (stats.hidden_deletes > 0 && !spec.accounting.is_bottom);
     let mut tables = output.finish()?;
     if hides_deleted {
         for part in &mut tables.parts {
             part.flags = part.flags.with(PartFlags::HIDES_DELETED);
-            part.oldest_delete_ms = spec.oldest_delete_ms.or(part.oldest_delete_ms).or(Some(part.created_ms));
+            part.oldest_delete_ms =
+                spec.accounting.oldest_delete_ms.or(part.oldest_delete_ms).or(Some(part.created_ms));
         }
     }
     Ok(tables)
@@ -185,11 +215,11 @@ impl<'a, 's> Output<'a, 's> {
         Output {
             factory,
             spec,
-            cutter: Cutter::new(&spec.cut),
+            cutter: Cutter::new(&spec.layout.cut),
             writer: None,
             deletes,
-            large: Separator::new(factory, spec.keyspace, spec.options, spec.relocation),
-            sampler: OverwriteSampler::new(spec.older, spec.input_bytes),
+            large: Separator::new(factory, spec.keyspace, spec.options, spec.retention.relocation),
+            sampler: OverwriteSampler::new(spec.accounting.older, spec.layout.input_bytes),
             tables: Outputs::none(factory),
             written_bytes: 0,
             stop_at_bytes: 0,
@@ -208,7 +238,7 @@ impl<'a, 's> Output<'a, 's> {
             self.look()?;
         }
         if let Some(open) = &self.writer {
-            let left = self.spec.input_bytes.saturating_sub(self.written_bytes);
+            let left = self.spec.layout.input_bytes.saturating_sub(self.written_bytes);
             if self.cutter.ends_before(key, open.writer.estimated_file_bytes(), left) {
                 self.finish_table(Some(key))?;
             }
@@ -224,7 +254,7 @@ impl<'a, 's> Output<'a, 's> {
         self.look_at_bytes = self.written_bytes + OUTPUT_BYTES_PER_CHECK;
         let new_payload_bytes = self.written_bytes.saturating_sub(self.told_payload_bytes);
         self.told_payload_bytes = self.written_bytes;
-        let Some(job) = &self.spec.job else { return Ok(()) };
+        let Some(job) = &self.spec.accounting.job else { return Ok(()) };
         let open_bytes = self.writer.as_ref().map_or(0, |open| open.writer.estimated_file_bytes());
         let bytes = self.tables.bytes() + open_bytes;
         let new_bytes = bytes.saturating_sub(self.told_bytes);
@@ -239,10 +269,10 @@ impl<'a, 's> Output<'a, 's> {
         self.look()?;
         if let Some(mut open) = self.writer.take() {
             open.writer.set_range_tombstones(self.deletes.take_before(border));
-            let (mut part, inheritance) = finish(self.factory, self.spec.created_ms, open)?;
+            let (mut part, inheritance) = finish(self.factory, self.spec.accounting.created_ms, open)?;
             if part.has_tombstones() {
                 // The file is younger than the deletes in it.
-                part.oldest_delete_ms = self.spec.oldest_delete_ms.or(part.oldest_delete_ms);
+                part.oldest_delete_ms = self.spec.accounting.oldest_delete_ms.or(part.oldest_delete_ms);
             }
             self.tables.overwrite_ratios.extend(self.sampler.end_table(&part));
             self.tables.warmed.extend(inheritance.map(|own| (part.file, own)));
@@ -275,24 +305,24 @@ fn begin(
     let file = factory.env.fs.open(&path, OpenMode::CreateNew)?;
     unclaimed.add(path);
     let options = spec.options;
-    let codec = options.compression.pick(spec.level);
+    let codec = options.compression.pick(spec.layout.level);
     let table_options = TableOptions {
-        layout: options.block_layout.pick(spec.level),
-        codec: if spec.is_downgraded { downgraded(codec) } else { codec },
-        filter: spec.filter.policy,
-        filter_bits: spec.filter.bits,
+        layout: options.block_layout.pick(spec.layout.level),
+        codec: if spec.layout.is_downgraded { downgraded(codec) } else { codec },
+        filter: spec.layout.filter.policy,
+        filter_bits: spec.layout.filter.bits,
         db_uuid: factory.db_uuid,
         uid,
         keyspace: spec.keyspace,
-        level: spec.level.get(),
+        level: spec.layout.level.get(),
         created_ms: factory.env.clock.wall_ms(),
         ..options.table_options()
     };
     let mut writer = TableWriter::new(file, table_options)?;
-    if let Some(job) = &spec.job {
+    if let Some(job) = &spec.accounting.job {
         writer.set_job_control(Arc::<dyn OutputControl>::clone(job) as Arc<dyn JobControl>);
     }
-    if let Some(cache_warming) = &spec.cache_warming {
+    if let Some(cache_warming) = &spec.accounting.cache_warming {
         writer.set_cache_warmer(cache_warming.cache_warmer(spec.keyspace));
     }
     Ok(OpenTable { writer, number, uid, references: References::default() })

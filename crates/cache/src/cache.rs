@@ -3,7 +3,7 @@
 use crate::entry::{Admission, BlockKind, CacheKey, Charge};
 use crate::kind::CacheKind;
 use crate::need::Need;
-use crate::numbers::TableNumbers;
+use crate::number_allocator::TableNumbers;
 use crate::policy::{Entry, hash_of, overhead_bytes};
 use crate::shard::Shard;
 use crate::stats::CacheStats;

@@ -88,6 +88,7 @@ mod doorkeeper;
 pub mod entry;
 pub mod kind;
 mod need;
+mod number_allocator;
 pub mod numbers;
 mod policy;
 mod shard;

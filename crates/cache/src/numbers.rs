@@ -40,34 +40,6 @@ const DROPPED_SHARE: u64 = 16;
 /// well: at most one number of four bytes waits for each 16 KiB of the cache.
 const MIN_COUNTED_BYTES: u64 = 1 << 10;
 
-/// The allocator of table numbers.
-#[derive(Debug)]
-pub(crate) struct TableNumbers {
-    /// Least number that was never allocated. `u32::MAX` itself is never allocated.
-    next: u32,
-    /// Allocated before, and no block of them is left.
-    free: Vec<u32>,
-    /// Their owners are dropped; blocks may be left.
-    dropped: Vec<u32>,
-    /// Estimate of the bytes of their blocks.
-    dropped_bytes: u64,
-}
-
-impl TableNumbers {
-    /// All numbers from `next` on are free.
-    pub(crate) fn starting_at(next: u32) -> TableNumbers {
-        TableNumbers { next, free: Vec::new(), dropped: Vec::new(), dropped_bytes: 0 }
-    }
-
-    fn allocate(&mut self) -> Option<u32> {
-        // The most recently freed one first: numbers stay small, and reuse is exercised from the start.
-        self.free.pop().or_else(|| {
-            let after = self.next.checked_add(1)?;
-            Some(std::mem::replace(&mut self.next, after))
-        })
-    }
-}
-
 /// The number of a table in a cache, alive as long as blocks of the table can be inserted.
 pub struct TableNumber<V: Charge + Clone> {
     cache: Arc<BlockCache<V>>,

@@ -12,6 +12,7 @@ mod commands;
 mod failure;
 mod format;
 mod host;
+mod json;
 mod records;
 mod shell;
 

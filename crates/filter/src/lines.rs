@@ -86,3 +86,31 @@ pub(crate) fn fill_ratio(lines: &[Line]) -> f64 {
     let set: u64 = lines.iter().flat_map(|line| line.0).map(|word| u64::from(word.count_ones())).sum();
     set as f64 / (LINE_BITS * lines.len()) as f64
 }
+
+/// Chooses the partner: 2^64 divided by the golden ratio, so that it depends on every bit of the hash.
+pub(crate) const PARTNER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Lines among which both lines of a key lie: 4 KiB, a page of memory.
+pub(crate) const SPAN: u32 = 64;
+
+/// First and second line of a hash among `count`: the same one only if there is no other.
+#[inline(always)]
+pub(crate) fn pair(hash: u64, count: u32) -> (usize, usize) {
+    let first = line_index(hash, count);
+    let others = count.min(SPAN).saturating_sub(1);
+    let step = line_index(hash.wrapping_mul(PARTNER), others) + usize::from(others != 0);
+    let second = first + step;
+    (first, if second >= count as usize { second - count as usize } else { second })
+}
+
+/// Number of probes in the first line.
+#[inline(always)]
+pub(crate) fn first_probes(probes: u8) -> u8 {
+    probes.div_ceil(2)
+}
+
+/// The number that makes the probes of the second line: its probe 0 is the probe `first_probes` of the key.
+#[inline(always)]
+pub(crate) fn second_lower(hash: u64, first_probes: u8) -> u32 {
+    (hash as u32).wrapping_mul(POWERS[usize::from(first_probes) % POWERS.len()])
+}

@@ -4,7 +4,7 @@
 //! to 3 ns with either vector unit and 5 without when the line is in the cache.
 
 use crate::lines::{Line, MAX_PROBES, POWERS, line_index, word_and_mask};
-use crate::reference::double::{first_probes, pair, second_lower};
+use crate::lines::{first_probes, pair, second_lower};
 
 /// Keys of a batch whose lines are prefetched together: about twice as many lines as a core can fetch at
 /// once.

@@ -4,9 +4,9 @@
 //! [`OperandMerger`] holds the keyspace's operator. Each entry expires on its own: an expired operand does
 //! not count, and an expired base is no base.
 
+use crate::large_values::LargePolicy;
 use crate::meaning::{Meaning, meaning, split_expiry};
 use crate::operator::{MergeError, MergeOperator};
-use crate::reader::LargePolicy;
 use esker_base::error::MergeFailure;
 use esker_base::{Error, Result, Tag};
 use std::ops::{ControlFlow, Range};
@@ -379,7 +379,7 @@ mod tests {
     #[derive(Debug)]
     struct Pointed;
 
-    impl crate::reader::LargeValues for Pointed {
+    impl crate::large_values::LargeValues for Pointed {
         fn fetch(&self, _: &[u8], pointer: &[u8], value: &mut Vec<u8>) -> Result<()> {
             value.extend_from_slice(pointer);
             Ok(())

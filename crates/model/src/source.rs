@@ -208,6 +208,13 @@ impl Source {
     }
 }
 
+impl Workload {
+    /// Bytes of all keys and values that are alive in the long run.
+    pub fn live_bytes(&self) -> f64 {
+        self.keys as f64 * self.entry_bytes() * (1.0 - self.deletes()) * alive_share(self)
+    }
+}
+
 /// The share of all keys whose last write has not expired, in the long run.
 pub(crate) fn alive_share(workload: &Workload) -> f64 {
     let Some(ttl_passes) = workload.ttl_passes else { return 1.0 };

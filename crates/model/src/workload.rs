@@ -1,6 +1,5 @@
 //! Workloads: what is written to a tree.
 
-use crate::source::alive_share;
 use std::fmt;
 use std::str::FromStr;
 
@@ -124,11 +123,6 @@ impl Workload {
     /// User bytes of one operation, on average.
     pub fn operation_bytes(&self) -> f64 {
         f64::from(self.key_bytes) + f64::from(self.value_bytes) * (1.0 - self.deletes())
-    }
-
-    /// Bytes of all keys and values that are alive in the long run.
-    pub fn live_bytes(&self) -> f64 {
-        self.keys as f64 * self.entry_bytes() * (1.0 - self.deletes()) * alive_share(self)
     }
 
     /// The lifetime of an entry, in operations.

@@ -33,6 +33,7 @@ pub mod answer;
 pub mod command;
 pub mod lines;
 pub mod pairs;
+mod parse_error;
 pub mod scalar;
 mod words;
 

@@ -1,6 +1,6 @@
 //! Cuts a line into words: bare ones and strings in double quotes.
 
-use crate::command::ParseError;
+use crate::parse_error::ParseError;
 
 /// One word of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Output splitting: where a compaction ends one output table and begins the next.
 
 use crate::options::StrategyOptions;
-use crate::plan::Position;
+use crate::position::Position;
 use crate::shape::base_run;
 use esker_base::key::head;
 use esker_version::{LevelIndex, Run, Version};

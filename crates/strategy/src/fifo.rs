@@ -12,9 +12,11 @@
 //! dropped part by part. So this strategy requires no form of the tree, and any tree can switch to it and
 //! back.
 
-use crate::fluid::is_busy;
-use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition};
+use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Reason};
+use crate::plan_builder::is_busy;
 use crate::plan_builder::{Context, PlanDraft, input_from};
+use crate::position::Position;
+use crate::position::RunPosition;
 use crate::tombstone_rules;
 use crate::validate::position;
 use esker_base::SeqNo;

@@ -10,8 +10,10 @@
 use crate::options::{SizeRatio, StrategyOptions};
 use crate::partial::{CompactionPriority, LevelParts};
 use crate::partition_window::PartitionWindows;
-use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
+use crate::plan::{Class, CompactionPlan, PlanInput, Reason};
+use crate::plan_builder::is_busy;
 use crate::plan_builder::{Context, PlanDraft, bytes_of, hull_of, input_from, narrow};
+use crate::position::Position;
 use crate::runs_per_level::RunsPerLevel;
 use crate::score::Score;
 use crate::space_target;
@@ -481,10 +483,6 @@ fn free_runs<'a>(cx: &Context<'a>) -> Vec<&'a Arc<Run>> {
 /// How many of these runs count.
 fn counted(cx: &Context<'_>, runs: &[&Arc<Run>]) -> u64 {
     runs.iter().filter(|run| cx.counts_run(run)).count() as u64
-}
-
-pub(crate) fn is_busy(cx: &Context<'_>, run: &Run) -> bool {
-    !cx.busy.is_empty() && run.parts().iter().any(|part| cx.busy.has(part))
 }
 
 fn largest_last_run(cx: &Context<'_>) -> u128 {

@@ -1,6 +1,8 @@
 //! Flush placement: the lowest run that a flush may join.
 
-use crate::plan::{Position, RunPosition};
+use crate::position::Position;
+
+use crate::position::RunPosition;
 use crate::running_jobs::Busy;
 use esker_version::{KeyRange, LevelIndex, Version};
 

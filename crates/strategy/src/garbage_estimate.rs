@@ -15,8 +15,8 @@
 //! * GW3. Every part counts in full where its ratio is unknown, under a space target ([`crate::space_target`]
 //!   counts all bytes), where the last level is empty, and during a migration.
 
+use crate::garbage_budget::garbage_budget_bytes;
 use crate::options::StrategyOptions;
-use crate::partitioned::garbage_budget_bytes;
 use crate::plan_builder::Context;
 use crate::shape::{Shape, base_bytes};
 use esker_version::{PartMeta, Run};

@@ -22,6 +22,7 @@ pub mod cut;
 pub mod fifo;
 mod fluid;
 pub mod flush_placement;
+mod garbage_budget;
 mod garbage_estimate;
 pub mod kind;
 pub mod manual;
@@ -32,6 +33,7 @@ mod partition_window;
 mod partitioned;
 pub mod plan;
 mod plan_builder;
+mod position;
 pub mod running_jobs;
 pub mod runs_per_level;
 mod score;
@@ -51,9 +53,8 @@ pub use manual::{ManualMark, ManualStep};
 pub use migration::Migration;
 pub use options::{IDLE_BUDGET_BYTES, SizeRatio, StrategyOptions};
 pub use partial::CompactionPriority;
-pub use plan::{
-    Anchor, Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition,
-};
+pub use plan::{Anchor, Class, CompactionPlan, InputPart, PlanInput, PlanKind, Reason};
+pub use position::{Position, RunPosition};
 pub use running_jobs::{Busy, JobId, RunningJob};
 pub use runs_per_level::RunsPerLevel;
 pub use shape::{Shape, base_bytes, base_run, upper_bytes, upper_runs};

@@ -18,10 +18,8 @@
 //!
 //! Rejected: to mark runs with the strategy that made them. Runs are extended and sliced; files are neither.
 
-use crate::plan::Class;
-use crate::plan_builder::Context;
 use esker_base::FileNumber;
-use esker_version::{PartMeta, Run};
+use esker_version::PartMeta;
 
 /// A change of strategy whose migration is not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,40 +34,5 @@ impl Migration {
     /// Whether a part lies in an old file.
     pub fn is_old(&self, part: &PartMeta) -> bool {
         part.file < self.first_new
-    }
-}
-
-impl Context<'_> {
-    /// Whether a part counts where a rule decides whether to act.
-    pub(crate) fn counts(&self, part: &PartMeta) -> bool {
-        self.counted.is_none_or(|migration| !migration.is_old(part))
-    }
-
-    pub(crate) fn counts_run(&self, run: &Run) -> bool {
-        self.counted.is_none() || run.parts().iter().any(|part| self.counts(part))
-    }
-
-    pub(crate) fn counted_bytes(&self, run: &Run) -> u64 {
-        if self.counted.is_none() {
-            return run.bytes();
-        }
-        let counted = run.parts().iter().filter(|part| self.counts(part));
-        counted.fold(0, |sum, part| sum.saturating_add(part.bytes))
-    }
-
-    pub(crate) fn old_bytes(&self, run: &Run) -> u64 {
-        let Some(migration) = self.shape.migration else { return 0 };
-        let old = run.parts().iter().filter(|part| migration.is_old(part));
-        old.fold(0, |sum, part| sum.saturating_add(part.bytes))
-    }
-
-    /// Whether this planning pass serves the migration.
-    pub(crate) fn migrates(&self) -> bool {
-        self.shape.migration.is_some() && self.counted.is_none()
-    }
-
-    /// The class of a plan: restoring the shape is not urgent in a migration.
-    pub(crate) fn class_of(&self, class: Class) -> Class {
-        if class == Class::Shape && self.migrates() { Class::Clean } else { class }
     }
 }

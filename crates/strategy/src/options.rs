@@ -1,6 +1,5 @@
 //! The options of compaction strategies.
 
-use crate::space_target::SpaceBudget;
 use std::fmt;
 use std::str::FromStr;
 
@@ -167,20 +166,6 @@ impl StrategyOptions {
             let share = (last_bytes / 1024).max(1);
             (1 << share.ilog2()).clamp(self.least_table_bytes.min(1024 * MIB), 1024 * MIB)
         })
-    }
-
-    /// The most bytes of the last level that a job rewrites, unless one table alone is larger.
-    pub fn max_job_bytes(&self, last_bytes: u64) -> u64 {
-        let tables = self.table_bytes(last_bytes).saturating_mul(2);
-        let promised =
-            SpaceBudget::new(self, last_bytes).map_or(u64::MAX, |allowance| allowance.max_job_bytes);
-        self.max_job_bytes.unwrap_or(tables.max(32 * MIB)).min(promised)
-    }
-
-    /// The limit that is set, or that follows from the space target; `None` if neither is.
-    pub(crate) fn job_limit_bytes(&self, last_bytes: u64) -> Option<u64> {
-        let promised = SpaceBudget::new(self, last_bytes).map(|allowance| allowance.max_job_bytes);
-        self.max_job_bytes.into_iter().chain(promised).min()
     }
 
     /// When the merge of data that was deleted or expired at `oldest_delete_ms` is due.

@@ -11,9 +11,10 @@
 //! PartitionWindows always begin with the oldest run and include every overlapping part, so no older data
 //! stays above newer data (V1).
 
-use crate::fluid::is_busy;
-use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, Position, Reason};
+use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, Reason};
+use crate::plan_builder::is_busy;
 use crate::plan_builder::{Context, PlanDraft, bytes_of, hull_of, input_from, narrow};
+use crate::position::Position;
 use crate::score::Score;
 use esker_version::{Key, KeyEnd, KeyRange, LevelIndex, PartMeta, Run};
 use std::sync::Arc;

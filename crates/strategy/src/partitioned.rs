@@ -20,12 +20,13 @@
 //! The number of levels needs no rule: rule 1 refuses a merge whose result would use half the garbage budget,
 //! so those runs wait for rule 2. No state is kept beyond the shape.
 
-use crate::fluid::is_busy;
+use crate::garbage_budget::{flushed_tier_bytes, garbage_budget_bytes, small_garbage_bytes};
 use crate::garbage_estimate::GarbageEstimates;
-use crate::options::StrategyOptions;
 use crate::partition_window::{PartitionWindows, UpperLoad};
-use crate::plan::{Class, CompactionPlan, PlanInput, Position, Reason};
+use crate::plan::{Class, CompactionPlan, PlanInput, Reason};
+use crate::plan_builder::is_busy;
 use crate::plan_builder::{Context, PlanDraft, input_from};
+use crate::position::Position;
 use crate::shape::base_bytes;
 use crate::space_target::{self, SpaceBudget};
 use crate::tombstone_rules;
@@ -36,10 +37,6 @@ use std::sync::Arc;
 const MAX_RUNS_OVER_WINDOW: u32 = 24;
 /// A window this many times denser than the budget is merged at once.
 const VERY_DENSE: u128 = 4;
-/// The target for the bytes above the last level, in percent of the share in the options: by default 235 of
-/// 1000 of the last level, so that all tables stay below 1.25 of the live data.
-const MOST_GARBAGE_PERCENT: u64 = 124;
-
 pub(crate) fn plan(cx: &Context<'_>) -> Option<CompactionPlan> {
     tombstone_rules::plan_drops(cx)
         .or_else(|| urgent(cx))
@@ -129,47 +126,6 @@ fn wanted_garbage_bytes(cx: &Context<'_>, base_bytes: u64) -> u64 {
         return flushed_tier_bytes(cx.options).saturating_mul(2);
     }
     garbage_budget_bytes(cx.options, base_bytes)
-}
-
-/// Bytes that may lie above a last level of `base_bytes` before they are merged: the target, less a flush
-/// that comes on top at once and a fifth that arrives during the merge; but no less than two thirds of the
-/// share without large flushes.
-pub(crate) fn garbage_budget_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
-    let wanted = garbage_share_bytes(options, base_bytes);
-    let flushes = options.memtable_bytes.saturating_mul(6) / 5;
-    let left = most_garbage_bytes(options, base_bytes).saturating_sub(flushes);
-    left.max(wanted / 3 * 2).min(wanted).max(small_garbage_bytes(options))
-}
-
-/// The equilibrium of writers and merges at full speed: bytes above a last level of `base_bytes`, just after
-/// a flush. It is the target with a small reserve; where flushes are large, a flush more than the budget and
-/// a reserve, otherwise merges would be idle.
-pub(crate) fn garbage_target_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
-    let flush = options.memtable_bytes;
-    let most = most_garbage_bytes(options, base_bytes).saturating_sub(flush / 10 * 3);
-    most.max(garbage_budget_bytes(options, base_bytes).saturating_add(flush / 10 * 11))
-}
-
-/// The target for the bytes above a last level of `base_bytes` while writers and merges both run at full
-/// speed.
-fn most_garbage_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
-    garbage_share_bytes(options, base_bytes) / 100 * MOST_GARBAGE_PERCENT
-}
-
-/// The share of a last level of `base_bytes` in the options.
-pub(crate) fn garbage_share_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
-    let bytes = u128::from(base_bytes) * u128::from(options.garbage_permille) / 1000;
-    u64::try_from(bytes).unwrap_or(u64::MAX)
-}
-
-/// Bytes that may lie above the last level whatever its size.
-fn small_garbage_bytes(options: &StrategyOptions) -> u64 {
-    flushed_tier_bytes(options).min(options.small_garbage_bytes)
-}
-
-/// Bytes of as many flushes as make a tier.
-fn flushed_tier_bytes(options: &StrategyOptions) -> u64 {
-    options.memtable_bytes.saturating_mul(u64::from(options.tier_runs))
 }
 
 /// The largest garbage estimate of one tier.

@@ -3,7 +3,9 @@
 use crate::cut::{Cut, merge_partner};
 use crate::migration::Migration;
 use crate::options::StrategyOptions;
-use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition};
+use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Reason};
+use crate::position::Position;
+use crate::position::RunPosition;
 use crate::running_jobs::Busy;
 use crate::shape::Shape;
 use crate::validate::{is_bottom, position, validate};
@@ -256,4 +258,44 @@ impl<'a> Context<'a> {
         });
         overlap <= max_overlap_bytes
     }
+}
+
+impl Context<'_> {
+    /// Whether a part counts where a rule decides whether to act.
+    pub(crate) fn counts(&self, part: &PartMeta) -> bool {
+        self.counted.is_none_or(|migration| !migration.is_old(part))
+    }
+
+    pub(crate) fn counts_run(&self, run: &Run) -> bool {
+        self.counted.is_none() || run.parts().iter().any(|part| self.counts(part))
+    }
+
+    pub(crate) fn counted_bytes(&self, run: &Run) -> u64 {
+        if self.counted.is_none() {
+            return run.bytes();
+        }
+        let counted = run.parts().iter().filter(|part| self.counts(part));
+        counted.fold(0, |sum, part| sum.saturating_add(part.bytes))
+    }
+
+    pub(crate) fn old_bytes(&self, run: &Run) -> u64 {
+        let Some(migration) = self.shape.migration else { return 0 };
+        let old = run.parts().iter().filter(|part| migration.is_old(part));
+        old.fold(0, |sum, part| sum.saturating_add(part.bytes))
+    }
+
+    /// Whether this planning pass serves the migration.
+    pub(crate) fn migrates(&self) -> bool {
+        self.shape.migration.is_some() && self.counted.is_none()
+    }
+
+    /// The class of a plan: restoring the shape is not urgent in a migration.
+    pub(crate) fn class_of(&self, class: Class) -> Class {
+        if class == Class::Shape && self.migrates() { Class::Clean } else { class }
+    }
+}
+
+/// Whether a job uses a part of the run.
+pub(crate) fn is_busy(cx: &Context<'_>, run: &Run) -> bool {
+    !cx.busy.is_empty() && run.parts().iter().any(|part| cx.busy.has(part))
 }

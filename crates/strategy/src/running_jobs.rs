@@ -1,6 +1,10 @@
 //! Running compaction jobs: which parts and keys they occupy.
 
-use crate::plan::{CompactionPlan, Position, RunPosition};
+use crate::plan::CompactionPlan;
+
+use crate::position::Position;
+
+use crate::position::RunPosition;
 use esker_base::PartId;
 use esker_version::{KeyRange, PartMeta};
 use std::collections::{BTreeMap, BTreeSet};

@@ -29,6 +29,9 @@ const TRANSIENT_DIVISOR: u64 = 3;
 /// The least garbage worth planning for, in 1/1000 of the live data.
 const LEAST_GARBAGE_PERMILLE: u64 = 20;
 
+/// The least limit of a job that follows from the size of tables.
+const LEAST_JOB_BYTES: u64 = 32 << 20;
+
 /// What a space target allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceBudget {
@@ -38,6 +41,22 @@ pub struct SpaceBudget {
     pub garbage_bytes: u64,
     /// Bytes that one job may rewrite, unless one table alone is larger.
     pub max_job_bytes: u64,
+}
+
+impl StrategyOptions {
+    /// The most bytes of the last level that a job rewrites, unless one table alone is larger.
+    pub fn max_job_bytes(&self, last_bytes: u64) -> u64 {
+        let tables = self.table_bytes(last_bytes).saturating_mul(2);
+        let promised =
+            SpaceBudget::new(self, last_bytes).map_or(u64::MAX, |allowance| allowance.max_job_bytes);
+        self.max_job_bytes.unwrap_or(tables.max(LEAST_JOB_BYTES)).min(promised)
+    }
+
+    /// The limit that is set, or that follows from the space target; `None` if neither is.
+    pub(crate) fn job_limit_bytes(&self, last_bytes: u64) -> Option<u64> {
+        let promised = SpaceBudget::new(self, last_bytes).map(|allowance| allowance.max_job_bytes);
+        self.max_job_bytes.into_iter().chain(promised).min()
+    }
 }
 
 impl SpaceBudget {

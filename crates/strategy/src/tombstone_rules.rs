@@ -22,8 +22,10 @@
 //! use table metadata only: expiry times are assumed to be spread evenly from the first to the last.
 
 use crate::partition_window::{PartitionWindows, Window};
-use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Position, Reason, RunPosition};
+use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, PlanKind, Reason};
 use crate::plan_builder::{Context, PlanDraft, input_from};
+use crate::position::Position;
+use crate::position::RunPosition;
 use crate::validate::position;
 use esker_version::{LevelIndex, PartMeta, Run};
 use std::sync::Arc;

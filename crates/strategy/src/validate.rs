@@ -10,7 +10,11 @@
 //! * V5 progress: something moves to an older level or run, or parts are removed, or a due marker is cleared.
 //!   Each of these can happen only finitely often without new data, so compaction ends.
 
-use crate::plan::{Class, CompactionPlan, InputPart, PlanKind, Position, Reason, RunPosition};
+use crate::plan::{Class, CompactionPlan, InputPart, PlanKind, Reason};
+
+use crate::position::Position;
+
+use crate::position::RunPosition;
 use crate::running_jobs::Busy;
 use esker_base::PartId;
 use esker_version::{KeyRange, LevelIndex, Run, Version};

@@ -11,17 +11,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What the entries of a part point to in one blob file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlobReference {
-    /// The blob file.
-    pub file: FileNumber,
-    /// Bytes of the records that are pointed to; estimated for a slice, never zero.
-    pub bytes: u64,
-    /// Pointers; estimated for a slice, never zero.
-    pub count: u64,
-}
-
 /// A blob file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobFileMeta {

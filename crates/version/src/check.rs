@@ -11,7 +11,15 @@ use esker_base::SeqNo;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub(crate) fn problems_of(version: &Version) -> Vec<String> {
+impl Version {
+    /// Contradictions in the structure, as sentences; empty if there are none. Checks runs (disjoint,
+    /// ascending, not empty), orders, part ids, and slices of one file. O(parts log parts).
+    pub fn problems(&self) -> Vec<String> {
+        problems_of(self)
+    }
+}
+
+fn problems_of(version: &Version) -> Vec<String> {
     let mut problems = Vec::new();
     let mut ids = BTreeSet::new();
     let mut run_ids = BTreeSet::new();

@@ -4,8 +4,10 @@
 //! stop if the tag is odd and may skip the field if it is even. So a newer writer can add hints that older
 //! readers ignore, but no meaning that they would miss.
 
-use crate::blob::{BlobFileMeta, BlobReference};
+use crate::blob::BlobFileMeta;
+
 use crate::edit::{EditOp, LogLife, VersionEdit};
+use crate::part::BlobReference;
 use crate::part::{PartFlags, PartMeta};
 use crate::range::{Key, KeyEnd, KeyRange};
 use crate::version::{LevelIndex, Place};

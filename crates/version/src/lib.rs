@@ -41,12 +41,13 @@ pub mod run;
 pub mod state;
 pub mod version;
 
-pub use blob::{BlobFileMeta, BlobFiles, BlobReference, LiveBlob};
+pub use blob::{BlobFileMeta, BlobFiles, LiveBlob};
 pub use current::{
     CURRENT_NAME, CURRENT_TEMPORARY_NAME, Current, LOCK_NAME, manifest_name, parse_manifest_name,
 };
 pub use edit::{EditOp, LogLife, VersionEdit};
 pub use manifest::{AppendError, Manifest, RolloverError};
+pub use part::BlobReference;
 pub use part::{PartFlags, PartMeta};
 pub use range::{Key, KeyEnd, KeyRange, SHARE_ONE};
 pub use recover::{ClosedManifest, ManifestFile, ManifestRecord, Recovered, Recovery, recover};

@@ -1,6 +1,5 @@
 //! Parts: table files, or slices of them, as the tree knows them.
 
-use crate::blob::BlobReference;
 use crate::range::{KeyRange, SHARE_ONE};
 use esker_base::{FileNumber, PartId, SeqNo, TableUid};
 use std::fmt;
@@ -28,6 +27,17 @@ impl PartFlags {
     pub const fn has(self, other: PartFlags) -> bool {
         self.0 & other.0 == other.0
     }
+}
+
+/// What the entries of a part point to in one blob file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlobReference {
+    /// The blob file.
+    pub file: FileNumber,
+    /// Bytes of the records that are pointed to; estimated for a slice, never zero.
+    pub bytes: u64,
+    /// Pointers; estimated for a slice, never zero.
+    pub count: u64,
 }
 
 /// A key range of a table file, with everything that planning and reading need to know without opening the

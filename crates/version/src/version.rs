@@ -262,12 +262,6 @@ impl Version {
         }
         Some(removed)
     }
-
-    /// Contradictions in the structure, as sentences; empty if there are none. Checks runs (disjoint,
-    /// ascending, not empty), orders, part ids, and slices of one file. O(parts log parts).
-    pub fn problems(&self) -> Vec<String> {
-        crate::check::problems_of(self)
-    }
 }
 
 /// Why a part cannot be added to a version: a violation of IN5.

@@ -1,57 +1,14 @@
 //! Segment catalog: lists the segment files of a directory and reads their headers.
 
+use crate::header_copies::HeaderCopies;
 use crate::history::SegmentSummary;
 use crate::scan::Window;
-use crate::segment::{
-    HEADER_OFFSETS, SEGMENT_HEADER_LEN, SegmentHeader, SegmentHeaderFault, parse_slot_file_name,
-};
+use crate::segment::{SegmentHeader, SegmentHeaderFault, parse_slot_file_name};
 use esker_base::{Error, LogId, Result};
 use esker_env::{File, FileSystem, OpenMode};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Bytes that hold both copies of a header.
-const HEADERS_END: u64 = HEADER_OFFSETS[1] + SEGMENT_HEADER_LEN as u64;
-
-/// The two copies of a segment's header, each valid or not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeaderCopies(pub [Result<SegmentHeader, SegmentHeaderFault>; 2]);
-
-impl HeaderCopies {
-    /// Reads both copies.
-    pub(crate) fn read(window: &mut Window) -> Result<HeaderCopies> {
-        let page = window.bytes(0, HEADERS_END)?;
-        let copy = |offset: u64| SegmentHeader::decode(page.get(offset as usize..).unwrap_or_default());
-        Ok(HeaderCopies(HEADER_OFFSETS.map(copy)))
-    }
-
-    /// The copy in force: the valid one with the greater log id, because after recycling the other one may
-    /// still describe the earlier life.
-    pub fn valid(&self) -> Option<&SegmentHeader> {
-        // `max_by_key` takes the last of equals; equal ids mean equal headers.
-        self.0.iter().filter_map(|copy| copy.as_ref().ok()).max_by_key(|header| header.log_id)
-    }
-
-    /// Whether both copies were written and both are damaged. One damaged copy beside zeros is what a crash
-    /// leaves while the first copy of a new file is stored.
-    fn damaged(&self) -> bool {
-        self.0.iter().all(|copy| {
-            matches!(
-                copy,
-                Err(SegmentHeaderFault::Checksum { .. } | SegmentHeaderFault::Magic { zeroed: false })
-            )
-        })
-    }
-
-    /// A fault that is neither damage nor an unwritten header: a newer format, or fields that no version
-    /// writes.
-    fn unusable_fault(&self) -> Option<&SegmentHeaderFault> {
-        self.0.iter().filter_map(|copy| copy.as_ref().err()).find(|fault| {
-            matches!(fault, SegmentHeaderFault::Unsupported { .. } | SegmentHeaderFault::Impossible(_))
-        })
-    }
-}
 
 /// A segment that recovery may need.
 #[derive(Clone, Debug)]

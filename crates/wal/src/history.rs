@@ -48,7 +48,6 @@ mod reader;
 pub use reader::{HistoryReader, HistoryRecord, HistoryStep};
 
 use crate::record::LogPosition;
-use crate::recover::RecoveryReport;
 use esker_base::{LogId, SeqNo};
 use esker_env::File;
 use std::collections::VecDeque;
@@ -103,29 +102,6 @@ impl KeptHistory {
     /// No history; batches up to `gone_upto` are not available.
     pub fn none(gone_upto: SeqNo) -> KeptHistory {
         KeptHistory { gone_upto, ..KeptHistory::default() }
-    }
-
-    /// Links the segments that a recovery found to the lives of the log, each given by its last segment and
-    /// its last sequence number, oldest first: from the newest back to the first missing segment.
-    pub fn link(report: &RecoveryReport, lives: &[(LogId, SeqNo)]) -> KeptHistory {
-        let mut segments = Vec::new();
-        let mut last_seqno = lives.last().map_or(SeqNo::ZERO, |(_, last)| *last);
-        'lives: for &(last_log_id, end) in lives.iter().rev() {
-            last_seqno = end;
-            let mut log_id = last_log_id;
-            loop {
-                let Some(found) = report.segments.get(&log_id) else { break 'lives };
-                let SegmentSummary { slot, path, size_bytes, first_seqno, prev_end } = found.clone();
-                segments.push(HistorySegment { slot, path, log_id, size_bytes, first_seqno, last_seqno });
-                last_seqno = SeqNo::new(first_seqno.get().saturating_sub(1)).min(last_seqno);
-                if prev_end == LogPosition::ZERO || prev_end.log_id >= log_id {
-                    break;
-                }
-                log_id = prev_end.log_id;
-            }
-        }
-        segments.reverse();
-        KeptHistory { segments, gone_upto: last_seqno, ..KeptHistory::default() }
     }
 
     /// Drops the segments that hold nothing after `floor`.

@@ -3,7 +3,7 @@
 //! It needs only the file and judges nothing: both copies of the header, every record up to the first offset
 //! without a valid one, and why that offset has none.
 
-use crate::catalog::HeaderCopies;
+use crate::header_copies::HeaderCopies;
 use crate::record::{LogPosition, RecordHeader, RecordKind, decode_segment_end};
 use crate::scan::{Probe, SegmentReader, StopReason, Window};
 use crate::segment::SegmentHeader;

@@ -52,6 +52,7 @@
 pub mod batch;
 mod catalog;
 mod file;
+mod header_copies;
 pub mod history;
 pub mod inspect;
 pub mod log;
@@ -63,7 +64,7 @@ mod sync;
 pub mod writer;
 
 pub use batch::{BatchDamage, BatchEncoder, Entry, EntryIter, Ingest, IngestedFile};
-pub use catalog::HeaderCopies;
+pub use header_copies::HeaderCopies;
 pub use history::{
     HistoryReader, HistoryRecord, HistorySegment, HistoryStep, Hold, HoldInfo, KeptHistory, Located,
 };

@@ -42,7 +42,7 @@
 
 use crate::batch::{BatchDamage, CarryIter, Entry, EntryIter, Ingest};
 use crate::catalog::{Catalog, CatalogedSegment};
-use crate::history::SegmentSummary;
+use crate::history::{HistorySegment, KeptHistory, SegmentSummary};
 use crate::record::{LogPosition, RecordHeader, RecordKind, decode_segment_end};
 use crate::scan::{Probe, SegmentReader, StopReason, Window};
 use esker_base::{Error, LogId, Result, SeqNo};
@@ -115,6 +115,31 @@ pub struct RecoveryReport {
     pub damaged: Vec<PathBuf>,
     /// All segment files of this database that have a valid header, by log id.
     pub segments: BTreeMap<LogId, SegmentSummary>,
+}
+
+impl KeptHistory {
+    /// Links the segments that a recovery found to the lives of the log, each given by its last segment and
+    /// its last sequence number, oldest first: from the newest back to the first missing segment.
+    pub fn link(report: &RecoveryReport, lives: &[(LogId, SeqNo)]) -> KeptHistory {
+        let mut segments = Vec::new();
+        let mut last_seqno = lives.last().map_or(SeqNo::ZERO, |(_, last)| *last);
+        'lives: for &(last_log_id, end) in lives.iter().rev() {
+            last_seqno = end;
+            let mut log_id = last_log_id;
+            loop {
+                let Some(found) = report.segments.get(&log_id) else { break 'lives };
+                let SegmentSummary { slot, path, size_bytes, first_seqno, prev_end } = found.clone();
+                segments.push(HistorySegment { slot, path, log_id, size_bytes, first_seqno, last_seqno });
+                last_seqno = SeqNo::new(first_seqno.get().saturating_sub(1)).min(last_seqno);
+                if prev_end == LogPosition::ZERO || prev_end.log_id >= log_id {
+                    break;
+                }
+                log_id = prev_end.log_id;
+            }
+        }
+        segments.reverse();
+        KeptHistory { segments, gone_upto: last_seqno, ..KeptHistory::default() }
+    }
 }
 
 /// One record, as recovery returns it.

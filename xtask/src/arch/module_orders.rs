@@ -34,23 +34,22 @@ pub(super) const ORDERS: &[Order] = &[
     tree("esker-base", "checksum coding expiry ids key kind limits seqno error sync"),
     tree(
         "esker-env",
-        "clock host memory fs fs_wrapper aligned counting published random fault \
-        rate_limiter huge_page_heap off_heap_slice off_heap_list slabs std_fs timed_file env reads fork_join",
+        "clock host memory fs fs_wrapper aligned counting huge_page_heap off_heap_slice \
+        off_heap_list published random fault rate_limiter slabs std_fs env fork_join reads \
+        timed_file",
     ),
-    Order {
-        package: "esker-iter",
-        folder: "",
-        modules: "boundaries bounds cursor key_buffer tombstone_span meaning merge operator compaction_filter \
-                  reader full_merge range_del retained slice visible double_ended",
-        closed: &[],
-        allowed: &[("reader", "full_merge")],
-    },
+    tree(
+        "esker-iter",
+        "boundaries bounds cursor key_buffer meaning large_values merge operator \
+        compaction_filter full_merge range_del reader retained slice tombstone_span visible \
+        double_ended",
+    ),
     Order {
         package: "esker-codec",
         folder: "",
-        modules: "snappy kind lz4 lzma dictionary zstd decompress columns adaptive compress",
+        modules: "snappy kind zstd lz4 lzma dictionary decompress columns adaptive compress",
         closed: &[Closed {
-            modules: "snappy kind lz4 lzma dictionary zstd decompress columns adaptive compress",
+            modules: "snappy kind zstd lz4 lzma dictionary decompress columns adaptive compress",
             reason: "each codec decodes in its own module, and the enum of codecs dispatches to all of them",
         }],
         allowed: &[],
@@ -58,18 +57,15 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-filter",
         folder: "",
-        modules: "bits lines probe double blocked bloom local shards stored ribbon model fuse policy plan \
+        modules: "bits lines probe blocked bloom reference shards stored ribbon model fuse policy plan \
                   kind builder monkey allocation parallel reader watch tuning",
         closed: &[],
-        allowed: &[("probe", "double"), ("model", "policy"), ("policy", "kind"), ("stored", "plan")],
+        allowed: &[("model", "policy"), ("policy", "kind"), ("stored", "plan")],
     },
-    Order {
-        package: "esker-cache",
-        folder: "",
-        modules: "doorkeeper entry kind need policy stats shard numbers cache stretches warming",
-        closed: &[],
-        allowed: &[("numbers", "cache")],
-    },
+    tree(
+        "esker-cache",
+        "doorkeeper entry kind need number_allocator policy stats shard cache numbers warming",
+    ),
     Order {
         package: "esker-memtable",
         folder: "",
@@ -85,9 +81,10 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-wal",
         folder: "",
-        modules: "batch record segment file scan history catalog recover inspect sync writer log",
+        modules: "batch record segment file scan header_copies history catalog inspect recover sync writer \
+                  log",
         closed: &[],
-        allowed: &[("history", "catalog"), ("history", "recover"), ("writer", "log")],
+        allowed: &[("writer", "log")],
     },
     tree("esker-blob", "pointer record frame reader writer"),
     Order {
@@ -109,35 +106,25 @@ pub(super) const ORDERS: &[Order] = &[
             ("read_ahead", "cache_warming"),
         ],
     },
-    Order {
-        package: "esker-version",
-        folder: "",
-        modules: "range part blob run version check edit encode state current frame recover manifest",
-        closed: &[],
-        allowed: &[("part", "blob"), ("version", "check")],
-    },
+    tree(
+        "esker-version",
+        "range part blob run version check edit encode state current frame recover manifest",
+    ),
     Order {
         package: "esker-strategy",
         folder: "",
-        modules: "runs score plan busy validate migration options shape cut draft column clean parts space \
-                  fluid collect fifo manual weight partitioned place kind worst_case write_control",
+        modules: "options garbage_budget position shape cut plan running_jobs validate migration \
+                  plan_builder flush_placement garbage_estimate runs_per_level score partition_window \
+                  blob_gc manual space_target tombstone_rules fifo partial fluid partitioned kind \
+                  worst_case write_control",
         closed: &[],
-        allowed: &[
-            ("column", "fluid"),
-            ("migration", "draft"),
-            ("options", "space"),
-            ("plan", "cut"),
-            ("weight", "partitioned"),
-        ],
+        allowed: &[("migration", "plan_builder"), ("shape", "migration")],
     },
-    Order {
-        package: "esker-model",
-        folder: "",
-        modules: "content cost advice outcome workload source scenario scale tables tree tally settled \
-                  paced simulate",
-        closed: &[],
-        allowed: &[("workload", "source")],
-    },
+    tree(
+        "esker-model",
+        "content cost advice outcome workload scenario scale source tables tree tally settled \
+        paced simulate",
+    ),
     tree(
         "esker-view",
         "paths time value lookup_counts tombstone_span_cache snapshot semantics tree super_version lookup_tracer read",
@@ -155,16 +142,17 @@ pub(super) const ORDERS: &[Order] = &[
     },
     tree(
         "esker-build",
-        "compression_downgrade elision filters overwrite_ratio range_del table_factory pending_outputs \
-        blob_separation cache_warming table_sink",
+        "compression_downgrade elision filters overwrite_ratio range_del table_factory \
+        pending_outputs blob_separation cache_warming table_sink",
     ),
     tree("esker-engine", "file_transfer state amplification write background lifecycle"),
     Order {
         package: "esker-engine",
         folder: "state",
         modules: "activity adaptive_state commit_notifier consumers idle_budget installed log_ages \
-                  memory_shares no_plan_cache post_commit read_heat read_triggered scheduler throttle traffic \
-                  write_control counters keyspace commit_state commit_lock jobs store shape space_use",
+                  memory_shares no_plan_cache post_commit read_heat read_triggered scheduler throttle \
+                  traffic write_control counters keyspace commit_state commit_lock jobs store shape \
+                  space_use",
         closed: &[],
         allowed: &[],
     },
@@ -194,21 +182,12 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker",
         folder: "",
-        modules: "damage parts compaction_filter error merge options handle transaction report changes copy backup \
-                  advice ingest metrics open",
-        closed: &[Closed {
-            modules: "handle transaction",
-            reason: "a keyspace changes one key in place by the smallest of transactions",
-        }],
-        allowed: &[],
-    },
-    Order {
-        package: "esker-protocol",
-        folder: "",
-        modules: "lines pairs scalar answer words command",
+        modules: "compaction_filter damage error transaction handle advice changes copy backup ingest \
+                  merge open options parts report metrics",
         closed: &[],
-        allowed: &[("words", "command")],
+        allowed: &[("transaction", "handle")],
     },
+    tree("esker-protocol", "lines pairs parse_error scalar answer words command"),
     tree("esker-server", "error load_file config dsl connection listener"),
     Order {
         package: "esker-bench",
@@ -226,13 +205,7 @@ pub(super) const ORDERS: &[Order] = &[
         closed: &[],
         allowed: &[("experiment", "context"), ("experiment", "subjects")],
     },
-    Order {
-        package: "esker-cli",
-        folder: "",
-        modules: "failure format args host records commands shell",
-        closed: &[],
-        allowed: &[("records", "commands")],
-    },
+    tree("esker-cli", "failure format args host json records commands shell"),
     Order {
         package: "esker-testkit",
         folder: "",

@@ -2,6 +2,7 @@
 //! reused.
 
 use super::*;
+use crate::number_allocator::TableNumbers;
 use crate::{Admission, BlockKind, CacheKey, CacheKind};
 use esker_env::{Clock, SystemClock};
 

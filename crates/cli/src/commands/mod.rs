@@ -29,6 +29,7 @@ mod watch;
 use crate::args::{Command, DataCommand, Global, RangeArgs, Shape, StatsArgs};
 use crate::failure::{Exit, Failure};
 use crate::host;
+pub(crate) use crate::json::{unprintable, write_json, write_json_pair};
 use esker::parts::base::key::prefix_successor;
 use esker::{Cursor, Database, Keyspace, Options};
 use std::io::Write;
@@ -266,31 +267,4 @@ fn existing_keyspace(database: &Database, name: &str) -> Result<Keyspace, Failur
             failure.advise(format!("there are: {}", names.join(", ")))
         }
     })
-}
-
-/// A JSON object with these members, and a line end.
-pub(crate) fn write_json(
-    out: &mut dyn Write,
-    members: impl IntoIterator<Item = (String, serde_json::Value)>,
-) -> Result<(), Failure> {
-    let object: serde_json::Map<String, serde_json::Value> = members.into_iter().collect();
-    writeln!(out, "{}", serde_json::Value::Object(object))?;
-    Ok(())
-}
-
-/// The pair as a JSON object in one line.
-pub(crate) fn write_json_pair(
-    out: &mut dyn Write,
-    shape: &Shape,
-    key: &[u8],
-    value: &[u8],
-) -> Result<(), Failure> {
-    let key = shape.key.json_member("key", key).map_err(|reason| unprintable("key", &reason))?;
-    let value = shape.value.json_member("value", value).map_err(|reason| unprintable("value", &reason))?;
-    write_json(out, [key, value])
-}
-
-/// The error for a stored key or value that cannot be written in the chosen format.
-pub(crate) fn unprintable(what: &str, reason: &str) -> Failure {
-    Failure::usage(format!("{what} {reason}"))
 }

@@ -4,8 +4,8 @@
 use super::lines::{Line, Lines, MAX_RECORD_BYTES, without_end};
 use super::{ReadError, Record, RecordReader, RecordWriter, parse_fields};
 use crate::args::Shape;
-use crate::commands::unprintable;
 use crate::failure::Failure;
+use crate::json::unprintable;
 use std::io::{Read, Write};
 
 pub(super) struct Reader<'a> {

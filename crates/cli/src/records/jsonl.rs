@@ -6,9 +6,9 @@
 use super::lines::{Line, Lines, without_end};
 use super::{ReadError, Record, RecordReader, RecordWriter};
 use crate::args::Shape;
-use crate::commands::write_json_pair;
 use crate::failure::Failure;
 use crate::format::Format;
+use crate::json::write_json_pair;
 use serde_json::Value;
 use std::io::{Read, Write};
 

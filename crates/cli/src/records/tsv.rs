@@ -4,9 +4,9 @@
 use super::lines::{Line, Lines, without_end};
 use super::{ReadError, Record, RecordReader, RecordWriter, parse_fields};
 use crate::args::Shape;
-use crate::commands::unprintable;
 use crate::failure::Failure;
 use crate::format::unescape;
+use crate::json::unprintable;
 use std::io::{Read, Write};
 
 pub(super) struct Reader<'a> {

@@ -30,7 +30,7 @@ use esker_build::overwrite_ratio::OlderTables;
 use esker_build::pending_outputs::Outputs;
 use esker_build::range_del::aggregate;
 use esker_build::table_sink::OutputControl;
-use esker_build::table_sink::{OutputSpec, write_tables};
+use esker_build::table_sink::{OutputAccounting, OutputLayout, OutputRetention, OutputSpec, write_tables};
 use esker_iter::{Boundaries, CompactionFilter, LargeValues, MergingCursor};
 use esker_options::KeyspaceOptions;
 use esker_sst::{InputReading, InputResidency, JobControl};
@@ -340,34 +340,45 @@ fn write_subcompaction<'s>(
     });
     let merge = MergingCursor::new(sources.collect());
     let spec = OutputSpec {
-        keyspace: keyspace.id,
-        options,
-        level: plan.to.level(),
-        is_downgraded: !plan.to.level().is_last()
-            && keyspace
-                .compression_downgrade
-                .downgrades(options, || pressure::fullest_queue_permille(store, keyspace)),
-        cut: plan.cut.clone(),
-        input_bytes: inputs.iter().flat_map(|input| &input.parts).map(InputPart::bytes).sum(),
-        filter: common.filter,
-        job: Some(Arc::clone(job) as Arc<dyn OutputControl>),
-        oldest_delete_ms: plan.parts().filter_map(|(_, input)| input.part.oldest_delete_ms).min(),
-        operand_merger: keyspace.semantics.operand_merger().cloned(),
-        compaction_filter: common.compaction_filter.clone(),
-        large: Some(Arc::clone(&relocation.values) as Arc<dyn LargeValues>),
-        collects: plan.reason == Reason::BlobGarbage,
-        zero_seqnos: plan.to.level().is_last(),
-        created_ms: oldest_creation(plan),
-        is_bottom: plan.bottom,
-        hides_deleted: hides_deleted(plan, boundaries),
-        relocation: (!relocation.victims.is_empty()).then_some(relocation),
-        cache_warming: Some(CacheWarming { files: &store.files, residency: Arc::clone(&reading.residency) }),
-        older: OlderTables::than_output(
-            &keyspace.view,
-            &keyspace.overwrite_ratios,
-            &keyspace.options(),
-            plan,
-        ),
+        retention: OutputRetention {
+            operand_merger: keyspace.semantics.operand_merger().cloned(),
+            compaction_filter: common.compaction_filter.clone(),
+            large: Some(Arc::clone(&relocation.values) as Arc<dyn LargeValues>),
+            collects: plan.reason == Reason::BlobGarbage,
+            zero_seqnos: plan.to.level().is_last(),
+            relocation: (!relocation.victims.is_empty()).then_some(relocation),
+        },
+        accounting: OutputAccounting {
+            job: Some(Arc::clone(job) as Arc<dyn OutputControl>),
+            created_ms: oldest_creation(plan),
+            oldest_delete_ms: plan.parts().filter_map(|(_, input)| input.part.oldest_delete_ms).min(),
+            is_bottom: plan.bottom,
+            hides_deleted: hides_deleted(plan, boundaries),
+            cache_warming: Some(CacheWarming {
+                files: &store.files,
+                residency: Arc::clone(&reading.residency),
+            }),
+            older: OlderTables::than_output(
+                &keyspace.view,
+                &keyspace.overwrite_ratios,
+                &keyspace.options(),
+                plan,
+            ),
+        },
+        ..OutputSpec::new(
+            keyspace.id,
+            options,
+            OutputLayout {
+                level: plan.to.level(),
+                is_downgraded: !plan.to.level().is_last()
+                    && keyspace
+                        .compression_downgrade
+                        .downgrades(options, || pressure::fullest_queue_permille(store, keyspace)),
+                cut: plan.cut.clone(),
+                input_bytes: inputs.iter().flat_map(|input| &input.parts).map(InputPart::bytes).sum(),
+                filter: common.filter,
+            },
+        )
     };
     let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
     write_tables(&writing.tables, &spec, merge, boundaries.clone(), deletes, below)

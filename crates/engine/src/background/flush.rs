@@ -29,7 +29,7 @@ use esker_build::pending_outputs::{Outputs, UnclaimedFiles};
 use esker_build::range_del::aggregate;
 use esker_build::table_factory::TableFactory;
 use esker_build::table_sink::OutputControl;
-use esker_build::table_sink::{OutputSpec, write_tables};
+use esker_build::table_sink::{OutputAccounting, OutputLayout, OutputSpec, write_tables};
 use esker_filter::FilterWatch;
 use esker_iter::{Boundaries, MergingCursor};
 use esker_options::KeyspaceOptions;
@@ -236,7 +236,7 @@ fn write_memtables<'w>(
         &of_strategy,
         Some((&keyspace.filters, &watch)),
     );
-    spec.is_downgraded = keyspace
+    spec.layout.is_downgraded = keyspace
         .compression_downgrade
         .downgrades(&options, || pressure::fullest_queue_permille(store, keyspace));
     let facts = JobFacts {
@@ -245,16 +245,16 @@ fn write_memtables<'w>(
         from: Vec::new(),
         level: to.level(),
         hull: None,
-        total_bytes: spec.input_bytes,
+        total_bytes: spec.layout.input_bytes,
         is_cancellable: false,
     };
     let job = store.jobs.begin(keyspace, facts, None);
-    spec.job = job.as_deref().map(|job| Arc::clone(job) as Arc<dyn OutputControl>);
-    spec.operand_merger = keyspace.semantics.operand_merger().cloned();
-    spec.older = OlderTables::than_flush(&keyspace.view, &keyspace.options());
+    spec.accounting.job = job.as_deref().map(|job| Arc::clone(job) as Arc<dyn OutputControl>);
+    spec.retention.operand_merger = keyspace.semantics.operand_merger().cloned();
+    spec.accounting.older = OlderTables::than_flush(&keyspace.view, &keyspace.options());
     let writes = memtables.iter().map(|view| view.memtable.len()).sum();
     let scans = keyspace.scans.seen();
-    spec.cache_warming = CacheWarming::for_flush(
+    spec.accounting.cache_warming = CacheWarming::for_flush(
         &store.files,
         keyspace.id,
         scans.short + scans.long,
@@ -406,26 +406,21 @@ fn flush_spec<'a>(
 ) -> OutputSpec<'a> {
     let keys = memtables.iter().map(|view| view.memtable.len()).sum();
     OutputSpec {
-        keyspace,
-        options,
-        level: to.level(),
-        is_downgraded: false,
-        cut: Cut::for_output(version, to, strategy_options),
-        oldest_delete_ms: memtables.iter().filter_map(|view| view.since_ms()).min(),
-        input_bytes: memtables.iter().map(|view| view.memtable.payload_bytes()).sum(),
-        filter: TableFilter::in_tree(options, version, None, (to, keys), tuner),
-        job: None,
-        operand_merger: None,
-        compaction_filter: None,
-        large: None,
-        collects: false,
-        zero_seqnos: false,
-        created_ms: None,
-        is_bottom: false,
-        hides_deleted: false,
-        relocation: None,
-        cache_warming: None,
-        older: None,
+        accounting: OutputAccounting {
+            oldest_delete_ms: memtables.iter().filter_map(|view| view.since_ms()).min(),
+            ..OutputAccounting::default()
+        },
+        ..OutputSpec::new(
+            keyspace,
+            options,
+            OutputLayout {
+                level: to.level(),
+                is_downgraded: false,
+                cut: Cut::for_output(version, to, strategy_options),
+                input_bytes: memtables.iter().map(|view| view.memtable.payload_bytes()).sum(),
+                filter: TableFilter::in_tree(options, version, None, (to, keys), tuner),
+            },
+        )
     }
 }
 
@@ -465,7 +460,8 @@ pub fn add_flushed<'a>(
     let place = to.place(&version, factory.take_run_id());
     let strategy_options = planner_options(options, write_buffer_bytes);
     let mut spec = flush_spec(id, options, &version, to, memtables, &strategy_options, None);
-    spec.operand_merger = state.keyspace(id).and_then(|keyspace| options.operand_merger(&keyspace.name));
+    spec.retention.operand_merger =
+        state.keyspace(id).and_then(|keyspace| options.operand_merger(&keyspace.name));
     let boundaries = Boundaries::new([], SeqNo::MAX);
     let tables = merge_memtables(factory, &spec, &version, &hull, memtables, boundaries)?;
     let mut edit = VersionEdit::new();

@@ -51,12 +51,19 @@ pub fn install(
     let freed: u64 = flushed.iter().map(|memtable| memtable.bytes()).sum();
     store.sealed_bytes.fetch_sub(freed, Ordering::Relaxed);
     let released = writing.log.release_below(min_log_id);
+    after_install(store, keyspace);
+    released.map(|_| ())
+}
+
+/// Everything that follows an install, whichever job made it: memory that memtables released goes to the
+/// cache, files and log segments are deleted, the strategies are called again, waiting threads check again,
+/// and the pressure on writers is computed anew.
+fn after_install(store: &Store, keyspace: &KeyspaceState) {
     memory_arbiter::rebalance_memory(store);
     store.scheduler.request(WorkerPool::Log);
     store.scheduler.request(WorkerPool::Compaction);
     store.scheduler.announce_progress();
     pressure::update_pressure(store, keyspace);
-    released.map(|_| ())
 }
 
 /// Appends an edit to the manifest and applies it to the state.

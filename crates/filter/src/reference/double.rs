@@ -16,37 +16,10 @@
 //! Cost: an absent key passes the first line in one of ten cases or less, and otherwise has the one cache
 //! miss of a blocked filter. A present key has two misses, which overlap.
 
-use crate::lines::{AHEAD, Line, MAX_PROBES, POWERS, line_index};
+use crate::lines::{AHEAD, Line, MAX_PROBES, POWERS};
+use crate::lines::{first_probes, pair, second_lower};
 use crate::probe::{self, ProbePath};
 use esker_env::OffHeapSlice;
-
-/// Chooses the partner: 2^64 divided by the golden ratio, so that it depends on every bit of the hash.
-const PARTNER: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// Lines among which both lines of a key lie: 4 KiB, a page of memory.
-const SPAN: u32 = 64;
-
-/// First and second line of a hash among `count`: the same one only if there is no other.
-#[inline(always)]
-pub(crate) fn pair(hash: u64, count: u32) -> (usize, usize) {
-    let first = line_index(hash, count);
-    let others = count.min(SPAN).saturating_sub(1);
-    let step = line_index(hash.wrapping_mul(PARTNER), others) + usize::from(others != 0);
-    let second = first + step;
-    (first, if second >= count as usize { second - count as usize } else { second })
-}
-
-/// Number of probes in the first line.
-#[inline(always)]
-pub(crate) fn first_probes(probes: u8) -> u8 {
-    probes.div_ceil(2)
-}
-
-/// The number that makes the probes of the second line: its probe 0 is the probe `first_probes` of the key.
-#[inline(always)]
-pub(crate) fn second_lower(hash: u64, first_probes: u8) -> u32 {
-    (hash as u32).wrapping_mul(POWERS[usize::from(first_probes) % POWERS.len()])
-}
 
 /// Sets the bits of `hashes` in those of their lines that fall into `part`, the lines from number `first` on
 /// of a filter of `count` lines.

@@ -1,10 +1,11 @@
 use super::backward::MAX_HELD_LEN;
 use super::*;
 use crate::full_merge::OperandMerger;
+use crate::large_values::LargePolicy;
+use crate::large_values::LargeValues;
 use crate::meaning::is_large;
 use crate::merge::MergingCursor;
 use crate::operator::MergeOperator;
-use crate::reader::{LargePolicy, LargeValues};
 use crate::slice::{Entry, SliceCursor};
 use crate::testing::{Fuse, Rng, Strict, deal, random_entries, random_key};
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};

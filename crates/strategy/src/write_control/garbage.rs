@@ -32,9 +32,9 @@
 
 use super::admission_rate::pressure_permille;
 use super::capacity::Capacity;
+use crate::garbage_budget;
 use crate::kind::Strategy;
 use crate::options::StrategyOptions;
-use crate::partitioned;
 
 /// The most pressure that garbage exerts: writers keep half of what merges sustain.
 pub const MOST_PRESSURE_PERMILLE: u32 = 750;
@@ -87,14 +87,14 @@ impl GarbageQueue {
         capacity: &Capacity,
     ) -> Option<GarbageQueue> {
         let memtable_bytes = options.memtable_bytes;
-        let is_small = partitioned::garbage_share_bytes(options, base_bytes) < memtable_bytes.max(1);
+        let is_small = garbage_budget::garbage_share_bytes(options, base_bytes) < memtable_bytes.max(1);
         if !GarbageQueue::is_for(strategy) || is_small {
             return None;
         }
-        let budget = partitioned::garbage_budget_bytes(options, base_bytes);
+        let budget = garbage_budget::garbage_budget_bytes(options, base_bytes);
         let width = memtable_bytes.saturating_add(budget / WIDTH_DIVISOR);
         let while_flushing = (memtable_bytes as f64 * capacity.taken_while_flushing()) as u64;
-        let middle = partitioned::garbage_target_bytes(options, base_bytes).saturating_add(while_flushing);
+        let middle = garbage_budget::garbage_target_bytes(options, base_bytes).saturating_add(while_flushing);
         let soft_bytes = middle.saturating_sub(width / 2);
         let share = replaced_share.unwrap_or(0.0).clamp(0.0, 1.0);
         Some(GarbageQueue {
@@ -157,7 +157,7 @@ mod tests {
             let queue = of("partitioned", memtable, base, 0, None).unwrap();
             let middle = u64::midpoint(queue.soft_bytes, queue.hard_bytes);
             let options = StrategyOptions { memtable_bytes: memtable * MIB, ..StrategyOptions::default() };
-            let budget = partitioned::garbage_budget_bytes(&options, base * MIB);
+            let budget = garbage_budget::garbage_budget_bytes(&options, base * MIB);
             assert!(middle * 4 <= base * MIB, "{memtable} {base}: {queue:?}");
             assert!(middle - memtable * MIB > budget, "{memtable} {base}: {queue:?}, {budget}");
         }

@@ -1,7 +1,7 @@
 //! Reads the log history record by record; see [`super`].
 
 use super::{FoundSegment, Located, SegmentSource};
-use crate::catalog::HeaderCopies;
+use crate::header_copies::HeaderCopies;
 use crate::record::{LogPosition, RecordKind};
 use crate::scan::{Probe, SegmentReader, Window};
 use esker_base::{Error, LogId, Result, SeqNo};
