@@ -26,7 +26,7 @@ impl Database {
     /// included, is dropped.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// use esker::{Database, Options};
     /// let db = Database::open_with("data", Options::default().memory_budget(512 << 20))?;
     /// # Ok(()) }

@@ -31,7 +31,7 @@
 //! Costs, beside `lz4_flex` with its checks of bounds: 0.4 of the time for entries of 16 + 100 bytes with
 //! values as above, and 2 % smaller; about as long for text, JSON and integers of 8 bytes, and as small
 //! within half a percent. Blocks of more than 64 KiB in which matches are short take up to 1.5 times as long.
-//! `docs/design/performance.md` has the table.
+//! `docs/design/performance/compaction.md` has the table.
 
 use super::format::{
     LAST_LITERALS, LAST_MATCH_START, MAX_DISTANCE, MIN_MATCH, longest_len, token, write_extra,

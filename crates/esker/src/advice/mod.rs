@@ -89,7 +89,7 @@ impl Keyspace {
     /// O(tables), and some dozen milliseconds.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// let events = db.keyspace("events")?;
     /// let advice = events.advise(&Default::default())?.advice;
@@ -120,7 +120,7 @@ impl Keyspace {
     /// The state of automatic tuning, if the keyspace has the option `adaptive_compaction`; otherwise `None`.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// use std::time::Duration;
     ///

@@ -28,7 +28,7 @@ impl Database {
     /// flush of the device.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// let audit = db.create_consumer("audit")?;
     /// db.default_keyspace().put(b"k", b"v")?;
@@ -100,7 +100,7 @@ pub struct ConsumerInfo {
 /// reopens; see [`crate::Database::create_consumer`].
 ///
 /// ```no_run
-/// # fn main() -> esker_base::Result<()> {
+/// # fn main() -> esker::Result<()> {
 /// # let db = esker::Database::open("data")?;
 /// # fn send(batch: &esker::changes::ChangeBatch) {}
 /// let audit = db.consumer("audit")?;

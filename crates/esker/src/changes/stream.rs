@@ -21,7 +21,7 @@ impl Database {
     /// [`Changes::with_durability`]. Reading does not delay writers.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// use esker::changes::Change;
     ///

@@ -54,7 +54,7 @@ impl Database {
 /// A directory of backups of one database.
 ///
 /// ```no_run
-/// # fn main() -> esker_base::Result<()> {
+/// # fn main() -> esker::Result<()> {
 /// use esker::backup::{Backups, Retention};
 /// use esker::Database;
 /// let db = Database::open("data")?;

@@ -20,7 +20,7 @@ impl Database {
     /// room; what is in memory is written. On another device everything is copied.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// let db = esker::Database::open("data")?;
     /// let report = db.checkpoint("data-before-the-migration")?;
     /// println!("{} tables linked, {} written", report.linked_tables, report.written_tables);

@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 /// none, and no reader sees a part of them.
 ///
 /// ```no_run
-/// # fn main() -> esker_base::Result<()> {
+/// # fn main() -> esker::Result<()> {
 /// # let db = esker::Database::open("data")?;
 /// let users = db.keyspace("users")?;
 /// let by_mail = db.keyspace("users by mail")?;
@@ -62,7 +62,7 @@ impl WriteBatch {
     /// call which writes the batch reports: a batch does not read.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// # use std::time::Duration;
     /// use esker::{Durability, Expiry};
@@ -143,7 +143,7 @@ impl WriteBatch {
     /// writes the batch reports.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// # let users = db.keyspace("users")?;
     /// let mut batch = db.batch();

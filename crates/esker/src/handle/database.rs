@@ -100,7 +100,7 @@ impl Database {
     /// different, empty one.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// let sessions = db.keyspace("sessions")?;
     /// sessions.put(b"17", b"Ada")?;
@@ -120,7 +120,7 @@ impl Database {
     /// touched.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// let next = db.keyspace("index.new")?;
     /// db.drop_keyspace("index")?;
@@ -141,7 +141,7 @@ impl Database {
     /// A database has no `put` or `get` of its own. Each call is on a keyspace, so there is one of each.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// let db = esker::Database::open("data")?;
     /// let pairs = db.default_keyspace();
     /// pairs.put("ada", "1815")?;
@@ -254,7 +254,7 @@ impl Database {
     /// changes.
     ///
     /// ```
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let dir = std::env::temp_dir().join(format!("esker-doc-stalls-{}", std::process::id()));
     /// let db = esker::Database::open(&dir)?;
     /// assert_eq!(db.stalls().to_string(), "default: writes go through freely\n");

@@ -28,7 +28,7 @@ impl Keyspace {
     /// The time to live of `key`; `None` if it has no value.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # use esker::Ttl;
     /// # let sessions = esker::Database::open("data")?.keyspace("sessions")?;
     /// if let Some(Ttl::Expires { left, .. }) = sessions.ttl("ada")? {

@@ -76,7 +76,7 @@ impl Keyspace {
     /// rewrites them.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// let events = db.keyspace("events")?;
     /// events.update_options(|options| options.block_size(16 << 10).level0_stop_runs(40))?;
@@ -108,7 +108,7 @@ impl Keyspace {
     /// O(tables).
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// let events = db.keyspace("events")?;
     /// events.update_options(|options| options.set("strategy", "leveled:10").expect("a strategy"))?;
@@ -175,7 +175,7 @@ impl Keyspace {
     /// 8 bytes more.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # use std::time::Duration;
     /// # use esker::{Durability, Expiry};
     /// # let sessions = esker::Database::open("data")?.keyspace("sessions")?;
@@ -230,7 +230,7 @@ impl Keyspace {
     /// As [`Keyspace::put`].
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// let events = db.keyspace("events")?;
     /// events.delete_range("2024-01".."2024-02")?;
@@ -347,7 +347,7 @@ impl Keyspace {
     /// read.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// let images = db.keyspace("images")?;
     /// for key in images.keys("2024-"..) {
@@ -372,7 +372,7 @@ impl Keyspace {
     /// A cursor over all entries.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// # let users = db.keyspace("users")?;
     /// let mut cursor = users.cursor()?;

@@ -17,7 +17,7 @@ impl Keyspace {
     /// operands.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # use esker::{Database, KeyspaceOptions, MergeOperator};
     /// # let db = Database::open("data")?;
     /// let options = KeyspaceOptions::default().merge_operator(MergeOperator::counter_wrapping());

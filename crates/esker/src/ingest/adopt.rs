@@ -238,7 +238,7 @@ impl Keyspace {
     /// expire as the writer specified.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// use esker::ingest::{IngestMode, IngestOptions};
     ///

@@ -19,7 +19,7 @@ use std::time::SystemTime;
 /// The file is complete once [`TableWriter::finish`] returns. A writer that is dropped before removes it.
 ///
 /// ```no_run
-/// # fn main() -> esker_base::Result<()> {
+/// # fn main() -> esker::Result<()> {
 /// use esker::{Database, KeyspaceOptions};
 /// use esker::ingest::{IngestOptions, TableWriter};
 ///

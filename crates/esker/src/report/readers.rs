@@ -18,7 +18,7 @@ impl Database {
     /// time linear in their number and in the tables that their views name.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// for reader in db.open_readers() {
     ///     println!("{} since {} s", reader.kind, reader.age.as_secs());

@@ -44,7 +44,7 @@ impl Database {
 /// [`crate::Database::transact`] repeat it. Dropping it is [`Transaction::rollback`].
 ///
 /// ```no_run
-/// # fn main() -> esker_base::Result<()> {
+/// # fn main() -> esker::Result<()> {
 /// # let db = esker::Database::open("data")?;
 /// let stock = db.keyspace("stock")?;
 /// let mut tx = db.transaction();

@@ -46,7 +46,7 @@ impl Keyspace {
     /// default TTL.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// let locks = db.keyspace("locks")?;
     /// if locks.compare_and_set(b"door", None, Some(b"held by 7"))?.is_set() {
@@ -102,7 +102,7 @@ impl Keyspace {
     /// As [`Keyspace::put_if_absent`], with these options: for a lock, say, that ends by itself.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # use std::time::Duration;
     /// # use esker::Expiry;
     /// # let locks = esker::Database::open("data")?.keyspace("locks")?;
@@ -130,7 +130,7 @@ impl Keyspace {
     /// that is new takes the keyspace's default TTL. `update` may run several times, and its last run counts.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// let visits = db.keyspace("visits")?;
     /// visits.fetch_update(b"today", |count| {

@@ -38,7 +38,7 @@ pub enum Isolation {
 /// Options of a transaction.
 ///
 /// ```no_run
-/// # fn main() -> esker_base::Result<()> {
+/// # fn main() -> esker::Result<()> {
 /// # let db = esker::Database::open("data")?;
 /// use esker::{Durability, TransactionOptions};
 /// use esker::transaction::Isolation;

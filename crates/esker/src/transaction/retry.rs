@@ -24,7 +24,7 @@ impl Database {
     /// lock.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// let accounts = db.keyspace("accounts")?;
     /// let amount = |value: Option<esker::Value>| value.map_or(0, |value| u64::from(value[0]));

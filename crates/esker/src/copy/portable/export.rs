@@ -27,7 +27,7 @@ impl Database {
     /// versions and merge operators (operands are merged). Memory: a chunk of 256 KiB, or the longest value.
     ///
     /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
+    /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// let mut bytes = Vec::new();
     /// let report = db.export(&[db.keyspace("users")?], &mut bytes, |_| {})?;

@@ -55,7 +55,7 @@ const ENTRIES_PER_TOLD: u64 = 1 << 16;
 /// A loader that is dropped leaves nothing.
 ///
 /// ```no_run
-/// # fn main() -> esker_base::Result<()> {
+/// # fn main() -> esker::Result<()> {
 /// # let db = esker::Database::open("data")?;
 /// let squares = db.keyspace("squares")?;
 /// let mut loader = squares.bulk_load()?;
