@@ -1,5 +1,5 @@
-//! Nanoseconds per operation of each kind of memtable and of crossbeam's `SkipMap`, for several shapes of
-//! keys.
+//! Benchmark of the memtables: nanoseconds per operation of each kind and of crossbeam's `SkipMap`, for
+//! several shapes of keys.
 //!
 //! ```text
 //! cargo run --release -p esker-memtable --example memtable_bench -- [entries] [rounds] [kinds] [keys]
@@ -9,12 +9,12 @@
 //!
 //! Kinds and keys are names, joined by commas; the map is `skipmap`; `all` or nothing means all of them.
 //! Values have 100 bytes. Everything runs in one thread, over recycled arenas like those a database uses. In
-//! each round every kind is measured once, one after the other, so that other work on the machine meets them
-//! alike; the time is the thread's own on the processor, and each figure the median of the rounds.
+//! each round every kind is measured once, one after the other, so that other work on the machine affects
+//! them alike; the time is the thread's own on the processor, and each figure the median of the rounds.
 //!
 //! `batch` inserts 1000 at a time, `multi` looks up 32 at a time, `walk` goes over all entries and reads each
-//! key and the last byte of each value, `seek` moves a cursor to random present keys. The last column is what
-//! an entry takes beyond its key and value, 20 bytes of the entry's own header included; the map's is not
+//! key and the last byte of each value, `seek` moves a cursor to random present keys. The last column is the
+//! bytes of an entry beyond its key and value, 20 bytes of the entry's own header included; the map's is not
 //! known.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the real clock")]
@@ -32,7 +32,7 @@ use std::time::Instant;
 const KEYS: [&str; 6] = ["rand", "seq", "user", "sparse", "u64", "path"];
 const VALUE: [u8; 100] = [b'v'; 100];
 
-/// What is measured of each subject, in the order of the columns.
+/// The measured figures of each subject, in the order of the columns.
 const COLUMNS: [&str; 8] = ["insert", "batch", "get", "multi", "walk", "back", "seek", "bytes"];
 const INSERT: usize = 0;
 const GET: usize = 2;
@@ -96,9 +96,10 @@ fn tag(seqno: usize) -> Tag {
     Tag::new(SeqNo::new(seqno as u64 + 1), ValueKind::Put)
 }
 
-/// Nanoseconds that this thread was on a processor; where the system does not say so, nanoseconds.
+/// Nanoseconds that this thread was on a processor; elapsed nanoseconds where the system does not report
+/// them.
 fn clock(start: Instant) -> f64 {
-    // The kernel brings the figure up to date when a thread yields.
+    // The kernel updates the figure when a thread yields.
     std::thread::yield_now();
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let on_processor = text.split(' ').next().and_then(|number| number.parse().ok());
@@ -124,7 +125,7 @@ fn fill(memtable_kind: MemtableKind, pool: &ArenaPool, keys: &Flat, batch: usize
     let reserve = memtable_kind.needed_bytes(payload, count as u64);
     let (memtable, mut inserter) =
         Memtable::create(memtable_kind, pool, reserve).expect("address space for the benchmark");
-    // Outside of the measurement: the allocator may use the occasion to sort what the map before gave back.
+    // Not measured: the allocator may sort what the previous map freed.
     let mut operations = Vec::with_capacity(batch);
     let taken = time(count, || {
         if batch == 1 {
@@ -277,7 +278,7 @@ neighbours!(Line, 64);
 neighbours!(Pair, 128);
 neighbours!(Pairs, 256);
 
-/// What a reader's load and a writer's five stores cost beside each other, in nanoseconds.
+/// Cost of a reader's load and a writer's five stores beside each other, in nanoseconds.
 fn beside<T: Default + Sync>(counters: fn(&T) -> &[AtomicU64; 5]) -> [f64; 2] {
     #[derive(Default)]
     #[repr(C, align(256))]

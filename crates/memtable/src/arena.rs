@@ -1,4 +1,4 @@
-//! Arenas: where a memtable's bytes live, and the pool that hands used ones out again.
+//! Arenas: the memory of memtables, and the pool that recycles them.
 //!
 //! An arena is one contiguous address range. Entries are allocated upwards from its low end and nodes
 //! downwards from its high end, so that each kind stays dense, and neither can starve while the other has
@@ -6,19 +6,19 @@
 //! leaves 16 GiB.
 //!
 //! # Reuse (MT6)
-//! A memtable owns its arena and gives it back in `Drop`. The inserter, every cursor and every reader hold
-//! the memtable's `Arc` or borrow from one, so the arena returns to the pool only when nobody can reach it
-//! any more, and the reference count orders all their accesses before the next life. The pool does not zero
-//! it: first touch of fresh memory runs at a fraction of the speed of recycled memory, and that is what
+//! A memtable owns its arena and returns it in `Drop`. The inserter, every cursor and every reader hold the
+//! memtable's `Arc` or borrow from one, so the arena returns to the pool only when no thread can reach it any
+//! more, and the reference count orders all their accesses before the next use. The pool does not zero it:
+//! the first touch of fresh memory is several times slower than that of recycled memory, which is what
 //! pooling saves. Hence no field may be read before it is written; debug builds fill recycled memory with
-//! 0xDE to let violations show.
+//! 0xDE to make violations visible.
 //!
 //! # Many memtables, most of them almost empty
-//! An empty memtable that waits for its first write gets a *stub*, a few hundred bytes of ordinary memory
-//! without room for any entry: a thousand idle keyspaces reserve nothing and hold nothing. The first write
-//! replaces it. A memtable that replaces a stub may stay almost empty for long, so it does not get as much
-//! recycled memory as there is: what such memtables hold of it together is bounded by the pool's limit,
-//! beyond that they get fresh memory, of which only what is written to counts.
+//! An empty memtable before its first write is a *stub*, a few hundred bytes of ordinary memory without room
+//! for any entry: a thousand idle keyspaces reserve and hold nothing. The first write replaces it. A memtable
+//! that replaces a stub may stay almost empty for long, so it does not get all the recycled memory there is:
+//! what such memtables hold of it together is bounded by the pool's limit, beyond that they get fresh memory,
+//! of which only touched pages count.
 
 use crate::memory::Memory;
 use esker_base::{Error, Result};
@@ -36,25 +36,25 @@ const FIRST_BYTE: usize = 64;
 /// The unit of the first entry.
 pub(crate) const FIRST_UNIT: u32 = (FIRST_BYTE / UNIT_BYTES) as u32;
 
-/// Size of a stub: what an empty memtable takes, and no byte that an entry could have.
+/// Size of a stub: the fixed part of an empty memtable, and no byte for an entry.
 pub(crate) const STUB_BYTES: u64 = crate::kind::FIXED_BYTES;
 
-/// Who asks for an arena.
+/// The expected use of an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expectation {
-    /// It will be filled: the more of it is touched the better.
+pub(crate) enum ExpectedUse {
+    /// It will be filled: the more of it is touched already the better.
     Filled,
     /// It may stay almost empty.
     Unknown,
 }
 
-/// Hands out arenas and keeps a bounded amount of used ones, whose memory is already touched.
+/// Allocates arenas and keeps a bounded amount of used ones, whose memory is already touched.
 ///
 /// Clones share one pool. It may be shared by all keyspaces of a database.
 #[derive(Clone, Debug)]
 pub struct ArenaPool {
     shared: Arc<Mutex<Idle>>,
-    /// For the hash tables of memtables in these arenas.
+    /// Seed of the hash tables of memtables in these arenas.
     hash_seed: u64,
 }
 
@@ -63,8 +63,8 @@ struct Idle {
     /// Least recently returned first.
     arenas: Vec<Memory>,
     limit_bytes: u64,
-    /// Touched bytes of arenas that were given to memtables of [`Expectation::Unknown`] and are not back yet.
-    lent_bytes: u64,
+    /// Touched bytes of arenas that memtables of [`ExpectedUse::Unknown`] hold.
+    loaned_bytes: u64,
 }
 
 impl Idle {
@@ -72,7 +72,7 @@ impl Idle {
         self.arenas.iter().map(touched_bytes).sum()
     }
 
-    /// Takes out what exceeds the limit; the caller frees it after unlocking, because unmapping is slow.
+    /// Removes what exceeds the limit; the caller frees it after unlocking, because unmapping is slow.
     fn take_excess(&mut self) -> Vec<Memory> {
         let mut excess = Vec::new();
         while self.touched_bytes() > self.limit_bytes {
@@ -94,19 +94,19 @@ impl ArenaPool {
             shared: Arc::new(Mutex::new(Idle {
                 arenas: Vec::new(),
                 limit_bytes: idle_limit_bytes,
-                lent_bytes: 0,
+                loaned_bytes: 0,
             })),
-            // Loom repeats an execution step by step.
+            // Loom replays an execution step by step.
             hash_seed: if cfg!(loom) { 0 } else { SystemRandom.next_u64() },
         }
     }
 
-    /// What hash tables are seeded with: nobody can choose keys that collide.
+    /// Seed of hash tables, random so that keys cannot be chosen to collide.
     pub(crate) fn hash_seed(&self) -> u64 {
         self.hash_seed
     }
 
-    /// Touched memory that waits for its next use. Takes a lock and looks at each idle arena.
+    /// Touched memory that is not in use. Takes a lock and visits each idle arena.
     pub fn idle_bytes(&self) -> u64 {
         self.lock().touched_bytes()
     }
@@ -121,10 +121,10 @@ impl ArenaPool {
         drop(excess);
     }
 
-    /// Gives the memory of all idle arenas back to the system. Their address space stays, so that the next
-    /// memtables need not ask for any.
+    /// Returns the memory of all idle arenas to the system. Their address space stays for the next memtables.
     pub fn discard_idle(&self) {
-        // Not under the lock: giving back is slow. Whoever wants an arena meanwhile gets a fresh one.
+        // Not under the lock: returning memory is slow. A memtable that is created meanwhile gets a fresh
+        // arena.
         let mut touched = {
             let mut idle = self.lock();
             let arenas = std::mem::take(&mut idle.arenas).into_iter();
@@ -136,12 +136,12 @@ impl ArenaPool {
         self.lock().arenas.append(&mut touched);
     }
 
-    /// An arena of at least `reserve_bytes` of address space: the idle one that fits most closely, among
-    /// those the one with most touched memory, else a fresh one; and how many touched bytes of it are lent.
+    /// An arena of at least `reserve_bytes` of address space: the idle one that fits most closely, of several
+    /// the one with most touched memory, else a fresh one; also how many touched bytes of it count as loaned.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] beyond 16 GiB; what the operating system says when it refuses.
-    pub(crate) fn acquire(&self, reserve_bytes: u64, expectation: Expectation) -> Result<(Memory, u64)> {
+    /// [`Error::InvalidArgument`] beyond 16 GiB; the operating system's error when it refuses.
+    pub(crate) fn acquire(&self, reserve_bytes: u64, expected_use: ExpectedUse) -> Result<(Memory, u64)> {
         if reserve_bytes <= STUB_BYTES {
             return Ok((Memory::stub(STUB_BYTES as usize), 0));
         }
@@ -152,10 +152,10 @@ impl ArenaPool {
         }
         {
             let mut idle = self.lock();
-            let may_lend = idle.limit_bytes.saturating_sub(idle.lent_bytes);
-            let is_affordable = |memory: &Memory| match expectation {
-                Expectation::Filled => true,
-                Expectation::Unknown => touched_bytes(memory) <= may_lend,
+            let may_lend = idle.limit_bytes.saturating_sub(idle.loaned_bytes);
+            let is_affordable = |memory: &Memory| match expected_use {
+                ExpectedUse::Filled => true,
+                ExpectedUse::Unknown => touched_bytes(memory) <= may_lend,
             };
             let fitting = idle
                 .arenas
@@ -167,8 +167,8 @@ impl ArenaPool {
                 .map(|(index, _)| index);
             if let Some(index) = best {
                 let memory = idle.arenas.remove(index);
-                let lent = if expectation == Expectation::Unknown { touched_bytes(&memory) } else { 0 };
-                idle.lent_bytes += lent;
+                let lent = if expected_use == ExpectedUse::Unknown { touched_bytes(&memory) } else { 0 };
+                idle.loaned_bytes += lent;
                 return Ok((memory, lent));
             }
         }
@@ -178,16 +178,16 @@ impl ArenaPool {
         Ok((Memory::reserve(bytes)?, 0))
     }
 
-    /// Takes an arena back whose life used `low` and `high` bytes of its two ends, and of which so many bytes
-    /// were lent.
-    pub(crate) fn release(&self, mut memory: Memory, low: usize, high: usize, lent_bytes: u64) {
+    /// Takes an arena back of which its memtable used `low` and `high` bytes at the two ends, and
+    /// `loaned_bytes` count as loaned.
+    pub(crate) fn release(&self, mut memory: Memory, low: usize, high: usize, loaned_bytes: u64) {
         if memory.len() as u64 <= STUB_BYTES {
             return;
         }
         memory.retire(low, high);
         let excess = {
             let mut idle = self.lock();
-            idle.lent_bytes -= lent_bytes;
+            idle.loaned_bytes -= loaned_bytes;
             idle.arenas.push(memory);
             idle.take_excess()
         };
@@ -195,12 +195,12 @@ impl ArenaPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Idle> {
-        // Nothing in the pool is half done when a panic passes through.
+        // No state of the pool is half changed when a panic passes through.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The two ends of the free middle of an arena; the inserter's alone.
+/// The two ends of the free middle of an arena; belongs to the inserter.
 #[derive(Debug)]
 pub(crate) struct Allocator {
     low: usize,
@@ -214,12 +214,12 @@ impl Allocator {
         Allocator { low: FIRST_BYTE, high: end, end }
     }
 
-    /// Whether this is the arena of a stub, in which nothing has room.
+    /// Whether this is the arena of a stub, which has no room.
     pub(crate) fn is_stub(&self) -> bool {
         self.end as u64 <= STUB_BYTES
     }
 
-    /// Room for an entry of `bytes` bytes; returns its unit number.
+    /// Allocates an entry of `bytes` bytes; returns its unit number.
     ///
     /// # Panics
     /// If there is no room, which `Inserter::has_room` rules out.
@@ -232,13 +232,13 @@ impl Allocator {
         (at / UNIT_BYTES) as u32
     }
 
-    /// The unit that the next entry will have: entries lie one behind the other.
+    /// The unit of the next entry: entries are contiguous.
     #[inline]
     pub(crate) fn next_entry(&self) -> u32 {
         (self.low / UNIT_BYTES) as u32
     }
 
-    /// Room for a node of `words` words; returns its unit number. Panics like [`Allocator::entry`].
+    /// Allocates a node of `words` words; returns its unit number. Panics like [`Allocator::entry`].
     #[inline(always)]
     pub(crate) fn node(&mut self, words: usize) -> u32 {
         let size = (words * 4).next_multiple_of(UNIT_BYTES);

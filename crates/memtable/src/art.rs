@@ -1,47 +1,47 @@
-//! The adaptive radix tree: one writer, wait-free readers.
+//! Adaptive radix tree (ART), the default structure: one writer, wait-free readers.
 //!
 //! After Leis, Kemper and Neumann, "The adaptive radix tree: ARTful indexing for main-memory databases" (ICDE
-//! 2013): nodes of several sizes branch on one byte of the key, stretches without a branch are skipped, and a
+//! 2013): nodes of several sizes branch on one byte of the key, prefixes without a branch are skipped, and a
 //! subtree with a single key is a leaf, a reference to the entry itself. Readers skip prefixes without
-//! looking and compare the whole key once, at the entry; the writer and cursors compare prefixes on the way.
+//! comparing and compare the whole key once, at the entry; the writer and cursors compare prefixes on the
+//! way.
 //!
 //! # Publication
 //! There is one writer. Every change reaches readers by exactly one release store, and whatever a reader
 //! reads through an acquiring load of that word was written before it:
 //!
-//! * *A child more in a small node* (4 or 16): byte and reference are put behind the published ones, then the
-//!   count in the first word is published. Readers look at the first `count` places only; the words with the
-//!   key bytes may already hold more, never something else.
+//! * *A new child in a small node* (4 or 16): byte and reference are put behind the published ones, then the
+//!   count in the first word is published. Readers read the first `count` places only; the words with the key
+//!   bytes may already hold more, never something else.
 //! * *... in a node of 48*: the reference is put, then the word of the index that names its place is
 //!   published.
 //! * *... in a row or a node of 256*, *the value of a node*, *the first key*: the reference itself is
 //!   published.
 //! * *A full node*: a larger copy with the new child is built, then the one word that refers to the node is
 //!   published.
-//! * *A leaf or a prefix that a new key leaves half-way*: a node with two branches, the old reference and the
-//!   new entry, is built, then the word that held the old reference is published.
+//! * *A leaf or a prefix that a new key splits*: a node with two branches, the old reference and the new
+//!   entry, is built, then the word that held the old reference is published.
 //! * *A newer version of a key*: an entry that links to the older one takes its place in the word that held
 //!   it.
 //!
-//! Thus (MT1) what can be reached is immutable but for these words, and each of them only moves on: a count
+//! Thus (MT1) what can be reached is immutable but for these words, and each of them only advances: a count
 //! grows, an index byte or reference is set once or replaced by something that leads to everything the old
 //! value led to.
 //!
 //! **MT2**, *every entry inserted before a reader began is reachable for it*: the reader's view of the
 //! database comes from an acquiring load that the writer's release store of the visible sequence number
 //! precedes, so every publication of those entries happens before all its loads, and each load yields that
-//! publication or a later one. A node that was outgrown after the reader got there is frozen, but it was the
+//! publication or a later one. A node that was outgrown after the reader reached it is frozen, but it was the
 //! live one at some moment after the reader began, and so was every reference in it: by induction the subtree
 //! it leads to holds all those entries. What a frozen subtree lacks was inserted later. For the same reason a
-//! cursor may walk outgrown nodes between seeks, and for the same reason every seek descends from the root
-//! again.
+//! cursor may walk outgrown nodes between seeks, and every seek descends from the root again.
 //!
 //! **Wait-free**: the branch depth grows with each step down, so a lookup takes at most as many steps as the
 //! key has bytes, whatever the writer does. All descents are loops.
 //!
 //! # Costs of hostile keys
 //! A prefix is compared with eight bytes kept in the node or, if it is longer, with the node's sample entry;
-//! both are found in constant time, and the stretches compared along one path do not overlap. An insertion is
+//! both are found in constant time, and the prefixes compared along one path do not overlap. An insertion is
 //! therefore linear in the key's length even for 65 KB keys that share 64 KB or are prefixes of each other.
 //! Node memory is at most 47 bytes for each distinct key (see `node`), because a prefix split copies nothing:
 //! depths are absolute.
@@ -53,32 +53,32 @@
 //! lock around all of it on two cores. Leaf buckets, which hold some twenty entries in the place of the
 //! lowest nodes, against the depth that sparse digits cause: the leaves of the [`btree`](crate::btree) are
 //! such buckets, and beside it the tree takes 12 % more at inserting such keys and 20 % less at looking them
-//! up, because the miss of the entry itself remains; random keys would pay for it, for which the tree takes
-//! half of the time. Asking for each node's second cache line on the way down: no difference beyond noise.
+//! up, because the miss of the entry itself remains; random keys would take twice as long. Prefetching each
+//! node's second cache line on the way down: no difference beyond noise.
 
 mod bytes16;
 mod insert;
 mod node;
 mod position;
 
-pub(crate) use insert::{ArtWriter, Way};
+pub(crate) use insert::{ArtWriter, InsertPoint};
 pub(crate) use node::{MAX_BYTES_PER_INSERT, MAX_BYTES_PER_KEY};
 pub(crate) use position::ArtPosition;
 
 use crate::MULTI_GET_KEYS;
 use crate::entry::Entry;
 use crate::memory::{Memory, Site};
-use node::{LEAF, Node, target_word};
+use node::{ArtNode, LEAF, target_word};
 
-/// The tree as readers know it: where its root is.
+/// The tree for readers: the place of its root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Art {
     root: usize,
 }
 
-/// What one step down leads to.
-enum Step {
-    /// What this reference leads to, if it is not 0.
+/// The result of one step down.
+enum Descent {
+    /// A reference, if it is not 0.
     Down(u32),
     /// The entry of the key that ends at the node, or none.
     End(Entry),
@@ -91,14 +91,14 @@ impl Art {
         let mut reference = memory.load(Site::Reference, self.root);
         while is_node(reference) {
             match step(memory, reference, key) {
-                Step::Down(next) => reference = next,
-                Step::End(entry) => return if_equal(memory, entry, key),
+                Descent::Down(next) => reference = next,
+                Descent::End(entry) => return if_equal(memory, entry, key),
             }
         }
         if_equal(memory, Entry(reference & !LEAF), key)
     }
 
-    /// [`Art::find`] for those keys whose bit is set in `wanted`. All descend one floor, then all the next,
+    /// [`Art::find`] for those keys whose bit is set in `wanted`. All descend one level, then all the next,
     /// so that their cache misses overlap.
     pub(crate) fn find_many(
         &self,
@@ -122,11 +122,11 @@ impl Art {
                     continue;
                 }
                 match step(memory, reference, keys[index]) {
-                    Step::Down(next) => {
+                    Descent::Down(next) => {
                         references[index] = next;
                         memory.prefetch(target_word(next));
                     }
-                    Step::End(entry) => {
+                    Descent::End(entry) => {
                         found[index] = entry;
                         descending &= !(1 << index);
                     }
@@ -142,23 +142,23 @@ impl Art {
     }
 }
 
-/// Whether a reference leads to a node; else it leads to an entry or nowhere. One comparison: entries are
-/// marked by the sign.
+/// Whether a reference leads to a node; else it leads to an entry or nowhere. One comparison: entries have
+/// the sign bit.
 #[inline(always)]
 fn is_node(reference: u32) -> bool {
     const { assert!(LEAF == 1 << 31) };
     reference.cast_signed() > 0
 }
 
-/// What a reader finds one floor below a node.
+/// One step of a reader below a node.
 #[inline(always)]
-fn step(memory: &Memory, reference: u32, key: &[u8]) -> Step {
-    let node = Node::from_reference(reference);
-    let meta = node.load_meta(memory);
-    let depth = meta.depth();
+fn step(memory: &Memory, reference: u32, key: &[u8]) -> Descent {
+    let node = ArtNode::from_reference(reference);
+    let header = node.load_header(memory);
+    let depth = header.depth();
     match key.get(depth) {
-        Some(&byte) => Step::Down(node.child(memory, meta, byte)),
-        None => Step::End(if depth == key.len() { node.load_value(memory) } else { Entry::NONE }),
+        Some(&byte) => Descent::Down(node.child(memory, header, byte)),
+        None => Descent::End(if depth == key.len() { node.load_value(memory) } else { Entry::NONE }),
     }
 }
 
@@ -170,13 +170,13 @@ fn if_equal(memory: &Memory, entry: Entry, key: &[u8]) -> Entry {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::arena::{Allocator, ArenaPool, Expectation};
+    use crate::arena::{Allocator, ArenaPool, ExpectedUse};
     use crate::entry::Operation;
     use esker_base::{SeqNo, Tag, ValueKind};
 
     /// Bytes of nodes for each of these keys, inserted in this order.
     fn node_bytes_per_key(keys: impl Iterator<Item = Vec<u8>>) -> f64 {
-        let (memory, _) = ArenaPool::new(0).acquire(8 << 20, Expectation::Filled).expect("reserved");
+        let (memory, _) = ArenaPool::new(0).acquire(8 << 20, ExpectedUse::Filled).expect("reserved");
         let mut allocator = Allocator::new(&memory);
         let (tree, mut writer) = ArtWriter::create(&memory, &mut allocator);
         let empty = allocator.high_bytes();
@@ -220,7 +220,7 @@ mod tests {
     fn neighbours_are_found_in_nodes_of_every_size() {
         let spread = |count: u32| (0..count).map(move |number| (number * 255 / (count - 1)) as u8);
         let row = |count: u8| (0..count).map(move |number| b'`' + number * 5 % 16);
-        let (memory, _) = ArenaPool::new(0).acquire(8 << 20, Expectation::Filled).expect("reserved");
+        let (memory, _) = ArenaPool::new(0).acquire(8 << 20, ExpectedUse::Filled).expect("reserved");
         let mut allocator = Allocator::new(&memory);
         for bytes in [2, 4, 5, 16, 17, 48, 49, 256].map(|count| spread(count).collect::<Vec<u8>>()) {
             check_neighbours(&memory, &mut allocator, &bytes);
@@ -230,13 +230,13 @@ mod tests {
         }
     }
 
-    /// From every byte there is, the next and the last key of one of these bytes are found, by seeks in one
-    /// go and in two.
+    /// From every byte, the next and the last key of one of these bytes are found, by seeks in one step and
+    /// in two.
     fn check_neighbours(memory: &Memory, allocator: &mut Allocator, bytes: &[u8]) {
         let (tree, mut writer) = ArtWriter::create(memory, allocator);
         for (seqno, byte) in (1..).zip(bytes) {
             let tag = Tag::new(SeqNo::new(seqno), ValueKind::Put);
-            // Behind the byte more than is sought, so that a seek to it goes on to what is greater.
+            // Behind the byte more than is sought, so that a seek to it goes on to a greater key.
             assert!(writer.insert(memory, allocator, &Operation { key: &[*byte, 5], tag, value: b"" }));
         }
         let mut position = ArtPosition::new(tree);
@@ -248,7 +248,7 @@ mod tests {
             for (behind, least) in [(0, u16::from(byte)), (9, u16::from(byte) + 1)] {
                 let key = [byte, behind];
                 assert_eq!(first_of(position.seek(memory, &key)), following(least), "{key:?} of {bytes:?}");
-                let entry = position.approach(memory, &key);
+                let entry = position.begin_seek(memory, &key);
                 let arrived = first_of(position.arrive(memory, &key, entry));
                 assert_eq!(arrived, following(least), "{key:?} of {bytes:?}");
                 if let Some(arrived) = arrived {
@@ -262,8 +262,8 @@ mod tests {
         }
     }
 
-    /// From wherever an insertion goes on after its first half, the tree becomes the same, word by word; and
-    /// a first half alone changes nothing.
+    /// A second half after any first half builds the same tree, word by word; and a first half alone changes
+    /// nothing.
     #[test]
     fn insertions_in_two_halves_build_the_same_tree() {
         // Few bytes deep, and many of them side by side, so that nodes grow through all sizes.
@@ -273,7 +273,7 @@ mod tests {
             wide.iter().flat_map(|&(first, count)| (0..count).map(move |byte| vec![first, byte as u8, 1]));
         let keys: Vec<Vec<u8>> = deep.chain(wide).collect();
         let build = |in_halves: bool| {
-            let (memory, _) = ArenaPool::new(0).acquire(8 << 20, Expectation::Filled).expect("reserved");
+            let (memory, _) = ArenaPool::new(0).acquire(8 << 20, ExpectedUse::Filled).expect("reserved");
             let mut allocator = Allocator::new(&memory);
             let (tree, mut writer) = ArtWriter::create(&memory, &mut allocator);
             for (seqno, at) in (1..).zip((0..keys.len()).cycle().step_by(97).take(2 * keys.len())) {
@@ -282,10 +282,10 @@ mod tests {
                 let operation = Operation { key, tag, value: b"" };
                 if in_halves {
                     for unused in [other.as_slice(), b"", b"aaaaaaaa"] {
-                        writer.approach(&memory, unused);
+                        writer.begin_insert(&memory, unused);
                     }
-                    let way = writer.approach(&memory, key);
-                    writer.insert_from(way, &memory, &mut allocator, &operation);
+                    let point = writer.begin_insert(&memory, key);
+                    writer.finish_insert(point, &memory, &mut allocator, &operation);
                 } else {
                     writer.insert(&memory, &mut allocator, &operation);
                 }

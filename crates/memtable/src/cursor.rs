@@ -4,11 +4,11 @@ use crate::art::ArtPosition;
 use crate::btree::BTreePosition;
 use crate::entry::Entry;
 use crate::hash::HashPosition;
-use crate::locked::LockedPosition;
 use crate::memory::Memory;
 use crate::memtable::Memtable;
 use crate::merged::Merged;
-use crate::skiplist::SkiplistPosition;
+use crate::reference::locked::LockedPosition;
+use crate::reference::skiplist::SkiplistPosition;
 use crate::structure::Structure;
 use crate::vector::OrderedPosition;
 #[cfg(debug_assertions)]
@@ -18,11 +18,11 @@ use esker_iter::Cursor;
 use std::sync::Arc;
 
 /// The round of preparation in which a tree is descended.
-const APPROACH_ROUND: u32 = 2;
+const PREPARE_ROUND: u32 = 2;
 
-/// A position among the keys of a structure. All moves return the newest version of the key they come to, no
+/// A position among the keys of a structure. All moves return the newest version of the key they reach, no
 /// entry when they leave the keys; then only a seek may follow. Where versions are not chained, each of them
-/// is met like a key.
+/// counts as a key.
 #[derive(Debug)]
 pub(crate) enum Position {
     Art(ArtPosition),
@@ -88,11 +88,12 @@ impl Position {
         }
     }
 
-    /// The first half of a seek to `key`, where what it comes to can be asked for before it is looked at.
+    /// The first half of a seek to `key`, where the entry that it reaches can be prefetched before it is
+    /// compared.
     #[inline]
-    fn approach(&mut self, memory: &Memory, key: &[u8]) -> Option<Entry> {
+    fn begin_seek(&mut self, memory: &Memory, key: &[u8]) -> Option<Entry> {
         match self {
-            Position::Art(position) => Some(position.approach(memory, key)),
+            Position::Art(position) => Some(position.begin_seek(memory, key)),
             _ => None,
         }
     }
@@ -102,12 +103,12 @@ impl Position {
     fn arrive(&mut self, memory: &Memory, key: &[u8], entry: Entry) -> Entry {
         match self {
             Position::Art(position) => position.arrive(memory, key, entry),
-            _ => unreachable!("only a tree is approached"),
+            _ => unreachable!("only a tree prepares a seek"),
         }
     }
 
     /// Moves to the last key less than `key`.
-    fn seek_before(&mut self, memory: &Memory, key: &[u8], approached: Option<Entry>) -> Entry {
+    fn seek_before(&mut self, memory: &Memory, key: &[u8], prepared: Option<Entry>) -> Entry {
         match self {
             Position::Sharded(position) => return position.seek_before(key),
             Position::LockedTree(position) => return position.seek_before(memory, key),
@@ -115,7 +116,7 @@ impl Position {
             Position::Hash(position) => return position.seek_before(memory, key),
             Position::Art(_) | Position::Skiplist(_) | Position::BTree(_) => {}
         }
-        let found = match approached {
+        let found = match prepared {
             Some(entry) => self.arrive(memory, key, entry),
             None => self.seek(memory, key, Tag::NEWEST),
         };
@@ -161,15 +162,15 @@ impl Position {
 #[derive(Debug)]
 pub struct MemtableCursor {
     position: Position,
-    /// The newest version of the current key, as the cursor met it.
+    /// The newest version of the current key when the cursor reached it.
     head: Entry,
     /// The current entry, in the chain that starts at `head`; none when the cursor is invalid.
     entry: Entry,
-    /// Where a seek has come to that was prepared and is still to be made.
-    approached: Option<Entry>,
+    /// The entry that a prepared seek has reached, while that seek is not yet made.
+    prepared: Option<Entry>,
     /// The hash of the key of that seek, to check that it is the one made ([`Cursor::prepare_seek`]).
     #[cfg(debug_assertions)]
-    approached_hash: u64,
+    prepared_hash: u64,
     memtable: Arc<Memtable>,
 }
 
@@ -180,21 +181,20 @@ impl MemtableCursor {
             position,
             head: Entry::NONE,
             entry: Entry::NONE,
-            approached: None,
+            prepared: None,
             #[cfg(debug_assertions)]
-            approached_hash: 0,
+            prepared_hash: 0,
             memtable,
         }
     }
 
-    /// Where the seek to `key` has come to if it was prepared. No other seek can use it, and none may come
-    /// between.
+    /// The entry of a prepared seek to `key`. No other seek can use it.
     #[inline(always)]
-    fn take_approached(&mut self, key: &[u8]) -> Option<Entry> {
-        let entry = self.approached.take();
+    fn take_prepared(&mut self, key: &[u8]) -> Option<Entry> {
+        let entry = self.prepared.take();
         #[cfg(debug_assertions)]
         assert!(
-            entry.is_none() || self.approached_hash == checksum::key_hash(key),
+            entry.is_none() || self.prepared_hash == checksum::key_hash(key),
             "a seek was prepared for another key"
         );
         #[cfg(not(debug_assertions))]
@@ -215,40 +215,40 @@ impl MemtableCursor {
 }
 
 impl Cursor for MemtableCursor {
-    /// In the third round, while tables wait for the blocks that they asked for in the second: goes down the
-    /// tree, and asks for the entries there.
+    /// In the third round, while tables wait for the blocks that they requested in the second: descends the
+    /// tree, and prefetches the entries there.
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
         if round == 0 {
-            (self.entry, self.approached) = (Entry::NONE, None);
-        } else if round >= APPROACH_ROUND && self.approached.is_none() {
-            self.approached = self.position.approach(self.memtable.memory(), key);
+            (self.entry, self.prepared) = (Entry::NONE, None);
+        } else if round >= PREPARE_ROUND && self.prepared.is_none() {
+            self.prepared = self.position.begin_seek(self.memtable.memory(), key);
             #[cfg(debug_assertions)]
             {
-                self.approached_hash = checksum::key_hash(key);
+                self.prepared_hash = checksum::key_hash(key);
             }
         }
         false
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.approached = None;
+        self.prepared = None;
         let head = self.position.seek_to_first(self.memtable.memory());
         self.stand_on_newest(head);
         Ok(())
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.approached = None;
+        self.prepared = None;
         let head = self.position.seek_to_last(self.memtable.memory());
         self.stand_on_oldest(head);
         Ok(())
     }
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        let approached = self.take_approached(key);
+        let prepared = self.take_prepared(key);
         let memory = self.memtable.memory();
         let limit = Tag::visible_at(seqno);
-        let head = match approached {
+        let head = match prepared {
             Some(entry) => self.position.arrive(memory, key, entry),
             None => self.position.seek(memory, key, limit),
         };
@@ -268,8 +268,8 @@ impl Cursor for MemtableCursor {
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        let approached = self.take_approached(key);
-        let head = self.position.seek_before(self.memtable.memory(), key, approached);
+        let prepared = self.take_prepared(key);
+        let head = self.position.seek_before(self.memtable.memory(), key, prepared);
         self.stand_on_oldest(head);
         Ok(())
     }
@@ -288,7 +288,7 @@ impl Cursor for MemtableCursor {
         Ok(())
     }
 
-    /// Past the chain of versions.
+    /// Moves past the chain of versions.
     #[inline]
     fn next_key(&mut self) -> Result<()> {
         debug_assert!(self.is_valid(), "next on an invalid cursor");
@@ -310,7 +310,7 @@ impl Cursor for MemtableCursor {
         Ok(())
     }
 
-    /// To the newest visible version of a key at once; of a key without one, to any.
+    /// Moves to the newest visible version of a key at once; of a key without one, to any.
     #[inline]
     fn prev_key(&mut self, seqno: SeqNo) -> Result<()> {
         debug_assert!(self.is_valid(), "prev on an invalid cursor");

@@ -17,9 +17,9 @@
 //! # Chains
 //! A structure refers to the newest version only, the *head*. A key that is overwritten a million times while
 //! a snapshot is open makes a chain of a million entries; reading at the snapshot, and stepping backwards,
-//! must not walk it. So every eighth version is an *express* entry. Others know the nearest older express
+//! must not walk it. So every eighth version is an *express* entry. Others refer to the nearest older express
 //! entry; express entries form a list with jump pointers (Myers, "An applicative random-access stack", 1983),
-//! which needs one pointer an entry and finds any version in logarithmic time. Shorter chains than eight, the
+//! which needs one pointer an entry and finds any version in logarithmic time. Chains shorter than eight, the
 //! normal case, never touch another entry for it. A plain list was rejected for its quadratic backward scan.
 
 use crate::arena::Allocator;
@@ -50,7 +50,7 @@ pub(crate) const MAX_OVERHEAD_BYTES: usize = LONG_HEADER_BYTES + crate::arena::U
 
 /// Bytes of a line of the processor's cache.
 const LINE_BYTES: u32 = 64;
-/// What is asked for of an entry beyond its first two lines: a processor that reads five lines of a stretch
+/// Most lines that are prefetched behind an entry's first two: a processor that reads five adjacent lines
 /// reads ahead by itself.
 const MOST_LINES_BEHIND: u32 = 3;
 
@@ -83,7 +83,7 @@ impl Entry {
         memory.view(self.word(0))
     }
 
-    /// Builds an entry in front of the chain that starts at `older`. Nobody else can reach it yet.
+    /// Writes an unpublished entry in front of the chain that starts at `older`.
     #[inline]
     pub(crate) fn write(
         memory: &Memory,
@@ -145,7 +145,7 @@ impl Entry {
         (self.0 as usize * crate::arena::UNIT_BYTES + (packed >> 16) as usize, (packed & 0xffff) as usize)
     }
 
-    /// Where the entry begins that was written after this one.
+    /// The entry that was written after this one.
     #[inline]
     pub(crate) fn following(self, memory: &Memory) -> Entry {
         let (key_at, key_len) = self.key_range(memory);
@@ -153,14 +153,14 @@ impl Entry {
         Entry(end.div_ceil(crate::arena::UNIT_BYTES) as u32)
     }
 
-    /// Asks for the entry's header and key, and the beginning of its value: two lines.
+    /// Prefetches the entry's header and key, and the beginning of its value: two lines.
     #[inline(always)]
     pub(crate) fn prefetch(self, memory: &Memory) {
         memory.prefetch(self.word(0));
     }
 
-    /// Lines of the processor's cache that an entry of this one's length takes, from its own start on, beyond
-    /// those that [`Entry::prefetch`] asks for; a few at most.
+    /// Cache lines of an entry of this one's length beyond those that [`Entry::prefetch`] loads; a few at
+    /// most.
     #[inline(always)]
     pub(crate) fn lines_behind(self, memory: &Memory) -> u32 {
         let header = self.header(memory);
@@ -169,7 +169,7 @@ impl Entry {
         (bytes / LINE_BYTES).saturating_sub(1).min(MOST_LINES_BEHIND)
     }
 
-    /// Asks for so many lines behind those that [`Entry::prefetch`] asks for.
+    /// Prefetches so many lines behind those that [`Entry::prefetch`] loads.
     #[inline(always)]
     pub(crate) fn prefetch_behind(self, memory: &Memory, lines: u32) {
         for line in 0..lines as usize {
@@ -189,7 +189,7 @@ impl Entry {
         Entry(self.header(memory).peek(OLDER))
     }
 
-    /// How many older versions there are.
+    /// Number of older versions.
     fn depth(self, memory: &Memory) -> u32 {
         if self.older(memory).is_none() { 0 } else { memory.peek(self.word(DEPTH)) }
     }
@@ -291,11 +291,11 @@ fn express_for(memory: &Memory, depth: u32, older: Entry) -> Entry {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::arena::{ArenaPool, Expectation};
+    use crate::arena::{ArenaPool, ExpectedUse};
     use esker_base::{SeqNo, ValueKind};
 
     fn chain(versions: u64) -> (Memory, Entry, Vec<Entry>) {
-        let (memory, _) = ArenaPool::new(0).acquire(8 << 20, Expectation::Filled).expect("reserved");
+        let (memory, _) = ArenaPool::new(0).acquire(8 << 20, ExpectedUse::Filled).expect("reserved");
         let mut allocator = Allocator::new(&memory);
         let mut head = Entry::NONE;
         let mut all = Vec::new();

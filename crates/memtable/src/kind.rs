@@ -1,14 +1,15 @@
-//! The kinds of memtables to choose from, their names, and the room they ask for.
+//! The kinds of memtables, their names, and the room they need.
 
-use crate::sharded::ShardPlan;
-use crate::{art, btree, entry, locked, skiplist, table};
+use crate::reference::sharded::ShardPlan;
+use crate::reference::{locked, skiplist};
+use crate::{art, btree, entry, table};
 use esker_base::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// The structures to choose from. A closed set: readers dispatch on it without a virtual call.
+/// The structures of memtables. A closed set: readers dispatch on it without a virtual call.
 ///
-/// Its text is what options store, and parses to the same kind:
+/// Options store its text, which parses to the same kind:
 ///
 /// ```
 /// use esker_memtable::MemtableKind;
@@ -19,37 +20,49 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MemtableKind {
-    /// The adaptive radix tree, the default: fastest at inserting, and the smallest.
+    /// The adaptive radix tree, the default: fastest at inserting among ordered structures, and the smallest.
     #[default]
     Art,
-    /// The skiplist: its simple twin.
+    /// For comparison: the skiplist.
     Skiplist,
-    /// Skiplists over which consistent hashing spreads the keys.
+    /// For comparison: skiplists over which consistent hashing spreads the keys.
     Sharded(ShardPlan),
-    /// A balanced tree under one lock: the baseline, whose reads are not wait-free.
+    /// For comparison: a balanced tree under one lock, whose reads are not wait-free.
     LockedTree,
-    /// Entries as they came, sorted for whoever wants order.
+    /// Entries in the order of their insertion, sorted by the first ordered read. Inserts fastest.
     Vector,
-    /// A hash table, sorted for whoever wants order.
+    /// A hash table, sorted by the first ordered read. Fastest lookups by key.
     Hash,
-    /// The radix tree with a hash table in front.
+    /// For comparison: the radix tree with a hash table in front.
     HashedArt,
-    /// The B+-tree: steadier than the radix tree where keys are made of digits, and faster to walk.
+    /// The B+-tree: faster to walk than the radix tree, and less sensitive to the shape of keys.
     BTree,
 }
 
 impl MemtableKind {
-    /// All kinds, those with parameters with their defaults.
+    /// All kinds, those with parameters with their defaults; kinds for comparison last
+    /// ([`MemtableKind::is_reference`]).
     pub const ALL: [MemtableKind; 8] = [
         MemtableKind::Art,
+        MemtableKind::BTree,
+        MemtableKind::Hash,
+        MemtableKind::Vector,
         MemtableKind::Skiplist,
         MemtableKind::Sharded(ShardPlan::DEFAULT),
         MemtableKind::LockedTree,
-        MemtableKind::Vector,
-        MemtableKind::Hash,
         MemtableKind::HashedArt,
-        MemtableKind::BTree,
     ];
+
+    /// Whether the kind exists for comparison only: an ordinary kind is faster, or as fast and smaller.
+    pub const fn is_reference(self) -> bool {
+        matches!(
+            self,
+            MemtableKind::Skiplist
+                | MemtableKind::Sharded(_)
+                | MemtableKind::LockedTree
+                | MemtableKind::HashedArt
+        )
+    }
 
     /// The kind's name, without its parameters. The whole text is what `Display` gives.
     pub const fn name(self) -> &'static str {
@@ -65,7 +78,7 @@ impl MemtableKind {
         }
     }
 
-    /// The kind of this text; `None` where [`FromStr`] says what is wrong.
+    /// The kind of this text; `None` where [`FromStr`] returns an error.
     pub fn parse(text: &str) -> Option<MemtableKind> {
         text.parse().ok()
     }
@@ -116,8 +129,8 @@ impl MemtableKind {
         }
     }
 
-    /// Most bytes of the arena that one insertion takes beyond key and value; beyond every arena where single
-    /// insertions have no bound worth the name, because they double a table.
+    /// Most bytes of the arena that one insertion takes beyond key and value; larger than any arena for kinds
+    /// whose insertions can double a table.
     pub(crate) const fn most_bytes_per_entry(self) -> u64 {
         match self {
             MemtableKind::Hash | MemtableKind::HashedArt => u64::MAX,
@@ -165,7 +178,7 @@ impl fmt::Display for MemtableKind {
 impl FromStr for MemtableKind {
     type Err = Error;
 
-    /// Reads what `Display` writes. Parameters may be left out: they have their defaults then.
+    /// Parses what `Display` writes. Parameters may be left out; then they have their defaults.
     fn from_str(text: &str) -> Result<MemtableKind> {
         let (name, parameters) = match text.split_once(':') {
             Some((name, parameters)) => (name, Some(parameters)),

@@ -1,25 +1,25 @@
-//! Memtables: the sorted structures that take writes first.
+//! Memtables: the sorted structures in memory that take writes first.
 //!
 //! A [`Memtable`] maps (key, tag) to values. One [`Inserter`] adds entries, any number of threads read
-//! meanwhile, and nothing is ever removed: versions that nobody can see are dropped when the memtable is
-//! flushed, and the memory of all entries is given back together.
+//! meanwhile, and nothing is ever removed: invisible versions are dropped when the memtable is flushed, and
+//! the memory of all entries is freed together.
 //!
-//! # What readers may rely on
+//! # Guarantees for readers
 //! * MT1: what was published is immutable. Slices of keys and values stay valid as long as the memtable.
-//! * MT2: an entry whose insertion happened before a read began is found by it. The engine makes it so by
+//! * MT2: an entry whose insertion happened before a read began is found by it. The engine ensures this by
 //!   storing the visible sequence number (release) after the insertion, and loading it (acquire) before the
-//!   read. Later entries may be met or not; readers leave them out by their sequence numbers.
-//! * MT6: the arena is used again only when the last `Arc` of the memtable is gone; cursors hold one.
+//!   read. Later entries may be met or not; readers exclude them by their sequence numbers.
+//! * MT6: the arena is recycled only when the last `Arc` of the memtable is dropped; cursors hold one.
 //! * Reads are wait-free: no lock, no retry, no allocation (but for cursors deeper than 16 nodes), no shared
-//!   counter. Not so where [`locked`] and [`order`] say otherwise: there readers wait for each other or for
-//!   the inserter, under a lock under which no other is taken.
+//!   counter. The exceptions are [`locked`](reference::locked) and [`order`]: there readers wait for each
+//!   other or for the inserter, under a lock under which no other is taken.
 //!
-//! # What the inserter may rely on
+//! # Guarantees for the inserter
 //! * One inserter at a time: [`Inserter`] is not `Clone` and takes `&mut self`; the engine keeps it under its
 //!   commit lock.
-//! * CP5: once [`Inserter::has_room`] or [`Memtable::has_room`] said yes, inserting cannot fail. Node memory
-//!   is bounded by the number of keys, whatever they look like.
-//! * MT5: sizes are known in constant time, from where the allocations stand.
+//! * CP5: once [`Inserter::has_room`] or [`Memtable::has_room`] returned true, inserting cannot fail. Node
+//!   memory is bounded by the number of keys, whatever the keys.
+//! * MT5: sizes are known in constant time, from the positions of the allocators.
 //!
 //! # Which kind
 //! The radix tree is the default. How many times faster than crossbeam's `SkipMap` at inserting and at
@@ -34,23 +34,21 @@
 //! | the same, each fourth number | 6.9, 7.6 | 6.1, 21.9 | 8.2, 8.1 |
 //! | bytes | 17-23 | 51-57 | 65-66 |
 //!
-//! It was between 13.9 and 17.6 times as fast at inserting random keys in all runs and 11.9 to 16.8 times at
-//! looking them up, 6.2 to 7.6 times at both with sparse digits, and ascending keys cost it 35 ns each. Of
-//! the kinds that put entries in order as they come, none inserts random or ascending keys as fast. A hash
-//! table pays where lookups by key are at least as many as insertions; the B+-tree where memtables are
-//! walked, which takes it two thirds of the time forwards and a third backwards, or where keys are sparse
-//! digits.
+//! Of the ordered kinds, none inserts random or ascending keys as fast; ascending keys cost 35 ns each. The
+//! B+-tree is faster where memtables are walked, which takes it two thirds of the time forwards and a third
+//! backwards, or where keys are sparse digits. A hash table looks up as fast but is sorted by the first
+//! ordered read; a vector inserts fastest and is for bulk loads. The kinds in [`reference`](mod@reference)
+//! are for comparison.
 //!
 //! # Map
 //! [`memory`] holds words and bytes, [`arena`] the two ends of an arena and the pool, [`entry`] versions and
-//! their chains, [`kind`] the kinds and the room they ask for, [`art`], [`btree`], [`skiplist`], [`sharded`],
-//! [`locked`], [`vector`] and [`hash`] the structures, [`table`] and [`order`] what they are made of,
-//! [`tail`] what came since, [`merged`] the order over their parts, [`structure`] whichever it is, [`cursor`]
-//! the walk over it, [`ranges`] the range deletes beside it, [`memtable`] the face. Unsafe code is in
-//! [`memory`] (the range itself), [`entry`] (bytes of keys and values) and the searches of nodes in [`art`]
-//! and [`btree`] only: structures are made of checked word accesses, so a defect in them is a panic or a
-//! wrong answer, never a stray access. `tests/loom.rs` explores the structures themselves, over a model of
-//! [`memory`].
+//! their chains, [`kind`] the kinds and their room, [`art`], [`btree`], [`vector`], [`hash`] and
+//! [`reference`](mod@reference) the structures, [`table`] and [`order`] their parts, [`tail`] the entries
+//! since a moment, [`merged`] the merge of parts, [`structure`] the dispatch, [`cursor`] the cursor,
+//! [`ranges`] the range tombstones, [`memtable`] the interface. Unsafe code is in [`memory`] (the range
+//! itself), [`entry`] (bytes of keys and values) and the searches of nodes in [`art`] and [`btree`] only:
+//! structures are made of checked word accesses, so a defect in them is a panic or a wrong answer, never a
+//! stray access. `tests/loom.rs` explores the structures themselves, over a model of [`memory`].
 
 mod arena;
 mod art;
@@ -59,14 +57,12 @@ mod cursor;
 mod entry;
 mod hash;
 mod kind;
-mod locked;
 mod memory;
 mod memtable;
 mod merged;
 mod order;
 mod ranges;
-mod sharded;
-mod skiplist;
+mod reference;
 mod structure;
 mod table;
 mod tail;
@@ -76,9 +72,9 @@ pub use arena::ArenaPool;
 pub use cursor::MemtableCursor;
 pub use entry::Operation;
 pub use kind::MemtableKind;
-pub use memtable::{Approach, Inserter, Memtable};
+pub use memtable::{Inserter, Memtable, PreparedInsert};
 pub use ranges::{MAX_RANGE_DELETES, RANGE_DELETE_OVERHEAD_BYTES};
-pub use sharded::{Ring, ShardPlan};
+pub use reference::sharded::{Ring, ShardPlan};
 pub use tail::{NoSorting, Tail};
 
 /// Only in builds with `--cfg loom`: deliberate defects for the models to find.
@@ -90,5 +86,5 @@ pub mod model {
 /// Most keys in one [`Memtable::multi_get`].
 pub const MULTI_GET_KEYS: usize = 32;
 
-/// Keys of a batch that descend together. More find no more misses to overlap; measured.
+/// Keys of a batch that descend together. More of them overlap no more misses (measured).
 const LOCKSTEP_KEYS: usize = 16;

@@ -1,7 +1,7 @@
-//! The memtable: a structure, its arena and its counters behind one face.
+//! The memtable: a structure, its arena and its counters behind one interface.
 
-use crate::arena::{Allocator, ArenaPool, Expectation};
-use crate::art::Way;
+use crate::arena::{Allocator, ArenaPool, ExpectedUse};
+use crate::art::InsertPoint;
 use crate::cursor::MemtableCursor;
 use crate::entry::{self, Entry, Operation};
 use crate::kind::{FIXED_BYTES, MemtableKind};
@@ -29,13 +29,12 @@ pub struct Memtable {
     memory: Memory,
     ranges: Ranges,
     pool: ArenaPool,
-    /// Bytes of the arena that the pool has lent.
-    lent_bytes: u64,
+    /// Touched bytes of the arena that count as loaned by the pool.
+    loaned_bytes: u64,
     /// Most bytes that an insertion takes beyond key and value.
     most_bytes_per_entry: u64,
-    /// On lines of their own: the inserter writes them with each insertion, readers of entries never need
-    /// them. How far from others was not to be told by measuring on two busy cores: 64, 128 and 256 bytes,
-    /// and none, cost a reader 0.4 ns a load all alike.
+    /// Padded: the inserter writes them with each insertion, readers of entries never need them. Distances of
+    /// 64, 128 and 256 bytes, and none, made no measurable difference on two busy cores.
     counters: CachePadded<Counters>,
 }
 
@@ -49,7 +48,7 @@ struct Counters {
     high_bytes: AtomicU64,
 }
 
-/// What of an arena is in use, and for how many keys: what room depends on.
+/// The used bytes of an arena and the number of keys: what room depends on.
 struct Used {
     low_bytes: u64,
     high_bytes: u64,
@@ -58,21 +57,21 @@ struct Used {
 
 impl Memtable {
     /// Creates an empty memtable of this kind, with an arena of at least `reserve_bytes` bytes of address
-    /// space from `pool`, and the one right to insert into it. See [`MemtableKind::reserve_bytes`].
+    /// space from `pool`, and its inserter. See [`MemtableKind::reserve_bytes`].
     ///
     /// # Errors
     /// [`esker_base::Error::InvalidArgument`] beyond 16 GiB, which references cannot reach, and
-    /// [`esker_base::Error::Full`] if the address space is not to be had.
+    /// [`esker_base::Error::Full`] if the address space is not available.
     pub fn create(
         kind: MemtableKind,
         pool: &ArenaPool,
         reserve_bytes: u64,
     ) -> Result<(Arc<Memtable>, Inserter)> {
-        Memtable::create_in(kind, pool, reserve_bytes.max(kind.fixed_bytes() + 1), Expectation::Filled)
+        Memtable::create_in(kind, pool, reserve_bytes.max(kind.fixed_bytes() + 1), ExpectedUse::Filled)
     }
 
-    /// [`Memtable::create`] for a memtable that may stay almost empty: it does not bind recycled memory that
-    /// others would make better use of, beyond a bound for all such memtables of the pool together.
+    /// [`Memtable::create`] for a memtable that may stay almost empty: beyond a bound for all such memtables
+    /// of the pool together it takes no recycled memory.
     ///
     /// # Errors
     /// As [`Memtable::create`].
@@ -81,7 +80,7 @@ impl Memtable {
         pool: &ArenaPool,
         reserve_bytes: u64,
     ) -> Result<(Arc<Memtable>, Inserter)> {
-        Memtable::create_in(kind, pool, reserve_bytes.max(kind.fixed_bytes() + 1), Expectation::Unknown)
+        Memtable::create_in(kind, pool, reserve_bytes.max(kind.fixed_bytes() + 1), ExpectedUse::Unknown)
     }
 
     /// An empty memtable of this kind without room for a single entry. It takes less than a kilobyte.
@@ -89,16 +88,16 @@ impl Memtable {
     /// # Errors
     /// None at present.
     pub fn create_stub(kind: MemtableKind, pool: &ArenaPool) -> Result<(Arc<Memtable>, Inserter)> {
-        Memtable::create_in(kind, pool, 0, Expectation::Unknown)
+        Memtable::create_in(kind, pool, 0, ExpectedUse::Unknown)
     }
 
     fn create_in(
         kind: MemtableKind,
         pool: &ArenaPool,
         reserve_bytes: u64,
-        expectation: Expectation,
+        expected_use: ExpectedUse,
     ) -> Result<(Arc<Memtable>, Inserter)> {
-        let (memory, lent_bytes) = pool.acquire(reserve_bytes, expectation)?;
+        let (memory, loaned_bytes) = pool.acquire(reserve_bytes, expected_use)?;
         let mut allocator = Allocator::new(&memory);
         let (structure, writer) = Structure::create(kind, &memory, &mut allocator, pool.hash_seed());
         let memtable = Memtable {
@@ -107,7 +106,7 @@ impl Memtable {
             memory,
             ranges: Ranges::default(),
             pool: pool.clone(),
-            lent_bytes,
+            loaned_bytes,
             most_bytes_per_entry: kind.most_bytes_per_entry(),
             counters: CachePadded(Counters::default()),
         };
@@ -124,7 +123,7 @@ impl Memtable {
         Ok((memtable, inserter))
     }
 
-    /// Which structure this is.
+    /// The kind of structure.
     pub fn kind(&self) -> MemtableKind {
         self.kind
     }
@@ -136,8 +135,8 @@ impl Memtable {
     }
 
     /// [`Memtable::get`] for those of up to 32 keys whose bit is set in `wanted`; their cache misses overlap.
-    /// What is found goes to the same place in `results`, other places are left alone. Returns the bits of
-    /// the keys that were found.
+    /// Results go to the same places of `results`, other places stay unchanged. Returns the bits of the keys
+    /// that were found.
     ///
     /// # Panics
     /// If there are more than [`MULTI_GET_KEYS`] keys, or fewer results than keys.
@@ -167,7 +166,7 @@ impl Memtable {
         if head.is_none() {
             return None;
         }
-        // Words are atomics, which the compiler does not read once where it was told to read them twice.
+        // Words are atomics, so the compiler does not merge two reads into one.
         let newest = head.tag(&self.memory);
         if newest <= Tag::visible_at(seqno) {
             return Some((newest, head.value(&self.memory)));
@@ -181,15 +180,14 @@ impl Memtable {
         MemtableCursor::new(Arc::clone(self))
     }
 
-    /// All entries in the order of their insertion, if this kind keeps them so and makes order for those who
-    /// ask; `None` if entries are ordered as they come.
+    /// All entries in the order of their insertion, if this kind keeps them so; `None` if entries are ordered
+    /// at their insertion.
     pub fn tail(self: &Arc<Self>) -> Option<Tail> {
         Some(Tail::of_all(self, self.structure.order()?))
     }
 
-    /// The least key, one that was there when the call began or that came since; `None` if there is none.
-    /// Takes one descent, in a sharded memtable one in each shard; where order is made on demand, it is made
-    /// now.
+    /// The least key, one that was there when the call began or was inserted since; `None` if there is none.
+    /// Takes one descent, in a sharded memtable one in each shard; kinds that sort on demand sort now.
     pub fn first_key(&self) -> Option<&[u8]> {
         let entry = self.structure.first(&self.memory);
         (!entry.is_none()).then(|| entry.key(&self.memory))
@@ -219,37 +217,37 @@ impl Memtable {
         reaches_up && reaches_down
     }
 
-    /// The range deletes, as sets that a reader of a key asks all; wait-free. What was inserted since the
-    /// call began may be among them or not; readers leave it out by its sequence number.
+    /// The range tombstones as sets, all of which a reader of a key searches; wait-free. Those inserted since
+    /// the call began may be among them or not; readers exclude them by sequence number.
     #[inline]
     pub fn range_deletes(&self) -> &[Arc<RangeTombstones>] {
         self.ranges.sets()
     }
 
-    /// Whether there are range deletes; one load.
+    /// Whether there are range tombstones; one load.
     #[inline]
     pub fn has_range_deletes(&self) -> bool {
         !self.ranges.is_empty()
     }
 
-    /// Number of range deletes.
+    /// Number of range tombstones.
     pub fn range_deletes_len(&self) -> u64 {
         self.ranges.len()
     }
 
-    /// The newest range delete over `key` that a reader at `seqno` sees; [`SeqNo::ZERO`] if there is none.
-    /// One load where the memtable has no range deletes, else O(log² n).
+    /// The sequence number of the newest range tombstone over `key` that is visible at `seqno`;
+    /// [`SeqNo::ZERO`] if there is none. One load where the memtable has no range tombstones, else O(log² n).
     #[inline]
     pub fn cover(&self, key: &[u8], seqno: SeqNo) -> SeqNo {
         if self.ranges.is_empty() { SeqNo::ZERO } else { self.ranges.cover(key, seqno) }
     }
 
-    /// Whether `count` more range deletes surely fit.
+    /// Whether `count` more range tombstones surely fit.
     pub fn has_range_room(&self, count: u64) -> bool {
         self.ranges.len().saturating_add(count) <= MAX_RANGE_DELETES
     }
 
-    /// Entries, all versions counted; range deletes are none.
+    /// Number of entries, all versions counted, without range tombstones.
     #[inline]
     pub fn len(&self) -> u64 {
         self.counters.entries.load(Relaxed)
@@ -261,15 +259,15 @@ impl Memtable {
         self.len() == 0
     }
 
-    /// Bytes of the keys and values of all entries, and what range deletes count for: what a limit is
-    /// compared with.
+    /// Bytes of the keys and values of all entries, and what range tombstones count for: compared with the
+    /// memtable's limit.
     #[inline]
     pub fn payload_bytes(&self) -> u64 {
         self.counters.payload_bytes.load(Relaxed)
     }
 
     /// Memory that this memtable holds, in bytes: what it uses, in its arena and beside it, and what earlier
-    /// lives of the arena touched. The last page of either end is not rounded up.
+    /// uses of the arena touched. The last page of either end is not rounded up.
     #[inline]
     pub fn allocated_bytes(&self) -> u64 {
         let (low, high) = self.memory.touched();
@@ -279,8 +277,8 @@ impl Memtable {
     }
 
     /// Whether `entries` more entries, whose keys and values together have `payload_bytes` bytes, surely fit,
-    /// whatever they look like. Inserting them cannot fail then. Exact only in the thread that may insert,
-    /// for which [`Inserter::has_room`] is faster.
+    /// whatever they are. Inserting them cannot fail then. Exact only in the inserting thread, for which
+    /// [`Inserter::has_room`] is faster.
     #[inline]
     pub fn has_room(&self, payload_bytes: u64, entries: u64) -> bool {
         self.has_room_beside(&self.used(), payload_bytes, entries)
@@ -297,21 +295,20 @@ impl Memtable {
 
     #[inline]
     fn has_room_beside(&self, used: &Used, payload_bytes: u64, entries: u64) -> bool {
-        // As a rule there is room for entries that each take the most that one can take, which needs no look
-        // at the kind.
+        // Mostly there is room for entries of the largest size each, which needs no check by kind.
         let most =
             entries.checked_mul(self.most_bytes_per_entry).and_then(|most| most.checked_add(payload_bytes));
         most.is_some_and(|most| most <= self.free_bytes(used))
             || self.has_tight_room(used, payload_bytes, entries)
     }
 
-    /// Bytes of the arena that nothing uses.
+    /// Unused bytes of the arena.
     #[inline]
     fn free_bytes(&self, used: &Used) -> u64 {
         (self.memory.len() as u64).saturating_sub(used.low_bytes + used.high_bytes + FIXED_BYTES)
     }
 
-    /// [`Memtable::has_room`], counted closely.
+    /// [`Memtable::has_room`], computed exactly.
     #[cold]
     fn has_tight_room(&self, used: &Used, payload_bytes: u64, entries: u64) -> bool {
         let new_nodes = self.kind.most_new_node_bytes(used.keys, entries, used.high_bytes);
@@ -333,7 +330,7 @@ impl Drop for Memtable {
     fn drop(&mut self) {
         let low = self.counters.low_bytes.load(Relaxed) as usize;
         let high = self.counters.high_bytes.load(Relaxed) as usize;
-        self.pool.release(std::mem::take(&mut self.memory), low, high, self.lent_bytes);
+        self.pool.release(std::mem::take(&mut self.memory), low, high, self.loaned_bytes);
     }
 }
 
@@ -347,7 +344,7 @@ impl fmt::Debug for Memtable {
     }
 }
 
-/// The one right to insert into a memtable. Dropping it seals the memtable for good.
+/// The exclusive right to insert into a memtable. Dropping it seals the memtable.
 #[derive(Debug)]
 pub struct Inserter {
     memtable: Arc<Memtable>,
@@ -358,13 +355,12 @@ pub struct Inserter {
     last_tag: Option<Tag>,
 }
 
-/// An insertion that has begun: its key is known, its entry is not yet. Does nothing if it is dropped.
+/// An insertion that has begun: its key's position is known, its entry is not. Dropping it has no effect.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub struct Approach {
-    way: Option<Way>,
-    /// Address of the memtable, and the entries there were: elsewhere, or with more of them, the way may be
-    /// another.
+pub struct PreparedInsert {
+    point: Option<InsertPoint>,
+    /// Address of the memtable and its number of entries: if either differs, the position may be wrong.
     moment: (usize, u64),
 }
 
@@ -382,8 +378,7 @@ impl Inserter {
         &self.memtable
     }
 
-    /// As [`Memtable::has_room`], without a look at counters that whoever inserted last has in its core's
-    /// cache.
+    /// As [`Memtable::has_room`], without reading counters that lie in the cache of the last inserting core.
     #[inline]
     pub fn has_room(&self, payload_bytes: u64, entries: u64) -> bool {
         let used = Used {
@@ -394,13 +389,13 @@ impl Inserter {
         self.memtable.has_room_beside(&used, payload_bytes, entries)
     }
 
-    /// Begins the insertion of a key: finds most of the way, and asks for the memory at its end and for what
-    /// will be written. Worth it where something else is to be done before the entry can be inserted.
+    /// Begins the insertion of a key: descends most of the path, and prefetches the memory at its end and
+    /// what will be written. Worth it for a caller with other work before the entry can be inserted.
     #[inline]
-    pub fn approach(&self, key: &[u8]) -> Approach {
+    pub fn begin_insert(&self, key: &[u8]) -> PreparedInsert {
         prefetch_to_write(&self.memtable.counters);
         self.memtable.memory().prefetch_to_write(self.allocator.low_bytes());
-        Approach { way: self.writer.approach(self.memtable.memory(), key), moment: self.moment() }
+        PreparedInsert { point: self.writer.begin_insert(self.memtable.memory(), key), moment: self.moment() }
     }
 
     #[inline(always)]
@@ -411,27 +406,27 @@ impl Inserter {
     /// Inserts one entry. Tags increase from call to call.
     ///
     /// # Panics
-    /// If there is no room ([`Inserter::has_room`] says so before), or the key or value exceeds its limit.
+    /// If there is no room (check [`Inserter::has_room`] before), or the key or value exceeds its limit.
     pub fn insert(&mut self, key: &[u8], tag: Tag, value: &[u8]) {
-        self.insert_from(Approach { way: None, moment: (0, 0) }, key, tag, value);
+        self.finish_insert(PreparedInsert { point: None, moment: (0, 0) }, key, tag, value);
     }
 
-    /// [`Inserter::insert`] of the key that was approached: of that key and no other, whose place would be
-    /// elsewhere. Begins anew if something was inserted since, or if it was another memtable's.
+    /// [`Inserter::insert`] of the key that was passed to [`Inserter::begin_insert`], and no other. Starts
+    /// over if another entry was inserted since, or if it was another memtable's.
     ///
     /// # Panics
     /// As [`Inserter::insert`].
-    pub fn insert_from(&mut self, approach: Approach, key: &[u8], tag: Tag, value: &[u8]) {
+    pub fn finish_insert(&mut self, begin_insert: PreparedInsert, key: &[u8], tag: Tag, value: &[u8]) {
         let operation = Operation { key, tag, value };
         let memory = self.memtable.memory();
-        let way = approach.way.filter(|_| approach.moment == self.moment());
+        let point = begin_insert.point.filter(|_| begin_insert.moment == self.moment());
         debug_assert!(
-            way.is_none() || way == self.writer.approach(memory, key),
-            "another key was approached"
+            point.is_none() || point == self.writer.begin_insert(memory, key),
+            "another key was prepared"
         );
         self.count(&operation);
         let memory = self.memtable.memory();
-        let is_new = self.writer.insert_from(way, memory, &mut self.allocator, &operation);
+        let is_new = self.writer.finish_insert(point, memory, &mut self.allocator, &operation);
         self.counts.keys += u64::from(is_new);
         self.publish_counters();
     }
@@ -450,11 +445,11 @@ impl Inserter {
         self.publish_counters();
     }
 
-    /// Inserts a range delete: it takes its place in the order of tags as an entry does. O(log² n),
+    /// Inserts a range tombstone: it takes its place in the order of tags as an entry does. O(log² n),
     /// amortised, for n of them, whatever the range holds.
     ///
     /// # Panics
-    /// If there is no room ([`Memtable::has_range_room`] says so before).
+    /// If there is no room (check [`Memtable::has_range_room`] before).
     pub fn insert_range_delete(&mut self, delete: RangeTombstone<'_>) {
         let tag = Tag::new(delete.seqno, ValueKind::RangeDelete);
         debug_assert!(self.last_tag.is_none_or(|last| last < tag), "tags increase");
@@ -489,13 +484,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_at_a_glance_is_room_when_counted() {
+    fn the_fast_room_check_implies_the_exact_one() {
         for kind in MemtableKind::ALL {
             let (memtable, mut inserter) =
                 Memtable::create(kind, &ArenaPool::new(0), 1 << 20).expect("reserved");
             let mut met = [false; 2];
             for seqno in 1u64.. {
-                // Growing tables and nodes are what single insertions do not bound.
+                // Growing tables and nodes exceed the bound of a single insertion.
                 for entries in [1, 2, 7, 100, 3_000] {
                     for payload_bytes in [0, 10, 1_000, 100_000] {
                         let has_room = memtable.has_room(payload_bytes, entries);

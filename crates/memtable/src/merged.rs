@@ -1,10 +1,9 @@
-//! Positions in several ordered parts, merged to one: shards, and sorted runs.
+//! Merged position over several ordered parts: shards, and sorted runs.
 //!
-//! The merge is [`esker_iter::MergingCursor`], the one that merges memtables and tables too; a part is shown
-//! to it as a cursor over the entries that the part's structure refers to. Where these are newest versions,
-//! their chains are walked by the cursor above ([`crate::cursor`]), not here. A part meets keys in strict
-//! order whatever is inserted meanwhile, and a change of direction seeks the other parts anew, so the merge
-//! is strictly ordered too.
+//! The merge is [`esker_iter::MergingCursor`], which also merges memtables and tables; it sees a part as a
+//! cursor over the entries that the part's structure refers to. Where these are newest versions, their chains
+//! are walked by the cursor above ([`crate::cursor`]). A part meets keys in strict order whatever is inserted
+//! meanwhile, and a change of direction seeks the other parts anew, so the merge is strictly ordered too.
 
 use crate::entry::Entry;
 use crate::memory::Memory;
@@ -13,7 +12,7 @@ use esker_base::{Result, SeqNo, Tag};
 use esker_iter::{Cursor, MergingCursor};
 use std::sync::Arc;
 
-/// A position in one part. All moves return the entry they come to, none when they leave the part.
+/// A position in one part. All moves return the entry they reach, none when they leave the part.
 pub(crate) trait Part: Send + std::fmt::Debug {
     fn seek_to_first(&mut self, memory: &Memory) -> Entry;
     fn seek_to_last(&mut self, memory: &Memory) -> Entry;

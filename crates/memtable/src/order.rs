@@ -1,33 +1,33 @@
-//! Order on demand, for memtables that keep entries as they came.
+//! Order on demand, for memtables that keep entries in the order of their insertion.
 //!
-//! Such a memtable appends each entry to the arena and tells how far it got ([`Log`]): the inserter pays
-//! nothing for order. Who wants order first sorts what came since the last time into a *run*, an array of
-//! references, and joins runs of like size as in a binary counter. So a look that needs order costs O(t log
-//! t) for t new entries, and each entry is moved O(log n) times in all, however reads and writes take turns;
-//! there are at most log n runs to look into. A memtable that nobody looks into in order is sorted once, by
-//! its flush, which is what "sorting at the seal" means here: sealing itself happens under the commit lock
-//! and stays constant; the first reader after it, as a rule the flush thread, sorts beside it.
+//! Such a memtable appends each entry to the arena and publishes the end of the log ([`EntryLog`]): the
+//! inserter does no work for order. The first ordered read sorts what came since the last one into a *run*,
+//! an array of references, and merges runs of similar size as in a binary counter. So an ordered read costs
+//! O(t log t) for t new entries, and each entry is moved O(log n) times in all, however reads and writes
+//! alternate; there are at most log n runs to search. A memtable without ordered reads is sorted once, by its
+//! flush. Sealing itself happens under the commit lock and stays constant; the first reader after it, mostly
+//! the flush thread, sorts outside of that lock.
 //!
 //! # What threads rely on
 //! * OD1: the inserter never takes the lock of the runs. It writes an entry, then publishes the end of the
-//!   log (release); a reader that loads the end (acquire) may look at every entry before it. So insertion
-//!   does not wait for readers.
-//! * OD2: a run is immutable. Who holds its `Arc` reads it without the lock, whatever becomes of the list of
-//!   runs.
+//!   log (release); a reader that loads the end (acquire) may read every entry before it. So insertion does
+//!   not wait for readers.
+//! * OD2: a run is immutable. A holder of its `Arc` reads it without the lock, whatever becomes of the list
+//!   of runs.
 //! * OD3: all entries before [`Sorted::upto`] are in exactly one run, none behind it is in one. Entries are
 //!   sorted under the write lock, so each is sorted once.
-//! * OD4: no other lock is taken under this one. Whoever needs order waits for whoever sorts: **not
+//! * OD4: no other lock is taken under this one. An ordered read waits for a sort in progress: **not
 //!   wait-free**.
-//! * MT2: a reader loads the end of the log after it began, so whatever it must see lies before that, and it
-//!   makes sure that all of it is in the runs.
+//! * MT2: a reader loads the end of the log after it began, so every entry it must see lies before that, and
+//!   it makes sure that all of them are in the runs.
 //!
 //! # Memory
-//! Four bytes an entry outside of the arena, twice that while runs are joined, and what cursors keep of older
-//! runs; all of it is counted ([`Order::held_bytes`]). Sorting takes sixteen bytes for each new entry, given
-//! back at once.
+//! Four bytes an entry outside of the arena, twice that while runs are merged, and what cursors keep of older
+//! runs; all of it is counted ([`Order::held_bytes`]). Sorting takes sixteen bytes for each new entry, freed
+//! at once.
 //!
-//! Sorting goes by eight bytes behind the prefix that all keys share, then by whole keys, then newest first:
-//! without leaving the prefix out, keys like `user:0000000001` tie, and each tie is two cache misses.
+//! Sorting compares eight bytes behind the prefix that all keys share, then whole keys, then newest first:
+//! with the prefix included, keys like `user:0000000001` tie, and each tie is two cache misses.
 
 use crate::arena::{self, Allocator};
 use crate::entry::Entry;
@@ -40,23 +40,23 @@ use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-/// Entries that came since the last sorting and that a lookup goes over one by one: more are sorted first.
-const MOST_UNSORTED: usize = 64;
+/// Most unsorted entries that a lookup scans one by one: more are sorted first.
+const MAX_UNSORTED: usize = 64;
 
 /// The entries of an arena in the order of their insertion, and the word that says where they end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Log {
+pub(crate) struct EntryLog {
     end: usize,
 }
 
-impl Log {
-    pub(crate) fn create(memory: &Memory, allocator: &mut Allocator) -> Log {
+impl EntryLog {
+    pub(crate) fn create(memory: &Memory, allocator: &mut Allocator) -> EntryLog {
         let end = allocator.node(1) as usize * 2;
         memory.init(end, START);
-        Log { end }
+        EntryLog { end }
     }
 
-    /// Tells readers of all entries that were written so far.
+    /// Publishes all entries written so far.
     #[inline]
     pub(crate) fn publish(self, memory: &Memory, allocator: &Allocator) {
         memory.publish(Site::Reference, self.end, allocator.next_entry());
@@ -84,7 +84,7 @@ pub(crate) fn between(memory: &Memory, start: u32, end: u32) -> impl Iterator<It
     })
 }
 
-/// Sorted entries, counted while anybody holds them.
+/// Sorted entries, whose bytes are counted as long as the run lives.
 #[derive(Debug)]
 struct Run {
     entries: Box<[Entry]>,
@@ -116,7 +116,7 @@ impl Drop for Run {
     }
 }
 
-/// The runs, and how far they go.
+/// The runs, and the end of what they contain.
 #[derive(Debug)]
 struct Sorted {
     /// Oldest first, each at least twice as long as the next.
@@ -128,13 +128,13 @@ struct Sorted {
 /// The sorted runs over a log.
 #[derive(Debug)]
 pub(crate) struct Order {
-    log: Log,
+    log: EntryLog,
     sorted: RwLock<Sorted>,
     held: Arc<AtomicU64>,
 }
 
 impl Order {
-    pub(crate) fn new(log: Log) -> Order {
+    pub(crate) fn new(log: EntryLog) -> Order {
         let sorted = Sorted { runs: Vec::new(), upto: START };
         Order { log, sorted: RwLock::new(sorted), held: Arc::default() }
     }
@@ -151,11 +151,11 @@ impl Order {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Sorted> {
-        // A sort that panicked has not touched the list: see `extend`.
+        // A sort that panicked has not changed the list: see `extend`.
         self.sorted.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The runs with everything before `end`, which was published, and how far they go.
+    /// The runs with everything before `end`, which was published, and the end of what they contain.
     fn up_to(&self, memory: &Memory, end: u32) -> RwLockReadGuard<'_, Sorted> {
         loop {
             let sorted = self.read();
@@ -174,8 +174,7 @@ impl Order {
             return;
         }
         debug_assert!(NoSorting::may_sort(), "{} units are sorted under a lock (OD6)", end - sorted.upto);
-        // A newer version is found from the older one where versions are chained: the first one stands for
-        // all.
+        // Where versions are chained, newer ones are found from the older one: the first one stands for all.
         let new = between(memory, sorted.upto, end).filter(|entry| entry.older(memory).is_none()).collect();
         let mut run = sort(memory, new);
         let is_kept = |last: &&Arc<Run>, run: &[Entry]| last.entries.len() >= 2 * run.len();
@@ -192,13 +191,13 @@ impl Order {
     }
 
     /// The newest version of `key` at or below `limit`, where each version is an entry of its own. O(log² n),
-    /// and O(t log t) more after t insertions without a look.
+    /// and O(t log t) more after t insertions without an ordered read.
     pub(crate) fn find(&self, memory: &Memory, key: &[u8], limit: Tag) -> Entry {
         let end = self.log.end(memory);
         let mut sorted = self.read();
         let mut newest = Entry::NONE;
         for (number, entry) in between(memory, sorted.upto, end).enumerate() {
-            if number == MOST_UNSORTED {
+            if number == MAX_UNSORTED {
                 drop(sorted);
                 sorted = self.up_to(memory, end);
                 newest = Entry::NONE;
@@ -211,7 +210,7 @@ impl Order {
         if !newest.is_none() {
             return newest;
         }
-        // Runs follow each other in time, so the first that has one has the newest.
+        // Runs follow each other in time, so the first with a match has the newest.
         let found = sorted.runs.iter().rev().find_map(|run| {
             let entry = *run.entries.get(run.place(memory, key, limit))?;
             entry.has_key(memory, key).then_some(entry)
@@ -233,8 +232,8 @@ impl Order {
         lasts.max_by_key(|entry| entry.key(memory)).copied().unwrap_or(Entry::NONE)
     }
 
-    /// Positions in runs that hold everything there is now, unless `known` says how far runs go that do so
-    /// already; and how far these go.
+    /// Positions in runs with everything inserted so far, unless the runs up to `known` have it already; also
+    /// the end of these.
     pub(crate) fn positions(&self, memory: &Memory, known: u32) -> Option<(Vec<RunPosition>, u32)> {
         let end = self.log.end(memory);
         if known >= end {
@@ -242,7 +241,7 @@ impl Order {
         }
         let sorted = self.up_to(memory, end);
         let position = |run: &Arc<Run>| RunPosition { run: Arc::clone(run), at: 0 };
-        // Newest first, as the merge wants its sources.
+        // Newest first, as the merge requires.
         Some((sorted.runs.iter().rev().map(position).collect(), sorted.upto))
     }
 }
@@ -340,16 +339,15 @@ impl Part for RunPosition {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::arena::{ArenaPool, Expectation};
+    use crate::arena::{ArenaPool, ExpectedUse};
     use crate::entry::Operation;
     use esker_base::{SeqNo, ValueKind};
 
-    /// Appends so many entries at a time, with keys in a fixed disorder, and lets `look` see the order after
-    /// each time.
+    /// Appends so many entries at a time, with keys in a fixed disorder, and calls `look` after each time.
     fn append(steps: &[u64], mut look: impl FnMut(&Order, &Memory, u64)) {
-        let (memory, _) = ArenaPool::new(0).acquire(8 << 20, Expectation::Filled).expect("reserved");
+        let (memory, _) = ArenaPool::new(0).acquire(8 << 20, ExpectedUse::Filled).expect("reserved");
         let mut allocator = Allocator::new(&memory);
-        let log = Log::create(&memory, &mut allocator);
+        let log = EntryLog::create(&memory, &mut allocator);
         let order = Order::new(log);
         let mut count = 0u64;
         for step in steps {
@@ -365,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_stay_few_however_insertions_and_looks_take_turns() {
+    fn runs_stay_few_with_alternating_insertions_and_reads() {
         let ones = vec![1; 2_000];
         let falling: Vec<u64> = (1..100).rev().collect();
         let mixed: Vec<u64> = (0..200).map(|at| 1 + at * at % 37).collect();
@@ -384,19 +382,19 @@ mod tests {
     }
 
     #[test]
-    fn a_few_new_entries_are_looked_at_without_sorting() {
-        append(&[100, MOST_UNSORTED as u64, 1], |order, memory, count| {
+    fn a_few_new_entries_are_scanned_without_sorting() {
+        append(&[100, MAX_UNSORTED as u64, 1], |order, memory, count| {
             let key = (count * 7919 % 10_007).to_be_bytes();
             let found = order.find(memory, &key, Tag::NEWEST);
             assert_eq!(found.tag(memory).seqno(), SeqNo::new(count));
             let sorted: usize = order.read().runs.iter().map(|run| run.entries.len()).sum();
-            let expected = if count == 100 + MOST_UNSORTED as u64 { 100 } else { count };
+            let expected = if count == 100 + MAX_UNSORTED as u64 { 100 } else { count };
             assert_eq!(sorted as u64, expected);
         });
     }
 
     #[test]
-    fn runs_are_counted_as_long_as_somebody_holds_them() {
+    fn runs_are_counted_until_their_last_handle_is_dropped() {
         let mut kept = Vec::new();
         append(&[100, 200, 300], |order, memory, count| {
             let all = 4 * count;

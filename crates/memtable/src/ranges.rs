@@ -1,22 +1,23 @@
-//! Range deletes of a memtable, kept beside the entries.
+//! Range tombstones of a memtable, kept beside the entries.
 //!
-//! Among the entries they would be found by their start only; a reader has to find what covers its key. So
-//! they are kept as sets of fragments ([`RangeTombstones`]), which readers search while the inserter adds to
-//! them.
+//! Among the entries they would be found by their start only; a reader has to find those that cover its key.
+//! So they are kept as sets of fragments ([`RangeTombstones`]), which readers search while the inserter adds
+//! to them.
 //!
 //! # Publication
-//! * Sets are immutable. For each range delete the inserter makes a new list of sets, puts it into the next
-//!   of a fixed number of slots, which are filled once and never emptied, and then raises the count
+//! * Sets are immutable. For each range tombstone the inserter makes a new list of sets, puts it into the
+//!   next of a fixed number of slots, which are filled once and never emptied, and then raises the count
 //!   (release). A reader loads the count (acquire) and takes the slot before it: no lock, no retry, and what
 //!   it borrows lives as long as the memtable (MT1).
-//! * MT2 holds as for entries: the engine publishes the sequence number after the insertion, so whoever may
-//!   see a range delete finds the list with it, or a later one. Later ones are left out by their numbers.
+//! * MT2 holds as for entries: the engine publishes the sequence number after the insertion, so a reader that
+//!   may see a range tombstone finds the list with it, or a later one. Later ones are excluded by their
+//!   sequence numbers.
 //!
 //! # Cost
-//! A range delete is a set of its own. Two sets of about the same size are joined to one, as in a binary
-//! counter, so that there are at most log n sets, and each range delete is fragmented again log n times. All
-//! lists and sets stay until the memtable goes: together they hold each range delete log n times. n is at
-//! most [`MAX_RANGE_DELETES`].
+//! A range tombstone is a set of its own. Two sets of about the same size are merged into one, as in a binary
+//! counter, so that there are at most log n sets, and each range tombstone is fragmented again log n times.
+//! All lists and sets stay until the memtable is freed: together they hold each range tombstone log n times.
+//! n is at most [`MAX_RANGE_DELETES`].
 //!
 //! Rejected: one set that is rebuilt each time, which costs n at each write under the commit lock; and
 //! swapping pointers, which needs readers to announce themselves.
@@ -26,20 +27,20 @@ use esker_iter::{RangeTombstone, RangeTombstones};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Most range deletes in one memtable. That many nested ones make two million sequence numbers, 16 MiB, the
-/// worst case; side by side they take a tenth of a megabyte. A flush of so many range deletes costs what a
-/// few thousand puts do, so a limit this low is no burden.
+/// Most range tombstones in one memtable. That many nested ones make two million sequence numbers, 16 MiB,
+/// the worst case; side by side they take a tenth of a megabyte. A flush for so many costs as much as a few
+/// thousand puts.
 pub const MAX_RANGE_DELETES: u64 = 1024;
 
-/// Bytes with which a range delete counts beside its keys: about what its fragments take.
+/// Bytes that a range tombstone counts for beside its keys: about the size of its fragments.
 pub const RANGE_DELETE_OVERHEAD_BYTES: u64 = 256;
 
 type Sets = Arc<[Arc<RangeTombstones>]>;
 
-/// What readers see of a memtable's range deletes.
+/// A memtable's range tombstones for readers.
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
-    /// Made with the first range delete: for most memtables this is one word that says "none".
+    /// Allocated with the first range tombstone: for most memtables this is one word.
     slots: OnceLock<Box<[OnceLock<Sets>]>>,
     published: AtomicUsize,
     memory_bytes: AtomicU64,
@@ -80,14 +81,14 @@ impl Ranges {
     }
 }
 
-/// The inserter's side: the sets with the number of range deletes in each.
+/// The inserter's side: the sets with the number of range tombstones in each.
 #[derive(Debug, Default)]
 pub(crate) struct RangesWriter {
     sets: Vec<(usize, Arc<RangeTombstones>)>,
 }
 
 impl RangesWriter {
-    /// Adds a range delete and publishes it.
+    /// Adds a range tombstone and publishes it.
     ///
     /// # Panics
     /// If there are [`MAX_RANGE_DELETES`] already.

@@ -1,24 +1,25 @@
-//! The structure of a memtable, whichever it is: what readers ask of it, and what its writer does.
+//! Dispatch over the structures of memtables, for readers and for the writer.
 //!
-//! Each call dispatches on a closed set. The default kind comes first and is meant to be inlined.
+//! Each call dispatches on a closed set. The default kind comes first and is inlined.
 
 use crate::arena::Allocator;
-use crate::art::{Art, ArtPosition, ArtWriter, Way};
+use crate::art::{Art, ArtPosition, ArtWriter, InsertPoint};
 use crate::btree::{BTree, BTreePosition, BTreeWriter};
 use crate::entry::{Entry, Operation};
-use crate::hash::{Hash, HashWriter, HashedArt, HashedArtWriter};
+use crate::hash::{Hash, HashWriter};
 use crate::kind::MemtableKind;
-use crate::locked::{LockedPosition, LockedTree, LockedTreeWriter};
 use crate::memory::Memory;
 use crate::order::Order;
-use crate::sharded::{Sharded, ShardedWriter};
-use crate::skiplist::{Skiplist, SkiplistPosition, SkiplistWriter};
+use crate::reference::hashed_art::{HashedArt, HashedArtWriter};
+use crate::reference::locked::{LockedPosition, LockedTree, LockedTreeWriter};
+use crate::reference::sharded::{Sharded, ShardedWriter};
+use crate::reference::skiplist::{Skiplist, SkiplistPosition, SkiplistWriter};
 use crate::vector::VectorWriter;
 use crate::{LOCKSTEP_KEYS, MULTI_GET_KEYS};
 use esker_base::Tag;
 use std::sync::Arc;
 
-/// A structure as its readers know it.
+/// A structure for readers.
 #[derive(Clone, Debug)]
 pub(crate) enum Structure {
     Art(Art),
@@ -175,7 +176,7 @@ impl Structure {
         }
     }
 
-    /// What makes order for those who ask, if entries lie as they came.
+    /// The sorted runs, where entries are kept in the order of their insertion.
     pub(crate) fn order(&self) -> Option<&Arc<Order>> {
         match self {
             Structure::Vector(order) | Structure::Hash(Hash { order, .. }) => Some(order),
@@ -192,25 +193,25 @@ impl Structure {
 impl Writer {
     /// The first half of an insertion, where the structure has two.
     #[inline(always)]
-    pub(crate) fn approach(&self, memory: &Memory, key: &[u8]) -> Option<Way> {
+    pub(crate) fn begin_insert(&self, memory: &Memory, key: &[u8]) -> Option<InsertPoint> {
         match self {
-            Writer::Art(writer) => Some(writer.approach(memory, key)),
+            Writer::Art(writer) => Some(writer.begin_insert(memory, key)),
             _ => None,
         }
     }
 
-    /// Inserts one operation, whose key was approached after the last insertion if there is a way; returns
-    /// whether it is new.
+    /// Inserts one operation, from the point of a first half that followed the last insertion, if there is
+    /// one; returns whether its key is new.
     #[inline(always)]
-    pub(crate) fn insert_from(
+    pub(crate) fn finish_insert(
         &mut self,
-        way: Option<Way>,
+        point: Option<InsertPoint>,
         memory: &Memory,
         allocator: &mut Allocator,
         operation: &Operation<'_>,
     ) -> bool {
-        match (self, way) {
-            (Writer::Art(writer), Some(way)) => writer.insert_from(way, memory, allocator, operation),
+        match (self, point) {
+            (Writer::Art(writer), Some(point)) => writer.finish_insert(point, memory, allocator, operation),
             (writer, _) => writer.insert(memory, allocator, operation),
         }
     }

@@ -1,18 +1,18 @@
-//! A hash table from keys to their newest versions: one writer, wait-free readers.
+//! Hash table from keys to their newest versions: one writer, wait-free readers.
 //!
 //! Open addressing with linear probing (Knuth, The Art of Computer Programming, volume 3, 6.4). A slot is two
 //! words of the arena: an entry, and 32 bits of its key's hash. The table has a power of two of slots, the
-//! place of a key is the top bits of its hash, and the rest tells keys apart before any of them is looked at:
-//! a lookup costs one miss for the slot, one for the entry.
+//! slot of a key is chosen by the top bits of its hash, and the rest tells keys apart without reading them: a
+//! lookup costs one miss for the slot, one for the entry.
 //!
 //! # What threads rely on
 //! * A slot's entry is published last, by release, after its hash was put. It is set once and then replaced
 //!   by newer versions of the same key only, which lead to the older ones (MT1). So a reader that loads the
-//!   entry (acquire) finds hash and entry whole.
+//!   entry (acquire) finds hash and entry complete.
 //! * A table that is three quarters full is copied into one twice its size, by the hashes alone, in the order
 //!   of the slots, so that both are walked from one end to the other; then the one word that refers to the
-//!   table is published. The old one is frozen: it was the live one at a moment after the reader began who
-//!   still looks into it, so it holds all that the reader must see (MT2). It stays in the arena.
+//!   table is published. The old one is frozen: it was the live one at a moment after a reader that still
+//!   uses it began, so it holds all that this reader must see (MT2). It stays in the arena.
 //! * A quarter of the slots is empty, and nothing is ever removed: a probe ends (wait-free), after 2.5 slots
 //!   for a present key and 8.5 for an absent one on average when the table is fullest, within a cache line or
 //!   two.
@@ -20,8 +20,7 @@
 //! # Cost
 //! Eight bytes a slot, all outgrown tables together as much as the last: 21 to 43 bytes for each key. Growing
 //! copies everything once more and is done by the insertion that needs it: a millisecond for 200,000 keys.
-//!
-//! The hash is seeded at random for each pool of arenas: who chooses keys does not choose where they collide.
+//! The hash is seeded at random for each pool of arenas, so that keys cannot be chosen to collide.
 
 use crate::MULTI_GET_KEYS;
 use crate::arena::Allocator;
@@ -52,7 +51,7 @@ pub(crate) const fn table_bytes(keys: u64) -> u64 {
     4 * (tables * HEADER_WORDS as u64 + all_slots * SLOT_WORDS as u64)
 }
 
-/// The table as readers know it: where the reference to it is, and how keys are hashed.
+/// The table for readers: the place of the reference to it, and the hash function.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     root: usize,
@@ -77,7 +76,7 @@ impl Slots {
         1 << self.bits
     }
 
-    /// Where the search for a hash begins.
+    /// The first slot of the search for a hash.
     #[inline(always)]
     fn home(self, hash: u32) -> usize {
         (hash >> (u32::BITS - self.bits)) as usize
@@ -96,7 +95,7 @@ impl Slots {
 }
 
 impl Table {
-    /// The hash of a key; the top bits say where the search begins.
+    /// The hash of a key; the top bits choose the first slot of the search.
     #[inline]
     pub(crate) fn hash(&self, key: &[u8]) -> u32 {
         let mut hasher = self.state.build_hasher();
@@ -116,7 +115,7 @@ impl Table {
         self.newest(memory).map_or(Entry::NONE, |slots| find(memory, slots, self.hash(key), key))
     }
 
-    /// [`Table::find`] for those keys whose bit is set in `wanted`: first all slots are asked for, then all
+    /// [`Table::find`] for those keys whose bit is set in `wanted`: first all slots are prefetched, then all
     /// entries.
     pub(crate) fn find_many(
         &self,
@@ -151,7 +150,7 @@ fn find(memory: &Memory, slots: Slots, hash: u32, key: &[u8]) -> Entry {
     probe(memory, slots, hash, |entry| entry.has_key(memory, key))
 }
 
-/// The first entry of this hash that is the right one.
+/// The first entry of this hash for which `is_right` holds.
 #[inline(always)]
 fn probe(memory: &Memory, slots: Slots, hash: u32, is_right: impl Fn(Entry) -> bool) -> Entry {
     let mut at = slots.home(hash);
@@ -173,12 +172,12 @@ pub(crate) struct TableWriter {
     keys: usize,
 }
 
-/// Where a key is, or would be.
+/// The slot of a key, present or not.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct TableSlot {
     word: usize,
     hash: u32,
-    /// The newest version there is, or no entry.
+    /// The newest version, or no entry.
     pub(crate) entry: Entry,
 }
 
@@ -194,15 +193,15 @@ impl TableWriter {
         self.table.hash(key)
     }
 
-    /// Asks for the place of a key of this hash.
+    /// Prefetches the slot of a key of this hash.
     pub(crate) fn prefetch(&self, memory: &Memory, hash: u32) {
         if let Some(slots) = self.slots {
             memory.prefetch(slots.word(slots.home(hash)));
         }
     }
 
-    /// The place of `key`, for which room is made if it is new. It is good for the next [`TableWriter::put`]
-    /// alone.
+    /// The slot of `key`; the table grows first if a new key needs it. Valid for the next
+    /// [`TableWriter::put`] only.
     #[inline]
     pub(crate) fn place(
         &mut self,
@@ -210,17 +209,17 @@ impl TableWriter {
         allocator: &mut Allocator,
         hash: u32,
         key: &[u8],
-    ) -> Place {
+    ) -> TableSlot {
         if let Some(slots) = self.slots {
             let mut at = slots.home(hash);
             loop {
                 let word = slots.word(at);
                 let entry = Entry(memory.peek(word));
                 if !entry.is_none() && memory.peek(word + 1) == hash && entry.has_key(memory, key) {
-                    return Place { word, hash, entry };
+                    return TableSlot { word, hash, entry };
                 }
                 if entry.is_none() && (self.keys + 1) * 4 <= slots.len() * 3 {
-                    return Place { word, hash, entry };
+                    return TableSlot { word, hash, entry };
                 }
                 if entry.is_none() {
                     break;
@@ -229,12 +228,12 @@ impl TableWriter {
             }
         }
         let slots = self.grow(memory, allocator);
-        Place { word: empty_word(memory, slots, hash), hash, entry: Entry::NONE }
+        TableSlot { word: empty_word(memory, slots, hash), hash, entry: Entry::NONE }
     }
 
-    /// Puts a version at its key's place; returns whether the key is new.
+    /// Puts a version into its key's slot; returns whether the key is new.
     #[inline]
-    pub(crate) fn put(&mut self, memory: &Memory, place: Place, entry: Entry) -> bool {
+    pub(crate) fn put(&mut self, memory: &Memory, place: TableSlot, entry: Entry) -> bool {
         let is_new = place.entry.is_none();
         if is_new {
             memory.put(place.word + 1, place.hash);
@@ -244,7 +243,7 @@ impl TableWriter {
         is_new
     }
 
-    /// Makes a table of twice as many slots the newest.
+    /// Publishes a table of twice as many slots.
     #[cold]
     fn grow(&mut self, memory: &Memory, allocator: &mut Allocator) -> Slots {
         let bits = self.slots.map_or(MIN_BITS, |old| old.bits + 1);
@@ -280,12 +279,12 @@ fn empty_word(memory: &Memory, slots: Slots, hash: u32) -> usize {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::arena::{ArenaPool, Expectation, UNIT_BYTES};
+    use crate::arena::{ArenaPool, ExpectedUse, UNIT_BYTES};
     use crate::entry::Operation;
     use esker_base::{SeqNo, Tag, ValueKind};
 
     fn filled(keys: u64, mut check: impl FnMut(&Memory, &Allocator, &Table, u64)) {
-        let (memory, _) = ArenaPool::new(0).acquire(16 << 20, Expectation::Filled).expect("reserved");
+        let (memory, _) = ArenaPool::new(0).acquire(16 << 20, ExpectedUse::Filled).expect("reserved");
         let mut allocator = Allocator::new(&memory);
         let (table, mut writer) = TableWriter::create(&memory, &mut allocator, 7);
         for number in 0..keys {
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_all_tables_is_known_beforehand() {
+    fn the_size_of_all_tables_is_predicted() {
         assert_eq!(table_bytes(0), 0);
         filled(30_000, |_, allocator, _, keys| {
             assert_eq!(allocator.high_bytes() as u64, UNIT_BYTES as u64 + table_bytes(keys), "{keys} keys");
@@ -335,7 +334,7 @@ mod tests {
             };
             let mean = (0..1000).map(|number| steps(number + (1 << 40))).sum::<u64>() as f64 / 1000.0;
             // 8.5 is expected of an absent key in a table that is three quarters full.
-            assert!(mean < 13.0, "{mean} slots are looked at");
+            assert!(mean < 13.0, "{mean} slots are probed");
         });
     }
 }

@@ -1,15 +1,15 @@
-//! What came since some moment, for the kinds that keep entries as they came.
+//! Tail of a memtable: the entries inserted since some moment, for the kinds that keep entries in the order
+//! of their insertion.
 //!
-//! Order in a `vector` or `hash` memtable is made for whoever asks ([`crate::order`]), and who asks first
-//! after many insertions pays for all of them. Who holds a lock for which others wait must not be the one.
-//! Such a caller takes a [`Tail`] before it takes the lock, looks at what came before in whatever way it
-//! likes, and under the lock goes over the tail: in the order of insertion, at the cost of a step for each
-//! entry, without sorting.
+//! A `vector` or `hash` memtable is sorted by an ordered read ([`crate::order`]), and the first one after
+//! many insertions sorts all of them. A thread that holds a contended lock must not do that. It takes a
+//! [`Tail`] before it takes the lock, examines what came before in any way, and under the lock scans the
+//! tail: in the order of insertion, a step for each entry, without sorting.
 //!
 //! * OD5: every entry of a memtable whose insertion was published before [`Tail::from_now`] was called is
-//!   seen by a look that begins after it, and every later one that was published is in the tail: none is
-//!   missed between the two. Both go by the one word that says where entries end ([`Order::end`]).
-//! * OD6: nobody sorts while a [`NoSorting`] of the thread lives. Builds with debug assertions panic where it
+//!   seen by a read that begins after it, and every later one that was published is in the tail: none is
+//!   missed between the two. Both use the one word that says where entries end ([`Order::end`]).
+//! * OD6: a thread does not sort while it has a [`NoSorting`]. Builds with debug assertions panic where it
 //!   happens.
 
 use crate::memtable::Memtable;
@@ -20,7 +20,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The entries of a memtable from a place on, in the order of their insertion; new ones join them.
+/// The entries of a memtable from a place on, in the order of their insertion; new ones are appended.
 #[derive(Clone)]
 pub struct Tail {
     memtable: Arc<Memtable>,
@@ -33,7 +33,7 @@ impl Tail {
         Tail { memtable: Arc::clone(memtable), order: Arc::clone(order), from: order::START }
     }
 
-    /// The same memtable's entries from now on.
+    /// The entries of the same memtable from now on.
     #[must_use]
     pub fn from_now(mut self) -> Tail {
         self.from = self.order.end(self.memtable.memory());
@@ -61,12 +61,12 @@ impl fmt::Debug for Tail {
 }
 
 thread_local! {
-    /// How many [`NoSorting`] of this thread live; always zero without debug assertions.
+    /// Number of [`NoSorting`] of this thread; always zero without debug assertions.
     static FORBIDDEN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// While it lives, this thread must not cause a sort: it holds a lock for which others wait. It stays in its
-/// thread. Where debug assertions are off it does nothing and takes nothing.
+/// While it lives, this thread must not cause a sort, because it holds a contended lock. Cannot be sent to
+/// other threads. Does nothing where debug assertions are off.
 #[derive(Debug)]
 pub struct NoSorting(PhantomData<*const ()>);
 

@@ -1,15 +1,16 @@
-//! The vector: entries as they came, sorted for whoever wants order.
+//! Vector: entries in the order of their insertion, sorted by the first ordered read. Inserts fastest, for
+//! bulk loads.
 //!
 //! A vector that takes writes and is sorted when it is flushed, while another one takes its place, is the
-//! simplest memtable of all (RocksDB's `VectorRepFactory`; byron's double-buffered vector). Here the vector
-//! is the arena itself: entries lie in it one behind the other, and the engine's pair of active and sealed
-//! memtables is the double buffer. An insertion writes the entry and publishes where the entries end: no
-//! search, no index, 8 bytes beside all entries.
+//! simplest memtable (RocksDB's `VectorRepFactory`; byron's double-buffered vector). Here the vector is the
+//! arena itself: entries are contiguous in it, and the engine's pair of active and sealed memtables is the
+//! double buffer. An insertion writes the entry and publishes the end: no search, no index, 8 bytes beside
+//! all entries.
 //!
-//! Older versions of a key are not looked for, so versions are not chained: each is an entry of its own in
-//! the order that [`Order`] makes, and a lookup asks for the newest at or below a tag. It goes over at most
-//! 64 unsorted entries, or sorts them, and then searches at most log n runs: reads are slower than in any
-//! other kind, but never quadratic.
+//! Insertion does not look up older versions, so versions are not chained: each is an entry of its own in the
+//! order of [`Order`], and a lookup finds the newest at or below a tag. It scans at most 64 unsorted entries,
+//! or sorts them, and then searches at most log n runs: reads are slower than in any other kind, but never
+//! quadratic.
 //!
 //! For bulk loads and for logs that are written and flushed, seldom read. Reads are not wait-free; insertion
 //! is.
@@ -19,23 +20,23 @@ use crate::entry::{Entry, Operation};
 use crate::memory::Memory;
 use crate::memtable::Memtable;
 use crate::merged::Merged;
-use crate::order::{Log, Order, RunPosition};
+use crate::order::{EntryLog, Order, RunPosition};
 use esker_base::Tag;
 use std::sync::Arc;
 
 /// The right to append.
 #[derive(Debug)]
 pub(crate) struct VectorWriter {
-    log: Log,
+    log: EntryLog,
 }
 
 impl VectorWriter {
     pub(crate) fn create(memory: &Memory, allocator: &mut Allocator) -> (Arc<Order>, VectorWriter) {
-        let log = Log::create(memory, allocator);
+        let log = EntryLog::create(memory, allocator);
         (Arc::new(Order::new(log)), VectorWriter { log })
     }
 
-    /// Appends operations; returns how many entries these are.
+    /// Appends operations; returns the number of entries.
     pub(crate) fn insert_all(
         &mut self,
         memory: &Memory,
@@ -50,12 +51,12 @@ impl VectorWriter {
     }
 }
 
-/// A position among all versions. Each seek takes in what was appended since the last.
+/// A position among all versions. Each seek includes what was appended since the last.
 #[derive(Debug)]
 pub(crate) struct OrderedPosition {
     memtable: Arc<Memtable>,
     order: Arc<Order>,
-    /// How far the runs go that are merged.
+    /// The end of the merged runs.
     upto: u32,
     merged: Merged<RunPosition>,
 }

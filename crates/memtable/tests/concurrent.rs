@@ -1,4 +1,4 @@
-//! One inserter and several readers at once: what is acknowledged is found, order is strict, versions never
+//! One inserter and several readers at once: acknowledged entries are found, order is strict, versions never
 //! go back.
 #![cfg(not(loom))]
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests, outside the test functions")]

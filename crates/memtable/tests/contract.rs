@@ -1,4 +1,4 @@
-//! What every kind of memtable promises to one thread, checked against an ordered map.
+//! Guarantees of every kind of memtable to one thread, checked against an ordered map.
 #![cfg(not(loom))]
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests, outside the test functions")]
 
@@ -82,7 +82,7 @@ fn check_probes(memtable: &Arc<Memtable>, model: &Model, keys: &mut Keys, rng: &
                     cursor.next().unwrap();
                 }
                 1 => {
-                    // Any number of versions may be passed over, but nothing of another key.
+                    // Any number of versions may be skipped, but nothing of another key.
                     place = model.after(key, tag);
                     cursor.next_key().unwrap();
                     while let Some((at, tag, _)) = place
@@ -93,7 +93,7 @@ fn check_probes(memtable: &Arc<Memtable>, model: &Model, keys: &mut Keys, rng: &
                     }
                 }
                 2 => {
-                    // Any may be passed over that a reader does not see.
+                    // Any invisible version may be skipped.
                     place = model.preceding(key, tag);
                     cursor.prev_key(seqno).unwrap();
                     while let Some((at, tag, _)) = place
@@ -114,9 +114,9 @@ fn check_probes(memtable: &Arc<Memtable>, model: &Model, keys: &mut Keys, rng: &
     }
 }
 
-/// A key with many versions is passed backwards in one step, by readers of now and of then.
+/// A key with many versions is passed backwards in one step, by readers of new and of old sequence numbers.
 #[test]
-fn versions_are_passed_at_once_backwards() {
+fn versions_are_passed_in_one_step_backwards() {
     let (memtable, mut inserter) =
         Memtable::create(MemtableKind::Art, &ArenaPool::new(0), 1 << 20).expect("reserved");
     let tag = |seqno| Tag::new(SeqNo::new(seqno), ValueKind::Put);
@@ -152,7 +152,7 @@ fn check_multi_get(memtable: &Memtable, model: &Model, keys: &mut Keys, rng: &mu
     }
 }
 
-/// Inserts random operations, singly and in batches, checking all the while.
+/// Inserts random operations, singly and in batches, with checks in between.
 fn run(kind: MemtableKind, mut keys: Keys, operations: usize, seed: u64) {
     println!("{kind}, {keys:?}, seed {seed}");
     let operations = scaled(operations);
@@ -298,7 +298,7 @@ fn each_key_a_prefix_of_the_next() {
     // A path of 12,000 nodes: descents and cursors must neither recurse nor take quadratic time.
     const LONGEST: usize = 12_000;
     for kind in MemtableKind::ALL {
-        // What compares whole keys at each step down gets fewer of them.
+        // Structures that compare whole keys at each step get fewer of them.
         let step = if matches!(kind, MemtableKind::Art | MemtableKind::HashedArt) { 1 } else { 16 };
         let lengths = || (0..=LONGEST / step).map(|number| number * step);
         let whole = vec![b'a'; LONGEST];
@@ -437,9 +437,9 @@ fn a_stub_has_room_for_nothing() {
     assert_eq!(pool.idle_bytes(), 0, "stubs are not pooled");
 }
 
-/// What a tail shows with what came before it is everything, each entry once, in the order of insertion.
+/// A tail and the entries before it are all entries, each once, in the order of insertion.
 #[test]
-fn a_tail_has_what_came_since() {
+fn a_tail_has_the_entries_since_its_start() {
     for kind in MemtableKind::ALL {
         let (memtable, mut inserter) = create(kind, &ArenaPool::new(0), 1 << 20);
         let keeps_as_they_came = matches!(kind, MemtableKind::Vector | MemtableKind::Hash);
@@ -470,10 +470,10 @@ fn a_tail_has_what_came_since() {
     }
 }
 
-/// OD6. What has order at no cost may be looked at as before.
+/// OD6. Kinds that are always in order may be read as before.
 #[test]
 #[cfg(debug_assertions)]
-fn sorting_where_it_is_forbidden_is_noticed() {
+fn forbidden_sorting_panics() {
     for kind in MemtableKind::ALL {
         let (memtable, mut inserter) = create(kind, &ArenaPool::new(0), 1 << 20);
         for number in 1..=100u64 {
@@ -485,7 +485,7 @@ fn sorting_where_it_is_forbidden_is_noticed() {
         };
         let is_noticed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(look)).is_err();
         assert_eq!(is_noticed, memtable.tail().is_some(), "{kind}");
-        // It ends with the one that forbade it, and what is sorted can be looked at.
+        // The ban ends with its guard, and a sorted memtable can be read under it.
         memtable.cursor().seek_to_first().unwrap();
         let _forbidden = NoSorting::new();
         memtable.cursor().seek_to_last().unwrap();

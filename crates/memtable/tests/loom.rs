@@ -7,10 +7,10 @@
 //! `LOOM_MAX_PREEMPTIONS=3` in front explores more and takes minutes.
 //!
 //! The code is the real one; only the memory below it is loom's. Each scenario prepares a memtable, then the
-//! writer makes the one or two insertions that are its point while a reader looks. The reader must find
-//! everything at or below the visible sequence number it loaded (MT2), whole and in order, and whatever else
-//! it meets must be whole too (MT1); loom reports words that are read before they are ordered after their
-//! writing. The mutants at the end break one ordering each, and each must be found.
+//! writer makes the one or two insertions in question while a reader reads. The reader must find everything
+//! at or below the visible sequence number it loaded (MT2), complete and in order, and whatever else it meets
+//! must be complete too (MT1); loom reports words that are read before they are ordered after their writing.
+//! The mutants at the end break one ordering each, and each must be found.
 #![cfg(loom)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
@@ -22,7 +22,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeSet;
 
-/// Keys that are there before, and keys that are inserted while the reader looks.
+/// Keys that are there before, and keys that are inserted while the reader reads.
 #[derive(Clone, Debug)]
 struct Scenario {
     kind: MemtableKind,
@@ -54,12 +54,12 @@ fn check_entry(key: &[u8], tag: Tag, value: &[u8]) {
     assert_eq!(value, [key, &tag.seqno().get().to_le_bytes()].concat(), "a torn entry");
 }
 
-/// How the reader looks.
+/// The kind of read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     /// Looks up the keys that are inserted meanwhile, and one that was there before.
     Get,
-    /// The same, all together.
+    /// The same in one call.
     MultiGet,
     /// Walks over everything.
     Walk,
@@ -81,7 +81,7 @@ impl Scenario {
         for key in self.during.iter().chain(self.before.first()) {
             let found = memtable.get(key, SeqNo::new(visible));
             assert_eq!(found.map(|(tag, _)| tag.seqno().get()), self.newest(key, visible));
-            // Beyond what is visible, whatever is there must be whole.
+            // Invisible entries must be complete as well.
             if let Some((tag, value)) = memtable.get(key, SeqNo::MAX) {
                 check_entry(key, tag, value);
             }
@@ -280,7 +280,7 @@ fn a_table_takes_keys_and_versions() {
     }
 }
 
-/// The smallest table has room for twelve keys: the one after makes a larger one.
+/// The smallest table has room for twelve keys: the next one makes it grow.
 fn outgrown() -> Scenario {
     let before = (b'a'..b'm').map(|byte| vec![byte]).collect();
     Scenario { kind: MemtableKind::Hash, before, during: vec![b"b".to_vec(), b"z".to_vec()] }
@@ -414,7 +414,7 @@ fn mutant_relaxed_index_load() {
     must_die(Mutant::RelaxedIndexLoad, &wide(17, &[60]), Look::Get);
 }
 
-/// A row that takes one child more.
+/// A row that takes one more child.
 fn row() -> Scenario {
     scenario(ART, &[b"a", b"c", b"e", b"g", b"i"], &[b"d"])
 }

@@ -1,4 +1,4 @@
-//! Range deletes of memtables: what readers find while more are inserted.
+//! Range tombstones of memtables: what readers find while more are inserted.
 #![cfg(not(loom))]
 
 mod common;
@@ -13,8 +13,7 @@ fn key(number: u64) -> Vec<u8> {
     format!("{number:04}").into_bytes()
 }
 
-/// Range delete `n`, of sequence number `n + 1`, known beforehand: where it starts, and where it ends if at
-/// all.
+/// Range tombstone `n`, of sequence number `n + 1`, known beforehand: its start, and its end if it has one.
 fn ranges(seed: u64, count: u64) -> Vec<(u64, Option<u64>)> {
     let mut rng = Rng(seed);
     let one = |_| {
@@ -58,7 +57,7 @@ fn the_newest_visible_range_delete_is_found() {
         }
         assert_eq!((memtable.len(), memtable.range_deletes_len()), (0, all.len() as u64));
         assert_eq!(memtable.payload_bytes(), bytes);
-        // As in a binary counter: few sets to ask, whatever their number.
+        // As in a binary counter: few sets to search, whatever their number.
         assert!(memtable.range_deletes().len() <= 8, "{}", memtable.range_deletes().len());
         // Entries stay what they were.
         let tag = Tag::new(SeqNo::new(100_000), ValueKind::Put);
@@ -78,7 +77,7 @@ fn there_is_room_up_to_the_limit() {
     assert!(memtable.allocated_bytes() > 100 * MAX_RANGE_DELETES);
 }
 
-/// What is acknowledged is found while more is inserted, and nothing is found that a reader must not see.
+/// Acknowledged range tombstones are found while more are inserted, and none that is invisible to the reader.
 #[test]
 fn readers_beside_the_inserter_miss_nothing() {
     let all = ranges(11, scaled(600) as u64);

@@ -1,4 +1,4 @@
-//! Arenas: what fits is known beforehand, and what was used is used again without being read.
+//! Arenas: room is known beforehand, and recycled memory is not read before it is written.
 #![cfg(not(loom))]
 #![expect(clippy::print_stdout, reason = "helpers of tests, outside the test functions")]
 
@@ -9,7 +9,7 @@ use esker_base::{Error, SeqNo};
 use esker_iter::Cursor;
 use esker_memtable::{ArenaPool, Memtable, MemtableKind, Operation};
 
-/// Fills memtables until `has_room` says no; whatever the keys look like, no insertion may fail before.
+/// Fills memtables until `has_room` is false; whatever the keys, no insertion may fail before.
 fn fill(kind: MemtableKind, pool: &ArenaPool, mut keys: Keys, seed: u64) {
     println!("{kind}, {keys:?}, seed {seed}");
     let mut rng = Rng(seed);
@@ -33,7 +33,7 @@ fn fill(kind: MemtableKind, pool: &ArenaPool, mut keys: Keys, seed: u64) {
             .collect();
         inserter.insert_batch(&operations);
     }
-    // The answer is not overly careful either: most of the arena was used (2 MiB is the least reservation).
+    // The bound is tight: most of the arena was used (2 MiB is the least reservation).
     let share = memtable.allocated_bytes() as f64 / f64::from(2 << 20);
     assert!(share > 0.5, "{share} used after {seqno} operations");
 }
@@ -54,8 +54,8 @@ fn insertion_never_fails_while_there_is_room() {
 
 #[test]
 fn node_memory_has_its_bound_for_the_worst_shapes() {
-    // Nodes that have just grown, and prefixes split again and again: the shapes that take most nodes for
-    // each key.
+    // Nodes that have just grown, and prefixes split repeatedly: the shapes with most node memory for each
+    // key.
     let with = |children: u8, parent: u16| {
         (0..children).map(move |byte| [&parent.to_be_bytes()[..], &[byte]].concat())
     };
@@ -78,7 +78,7 @@ fn node_memory_has_its_bound_for_the_worst_shapes() {
     }
 }
 
-/// The greatest payload for which there is room, with so many entries.
+/// The greatest payload that fits, with so many entries.
 fn last_room(memtable: &Memtable, entries: u64) -> u64 {
     let (mut fits, mut exceeds) = (0, 1 << 30);
     assert!(memtable.has_room(fits, entries) && !memtable.has_room(exceeds, entries));
@@ -90,8 +90,8 @@ fn last_room(memtable: &Memtable, entries: u64) -> u64 {
 }
 
 #[test]
-fn the_last_room_suffices_for_nodes_that_grow() {
-    // Few keys, so that the bound for all nodes is the tight one, and many, so that it is the one for an
+fn exact_room_suffices_for_growing_nodes() {
+    // Few keys, for which the bound of all nodes is the tight one, and many, for which it is that of an
     // insertion.
     for kind in MemtableKind::ALL {
         for (others, children) in
@@ -140,7 +140,7 @@ fn room_saturates_instead_of_overflowing() {
 
 #[test]
 fn recycled_memory_is_not_read_before_it_is_written() {
-    // Debug builds fill what returns to the pool with 0xDE; each life must behave as if it were the first.
+    // Debug builds fill what returns to the pool with 0xDE; each use must behave like the first.
     let pool = ArenaPool::new(64 << 20);
     for seed in 0..12 {
         for kind in MemtableKind::ALL {
@@ -170,7 +170,7 @@ fn recycled_memory_is_not_read_before_it_is_written() {
 }
 
 #[test]
-fn what_lies_beside_the_arena_counts_as_allocated() {
+fn memory_beside_the_arena_counts_as_allocated() {
     for kind in [MemtableKind::Vector, MemtableKind::Hash] {
         let (memtable, mut inserter) = create(kind, &ArenaPool::new(0), 1 << 20);
         for seqno in 1..=1_000u64 {
@@ -199,7 +199,7 @@ fn the_pool_keeps_no_more_than_its_limit() {
     drop(second);
     assert!(pool.idle_bytes() > 250 << 10);
     drop(third);
-    // The first one had to go, and then the second.
+    // The first one was freed, and then the second.
     let kept = pool.idle_bytes();
     assert!(kept > 180 << 10 && kept < 190 << 10, "{kept}");
     let (reused, _inserter) = create(MemtableKind::Skiplist, &pool, 1 << 20);

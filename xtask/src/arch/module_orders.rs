@@ -69,10 +69,10 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-memtable",
         folder: "",
-        modules: "mod memory model ranges arena entry tail merged locked skiplist sharded table order art \
+        modules: "mod memory model ranges arena entry tail merged reference table order art \
                   kind memtable vector btree hash structure cursor",
         closed: &[Closed {
-            modules: "arena entry tail merged locked skiplist sharded table order art kind memtable vector \
+            modules: "arena entry tail merged reference table order art kind memtable vector \
             btree hash structure cursor",
             reason: "each structure stands beside the others behind one enum, which dispatches to all of them",
         }],

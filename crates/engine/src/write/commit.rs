@@ -22,7 +22,7 @@
 //! takes 45 ns from there if the two cores share a last-level cache and 200 ns if not (Zen 5 in a virtual
 //! machine, half of a round trip). So the writer prefetches the lines that it will write beyond the state,
 //! the log's end, the arena's end and the counters, before it searches for the key's position
-//! ([`CommitState::approach`]); the room check uses the inserter's own counters, and the append hint stores
+//! ([`CommitState::begin_insert`]); the room check uses the inserter's own counters, and the append hint stores
 //! its key's first bytes. A prefetch before taking the lock would steal the lines from the current holder.
 //! Rejected: prefetching the state and the keyspace with the lock just taken; two threads gained nothing.
 //!
@@ -50,7 +50,7 @@ use crate::write::room::{RoomCheck, Wait};
 use crate::write::write_options::WriteOptions;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind, checksum};
 use esker_iter::RangeTombstone;
-use esker_memtable::{Approach, Operation};
+use esker_memtable::{Operation, PreparedInsert};
 use esker_options::Durability;
 use esker_wal::EntryIter;
 use std::sync::atomic::Ordering;
@@ -147,12 +147,12 @@ pub fn commit_if<A: Admission>(
     let first = state.next_seqno;
     let last = SeqNo::new(first.get() + u64::from(batch.count) - 1);
     // The memtable's memory is prefetched while the record is copied into the log.
-    let approach = state.approach(batch);
+    let prepared = state.begin_insert(batch);
     let log_id = state.log.append(first, batch.count, batch.payload, payload_crc)?.log_id;
     {
         let _guard = PoisonOnPanic(store);
         state.next_seqno = last.plus(1);
-        state.insert(batch, approach, first, log_id.get());
+        state.insert(batch, prepared, first, log_id.get());
         store.visible.store(last.get(), Ordering::Release);
     }
     let after = if state.post_commit.is_empty() {
@@ -230,7 +230,13 @@ pub fn lock_with_room<'w>(
 impl CommitState {
     /// Copies a batch into the memtables. Infallible: room was made before.
     #[inline]
-    fn insert(&mut self, batch: &EncodedBatch<'_>, approach: Option<Approach>, first: SeqNo, log_id: u64) {
+    fn insert(
+        &mut self,
+        batch: &EncodedBatch<'_>,
+        prepared: Option<PreparedInsert>,
+        first: SeqNo,
+        log_id: u64,
+    ) {
         self.batches += 1;
         self.entries += u64::from(batch.count);
         for share in batch.shares {
@@ -243,8 +249,8 @@ impl CommitState {
             if let Some((kind_byte, key, value)) = batch.single {
                 active.invalidate_spans(key, kind_byte, first);
                 let tag = Tag::from_parts(first, kind_byte);
-                match approach {
-                    Some(approach) => active.inserter.insert_from(approach, key, tag, value),
+                match prepared {
+                    Some(prepared) => active.inserter.finish_insert(prepared, key, tag, value),
                     None => active.inserter.insert(key, tag, value),
                 }
                 return;
@@ -256,11 +262,11 @@ impl CommitState {
     /// Begins the insertion of a batch with a single entry, and prefetches the memory it will write. Larger
     /// batches overlap their misses by descending in lockstep.
     #[inline]
-    fn approach(&mut self, batch: &EncodedBatch<'_>) -> Option<Approach> {
+    fn begin_insert(&mut self, batch: &EncodedBatch<'_>) -> Option<PreparedInsert> {
         let ((_, key, _), [share]) = (batch.single?, batch.shares) else { return None };
         self.log.prefetch();
         let active = self.keyspaces.get_mut(share.keyspace.get() as usize)?.as_mut()?;
-        Some(active.inserter.approach(key))
+        Some(active.inserter.begin_insert(key))
     }
 
     fn insert_many(&mut self, payload: &[u8], first: SeqNo) {

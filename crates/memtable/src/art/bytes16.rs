@@ -1,7 +1,7 @@
-//! Searching the up to sixteen key bytes of a small node, which lie unsorted in four words.
+//! SIMD search of the up to sixteen key bytes of a small node, which lie unsorted in four words.
 //!
-//! SSE2 is part of x86-64 and needs no detection; elsewhere, and as the reference in tests, the portable
-//! twin.
+//! SSE2 is part of x86-64 and needs no detection; elsewhere, and as the reference in tests, there is a
+//! portable twin.
 
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) use portable::{following, place_of, preceding};
@@ -28,7 +28,7 @@ mod sse2 {
         unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte.cast_signed()))) as u32 }
     }
 
-    /// Where `byte` is among the first `count` bytes.
+    /// The place of `byte` among the first `count` bytes.
     #[inline(always)]
     pub(in super::super) fn place_of(words: [u32; 4], count: usize, byte: u8) -> Option<usize> {
         let mask = equal_mask(load(words), byte) & ((1 << count) - 1);

@@ -1,60 +1,59 @@
-//! The writer's side of the tree.
+//! Insertion into the radix tree.
 //!
 //! # The append hint
-//! The writer remembers the word that refers to the node that took the last leaf, the depth that word stands
-//! for, and the last entry. A key that agrees with that entry up to that depth belongs below that word, so
-//! the descent starts there: ascending keys skip all but the last floor. The word stays the right one while
-//! nodes grow, because a node only grows when it takes a leaf, and that renews the hint; and a prefix split
-//! puts the new node into the same word.
+//! The writer remembers the word that refers to the node that took the last leaf, the depth of that word, and
+//! the last entry. A key that agrees with that entry up to that depth belongs below that word, so the descent
+//! starts there: ascending keys skip all but the last level. The word stays right while nodes grow, because a
+//! node only grows when it takes a leaf, which renews the hint; and a prefix split puts the new node into the
+//! same word.
 //!
 //! # Insertions in two halves
-//! The lowest floors of a large tree are in none of the processor's caches, and an insertion waits for one
-//! after the other. Who has something else to do between knowing the key and inserting it, as a log has,
-//! begins with [`ArtWriter::approach`]: nothing depends on what is loaded there, so the other work is done
-//! meanwhile. It passes as many nodes as the last insertion and asks for what follows, where most end;
-//! [`ArtWriter::insert_from`] goes on there. Going on while there are nodes took longer than not going:
-//! whether there is another is known when the load arrives, and where the processor guessed wrong the other
-//! work waits, too.
+//! The lowest levels of a large tree are not in the processor's caches, and an insertion waits for one after
+//! the other. A caller with other work between knowing the key and inserting it, such as the log write,
+//! begins with [`ArtWriter::begin_insert`]: its loads complete meanwhile. It passes as many nodes as the last
+//! insertion and prefetches what follows, where most insertions end; [`ArtWriter::finish_insert`] continues
+//! there. Descending on while there are nodes is slower: whether there is another node is known when the load
+//! arrives, and a mispredicted branch delays the other work, too.
 
-use super::node::{Branch, LEAF, Node, target_word};
-use super::{Art, Step, is_node, step};
+use super::node::{ArtNode, Branch, LEAF, target_word};
+use super::{Art, Descent, is_node, step};
 use crate::LOCKSTEP_KEYS;
 use crate::arena::Allocator;
 use crate::entry::{Entry, Operation};
 use crate::memory::{Memory, Site};
 use esker_base::key::leading;
 
-/// The right to insert into a tree, and what the writer remembers between insertions.
+/// The right to insert into a tree, and the writer's memory between insertions.
 #[derive(Debug)]
 pub(crate) struct ArtWriter {
     tree: Art,
     hint: Option<Hint>,
-    /// Of the last batch chunk, how many insertions began at the hint.
+    /// How many insertions of the last batch chunk began at the hint.
     hits: usize,
-    /// Nodes that lead to the word where the last insertion ended.
-    floors: usize,
+    /// Nodes above the word where the last insertion ended.
+    levels: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Hint {
-    /// The way to the word that refers to the node.
-    way: Way,
+    /// The word that refers to the node.
+    point: InsertPoint,
     /// An entry below it.
     entry: Entry,
-    /// The first bytes of its key. The entry itself may lie in the cache of another core, where the last
-    /// writer was.
+    /// The first bytes of its key. The entry itself may lie in the cache of another core, that of the last
+    /// writer.
     leading: u128,
 }
 
 impl Hint {
-    fn new(way: Way, entry: Entry, key: &[u8]) -> Hint {
-        Hint { way, entry, leading: leading(key) }
+    fn new(point: InsertPoint, entry: Entry, key: &[u8]) -> Hint {
+        Hint { point, entry, leading: leading(key) }
     }
 
     /// Whether a key belongs below the word.
     #[inline(always)]
-    fn leads_to(&self, memory: &Memory, key: &[u8]) -> bool {
-        let depth = self.way.depth;
+    fn contains(&self, memory: &Memory, key: &[u8]) -> bool {
+        let depth = self.point.depth;
         if depth <= size_of::<u128>() {
             let differing = leading(key) ^ self.leading;
             return differing.leading_zeros() as usize >= 8 * depth && key.len() >= depth;
@@ -63,22 +62,22 @@ impl Hint {
     }
 }
 
-/// How far an insertion has come.
+/// The progress of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
-    /// The word it has come to.
+pub(crate) struct InsertPoint {
+    /// The word that the descent has reached.
     slot: usize,
-    /// Key bytes that lead there.
+    /// Key bytes above it.
     depth: usize,
-    /// Nodes that lead there.
-    floors: usize,
+    /// Nodes above it.
+    levels: usize,
 }
 
-impl Way {
+impl InsertPoint {
     /// One node further, to the word of a child.
     #[inline(always)]
-    fn down(self, child: usize, depth: usize) -> Way {
-        Way { slot: child, depth, floors: self.floors + 1 }
+    fn down(self, child: usize, depth: usize) -> InsertPoint {
+        InsertPoint { slot: child, depth, levels: self.levels + 1 }
     }
 }
 
@@ -87,11 +86,11 @@ impl ArtWriter {
         let root = allocator.node(1) as usize * 2;
         memory.init(root, 0);
         let tree = Art { root };
-        (tree, ArtWriter { tree, hint: None, hits: 0, floors: 0 })
+        (tree, ArtWriter { tree, hint: None, hits: 0, levels: 0 })
     }
 
     /// Inserts a chunk of at most [`LOCKSTEP_KEYS`] operations, in order. Unless the hint made descents
-    /// unnecessary so far, all first descend together, so that the floors' cache misses overlap.
+    /// unnecessary so far, all first descend together, so that their cache misses overlap.
     pub(crate) fn insert_chunk(
         &mut self,
         memory: &Memory,
@@ -120,11 +119,11 @@ impl ArtWriter {
                     continue;
                 }
                 match step(memory, reference, chunk[index].key) {
-                    Step::Down(next) => {
+                    Descent::Down(next) => {
                         references[index] = next;
                         memory.prefetch(target_word(next));
                     }
-                    Step::End(_) => descending &= !(1 << index),
+                    Descent::End(_) => descending &= !(1 << index),
                 }
             }
         }
@@ -132,24 +131,24 @@ impl ArtWriter {
 
     /// The first half of an insertion, which changes nothing.
     #[inline]
-    pub(crate) fn approach(&self, memory: &Memory, key: &[u8]) -> Way {
-        let mut way = self.start(memory, key);
-        while way.floors < self.floors {
-            let reference = memory.peek(way.slot);
+    pub(crate) fn begin_insert(&self, memory: &Memory, key: &[u8]) -> InsertPoint {
+        let mut point = self.start(memory, key);
+        while point.levels < self.levels {
+            let reference = memory.peek(point.slot);
             if !is_node(reference) {
-                return way;
+                return point;
             }
-            let node = Node::from_reference(reference);
-            let meta = node.meta(memory);
-            if node.mismatch(memory, meta, key, way.depth).is_some() {
-                return way;
+            let node = ArtNode::from_reference(reference);
+            let header = node.header(memory);
+            if node.mismatch(memory, header, key, point.depth).is_some() {
+                return point;
             }
-            let child = key.get(meta.depth()).and_then(|&byte| node.find(memory, meta, byte));
-            let Some(child) = child else { return way };
-            way = way.down(child, meta.depth() + 1);
+            let child = key.get(header.depth()).and_then(|&byte| node.find(memory, header, byte));
+            let Some(child) = child else { return point };
+            point = point.down(child, header.depth() + 1);
         }
-        memory.prefetch(target_word(memory.peek(way.slot)));
-        way
+        memory.prefetch(target_word(memory.peek(point.slot)));
+        point
     }
 
     /// Inserts one operation; returns whether its key is new.
@@ -160,60 +159,61 @@ impl ArtWriter {
         allocator: &mut Allocator,
         operation: &Operation<'_>,
     ) -> bool {
-        let way = self.start(memory, operation.key);
-        self.hits += usize::from(way.depth > 0);
-        self.insert_from(way, memory, allocator, operation)
+        let point = self.start(memory, operation.key);
+        self.hits += usize::from(point.depth > 0);
+        self.finish_insert(point, memory, allocator, operation)
     }
 
-    /// Inserts one operation whose key was approached after the last insertion; returns whether it is new.
+    /// Inserts one operation, from the point of a first half that followed the last insertion; returns
+    /// whether its key is new.
     #[inline]
-    pub(crate) fn insert_from(
+    pub(crate) fn finish_insert(
         &mut self,
-        mut way: Way,
+        mut point: InsertPoint,
         memory: &Memory,
         allocator: &mut Allocator,
         operation: &Operation<'_>,
     ) -> bool {
         let key = operation.key;
         loop {
-            self.floors = way.floors;
-            let reference = memory.peek(way.slot);
+            self.levels = point.levels;
+            let reference = memory.peek(point.slot);
             if reference & LEAF != 0 || reference == 0 {
-                return self.end_at_leaf(memory, allocator, operation, way);
+                return self.end_at_leaf(memory, allocator, operation, point);
             }
-            let node = Node::from_reference(reference);
-            let meta = node.meta(memory);
-            if let Some(differs) = node.mismatch(memory, meta, key, way.depth) {
+            let node = ArtNode::from_reference(reference);
+            let header = node.header(memory);
+            if let Some(differs) = node.mismatch(memory, header, key, point.depth) {
                 let sample = node.sample(memory);
                 let entry = Entry::write(memory, allocator, operation, Entry::NONE);
                 let old = Branch::of(sample.key(memory), differs, reference);
                 let new = Branch::of(key, differs, LEAF | entry.0);
-                let split = Node::with_two(memory, allocator, differs, sample, [old, new]);
-                memory.publish(Site::Reference, way.slot, split);
+                let split = ArtNode::with_two(memory, allocator, differs, sample, [old, new]);
+                memory.publish(Site::Reference, point.slot, split);
                 return true;
             }
-            let Some(&byte) = key.get(meta.depth()) else {
+            let Some(&byte) = key.get(header.depth()) else {
                 let older = Entry(memory.peek(node.value_slot()));
                 let entry = Entry::write(memory, allocator, operation, older);
                 memory.publish(Site::Reference, node.value_slot(), entry.0);
                 return older.is_none();
             };
-            let Some(child) = node.find(memory, meta, byte) else {
+            let Some(child) = node.find(memory, header, byte) else {
                 let entry = Entry::write(memory, allocator, operation, Entry::NONE);
-                node.add(memory, allocator, way.slot, byte, LEAF | entry.0);
-                self.hint = Some(Hint::new(way, entry, key));
+                node.add(memory, allocator, point.slot, byte, LEAF | entry.0);
+                self.hint = Some(Hint::new(point, entry, key));
                 return true;
             };
-            way = way.down(child, meta.depth() + 1);
+            point = point.down(child, header.depth() + 1);
         }
     }
 
     /// Where the descent for `key` begins.
     #[inline(always)]
-    fn start(&self, memory: &Memory, key: &[u8]) -> Way {
+    fn start(&self, memory: &Memory, key: &[u8]) -> InsertPoint {
         match &self.hint {
-            Some(hint) if hint.leads_to(memory, key) => hint.way,
-            _ => Way { slot: self.tree.root, depth: 0, floors: 0 },
+            Some(hint) if hint.contains(memory, key) => hint.point,
+            _ => InsertPoint { slot: self.tree.root, depth: 0, levels: 0 },
         }
     }
 
@@ -224,9 +224,9 @@ impl ArtWriter {
         memory: &Memory,
         allocator: &mut Allocator,
         operation: &Operation<'_>,
-        way: Way,
+        point: InsertPoint,
     ) -> bool {
-        let Way { slot, depth, .. } = way;
+        let InsertPoint { slot, depth, .. } = point;
         let reference = memory.peek(slot);
         let (key, met) = (operation.key, Entry(reference & !LEAF));
         if met.is_none() {
@@ -243,9 +243,9 @@ impl ArtWriter {
         }
         let entry = Entry::write(memory, allocator, operation, Entry::NONE);
         let branches = [Branch::of(met_key, differs, reference), Branch::of(key, differs, LEAF | entry.0)];
-        let split = Node::with_two(memory, allocator, differs, met, branches);
+        let split = ArtNode::with_two(memory, allocator, differs, met, branches);
         memory.publish(Site::Reference, slot, split);
-        self.hint = Some(Hint::new(way, entry, key));
+        self.hint = Some(Hint::new(point, entry, key));
         true
     }
 }
@@ -253,12 +253,12 @@ impl ArtWriter {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::arena::{ArenaPool, Expectation};
+    use crate::arena::{ArenaPool, ExpectedUse};
     use esker_base::{SeqNo, Tag, ValueKind};
 
     #[test]
-    fn a_hint_leads_those_that_agree_so_far_and_are_long_enough() {
-        let (memory, _) = ArenaPool::new(0).acquire(8 << 20, Expectation::Filled).expect("reserved");
+    fn a_hint_serves_keys_that_agree_and_are_long_enough() {
+        let (memory, _) = ArenaPool::new(0).acquire(8 << 20, ExpectedUse::Filled).expect("reserved");
         let mut allocator = Allocator::new(&memory);
         let tag = Tag::new(SeqNo::new(1), ValueKind::Put);
         // Zeros, so that a shorter key, padded, would agree.
@@ -266,15 +266,15 @@ mod tests {
             let operation = Operation { key: &hinted, tag, value: b"" };
             let entry = Entry::write(&memory, &mut allocator, &operation, Entry::NONE);
             for depth in 0..=hinted.len() {
-                let hint = Hint::new(Way { slot: 0, depth, floors: 0 }, entry, &hinted);
+                let hint = Hint::new(InsertPoint { slot: 0, depth, levels: 0 }, entry, &hinted);
                 for len in 0..=hinted.len() + 2 {
                     let mut key = hinted.clone();
                     key.resize(len, 0);
-                    assert_eq!(hint.leads_to(&memory, &key), len >= depth, "{hinted:?}: {depth}, {len}");
+                    assert_eq!(hint.contains(&memory, &key), len >= depth, "{hinted:?}: {depth}, {len}");
                     for differs in 0..len.min(hinted.len()) {
                         key[differs] ^= 1;
                         let leads = len >= depth && differs >= depth;
-                        assert_eq!(hint.leads_to(&memory, &key), leads, "{hinted:?}: {depth}, {key:?}");
+                        assert_eq!(hint.contains(&memory, &key), leads, "{hinted:?}: {depth}, {key:?}");
                         key[differs] ^= 1;
                     }
                 }

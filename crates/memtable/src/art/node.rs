@@ -1,10 +1,10 @@
-//! Nodes of the radix tree: layout, search, and how one child more is published.
+//! Nodes of the radix tree: layout, search, and the publication of a new child.
 //!
 //! All fields are words of [`Memory`]; a node is named by its unit like an entry.
 //!
 //! | word | field |
 //! |---|---|
-//! | 0 | class (bits 0-2), which bits of a byte the node does not branch on (4-7), number of children or the row's first byte (8-15), branch depth (16-31) |
+//! | 0 | class (bits 0-2), children or the row's first byte (8-15), branch depth (16-31) |
 //! | 1 | the entry of the key that ends at the branch depth, 0 if none |
 //! | 2 | the sample: some entry below this node |
 //! | 3, 4 | the window: the 8 key bytes before the branch depth, most significant first, low half first |
@@ -12,14 +12,14 @@
 //! and then by class: 4 children: word 5 key bytes, words 6-9 references; 16 children: words 5-8 and 9-24; 48
 //! children: words 5-68 a byte for each of 256 that is 0 or one more than the child's place, words 69-116
 //! references; 256 children: words 5-260 references. A *row* is for up to 16 children whose bytes share their
-//! upper half, as all digits do: words 5-20 references by the lower half. There is nothing to search in it,
-//! so a floor takes half of the instructions that it takes where keys are searched, and the processor has
-//! more lookups under way at once: with half a million sparse numbers a lookup takes 390 nanoseconds instead
-//! of 640 where memory is slow and shared (medians, interleaved runs).
+//! upper half, as all digits do: words 5-20 references by the lower half. A row needs no search, so a level
+//! takes half of the instructions of a searched node, and the processor has more lookups under way at once:
+//! with half a million sparse numbers a lookup takes 390 nanoseconds instead of 640 where memory is slow and
+//! shared (medians, interleaved runs).
 //!
 //! The branch depth is counted from the start of the key, not from the parent, and window and sample do not
-//! depend on the parent either. So a node stays as it is when its prefix is split, and only growing copies
-//! nodes: all nodes together take at most 47 bytes for each distinct key, whatever the keys look like
+//! depend on the parent either. So a node does not change when its prefix is split, and only growing copies
+//! nodes: all nodes together take at most 47 bytes for each distinct key, whatever the keys
 //! ([`MAX_BYTES_PER_KEY`]).
 
 mod grow;
@@ -37,9 +37,9 @@ pub(super) const LEAF: u32 = 1 << 31;
 /// Most bytes of nodes for each distinct key.
 ///
 /// A tree over n keys has branches of b children and values together with sum(b - 1) = n - 1. A node that
-/// grew to its b left, outgrown copies included, 40 (b >= 2), 128 (b > 4; a row), 232 (b > 5; a row that met
-/// a byte of another), 704 (b > 16) or 1752 bytes (b > 48) behind; over b - 1 the greatest of these is 46.4,
-/// at b = 6.
+/// grew to its b, outgrown copies included, has taken 40 (b >= 2), 128 (b > 4; a row), 232 (b > 5; a row that
+/// met a byte of another), 704 (b > 16) or 1752 bytes (b > 48); over b - 1 the greatest of these is 46.4, at
+/// b = 6.
 pub(crate) const MAX_BYTES_PER_KEY: usize = 47;
 /// Most bytes of nodes that one insertion takes.
 pub(crate) const MAX_BYTES_PER_INSERT: usize = (WORDS[CLASS_256] * 4).next_multiple_of(UNIT_BYTES);
@@ -57,7 +57,7 @@ const SAMPLE: usize = 2;
 const WINDOW: usize = 3;
 const BODY: usize = 5;
 
-/// Bytes of a prefix that can be compared without looking at an entry.
+/// Bytes of a prefix that can be compared without reading an entry.
 const WINDOW_BYTES: usize = 8;
 
 const CLASS_4: usize = 0;
@@ -81,7 +81,7 @@ const WORDS: [usize; 5] = [
 
 /// Bytes that share their upper half.
 const ROW: usize = 16;
-/// As many bytes as there are.
+/// All bytes.
 const ALL: usize = 256;
 /// Words that map bytes to places in a node of 48.
 const INDEX_WORDS: usize = ALL / 4;
@@ -90,29 +90,29 @@ const UPPER_HALF: u8 = 0xf0;
 
 /// A node, by its first word's number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Node {
+pub(super) struct ArtNode {
     at: usize,
 }
 
-/// The first word of a node: what it is and how much of it is published.
+/// The first word of a node: its class, depth, and how much of it is published.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Meta(u32);
+pub(super) struct ArtHeader(u32);
 
-impl Meta {
+impl ArtHeader {
     /// Of a node whose children are counted.
-    fn counted(class: usize, count: usize, depth: usize) -> Meta {
-        Meta(class as u32 | (count as u32) << 8 | (depth as u32) << 16)
+    fn counted(class: usize, count: usize, depth: usize) -> ArtHeader {
+        ArtHeader(class as u32 | (count as u32) << 8 | (depth as u32) << 16)
     }
 
     /// Of a node with a reference for each byte of the row of `byte`.
-    fn row(byte: u8, depth: usize) -> Meta {
+    fn row(byte: u8, depth: usize) -> ArtHeader {
         let first = byte & UPPER_HALF;
-        Meta(CLASS_ROW as u32 | u32::from(UPPER_HALF) | u32::from(first) << 8 | (depth as u32) << 16)
+        ArtHeader(CLASS_ROW as u32 | u32::from(UPPER_HALF) | u32::from(first) << 8 | (depth as u32) << 16)
     }
 
     /// Of a node with a reference for each byte there is.
-    fn all(depth: usize) -> Meta {
-        Meta(CLASS_256 as u32 | (depth as u32) << 16)
+    fn all(depth: usize) -> ArtHeader {
+        ArtHeader(CLASS_256 as u32 | (depth as u32) << 16)
     }
 
     #[inline(always)]
@@ -132,7 +132,7 @@ impl Meta {
         (self.0 >> 16) as usize
     }
 
-    /// Whether the node is searched for a byte among few.
+    /// Whether a byte is searched among few.
     #[inline(always)]
     fn is_small(self) -> bool {
         self.class() <= CLASS_16
@@ -165,7 +165,7 @@ impl Meta {
     }
 }
 
-/// What hangs from a node: below a byte, or as its value if the key ends there.
+/// A branch of a node: below a byte, or its value if the key ends there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Branch {
     pub(super) byte: Option<u8>,
@@ -180,10 +180,10 @@ impl Branch {
     }
 }
 
-impl Node {
+impl ArtNode {
     #[inline(always)]
-    pub(super) fn from_reference(reference: u32) -> Node {
-        Node { at: reference as usize * 2 }
+    pub(super) fn from_reference(reference: u32) -> ArtNode {
+        ArtNode { at: reference as usize * 2 }
     }
 
     /// The words up to the key bytes of a small node, which all nodes have.
@@ -197,16 +197,16 @@ impl Node {
         (self.at / 2) as u32
     }
 
-    /// For readers: synchronises with the writer's latest addition of a child to a small node.
+    /// For readers: synchronizes with the writer's latest addition of a child to a small node.
     #[inline(always)]
-    pub(super) fn load_meta(self, memory: &Memory) -> Meta {
-        Meta(self.start(memory).load(Site::Count, 0))
+    pub(super) fn load_header(self, memory: &Memory) -> ArtHeader {
+        ArtHeader(self.start(memory).load(Site::Count, 0))
     }
 
     /// For the writer.
     #[inline(always)]
-    pub(super) fn meta(self, memory: &Memory) -> Meta {
-        Meta(self.start(memory).peek(0))
+    pub(super) fn header(self, memory: &Memory) -> ArtHeader {
+        ArtHeader(self.start(memory).peek(0))
     }
 
     /// The word that refers to the entry of the key that ends at the branch depth. Holds a bare entry, not a
@@ -236,8 +236,14 @@ impl Node {
     /// node share; they are known to agree before `from`. `None` if they agree, else the first place where
     /// they differ or `key` ends.
     #[inline(always)]
-    pub(super) fn mismatch(self, memory: &Memory, meta: Meta, key: &[u8], from: usize) -> Option<usize> {
-        let depth = meta.depth();
+    pub(super) fn mismatch(
+        self,
+        memory: &Memory,
+        header: ArtHeader,
+        key: &[u8],
+        from: usize,
+    ) -> Option<usize> {
+        let depth = header.depth();
         if depth == from {
             return None;
         }
@@ -259,19 +265,19 @@ impl Node {
 
     /// The word that refers to the child below `byte`.
     #[inline(always)]
-    pub(super) fn find(self, memory: &Memory, meta: Meta, byte: u8) -> Option<usize> {
-        if meta.is_small() {
-            let place = bytes16::place_of(self.small_keys(memory), meta.count(), byte)?;
-            return Some(self.small_slot(meta, place));
+    pub(super) fn find(self, memory: &Memory, header: ArtHeader, byte: u8) -> Option<usize> {
+        if header.is_small() {
+            let place = bytes16::place_of(self.small_keys(memory), header.count(), byte)?;
+            return Some(self.small_slot(header, place));
         }
-        match meta.class() {
+        match header.class() {
             CLASS_48 => {
                 let word = memory.load(Site::Index, self.at + BODY + byte as usize / 4);
                 let place = (word >> (byte % 4 * 8) & 0xff) as usize;
                 (place != 0).then(|| self.at + CHILDREN[CLASS_48] + place - 1)
             }
             _ => {
-                let slot = self.at + BODY + meta.place(byte)?;
+                let slot = self.at + BODY + header.place(byte)?;
                 (memory.load(Site::Reference, slot) != 0).then_some(slot)
             }
         }
@@ -279,12 +285,14 @@ impl Node {
 
     /// For readers: the reference below `byte`, 0 if there is none.
     #[inline(always)]
-    pub(super) fn child(self, memory: &Memory, meta: Meta, byte: u8) -> u32 {
-        // Most nodes on the way down are of these kinds, and their reference is one load away.
-        if meta.class() >= CLASS_ROW {
-            return meta.place(byte).map_or(0, |place| memory.load(Site::Reference, self.at + BODY + place));
+    pub(super) fn child(self, memory: &Memory, header: ArtHeader, byte: u8) -> u32 {
+        // Most nodes on the way down are of these classes, and their reference is one load away.
+        if header.class() >= CLASS_ROW {
+            return header
+                .place(byte)
+                .map_or(0, |place| memory.load(Site::Reference, self.at + BODY + place));
         }
-        self.find(memory, meta, byte).map_or(0, |slot| memory.load(Site::Reference, slot))
+        self.find(memory, header, byte).map_or(0, |slot| memory.load(Site::Reference, slot))
     }
 
     /// The words with the key bytes of a small node. A node of four has one, and references in the others,
@@ -297,23 +305,23 @@ impl Node {
 
     /// The word of a small node's reference at `place`.
     #[inline(always)]
-    fn small_slot(self, meta: Meta, place: usize) -> usize {
-        self.at + CHILDREN[CLASS_4] + meta.class() * (CHILDREN[CLASS_16] - CHILDREN[CLASS_4]) + place
+    fn small_slot(self, header: ArtHeader, place: usize) -> usize {
+        self.at + CHILDREN[CLASS_4] + header.class() * (CHILDREN[CLASS_16] - CHILDREN[CLASS_4]) + place
     }
 
     /// The child below the least byte greater than `after` (-1 for any): the byte and the word that refers to
     /// it.
     #[inline]
-    pub(super) fn following(self, memory: &Memory, meta: Meta, after: i16) -> Option<(u8, usize)> {
-        if meta.is_small() {
-            let (byte, place) = bytes16::following(self.small_keys(memory), meta.count(), after)?;
-            return Some((byte, self.small_slot(meta, place)));
+    pub(super) fn following(self, memory: &Memory, header: ArtHeader, after: i16) -> Option<(u8, usize)> {
+        if header.is_small() {
+            let (byte, place) = bytes16::following(self.small_keys(memory), header.count(), after)?;
+            return Some((byte, self.small_slot(header, place)));
         }
         let from = (after + 1) as usize;
-        match meta.class() {
+        match header.class() {
             CLASS_48 => self.following_in_index(memory, from),
             CLASS_ROW => {
-                let (first, row) = (meta.first_byte() as usize, memory.view::<ROW>(self.at + BODY));
+                let (first, row) = (header.first_byte() as usize, memory.view::<ROW>(self.at + BODY));
                 let place =
                     (from.saturating_sub(first)..ROW).find(|place| row.load(Site::Reference, *place) != 0)?;
                 Some(((first + place) as u8, self.at + BODY + place))
@@ -326,8 +334,8 @@ impl Node {
         }
     }
 
-    /// [`Node::following`] in a node of 48, from the byte `from` on: a word of the index, which is for four
-    /// bytes, at a time.
+    /// [`ArtNode::following`] in a node of 48, from the byte `from` on: a word of the index, which is for
+    /// four bytes, at a time.
     #[inline]
     fn following_in_index(self, memory: &Memory, from: usize) -> Option<(u8, usize)> {
         let index = memory.view::<INDEX_WORDS>(self.at + BODY);
@@ -343,7 +351,7 @@ impl Node {
         None
     }
 
-    /// [`Node::preceding`] in a node of 48, below the byte `end`.
+    /// [`ArtNode::preceding`] in a node of 48, below the byte `end`.
     #[inline]
     fn preceding_in_index(self, memory: &Memory, end: usize) -> Option<(u8, usize)> {
         let index = memory.view::<INDEX_WORDS>(self.at + BODY);
@@ -368,16 +376,16 @@ impl Node {
 
     /// The child below the greatest byte less than `before` (256 for any).
     #[inline]
-    pub(super) fn preceding(self, memory: &Memory, meta: Meta, before: i16) -> Option<(u8, usize)> {
-        if meta.is_small() {
-            let (byte, place) = bytes16::preceding(self.small_keys(memory), meta.count(), before)?;
-            return Some((byte, self.small_slot(meta, place)));
+    pub(super) fn preceding(self, memory: &Memory, header: ArtHeader, before: i16) -> Option<(u8, usize)> {
+        if header.is_small() {
+            let (byte, place) = bytes16::preceding(self.small_keys(memory), header.count(), before)?;
+            return Some((byte, self.small_slot(header, place)));
         }
         let end = before as usize;
-        match meta.class() {
+        match header.class() {
             CLASS_48 => self.preceding_in_index(memory, end),
             CLASS_ROW => {
-                let (first, row) = (meta.first_byte() as usize, memory.view::<ROW>(self.at + BODY));
+                let (first, row) = (header.first_byte() as usize, memory.view::<ROW>(self.at + BODY));
                 let end = end.saturating_sub(first).min(ROW);
                 let place = (0..end).rev().find(|place| row.load(Site::Reference, *place) != 0)?;
                 Some(((first + place) as u8, self.at + BODY + place))
@@ -390,36 +398,36 @@ impl Node {
         }
     }
 
-    /// Those bytes from `start` to before `end` that can be below a node which is not small.
+    /// The bytes from `start` to before `end` that can be below a node which is not small.
     #[inline(always)]
-    fn bytes_within(self, meta: Meta, start: usize, end: usize) -> Range<usize> {
-        if meta.class() == CLASS_ROW {
-            let first = meta.first_byte() as usize;
+    fn bytes_within(self, header: ArtHeader, start: usize, end: usize) -> Range<usize> {
+        if header.class() == CLASS_ROW {
+            let first = header.first_byte() as usize;
             return start.max(first)..end.min(first + ROW);
         }
         start..end
     }
 
-    /// Asks for what the children of a small node or a row refer to, entries with so many lines behind their
-    /// first.
+    /// Prefetches the targets of a small node's or a row's references, entries with so many lines behind
+    /// their first.
     #[inline]
     pub(super) fn prefetch_children(self, memory: &Memory, lines_behind: u32) {
-        let meta = self.load_meta(memory);
-        if !meta.is_compact() {
+        let header = self.load_header(memory);
+        if !header.is_compact() {
             return;
         }
-        let first = self.at + CHILDREN[meta.class()];
-        let places = if meta.is_small() { meta.count() } else { ROW };
+        let first = self.at + CHILDREN[header.class()];
+        let places = if header.is_small() { header.count() } else { ROW };
         for place in 0..places {
             let reference = memory.load(Site::Reference, first + place);
             if reference != 0 {
-                ask_for(memory, reference, lines_behind);
+                prefetch_target(memory, reference, lines_behind);
             }
         }
     }
 
-    /// A new node at `depth` with two branches, which nobody else can reach yet. All keys below it agree with
-    /// `sample` before `depth`.
+    /// A new unpublished node at `depth` with two branches. All keys below it agree with `sample` before
+    /// `depth`.
     pub(super) fn with_two(
         memory: &Memory,
         allocator: &mut Allocator,
@@ -427,7 +435,7 @@ impl Node {
         sample: Entry,
         branches: [Branch; 2],
     ) -> u32 {
-        let node = Node::from_reference(allocator.node(WORDS[CLASS_4]));
+        let node = ArtNode::from_reference(allocator.node(WORDS[CLASS_4]));
         let (mut keys, mut count, mut value, mut children) = (0, 0, 0, [0; CAPACITY[CLASS_4]]);
         for branch in branches {
             match branch.byte {
@@ -440,10 +448,10 @@ impl Node {
             }
         }
         let window = window_before(sample.key(memory), depth);
-        let meta = Meta::counted(CLASS_4, count, depth).0;
+        let header = ArtHeader::counted(CLASS_4, count, depth).0;
         let [a, b, c, d] = children;
         memory.view::<{ WORDS[CLASS_4] }>(node.at).init([
-            meta,
+            header,
             value,
             sample.0,
             window as u32,
@@ -461,13 +469,13 @@ impl Node {
     /// the node has no place for it, a larger copy with the child takes its place there.
     #[inline]
     pub(super) fn add(self, memory: &Memory, allocator: &mut Allocator, slot: usize, byte: u8, child: u32) {
-        let meta = self.meta(memory);
-        if !meta.has_place(byte) {
-            let grown = self.grown(memory, allocator, meta, byte, child);
+        let header = self.header(memory);
+        if !header.has_place(byte) {
+            let grown = self.grown(memory, allocator, header, byte, child);
             memory.publish(Site::Reference, slot, grown);
             return;
         }
-        let (class, count) = (meta.class(), meta.count());
+        let (class, count) = (header.class(), header.count());
         match class {
             CLASS_4 | CLASS_16 => {
                 let keys = self.at + BODY + count / 4;
@@ -475,18 +483,18 @@ impl Node {
                 // What is not published yet is zero.
                 memory.put(keys, memory.peek(keys) | u32::from(byte) << shift);
                 memory.put(self.at + CHILDREN[class] + count, child);
-                memory.publish(Site::Count, self.at, Meta::counted(class, count + 1, meta.depth()).0);
+                memory.publish(Site::Count, self.at, ArtHeader::counted(class, count + 1, header.depth()).0);
             }
             CLASS_48 => {
                 memory.put(self.at + CHILDREN[CLASS_48] + count, child);
                 let index = self.at + BODY + byte as usize / 4;
                 let added = (count as u32 + 1) << (byte % 4 * 8);
                 memory.publish(Site::Index, index, memory.peek(index) | added);
-                // Readers of this class do not look at the count.
-                memory.put(self.at, Meta::counted(class, count + 1, meta.depth()).0);
+                // Readers of this class do not read the count.
+                memory.put(self.at, ArtHeader::counted(class, count + 1, header.depth()).0);
             }
             _ => {
-                let place = (byte ^ meta.first_byte()) as usize;
+                let place = (byte ^ header.first_byte()) as usize;
                 memory.publish(Site::Reference, self.at + BODY + place, child);
             }
         }
@@ -499,9 +507,9 @@ pub(super) fn target_word(reference: u32) -> usize {
     (reference & !LEAF) as usize * 2
 }
 
-/// Asks for what a reference refers to; for an entry with so many lines behind its first.
+/// Prefetches the target of a reference; an entry with so many lines behind its first.
 #[inline(always)]
-pub(super) fn ask_for(memory: &Memory, reference: u32, lines_behind: u32) {
+pub(super) fn prefetch_target(memory: &Memory, reference: u32, lines_behind: u32) {
     memory.prefetch(target_word(reference));
     if reference & LEAF != 0 {
         Entry(reference & !LEAF).prefetch_behind(memory, lines_behind);

@@ -1,24 +1,24 @@
-//! A position in the tree: the path from the root to an entry, to walk on from it in either direction.
+//! A position in the radix tree: the path from the root to an entry, walked in either direction.
 //!
-//! A frame of the path is a node and the byte below which the path goes on, nothing that was copied out of
-//! the node: stepping looks at the node again. The head of `art.rs` says why this is right although the
-//! writer adds children and replaces nodes meanwhile. Keys met in one direction are strictly monotone,
-//! because a step looks only at bytes beyond the frame's, and every key below a node agrees with the path
-//! before the node's depth.
+//! A frame of the path is a node and the byte below which the path continues; nothing is copied out of the
+//! node, and each step reads the node again. The head of `art.rs` proves this right although the writer adds
+//! children and replaces nodes meanwhile. Keys met in one direction are strictly monotone, because a step
+//! visits only bytes beyond the frame's, and every key below a node agrees with the path before the node's
+//! depth.
 
 use super::Art;
-use super::node::{LEAF, Meta, Node, ask_for};
+use super::node::{ArtHeader, ArtNode, LEAF, prefetch_target};
 use crate::entry::Entry;
 use crate::memory::{Memory, Site};
 
-/// Frames that need no allocation; only keys that are prefixes of each other or share long stretches go
-/// deeper.
+/// Frames that need no allocation; only keys that are prefixes of each other or share long prefixes have
+/// more.
 const INLINE_FRAMES: usize = 16;
 
-/// Children of a node that are asked for ahead of a walk, where not all are.
+/// Children of a node that are prefetched ahead of a walk, where not all are.
 const CHILDREN_AHEAD: usize = 4;
 
-/// The path does not go on below a byte but ends at the node's own value, which sorts before all children.
+/// The path ends at the node's own value, which sorts before all children.
 const AT_VALUE: i16 = -1;
 /// Beyond all children.
 const AT_END: i16 = 256;
@@ -35,14 +35,14 @@ struct Frame {
 pub(crate) struct ArtPosition {
     tree: Art,
     depth: usize,
-    /// A seek has come to a key that may lie before the one sought: its entry has not been looked at.
+    /// A seek has reached a key that may lie before the one sought: its entry has not been compared.
     is_open: bool,
-    /// The walk is still in the node to which a seek came, whose children were not asked for as a whole.
+    /// The walk is still in the node that a seek reached, whose children were not prefetched as a whole.
     is_sought: bool,
-    /// Children of the lowest node up to this byte have been asked for, where they are asked for one by one.
-    asked: i16,
-    /// Of entries ahead so many lines are asked for behind their first: those of the entry to which the walk
-    /// went down last, because entries of a memtable are about as long as each other.
+    /// Children of the lowest node up to this byte are prefetched, where they are prefetched one by one.
+    prefetched: i16,
+    /// So many lines behind the first are prefetched of entries ahead: those of the last visited entry,
+    /// because entries of a memtable are mostly of similar length.
     lines_behind: u32,
     inline: [Frame; INLINE_FRAMES],
     spilled: Vec<Frame>,
@@ -56,7 +56,7 @@ impl ArtPosition {
             depth: 0,
             is_open: false,
             is_sought: false,
-            asked: AT_VALUE,
+            prefetched: AT_VALUE,
             lines_behind: 0,
             inline: [none; INLINE_FRAMES],
             spilled: Vec::new(),
@@ -70,7 +70,7 @@ impl ArtPosition {
             None => self.spilled.push(frame),
         }
         self.depth += 1;
-        self.asked = AT_VALUE;
+        self.prefetched = AT_VALUE;
     }
 
     #[inline(always)]
@@ -82,7 +82,7 @@ impl ArtPosition {
     #[inline(always)]
     fn pop(&mut self) {
         self.depth -= 1;
-        self.asked = AT_VALUE;
+        self.prefetched = AT_VALUE;
         if self.depth >= INLINE_FRAMES {
             self.spilled.pop();
         }
@@ -114,13 +114,13 @@ impl ArtPosition {
         self.arrive(memory, key, entry)
     }
 
-    /// The first half of a seek: all but the look at the entry that it comes to, which is asked for, and so
-    /// are some that follow. What it returns is for [`ArtPosition::arrive`].
-    pub(crate) fn approach(&mut self, memory: &Memory, key: &[u8]) -> Entry {
+    /// The first half of a seek: all but the comparison with the entry that it reaches, which is prefetched
+    /// together with some that follow. The result is for [`ArtPosition::arrive`].
+    pub(crate) fn begin_seek(&mut self, memory: &Memory, key: &[u8]) -> Entry {
         let entry = self.descend(memory, key);
         entry.prefetch(memory);
         self.is_sought = true;
-        self.ask_ahead(memory);
+        self.prefetch_ahead(memory);
         entry
     }
 
@@ -131,7 +131,7 @@ impl ArtPosition {
         if is_before { self.next(memory) } else { entry }
     }
 
-    /// Goes down to where `key` belongs.
+    /// Descends to where `key` belongs.
     fn descend(&mut self, memory: &Memory, key: &[u8]) -> Entry {
         let mut reference = self.root(memory);
         let mut agreed = 0;
@@ -140,19 +140,19 @@ impl ArtPosition {
                 self.is_open = true;
                 return Entry(reference & !LEAF);
             }
-            let node = Node::from_reference(reference);
-            let meta = node.load_meta(memory);
-            if let Some(differs) = node.mismatch(memory, meta, key, agreed) {
+            let node = ArtNode::from_reference(reference);
+            let header = node.load_header(memory);
+            if let Some(differs) = node.mismatch(memory, header, key, agreed) {
                 let shared = node.sample(memory).key(memory);
                 // All keys below the node are on the same side.
                 let below = key.get(differs).is_some_and(|&byte| shared[differs] < byte);
                 return if below { self.next(memory) } else { self.descend_to_first(memory, reference) };
             }
-            agreed = meta.depth();
+            agreed = header.depth();
             let Some(&byte) = key.get(agreed) else {
                 return self.descend_to_first(memory, reference);
             };
-            let Some((found, slot)) = node.following(memory, meta, i16::from(byte) - 1) else {
+            let Some((found, slot)) = node.following(memory, header, i16::from(byte) - 1) else {
                 return self.next(memory);
             };
             self.push(Frame { node: reference, at: i16::from(found) });
@@ -168,21 +168,21 @@ impl ArtPosition {
     #[inline]
     pub(crate) fn next(&mut self, memory: &Memory) -> Entry {
         while let Some(frame) = self.top() {
-            let node = Node::from_reference(frame.node);
-            let meta = node.load_meta(memory);
-            if let Some((byte, slot)) = node.following(memory, meta, frame.at) {
+            let node = ArtNode::from_reference(frame.node);
+            let header = node.load_header(memory);
+            if let Some((byte, slot)) = node.following(memory, header, frame.at) {
                 frame.at = i16::from(byte);
                 let child = memory.load(Site::Reference, slot);
                 if child & LEAF != 0 {
-                    // The leaves of compact nodes were asked for when the walk was at the sibling before.
-                    if self.is_sought || !meta.is_compact() {
-                        self.ask_for_one_more(memory, node, meta, i16::from(byte));
+                    // The leaves of compact nodes were prefetched when the walk was at the sibling before.
+                    if self.is_sought || !header.is_compact() {
+                        self.prefetch_one_more(memory, node, header, i16::from(byte));
                     }
                     return Entry(child & !LEAF);
                 }
-                look_ahead(memory, node, meta, byte, self.lines_behind);
+                prefetch_siblings(memory, node, header, byte, self.lines_behind);
                 if std::mem::take(&mut self.is_sought) {
-                    Node::from_reference(child).prefetch_children(memory, self.lines_behind);
+                    ArtNode::from_reference(child).prefetch_children(memory, self.lines_behind);
                 }
                 return self.descend_to_first(memory, child);
             }
@@ -196,8 +196,8 @@ impl ArtPosition {
     pub(crate) fn prev(&mut self, memory: &Memory) -> Entry {
         while let Some(frame) = self.top() {
             if frame.at > AT_VALUE {
-                let node = Node::from_reference(frame.node);
-                if let Some((byte, slot)) = node.preceding(memory, node.load_meta(memory), frame.at) {
+                let node = ArtNode::from_reference(frame.node);
+                if let Some((byte, slot)) = node.preceding(memory, node.load_header(memory), frame.at) {
                     frame.at = i16::from(byte);
                     let child = memory.load(Site::Reference, slot);
                     return self.descend_to_last(memory, child);
@@ -215,23 +215,24 @@ impl ArtPosition {
 
     fn descend_to_first(&mut self, memory: &Memory, mut reference: u32) -> Entry {
         while reference & LEAF == 0 {
-            let node = Node::from_reference(reference);
-            let meta = node.load_meta(memory);
+            let node = ArtNode::from_reference(reference);
+            let header = node.load_header(memory);
             let value = node.load_value(memory);
             let mut frame = Frame { node: reference, at: AT_VALUE };
             if !value.is_none() {
                 self.push(frame);
                 return value;
             }
-            let (byte, slot) =
-                node.following(memory, meta, AT_VALUE).expect("a node has a value or two children at least");
+            let (byte, slot) = node
+                .following(memory, header, AT_VALUE)
+                .expect("a node has a value or two children at least");
             frame.at = i16::from(byte);
             self.push(frame);
             reference = memory.load(Site::Reference, slot);
             if reference & LEAF == 0 {
-                look_ahead(memory, node, meta, byte, self.lines_behind);
-            } else if !meta.is_compact() {
-                self.ask_ahead(memory);
+                prefetch_siblings(memory, node, header, byte, self.lines_behind);
+            } else if !header.is_compact() {
+                self.prefetch_ahead(memory);
             }
         }
         let entry = Entry(reference & !LEAF);
@@ -239,44 +240,45 @@ impl ArtPosition {
         entry
     }
 
-    /// Asks for the next few children of the lowest node.
+    /// Prefetches the next few children of the lowest node.
     #[inline(never)]
-    fn ask_ahead(&mut self, memory: &Memory) {
+    fn prefetch_ahead(&mut self, memory: &Memory) {
         let Some(&mut Frame { node, at }) = self.top() else { return };
-        let node = Node::from_reference(node);
-        let meta = node.load_meta(memory);
-        self.asked = at;
+        let node = ArtNode::from_reference(node);
+        let header = node.load_header(memory);
+        self.prefetched = at;
         for _ in 0..CHILDREN_AHEAD {
-            self.ask_for_one_more(memory, node, meta, at);
+            self.prefetch_one_more(memory, node, header, at);
         }
     }
 
-    /// Asks for one more child of the lowest node, where the walk is at the byte `at`; behind the last one
-    /// for the node that follows.
+    /// Prefetches one more child of the lowest node, where the walk is at the byte `at`; after the last one,
+    /// the following node.
     #[inline]
-    fn ask_for_one_more(&mut self, memory: &Memory, node: Node, meta: Meta, at: i16) {
-        if self.asked == AT_END {
+    fn prefetch_one_more(&mut self, memory: &Memory, node: ArtNode, header: ArtHeader, at: i16) {
+        if self.prefetched == AT_END {
             return;
         }
-        if let Some((byte, slot)) = node.following(memory, meta, self.asked.max(at)) {
-            ask_for(memory, memory.load(Site::Reference, slot), self.lines_behind);
-            self.asked = i16::from(byte);
+        if let Some((byte, slot)) = node.following(memory, header, self.prefetched.max(at)) {
+            prefetch_target(memory, memory.load(Site::Reference, slot), self.lines_behind);
+            self.prefetched = i16::from(byte);
             return;
         }
-        self.asked = AT_END;
+        self.prefetched = AT_END;
         if let Some(parent) = self.depth.checked_sub(2).and_then(|above| self.inline.get(above)) {
-            let node = Node::from_reference(parent.node);
-            if let Some((_, slot)) = node.following(memory, node.load_meta(memory), parent.at) {
-                ask_for(memory, memory.load(Site::Reference, slot), self.lines_behind);
+            let node = ArtNode::from_reference(parent.node);
+            if let Some((_, slot)) = node.following(memory, node.load_header(memory), parent.at) {
+                prefetch_target(memory, memory.load(Site::Reference, slot), self.lines_behind);
             }
         }
     }
 
     fn descend_to_last(&mut self, memory: &Memory, mut reference: u32) -> Entry {
         while reference & LEAF == 0 {
-            let node = Node::from_reference(reference);
-            let (byte, slot) =
-                node.preceding(memory, node.load_meta(memory), AT_END).expect("a node has a child at least");
+            let node = ArtNode::from_reference(reference);
+            let (byte, slot) = node
+                .preceding(memory, node.load_header(memory), AT_END)
+                .expect("a node has a child at least");
             self.push(Frame { node: reference, at: i16::from(byte) });
             reference = memory.load(Site::Reference, slot);
         }
@@ -284,18 +286,18 @@ impl ArtPosition {
     }
 }
 
-/// The walk has come to the node below `byte`: asks for the next sibling's children and for the node after
-/// that, so that they arrive while the walk is busy here.
+/// The walk has reached the node below `byte`: prefetches the next sibling's children and the node after
+/// that, which arrive while the walk is here.
 #[inline(always)]
-fn look_ahead(memory: &Memory, node: Node, meta: Meta, byte: u8, lines_behind: u32) {
-    let Some((second, slot)) = node.following(memory, meta, i16::from(byte)) else { return };
+fn prefetch_siblings(memory: &Memory, node: ArtNode, header: ArtHeader, byte: u8, lines_behind: u32) {
+    let Some((second, slot)) = node.following(memory, header, i16::from(byte)) else { return };
     let reference = memory.load(Site::Reference, slot);
     if reference & LEAF == 0 {
-        Node::from_reference(reference).prefetch_children(memory, lines_behind);
+        ArtNode::from_reference(reference).prefetch_children(memory, lines_behind);
     } else {
-        ask_for(memory, reference, lines_behind);
+        prefetch_target(memory, reference, lines_behind);
     }
-    if let Some((_, slot)) = node.following(memory, meta, i16::from(second)) {
-        ask_for(memory, memory.load(Site::Reference, slot), lines_behind);
+    if let Some((_, slot)) = node.following(memory, header, i16::from(second)) {
+        prefetch_target(memory, memory.load(Site::Reference, slot), lines_behind);
     }
 }

@@ -1,12 +1,14 @@
-//! Inner nodes in the making: what a copy of one is changed in before it is written.
+//! Inner nodes under construction: a copy is changed in a draft before it is written.
 
-use super::node::{FAN_OUT, HEADER, Meta, Node, SEPARATORS, init_head, inner_words, padded, shared_bytes};
+use super::node::{
+    BTreeHeader, BTreeNode, FAN_OUT, HEADER, SEPARATORS, init_head, inner_words, padded, shared_bytes,
+};
 use crate::arena::Allocator;
 use crate::entry::Entry;
 use crate::memory::Memory;
 use esker_base::key;
 
-/// An inner node that is being made: one separator and child more than fit a node have room.
+/// An inner node under construction, with room for one separator and child more than a node has.
 #[derive(Debug)]
 pub(super) struct Draft {
     level: usize,
@@ -31,7 +33,7 @@ impl Draft {
         }
     }
 
-    /// A new root above two nodes of the floor below `level`.
+    /// A new root above two nodes of the level below `level`.
     pub(super) fn root(memory: &Memory, level: usize, left: u32, separator: Entry, right: u32) -> Draft {
         let mut draft = Draft::empty(level);
         draft.children[0] = left;
@@ -40,19 +42,19 @@ impl Draft {
         draft
     }
 
-    /// What the inner node `node` holds.
-    pub(super) fn copy(memory: &Memory, node: Node) -> Draft {
-        let meta = node.meta(memory);
-        let mut draft = Draft::empty(meta.level());
+    /// The contents of the inner node `node`.
+    pub(super) fn copy(memory: &Memory, node: BTreeNode) -> Draft {
+        let header = node.header(memory);
+        let mut draft = Draft::empty(header.level());
         draft.prefix_len = node.prefix_len(memory);
-        draft.is_guarded = meta.is_guarded();
-        draft.count = meta.count();
-        draft.heads[..draft.count].copy_from_slice(&node.separator_heads(memory, meta)[..draft.count]);
+        draft.is_guarded = header.is_guarded();
+        draft.count = header.count();
+        draft.heads[..draft.count].copy_from_slice(&node.separator_heads(memory, header)[..draft.count]);
         for slot in 0..draft.count {
-            draft.separators[slot] = node.separator(memory, meta, slot).0;
+            draft.separators[slot] = node.separator(memory, header, slot).0;
         }
         for slot in 0..=draft.count {
-            draft.children[slot] = memory.peek(node.child_word(meta, slot));
+            draft.children[slot] = memory.peek(node.child_word(header, slot));
         }
         draft
     }
@@ -73,8 +75,7 @@ impl Draft {
         self.count += 1;
     }
 
-    /// Cuts the draft in two: the children up to `slot` stay, the separator behind them is returned with the
-    /// rest.
+    /// Splits the draft: the children up to `slot` stay, the separator behind them is returned with the rest.
     pub(super) fn split(&mut self, slot: usize) -> (Entry, Draft) {
         let mut rest = Draft::empty(self.level);
         rest.prefix_len = self.prefix_len;
@@ -110,20 +111,20 @@ impl Draft {
         self.is_guarded
     }
 
-    /// Writes the node, which nobody else can reach yet.
+    /// Writes the unpublished node.
     pub(super) fn write(&self, memory: &Memory, allocator: &mut Allocator) -> u32 {
-        let node = Node::from_reference(allocator.node(inner_words(self.count)));
-        let meta = Meta::inner(self.level, self.is_guarded, self.count);
-        node.init_header(memory, meta, self.prefix_len);
+        let node = BTreeNode::from_reference(allocator.node(inner_words(self.count)));
+        let header = BTreeHeader::inner(self.level, self.is_guarded, self.count);
+        node.init_header(memory, header, self.prefix_len);
         for place in 0..padded(self.count) {
             let head = if place < self.count { self.heads[place] } else { u64::MAX };
             init_head(memory, node.at + HEADER + 2 * place, head);
         }
         for (slot, &child) in self.children[..=self.count].iter().enumerate() {
-            memory.init(node.child_word(meta, slot), child);
+            memory.init(node.child_word(header, slot), child);
         }
         for (slot, &separator) in self.separators[..self.count].iter().enumerate() {
-            memory.init(node.separator_word(meta, slot), separator);
+            memory.init(node.separator_word(header, slot), separator);
         }
         node.reference()
     }

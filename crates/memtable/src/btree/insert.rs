@@ -1,14 +1,14 @@
-//! The writer's side of the B+-tree.
+//! Insertion into the B+-tree.
 //!
 //! # The right edge
-//! The writer remembers the entry with the greatest key, and the last leaf. A greater key belongs behind it,
-//! and cannot be there already: it is put into that leaf without a descent and without a search. Where the
-//! leaf is full, the next one begins with the new key, and the same happens on the floors above, so that
-//! ascending keys fill nodes wholly.
+//! The writer remembers the entry with the greatest key, and the last leaf. A greater key belongs behind it
+//! and cannot be present: it is put into that leaf without a descent and without a search. Where the leaf is
+//! full, the next one begins with the new key, and the same happens on the levels above, so that ascending
+//! keys fill nodes completely.
 
 use super::draft::Draft;
 use super::items::{Items, fitting_leaf};
-use super::node::{FAN_OUT, FIRST_PLACES, Item, LEAF_PLACES, MAX_LEVELS, Node, SEPARATORS};
+use super::node::{BTreeNode, FAN_OUT, FIRST_PLACES, Item, LEAF_PLACES, MAX_LEVELS, SEPARATORS};
 use super::search::{self, Isa, Kernel, Task};
 use super::{BTree, step};
 use crate::LOCKSTEP_KEYS;
@@ -17,34 +17,34 @@ use crate::entry::{Entry, Operation};
 use crate::memory::{Memory, Site};
 use esker_base::key;
 
-/// The right to insert into a tree, and what the writer remembers between insertions.
+/// The right to insert into a tree, and the writer's memory between insertions.
 #[derive(Debug)]
 pub(crate) struct BTreeWriter {
     tree: BTree,
     /// The entry with the greatest key and the leaf where it is; both 0 in an empty tree.
     greatest: Entry,
     last_leaf: u32,
-    /// Of the last batch chunk, how many insertions went to the right edge.
+    /// How many insertions of the last batch chunk went to the right edge.
     hits: usize,
 }
 
 /// The inner nodes from the root to a leaf.
 #[derive(Debug)]
-struct Path {
+struct InsertPath {
     depth: usize,
-    steps: [Step; MAX_LEVELS],
+    steps: [PathStep; MAX_LEVELS],
 }
 
-/// An inner node and the child that the path goes on to.
+/// An inner node and the child that the path continues to.
 #[derive(Clone, Copy, Debug)]
-struct Step {
-    node: Node,
+struct PathStep {
+    node: BTreeNode,
     slot: usize,
 }
 
-impl Path {
-    fn push(&mut self, node: Node, slot: usize) {
-        self.steps[self.depth] = Step { node, slot };
+impl InsertPath {
+    fn push(&mut self, node: BTreeNode, slot: usize) {
+        self.steps[self.depth] = PathStep { node, slot };
         self.depth += 1;
     }
 
@@ -52,12 +52,12 @@ impl Path {
     fn fences(&self, memory: &Memory, depth: usize) -> (Option<Entry>, Option<Entry>) {
         let (mut low, mut high) = (None, None);
         for step in self.steps[..depth].iter().rev() {
-            let meta = step.node.meta(memory);
+            let header = step.node.header(memory);
             if low.is_none() && step.slot > 0 {
-                low = Some(step.node.separator(memory, meta, step.slot - 1));
+                low = Some(step.node.separator(memory, header, step.slot - 1));
             }
-            if high.is_none() && step.slot < meta.count() {
-                high = Some(step.node.separator(memory, meta, step.slot));
+            if high.is_none() && step.slot < header.count() {
+                high = Some(step.node.separator(memory, header, step.slot));
             }
         }
         (low, high)
@@ -69,29 +69,29 @@ struct Descend<'a> {
     memory: &'a Memory,
     root: u32,
     key: &'a [u8],
-    path: &'a mut Path,
+    path: &'a mut InsertPath,
 }
 
 impl Task for Descend<'_> {
-    type Output = Node;
+    type Output = BTreeNode;
 
     #[inline(always)]
-    fn run<K: Kernel>(self) -> Node {
-        let mut node = Node::from_reference(self.root);
+    fn run<K: Kernel>(self) -> BTreeNode {
+        let mut node = BTreeNode::from_reference(self.root);
         loop {
-            let meta = node.meta(self.memory);
-            if meta.is_leaf() {
+            let header = node.header(self.memory);
+            if header.is_leaf() {
                 return node;
             }
-            let slot = node.slot_of::<K>(self.memory, meta, self.key);
+            let slot = node.slot_of::<K>(self.memory, header, self.key);
             self.path.push(node, slot);
-            node = Node::from_reference(self.memory.peek(node.child_word(meta, slot)));
+            node = BTreeNode::from_reference(self.memory.peek(node.child_word(header, slot)));
             node.prefetch(self.memory);
         }
     }
 }
 
-/// Descends for all keys of a chunk, for the sake of the cache.
+/// Descends for all keys of a chunk, to load the cache.
 struct Fetch<'a, 'k> {
     memory: &'a Memory,
     root: u32,
@@ -104,7 +104,7 @@ impl Task for Fetch<'_, '_> {
     #[inline(always)]
     fn run<K: Kernel>(self) {
         let mut references = [self.root; LOCKSTEP_KEYS];
-        for _ in 0..Node::from_reference(self.root).meta(self.memory).level() {
+        for _ in 0..BTreeNode::from_reference(self.root).header(self.memory).level() {
             for (reference, operation) in references.iter_mut().zip(self.chunk) {
                 *reference = step::<K>(self.memory, *reference, operation.key);
             }
@@ -121,7 +121,7 @@ impl BTreeWriter {
     }
 
     /// Inserts a chunk of at most [`LOCKSTEP_KEYS`] operations, in order. Unless the right edge made descents
-    /// unnecessary so far, all first descend together, so that the floors' cache misses overlap.
+    /// unnecessary so far, all first descend together, so that their cache misses overlap.
     #[inline(never)]
     pub(crate) fn insert_chunk(
         &mut self,
@@ -153,21 +153,21 @@ impl BTreeWriter {
             self.insert_greatest(memory, allocator, operation);
             return true;
         }
-        let none = Step { node: Node::from_reference(0), slot: 0 };
-        let mut path = Path { depth: 0, steps: [none; MAX_LEVELS] };
+        let none = PathStep { node: BTreeNode::from_reference(0), slot: 0 };
+        let mut path = InsertPath { depth: 0, steps: [none; MAX_LEVELS] };
         let root = memory.peek(self.tree.root);
         let leaf = search::run(self.tree.isa, Descend { memory, root, key: operation.key, path: &mut path });
-        let meta = leaf.meta(memory);
+        let header = leaf.header(memory);
         let hash = search::hash(operation.key);
-        if let Some((word, older)) = leaf.find(memory, meta, operation.key, hash) {
+        if let Some((word, older)) = leaf.find(memory, header, operation.key, hash) {
             let entry = Entry::write(memory, allocator, operation, older);
             memory.publish(Site::Reference, word, entry.0);
             return false;
         }
         let entry = Entry::write(memory, allocator, operation, Entry::NONE);
         let item = Item { entry, hash, head: key::head(operation.key, leaf.prefix_len(memory)) };
-        if meta.count() < meta.places() {
-            leaf.append(memory, meta, item);
+        if header.count() < header.places() {
+            leaf.append(memory, header, item);
         } else {
             self.insert_into_full(memory, allocator, &path, leaf, operation.key, item);
         }
@@ -179,7 +179,7 @@ impl BTreeWriter {
     fn insert_first(&mut self, memory: &Memory, allocator: &mut Allocator, operation: &Operation<'_>) {
         let entry = Entry::write(memory, allocator, operation, Entry::NONE);
         let item = Item { entry, hash: search::hash(operation.key), head: key::head(operation.key, 0) };
-        let leaf = Node::new_leaf(memory, allocator, FIRST_PLACES, 0, &[item]);
+        let leaf = BTreeNode::new_leaf(memory, allocator, FIRST_PLACES, 0, &[item]);
         memory.publish(Site::Reference, self.tree.root, leaf.reference());
         self.greatest = entry;
         self.last_leaf = leaf.reference();
@@ -187,48 +187,48 @@ impl BTreeWriter {
 
     /// Inserts a key that is greater than all others.
     fn insert_greatest(&mut self, memory: &Memory, allocator: &mut Allocator, operation: &Operation<'_>) {
-        let leaf = Node::from_reference(self.last_leaf);
-        let meta = leaf.meta(memory);
+        let leaf = BTreeNode::from_reference(self.last_leaf);
+        let header = leaf.header(memory);
         let entry = Entry::write(memory, allocator, operation, Entry::NONE);
         self.greatest = entry;
         let head = key::head(operation.key, leaf.prefix_len(memory));
         let item = Item { entry, hash: search::hash(operation.key), head };
-        if meta.count() < meta.places() {
-            leaf.append(memory, meta, item);
+        if header.count() < header.places() {
+            leaf.append(memory, header, item);
             return;
         }
-        if meta.places() < LEAF_PLACES {
+        if header.places() < LEAF_PLACES {
             self.grow_first(memory, allocator, leaf, item);
             return;
         }
         let path = self.right_path(memory);
         // Without a fence to its right a leaf's heads begin with the key.
         let item = Item { head: key::head(operation.key, 0), ..item };
-        let new = Node::new_leaf(memory, allocator, LEAF_PLACES, 0, &[item]);
+        let new = BTreeNode::new_leaf(memory, allocator, LEAF_PLACES, 0, &[item]);
         self.last_leaf = new.reference();
         self.replace(memory, allocator, &path, leaf.reference(), entry, new.reference(), true);
     }
 
     /// The path to the last leaf.
-    fn right_path(&self, memory: &Memory) -> Path {
-        let none = Step { node: Node::from_reference(0), slot: 0 };
-        let mut path = Path { depth: 0, steps: [none; MAX_LEVELS] };
-        let mut node = Node::from_reference(memory.peek(self.tree.root));
-        let mut meta = node.meta(memory);
-        while !meta.is_leaf() {
-            path.push(node, meta.count());
-            node = Node::from_reference(memory.peek(node.child_word(meta, meta.count())));
-            meta = node.meta(memory);
+    fn right_path(&self, memory: &Memory) -> InsertPath {
+        let none = PathStep { node: BTreeNode::from_reference(0), slot: 0 };
+        let mut path = InsertPath { depth: 0, steps: [none; MAX_LEVELS] };
+        let mut node = BTreeNode::from_reference(memory.peek(self.tree.root));
+        let mut header = node.header(memory);
+        while !header.is_leaf() {
+            path.push(node, header.count());
+            node = BTreeNode::from_reference(memory.peek(node.child_word(header, header.count())));
+            header = node.header(memory);
         }
         path
     }
 
     /// The first leaf, which is the root, gets as many places as all others.
     #[cold]
-    fn grow_first(&mut self, memory: &Memory, allocator: &mut Allocator, leaf: Node, item: Item) {
+    fn grow_first(&mut self, memory: &Memory, allocator: &mut Allocator, leaf: BTreeNode, item: Item) {
         let mut items = Items::of(memory, leaf);
         items.insert(items.count, item);
-        let grown = Node::new_leaf(memory, allocator, LEAF_PLACES, 0, items.all());
+        let grown = BTreeNode::new_leaf(memory, allocator, LEAF_PLACES, 0, items.all());
         memory.publish(Site::Reference, self.tree.root, grown.reference());
         self.last_leaf = grown.reference();
     }
@@ -239,12 +239,12 @@ impl BTreeWriter {
         &mut self,
         memory: &Memory,
         allocator: &mut Allocator,
-        path: &Path,
-        leaf: Node,
+        path: &InsertPath,
+        leaf: BTreeNode,
         key: &[u8],
         item: Item,
     ) {
-        if leaf.meta(memory).places() < LEAF_PLACES {
+        if leaf.header(memory).places() < LEAF_PLACES {
             self.grow_first(memory, allocator, leaf, item);
             return;
         }
@@ -266,20 +266,20 @@ impl BTreeWriter {
     }
 
     /// Puts two nodes with a separator between them where the path ends, and publishes that. `is_edge` says
-    /// that the second is the last of its floor and has little in it yet.
+    /// that the second is the last of its level and has few entries yet.
     #[expect(clippy::too_many_arguments, reason = "what is put, and where")]
     fn replace(
         &mut self,
         memory: &Memory,
         allocator: &mut Allocator,
-        path: &Path,
+        path: &InsertPath,
         mut left: u32,
         mut separator: Entry,
         mut right: u32,
         is_edge: bool,
     ) {
         for depth in (0..path.depth).rev() {
-            let Step { node, slot } = path.steps[depth];
+            let PathStep { node, slot } = path.steps[depth];
             let mut draft = Draft::copy(memory, node);
             draft.insert(memory, slot, left, separator, right);
             let (low, high) = path.fences(memory, depth);
@@ -299,16 +299,16 @@ impl BTreeWriter {
             right = rest.write(memory, allocator);
             separator = middle;
         }
-        let level = 1 + Node::from_reference(left).meta(memory).level();
+        let level = 1 + BTreeNode::from_reference(left).header(memory).level();
         let root = Draft::root(memory, level, left, separator, right).write(memory, allocator);
         memory.publish(Site::Reference, self.tree.root, root);
     }
 
     /// The word that refers to the node of this step.
-    fn word_above(&self, memory: &Memory, path: &Path, depth: usize) -> usize {
+    fn word_above(&self, memory: &Memory, path: &InsertPath, depth: usize) -> usize {
         match path.steps[..depth].last() {
             None => self.tree.root,
-            Some(above) => above.node.child_word(above.node.meta(memory), above.slot),
+            Some(above) => above.node.child_word(above.node.header(memory), above.slot),
         }
     }
 }
@@ -321,15 +321,14 @@ const _: () = {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::arena::{ArenaPool, Expectation};
+    use crate::arena::{ArenaPool, ExpectedUse};
     use crate::btree::{MAX_BYTES_PER_INSERT, MAX_BYTES_PER_KEY};
     use crate::kind::FIXED_BYTES;
     use esker_base::{SeqNo, Tag, ValueKind};
 
-    /// Inserts the keys and compares what nodes take with the bounds after each; returns the bytes for each
-    /// key.
+    /// Inserts the keys and checks the bounds of node memory after each; returns the bytes for each key.
     fn check_bounds(name: &str, keys: impl Iterator<Item = u64>) -> f64 {
-        let (memory, _) = ArenaPool::new(0).acquire(64 << 20, Expectation::Filled).expect("reserved");
+        let (memory, _) = ArenaPool::new(0).acquire(64 << 20, ExpectedUse::Filled).expect("reserved");
         let mut allocator = Allocator::new(&memory);
         let (_, mut writer) = BTreeWriter::create(&memory, &mut allocator);
         let mut count = 0;
@@ -354,7 +353,7 @@ mod tests {
         check_bounds("descending", (0..COUNT).rev());
         let random = check_bounds("random", (0..COUNT).map(|key| key.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         assert!(random < 75.0, "{random} bytes for each random key");
-        // Each split has the 16 insertions that it must have, and no more.
+        // Each split has exactly its 16 insertions.
         let below = std::iter::once(COUNT).chain(0..COUNT);
         assert!(check_bounds("ascending below the greatest", below) > 80.0);
         // Full leaves of the right edge that are split afterwards, and the right edge left with 17 entries

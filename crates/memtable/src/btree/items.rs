@@ -1,13 +1,13 @@
-//! The entries of a leaf that is cut in two, and the leaves that are made of them.
+//! The entries of a leaf that is split, and the leaves made of them.
 
-use super::node::{Item, LEAF_PLACES, Node, shared_bytes};
+use super::node::{BTreeNode, Item, LEAF_PLACES, shared_bytes};
 use super::position::sorted_places;
 use crate::arena::Allocator;
 use crate::entry::Entry;
 use crate::memory::Memory;
 use esker_base::key;
 
-/// Heads of new leaves are taken again from the keys only if they begin so many bytes later: reading the keys
+/// Heads of new leaves are taken from the keys again only if they begin so many bytes later: reading the keys
 /// may miss the cache for each, and heads of seven bytes are as good as heads of eight.
 const WORTHWHILE_BYTES: usize = 4;
 
@@ -19,18 +19,18 @@ pub(super) struct Items {
 }
 
 impl Items {
-    /// Those of this leaf.
-    pub(super) fn of(memory: &Memory, leaf: Node) -> Items {
-        let meta = leaf.meta(memory);
+    /// The entries of this leaf.
+    pub(super) fn of(memory: &Memory, leaf: BTreeNode) -> Items {
+        let header = leaf.header(memory);
         let mut places = [0; LEAF_PLACES];
-        sorted_places(memory, leaf, meta, &mut places);
-        let heads = leaf.heads(memory, meta);
+        sorted_places(memory, leaf, header, &mut places);
+        let heads = leaf.heads(memory, header);
         let none = Item { entry: Entry::NONE, hash: 0, head: 0 };
-        let mut items = Items { count: meta.count(), items: [none; LEAF_PLACES + 1] };
-        for (item, &place) in items.items.iter_mut().zip(&places[..meta.count()]) {
+        let mut items = Items { count: header.count(), items: [none; LEAF_PLACES + 1] };
+        for (item, &place) in items.items.iter_mut().zip(&places[..header.count()]) {
             let place = usize::from(place);
             *item = Item {
-                entry: Entry(memory.peek(leaf.entry_word(meta, place))),
+                entry: Entry(memory.peek(leaf.entry_word(header, place))),
                 hash: leaf.hash(memory, place),
                 head: heads[place],
             };
@@ -38,21 +38,20 @@ impl Items {
         items
     }
 
-    /// Puts one more at an index.
+    /// Inserts one more at an index.
     pub(super) fn insert(&mut self, at: usize, item: Item) {
         self.items.copy_within(at..self.count, at + 1);
         self.items[at] = item;
         self.count += 1;
     }
 
-    /// All of them.
     pub(super) fn all(&self) -> &[Item] {
         &self.items[..self.count]
     }
 }
 
-/// A leaf of these items between two fences; their heads begin behind `prefix_len` bytes, and later in the
-/// leaf if that is worthwhile.
+/// A leaf of these items between two fences; their heads begin behind `prefix_len` bytes, or later where that
+/// is worthwhile.
 pub(super) fn fitting_leaf(
     memory: &Memory,
     allocator: &mut Allocator,
@@ -62,7 +61,7 @@ pub(super) fn fitting_leaf(
 ) -> u32 {
     let shared = shared_bytes(memory, low, high);
     if shared < prefix_len + WORTHWHILE_BYTES {
-        return Node::new_leaf(memory, allocator, LEAF_PLACES, prefix_len, items).reference();
+        return BTreeNode::new_leaf(memory, allocator, LEAF_PLACES, prefix_len, items).reference();
     }
     let mut fitting = [items[0]; LEAF_PLACES];
     let fitting = &mut fitting[..items.len()];
@@ -73,5 +72,5 @@ pub(super) fn fitting_leaf(
     for item in &mut *fitting {
         item.head = key::head(item.entry.key(memory), shared);
     }
-    Node::new_leaf(memory, allocator, LEAF_PLACES, shared, fitting).reference()
+    BTreeNode::new_leaf(memory, allocator, LEAF_PLACES, shared, fitting).reference()
 }

@@ -1,10 +1,10 @@
-//! Nodes of the B+-tree: layout, search, and how an entry more is published.
+//! Nodes of the B+-tree: layout, search, and the publication of a new entry.
 //!
 //! All fields are words of [`Memory`]; a node is named by its unit like an entry.
 //!
 //! | word | field |
 //! |---|---|
-//! | 0 | level, 0 for leaves (bits 0-6), whether it is guarded (7), entries or separators (8-15), places of a leaf (16-23) |
+//! | 0 | level, 0 for leaves (bits 0-6), guarded (7), entries or separators (8-15), leaf's places (16-23) |
 //! | 1 | how many bytes come before the heads in all keys of the node |
 //!
 //! Then, for a leaf of p places: words 2.. p hashes, p references to entries, p heads of two words. For an
@@ -19,11 +19,11 @@ use esker_base::key;
 use std::cmp::Ordering;
 use std::ops::Deref;
 
-/// Entries of a leaf. Twice as many would halve the copying, and lengthen each search by as much; measured.
+/// Entries of a leaf. Twice as many halve the copying and double the length of each search; measured.
 pub(super) const LEAF_PLACES: usize = if cfg!(loom) { 4 } else { 32 };
-/// Places of the first leaf, so that a memtable of a few entries takes little.
+/// Places of the first leaf, so that a memtable of a few entries is small.
 pub(super) const FIRST_PLACES: usize = LEAF_PLACES / 2;
-/// Children of an inner node. The models have few, to see all kinds of splits with few keys.
+/// Children of an inner node. The models have few, to reach all kinds of splits with few keys.
 pub(super) const FAN_OUT: usize = if cfg!(loom) { 4 } else { 32 };
 /// Separators of an inner node.
 pub(super) const SEPARATORS: usize = FAN_OUT - 1;
@@ -52,26 +52,26 @@ const fn bytes(words: usize) -> usize {
 
 const LEAF_BYTES: usize = bytes(leaf_words(LEAF_PLACES));
 const INNER_BYTES: usize = bytes(inner_words(SEPARATORS));
-/// Two halves of an inner node against one whole: a header, padding and an alignment more.
+/// Two halves of an inner node instead of a whole one: a header, padding and an alignment more.
 const HALVES_BYTES: usize = INNER_BYTES + 4 * HEADER + 8 * HEADS_STEP + UNIT_BYTES;
 
 /// Most bytes of nodes for each distinct key.
 ///
 /// A leaf is split by its 33rd entry and leaves 16 and 17, so that each split has 16 insertions of its own.
 /// It takes two leaves and a copy of the parent. A 16th of these copies at most are splits in their turn,
-/// which take a little more than a copy, and one of the next floor; in all, copy * 16/15 + (halves -
+/// which take a little more than a copy, and one of the next level; in all, copy * 16/15 + (halves -
 /// copy)/15. That is 1040 + 560 bytes for 16 keys, 100 each.
 ///
-/// A leaf for a key beyond all others is paid by the insertions that fill it up to 17 entries, which pay for
-/// no split: 520 + 560 bytes, less than 16 times 100. The first leaf's growth is paid for in the same way,
-/// and what the root's word and the first places take by what memtables set aside
+/// A leaf for a key beyond all others is charged to the insertions that fill it up to 17 entries, which no
+/// split is charged to: 520 + 560 bytes, less than 16 times 100. The first leaf's growth is charged in the
+/// same way; the root's word and the first places are in the fixed part
 /// ([`FIXED_BYTES`](crate::kind::FIXED_BYTES)).
 pub(crate) const MAX_BYTES_PER_KEY: usize = {
     let half = FAN_OUT / 2;
     let copies = (INNER_BYTES * half + (HALVES_BYTES - INNER_BYTES)).div_ceil(half - 1);
     (2 * LEAF_BYTES + copies).div_ceil(LEAF_PLACES / 2).next_multiple_of(UNIT_BYTES)
 };
-/// Most bytes of nodes that one insertion takes: two leaves, two halves on each floor, and a root.
+/// Most bytes of nodes that one insertion takes: two leaves, two halves on each level, and a root.
 pub(crate) const MAX_BYTES_PER_INSERT: usize =
     2 * LEAF_BYTES + MAX_LEVELS * HALVES_BYTES + bytes(inner_words(1));
 
@@ -83,26 +83,26 @@ const _: () = {
 
 /// A node, by its first word's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Node {
+pub(super) struct BTreeNode {
     pub(super) at: usize,
 }
 
-/// The first word of a node: what it is and how much of it is published.
+/// The first word of a node: its level, and how much of it is published.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Meta(u32);
+pub(super) struct BTreeHeader(u32);
 
 const GUARDED: u32 = 1 << 7;
 
-impl Meta {
+impl BTreeHeader {
     /// Of no node.
-    pub(super) const NONE: Meta = Meta(0);
+    pub(super) const NONE: BTreeHeader = BTreeHeader(0);
 
-    fn leaf(count: usize, places: usize) -> Meta {
-        Meta((count as u32) << 8 | (places as u32) << 16)
+    fn leaf(count: usize, places: usize) -> BTreeHeader {
+        BTreeHeader((count as u32) << 8 | (places as u32) << 16)
     }
 
-    pub(super) fn inner(level: usize, is_guarded: bool, separators: usize) -> Meta {
-        Meta(level as u32 | if is_guarded { GUARDED } else { 0 } | (separators as u32) << 8)
+    pub(super) fn inner(level: usize, is_guarded: bool, separators: usize) -> BTreeHeader {
+        BTreeHeader(level as u32 | if is_guarded { GUARDED } else { 0 } | (separators as u32) << 8)
     }
 
     #[inline(always)]
@@ -110,7 +110,7 @@ impl Meta {
         self.level() == 0
     }
 
-    /// Floors below this node.
+    /// Levels below this node.
     #[inline(always)]
     pub(super) fn level(self) -> usize {
         (self.0 & 0x7f) as usize
@@ -156,10 +156,10 @@ pub(super) fn init_head(memory: &Memory, at: usize, head: u64) {
     memory.view::<2>(at).init([u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]);
 }
 
-impl Node {
+impl BTreeNode {
     #[inline(always)]
-    pub(super) fn from_reference(reference: u32) -> Node {
-        Node { at: reference as usize * 2 }
+    pub(super) fn from_reference(reference: u32) -> BTreeNode {
+        BTreeNode { at: reference as usize * 2 }
     }
 
     #[inline(always)]
@@ -167,32 +167,31 @@ impl Node {
         (self.at / 2) as u32
     }
 
-    /// For readers: synchronises with the writer's latest addition to a leaf.
+    /// For readers: synchronizes with the writer's latest addition to a leaf.
     #[inline(always)]
-    pub(super) fn load_meta(self, memory: &Memory) -> Meta {
-        Meta(memory.load(Site::Count, self.at))
+    pub(super) fn load_header(self, memory: &Memory) -> BTreeHeader {
+        BTreeHeader(memory.load(Site::Count, self.at))
     }
 
     /// For the writer.
     #[inline(always)]
-    pub(super) fn meta(self, memory: &Memory) -> Meta {
-        Meta(memory.peek(self.at))
+    pub(super) fn header(self, memory: &Memory) -> BTreeHeader {
+        BTreeHeader(memory.peek(self.at))
     }
 
-    /// Writes the first words of a node that nobody else can reach yet.
-    pub(super) fn init_header(self, memory: &Memory, meta: Meta, prefix_len: usize) {
-        memory.view::<HEADER>(self.at).init([meta.0, prefix_len as u32]);
+    /// Writes the first words of an unpublished node.
+    pub(super) fn init_header(self, memory: &Memory, header: BTreeHeader, prefix_len: usize) {
+        memory.view::<HEADER>(self.at).init([header.0, prefix_len as u32]);
     }
 
-    /// How many bytes come before the heads in all keys of this node.
+    /// Number of bytes before the heads in all keys of this node.
     #[inline(always)]
     pub(super) fn prefix_len(self, memory: &Memory) -> usize {
         memory.peek(self.at + 1) as usize
     }
 
-    /// Asks for what a descent looks at: the heads and children of an inner node, or the hashes and
-    /// references of a leaf. Without it the reference would be a second miss, that begins when the search has
-    /// ended.
+    /// Prefetches what a descent reads: the heads and children of an inner node, or the hashes and references
+    /// of a leaf. Otherwise the reference would be a second miss, after the search.
     #[inline(always)]
     pub(super) fn prefetch(self, memory: &Memory) {
         memory.prefetch(self.at);
@@ -200,7 +199,7 @@ impl Node {
         memory.prefetch(self.at + 64);
     }
 
-    /// Asks for a whole leaf.
+    /// Prefetches a whole leaf.
     #[inline(always)]
     pub(super) fn prefetch_all(self, memory: &Memory) {
         (0..LEAF_BYTES / 128).for_each(|pair| memory.prefetch(self.at + 32 * pair));
@@ -209,17 +208,17 @@ impl Node {
     // Leaves.
 
     #[inline(always)]
-    fn hashes(self, memory: &Memory, meta: Meta) -> impl Deref<Target = [u32]> {
-        // SAFETY: the first `count` hashes were written before the count that `meta` holds was published, and
-        // never again.
-        unsafe { memory.words(self.at + HEADER, meta.count()) }
+    fn hashes(self, memory: &Memory, header: BTreeHeader) -> impl Deref<Target = [u32]> {
+        // SAFETY: the first `count` hashes were written before the count in `header` was published, and never
+        // again.
+        unsafe { memory.words(self.at + HEADER, header.count()) }
     }
 
     /// The heads of a leaf's entries.
     #[inline(always)]
-    pub(super) fn heads(self, memory: &Memory, meta: Meta) -> impl Deref<Target = [u64]> {
+    pub(super) fn heads(self, memory: &Memory, header: BTreeHeader) -> impl Deref<Target = [u64]> {
         // SAFETY: as for the hashes.
-        unsafe { memory.numbers(self.at + HEADER + 2 * meta.places(), meta.count()) }
+        unsafe { memory.numbers(self.at + HEADER + 2 * header.places(), header.count()) }
     }
 
     #[inline(always)]
@@ -229,31 +228,37 @@ impl Node {
 
     /// The word that refers to the entry at this place.
     #[inline(always)]
-    pub(super) fn entry_word(self, meta: Meta, place: usize) -> usize {
-        self.at + HEADER + meta.places() + place
+    pub(super) fn entry_word(self, header: BTreeHeader, place: usize) -> usize {
+        self.at + HEADER + header.places() + place
     }
 
     #[inline(always)]
-    pub(super) fn entry(self, memory: &Memory, meta: Meta, place: usize) -> Entry {
-        Entry(memory.load(Site::Reference, self.entry_word(meta, place)))
+    pub(super) fn entry(self, memory: &Memory, header: BTreeHeader, place: usize) -> Entry {
+        Entry(memory.load(Site::Reference, self.entry_word(header, place)))
     }
 
-    /// Asks for the first entry that may have the key of this hash.
+    /// Prefetches the first entry that may have the key of this hash.
     #[inline(always)]
     pub(super) fn prefetch_match(self, memory: &Memory, hash: u32) {
-        let meta = self.load_meta(memory);
-        let matches = search::equal(&self.hashes(memory, meta), hash);
+        let header = self.load_header(memory);
+        let matches = search::equal(&self.hashes(memory, header), hash);
         if matches != 0 {
-            self.entry(memory, meta, matches.trailing_zeros() as usize).prefetch(memory);
+            self.entry(memory, header, matches.trailing_zeros() as usize).prefetch(memory);
         }
     }
 
     /// The entry of `key`, whose hash is `hash`, and the word that refers to it.
     #[inline(always)]
-    pub(super) fn find(self, memory: &Memory, meta: Meta, key: &[u8], hash: u32) -> Option<(usize, Entry)> {
-        let mut matches = search::equal(&self.hashes(memory, meta), hash);
+    pub(super) fn find(
+        self,
+        memory: &Memory,
+        header: BTreeHeader,
+        key: &[u8],
+        hash: u32,
+    ) -> Option<(usize, Entry)> {
+        let mut matches = search::equal(&self.hashes(memory, header), hash);
         while matches != 0 {
-            let word = self.entry_word(meta, matches.trailing_zeros() as usize);
+            let word = self.entry_word(header, matches.trailing_zeros() as usize);
             let entry = Entry(memory.load(Site::Reference, word));
             if entry.has_key(memory, key) {
                 return Some((word, entry));
@@ -263,96 +268,103 @@ impl Node {
         None
     }
 
-    /// Writes the places 0 to n of a new leaf, which nobody else can reach yet.
+    /// Writes the places 0 to n of a new unpublished leaf.
     pub(super) fn new_leaf(
         memory: &Memory,
         allocator: &mut Allocator,
         places: usize,
         prefix_len: usize,
         items: &[Item],
-    ) -> Node {
-        let node = Node::from_reference(allocator.node(leaf_words(places)));
-        let meta = Meta::leaf(items.len(), places);
-        node.init_header(memory, meta, prefix_len);
+    ) -> BTreeNode {
+        let node = BTreeNode::from_reference(allocator.node(leaf_words(places)));
+        let header = BTreeHeader::leaf(items.len(), places);
+        node.init_header(memory, header, prefix_len);
         for (place, item) in items.iter().enumerate() {
-            node.init_item(memory, meta, place, *item);
+            node.init_item(memory, header, place, *item);
         }
         node
     }
 
     #[inline(always)]
-    fn init_item(self, memory: &Memory, meta: Meta, place: usize, item: Item) {
+    fn init_item(self, memory: &Memory, header: BTreeHeader, place: usize, item: Item) {
         memory.init(self.at + HEADER + place, item.hash);
-        memory.init(self.entry_word(meta, place), item.entry.0);
-        init_head(memory, self.at + HEADER + 2 * meta.places() + 2 * place, item.head);
+        memory.init(self.entry_word(header, place), item.entry.0);
+        init_head(memory, self.at + HEADER + 2 * header.places() + 2 * place, item.head);
     }
 
-    /// Publishes an entry more in a leaf that has a place left.
+    /// Publishes a new entry in a leaf with a free place.
     #[inline(always)]
-    pub(super) fn append(self, memory: &Memory, meta: Meta, item: Item) {
-        self.init_item(memory, meta, meta.count(), item);
-        memory.publish(Site::Count, self.at, meta.0 + (1 << 8));
+    pub(super) fn append(self, memory: &Memory, header: BTreeHeader, item: Item) {
+        self.init_item(memory, header, header.count(), item);
+        memory.publish(Site::Count, self.at, header.0 + (1 << 8));
     }
 
     // Inner nodes.
 
     #[inline(always)]
-    pub(super) fn separator_heads(self, memory: &Memory, meta: Meta) -> impl Deref<Target = [u64]> {
+    pub(super) fn separator_heads(self, memory: &Memory, header: BTreeHeader) -> impl Deref<Target = [u64]> {
         // SAFETY: inner nodes were complete when they were published, and only references to children change.
-        unsafe { memory.numbers(self.at + HEADER, padded(meta.count())) }
+        unsafe { memory.numbers(self.at + HEADER, padded(header.count())) }
     }
 
     #[inline(always)]
-    fn children_at(self, meta: Meta) -> usize {
-        self.at + HEADER + 2 * padded(meta.count())
+    fn children_at(self, header: BTreeHeader) -> usize {
+        self.at + HEADER + 2 * padded(header.count())
     }
 
     /// The word that refers to the child `slot`.
     #[inline(always)]
-    pub(super) fn child_word(self, meta: Meta, slot: usize) -> usize {
-        self.children_at(meta) + slot
+    pub(super) fn child_word(self, header: BTreeHeader, slot: usize) -> usize {
+        self.children_at(header) + slot
     }
 
     /// The word that refers to the separator between the children `slot` and `slot + 1`.
     #[inline(always)]
-    pub(super) fn separator_word(self, meta: Meta, slot: usize) -> usize {
-        self.children_at(meta) + meta.count() + 1 + slot
+    pub(super) fn separator_word(self, header: BTreeHeader, slot: usize) -> usize {
+        self.children_at(header) + header.count() + 1 + slot
     }
 
     /// The separator between the children `slot` and `slot + 1`.
     #[inline(always)]
-    pub(super) fn separator(self, memory: &Memory, meta: Meta, slot: usize) -> Entry {
-        Entry(memory.peek(self.separator_word(meta, slot)))
+    pub(super) fn separator(self, memory: &Memory, header: BTreeHeader, slot: usize) -> Entry {
+        Entry(memory.peek(self.separator_word(header, slot)))
     }
 
-    /// The child below which `key` belongs: as many as there are separators that are not greater.
+    /// The child below which `key` belongs: the number of separators that are not greater.
     #[inline(always)]
-    pub(super) fn slot_of<K: Kernel>(self, memory: &Memory, meta: Meta, key: &[u8]) -> usize {
+    pub(super) fn slot_of<K: Kernel>(self, memory: &Memory, header: BTreeHeader, key: &[u8]) -> usize {
         let prefix_len = self.prefix_len(memory);
-        if meta.is_guarded() && prefix_len > 0 {
-            let shared = &self.separator(memory, meta, 0).key(memory)[..prefix_len];
+        if header.is_guarded() && prefix_len > 0 {
+            let shared = &self.separator(memory, header, 0).key(memory)[..prefix_len];
             match compare(&key[..key.len().min(prefix_len)], shared) {
                 Ordering::Less => return 0,
                 Ordering::Equal => {}
-                Ordering::Greater => return meta.count(),
+                Ordering::Greater => return header.count(),
             }
         }
         let head = key::head(key, prefix_len);
-        let heads = self.separator_heads(memory, meta);
+        let heads = self.separator_heads(memory, header);
         let below = K::below(&heads, head);
         if heads.get(below) != Some(&head) {
             return below;
         }
         let ties = heads[below..].iter().take_while(|&&other| other == head).count();
-        self.slot_among(memory, meta, key, below, meta.count().min(below + ties))
+        self.slot_among(memory, header, key, below, header.count().min(below + ties))
     }
 
     /// The separators from `from` to `to` have the head of `key`.
     #[inline(never)]
-    fn slot_among(self, memory: &Memory, meta: Meta, key: &[u8], mut from: usize, mut to: usize) -> usize {
+    fn slot_among(
+        self,
+        memory: &Memory,
+        header: BTreeHeader,
+        key: &[u8],
+        mut from: usize,
+        mut to: usize,
+    ) -> usize {
         while from < to {
             let middle = from.midpoint(to);
-            if self.separator(memory, meta, middle).key(memory) <= key {
+            if self.separator(memory, header, middle).key(memory) <= key {
                 from = middle + 1;
             } else {
                 to = middle;

@@ -1,10 +1,10 @@
-//! Searching the numbers of a node: eight-byte heads, ascending, in inner nodes, and hashes, unsorted, in
+//! SIMD search of a node's numbers: eight-byte heads, ascending, in inner nodes, and hashes, unsorted, in
 //! leaves.
 //!
-//! Which vector instructions there are is found out when a tree is made. A whole descent is compiled for each
-//! set of them, inside a thin function that enables it, because a call for each node would cost as much as it
-//! saves. The wide twin is plain code that the compiler turns into compare and subtract of four heads at a
-//! time; the portable one is a binary search. SSE2 is part of x86-64 and needs no detection.
+//! The vector instructions are detected when a tree is created. A whole descent is compiled for each set of
+//! them, inside a thin function that enables it, because a call for each node would cost as much as it saves.
+//! The wide twin is plain code that the compiler turns into compare and subtract of four heads at a time; the
+//! portable one is a binary search. SSE2 is part of x86-64 and needs no detection.
 
 /// The instructions that descents use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +38,14 @@ impl Isa {
 /// Heads are searched so many at a time; nodes pad theirs with the greatest number.
 pub(super) const HEADS_STEP: usize = 4;
 
-/// How the heads of an inner node are searched. All kernels give the same answers.
+/// A search of the heads of an inner node. All kernels give the same answers.
 pub(super) trait Kernel {
-    /// How many of the ascending `heads` are less than `wanted`. There is a multiple of [`HEADS_STEP`] of
-    /// them.
+    /// Number of the ascending `heads` that are less than `wanted`. Their count is a multiple of
+    /// [`HEADS_STEP`].
     fn below(heads: &[u64], wanted: u64) -> usize;
 }
 
-/// Compares one after the other, a few steps only.
+/// Binary search: a few dependent steps.
 #[derive(Debug)]
 pub(super) struct Portable;
 
@@ -56,7 +56,7 @@ impl Kernel for Portable {
     }
 }
 
-/// Compares all and counts: what vectors do best.
+/// Compares all and counts: vectorized.
 #[derive(Debug)]
 pub(super) struct Wide;
 
@@ -73,8 +73,8 @@ impl Kernel for Wide {
     }
 }
 
-/// Something that descends. Its body and all that it calls on the way down must be `#[inline(always)]`, else
-/// it is not compiled with the instructions.
+/// A descent. Its body and all that it calls on the way down must be `#[inline(always)]`, else it is not
+/// compiled with the instructions.
 pub(super) trait Task {
     type Output;
 
@@ -107,8 +107,8 @@ fn on_avx512<T: Task>(task: T) -> T::Output {
     task.run::<Wide>()
 }
 
-/// The hash of a key by which leaves are searched. It stays in memory, and collisions cost a comparison each
-/// of at most a leaf's entries, so it need not resist anybody: multiply and fold, eight bytes at a time.
+/// The hash of a key in leaves. It stays in memory, and each collision costs one comparison, at most as many
+/// as a leaf has entries, so it need not resist attacks: multiply and fold, eight bytes at a time.
 #[inline(always)]
 pub(super) fn hash(key: &[u8]) -> u32 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -136,8 +136,7 @@ pub(super) fn equal(hashes: &[u32], wanted: u32) -> u32 {
         mask |= equal_in_step(step, wanted) << (8 * number);
     }
     match hashes.last_chunk::<8>() {
-        // The last eight again, those among them that were compared already included: no loop over single
-        // ones.
+        // The last eight again, including some that were compared already: avoids a loop over single ones.
         Some(last) if !rest.is_empty() => mask | equal_in_step(last, wanted) << (hashes.len() - 8),
         Some(_) => mask,
         None => one_by_one(rest, wanted),

@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) struct Memory {
     base: NonNull<u8>,
     words: usize,
-    /// Bytes at either end that an earlier life of this arena has touched already.
+    /// Bytes at either end that an earlier use of this arena has touched.
     touched: (usize, usize),
-    /// Owns the range; `None` for a stub and for the empty memory that a memtable leaves behind when it gives
-    /// its own back.
+    /// Owns the range; `None` for a stub and for the empty memory that a memtable leaves behind when it
+    /// returns its own.
     region: Option<Region>,
     /// Owns the range of a stub.
     _stub: Vec<u64>,
@@ -65,13 +65,13 @@ impl Memory {
         self.words * 4
     }
 
-    /// Bytes at the low and at the high end that hold pages of earlier lives.
+    /// Bytes at the low and at the high end that hold pages of earlier uses.
     #[inline]
     pub(crate) fn touched(&self) -> (usize, usize) {
         self.touched
     }
 
-    /// Ends a life that used `low` and `high` bytes of the two ends.
+    /// Ends a use of `low` and `high` bytes of the two ends.
     pub(crate) fn retire(&mut self, low: usize, high: usize) {
         self.touched = (self.touched.0.max(low), self.touched.1.max(high));
         if cfg!(debug_assertions) {
@@ -79,7 +79,7 @@ impl Memory {
         }
     }
 
-    /// Gives the pages of earlier lives back to the system; the address space stays.
+    /// Returns the pages of earlier uses to the system; the address space stays.
     pub(crate) fn discard(&mut self) {
         if let Some(region) = &mut self.region {
             region.discard(0..region.len());
@@ -87,7 +87,7 @@ impl Memory {
         }
     }
 
-    /// Fills what the ended life wrote, so that a field read before it is written shows.
+    /// Fills what the ended use wrote, so that a field read before it is written shows.
     fn poison(&mut self, low: usize, high: usize) {
         assert!(low + high <= self.len());
         // SAFETY: both ranges lie inside the region, and `&mut self` excludes every other access.
@@ -151,15 +151,16 @@ impl Memory {
         if from.len() > self.len() || at > self.len() - from.len() {
             out_of_range();
         }
-        // SAFETY: inside the range by the check above; `from` cannot overlap a range nobody else can reach.
+        // SAFETY: inside the range by the check above; `from` cannot overlap a range that no other code can
+        // reach.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.base.as_ptr().add(at), from.len()) }
     }
 
     /// The `len` bytes at the byte address `at`.
     ///
     /// # Safety
-    /// The bytes were written by `write_bytes`, the caller got there through a `load` that saw their
-    /// publication, or under the lock under which they were published (or is the writer), and nothing writes
+    /// The bytes were written by `write_bytes`; the caller found them through a `load` that saw their
+    /// publication, or under the lock under which they were published (or is the writer); and nothing writes
     /// there before this memory is retired.
     #[inline(always)]
     pub(crate) unsafe fn bytes(&self, at: usize, len: usize) -> &[u8] {
@@ -173,7 +174,7 @@ impl Memory {
     /// `count` words from the word `at` on, as plain numbers.
     ///
     /// # Safety
-    /// They were written by `init`, the caller got there through a `load` that saw their publication (or is
+    /// They were written by `init`, the caller found them through a `load` that saw their publication (or is
     /// the writer), and nothing writes them before this memory is retired.
     #[inline(always)]
     pub(crate) unsafe fn words(&self, at: usize, count: usize) -> &[u32] {
@@ -198,7 +199,7 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast::<u32>().add(at).cast::<u64>(), count) }
     }
 
-    /// Asks for the two cache lines from the word `at` on.
+    /// Prefetches the two cache lines from the word `at` on.
     #[inline(always)]
     pub(crate) fn prefetch(&self, at: usize) {
         let address = self.base.as_ptr().cast::<u32>().wrapping_add(at).cast::<u8>();
@@ -206,20 +207,20 @@ impl Memory {
         prefetch(address.wrapping_add(64));
     }
 
-    /// Asks for the first cache lines of what is about to be written from this byte on.
+    /// Prefetches, for writing, the first cache lines from this byte on.
     #[inline(always)]
     pub(crate) fn prefetch_to_write(&self, at_byte: usize) {
         prefetch_start_to_write(self.base.as_ptr().wrapping_add(at_byte));
     }
 
-    /// Asks for the cache line of the word `at`.
+    /// Prefetches the cache line of the word `at`.
     #[inline(always)]
     pub(crate) fn prefetch_line(&self, at: usize) {
         prefetch(self.base.as_ptr().cast::<u32>().wrapping_add(at).cast::<u8>());
     }
 }
 
-/// Some neighbouring words: the same calls, by the number within the view.
+/// Some adjacent words: the same calls, by the number within the view.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a, const N: usize> {
     words: &'a [AtomicU32; N],
@@ -244,7 +245,7 @@ impl<const N: usize> View<'_, N> {
     }
 }
 
-/// Kept out of the way, so that a check is a comparison and a jump that is never taken.
+/// Out of line, so that a check is a comparison and a jump that is never taken.
 #[cold]
 #[inline(never)]
 fn out_of_range() -> ! {

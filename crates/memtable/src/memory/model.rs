@@ -1,8 +1,8 @@
 //! Memory for loom: the same calls over modelled atomics, so that loom explores the structures themselves.
 //!
 //! Each word becomes an atomic when it is first written, by the writer. Loom reports a read of any kind that
-//! is not ordered after the atomic came to be, and this file one of a word that never did, so a node or entry
-//! that is reached before it is complete is caught even where the real code reads with relaxed loads.
+//! is not ordered after the atomic was created, and this file one of a word that never was, so a node or
+//! entry that is reached before it is complete is caught even where the real code reads with relaxed loads.
 //!
 //! A model that cannot fail proves nothing: a [`Mutant`] breaks the protocol in one place, and then
 //! `tests/loom.rs` must find it.
@@ -29,7 +29,7 @@ pub enum Mutant {
     RelaxedCountLoad,
     /// Indexes are loaded without acquire.
     RelaxedIndexLoad,
-    /// Words of nodes that readers already see are written after the publication that should follow them.
+    /// Words of nodes that readers already reach are written after the publication that should follow them.
     LatePut,
     /// Words of new nodes and entries are written after the publication that should follow them.
     LateInit,
@@ -72,7 +72,7 @@ fn loading(site: Site) -> Ordering {
 pub(crate) struct Memory {
     words: Box<[OnceLock<AtomicU32>]>,
     bytes: Box<[UnsafeCell<u8>]>,
-    /// What a late mutant still has to write; the writer's.
+    /// Writes that a late mutant has delayed; the writer's.
     late: RefCell<Vec<(usize, u32)>>,
 }
 
@@ -167,7 +167,8 @@ impl Memory {
     /// As for the real memory.
     pub(crate) unsafe fn bytes(&self, at: usize, len: usize) -> &[u8] {
         let cells = &self.bytes[at..at + len];
-        // SAFETY: a cell has the layout of its byte, and the caller says that nothing writes these any more.
+        // SAFETY: a cell has the layout of its byte, and by the caller's contract nothing writes these any
+        // more.
         unsafe { std::slice::from_raw_parts(cells.as_ptr().cast::<u8>(), cells.len()) }
     }
 
@@ -197,7 +198,7 @@ impl Memory {
     pub(crate) fn prefetch_to_write(&self, _at_byte: usize) {}
 }
 
-/// Some neighbouring words. Only those that are accessed need to exist.
+/// Some adjacent words. Only those that are accessed need to exist.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a, const N: usize> {
     memory: &'a Memory,

@@ -1,4 +1,4 @@
-//! What the tests share: randomness from a seed, key generators, and a model of a memtable.
+//! Helpers of the tests: randomness from a seed, key generators, and a model of a memtable.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use esker_base::{SeqNo, Tag, ValueKind};
@@ -12,7 +12,7 @@ pub(crate) fn create(kind: MemtableKind, pool: &ArenaPool, bytes: u64) -> (Arc<M
     Memtable::create(kind, pool, bytes).expect("address space")
 }
 
-/// Miri interprets, thousands of times slower: there, a hundredth of the operations must do.
+/// Miri is thousands of times slower: there, a hundredth of the operations.
 pub(crate) fn scaled(count: usize) -> usize {
     if cfg!(miri) { count / 100 } else { count }
 }
@@ -47,7 +47,7 @@ pub(crate) enum Keys {
     Letters(&'static [u8], usize),
     /// A prefix and so many digits of a number below a bound.
     Decimal(&'static str, usize, u64),
-    /// Up to the first length, of which the second is a common stretch with rare deviations.
+    /// Up to the first length, of which the second is a common part with rare deviations.
     Long(usize, usize),
 }
 
@@ -136,13 +136,13 @@ impl Model {
         self.entries.iter().map(seen)
     }
 
-    /// What `seek` comes to.
+    /// The result of `seek`.
     pub(crate) fn from(&self, key: &[u8], seqno: SeqNo) -> Option<Seen<'_>> {
         let start = (key.to_vec(), Reverse(Tag::visible_at(seqno).raw()));
         self.entries.range((Included(start), Unbounded)).next().map(seen)
     }
 
-    /// What `seek_before` comes to.
+    /// The result of `seek_before`.
     pub(crate) fn before(&self, key: &[u8]) -> Option<Seen<'_>> {
         let end = (key.to_vec(), Reverse(u64::MAX));
         self.entries.range((Unbounded, Excluded(end))).next_back().map(seen)

@@ -1,6 +1,6 @@
 //! The rows of a database's options.
 
-use super::{assign, listed, milliseconds, parsed, size};
+use super::{assign, listed, listed_kinds, milliseconds, parsed, size};
 use crate::Durability;
 use crate::open_tables::{MIN_OPEN_TABLES, validate_open_tables};
 use crate::table::units::Unit;
@@ -134,7 +134,7 @@ const ROWS: &[Own] = &[
     Own::text(
         "cache_kind",
         || {
-            let names = CacheKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
+            let names = listed_kinds(CacheKind::ALL.map(|kind| (kind.name(), kind.is_reference())));
             format!("{names}; or lru:60s, with a TTL")
         },
         |options| options.cache_kind.to_string(),

@@ -1,6 +1,6 @@
 //! The rows of a keyspace's options.
 
-use super::{assign, listed, narrow, parsed, short, size};
+use super::{assign, listed, listed_kinds, narrow, parsed, short, size};
 use crate::KeyspaceOptions;
 use crate::migration_record::MigrationRecord;
 use crate::table::units::Unit;
@@ -54,7 +54,7 @@ const ROWS: &[Own] = &[
     Own::text(
         "memtable",
         || {
-            let kinds = listed(MemtableKind::ALL.map(MemtableKind::name));
+            let kinds = listed_kinds(MemtableKind::ALL.map(|kind| (kind.name(), kind.is_reference())));
             format!("{kinds}; sharded perhaps with shards, virtual nodes and weights such as sharded:4:64:1,2,1,4")
         },
         |options| options.memtable.to_string(),
@@ -189,7 +189,7 @@ const ROWS: &[Own] = &[
     Own::text(
         "filter",
         || {
-            let kinds = listed(FilterKind::ALL.iter().map(|kind| kind.name()));
+            let kinds = listed_kinds(FilterKind::ALL.iter().map(|kind| (kind.name(), kind.is_reference())));
             format!("{kinds}, perhaps with a size such as blocked-bloom:10 for bits a key")
         },
         |options| options.filter.to_string(),

@@ -19,6 +19,14 @@ fn listed(names: impl IntoIterator<Item = &'static str>) -> String {
     names.into_iter().collect::<Vec<_>>().join(", ")
 }
 
+/// Names of kinds, with those for comparison behind the others.
+fn listed_kinds(kinds: impl IntoIterator<Item = (&'static str, bool)>) -> String {
+    let (reference, ordinary): (Vec<_>, Vec<_>) =
+        kinds.into_iter().partition(|&(_, is_reference)| is_reference);
+    let listed = |kinds: Vec<(&'static str, bool)>| listed(kinds.into_iter().map(|(name, _)| name));
+    format!("{} (for comparison: {})", listed(ordinary), listed(reference))
+}
+
 /// A number for a field of 32 bits. Rows allow only what fits.
 fn narrow(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)

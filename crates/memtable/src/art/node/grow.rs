@@ -1,73 +1,74 @@
-//! Growing: a copy of a node that has a place for one child more.
+//! Node growth: a copy of a node with a place for one more child.
 
 use super::{
-    BODY, CAPACITY, CHILDREN, CLASS_16, CLASS_48, CLASS_256, CLASS_ROW, Meta, Node, UPPER_HALF, VALUE, WORDS,
+    ArtHeader, ArtNode, BODY, CAPACITY, CHILDREN, CLASS_16, CLASS_48, CLASS_256, CLASS_ROW, UPPER_HALF,
+    VALUE, WORDS,
 };
 use crate::arena::Allocator;
 use crate::memory::Memory;
 
-impl Node {
-    /// A copy of a larger class with one child more, which nobody else can reach yet.
+impl ArtNode {
+    /// An unpublished copy of a larger class with one more child.
     #[inline(never)]
     pub(super) fn grown(
         self,
         memory: &Memory,
         allocator: &mut Allocator,
-        meta: Meta,
+        header: ArtHeader,
         byte: u8,
         child: u32,
     ) -> u32 {
         let mut children = Children::default();
-        self.gather(memory, meta, &mut children);
+        self.gather(memory, header, &mut children);
         children.push(byte, child);
         let class = children.class();
-        let node = Node::from_reference(allocator.node(WORDS[class]));
+        let node = ArtNode::from_reference(allocator.node(WORDS[class]));
         for word in VALUE..BODY {
             memory.init(node.at + word, memory.peek(self.at + word));
         }
         let new_meta = match class {
-            CLASS_ROW => Meta::row(byte, meta.depth()),
-            CLASS_256 => Meta::all(meta.depth()),
-            _ => Meta::counted(class, children.count, meta.depth()),
+            CLASS_ROW => ArtHeader::row(byte, header.depth()),
+            CLASS_256 => ArtHeader::all(header.depth()),
+            _ => ArtHeader::counted(class, children.count, header.depth()),
         };
         memory.init(node.at, new_meta.0);
         node.init_children(memory, new_meta, &children);
         node.reference()
     }
 
-    /// All children, for the writer.
-    fn gather(self, memory: &Memory, meta: Meta, children: &mut Children) {
-        if meta.is_small() {
-            for place in 0..meta.count() {
+    /// Collects all children, for the writer.
+    fn gather(self, memory: &Memory, header: ArtHeader, children: &mut Children) {
+        if header.is_small() {
+            for place in 0..header.count() {
                 let key = memory.peek(self.at + BODY + place / 4) >> (place % 4 * 8);
-                children.push(key as u8, memory.peek(self.small_slot(meta, place)));
+                children.push(key as u8, memory.peek(self.small_slot(header, place)));
             }
             return;
         }
-        for byte in self.bytes_within(meta, 0, 256) {
-            if let Some(slot) = self.find(memory, meta, byte as u8) {
+        for byte in self.bytes_within(header, 0, 256) {
+            if let Some(slot) = self.find(memory, header, byte as u8) {
                 children.push(byte as u8, memory.peek(slot));
             }
         }
     }
 
-    /// Writes the body of a node that nobody else can reach yet.
-    fn init_children(self, memory: &Memory, meta: Meta, children: &Children) {
-        let references = self.at + CHILDREN[meta.class()];
+    /// Writes the body of an unpublished node.
+    fn init_children(self, memory: &Memory, header: ArtHeader, children: &Children) {
+        let references = self.at + CHILDREN[header.class()];
         let all = || children.bytes.iter().zip(children.references).take(children.count);
-        if meta.class() >= CLASS_ROW {
+        if header.class() >= CLASS_ROW {
             let mut places = [0; CAPACITY[CLASS_256]];
             for (byte, reference) in all() {
-                places[(byte ^ meta.first_byte()) as usize] = reference;
+                places[(byte ^ header.first_byte()) as usize] = reference;
             }
-            let used = places.into_iter().take(CAPACITY[meta.class()]);
+            let used = places.into_iter().take(CAPACITY[header.class()]);
             used.enumerate().for_each(|(place, reference)| memory.init(references + place, reference));
             return;
         }
         for (place, (_, reference)) in all().enumerate() {
             memory.init(references + place, reference);
         }
-        if meta.class() == CLASS_16 {
+        if header.class() == CLASS_16 {
             return self.init_bytes::<16>(memory, std::array::from_fn(|place| children.bytes[place]));
         }
         let mut index = [0u8; 256];
@@ -85,7 +86,7 @@ impl Node {
     }
 }
 
-/// The children of a node that is about to be copied.
+/// The children of a node to be copied.
 struct Children {
     count: usize,
     bytes: [u8; CAPACITY[CLASS_48] + 1],

@@ -1,18 +1,17 @@
-//! Consistent hashing: which shard a hash belongs to.
+//! Consistent hashing: the shard of a hash.
 //!
 //! After Karger, Lehman, Leighton, Panigrahy, Levine and Lewin, "Consistent hashing and random trees" (STOC
 //! 1997). Each shard has a number of points on the circle of 64-bit numbers, its *virtual nodes*, in
-//! proportion to its weight; a hash belongs to the shard of the first point at or after it. A shard that
-//! comes takes what lies before its own points, a shard that goes leaves the same to its neighbours: about
-//! 1/n of the keys move, and none between two other shards.
+//! proportion to its weight; a hash belongs to the shard of the first point at or after it. A new shard takes
+//! what lies before its own points, a removed one leaves the same to its neighbours on the circle: about 1/n
+//! of the keys move, and none between two other shards.
 //!
 //! The position of a point is the XXH3-64 of shard and number, so that a ring is a pure function of its
 //! shards. Shares differ from the weights by about one part in the square root of the number of virtual
 //! nodes.
 //!
-//! A lookup goes by the top bits of the hash to the place among the sorted points where the search begins,
-//! about one point before its end: a constant number of steps on average, log n where hashes of points were
-//! unlucky.
+//! A lookup uses the top bits of the hash to find the place among the sorted points where the search begins,
+//! about one point before its end: a constant number of steps on average, log n for unlucky hashes of points.
 
 use esker_base::checksum::xxh3_64;
 
@@ -40,7 +39,7 @@ pub struct Ring {
     shift: u32,
 }
 
-/// Most points of a ring; further ones are left out. A million take 16 MiB.
+/// Most points of a ring; further ones are dropped. A million take 16 MiB.
 const MAX_POINTS: usize = 1 << 20;
 
 impl Ring {
@@ -114,7 +113,7 @@ mod tests {
         counts
     }
 
-    /// What `shard_of` promises, without its shortcut.
+    /// The result of `shard_of`, without its shortcut.
     fn naive(ring: &Ring, hash: u64) -> u32 {
         let at = ring.positions.iter().position(|position| *position >= hash).unwrap_or(0);
         ring.shards[at]
@@ -163,23 +162,23 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_that_goes_leaves_its_keys_to_all_others() {
+    fn a_removed_shard_leaves_its_keys_to_all_others() {
         let before = equal(8);
         let after = Ring::new((0..8).filter(|shard| *shard != 3).map(|shard| (shard, 1)), VIRTUAL_NODES);
-        let mut heirs = [0u64; 8];
+        let mut inheriting = [0u64; 8];
         let mut moved = 0;
         for hash in hashes() {
             let (from, to) = (before.shard_of(hash), after.shard_of(hash));
             assert_eq!(from != to, from == 3, "only the keys of the shard that went may move");
             if from != to {
                 moved += 1;
-                heirs[to as usize] += 1;
+                inheriting[to as usize] += 1;
             }
         }
         let fair = KEYS as f64 / 8.0;
         assert!((moved as f64 - fair).abs() < 0.5 * fair, "{moved} moved, {fair} is fair");
         // With 64 points each of the seven inherits some, and none more than half of it.
-        for (shard, keys) in heirs.into_iter().enumerate().filter(|(shard, _)| *shard != 3) {
+        for (shard, keys) in inheriting.into_iter().enumerate().filter(|(shard, _)| *shard != 3) {
             assert!(keys > 0 && keys < moved / 2, "shard {shard} inherits {keys} of {moved}");
         }
     }

@@ -1,14 +1,14 @@
-//! The skiplist: the simple twin of the radix tree, one writer and wait-free readers too.
+//! Skiplist, for comparison: one writer and wait-free readers, simpler than the radix tree.
 //!
 //! After Pugh, "Skip lists: a probabilistic alternative to balanced trees" (1990). It is several times slower
-//! than the tree and exists so that everything above memtables is tested over two structures that share no
-//! code but the entries.
+//! than the tree; with it everything above memtables is tested over two structures that share no code but the
+//! entries.
 //!
-//! A node is a word with the newest version of its key and one word a floor with the next node there. The
-//! head is a node without a key. A node is linked from the lowest floor up, each link by one release store;
+//! A node is a word with the newest version of its key and one word a level with the next node there. The
+//! head is a node without a key. A node is linked from the lowest level up, each link by one release store;
 //! the bottom link makes it reachable, the others are shortcuts. Nothing is ever unlinked. A newer version of
 //! a key replaces the older one, to which it links, in the node's first word. The argument for MT1 and MT2 is
-//! that of `art`: words only move on, and a reader sees at least the links that were stored before it began.
+//! that of `art`: words only advance, and a reader sees at least the links that were stored before it began.
 //!
 //! Heights come from a generator with a fixed seed: the structure depends on the order of insertions alone.
 
@@ -18,7 +18,7 @@ use crate::memory::{Memory, Site};
 use crate::merged::Part;
 use esker_base::Tag;
 
-/// Floors; with one node in four going up, enough for 4^12 keys.
+/// Levels; with one node in four going up, enough for 4^12 keys.
 const MAX_HEIGHT: usize = 12;
 /// Most bytes of nodes for each distinct key, and for one insertion.
 pub(crate) const MAX_BYTES_PER_KEY: usize = (4 * (1 + MAX_HEIGHT)).next_multiple_of(crate::arena::UNIT_BYTES);
@@ -26,10 +26,10 @@ pub(crate) const MAX_BYTES_PER_KEY: usize = (4 * (1 + MAX_HEIGHT)).next_multiple
 /// Bytes of the head of an empty list.
 pub(crate) const HEAD_BYTES: u64 = MAX_BYTES_PER_KEY as u64;
 
-/// A node by its unit; 0 is the end of a floor.
+/// A node by its unit; 0 is the end of a level.
 type Node = u32;
 
-/// The list as readers know it: where its head is.
+/// The list for readers: the place of its head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Skiplist {
     head: Node,
@@ -57,7 +57,7 @@ fn next(memory: &Memory, node: Node, floor: usize) -> Node {
 
 impl Skiplist {
     /// The last node whose key is less than `key`, or the head, and the node that was seen to its right;
-    /// `path` is told the former on each floor.
+    /// `path` receives the former on each level.
     ///
     /// Callers must not load the link between the two again: by then it may lead to a newer node, whose key
     /// is less than `key` too.
@@ -135,7 +135,7 @@ impl SkiplistWriter {
         true
     }
 
-    /// Xorshift (Marsaglia, 2003); two bits decide about each floor.
+    /// Xorshift (Marsaglia, 2003); two bits decide about each level.
     fn height(&mut self) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;
@@ -145,7 +145,7 @@ impl SkiplistWriter {
     }
 }
 
-/// A position in the list: the node it stands on, or 0.
+/// A position in the list: its node, or 0.
 #[derive(Debug)]
 pub(crate) struct SkiplistPosition {
     list: Skiplist,

@@ -1,13 +1,12 @@
-//! The parameters of a sharded memtable, and their text.
+//! Parameters of a sharded memtable, and their text.
 
 use super::Ring;
-use crate::skiplist::HEAD_BYTES;
+use crate::reference::skiplist::HEAD_BYTES;
 use esker_base::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// How many shards a sharded memtable has, how many points each has on the ring, and what shares of the keys
-/// they take.
+/// Number of shards of a sharded memtable, their points on the ring, and their shares of the keys.
 ///
 /// A shard's points are virtual nodes times weight, and its share of the keys is its weight's share of all
 /// weights, but for a relative deviation of about one in the square root of its points. Its text is `SHARDS`,
@@ -139,7 +138,7 @@ impl fmt::Display for ShardPlan {
     }
 }
 
-/// As `Display`: sixty-four numbers say nothing that the text does not.
+/// As `Display`, which is shorter than sixty-four numbers.
 impl fmt::Debug for ShardPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ShardPlan({self})")
@@ -149,7 +148,7 @@ impl fmt::Debug for ShardPlan {
 impl FromStr for ShardPlan {
     type Err = Error;
 
-    /// Reads what `Display` writes; weights, or virtual nodes and weights, may be left out.
+    /// Parses what `Display` writes; weights, or virtual nodes and weights, may be left out.
     fn from_str(text: &str) -> Result<ShardPlan> {
         let wrong = |what: &str| {
             Error::invalid(format!(
@@ -169,7 +168,7 @@ impl FromStr for ShardPlan {
         let Some(weights) = parts.next() else {
             return Ok(plan);
         };
-        // One more than can be right is enough to tell that there are too many.
+        // One more than the limit suffices to report that there are too many.
         let weights = weights.split(',').take(usize::from(ShardPlan::MAX_SHARDS) + 1);
         let weight = |weight: &str| {
             weight.parse().map_err(|_| wrong(&format!("{weight:?} is no weight from 1 to 255")))
@@ -189,15 +188,15 @@ mod tests {
         text.parse().expect("a plan")
     }
 
-    /// Where all keys belong.
+    /// The shard of each key.
     fn homes(text: &str) -> Vec<usize> {
         let ring = plan(text).ring();
         let hashes = (0..KEYS).map(|number| key_hash(format!("user{number:010}").as_bytes()));
         hashes.map(|hash| ring.shard_of(hash) as usize).collect()
     }
 
-    /// That `keys` is what a shard of so many points is owed, `fair`: its relative deviation is one in the
-    /// square root of its points, and four of them leave one ring in ten thousand out.
+    /// `keys` is the fair share of a shard of so many points: its relative deviation is one in the square
+    /// root of its points, and four of them exclude one ring in ten thousand.
     fn assert_fair(keys: u64, fair: f64, points: u32, what: &str) {
         let bound = 4.0 / f64::from(points).sqrt();
         assert!((keys as f64 / fair - 1.0).abs() < bound, "{what}: {keys} keys, {fair} are fair");
@@ -218,8 +217,8 @@ mod tests {
         }
     }
 
-    /// K/n of consistent hashing, with weights: who comes or grows takes its share of the keys, from all
-    /// others by theirs, and nothing moves between these.
+    /// K/n of consistent hashing, with weights: a shard that is added or grows takes its share of the keys,
+    /// from all others by theirs, and no key moves between these.
     #[test]
     fn a_weight_moves_its_share_of_keys_and_no_others() {
         for (before, after, grown, points, share) in [
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_weights_say_nothing() {
+    fn equal_weights_are_the_default() {
         assert_eq!(plan("3:5:1,1,1"), plan("3:5"));
         assert_eq!(plan("3:5:1,1,1").to_string(), "3:5");
         // Twice the weight and half the virtual nodes are the same points, and another plan.
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn wrong_plans_are_named_in_the_error() {
         let many = format!("64:1:{}", vec!["1"; 100_000].join(","));
         for (text, reason) in [
             ("", "\"\" is no number of shards"),

@@ -1,4 +1,4 @@
-//! The balanced tree under one lock: the baseline that the others are measured against.
+//! Balanced tree under one lock, for comparison.
 //!
 //! An AVL tree (Adelson-Velsky and Landis, "An algorithm for the organization of information", 1962), as
 //! courses on databases have their students build for a memtable (Toronto CSC443), and one lock for readers
@@ -6,23 +6,21 @@
 //!
 //! # What threads rely on
 //! * LT1: words of nodes that can be reached change only under the write lock, and are read under the read
-//!   lock, or by the inserter, who alone changes them. So every reader sees a whole tree, and (MT2) every
-//!   insertion that ended before the read began: the locks order the two.
-//! * LT2: no other lock is taken under this one, no memory is allocated, and no code of others runs. So it
-//!   stands last in any order of locks, and whoever holds it lets it go after O(log n) steps, at most 32 more
-//!   for a cursor.
-//! * LT3: entries are immutable and stay where they are (MT1), so what was found is used after the lock was
-//!   let go.
+//!   lock, or by the inserter, which alone changes them. So every reader sees a complete tree, and (MT2)
+//!   every insertion that ended before the read began: the locks order the two.
+//! * LT2: no other lock is taken under this one, no memory is allocated, and no callback runs. So it is last
+//!   in any order of locks, and it is released after O(log n) steps, at most 32 more for a cursor.
+//! * LT3: entries are immutable and do not move (MT1), so an entry that was found is used after the lock was
+//!   released.
 //!
 //! The inserter descends without the lock (LT1) and takes it to link the new node and to rotate, so readers
 //! wait for a few stores. **Reading is not wait-free**: a reader waits for the inserter, and the inserter,
-//! which holds the commit lock, for readers; one that is preempted under the lock holds up both.
+//! which holds the commit lock, for readers; one that is preempted under the lock delays both.
 //!
 //! # Cost
 //! A lookup compares at most 1.44 log2 n keys, each likely a cache miss or two, as in a skiplist with a
-//! better constant, and writes the lock's word, which travels between the processors of all readers. Cursors
-//! take up to 32 keys at a time under the lock and then walk without it, O(1) a step when the O(log n) of a
-//! descent are spread.
+//! better constant, and writes the lock's word, which moves between the caches of all readers. Cursors take
+//! up to 32 keys at a time under the lock and then walk without it: O(1) a step, amortized.
 
 mod position;
 
@@ -48,41 +46,41 @@ pub(crate) const MAX_BYTES_PER_KEY: usize = NODE_WORDS * 4;
 const MAX_HEIGHT: usize = 42;
 
 /// A node by its unit; 0 is none.
-type Node = u32;
+type LockedNode = u32;
 
-/// The tree as readers know it: its root, behind the lock that covers all nodes.
+/// The tree for readers: its root, behind the lock that covers all nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LockedTree {
-    root: Arc<RwLock<Node>>,
+    root: Arc<RwLock<LockedNode>>,
 }
 
 #[inline(always)]
-fn word(node: Node, field: usize) -> usize {
+fn word(node: LockedNode, field: usize) -> usize {
     node as usize * 2 + field
 }
 
 #[inline(always)]
-fn newest(memory: &Memory, node: Node) -> Entry {
+fn newest(memory: &Memory, node: LockedNode) -> Entry {
     Entry(memory.peek(word(node, 0)))
 }
 
 #[inline(always)]
-fn child(memory: &Memory, node: Node, side: usize) -> Node {
+fn child(memory: &Memory, node: LockedNode, side: usize) -> LockedNode {
     memory.peek(word(node, side))
 }
 
-fn height(memory: &Memory, node: Node) -> u32 {
+fn height(memory: &Memory, node: LockedNode) -> u32 {
     if node == 0 { 0 } else { memory.peek(word(node, HEIGHT)) }
 }
 
 impl LockedTree {
-    fn read(&self) -> RwLockReadGuard<'_, Node> {
-        // The inserter panics before it changes anything, if at all: a lock that a panic passed through
-        // guards a whole tree.
+    fn read(&self) -> RwLockReadGuard<'_, LockedNode> {
+        // The inserter panics, if at all, before it changes anything, so a poisoned lock still guards a
+        // complete tree.
         self.root.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Node> {
+    fn write(&self) -> RwLockWriteGuard<'_, LockedNode> {
         self.root.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,10 +106,10 @@ pub(crate) struct LockedTreeWriter {
     tree: LockedTree,
 }
 
-/// The way from the root to a node: nodes, and the side on which each was left.
+/// The path from the root to a node: nodes, and the side of the child that follows.
 #[derive(Debug)]
-struct Path {
-    steps: [(Node, usize); MAX_HEIGHT],
+struct LockedPath {
+    steps: [(LockedNode, usize); MAX_HEIGHT],
     len: usize,
 }
 
@@ -146,10 +144,10 @@ impl LockedTreeWriter {
         true
     }
 
-    /// The node of `key`, or 0 and the path to where it belongs. Without the lock: nobody else changes the
-    /// tree.
-    fn descend(&self, memory: &Memory, key: &[u8]) -> (Path, Node) {
-        let mut path = Path { steps: [(0, 0); MAX_HEIGHT], len: 0 };
+    /// The node of `key`, or 0 and the path to where it belongs. Needs no lock, since only the inserter
+    /// changes the tree.
+    fn descend(&self, memory: &Memory, key: &[u8]) -> (LockedPath, LockedNode) {
+        let mut path = LockedPath { steps: [(0, 0); MAX_HEIGHT], len: 0 };
         let mut at = *self.tree.read();
         while at != 0 {
             let side = match key.cmp(newest(memory, at).key(memory)) {
@@ -165,8 +163,8 @@ impl LockedTreeWriter {
     }
 }
 
-/// Makes `node` what the first `len` steps of the path lead to.
-fn link(memory: &Memory, root: &mut Node, path: &Path, len: usize, node: Node) {
+/// Makes `node` the end of the first `len` steps of the path.
+fn link(memory: &Memory, root: &mut LockedNode, path: &LockedPath, len: usize, node: LockedNode) {
     match len.checked_sub(1) {
         None => *root = node,
         Some(last) => {
@@ -177,7 +175,7 @@ fn link(memory: &Memory, root: &mut Node, path: &Path, len: usize, node: Node) {
 }
 
 /// Restores heights, and the balance with at most one rotation, from the end of the path up.
-fn rebalance(memory: &Memory, root: &mut Node, path: &Path) {
+fn rebalance(memory: &Memory, root: &mut LockedNode, path: &LockedPath) {
     for len in (0..path.len).rev() {
         let (node, _) = path.steps[len];
         let before = height(memory, node);
@@ -191,14 +189,14 @@ fn rebalance(memory: &Memory, root: &mut Node, path: &Path) {
     }
 }
 
-/// How much higher the right side is.
-fn lean(memory: &Memory, node: Node) -> i64 {
+/// Height of the right side minus that of the left.
+fn lean(memory: &Memory, node: LockedNode) -> i64 {
     let side = |side| i64::from(height(memory, child(memory, node, side)));
     side(RIGHT) - side(LEFT)
 }
 
-/// The top of the subtree of `node` once it is balanced and its height is right again.
-fn balanced(memory: &Memory, node: Node) -> Node {
+/// The top of the subtree of `node` after its height was updated and it was balanced.
+fn balanced(memory: &Memory, node: LockedNode) -> LockedNode {
     let (heavy, light) = match lean(memory, node) {
         2 => (RIGHT, LEFT),
         -2 => (LEFT, RIGHT),
@@ -217,7 +215,7 @@ fn balanced(memory: &Memory, node: Node) -> Node {
 }
 
 /// Lifts the child on side `up` above `node`; returns it.
-fn rotate(memory: &Memory, node: Node, up: usize, down: usize) -> Node {
+fn rotate(memory: &Memory, node: LockedNode, up: usize, down: usize) -> LockedNode {
     let top = child(memory, node, up);
     memory.put(word(node, up), child(memory, top, down));
     memory.put(word(top, down), node);
@@ -226,7 +224,7 @@ fn rotate(memory: &Memory, node: Node, up: usize, down: usize) -> Node {
     top
 }
 
-fn renew_height(memory: &Memory, node: Node) {
+fn renew_height(memory: &Memory, node: LockedNode) {
     let side = |side| height(memory, child(memory, node, side));
     memory.put(word(node, HEIGHT), 1 + side(LEFT).max(side(RIGHT)));
 }
@@ -234,11 +232,11 @@ fn renew_height(memory: &Memory, node: Node) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::arena::{ArenaPool, Expectation};
+    use crate::arena::{ArenaPool, ExpectedUse};
     use esker_base::{SeqNo, Tag, ValueKind};
 
-    /// Checks order, heights and balance below a node; returns its height and how many keys there are.
-    fn check(memory: &Memory, node: Node, above: Option<&[u8]>, below: Option<&[u8]>) -> (u32, usize) {
+    /// Checks order, heights and balance below a node; returns its height and number of keys.
+    fn check(memory: &Memory, node: LockedNode, above: Option<&[u8]>, below: Option<&[u8]>) -> (u32, usize) {
         if node == 0 {
             return (0, 0);
         }
@@ -256,7 +254,7 @@ mod tests {
         let orders: [fn(u64) -> u64; 4] =
             [|at| at, |at| 1000 - at, |at| at * 7919 % 1009, |at| if at % 2 == 0 { at } else { 1000 - at }];
         for order in orders {
-            let (memory, _) = ArenaPool::new(0).acquire(4 << 20, Expectation::Filled).expect("reserved");
+            let (memory, _) = ArenaPool::new(0).acquire(4 << 20, ExpectedUse::Filled).expect("reserved");
             let mut allocator = Allocator::new(&memory);
             let (tree, mut writer) = LockedTreeWriter::create();
             let mut keys = std::collections::BTreeSet::new();

@@ -1,23 +1,22 @@
-//! The sharded ordered map: a skiplist for each shard, and a ring that spreads keys over them.
+//! Sharded ordered map, for comparison: a skiplist for each shard, and a ring that spreads keys over them.
 //!
-//! A known exercise of courses on key-value stores (Harvard CS265): keys go by consistent hashing ([`Ring`],
-//! XXH3 with virtual nodes, in proportion to weights) to one of n ordered maps, and whoever needs order
-//! merges them. Elsewhere each shard has a lock, so that n writers do not wait for each other. Here one
-//! inserter writes all of them, because one lock around a whole put was measured 1.4 to 3.3 times as fast as
-//! parallel insertion on two cores; so the shards need no locks, and reading stays wait-free. MT1 and MT2
-//! hold as they do for each [`Skiplist`]: a key has one shard for ever, and a publication in its list is all
-//! that an insertion needs.
+//! A known exercise of courses on key-value stores (Harvard CS265): consistent hashing ([`Ring`], XXH3 with
+//! virtual nodes, in proportion to weights) maps a key to one of n ordered maps, and ordered reads merge
+//! them. Elsewhere each shard has a lock, so that n writers do not wait for each other. Here one inserter
+//! writes all of them, because one lock around a whole put was measured 1.4 to 3.3 times as fast as parallel
+//! insertion on two cores; so the shards need no locks, and reading stays wait-free. MT1 and MT2 hold as they
+//! do for each [`Skiplist`]: a key has one shard for ever, and an insertion is one publication in its list.
 //!
 //! # Cost
 //! A point operation hashes the key and descends into a list of 1/n of the keys: log n fewer steps on
-//! average, and the upper floors of n lists instead of one compete for the caches. Steps of a cursor cost log
+//! average, and the upper levels of n lists instead of one compete for the caches. Steps of a cursor cost log
 //! n comparisons more, a seek costs n descents, the least and the greatest key n more. Each shard takes 56
 //! bytes beside its keys' nodes, and a ring of p points is sorted for each memtable, in some tens of
 //! microseconds for the default of 16 shards with 64 points each.
 //!
 //! Measured with 50,000 decimal keys of 15 bytes against the one skiplist: an insertion 757 ns instead of
 //! 786, a lookup 1173 instead of 1319, a step 301 instead of 77, a seek 16.8 microseconds instead of 1.3.
-//! With one inserter there is no reason to choose it but comparison.
+//! With one inserter it is useful for comparison only.
 
 mod plan;
 mod ring;
@@ -28,11 +27,11 @@ pub use ring::Ring;
 use crate::arena::Allocator;
 use crate::entry::{Entry, Operation};
 use crate::memory::Memory;
-use crate::skiplist::{Skiplist, SkiplistPosition, SkiplistWriter};
+use crate::reference::skiplist::{Skiplist, SkiplistPosition, SkiplistWriter};
 use esker_base::checksum::key_hash;
 use std::sync::Arc;
 
-/// The lists as readers know them. In a stub there are none.
+/// The lists for readers; none in a stub.
 #[derive(Clone, Debug)]
 pub(crate) struct Sharded {
     ring: Arc<Ring>,
@@ -81,7 +80,7 @@ impl ShardedWriter {
         memory: &Memory,
         allocator: &mut Allocator,
     ) -> (Sharded, ShardedWriter) {
-        // A stub has room for no list, and none for an entry either.
+        // A stub has room for no list and no entry.
         let (shards, ring) =
             if allocator.is_stub() { (0, Ring::new([], 0)) } else { (plan.shards(), plan.ring()) };
         let (lists, writers): (Vec<Skiplist>, Vec<SkiplistWriter>) =

@@ -1,18 +1,18 @@
-//! A position in the tree under a lock: some keys that were read together, and which of them it is.
+//! A position in the tree under a lock: some keys that were read together, and the current one.
 //!
-//! A cursor that took the lock for each step would pay a descent and two atomic operations for each. So it
-//! takes several keys at once, two after a seek, then eight, then [`MOST`]: a look at one key does not pay
-//! for many, and a walk pays little for each. Keys that are inserted meanwhile between those that were taken
-//! are not met, as the contract of cursors allows, and newer versions of those that were taken neither.
+//! A cursor that took the lock for each step would do a descent and two atomic operations for each. So it
+//! takes several keys at once, two after a seek, then eight, then [`MOST`]: a read of one key does not take
+//! many, and a walk pays little for each. Keys that are inserted meanwhile between the taken ones are not
+//! met, as the contract of cursors allows, and neither are newer versions of the taken ones.
 
-use super::{LEFT, LockedTree, MAX_HEIGHT, Node, RIGHT, child, newest};
+use super::{LEFT, LockedNode, LockedTree, MAX_HEIGHT, RIGHT, child, newest};
 use crate::entry::Entry;
 use crate::memory::Memory;
 use std::cmp::Ordering;
 
-/// Keys that are taken at once, at most.
+/// Most keys that are taken at once.
 const MOST: usize = 32;
-/// Keys that are taken after a seek; then so many times as many each time.
+/// Keys that are taken after a seek, and the factor for the next time.
 const FIRST: usize = 2;
 const GROWTH: usize = 4;
 
@@ -23,7 +23,7 @@ enum From<'a> {
     End,
     /// At the key, or the next one in the direction of the walk.
     At(&'a [u8]),
-    /// At the one behind the key in the direction of the walk.
+    /// At the key after this one in the direction of the walk.
     Beyond(&'a [u8]),
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct LockedPosition {
     len: usize,
     at: usize,
     backward: bool,
-    /// How many keys are taken the next time.
+    /// Number of keys to take next time.
     want: usize,
 }
 
@@ -91,13 +91,13 @@ impl LockedPosition {
         self.take(memory, From::Beyond(key), backward)
     }
 
-    /// Takes the next keys from the tree and stands on the first of them.
+    /// Takes the next keys from the tree and moves to the first of them.
     fn take(&mut self, memory: &Memory, from: From<'_>, backward: bool) -> Entry {
         let (before, behind) = if backward { (RIGHT, LEFT) } else { (LEFT, RIGHT) };
         (self.len, self.at, self.backward) = (0, 0, backward);
         let root = self.tree.read();
-        // Nodes that are yet to be met, each before those in front of it.
-        let mut waiting: [Node; MAX_HEIGHT] = [0; MAX_HEIGHT];
+        // Nodes not yet visited, each before those in front of it.
+        let mut waiting: [LockedNode; MAX_HEIGHT] = [0; MAX_HEIGHT];
         let mut depth = 0;
         let mut at = *root;
         while at != 0 {
@@ -126,8 +126,8 @@ impl LockedPosition {
     }
 }
 
-/// Whether a walk that begins there meets the node.
-fn is_met(memory: &Memory, node: Node, from: From<'_>, backward: bool) -> bool {
+/// Whether a walk that begins there visits the node.
+fn is_met(memory: &Memory, node: LockedNode, from: From<'_>, backward: bool) -> bool {
     let (key, meets_equal) = match from {
         From::End => return true,
         From::At(key) => (key, true),
