@@ -141,6 +141,34 @@
 //! there is room again; a failed flush of the log makes the database read-only until it is reopened, because
 //! a second flush would prove nothing.
 //!
+//! # Concurrency
+//!
+//! [`Database`] and [`Keyspace`] are cheap to clone, and may be shared and used by any number of threads at
+//! once. [`Snapshot`], [`WriteBatch`], [`Transaction`], [`Cursor`], [`Range`] and [`Keys`] may be sent to
+//! another thread, and are used by one at a time. None of them borrows from another, but [`View`] and the
+//! ranges of a transaction.
+//!
+//! * A get, a range or a cursor waits for no lock of a writer; it takes as long as reading the blocks that the
+//!   caches do not have.
+//! * A write takes the commit lock for as long as its bytes are copied. It waits longer while writes are held
+//!   back because flushes or compactions are behind: at most [`Options::stall_limit`], and not at all with
+//!   [`WriteOptions::no_stall`]. [`Durability::Power`] waits for the device, once for all that wait together.
+//! * Opening waits for recovery; [`Database::close`], [`Database::flush`], [`Database::drain`],
+//!   [`Keyspace::compact`], backups and loads wait until their work is done.
+//! * [`Changes`](changes::Changes) waits for the next batch.
+//!
+//! # From async code
+//!
+//! The calls are synchronous. Gets and writes without `Power` usually take microseconds and may be made where
+//! a millisecond now and then does no harm; durable writes, scans and everything that waits belong on a
+//! thread for blocking work, such as tokio's `spawn_blocking`. A stream of changes needs a thread of its own.
+//!
+//! # Left out on purpose
+//!
+//! Keys are ordered by their bytes, always: there is no comparator, so that every tool can read every
+//! database. There is no second process that writes or reads beside the one that has the database open, no
+//! typed tables, and no replication; the stream of changes is what to build that on.
+//!
 //! # Memory
 //!
 //! One number, [`Options::memory_budget`], covers memtables, block cache, indexes, filters and the log's
@@ -156,7 +184,7 @@ mod report;
 mod tests;
 
 #[doc(inline)]
-pub use crate::handle::{Database, Keyspace, Snapshot, Ttl, View, WriteBatch};
+pub use crate::handle::{BatchEntry, Database, Keyspace, Snapshot, Ttl, View, WriteBatch};
 #[doc(inline)]
 pub use crate::transaction::{Transaction, TransactionOptions};
 #[doc(inline)]

@@ -1,15 +1,19 @@
 //! Write batches: operations that become visible and durable together.
 
 use super::{Keyspace, no_expiry_to_keep};
-use crate::Expiry;
+use crate::{Database, Expiry};
 use esker_base::expiry::EXPIRY_LEN;
-use esker_base::{Error, KeyspaceId, Result};
+use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
+use esker_base::{Error, KeyspaceId, Result, ValueKind};
 use esker_engine::state::store::Store;
 use esker_engine::write::batch::{EncodedBatch, Share};
 use esker_engine::write::write_options::Ends;
 use esker_view::read::{HalfOpen, KeyRange};
-use esker_wal::BatchEncoder;
+use esker_view::time::from_ms;
+use esker_wal::{BatchEncoder, Entry, EntryIter};
+use std::ops::Bound;
 use std::sync::{Arc, Weak};
+use std::time::SystemTime;
 
 /// Operations that are applied together, over any keyspaces: after a crash either all of them are there or
 /// none, and no reader sees a part of them.
@@ -173,6 +177,23 @@ impl WriteBatch {
         }
     }
 
+    /// The operations in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = BatchEntry<'_>> {
+        self.encoder.entries().filter_map(|entry| BatchEntry::of(&entry.ok()?))
+    }
+
+    /// The operations as bytes, as a record of the log has them; [`Database::batch_from_bytes`] reads them.
+    /// They name keyspaces by number, so they are for the same database, or for a copy of it.
+    ///
+    /// # Errors
+    /// What was wrong while the batch was built.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        match &self.error {
+            Some(error) => Err(error.clone()),
+            None => Ok(self.encoder.payload().to_vec()),
+        }
+    }
+
     /// Operations in the batch.
     pub fn len(&self) -> usize {
         self.encoder.count() as usize
@@ -240,5 +261,127 @@ impl WriteBatch {
             return Err(Error::invalid("the batch was made by another database"));
         }
         Ok(EncodedBatch::new(&self.encoder, &self.shares))
+    }
+}
+
+/// One operation of a [`WriteBatch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BatchEntry<'a> {
+    /// A key gets a value.
+    Put {
+        /// Its keyspace.
+        keyspace: KeyspaceId,
+        /// The key.
+        key: &'a [u8],
+        /// The value.
+        value: &'a [u8],
+        /// The first moment without the value.
+        expiry: Option<SystemTime>,
+    },
+    /// A key is deleted.
+    Delete {
+        /// Its keyspace.
+        keyspace: KeyspaceId,
+        /// The key.
+        key: &'a [u8],
+    },
+    /// A range of keys is deleted.
+    DeleteRange {
+        /// Its keyspace.
+        keyspace: KeyspaceId,
+        /// The first key of the range.
+        start: &'a [u8],
+        /// The first key behind the range; `None` if it has no end.
+        end: Option<&'a [u8]>,
+    },
+    /// An operand is merged into the value of a key.
+    Merge {
+        /// Its keyspace.
+        keyspace: KeyspaceId,
+        /// The key.
+        key: &'a [u8],
+        /// The operand.
+        operand: &'a [u8],
+        /// The first moment without the operand.
+        expiry: Option<SystemTime>,
+    },
+}
+
+impl<'a> BatchEntry<'a> {
+    /// The operation that an encoded entry stands for; `None` for a kind that no batch of a user has.
+    fn of(entry: &Entry<'a>) -> Option<BatchEntry<'a>> {
+        let Entry { kind_byte, keyspace, key, value } = *entry;
+        let (value, expiry) = match kind_byte & FLAG_EXPIRY {
+            0 => (value, None),
+            _ => {
+                let (expiry_ms, value) = value.split_first_chunk::<EXPIRY_LEN>()?;
+                (value, Some(from_ms(u64::from_le_bytes(*expiry_ms))))
+            }
+        };
+        Some(match ValueKind::from_byte(kind_byte)? {
+            _ if kind_byte & FLAG_BLOB != 0 => return None,
+            ValueKind::Put => BatchEntry::Put { keyspace, key, value, expiry },
+            ValueKind::Delete => BatchEntry::Delete { keyspace, key },
+            ValueKind::RangeDelete => {
+                BatchEntry::DeleteRange { keyspace, start: key, end: (!value.is_empty()).then_some(value) }
+            }
+            ValueKind::Merge => BatchEntry::Merge { keyspace, key, operand: value, expiry },
+            _ => return None,
+        })
+    }
+}
+
+impl Database {
+    /// The batch that [`WriteBatch::to_bytes`] gave. Any bytes may be given.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # let db = esker::Database::open("data")?;
+    /// let mut batch = db.batch();
+    /// batch.put(db.default_keyspace(), "ada", "1815");
+    /// let bytes = batch.to_bytes()?;
+    /// db.write(&db.batch_from_bytes(&bytes)?)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for bytes that are no batch; `NotFound` for a keyspace that the database does not
+    /// have.
+    pub fn batch_from_bytes(&self, bytes: &[u8]) -> Result<WriteBatch> {
+        let store = self.store();
+        let mut batch = WriteBatch::with_capacity(store, bytes.len());
+        let invalid = |what: String| Error::invalid(format!("these bytes are no write batch: {what}"));
+        for entry in EntryIter::new(bytes) {
+            let entry = entry.map_err(|damage| invalid(damage.to_string()))?;
+            let Some(operation) = BatchEntry::of(&entry) else {
+                return Err(invalid(format!("kind byte {:#04x}", entry.kind_byte)));
+            };
+            let state = store.all_keyspaces().iter().find(|state| state.id == entry.keyspace).cloned();
+            let Some(state) = state else {
+                let id = entry.keyspace.get();
+                return Err(Error::NotFound(format!("there is no keyspace with number {id}").into()));
+            };
+            let keyspace = Keyspace::new(Arc::clone(self.handle()), state);
+            match operation {
+                BatchEntry::DeleteRange { start, end, .. } => {
+                    if end.is_some_and(|end| end <= start) {
+                        return Err(invalid("a range ends before it starts".to_owned()));
+                    }
+                    let end = end.map_or(Bound::Unbounded, Bound::Excluded);
+                    batch.delete_range(&keyspace, (Bound::Included(start), end));
+                }
+                _ => batch.add(&keyspace, entry.key.len() + entry.value.len(), |encoder, _| {
+                    if let BatchEntry::Merge { key, operand, .. } = operation {
+                        keyspace.state().operand_merger()?.check_operand(key, operand)?;
+                    }
+                    encoder.entry(&entry)
+                }),
+            }
+            if let Some(error) = batch.error.take() {
+                return Err(error);
+            }
+        }
+        Ok(batch)
     }
 }

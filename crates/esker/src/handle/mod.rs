@@ -10,7 +10,7 @@ mod keyspace;
 mod merging;
 mod snapshot;
 
-pub use batch::WriteBatch;
+pub use batch::{BatchEntry, WriteBatch};
 pub use database::Database;
 pub use expiring::Ttl;
 pub use keyspace::Keyspace;

@@ -55,6 +55,11 @@ impl Snapshot {
         time::from_ms(self.moment.read_time_ms)
     }
 
+    /// The same in milliseconds since 1970.
+    pub(crate) fn time_ms(&self) -> u64 {
+        self.moment.read_time_ms
+    }
+
     pub(crate) fn belongs_to(&self, store: &Arc<Store>) -> bool {
         Arc::ptr_eq(&self.store, store)
     }

@@ -6,15 +6,16 @@ use super::read_set::Footprint;
 use super::reads::Reads;
 use super::validate::Validation;
 use super::writes::{Pending, Writes};
-use crate::Database;
-use crate::WriteBatch;
 use crate::handle::Handle;
+use crate::{Database, Expiry, WriteBatch};
 use crate::{KeyRange, Keyspace, Snapshot, Value};
+use esker_base::expiry::is_over;
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, Result, SeqNo};
 use esker_engine::state::store::Store;
 use esker_engine::write::commit;
 use esker_engine::write::room::StallPolicy;
+use esker_engine::write::write_options::Ends;
 use esker_iter::Bounds;
 use esker_view::read::open_readers::ReaderKind;
 use esker_view::read::range::Range;
@@ -123,7 +124,7 @@ impl Transaction {
     pub fn contains(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
         match self.writes.get(keyspace.id(), key) {
-            Some(Pending::Put(_)) => return Ok(true),
+            Some(Pending::Put(..)) => return Ok(true),
             Some(Pending::Delete) => return Ok(false),
             Some(Pending::Merge(_)) => return Ok(self.get(keyspace, key)?.is_some()),
             None => {}
@@ -170,6 +171,36 @@ impl Transaction {
         self.range_within(keyspace, Bounds::prefix(prefix.as_ref()))
     }
 
+    /// All entries.
+    pub fn iter<'t>(&'t self, keyspace: &'t Keyspace) -> TransactionRange<'t> {
+        self.range_within(keyspace, Bounds::default())
+    }
+
+    /// The keys in a range, as [`Transaction::range`] gives them with their values.
+    pub fn keys<'t>(
+        &'t self,
+        keyspace: &'t Keyspace,
+        range: impl KeyRange,
+    ) -> impl DoubleEndedIterator<Item = Result<Value>> {
+        self.range_within(keyspace, range.into_bounds()).map(|entry| entry.map(|(key, _)| key))
+    }
+
+    /// The entry with the smallest key.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn first(&self, keyspace: &Keyspace) -> Result<Option<(Value, Value)>> {
+        self.iter(keyspace).next().transpose()
+    }
+
+    /// The entry with the greatest key.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn last(&self, keyspace: &Keyspace) -> Result<Option<(Value, Value)>> {
+        self.iter(keyspace).next_back().transpose()
+    }
+
     fn range_within<'t>(&'t self, keyspace: &'t Keyspace, bounds: Bounds) -> TransactionRange<'t> {
         let mut place = None;
         let mut changes = self.writes.of(keyspace.id());
@@ -199,7 +230,7 @@ impl Transaction {
     #[inline]
     fn get_depending(&self, keyspace: &Keyspace, key: &[u8], depends: bool) -> Result<Option<Value>> {
         let operands = match self.writes.get(keyspace.id(), key) {
-            Some(Pending::Put(value)) => return Ok(Some(Value::copied(value))),
+            Some(Pending::Put(value, _)) => return Ok(Some(Value::copied(value))),
             Some(Pending::Delete) => return Ok(None),
             Some(Pending::Merge(operands)) => Some(operands),
             None => None,
@@ -226,15 +257,104 @@ impl Transaction {
 
     // ---- changing
 
-    /// Sets `key` to `value`.
+    /// Sets `key` to `value`. In a keyspace with a default TTL the value expires by it, counted from this
+    /// call. It does not keep the expiry of the value that it replaces: [`Transaction::fetch_update`] does, and
+    /// [`Expiry::Keep`] in [`Transaction::put_with`].
     ///
     /// # Errors
     /// `InvalidArgument` for a key over 65,535 bytes or a value over 512 MiB, or a keyspace of another
     /// database; `Full` past the memory limit. The transaction is as it was before then.
     pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(keyspace, key, value, Expiry::Default)
+    }
+
+    /// Sets `key` to `value`, with this expiry, counted from this call.
+    ///
+    /// A transaction sees one moment, so what it puts does not expire for its own reads, unless it had expired
+    /// at that moment.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker_base::Result<()> {
+    /// # use std::time::Duration;
+    /// # use esker::Expiry;
+    /// # let db = esker::Database::open("data")?;
+    /// let (sessions, by_user) = (db.keyspace("sessions")?, db.keyspace("sessions by user")?);
+    /// let hour = Expiry::After(Duration::from_secs(3600));
+    /// db.transact(|tx| {
+    ///     tx.put_with(&sessions, "token", "ada", hour)?;
+    ///     tx.put_with(&by_user, "ada", "token", hour)
+    /// })?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::put`]; with [`Expiry::Keep`] those of [`Transaction::get`].
+    pub fn put_with(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expiry: Expiry,
+    ) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.check_change(keyspace, key, value.len())?;
-        self.change(keyspace, key, Pending::Put(value.into()))
+        let expiry_ms = match expiry.resolve(&keyspace.store().time, keyspace.state().default_ttl()) {
+            Ends::Never => None,
+            Ends::At(expiry_ms) => Some(expiry_ms),
+            Ends::AsBefore => self.expiry_kept(keyspace, key)?,
+        };
+        let is_past = expiry_ms.is_some_and(|expiry_ms| is_over(expiry_ms, self.snapshot.time_ms()));
+        let change = if is_past { Pending::Delete } else { Pending::Put(value.into(), expiry_ms) };
+        self.change(keyspace, key, change)
+    }
+
+    /// The expiry that a put of `key` keeps: of the value that the transaction sees, on which it then depends.
+    fn expiry_kept(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<u64>> {
+        if let Some(Pending::Put(_, expiry_ms)) = self.writes.get(keyspace.id(), key) {
+            return Ok(*expiry_ms);
+        }
+        let is_deleted = matches!(self.writes.get(keyspace.id(), key), Some(Pending::Delete));
+        self.depend_on(keyspace, key)?;
+        let has_value = !is_deleted && keyspace.at(&self.snapshot).contains(key)?;
+        keyspace.resolve_over(key, &self.snapshot, has_value, Expiry::Keep)
+    }
+
+    /// Sets `key` to what `update` makes of its value, on which the transaction then depends at either
+    /// isolation level; `None` stands for no value on both sides. Returns the value that the key had before. A
+    /// value that replaces another keeps its expiry; one that is new takes the keyspace's default TTL.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`] and [`Transaction::put`].
+    pub fn fetch_update(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        update: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Value>> {
+        let key = key.as_ref();
+        let before = self.get_for_update(keyspace, key)?;
+        match update(before.as_deref()) {
+            Some(new) => self.put_with(keyspace, key, new, Expiry::Keep)?,
+            None if before.is_some() => self.delete(keyspace, key)?,
+            None => {}
+        }
+        Ok(before)
+    }
+
+    /// Deletes all keys in `range` that the transaction sees, each as [`Transaction::delete`] does, and
+    /// returns how many there were. It reads the keys and remembers a change for each; a serializable
+    /// transaction depends on the whole range. To delete a large range as one operation, use
+    /// [`Keyspace::delete_range`] outside of a transaction.
+    ///
+    /// # Errors
+    /// As [`Transaction::range`] and [`Transaction::delete`]; nothing is deleted then.
+    pub fn delete_range(&mut self, keyspace: &Keyspace, range: impl KeyRange) -> Result<u64> {
+        let keys: Vec<Value> = self.keys(keyspace, range).collect::<Result<_>>()?;
+        self.check_limit(keys.iter().map(|key| self.writes.cost(key, &Pending::Delete)).sum())?;
+        for key in &keys {
+            self.delete(keyspace, key)?;
+        }
+        Ok(keys.len() as u64)
     }
 
     /// Deletes `key`.
@@ -263,11 +383,15 @@ impl Transaction {
         self.check_change(keyspace, key, operand.len())?;
         let operand_merger = keyspace.state().operand_merger()?;
         operand_merger.check_operand(key, operand)?;
-        let put =
-            |base| operand_merger.full_merge(key, base, &[operand]).map(|value| Pending::Put(value.into()));
+        let put = |base, end| {
+            operand_merger.full_merge(key, base, &[operand]).map(|value| Pending::Put(value.into(), end))
+        };
         let changed = match self.writes.get(keyspace.id(), key) {
-            Some(Pending::Put(value)) => put(Some(value))?,
-            Some(Pending::Delete) => put(None)?,
+            Some(Pending::Put(value, end)) => put(Some(value), *end)?,
+            Some(Pending::Delete) => {
+                let ttl = keyspace.state().default_ttl();
+                put(None, ttl.map(|ttl| keyspace.store().time.after(ttl)))?
+            }
             None => Pending::Merge(vec![operand.into()]),
             Some(Pending::Merge(operands)) => {
                 let all: Vec<&[u8]> = operands.iter().map(|operand| &**operand).chain([operand]).collect();

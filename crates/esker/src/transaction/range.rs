@@ -111,7 +111,7 @@ impl<'t> TransactionRange<'t> {
             let hidden = if order == Ordering::Equal { stored.take().transpose()? } else { None };
             let Some((key, change)) = own.take() else { return Ok(None) };
             let value = match change {
-                Pending::Put(value) => Value::copied(value),
+                Pending::Put(value, _) => Value::copied(value),
                 Pending::Delete => continue,
                 Pending::Merge(operands) => {
                     let stored = hidden.as_ref().map(|(_, value)| &**value);

@@ -3,7 +3,7 @@
 use super::handle::Transaction;
 use super::options::TransactionOptions;
 use crate::Database;
-use esker_base::Result;
+use esker_base::{Error, Result};
 use esker_engine::state::store::Store;
 use std::time::Duration;
 
@@ -43,30 +43,70 @@ impl Database {
     /// # Errors
     /// The last [`esker_base::Error::Conflict`] after the last attempt (100 unless
     /// [`Database::transact_with`] says otherwise); the errors of `body` and of [`Transaction::commit`].
+    #[doc(alias = "OptimisticTransactionDB")]
     pub fn transact<R>(&self, body: impl FnMut(&mut Transaction) -> Result<R>) -> Result<R> {
         self.transact_with(TransactionOptions::default(), body)
+    }
+
+    /// As [`Database::transact`], for a `body` with errors of another type: what it returns is returned, and
+    /// nothing is changed then. Only a conflict at the commit runs it again.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = esker::Database::open("data")?;
+    /// # let counters = db.keyspace("counters")?;
+    /// let count = db.try_transact(|tx| -> Result<u64, Box<dyn std::error::Error>> {
+    ///     let count = tx.get(&counters, "visits")?.map_or("0".into(), Vec::from);
+    ///     let count: u64 = std::str::from_utf8(&count)?.parse()?;
+    ///     tx.put(&counters, "visits", (count + 1).to_string())?;
+    ///     Ok(count + 1)
+    /// })?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `body`; the last [`esker_base::Error::Conflict`] after 100 attempts; those of
+    /// [`Transaction::commit`].
+    pub fn try_transact<R, E: From<Error>>(
+        &self,
+        body: impl FnMut(&mut Transaction) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.repeat(TransactionOptions::default(), body, |_| false)
     }
 
     /// As [`Database::transact`], with these options.
     pub fn transact_with<R>(
         &self,
         options: TransactionOptions,
-        mut body: impl FnMut(&mut Transaction) -> Result<R>,
+        body: impl FnMut(&mut Transaction) -> Result<R>,
     ) -> Result<R> {
+        self.repeat(options, body, Error::is_conflict)
+    }
+
+    /// Runs and commits `body` until it meets no conflict. `is_conflict` tells whether an error of `body` is
+    /// one.
+    fn repeat<R, E: From<Error>>(
+        &self,
+        options: TransactionOptions,
+        mut body: impl FnMut(&mut Transaction) -> Result<R, E>,
+        is_conflict: impl Fn(&E) -> bool,
+    ) -> Result<R, E> {
         let mut retries = 0;
         loop {
             let mut transaction = self.transaction_with(options);
-            let attempts = transaction.attempts();
-            let outcome = match body(&mut transaction) {
-                Ok(result) => transaction.commit().map(|_| result),
+            let is_last = retries + 1 >= transaction.attempts();
+            match body(&mut transaction) {
+                Ok(result) => match transaction.commit() {
+                    Ok(_) => return Ok(result),
+                    Err(error) if error.is_conflict() && !is_last => {}
+                    Err(error) => return Err(error.into()),
+                },
                 Err(error) => {
                     drop(transaction);
-                    Err(error)
+                    if is_last || !is_conflict(&error) {
+                        return Err(error);
+                    }
                 }
-            };
-            match outcome {
-                Err(error) if error.is_conflict() && retries + 1 < attempts => {}
-                outcome => return outcome,
             }
             pause(self.store(), retries);
             retries += 1;

@@ -14,8 +14,8 @@ pub(super) const ENTRY_OVERHEAD_BYTES: u64 = 80;
 /// The pending change of a key.
 #[derive(Clone, Debug)]
 pub(super) enum Pending {
-    /// Set to this value.
-    Put(Box<[u8]>),
+    /// Set to this value, until this time in milliseconds since 1970 if there is one.
+    Put(Box<[u8]>, Option<u64>),
     /// Deleted.
     Delete,
     /// Operands, oldest first, to merge into the stored value.
@@ -25,7 +25,7 @@ pub(super) enum Pending {
 impl Pending {
     fn bytes(&self) -> u64 {
         match self {
-            Pending::Put(value) => value.len() as u64,
+            Pending::Put(value, _) => value.len() as u64 + 16,
             Pending::Delete => 0,
             // Each behind a pointer, with reference counts.
             Pending::Merge(operands) => operands.iter().map(|operand| operand.len() as u64 + 32).sum(),
@@ -128,7 +128,7 @@ impl Writes {
         for (keyspace, changes) in self.keyspaces() {
             for (key, value) in changes {
                 match value {
-                    Pending::Put(value) => batch.put(keyspace, key, value),
+                    Pending::Put(value, expiry_ms) => batch.put_until(keyspace, key, value, *expiry_ms),
                     Pending::Delete => batch.delete(keyspace, key),
                     Pending::Merge(operands) => {
                         operands.iter().for_each(|operand| batch.merge(keyspace, key, operand));
