@@ -9,8 +9,8 @@
 //!
 //! # Design
 //! Pieces of a fixed number of numbers ([`PIECE_NUMBERS`]), each an [`OffHeapSlice`]: nothing is copied when
-//! the list grows, and all memory returns to the system when it is dropped. Smaller pieces come first, because
-//! most lists are short.
+//! the list grows, and all memory returns to the system when it is dropped. Smaller pieces come first,
+//! because most lists are short.
 
 use crate::OffHeapSlice;
 

@@ -82,7 +82,8 @@ impl Options {
     ///
     /// ```
     /// # fn main() -> esker_base::Result<()> {
-    /// let options = esker_options::Options::default().set("memory_budget", "512MiB")?.set("durability", "power")?;
+    /// let options = esker_options::Options::default();
+    /// let options = options.set("memory_budget", "512MiB")?.set("durability", "power")?;
     /// # Ok(()) }
     /// ```
     ///

@@ -3,13 +3,13 @@
 //! A case is a command, a picture, a line `----` and the expected answer; blank lines end it, lines that
 //! start with `#` are comments before it. Commands take options as `name=value`:
 //!
-//! * `plan STRATEGY` draws the next plan. Options: `idle`, `scanned`, `migrating` and `paused` (after a change of
-//!   strategy), `memtable`, `table`, `max_job` (MiB), `k0`, `job_runs`, `hard`, `garbage` and `worth`
-//!   (1/1000), `hidden` (a range in which everything is deleted), `small` (MiB), `slices=no`, `snapshot` (a
-//!   sequence number), `now`, `delete_within`, `reserve` (seconds), `room` (space target, 1/1000), `jobs`,
-//!   `plans=n` (this many, each added to the running jobs before the next).
-//! * `drain STRATEGY` executes plans, without dropping anything, until there is none; draws their number
-//!   and the first.
+//! * `plan STRATEGY` draws the next plan. Options: `idle`, `scanned`, `migrating` and `paused` (after a
+//!   change of strategy), `memtable`, `table`, `max_job` (MiB), `k0`, `job_runs`, `hard`, `garbage` and
+//!   `worth` (1/1000), `hidden` (a range in which everything is deleted), `small` (MiB), `slices=no`,
+//!   `snapshot` (a sequence number), `now`, `delete_within`, `reserve` (seconds), `room` (space target,
+//!   1/1000), `jobs`, `plans=n` (this many, each added to the running jobs before the next).
+//! * `drain STRATEGY` executes plans, without dropping anything, until there is none; draws their number and
+//!   the first.
 //! * `misplaced STRATEGY` says how many MiB of old files are not in its form.
 //! * `place RANGE` draws where a flush goes.
 //! * `manual RANGE` draws the next step of a compaction of a range; option `mark` is the sequence number.

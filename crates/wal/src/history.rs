@@ -28,7 +28,7 @@
 //!   its place.
 //! * **HS5** A record is accepted only with the checksum that binds it to this life of its segment, and only
 //!   if its number follows the one before. A missing record is damage, never the end of the stream.
-//! * **HS6** Across a reopen: an earlier life's segments count up to the last sequence number that its
+//! * Across a reopen (HS6): an earlier life's segments count up to the last sequence number that its
 //!   recovery accepted, which the manifest stores; records behind that are void. The engine makes the
 //!   segments durable before the open's commit point, and with consumers it makes the log durable before a
 //!   table counts as flushed. So a write that survived a crash in a table is also in the history.

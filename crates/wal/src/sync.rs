@@ -18,10 +18,10 @@
 //! there is no leader: the caller that completes the group finds no reason to wait and leads, which needs no
 //! hand-over; the first caller of the group watches the timer.
 //!
-//! **GA4.** While callers are queued, a flush is in flight, or one of them is awake, or one watches the
-//! timer. The end of each flush and poisoning wake all sleepers; a timer ends in a claim or an error.
-//! Sleepers are counted under the lock, so a lone writer skips the notification, which would be a system call
-//! for each flush.
+//! * **GA4** While callers are queued, a flush is in flight, or one of them is awake, or one watches the
+//!   timer. The end of each flush and poisoning wake all sleepers; a timer ends in a claim or an error.
+//!   Sleepers are counted under the lock, so a lone writer skips the notification, which would be a system
+//!   call for each flush.
 //!
 //! **CP7.** `durable <= S` where every byte of the log up to the position of S was complete *before* the
 //! successful flush began. Under the writers' lock no record is half copied, so the captured pair has that

@@ -28,6 +28,16 @@ const SHARED: &[Shared] = &[
         name: "Writer",
         reason: "a file of pairs has a writer in the module of each of its formats, named with the module: csv::Writer",
     },
+    Shared {
+        package: "crates/memtable",
+        name: "Memory",
+        reason: "the model of threads replaces the mapped memory by a twin of the same name",
+    },
+    Shared {
+        package: "crates/memtable",
+        name: "View",
+        reason: "the model of threads replaces the mapped memory by a twin of the same name",
+    },
 ];
 
 /// Where a type was first seen, by the folder of its crate and its name.

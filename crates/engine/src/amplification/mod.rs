@@ -4,9 +4,9 @@
 //! * **Write**: bytes of tables and blob files that flushes, ingests and compactions wrote, by cause and by
 //!   level ([`crate::state::traffic`]), over user bytes. The log is not included; it writes each byte once,
 //!   plus record headers.
-//! * **Read**: one lookup in 64 is traced through memtables and runs ([`esker_view::lookup_tracer`]). The observed values are
-//!   reported beside the rates expected of the present filters, and the worst case by the formula of the
-//!   strategy.
+//! * **Read**: one lookup in 64 is traced through memtables and runs ([`esker_view::lookup_tracer`]). The
+//!   observed values are reported beside the rates expected of the present filters, and the worst case by the
+//!   formula of the strategy.
 //! * **Space**: bytes of tables and blob files over an estimate of their size after a full compaction
 //!   ([`space`]).
 //!

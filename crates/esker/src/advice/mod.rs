@@ -1,11 +1,11 @@
 //! Advice on the design of a keyspace, from observed operations.
 //!
 //! The counters that a live database keeps anyway show how it is used: sampled lookups (one in 64,
-//! [`esker_engine::amplification`]), bytes written by flushes, and the counts of cursors ([`esker_view::read::scan_tally`]).
-//! Together with the metadata of the tables that is a [`Usage`], and [`esker_model::advice`] finds the
-//! cheapest design for it. The formulas are first compared with measurements ([`ModelCheck`]) and corrected
-//! by their error. Taking advice is a change of options like any other, so the tree migrates step by step
-//! ([`esker_engine::state::keyspace`]).
+//! [`esker_engine::amplification`]), bytes written by flushes, and the counts of cursors
+//! ([`esker_view::read::scan_tally`]). Together with the metadata of the tables that is a [`Usage`], and
+//! [`esker_model::advice`] finds the cheapest design for it. The formulas are first compared with
+//! measurements ([`ModelCheck`]) and corrected by their error. Taking advice is a change of options like any
+//! other, so the tree migrates step by step ([`esker_engine::state::keyspace`]).
 //!
 //! Nothing of this is stored: after an open the tables are known, the operations are not.
 

@@ -14,10 +14,10 @@
 //! 1. The files are brought into the database's directory, verified ([`adopt`]) or written by the loader
 //!    ([`load`]), and made durable, bytes and names. Nothing refers to them: if the process dies here they
 //!    are orphans, removed by the next open.
-//! 2. Under the commit lock ([`esker_engine::write::ingest_commit`]) the active memtable is sealed if it is not empty, g is assigned as
-//!    any write's number is, an Ingest record that names the files goes into the log, the tables join the
-//!    sealed memtables of the view, as if they were one, and `visible` becomes g. There is no I/O, and
-//!    nothing that can fail once g is assigned (CP5).
+//! 2. Under the commit lock ([`esker_engine::write::ingest_commit`]) the active memtable is sealed if it is
+//!    not empty, g is assigned as any write's number is, an Ingest record that names the files goes into the
+//!    log, the tables join the sealed memtables of the view, as if they were one, and `visible` becomes g.
+//!    There is no I/O, and nothing that can fail once g is assigned (CP5).
 //! 3. The "flush" of such a pseudo-memtable is an edit of the manifest alone
 //!    ([`esker_engine::background::flush`]): everything older is in the tree by then (IN4), so each table
 //!    goes to the deepest position at which it overlaps nothing. In an empty range that is the last level.

@@ -209,8 +209,8 @@ impl BlockCursor {
     }
 
     /// Moves to the next entry in the direction of `BACKWARD` and compares it with a bound that
-    /// [`BlockCursor::bound_order`] returned. If the result is unknown, because the block has no such entry, the
-    /// cursor has not moved.
+    /// [`BlockCursor::bound_order`] returned. If the result is unknown, because the block has no such entry,
+    /// the cursor has not moved.
     ///
     /// # Safety
     /// See [`BlockCursor`].
