@@ -88,6 +88,10 @@ fn check_dependencies(known: &Crate, package: &Package, manifest: &Path, finding
 
 /// Why a crate must not depend on another one of the workspace, if so.
 fn refuse_internal(from: &Crate, to: &Crate, kind: DependencyKind) -> Option<String> {
+    if from.name == to.name && kind == DependencyKind::Development {
+        // The tests of a crate switch its own features on in this way.
+        return None;
+    }
     let (from_floor, to_floor) = match (from.place, to.place) {
         (Place::Tests, _) => return None,
         (Place::Tools, _) | (_, Place::Tools) => {

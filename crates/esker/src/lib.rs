@@ -148,8 +148,8 @@
 //! another thread, and are used by one at a time. None of them borrows from another, but [`View`] and the
 //! ranges of a transaction.
 //!
-//! * A get, a range or a cursor waits for no lock of a writer; it takes as long as reading the blocks that the
-//!   caches do not have.
+//! * A get, a range or a cursor waits for no lock of a writer; it takes as long as reading the blocks that
+//!   the caches do not have.
 //! * A write takes the commit lock for as long as its bytes are copied. It waits longer while writes are held
 //!   back because flushes or compactions are behind: at most [`Options::stall_limit`], and not at all with
 //!   [`WriteOptions::no_stall`]. [`Durability::Power`] waits for the device, once for all that wait together.

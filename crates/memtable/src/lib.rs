@@ -17,8 +17,8 @@
 //! # Guarantees for the inserter
 //! * One inserter at a time: [`Inserter`] is not `Clone` and takes `&mut self`; the engine keeps it under its
 //!   commit lock.
-//! * CP5: once [`Inserter::has_room`] or [`Memtable::has_room`] returned true, inserting cannot fail. Node
-//!   memory is bounded by the number of keys, whatever the keys.
+//! * Inserting cannot fail (CP5): once [`Inserter::has_room`] or [`Memtable::has_room`] returned true,
+//!   inserting cannot fail. Node memory is bounded by the number of keys, whatever the keys.
 //! * MT5: sizes are known in constant time, from the positions of the allocators.
 //!
 //! # Which kind

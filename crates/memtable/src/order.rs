@@ -18,8 +18,8 @@
 //!   sorted under the write lock, so each is sorted once.
 //! * OD4: no other lock is taken under this one. An ordered read waits for a sort in progress: **not
 //!   wait-free**.
-//! * MT2: a reader loads the end of the log after it began, so every entry it must see lies before that, and
-//!   it makes sure that all of them are in the runs.
+//! * Visible entries are found (MT2): a reader loads the end of the log after it began, so every entry it
+//!   must see lies before that, and it makes sure that all of them are in the runs.
 //!
 //! # Memory
 //! Four bytes an entry outside of the arena, twice that while runs are merged, and what cursors keep of older

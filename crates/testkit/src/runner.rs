@@ -5,13 +5,13 @@ use crate::operators::{Chain, Operator};
 use crate::options::{Chosen, DATABASE, KEYSPACE};
 use crate::oracle::{Change, Content, Moment, Oracle, Written, difference};
 use crate::script::{Deed, Edit, How, Op, Plan};
-use crate::transactions::Open;
+use crate::transactions::{Open, write_transaction};
 use crate::{Failure, Filler, Outcome, SPACES, ensure};
 use esker::parts::env::fault::StrictFs;
 use esker::parts::env::{Clock, Env, FileSystem, ManualClock};
 use esker::{
-    Database, Durability, Error, Expiry, Keyspace, KeyspaceOptions, Options, Snapshot, TransactionOptions,
-    WriteBatch, WriteOptions,
+    Database, Durability, Error, Expiry, Keyspace, KeyspaceOptions, Options, Snapshot, WriteBatch,
+    WriteOptions,
 };
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -406,23 +406,7 @@ impl Runner {
         self.mark(Mark::Begun, self.oracle.now() + 1);
         let written = match (how, edits, keyspaces.as_slice()) {
             (How::Plain, [edit], [keyspace]) => self.write_plain(edit, keyspace, durability),
-            (How::Transaction, ..) => {
-                self.db()?.transact_with(TransactionOptions::default().durability(durability), |tx| {
-                    for (edit, keyspace) in edits.iter().zip(&keyspaces) {
-                        let (_, key, value) = plain_change(edit);
-                        if let Deed::Merge(operand) | Deed::MergeFor(operand, _) = edit.deed {
-                            tx.merge(keyspace, &key, operand.bytes())?;
-                            continue;
-                        }
-                        tx.get(keyspace, &key)?;
-                        match value {
-                            Some(value) => tx.put(keyspace, &key, value)?,
-                            None => tx.delete(keyspace, &key)?,
-                        }
-                    }
-                    Ok(())
-                })
-            }
+            (How::Transaction, ..) => write_transaction(self.db()?, edits, &keyspaces, durability),
             _ => {
                 let db = self.db()?;
                 let mut batch = db.batch();

@@ -5,10 +5,10 @@ use crate::model::{lent, same, same_entry};
 use crate::operators::Operator;
 use crate::oracle::{Change, Moment, Written};
 use crate::runner::{Mark, Runner, effective, key_bounds, plain_change};
-use crate::script::{Deed, Op, Step};
+use crate::script::{Deed, Edit, Op, Step};
 use crate::{Oracle, Outcome, SPACES, ensure};
 use esker::transaction::{Isolation, Savepoint};
-use esker::{Error, Transaction, TransactionOptions};
+use esker::{Database, Durability, Error, Keyspace, Transaction, TransactionOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
@@ -102,6 +102,30 @@ impl Open {
     fn is_under_deletes(&self, oracle: &Oracle) -> bool {
         self.ranges.iter().any(|(space, bounds)| oracle.is_deleted_in(*space, lend(bounds), self.at.commit))
     }
+}
+
+/// Writes the edits in one transaction, which reads each key before it is put or deleted.
+pub(crate) fn write_transaction(
+    db: &Database,
+    edits: &[Edit],
+    keyspaces: &[Keyspace],
+    durability: Durability,
+) -> esker::Result<()> {
+    db.transact_with(TransactionOptions::default().durability(durability), |tx| {
+        for (edit, keyspace) in edits.iter().zip(keyspaces) {
+            let (_, key, value) = plain_change(edit);
+            if let Deed::Merge(operand) | Deed::MergeFor(operand, _) = edit.deed {
+                tx.merge(keyspace, &key, operand.bytes())?;
+                continue;
+            }
+            tx.get(keyspace, &key)?;
+            match value {
+                Some(value) => tx.put(keyspace, &key, value)?,
+                None => tx.delete(keyspace, &key)?,
+            }
+        }
+        Ok(())
+    })
 }
 
 impl Runner {

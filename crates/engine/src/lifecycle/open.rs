@@ -178,8 +178,13 @@ impl Opening {
         let above_names = self.above_all_names(&tables_dir)?;
         let is_unchanged = is_complete && above_names <= state.next_file;
         state.next_file = state.next_file.max(above_names);
-        let numbers = (state.next_file, state.next_part);
-        let factory = TableFactory::new(self.env.clone(), self.dir.clone(), state.uuid, numbers);
+        let factory = TableFactory::new(
+            self.env.clone(),
+            self.dir.clone(),
+            state.uuid,
+            state.next_file,
+            state.next_part,
+        );
         let files = self.table_files()?;
         self.check_tables(&state, &files)?;
         self.phase("tables checked");
@@ -220,7 +225,7 @@ impl Opening {
         tracing::info!(dir = %self.dir.display(), replayed, warning = report.warning, "database opened");
         let history = KeptHistory::default();
         let assembly = Assembly { state, files, lock, memtables: BTreeMap::new(), history };
-        self.assemble(assembly, Some((manifest, factory, log, writer, report)))
+        self.assemble(assembly, Some(WritableParts { manifest, tables: factory, log, writer, report }))
     }
 
     /// Writes replayed data to tables, and a manifest with the result.
@@ -339,7 +344,7 @@ impl Opening {
         let tables =
             OpenTables::with_choices(Arc::new(cache), self.options.cache_filters, ReadQueue::new(way, &env)?);
         let reads = self.options.table_reads;
-        let files = TableFiles::new(env, self.dir.clone(), (tables, reads), request_cleanup, limit);
+        let files = TableFiles::new(env, self.dir.clone(), tables, reads, request_cleanup, limit);
         files.rates.set(self.options.background_rates);
         Ok(files)
     }
@@ -441,6 +446,32 @@ struct Assembly {
     history: KeptHistory,
 }
 
+/// The parts that only a writable open makes.
+struct WritableParts {
+    manifest: Manifest,
+    tables: TableFactory,
+    log: Arc<Log>,
+    writer: LogWriter,
+    report: RecoveryReport,
+}
+
+impl WritableParts {
+    /// The writable side of a store in this state, with these active keyspaces.
+    fn into_writing(self, state: DatabaseState, active: impl Iterator<Item = ActiveKeyspace>) -> Writing {
+        let mut commit = CommitState::new(state.last_seqno.plus(1), self.writer);
+        active.for_each(|keyspace| commit.add_keyspace(keyspace));
+        Writing {
+            commit: CachePadded(CommitLock::new(commit)),
+            log: self.log,
+            commit_notifier: CommitNotifier::default(),
+            last_edit: AtomicU64::new(self.manifest.last_edit()),
+            manifest: Mutex::new(Installed::new(self.manifest, state)),
+            tables: self.tables,
+            old_segments: Mutex::new(Some(self.report)),
+        }
+    }
+}
+
 /// The greatest sequence number that is in tables, according to the manifest.
 fn flushed_seqno(state: &DatabaseState) -> SeqNo {
     state.keyspaces.values().map(|keyspace| keyspace.flushed_seqno).max().unwrap_or_default()
@@ -496,30 +527,13 @@ impl Opening {
         Ok(options)
     }
 
-    fn assemble(
-        self,
-        mut assembly: Assembly,
-        parts: Option<(Manifest, TableFactory, Arc<Log>, LogWriter, RecoveryReport)>,
-    ) -> Result<Arc<Store>> {
+    fn assemble(self, mut assembly: Assembly, parts: Option<WritableParts>) -> Result<Arc<Store>> {
         let pairs = self.keyspaces(&mut assembly)?;
         let last_seqno = assembly.state.last_seqno;
         let states: Vec<Arc<KeyspaceState>> = pairs.iter().map(|(state, _)| Arc::clone(state)).collect();
-        let consumers = self.consumers(&assembly.state, parts.as_ref().map(|(_, _, log, ..)| log));
-        let writing = parts.map(|(manifest, tables, log, writer, report)| {
-            let mut commit = CommitState::new(last_seqno.plus(1), writer);
-            for (_, active) in pairs {
-                commit.add_keyspace(active);
-            }
-            Writing {
-                commit: CachePadded(CommitLock::new(commit)),
-                log,
-                commit_notifier: CommitNotifier::default(),
-                last_edit: AtomicU64::new(manifest.last_edit()),
-                manifest: Mutex::new(Installed::new(manifest, assembly.state)),
-                tables,
-                old_segments: Mutex::new(Some(report)),
-            }
-        });
+        let consumers = self.consumers(&assembly.state, parts.as_ref().map(|parts| &parts.log));
+        let active = pairs.into_iter().map(|(_, active)| active);
+        let writing = parts.map(|parts| parts.into_writing(assembly.state, active));
         let open_readers = OpenReaders::new(Arc::clone(&self.env.clock), self.options.reader_warn_age);
         let jobs = Jobs::new(&self.scheduler, &self.env.clock, &assembly.files.rates);
         let store = Arc::new(Store {

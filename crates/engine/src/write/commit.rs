@@ -22,9 +22,10 @@
 //! takes 45 ns from there if the two cores share a last-level cache and 200 ns if not (Zen 5 in a virtual
 //! machine, half of a round trip). So the writer prefetches the lines that it will write beyond the state,
 //! the log's end, the arena's end and the counters, before it searches for the key's position
-//! ([`CommitState::begin_insert`]); the room check uses the inserter's own counters, and the append hint stores
-//! its key's first bytes. A prefetch before taking the lock would steal the lines from the current holder.
-//! Rejected: prefetching the state and the keyspace with the lock just taken; two threads gained nothing.
+//! ([`CommitState::begin_insert`]); the room check uses the inserter's own counters, and the append hint
+//! stores its key's first bytes. A prefetch before taking the lock would steal the lines from the current
+//! holder. Rejected: prefetching the state and the keyspace with the lock just taken; two threads gained
+//! nothing.
 //!
 //! # Invariants
 //! * CP1: sequence numbers, log offsets and arena ranges are assigned in one order, under one lock.

@@ -258,8 +258,8 @@ impl Transaction {
     // ---- changing
 
     /// Sets `key` to `value`. In a keyspace with a default TTL the value expires by it, counted from this
-    /// call. It does not keep the expiry of the value that it replaces: [`Transaction::fetch_update`] does, and
-    /// [`Expiry::Keep`] in [`Transaction::put_with`].
+    /// call. It does not keep the expiry of the value that it replaces: [`Transaction::fetch_update`] does,
+    /// and [`Expiry::Keep`] in [`Transaction::put_with`].
     ///
     /// # Errors
     /// `InvalidArgument` for a key over 65,535 bytes or a value over 512 MiB, or a keyspace of another
@@ -270,8 +270,8 @@ impl Transaction {
 
     /// Sets `key` to `value`, with this expiry, counted from this call.
     ///
-    /// A transaction sees one moment, so what it puts does not expire for its own reads, unless it had expired
-    /// at that moment.
+    /// A transaction sees one moment, so what it puts does not expire for its own reads, unless it had
+    /// expired at that moment.
     ///
     /// ```no_run
     /// # fn main() -> esker_base::Result<()> {
@@ -308,7 +308,8 @@ impl Transaction {
         self.change(keyspace, key, change)
     }
 
-    /// The expiry that a put of `key` keeps: of the value that the transaction sees, on which it then depends.
+    /// The expiry that a put of `key` keeps: of the value that the transaction sees, on which it then
+    /// depends.
     fn expiry_kept(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<u64>> {
         if let Some(Pending::Put(_, expiry_ms)) = self.writes.get(keyspace.id(), key) {
             return Ok(*expiry_ms);
@@ -320,8 +321,8 @@ impl Transaction {
     }
 
     /// Sets `key` to what `update` makes of its value, on which the transaction then depends at either
-    /// isolation level; `None` stands for no value on both sides. Returns the value that the key had before. A
-    /// value that replaces another keeps its expiry; one that is new takes the keyspace's default TTL.
+    /// isolation level; `None` stands for no value on both sides. Returns the value that the key had before.
+    /// A value that replaces another keeps its expiry; one that is new takes the keyspace's default TTL.
     ///
     /// # Errors
     /// As [`Transaction::get`] and [`Transaction::put`].
