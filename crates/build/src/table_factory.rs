@@ -25,7 +25,8 @@ impl TableFactory {
         env: Env,
         dir: PathBuf,
         db_uuid: [u8; 16],
-        (next_file, next_part): (FileNumber, PartId),
+        next_file: FileNumber,
+        next_part: PartId,
     ) -> TableFactory {
         let (next_file, next_part) = (AtomicU64::new(next_file.get()), AtomicU64::new(next_part.get()));
         TableFactory { env, dir, db_uuid, next_file, next_part }

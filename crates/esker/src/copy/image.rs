@@ -46,8 +46,8 @@ impl Image {
         let mut captured: BTreeSet<FileNumber> = state.live_files().into_keys().collect();
         captured.extend(capture.waiting_files());
         env.fs.create_dir_all(&paths::tables(dir))?;
-        let numbers = (state.next_file, state.next_part);
-        let factory = TableFactory::new(env.clone(), dir.to_path_buf(), state.uuid, numbers);
+        let factory =
+            TableFactory::new(env.clone(), dir.to_path_buf(), state.uuid, state.next_file, state.next_part);
         apply(&mut state, EditOp::LastSeqno(capture.seqno))?;
         for (&id, view) in &capture.views {
             let Some(keyspace) = state.keyspace(id) else { continue };

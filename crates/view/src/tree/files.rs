@@ -88,7 +88,8 @@ impl TableFiles {
     pub fn new(
         env: Env,
         dir: PathBuf,
-        (tables, reads): (Arc<OpenTables>, ReadMode),
+        tables: Arc<OpenTables>,
+        reads: ReadMode,
         request_cleanup: RequestCleanup,
         limit: OpenAmount,
     ) -> Arc<TableFiles> {
