@@ -1,5 +1,7 @@
 //! Options of single writes: expiry together with durability, what keeps an expiry, and refusals.
 
+#![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
+
 mod common;
 
 use common::TestDir;

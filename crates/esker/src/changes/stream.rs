@@ -80,13 +80,13 @@ impl Changes {
                 "changes after sequence number {after} are asked for, and the last one is {visible}"
             )));
         }
-        let gone = |oldest| history_gone(&store, after, oldest, consumer.clone());
+        let gone = |oldest| history_gone(store, after, oldest, consumer.clone());
         let hold = match &store.writing {
             Some(writing) => {
                 let since_ns = store.env.clock.monotonic_ns();
                 Some(writing.log.hold(after, None, since_ns).map_err(gone)?)
             }
-            None => match locate_history(&store, after) {
+            None => match locate_history(store, after) {
                 Located::Gone { oldest } => return Err(gone(oldest)),
                 Located::In(_) | Located::Nowhere => None,
             },

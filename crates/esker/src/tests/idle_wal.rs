@@ -148,7 +148,7 @@ fn shrinking_the_log_does_not_forget_a_waiting_writer() {
     .expect("a database");
     let fill = |db: &Database| {
         (0..10_000u32).for_each(|number| {
-            db.default_keyspace().put(number.to_be_bytes(), [1; 40]).expect("room in the log")
+            db.default_keyspace().put(number.to_be_bytes(), [1; 40]).expect("room in the log");
         });
     };
     for _ in 0..2 {

@@ -497,7 +497,7 @@ fn failing_reads_of_a_merge(is_read: impl Fn(u64) -> bool) -> usize {
         .expect("a database");
     for run in 0..4u64 {
         (0..200u64).for_each(|key| {
-            db.default_keyspace().put(format!("key {:05}", 3 * key + run), [run as u8; 300]).unwrap()
+            db.default_keyspace().put(format!("key {:05}", 3 * key + run), [run as u8; 300]).unwrap();
         });
         db.default_keyspace().flush().unwrap();
     }

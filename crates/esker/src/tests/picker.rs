@@ -286,7 +286,7 @@ fn tables_that_are_read_gain_heat() {
     let tables = heat().len();
     assert!(tables > 4);
     (0..KEYS / 2).for_each(|number| {
-        assert!(world.db.default_keyspace().get(key(number)).expect("a lookup").is_some())
+        assert!(world.db.default_keyspace().get(key(number)).expect("a lookup").is_some());
     });
     let warm = heat();
     assert!(warm[..tables / 2 - 1].iter().sum::<u64>() > 0, "{warm:?}");

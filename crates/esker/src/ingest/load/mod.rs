@@ -284,7 +284,7 @@ impl BulkLoader {
         let FinishedTables { parts, files } = &mut tables;
         report.seqno =
             Some(ingest_commit::commit_ingest(&self.store, &self.keyspace, std::mem::take(parts), || {
-                files.claim()
+                files.claim();
             })?);
         Ok(report)
     }

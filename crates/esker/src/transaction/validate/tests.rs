@@ -219,7 +219,7 @@ fn what_expires_at_once_is_a_conflict_before_and_after_a_compaction() {
             keyspace.merge_with(key(1), b"2", Expiry::After(Duration::ZERO)).unwrap();
         }),
         ("a table of its own", |keyspace| {
-            keyspace.put_with(key(1), b"v", Expiry::After(Duration::ZERO)).unwrap()
+            keyspace.put_with(key(1), b"v", Expiry::After(Duration::ZERO)).unwrap();
         }),
     ];
     for (what, change) in expire_at_once {
