@@ -5,7 +5,7 @@
 //! and two segments ahead; merge buffers are fixed; indexes and filters take what the open tables need, and
 //! tables are closed when that is more than three quarters of the rest; the block cache gets the remainder
 //! and is resized whenever that changes. While memtables need little of their share it is lent to the cache
-//! as well ([`crate::memory_arbiter`]).
+//! as well (the memory arbiter of the engine).
 
 use super::Options;
 

@@ -9,7 +9,7 @@
 //! order, may run beside others, and brings compaction nearer to its end.
 //!
 //! Map: [`options`], [`plan`], [`running_jobs`], [`shape`] define the terms and [`mod@validate`] the rules;
-//! [`cut`] splits output tables and [`flush_placement`] places flushes. `plan_builder` builds a plan from
+//! [`cut`] splits output tables and [`flush_placement()`] places flushes. `plan_builder` builds a plan from
 //! inputs and a target. `fluid` holds leveling, tiering and lazy leveling, with [`partial`] also partial
 //! leveling and the golden ratio; `partitioned` is the default, which merges columns (`partition_window`)
 //! over windows of the last level and uses the garbage estimate of `garbage_estimate`; [`fifo`] drops old

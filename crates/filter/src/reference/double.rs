@@ -11,7 +11,7 @@
 //! Persisted, hence fixed: the upper half of the hash chooses the first line, the lower half makes the
 //! probes, the larger half of which are in the first line, see [`lines`](crate::lines). The second line is
 //! one of the up to 63 that follow the first, cyclically, by the top bits of the hash multiplied by
-//! [`PARTNER`]: both are in one page of memory or in two adjacent ones.
+//! `PARTNER`: both are in one page of memory or in two adjacent ones.
 //!
 //! Cost: an absent key passes the first line in one of ten cases or less, and otherwise has the one cache
 //! miss of a blocked filter. A present key has two misses, which overlap.

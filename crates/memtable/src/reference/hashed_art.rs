@@ -39,7 +39,7 @@ impl HashedArtWriter {
         (HashedArt { tree, table }, HashedArtWriter { tree: tree_writer, table: table_writer })
     }
 
-    /// Inserts at most [`LOCKSTEP_KEYS`] operations in order; returns how many keys are new.
+    /// Inserts at most `LOCKSTEP_KEYS` operations in order; returns how many keys are new.
     pub(crate) fn insert_chunk(
         &mut self,
         memory: &Memory,
