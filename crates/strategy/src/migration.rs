@@ -5,8 +5,8 @@
 //! are distinguished by when they were written. Files from before the change, the *old* ones, are not counted
 //! where a rule decides whether to act: old runs make no level too full and no merge urgent. When this count
 //! leaves nothing to do, the same rules run again with everything counted, and their plans get class
-//! [`crate::Class::Clean`] and jobs of limited size. So the tree reaches its new form step by step without delaying
-//! writers, and the migration can stop or be reversed at any point.
+//! [`crate::Class::Clean`] and jobs of limited size. So the tree reaches its new form step by step without
+//! delaying writers, and the migration can stop or be reversed at any point.
 //!
 //! # Invariants
 //! * MG1. Work for the writers, with only new data counted, does not wait for old data, unless order requires
