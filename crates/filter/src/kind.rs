@@ -31,8 +31,8 @@ impl FilterKind {
         FilterKind::Bloom,
         FilterKind::Ribbon,
         FilterKind::BinaryFuse,
-        FilterKind::LocalBloom,
         FilterKind::DoubleProbeBloom,
+        FilterKind::LocalBloom,
     ];
 
     /// Whether the kind exists for comparison only: ordinary kinds answer faster with the same memory, or

@@ -75,7 +75,10 @@ fn finishing_takes_what_it_says() {
     assert_eq!(measured(FilterPolicy::None, 1000), (0, 0));
 }
 
-/// Hashes are not on the heap: of a million keys it has a list of pieces.
+/// The pieces of an off-heap list below 128 KiB, where the heap is the better place: 4, 8, 16, 32 and 64 KiB.
+const SMALL_PIECES_BYTES: usize = 124 << 10;
+
+/// Hashes are not on the heap: of a million keys it has the first small pieces and a list of pieces.
 #[test]
 fn hashes_take_nothing_of_the_heap_and_are_given_back() {
     const KEYS: u64 = 1_000_000;
@@ -86,7 +89,7 @@ fn hashes_take_nothing_of_the_heap_and_are_given_back() {
             HELD.set((HELD.get().0, HELD.get().0));
             (0..KEYS).for_each(|number| builder.add(key(number)));
             let most = (HELD.get().1 - before).cast_unsigned();
-            assert!(most <= 1024, "{kind:?}: {most} bytes of the heap");
+            assert!(most <= SMALL_PIECES_BYTES + 2048, "{kind:?}: {most} bytes of the heap");
             let bytes = 8 * KEYS as usize;
             assert!((bytes..bytes + (2 << 20)).contains(&builder.memory_bytes()), "{kind:?}");
             drop(builder.finish());
