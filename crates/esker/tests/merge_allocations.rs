@@ -1,4 +1,4 @@
-//! CompactionOutcome allocates by table, block and window, never by entry: an allocator that counts.
+//! A merge allocates by table, block and window, never by entry: an allocator that counts.
 
 mod common;
 
