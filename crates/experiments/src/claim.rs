@@ -1,9 +1,9 @@
-//! Claims: a ratio that was asked for, and the one that was measured.
+//! Claims: a required ratio beside the measured one.
 
 use crate::table::{Column, Table};
 use std::fmt;
 
-/// On which side of the number the measured one must lie.
+/// The side of the required number on which the measured one must lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// At least as much.
@@ -12,23 +12,23 @@ pub enum Bound {
     AtMost,
 }
 
-/// One thing that was asked for.
+/// A requirement and its measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// What, in words.
     pub what: String,
-    /// On which side.
+    /// The side.
     pub bound: Bound,
-    /// The number asked for.
+    /// The required number.
     pub asked: f64,
-    /// The number measured; `None` if this run had no rows for it, as quick runs may.
+    /// The measured number; `None` if this run had no rows for it, as quick runs may.
     pub measured: Option<f64>,
 }
 
-/// How a claim ended.
+/// Result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The measured number is on the side that was asked for.
+    /// The measured number is on the required side.
     Reached,
     /// It is on the other side.
     Missed,
@@ -47,17 +47,17 @@ impl fmt::Display for Verdict {
 }
 
 impl Claim {
-    /// That something is at least so much.
+    /// A quantity is at least `asked`.
     pub fn at_least(asked: f64, what: impl Into<String>, measured: Option<f64>) -> Claim {
         Claim { what: what.into(), bound: Bound::AtLeast, asked, measured }
     }
 
-    /// That something is at most so much.
+    /// A quantity is at most `asked`.
     pub fn at_most(asked: f64, what: impl Into<String>, measured: Option<f64>) -> Claim {
         Claim { what: what.into(), bound: Bound::AtMost, asked, measured }
     }
 
-    /// How it ended.
+    /// The result.
     pub fn verdict(&self) -> Verdict {
         match (self.measured, self.bound) {
             (None, _) => Verdict::NotMeasured,
@@ -86,7 +86,7 @@ pub(crate) fn table(claims: &[Claim]) -> Table {
     table
 }
 
-/// How many times `slow` is `fast`; `None` if either is missing or nothing.
+/// `slow` divided by `fast`; `None` if either is missing or zero.
 pub fn ratio(slow: Option<f64>, fast: Option<f64>) -> Option<f64> {
     let ratio = slow? / fast?;
     ratio.is_finite().then_some(ratio)

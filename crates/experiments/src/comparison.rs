@@ -1,4 +1,5 @@
-//! What a document reports, beside what this run measured. Machines differ, so only ratios are compared.
+//! Comparisons: a document's ratio beside the one that this run measured. Machines differ, so only ratios are
+//! compared.
 
 use crate::table::{Column, Table};
 
@@ -7,7 +8,7 @@ use crate::table::{Column, Table};
 pub struct Comparison {
     /// Which document, and where in it.
     pub source: &'static str,
-    /// What is divided by what.
+    /// The quotient, in words.
     pub what: String,
     /// The document's ratio.
     pub theirs: f64,
@@ -15,7 +16,8 @@ pub struct Comparison {
     pub ours: Option<f64>,
 }
 
-/// Ratios that differ by at most this factor are called the same: less is within what machines differ by.
+/// Ratios that differ by at most this factor count as the same; smaller differences are those between
+/// machines.
 const SAME_WITHIN: f64 = 1.25;
 
 impl Comparison {
@@ -24,7 +26,7 @@ impl Comparison {
         Comparison { source, what: what.into(), theirs, ours }
     }
 
-    /// What it comes to, in words.
+    /// The result, in words.
     pub fn verdict(&self) -> &'static str {
         let Some(ours) = self.ours else { return "not measured in this run" };
         let quotient = ours / self.theirs;

@@ -1,4 +1,4 @@
-//! What a running experiment has: its size, its seed, a clock, a place for files, and a progress watcher.
+//! Context of a running experiment: scale, seed, clock, scratch directory, and progress watcher.
 
 use crate::error::Result;
 use crate::experiment::Settings;
@@ -17,7 +17,7 @@ pub trait Watcher {
     fn ends(&mut self);
 }
 
-/// Watches nothing.
+/// Ignores progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Unwatched;
 
@@ -27,11 +27,11 @@ impl Watcher for Unwatched {
     fn ends(&mut self) {}
 }
 
-/// What a running experiment has.
+/// Context of a running experiment.
 pub(crate) struct Context<'a> {
     name: &'static str,
     clock: SystemClock,
-    /// Exists from the first use on; removed with the context.
+    /// Created at the first use; removed with the context.
     scratch: PathBuf,
     settings: &'a Settings,
     watcher: &'a mut dyn Watcher,
@@ -48,12 +48,12 @@ impl<'a> Context<'a> {
         Context { name, clock: SystemClock::new(), scratch, settings, watcher }
     }
 
-    /// The value of these three that belongs to the scale.
+    /// The value for the scale.
     pub(crate) fn pick<T>(&self, tiny: T, quick: T, full: T) -> T {
         self.settings.scale.pick(tiny, quick, full)
     }
 
-    /// Random numbers of their own for each `purpose`, the same in each run with this seed.
+    /// A random generator for each `purpose`, the same in each run with this seed.
     pub(crate) fn random(&self, purpose: u64) -> SeededRandom {
         SeededRandom::new(self.settings.seed ^ purpose.wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
@@ -63,34 +63,34 @@ impl<'a> Context<'a> {
         self.clock
     }
 
-    /// A directory for a database that does not exist yet.
+    /// A path for a database that does not exist yet.
     pub(crate) fn directory(&self, name: &str) -> Result<PathBuf> {
         StdFileSystem.create_dir_all(&self.scratch)?;
         Ok(self.scratch.join(name))
     }
 
-    /// What another process of this program says on its standard output when it is started with these
-    /// arguments; `None` if this run cannot start one.
+    /// The standard output of another process of this program with these arguments; `None` if this run cannot
+    /// start one.
     pub(crate) fn ask_another_process(&self, arguments: &[&str]) -> Result<Option<String>> {
         let Some(start) = self.settings.start_another else { return Ok(None) };
         let output = start(arguments)?.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
         Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
     }
 
-    /// Says how many steps there are.
+    /// Announces the number of steps.
     pub(crate) fn expect_steps(&mut self, steps: usize) {
         self.watcher.begins(self.name, steps);
     }
 
-    /// Says that a step begins.
+    /// Announces a step.
     pub(crate) fn step(&mut self, what: &str) {
         self.watcher.step(what);
     }
 
-    /// Measures every subject once a round, so that what else goes on in the machine meets all alike; each
-    /// round begins with another one and every other round goes backwards, because the second in a row finds
-    /// warmer caches. Gives what the rounds gave for each subject; a subject without numbers was left out by
-    /// `measure`.
+    /// Measures every subject once a round, so that other load on the machine affects all alike. Each round
+    /// begins with another subject and every other round runs backwards, because the second in a row finds
+    /// warmer caches. Returns the values of all rounds for each subject; `measure` leaves a subject out by
+    /// returning no numbers.
     pub(crate) fn rounds<S>(
         &mut self,
         rounds: usize,
@@ -122,13 +122,13 @@ impl Drop for Context<'_> {
     fn drop(&mut self) {
         self.watcher.ends();
         if StdFileSystem.list(&self.scratch).is_ok() {
-            // What cannot be removed stays in the directory for temporary files.
+            // A directory that cannot be removed stays among the temporary files.
             let _ = StdFileSystem.remove_dir_all(&self.scratch);
         }
     }
 }
 
-/// How many nanoseconds `work` takes.
+/// Nanoseconds that `work` takes.
 #[inline]
 pub(crate) fn time_ns<T>(clock: &SystemClock, work: impl FnOnce() -> T) -> (f64, T) {
     let start = clock.monotonic_ns();

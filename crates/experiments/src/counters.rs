@@ -1,24 +1,23 @@
-//! What the processor counts while something runs: cycles, instructions, cache misses.
+//! Hardware counters of the processor: cycles, instructions, cache misses.
 //!
-//! They are counted by `perf stat`, attached to this process from outside, which needs no rights that the
-//! user does not have and no unsafe code here. Attaching is not instant, and perf says nothing when it is
-//! done; so it is given a program of its own to run, `cat`, which it starts only after its counters are on. A
-//! line that comes back from `cat` therefore says that counting has begun, and closing the input of `cat`
-//! ends both. Threads that are started meanwhile are counted, too.
+//! `perf stat` counts, attached to this process from outside, which needs neither additional rights nor
+//! unsafe code here. Attaching takes time, and perf does not report when it is done. So perf runs a program,
+//! `cat`, which it starts only after its counters are on: a line that comes back from `cat` means that
+//! counting has begun, and closing the input of `cat` ends both. Threads that start meanwhile are counted,
+//! too.
 //!
-//! Virtual machines often count nothing. Then every count is not a number, tables show a dash, and the setup
-//! of the experiment says why.
+//! Virtual machines often have no counters. Then every count is NaN, tables show a dash, and the setup of the
+//! experiment states the reason.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 
-/// What was counted; not a number where it was not.
+/// The counts; NaN where there is none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) cycles: f64,
     pub(crate) instructions: f64,
-    /// References to caches that went on to the last one, and those of them that it did not have, as perf
-    /// calls them.
+    /// References to the last-level cache, and those of them that missed, as perf calls them.
     pub(crate) references: f64,
     pub(crate) misses: f64,
 }
@@ -29,7 +28,7 @@ impl Counts {
     const NONE: Counts =
         Counts { cycles: f64::NAN, instructions: f64::NAN, references: f64::NAN, misses: f64::NAN };
 
-    /// Reads what `perf stat -x,` writes: a line for each event, `count,unit,event,...`.
+    /// Parses the output of `perf stat -x,`: a line for each event, `count,unit,event,...`.
     fn parse(text: &str) -> Counts {
         let count = |wanted: &str| {
             text.lines()
@@ -52,15 +51,15 @@ impl Counts {
     }
 }
 
-/// Whether this machine counts.
+/// Whether this machine has counters.
 #[derive(Clone, Debug)]
 pub(crate) struct Counters {
-    /// Why not, if it does not.
+    /// The reason, if it has none.
     missing: Option<String>,
 }
 
 impl Counters {
-    /// Tries it.
+    /// Tries to count.
     pub(crate) fn look() -> Counters {
         let missing = match Counting::begin().and_then(Counting::end) {
             Err(reason) => Some(reason),
@@ -72,7 +71,7 @@ impl Counters {
         Counters { missing }
     }
 
-    /// What is to be said about them.
+    /// A sentence for the setup of the experiment.
     pub(crate) fn setup(&self) -> String {
         match &self.missing {
             None => "cycles, instructions and cache misses: counted by perf stat, of all threads, until drained where there is a drain"
@@ -81,7 +80,7 @@ impl Counters {
         }
     }
 
-    /// Does `work` and counts meanwhile, if the machine counts.
+    /// Runs `work` and counts meanwhile, if the machine has counters.
     pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> (T, Counts) {
         let counting = if self.missing.is_none() { Counting::begin().ok() } else { None };
         let result = work();
@@ -90,7 +89,7 @@ impl Counters {
     }
 }
 
-/// A `perf stat` at work.
+/// A running `perf stat`.
 struct Counting {
     perf: Child,
 }
@@ -121,7 +120,7 @@ impl Counting {
     }
 }
 
-/// Ends a perf by closing its program's input, and gives what it wrote.
+/// Ends a perf by closing its program's input, and returns its output.
 fn end(perf: Child) -> String {
     let output = perf.wait_with_output();
     output.map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).unwrap_or_default()

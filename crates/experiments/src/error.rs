@@ -1,4 +1,4 @@
-//! Why an experiment has no result.
+//! Errors of experiments.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub enum ExperimentError {
     /// The database or one of its parts failed, or a file could not be written.
     Esker(esker::Error),
-    /// Something under measurement gave a wrong answer: its numbers would mean nothing.
+    /// A subject gave a wrong answer, so its numbers would mean nothing.
     WrongAnswer(String),
     /// A table or a plot could not be written.
     Output(std::io::Error),

@@ -1,4 +1,4 @@
-//! What an experiment is, and the list of all of them.
+//! Experiments: their form, their settings and results, and the list of all of them.
 
 use crate::claim::Claim;
 use crate::comparison::Comparison;
@@ -14,17 +14,16 @@ use std::process::Command;
 /// How large an experiment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scale {
-    /// For tests of the experiments themselves: it ends in seconds in an unoptimised build, and its numbers
-    /// mean nothing.
+    /// For tests of the experiments: ends in seconds in an unoptimised build, and its numbers mean nothing.
     Tiny,
-    /// Less than a minute: to see where things stand. Some claims need more.
+    /// Less than a minute, for a first impression. Some claims need more.
     Quick,
-    /// Some minutes: what documents cite.
+    /// Some minutes; documents cite these numbers.
     Full,
 }
 
 impl Scale {
-    /// The value of these three that belongs to this scale.
+    /// The value for this scale.
     pub fn pick<T>(self, tiny: T, quick: T, full: T) -> T {
         match self {
             Scale::Tiny => tiny,
@@ -43,44 +42,44 @@ impl fmt::Display for Scale {
 /// Starts this program once more, with these arguments of `esker experiment`.
 pub type StartAnother = fn(arguments: &[&str]) -> std::io::Result<Command>;
 
-/// How to run an experiment.
+/// Settings of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How large it is.
     pub scale: Scale,
-    /// Where random choices begin.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Below which directory files lie that it needs meanwhile.
+    /// Directory for scratch files.
     pub scratch: PathBuf,
-    /// For what only a process of its own can tell; without it, that is left out.
+    /// Starts another process of this program, for measurements that need one; without it, they are left out.
     pub start_another: Option<StartAnother>,
 }
 
-/// What an experiment found.
+/// Results of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// What decided about the numbers, a line each: sizes, rounds, what exactly was timed.
+    /// The conditions of the measurement, a line each: sizes, rounds, what exactly was timed.
     pub setup: Vec<String>,
     /// The numbers.
     pub tables: Vec<Table>,
-    /// Pictures of some of them.
+    /// Plots of some of them.
     pub plots: Vec<Plot>,
-    /// What was asked for.
+    /// The claims with their measurements.
     pub claims: Vec<Claim>,
-    /// What documents report.
+    /// The comparisons with documents.
     pub comparisons: Vec<Comparison>,
 }
 
 /// An experiment.
 #[derive(Clone, Copy)]
 pub struct Experiment {
-    /// What to call it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is about, in a line.
+    /// Subject, in a line.
     pub title: &'static str,
     /// What it shows and how, in some sentences.
     pub about: &'static str,
-    /// Does it.
+    /// Runs it.
     pub(crate) run: fn(&mut Context<'_>) -> Result<Outcome>,
 }
 
@@ -105,7 +104,7 @@ impl Experiment {
         subjects::fractio::EXPERIMENT,
     ];
 
-    /// The one of this name.
+    /// The experiment of this name.
     pub fn parse(name: &str) -> Option<&'static Experiment> {
         Experiment::ALL.iter().find(|experiment| experiment.name == name)
     }

@@ -1,8 +1,8 @@
-//! Keys of several shapes, laid out flat: what is timed must not chase pointers to get at its keys.
+//! Generates keys of several shapes, laid out flat, so that timed loops do not chase pointers to their keys.
 
 use esker::parts::env::SeededRandom;
 
-/// How keys look.
+/// The shape of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Sixteen random bytes.
@@ -19,7 +19,7 @@ pub(crate) enum Shape {
     Path,
 }
 
-/// Of so many numbers the sparse shape has one.
+/// The sparse shape uses one of so many numbers.
 const SPARSE_EVERY: u64 = 4;
 
 impl Shape {
@@ -27,7 +27,7 @@ impl Shape {
     pub(crate) const ALL: [Shape; 6] =
         [Shape::Random, Shape::Sequential, Shape::Dense, Shape::Sparse, Shape::Number, Shape::Path];
 
-    /// What to call it.
+    /// Name in tables.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Shape::Random => "random",
@@ -114,7 +114,7 @@ impl Keys {
         self.picked((0..count).map(|_| random.below(self.count() as u64) as usize))
     }
 
-    /// The first of these keys, the third, the fifth, and so on.
+    /// Every other key, beginning with the first.
     pub(crate) fn every_other(&self) -> Keys {
         self.picked((0..self.count()).step_by(2))
     }
@@ -148,7 +148,7 @@ impl Keys {
     }
 }
 
-/// Fisher and Yates's.
+/// Shuffles after Fisher and Yates.
 pub(crate) fn shuffle<T>(items: &mut [T], random: &SeededRandom) {
     for last in (1..items.len()).rev() {
         items.swap(last, random.below(last as u64 + 1) as usize);

@@ -1,26 +1,25 @@
-//! Experiments: the kinds of each part beside each other, and beside what others wrote, measured through
-//! their public faces.
+//! Experiments: compare the kinds of each part with each other and with published figures, through their
+//! public interfaces.
 //!
-//! `esker bench` asks how fast the database is; an experiment asks which kind of a part is best at what, and
-//! whether what a document claims of it can be seen here. Each gives tables, which are files of
-//! comma-separated values, too, plots, the ratios that were asked for with what was measured, and the
-//! documents' ratios beside ours.
+//! `esker bench` measures how fast the database is; an experiment measures which kind of a part is best at
+//! what, and whether a document's claim can be reproduced. Each returns tables, which are also written as CSV
+//! files, plots, required ratios beside measured ones, and the documents' ratios beside ours.
 //!
-//! # What makes the numbers honest
-//! * Kinds are measured in turn, round for round, on the same keys ([`context`]); medians are shown with how
-//!   far the rounds lay apart.
-//! * Kinds are taken from the parts' own lists, or a test holds the list against theirs, so that none is left
+//! # Rules of measurement
+//! * Kinds are measured in turn, round for round, on the same keys ([`context`]); medians are shown with the
+//!   spread of the rounds.
+//! * Kinds are taken from the parts' own lists, or a test compares the list with theirs, so that none is left
 //!   out.
 //! * Every answer is checked at least once on the very structure that is measured; a wrong one ends the run
 //!   without numbers.
 //! * Claims and comparisons are computed from the rows of the tables that are printed.
-//! * The machine, the seed and what exactly was timed stand beside the results.
+//! * The machine, the seed and what exactly was timed are part of the results.
 //!
 //! # Map
-//! [`experiment`] what an experiment is, and the list of them; [`subjects`] the experiments; [`context`]
+//! [`experiment`] the form of an experiment, and the list of them; [`subjects`] the experiments; [`context`]
 //! rounds, clock and scratch files; [`keys`] the keys they share; [`statistics`], [`claim`] and
-//! [`comparison`] what is made of numbers; [`table`], [`plot`] and [`report`] how they are shown; [`machine`]
-//! where they come from, and `counters` what its processor counts meanwhile.
+//! [`comparison`] evaluate numbers; [`table`], [`plot`] and [`report`] print them; [`machine`] describes the
+//! machine, and `counters` reads its hardware counters.
 
 #![forbid(unsafe_code)]
 
@@ -50,8 +49,7 @@ use context::{Context, time_ns};
 /// Runs an experiment.
 ///
 /// # Errors
-/// [`ExperimentError::WrongAnswer`] if what is measured does not do what it is for; those of the database and
-/// its parts.
+/// [`ExperimentError::WrongAnswer`] if a subject gives a wrong answer; those of the database and its parts.
 pub fn run(
     experiment: &'static Experiment,
     settings: &Settings,

@@ -1,15 +1,15 @@
-//! On what machine a run was made: written beside its numbers, because they mean nothing without.
+//! Describes the machine of a run, as part of the results.
 
 use std::fmt::Write;
 
-/// Features of processors that decide which code runs somewhere in the store.
+/// Processor features that select code somewhere in the store.
 const FEATURES: [&str; 9] =
     ["sse4_2", "avx2", "avx512f", "avx512bw", "avx512vl", "pclmulqdq", "aes", "bmi2", "vaes"];
 
-/// What is known of the machine; what the system does not tell is `None`.
+/// Facts about the machine; `None` where the system does not provide one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// The processor, as it calls itself.
+    /// The processor's model name.
     pub processor: Option<String>,
     /// Threads that run at once.
     pub cores: usize,
@@ -21,14 +21,14 @@ pub struct Machine {
     pub system: String,
     /// Instruction sets, of those that matter here.
     pub features: Vec<&'static str>,
-    /// What else wanted to run when the run began: the mean over the last minute.
+    /// Load average of the last minute when the run began.
     pub load: Option<String>,
     /// Whether the program was compiled with optimisations.
     pub is_optimised: bool,
 }
 
 impl Machine {
-    /// This one, now.
+    /// This machine, now.
     pub fn look() -> Machine {
         let processors = read("/proc/cpuinfo").unwrap_or_default();
         let flags = field(&processors, "flags").unwrap_or_default();
@@ -70,15 +70,15 @@ impl Machine {
     }
 }
 
-/// The text of a file in which the system tells something.
+/// The text of a file through which the system provides facts.
 pub(crate) fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// Ticks of processor time in a second, as Linux tells it to programs.
+/// Ticks of processor time in a second, as Linux reports it to programs.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Processor time of this process, if the system tells it.
+/// Processor time of this process, if the system provides it.
 pub(crate) fn processor_seconds() -> Option<f64> {
     let text = read("/proc/self/stat")?;
     // The name of the program may hold anything but ends with the last parenthesis.

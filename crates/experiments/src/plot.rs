@@ -10,7 +10,7 @@ pub use axis::Scaling;
 
 use crate::table::Table;
 
-/// What one line or one kind of bar shows.
+/// A line, or a kind of bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Its name in the legend.
@@ -47,10 +47,10 @@ pub struct Plot {
     pub series: Vec<Series>,
 }
 
-/// Which columns of a table are drawn against each other.
+/// The columns of a table that are drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns {
-    /// Each thing that this column says is a line, or a kind of bar.
+    /// Each value of this column is a line, or a kind of bar.
     pub series: &'static str,
     /// Horizontal.
     pub x: &'static str,
@@ -59,10 +59,10 @@ pub struct Columns {
 }
 
 impl Plot {
-    /// How many lines, or kinds of bars, have a colour of their own.
+    /// Number of lines, or kinds of bars, that have a colour of their own.
     pub const MOST_SERIES: usize = draw::COLOURS.len();
 
-    /// Lines through the rows of `table` in which some columns say what is wanted.
+    /// Lines through the rows of `table` in which the given columns have the given values.
     pub fn lines(
         name: &'static str,
         title: &str,
@@ -81,7 +81,7 @@ impl Plot {
         Plot::new(name, title, Across::Numbers(Scaling::Linear), columns, names, points)
     }
 
-    /// Bars for the rows of `table` in which some columns say what is wanted.
+    /// Bars for the rows of `table` in which the given columns have the given values.
     pub fn bars(
         name: &'static str,
         title: &str,
@@ -136,7 +136,7 @@ impl Plot {
         table.find(wanted).filter(move |row| row.text(column).is_some_and(|text| text == is))
     }
 
-    /// The same with these words at the axes.
+    /// The same with these labels at the axes.
     #[must_use]
     pub fn labels(mut self, x_label: &'static str, y_label: &'static str) -> Plot {
         (self.x_label, self.y_label) = (x_label, y_label);
@@ -155,10 +155,10 @@ impl Plot {
         self
     }
 
-    /// The picture, as the text of an SVG file.
+    /// The plot, as the text of an SVG file.
     ///
     /// # Errors
-    /// What the drawing library could not do, in its words.
+    /// The error of the drawing library, as text.
     pub fn svg(&self) -> Result<String, String> {
         draw::svg(self)
     }

@@ -1,4 +1,4 @@
-//! A run's results: on the terminal, and as files.
+//! Reports the results of a run, on the terminal and as files.
 
 use crate::error::Result;
 use crate::experiment::{Experiment, Outcome, Scale, Settings};
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// What one experiment gave, and what it depended on.
+/// An experiment's results and their conditions.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Which it was.
@@ -38,7 +38,7 @@ impl Report {
         tables
     }
 
-    /// What decided about the numbers.
+    /// The conditions of the measurement.
     fn setup(&self) -> String {
         let mut text = self.machine.text();
         let _ = writeln!(
@@ -49,7 +49,7 @@ impl Report {
         text
     }
 
-    /// Writes it for people at a terminal.
+    /// Prints the report on a terminal.
     pub fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}: {}\n", self.experiment.name, self.experiment.title)?;
         for line in self.setup().lines() {
@@ -92,7 +92,7 @@ impl Report {
         Ok(names)
     }
 
-    /// All of it as a page of Markdown that shows the plots.
+    /// The report as a Markdown page with the plots.
     fn page(&self) -> String {
         let Experiment { name, title, about, .. } = self.experiment;
         let quick = if self.settings.scale == Scale::Full { "" } else { " --quick" };

@@ -1,24 +1,23 @@
-//! The little statistics that results need: medians with their spread, means with their deviation, and how
-//! surprising a histogram is.
+//! Statistics of results: medians with their spread, means with their deviation, and chi-square tests of
+//! histograms.
 
-/// What several rounds gave for one quantity.
+/// The values of one quantity over several rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// Half of the rounds gave at most so much.
+    /// Median of the rounds.
     pub median: f64,
-    /// The least that a round gave.
+    /// Least value of a round.
     pub least: f64,
-    /// The most that a round gave.
+    /// Greatest value of a round.
     pub most: f64,
     /// The rounds' mean, where a document reports means.
     pub mean: f64,
-    /// The standard deviation that the rounds stand for (with one less than their number below it); 0 of one
-    /// round.
+    /// Sample standard deviation of the rounds (divisor n-1); 0 of one round.
     pub deviation: f64,
 }
 
 impl Sample {
-    /// Sums up what the rounds gave; `None` of no rounds.
+    /// Summarises the values of the rounds; `None` of no rounds.
     pub fn of(values: &[f64]) -> Option<Sample> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -58,21 +57,21 @@ impl Sample {
     }
 }
 
-/// How evenly things fell into drawers.
+/// How evenly items are distributed over bins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Balance {
-    /// Standard deviation of the drawers' counts, as a share of their mean.
+    /// Standard deviation of the bins' counts, as a share of their mean.
     pub deviation: f64,
     /// Largest distance of a count from the mean, as a share of the mean.
     pub most_deviation: f64,
-    /// Pearson's statistic against even drawers.
+    /// Pearson's statistic against equal bins.
     pub chi_square: f64,
     /// How often perfect randomness would be at least as uneven. Near 0: less even than chance. Near 1: more
     /// even than chance, which for random keys is as suspicious.
     pub p_value: f64,
 }
 
-/// Judges counts; `None` of fewer than two drawers, or of nothing in them.
+/// The balance of counts; `None` of fewer than two bins, or of empty ones.
 pub fn balance(counts: &[u64]) -> Option<Balance> {
     let total: u64 = counts.iter().sum();
     if counts.len() < 2 || total == 0 {
@@ -90,8 +89,8 @@ pub fn balance(counts: &[u64]) -> Option<Balance> {
     })
 }
 
-/// The statistic that a standard deviation stands for: what a report says of `total` things can be checked
-/// without its counts, and the number of drawers does not matter.
+/// The chi-square statistic that follows from a standard deviation of shares. So a report about `total` items
+/// can be checked without its counts; the number of bins does not matter.
 pub fn chi_square_of_deviation(deviation: f64, total: f64) -> f64 {
     // n squared distances over the mean are n (deviation mean)^2 / mean, and n times the mean is the total.
     deviation * deviation * total

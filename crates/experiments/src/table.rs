@@ -1,4 +1,4 @@
-//! Rows of results: printed in aligned columns, as Markdown, and as a CSV file.
+//! Tables of results: printed in aligned columns, as Markdown, and as CSV files.
 
 use crate::statistics::Sample;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ impl Column {
         Column { name, decimals: 0, is_measured: false }
     }
 
-    /// A number that is not a matter of rounds.
+    /// A number that was not measured in rounds.
     pub const fn number(name: &'static str, decimals: usize) -> Column {
         Column { name, decimals, is_measured: false }
     }
@@ -31,7 +31,7 @@ impl Column {
     }
 }
 
-/// What stands in a row's column.
+/// The content of a row's column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// A name.
@@ -96,7 +96,7 @@ impl Cell {
         }
     }
 
-    /// For people.
+    /// Text for the terminal and Markdown.
     fn shown(&self, column: &Column) -> String {
         match self {
             Cell::Text(text) => text.clone(),
@@ -110,7 +110,7 @@ impl Cell {
         }
     }
 
-    /// For programs.
+    /// Text for CSV files.
     fn plain(&self) -> String {
         match self {
             Cell::Text(text) => text.clone(),
@@ -182,7 +182,7 @@ impl Table {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// The rows in which each of these columns says this.
+    /// The rows in which these columns have these values.
     pub fn find<'a>(&'a self, wanted: &'a [(&'a str, &'a str)]) -> impl Iterator<Item = Row<'a>> {
         let is_wanted = move |row: &Vec<Cell>| {
             wanted.iter().all(|&(name, text)| {
@@ -192,12 +192,12 @@ impl Table {
         self.rows.iter().filter(move |row| is_wanted(row)).map(|cells| Row { table: self, cells })
     }
 
-    /// The number of column `of` in the first row that [`Table::find`] gives.
+    /// The number of column `of` in the first row that [`Table::find`] returns.
     pub fn number(&self, wanted: &[(&str, &str)], of: &str) -> Option<f64> {
         self.find(wanted).next()?.number(of)
     }
 
-    /// What column `name` says, each thing once, in the order of the rows.
+    /// The values of column `name`, each once, in the order of the rows.
     pub fn distinct(&self, name: &str) -> Vec<String> {
         let mut found = Vec::new();
         for cell in self.column_at(name).into_iter().flat_map(|at| self.rows.iter().map(move |row| &row[at]))
@@ -282,7 +282,7 @@ impl Table {
         self.rows.iter().map(shown).collect()
     }
 
-    /// Which columns are aligned as words.
+    /// Whether each column is aligned as text.
     fn text_columns(&self) -> Vec<bool> {
         let is_text = |at: usize| self.rows.iter().any(|row| matches!(row[at], Cell::Text(_)));
         (0..self.columns.len()).map(is_text).collect()
@@ -302,7 +302,7 @@ impl Row<'_> {
         self.cells.get(self.table.column_at(of)?)?.value()
     }
 
-    /// What a column says.
+    /// The text of a column.
     pub fn text(&self, of: &str) -> Option<String> {
         Some(self.cells.get(self.table.column_at(of)?)?.plain())
     }

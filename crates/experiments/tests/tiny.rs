@@ -1,4 +1,4 @@
-//! Every experiment at its smallest: it runs to its end, and what it writes can be read by others.
+//! Runs every experiment at its smallest scale, and checks that its output files are valid.
 
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
 
@@ -24,7 +24,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What a test needs of the file system, by the project's own door.
+/// File system operations of a test, through the project's own interface.
 mod fs {
     use esker::parts::env::{FileSystem, OpenMode, StdFileSystem};
     use std::path::Path;
@@ -85,7 +85,7 @@ fn run_tiny(name: &str) {
     report.print(&mut printed).unwrap();
     let printed = String::from_utf8(printed).unwrap();
     assert!(printed.contains("processor: ") && printed.contains("seed 7"), "{printed}");
-    // What was made meanwhile is gone.
+    // Scratch files were removed.
     assert_eq!(fs::names(&scratch.0), ["out"], "{name}");
 }
 
@@ -119,7 +119,7 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// That every tag is closed by one of its name, and that no `<` or `&` is left in texts.
+/// Checks that every tag is closed by one of its name, and that no `<` or `&` is left in texts.
 fn check_xml(file: &str, text: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut tags = 0;
@@ -148,7 +148,7 @@ fn check_page(report: &Report, text: &str, written: &[String]) {
         assert!(text.contains(&format!("({file})")), "the page does not show {file}");
     }
     for claim in &report.outcome.claims {
-        // A table cannot hold a bar as it is.
+        // A table cannot contain an unescaped bar.
         assert!(text.contains(&claim.what.replace('|', "\\|")), "{}", claim.what);
         assert!(claim.verdict() != Verdict::NotMeasured || text.contains("not measured"));
     }
@@ -174,7 +174,7 @@ macro_rules! tiny {
 
 tiny!(hashes, memtables, filters, indexes, caches, codecs, strategies, csc443, byron, fractio);
 
-/// A run says beforehand how many steps it has; otherwise progress would be a guess.
+/// Checks that a run announces its number of steps; otherwise progress would be a guess.
 #[test]
 fn as_many_steps_as_said() {
     #[derive(Default)]

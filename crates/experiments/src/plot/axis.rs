@@ -1,4 +1,4 @@
-//! Axes: linear, logarithmic and named, all over `f64`, so that every plot is of one type.
+//! Axes of plots: linear, logarithmic and named, all over `f64`, so that every plot has one type.
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
@@ -19,7 +19,7 @@ pub(super) struct Axis {
     range: Range<f64>,
     /// For named categories: the name of each whole number.
     names: Vec<String>,
-    /// Whether the names follow each other from above.
+    /// Whether the names run from top to bottom.
     downwards: bool,
     /// The numbers that have a mark, if they are not just round ones.
     marks: Option<Vec<f64>>,
@@ -55,7 +55,7 @@ impl Axis {
         Axis { scaling: Scaling::Linear, range, names: names.to_vec(), downwards: false, marks: None }
     }
 
-    /// The same from above, for an axis that stands.
+    /// The same from top to bottom, for a vertical axis.
     pub(super) fn downwards(self) -> Axis {
         Axis { downwards: true, ..self }
     }
@@ -84,7 +84,7 @@ impl Axis {
         self.range.start
     }
 
-    /// Where on the axis a value lies, from 0 to 1.
+    /// Position of a value on the axis, from 0 to 1.
     fn place(&self, value: f64) -> f64 {
         let Range { start, end } = self.range;
         if self.downwards {

@@ -1,4 +1,4 @@
-//! Drawing, by the library.
+//! Draws plots with the drawing library.
 
 use super::axis::Axis;
 use super::{Across, Plot, Series};
@@ -33,7 +33,7 @@ const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(224, 224, 224);
 
-/// Okabe and Ito's, without the yellow that is not to be seen on white; then darker ones.
+/// The palette of Okabe and Ito without the yellow, which is invisible on white; then darker colours.
 pub(super) const COLOURS: [RGBColor; 18] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -64,7 +64,7 @@ pub(super) fn svg(plot: &Plot) -> Result<String, String> {
         draw(plot, &root).map_err(|error| error.to_string())?;
         root.present().map_err(|error| error.to_string())?;
     }
-    // The library ends no line where a file of text does.
+    // The library's text has no final line end.
     text.push('\n');
     Ok(text)
 }
@@ -73,7 +73,7 @@ fn width_of<'a>(texts: impl Iterator<Item = &'a String>) -> u32 {
     LETTER_WIDTH * texts.map(|text| text.chars().count()).max().unwrap_or(0) as u32
 }
 
-/// The name of what is alone says nothing that the title does not.
+/// A single series needs no legend: its name would repeat the title.
 fn legend_width(plot: &Plot) -> u32 {
     let widest = width_of(plot.series.iter().map(|series| &series.name));
     if plot.series.len() > 1 { LEGEND_LEFT + widest + MARGIN } else { 0 }

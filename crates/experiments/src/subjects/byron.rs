@@ -1,9 +1,9 @@
-//! The tables of the byron report: gets, puts, ranges, deletes, memtables, filters, and tables probed in
-//! parallel.
+//! Reproduces the tables of the byron report: gets, puts, ranges, deletes, memtables, filters, and tables
+//! probed in parallel.
 //!
 //! The document (a store for CS265, 2025) reports cycles, instructions, cache misses and seconds of a whole
-//! run, its load included. Here the load is timed apart, and the document's figures stand beside ours without
-//! being compared but as ratios.
+//! run, its load included. Here the load is timed separately; the document's absolute figures are printed
+//! beside ours, but only ratios are compared.
 
 mod document;
 mod probing;

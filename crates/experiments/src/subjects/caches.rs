@@ -1,4 +1,4 @@
-//! Block caches: every kind's hit rate by size and by what is asked for, and their speed by threads.
+//! Measures block caches: the hit rate of every kind by size and access pattern, and their speed by threads.
 //!
 //! CS265 prints hit rates of its cache (4.6.1), the throughput of a lock-free one over a sharded LRU at one
 //! to sixteen threads (4.6.3), and what cache, filters and threads add to reads one after the other (4.2.2).
@@ -35,7 +35,8 @@ const PERCENTS: [u64; 5] = [0, 1, 5, 10, 20];
 const KEYS_PER_BLOCK: u64 = 32;
 const BLOCK_BYTES: usize = 4096;
 
-/// A block without contents, with the reference bit that tables keep for their slots.
+/// A block without bytes, which only claims a size: hit rates need no more. It has the reference bit that
+/// tables keep for their slots.
 #[derive(Default)]
 struct EmptyBlock {
     is_cached: AtomicBool,
@@ -164,7 +165,7 @@ fn hit_rate(kind: CacheKind, room: u64, blocks: u64, accesses: u64, mut next: im
     hits as f64 / (accesses - accesses / 2) as f64
 }
 
-/// Kinds whose hits take no lock, and the one that CS265 holds its lock-free cache against.
+/// The kind whose hits take no lock, which corresponds to the lock-free cache of CS265.
 const LOCK_FREE: &str = "slots";
 const SHARDED_LRU: &str = "lru";
 

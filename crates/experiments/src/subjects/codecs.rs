@@ -1,4 +1,4 @@
-//! Codecs: how small and how fast, by what is compressed.
+//! Measures codecs: ratio and speed, by kind of data.
 //!
 //! CS265 prints ratio, speed and memory of eight codecs for a mixture of text, JSON and binary data (2.7.5),
 //! and presents integer codecs and an adaptive choice without figures.
@@ -62,7 +62,7 @@ const ADAPTIVE_FOR_SPEED: &str = "adaptive:mode=speed";
 const DEVICE_BYTES_PER_NS: f64 = 0.4;
 /// Reads for each write.
 const READS: f64 = 4.0;
-/// The blocks of the claims: what tables have by default.
+/// Block size of the claims: the default of tables.
 const CLAIMED_BLOCK: &str = "4096";
 
 fn run(context: &mut Context<'_>) -> Result<Outcome> {
@@ -117,7 +117,7 @@ fn measure(
 ) -> Result<[f64; 3]> {
     let (mut history, mut scratch) = (History::default(), Vec::new());
     let mut stored: Vec<(u8, Vec<u8>)> = Vec::new();
-    // Also makes what a thread keeps: contexts and tables.
+    // Also allocates what a thread keeps: contexts and tables.
     for raw in sample.bytes.chunks(block_bytes) {
         let block = codec.compress_with(raw, &[], None, &mut history, &mut scratch);
         stored.push((block.codec_id, block.bytes.to_vec()));
@@ -129,7 +129,7 @@ fn measure(
     });
     let mut out = vec![0; block_bytes];
     let mut decode = |codec_id: u8, bytes: &[u8], raw_len: usize| {
-        // A block that is stored as it is is used where it lies.
+        // A block that is stored uncompressed is read in place.
         let out = &mut out[..raw_len];
         if codec_id == id::NONE { Ok(()) } else { decompress_into(codec_id, black_box(bytes), out) }
     };
@@ -153,7 +153,7 @@ fn measure(
     Ok([stored_bytes as f64 / raw_bytes, compress_ns / raw_bytes, decompress_ns / raw_bytes])
 }
 
-/// The time of the fastest pass among as many as take `least_ns` together.
+/// The time of the fastest pass; passes repeat until they took `least_ns` together.
 fn fastest_ns(clock: &SystemClock, least_ns: f64, mut pass: impl FnMut()) -> f64 {
     let (mut fastest, mut spent) = (f64::MAX, 0.0);
     loop {
@@ -285,7 +285,7 @@ fn plots(table: &Table, mixture: &Table) -> Vec<Plot> {
     ]
 }
 
-/// A codec is said to shrink data whose ratio is at least this.
+/// Least ratio of data that a codec is said to shrink.
 const SHRINKS: f64 = 1.2;
 
 /// The least score of the fixed codecs that `is_taken`.

@@ -1,4 +1,5 @@
-//! The plots of the CSC443 report: puts, gets and scans of one page by volume, for each step of its store.
+//! Reproduces the plots of the CSC443 report: puts, gets and scans of one page by volume, for each step of
+//! its store.
 
 use crate::claim::{Claim, ratio};
 use crate::comparison::Comparison;
@@ -38,7 +39,7 @@ struct Variant {
 }
 
 const POOL: &str = "16MiB";
-/// The least there can be.
+/// The smallest budget.
 const NO_POOL: &str = "8MiB";
 
 fn unmerged(budget: &str, index: IndexKind) -> esker::Result<Options> {
@@ -209,7 +210,7 @@ impl<'a> Growing<'a> {
         })
     }
 
-    /// Lookups that were followed, and the tables that they searched.
+    /// Sampled lookups, and the tables that they searched.
     fn reads(&self) -> (u64, u64) {
         let metrics = self.database.metrics();
         let keyspace = metrics.keyspaces.iter().find(|keyspace| keyspace.name == esker::DEFAULT_KEYSPACE);
@@ -219,7 +220,7 @@ impl<'a> Growing<'a> {
         })
     }
 
-    /// How many of an operation on random pairs are done in a second.
+    /// Operations per second on random pairs.
     fn rate(
         &self,
         clock: &SystemClock,
@@ -276,7 +277,7 @@ fn plots(table: &Table) -> Vec<Plot> {
     ]
 }
 
-/// What the report says in words, as ratios: on which side of 1 they lie.
+/// The report's claims in words, as ratios: on which side of 1 they lie.
 fn claims(table: &Table, largest: &str) -> Vec<Claim> {
     let of = |variant: usize, megabytes: &str, column: &str| {
         table.number(&[("variant", VARIANTS[variant].name), ("megabytes", megabytes)], column)

@@ -1,11 +1,11 @@
-//! Filters: every kind there is, at one size by number of keys, and at the size that reaches one false
-//! positive in a hundred.
+//! Measures filters: every kind at one size by number of keys, and at the size that reaches a false positive
+//! rate of 1 %.
 //!
 //! CS265 compares a standard Bloom filter, ports of RocksDB's and of Speedb's, and the crate fastbloom
-//! (midway report 5, final report 4.3). Its bits for 1 % cannot be: no Bloom filter gets there with fewer
-//! than 9.59 bits a key, and no structure with fewer than 6.64. Byron gives its filters 0.1, 1 and 10 bits a
-//! key (section 3.2) and finds most of the benefit at one or two, where a filter still answers "maybe" to 62
-//! and 38 of 100 absent keys.
+//! (midway report 5, final report 4.3). Its bits for 1 % are impossible: no Bloom filter gets there with
+//! fewer than 9.59 bits a key, and no structure with fewer than 6.64. Byron gives its filters 0.1, 1 and 10
+//! bits a key (section 3.2) and finds most of the benefit at one or two, where a filter still passes 62 and
+//! 38 of 100 absent keys.
 
 mod budget;
 mod large;
@@ -33,11 +33,11 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// What all kinds are compared at: one false positive in a hundred, about.
+/// Size of all kinds: a false positive rate of about 1 %.
 const BITS_PER_KEY: f64 = 10.0;
-/// The rate that sizes are searched for.
+/// The false positive rate for which sizes are searched.
 const WANTED_RATE: f64 = 0.01;
-/// What others are held against.
+/// The kind that others are compared with.
 const STANDARD: &str = "bloom";
 /// The number of keys that claims about lookups name.
 const CLAIMED_KEYS: &str = "1000000";
@@ -118,7 +118,7 @@ fn bits_for_rate(context: &mut Context<'_>, sizes: &[usize], subjects: &[Subject
         let probes = probes::Probes::new(context, keys);
         for subject in subjects {
             context.step(&format!("bits of {} for 1 % of {keys} keys", subject.name()));
-            // Tenths of bits: more than the information bound of 6.64, less than any kind needs.
+            // Tenths of bits: from below the information bound of 6.64 to more than any kind needs.
             let (mut least, mut most) = (60u32, 160u32);
             let mut best = None;
             while least < most {
@@ -205,7 +205,7 @@ fn claims(kinds: &Table, bits: &Table, large: Option<&Table>) -> Vec<Claim> {
         ),
     ];
     for (other, asked) in [(standard, 0.78), ("blocked-bloom", 0.72)] {
-        // From 100,000 keys on: the worst of them counts.
+        // From 100,000 keys on, the worst case counts.
         let shares = bits
             .distinct("keys")
             .into_iter()

@@ -1,10 +1,10 @@
-//! The table of the fractio analysis: a store's operations as shares of a raw skiplist's.
+//! Reproduces the table of the fractio analysis: a store's operations as shares of a raw skiplist's.
 //!
 //! The document (an analysis of an LSM tree in Nim, in memory, without a log) finds its tree 9 to 30 times
 //! slower than its own skiplist. It compares random writes with sequential insertions, a million entries with
-//! a hundred thousand, and times each operation with two readings of the clock and the making of its key and
-//! value. Here the yardstick is crossbeam's skiplist, does the same operations on the same entries in the
-//! same run, and the cost of timing has a table of its own.
+//! a hundred thousand, and its timings include two readings of the clock and the making of key and value.
+//! Here the baseline is crossbeam's skiplist, with the same operations on the same entries in the same run,
+//! and the cost of timing has a table of its own.
 
 mod phases;
 mod targets;
@@ -143,7 +143,7 @@ fn measure(
             let sample = *measured.get(store)?.get(2 * phase as usize + drained)?;
             sample.median.is_finite().then_some(sample)
         };
-        // The skiplist has no batches: those of the others are compared with its insertions in order.
+        // The skiplist has no batches: batches of the others are compared with its insertions in order.
         let yardstick = of(0, 0).or(measured.first().and_then(|samples| samples.first().copied()));
         for (at, store) in STORES.into_iter().enumerate() {
             let share = |sample: Option<Sample>| Some(sample?.median / yardstick?.median);

@@ -1,9 +1,9 @@
-//! Hash functions: how fast they are by length, and how evenly they spread keys over sixteen shards.
+//! Measures hash functions: speed by length, and how evenly they spread keys over sixteen shards.
 //!
 //! CS265 chose XXH3 for its sharded memtable by such a table (section 2.2.1). Its balance cannot be as
-//! printed: a standard deviation of 0.27 % among sixteen shards of 100 million keys is seven times what
-//! chance gives, and Pearson's test, whose p-value it gives as 0.997, rejects it beyond doubt. So the
-//! document's own deviations are judged here, too.
+//! printed: a standard deviation of 0.27 % among sixteen shards of 100 million keys is seven times that of
+//! chance, and Pearson's test, whose p-value it gives as 0.997, rejects it beyond doubt. So the document's
+//! own deviations are tested here, too.
 
 mod functions;
 
@@ -151,7 +151,7 @@ const DOCUMENT: [(&str, f64, f64); 3] =
     [("XXH3", 0.27, 0.997), ("MurmurHash", 0.42, 0.974), ("SipHash", 0.31, 0.989)];
 const DOCUMENT_KEYS: u64 = 100_000_000;
 
-/// What the document's deviations come to.
+/// Tests the document's deviations.
 fn documents_balance() -> Table {
     let columns = [
         Column::key("hash"),

@@ -1,4 +1,4 @@
-//! Block indexes ("fence pointers"): every kind there is, beside a binary search of an array.
+//! Measures block indexes ("fence pointers"): every kind there is, and a binary search of an array.
 //!
 //! CS265 compares a sorted array with what it calls the Eytzinger layout (sections 2.3.2 and 4.4): 43 to 66 %
 //! less time between ten thousand and ten million entries, 59 % more speed for points and 67 % for ranges,
@@ -136,7 +136,8 @@ fn measure(
     for kind in IndexKind::ALL {
         subjects.push(SearchedIndex::index(kind, &fences)?);
     }
-    // All kinds answer alike; the heads alone cannot tell keys apart that have them in common.
+    // All kinds must give the same answers, except the heads alone, which cannot distinguish keys with equal
+    // heads.
     let exact = &subjects[1];
     for subject in
         subjects.iter().filter(|subject| subject.name != BASELINE || key_kind == IndexKeyKind::Random)
@@ -169,7 +170,7 @@ fn measure(
     Ok(())
 }
 
-/// The best kind's speed over the yardstick's.
+/// The best kind's speed over the baseline's.
 fn best(points: &Table, entries: &str, column: &str) -> Option<f64> {
     let wanted = [("keys", "random"), ("entries", entries)];
     let of = |kind: &str| points.number(&[("keys", "random"), ("entries", entries), ("kind", kind)], column);
@@ -196,7 +197,7 @@ const DOCUMENT_SIZES: [(&str, &str, f64, f64); 4] = [
     ("1000000", "1 M", 6_500.0, 2_750.0),
     ("10000000", "10 M", 18_500.0, 6_300.0),
 ];
-/// The same by range (4.4.3); of how many entries is not said.
+/// The same by range (4.4.3); the document does not give the number of entries.
 const DOCUMENT_RANGES: [(&str, f64, f64); 4] = [
     ("small", 980.0, 760.0),
     ("medium", 1_850.0, 1_350.0),

@@ -1,6 +1,6 @@
-//! Memtables: every kind there is, and the skiplist of crossbeam as a yardstick.
+//! Measures memtables: every kind there is, and crossbeam's skiplist as the baseline.
 //!
-//! Byron replaced two vectors that take turns by the crossbeam skiplist and reports 2.3 against 2.5 s for a
+//! Byron replaced two alternating vectors by the crossbeam skiplist and reports 2.3 against 2.5 s for a
 //! million inserts and 28 against 136 s for ten million (sections 2.2 and 3.1): a whole database each time,
 //! so mostly merging.
 
@@ -150,7 +150,7 @@ fn measure(context: &mut Context<'_>, steps: &[Step], subjects: &[Structure]) ->
     Ok(table)
 }
 
-/// How many times as fast as the crossbeam skiplist the default kind is to be (with 500,000 entries).
+/// Required speed of the default kind over the crossbeam skiplist (with 500,000 entries).
 fn claims(table: &Table) -> Vec<Claim> {
     let default = MemtableKind::default().name();
     let mut claims = Vec::new();

@@ -1,4 +1,4 @@
-//! Compaction strategies: what each writes, stores and reads while everything is overwritten once.
+//! Measures compaction strategies: write, space and read amplification while everything is overwritten once.
 
 mod clock;
 mod run;
@@ -23,7 +23,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// What is measured: each strategy as it is called, with parameters where it does not go without.
+/// The strategies by name, with parameters where they are required.
 const SUBJECTS: &[&str] = &[
     "partitioned",
     "leveled",
@@ -33,7 +33,7 @@ const SUBJECTS: &[&str] = &[
     "fluid:4,2,1",
     "partial",
     "golden-ratio",
-    // Nothing is to be dropped: what is overwritten once is not what it is for.
+    // A limit that drops nothing: fifo is not made for overwriting.
     "fifo:1TiB",
     "none",
 ];
@@ -250,7 +250,7 @@ fn causes(all: &All) -> Table {
     table
 }
 
-/// What the bars show.
+/// The data of the bar plot.
 fn amplifications(all: &All) -> Table {
     let columns = [
         Column::key("strategy"),
@@ -301,17 +301,17 @@ fn mean(values: impl Iterator<Item = u64>) -> Option<f64> {
     (count > 0).then(|| sum as f64 / count as f64)
 }
 
-/// The two moments that amplification is told of, with their columns for writes and for room.
+/// The two moments at which amplification is measured, with their columns for writes and for space.
 ///
-/// No one of them is enough: strategies that merge whole levels have often just not merged the last one when
-/// they are drained, and then the rest shows what they write and take; the default makes one run in the rest,
-/// which no promise on room asks for.
+/// One moment is not enough: strategies that merge whole levels have often just not merged the last one when
+/// they are drained, so figures at the other moment include that merge; the default merges into one run
+/// during the idle time, which no space target requires.
 const MOMENTS: [(&str, &str, &str); 2] =
     [("drained", "write_amplification", "drained"), ("after a rest", "after_rest", "after_rest")];
 
-/// What the project asks of ten million entries and memtables of 64 MiB; other sizes have other numbers.
-/// Every number for amplification is held against both moments, so that no strategy is judged at the one that
-/// suits it.
+/// The project's requirements for ten million entries and memtables of 64 MiB; other sizes have other
+/// numbers. Every requirement on amplification is checked at both moments, so that no strategy is judged at
+/// its better one.
 fn claims(writes: &Table, space: &Table, reads: &Table, jobs: &Table, is_full: bool) -> Vec<Claim> {
     let of = |table: &Table, name: &str, column: &str| {
         if is_full { table.number(&[("strategy", name)], column) } else { None }
@@ -381,8 +381,8 @@ fn comparisons(writes: &Table, space: &Table, reads: &Table, jobs: &Table) -> Ve
 mod tests {
     use super::*;
 
-    /// A number for amplification that was held against one moment only would say of each strategy what suits
-    /// it.
+    /// A requirement on amplification that was checked at one moment only would judge each strategy at its
+    /// better one.
     #[test]
     fn every_number_for_amplification_is_held_against_both_moments() {
         let measured = |name, column| {

@@ -1,10 +1,10 @@
-//! What the document's tables say.
+//! The figures of the document's tables.
 
 use crate::table::{Column, Table};
 
 /// A row of one of its tables.
 pub(super) struct Reported {
-    /// Which table, and what it is about.
+    /// Table number and subject.
     pub(super) table: &'static str,
     pub(super) row: &'static str,
     /// Operations of the row.
@@ -43,7 +43,7 @@ pub(super) const REPORTED: [Reported; 16] = [
     row(DELETES, "1 M", 1_000_000, [8.610, 20.740, 12.40, 1.82, 0.01]),
 ];
 
-/// What the document's gets and ranges begin with, in its seconds: a million puts. Its times contain them.
+/// Seconds of the load, a million puts, that precedes the document's gets and ranges. Its times contain them.
 pub(super) const LOAD_SECONDS: f64 = 2.53;
 
 /// The document's seconds for so many operations.

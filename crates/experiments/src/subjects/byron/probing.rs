@@ -1,9 +1,10 @@
-//! What the store has instead of asking tables in parallel: the same gets one by one, and many at a time.
+//! Measures the alternative to probing tables in parallel threads: the same gets one by one, and many at a
+//! time.
 //!
-//! A thread for each table costs microseconds to wake; a filter answers in nanoseconds. So a lookup here asks
-//! the filters of all runs for their cache lines first and the tables one after the other, and what overlaps
-//! is lookups of many keys: all go through one table before any goes to the next, and blocks that are not in
-//! the cache are read together (`async_reads`).
+//! A thread for each table costs microseconds to wake; a filter answers in nanoseconds. So a lookup here
+//! prefetches the filters' cache lines of all runs and then probes the tables one after the other. Lookups of
+//! many keys overlap: all go through one table before any goes to the next, and blocks that are not in the
+//! cache are read together (`async_reads`).
 
 use super::reads::{self, uniform};
 use super::stores::{Opened, Store, key_of, must_be, scaled, value_of};
@@ -15,7 +16,7 @@ use esker::options::{AsyncReads, FilterPolicy, MemtableKind};
 
 const PUTS: u32 = 100_000;
 const GETS: u32 = 500_000;
-/// Nothing merges them.
+/// Number of runs, which no compaction merges.
 const RUNS: u32 = 10;
 const TOGETHER: usize = 32;
 
@@ -25,7 +26,7 @@ const AUTO: &str = "32 at a time, async_reads auto";
 const FILTERED: &str = "default";
 const UNFILTERED: &str = "none";
 
-/// A way to ask a database with some filter.
+/// A method of lookup, with a filter setting.
 struct Way {
     filter: &'static str,
     way: &'static str,
@@ -102,7 +103,7 @@ pub(super) fn measure(context: &mut Context<'_>) -> Result<Table> {
     Ok(table)
 }
 
-/// These keys at once.
+/// Gets these keys at once.
 fn get(opened: &Opened, numbers: &[u32], entries: u32) -> Result<()> {
     let mut keys = [[0; 4]; TOGETHER];
     for (key, &number) in keys.iter_mut().zip(numbers) {

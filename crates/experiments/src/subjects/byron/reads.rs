@@ -1,4 +1,4 @@
-//! Gets, ranges, filters: databases that are loaded once and read in rounds.
+//! Measures gets, ranges and filters on databases that are loaded once and read in rounds.
 
 use super::document;
 use super::stores::{
@@ -18,11 +18,11 @@ pub(super) const GAUSSIAN: &str = "Gaussian";
 
 /// A skewed get repeats an earlier one with this probability, in percent.
 const REPEATED_PERCENT: u64 = 20;
-/// It is one of so many last ones.
+/// A repeated get repeats one of so many last ones.
 const REMEMBERED: usize = 1000;
 
 const GETS: [u32; 4] = [10_000, 100_000, 1_000_000, 2_500_000];
-/// Of the mixed workload, whose gets are for ten times as many keys.
+/// Puts of the mixed workload, which has ten times as many gets.
 const MIXED_PUTS: u32 = 100_000;
 const MIXED_GETS: u32 = 1_000_000;
 const RANGES: u32 = 50_000;

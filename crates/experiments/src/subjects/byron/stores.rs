@@ -18,12 +18,12 @@ pub(super) const PRESET: &str = "preset byron";
 const PRESET_MEMTABLE_BYTES: u64 = 2 << 20;
 const MEMORY_BUDGET_BYTES: u64 = 1 << 30;
 
-/// The document counts in these; smaller forms have the same numbers divided.
+/// A count of the document; smaller scales divide it.
 pub(super) fn scaled(context: &Context<'_>, count: u32) -> u32 {
     count / context.pick(1000, 10, 1)
 }
 
-/// The largest of the databases that are read.
+/// Entries of the largest database for reads.
 pub(super) const ENTRIES: u32 = 1_000_000;
 
 /// The key of an entry: its number, scattered over all numbers of 32 bits by the finalizer of MurmurHash3
@@ -51,13 +51,13 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// With these options of its keyspace.
+    /// A store with these options of its keyspace.
     pub(super) fn of(name: impl Into<String>, keyspace: KeyspaceOptions, memtable: MemtableKind) -> Store {
         let options = Options::default().memory_budget(MEMORY_BUDGET_BYTES).keyspace_options(keyspace);
         Store { name: name.into(), memtable, options }
     }
 
-    /// The two that every table has: the default, and what comes nearest to the document's.
+    /// The two stores of every table: the default, and the closest to the document's.
     pub(super) fn both() -> Result<Vec<Store>> {
         let preset = KeyspaceOptions::preset("byron")?.write_buffer_size(PRESET_MEMTABLE_BYTES);
         let skiplist = MemtableKind::ALL.into_iter().find(|kind| kind.name() == "skiplist");
@@ -105,7 +105,7 @@ impl Opened {
         Ok(numbers.into_iter().try_for_each(|number| self.keyspace.put(key_of(number), value_of(number)))?)
     }
 
-    /// Puts so many entries, and has them all in tables and the tree at rest. Gives how many seconds it took.
+    /// Puts so many entries, flushes, and drains the tree. Returns the seconds it took.
     pub(super) fn load(&self, clock: &SystemClock, entries: u32) -> Result<f64> {
         let (taken_ns, loaded) = time_ns(clock, || -> Result<()> {
             self.put(0..entries)?;
@@ -145,15 +145,14 @@ pub(super) fn must_be(is_right: bool, what: &str, number: u32) -> Result<()> {
     Err(ExperimentError::WrongAnswer(format!("{what} of entry {number} did not give what was put")))
 }
 
-/// How a round's work is timed; what it gives is made cells by [`cells`].
+/// Timing of a round's work; [`cells`] turns its results into cells.
 pub(super) struct Timing<'a> {
     pub(super) clock: &'a SystemClock,
     pub(super) counters: &'a Counters,
 }
 
 impl Timing<'_> {
-    /// Does `work`, and has the database drained after it if `is_drained`. Processor time and counts are
-    /// those of both.
+    /// Runs `work`, and drains the database after it if `is_drained`. Processor time and counts cover both.
     pub(super) fn measure(
         &self,
         opened: &Opened,
@@ -186,7 +185,7 @@ impl Timing<'_> {
     }
 }
 
-/// What is shown of measured work, whatever it is.
+/// Columns of any measured work.
 const COLUMNS: [Column; 9] = [
     Column::number("load_seconds", 2),
     Column::number("mean_seconds", 3),
@@ -202,7 +201,7 @@ const COLUMNS: [Column; 9] = [
 /// The document's seconds for the row, where it has one of this size.
 pub(super) const DOCUMENT_COLUMN: Column = Column::number("document_seconds", 2);
 
-/// What has no drain, and what has no load of its own, hide these columns.
+/// Hidden for work without a drain, and for work without a load of its own.
 pub(super) const DRAINED: &str = "drained_seconds";
 pub(super) const LOAD: &str = "load_seconds";
 

@@ -1,4 +1,4 @@
-//! Puts and deletes: a database of its own for each round.
+//! Measures puts and deletes, on a new database for each round.
 
 use super::document;
 use super::reads;
@@ -31,7 +31,7 @@ fn stores(is_smallest: bool) -> Result<Vec<Store>> {
     Ok(stores)
 }
 
-/// The largest have fewer, or they would take most of the time.
+/// Fewer for the largest size, which would take most of the time.
 fn put_rounds(context: &Context<'_>, is_smallest: bool) -> usize {
     if is_smallest { reads::rounds(context) } else { context.pick(1, 2, 2) }
 }
@@ -76,8 +76,8 @@ pub(super) fn puts(context: &mut Context<'_>, counters: &Counters) -> Result<Tab
     Ok(table)
 }
 
-/// The document's vectors beside ours, and its skiplist, which is what it ended with, beside its preset, our
-/// skiplist and the default.
+/// The document's seconds: its vectors beside ours, and its skiplist, the final choice of that report, beside
+/// its preset, our skiplist and the default.
 fn document_seconds(store: &Store, puts: u32) -> Option<f64> {
     match store.memtable.name() {
         "vector" => document::seconds(document::PUTS, puts),

@@ -1,5 +1,5 @@
-//! Caches as a database has them: gets by threads with each kind, by memory, and what each of cache, filters
-//! and threads adds.
+//! Measures caches inside a database: gets by threads with each kind, by memory, and the gains of cache,
+//! filters and threads.
 
 use super::patterns::{Pattern, Scatter, Zipf};
 use crate::context::{Context, time_ns};
@@ -13,9 +13,9 @@ use esker::{Database, Keyspace, KeyspaceOptions, Options};
 use std::path::{Path, PathBuf};
 
 const VALUE: [u8; 100] = [b'v'; 100];
-/// Enough for everything.
+/// Room for everything.
 const LARGE_BUDGET_BYTES: u64 = 1 << 30;
-/// The least there can be.
+/// The smallest budget.
 const SMALL_BUDGET_BYTES: u64 = 8 << 20;
 const FILTERED: &str = "filtered";
 const UNFILTERED: &str = "unfiltered";
@@ -105,7 +105,7 @@ fn open(directory: &Path, kind: CacheKind, budget_bytes: u64) -> Result<Database
     )?)
 }
 
-/// Gets a second of so many threads, each with all keys, from another one on.
+/// Gets per second of so many threads, each over all keys, with a different start.
 fn gets(
     clock: &SystemClock,
     keyspace: &Keyspace,
@@ -148,7 +148,7 @@ fn by_threads(context: &mut Context<'_>, data: &Data) -> Result<Table> {
     let measured = context.rounds(rounds(context), &CacheKind::ALL, name, |clock, &kind| {
         let database = open(&data.directory, kind, LARGE_BUDGET_BYTES)?;
         let keyspace = database.open_keyspace(FILTERED)?;
-        // Everything into the cache.
+        // Brings everything into the cache.
         gets(clock, &keyspace, &data.present, 1, ALL_PRESENT)?;
         let numbers = counts.iter().map(|&count| gets(clock, &keyspace, &data.present, count, ALL_PRESENT));
         let numbers = numbers.collect();

@@ -1,4 +1,4 @@
-//! In which pattern keys are asked for.
+//! Access patterns: uniform, Zipf, latest and sequential.
 
 use esker::parts::env::{Random, SeededRandom};
 
@@ -10,11 +10,11 @@ const ACCESSES_PER_NEW_KEY: u64 = 20;
 /// A pattern of accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pattern {
-    /// Any key as often as any other.
+    /// Every key equally often.
     Uniform,
     /// The key of rank `r` about as often as `1/r`; ranks lie anywhere among the keys.
     Zipf,
-    /// New keys come at the end, and the key of age `r` is asked for about as often as `1/r`.
+    /// New keys come at the end, and the key of age `r` is read about as often as `1/r`.
     Latest,
     /// One key after the other, round and round.
     Sequential,
@@ -48,7 +48,7 @@ impl Pattern {
                 Box::new(move || {
                     accesses += 1;
                     let newest = accesses / ACCESSES_PER_NEW_KEY;
-                    // As if the oldest key went for each new one: places are used again.
+                    // As if each new key replaced the oldest: numbers are reused.
                     (newest + count - zipf.rank(&random)) % count
                 })
             }

@@ -1,4 +1,4 @@
-//! A column of integers alone: how near bit-packing comes to the bits that its values have.
+//! Measures integer codecs on a column alone: how close bit-packing comes to the information in the values.
 
 use super::samples::DataSample;
 use super::{measure as measure_sample, speed};
@@ -8,7 +8,7 @@ use crate::statistics::Sample as Measured;
 use crate::table::{Column, Table};
 use esker::options::Codec;
 
-/// Values of a column lie below this from each other: far below 2^16, of the claim, and the most that 16 bits
+/// Greatest difference between values of a column: far below 2^16, of the claim, and the most that 16 bits
 /// hold.
 const SPANS: [u64; 4] = [1_000, 10_000, CLAIMED_SPAN, 1 << 16];
 /// The span of the claim: less than 2^16, as amounts and ages in real data have it, and no power of two.
@@ -16,7 +16,7 @@ pub(super) const CLAIMED_SPAN: u64 = 50_000;
 /// Bit-packing, which may write several numbers as one, and a codec that packs each alone.
 pub(super) const CODECS: [&str; 2] = ["bit-packing", "delta"];
 const BLOCK_SIZES: [usize; 2] = [4096, 65_536];
-/// Where values begin.
+/// Least value.
 const BASE: u64 = 5_000_000_000;
 
 pub(super) const STEPS: usize = SPANS.len() * CODECS.len() * BLOCK_SIZES.len();

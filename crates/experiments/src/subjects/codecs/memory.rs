@@ -1,5 +1,5 @@
-//! How much memory a codec takes while it compresses: asked of a process that does nothing else, because
-//! allocators keep what one codec gave back for the next one.
+//! Measures the memory that a codec takes while it compresses, in a process that does nothing else, because
+//! allocators keep freed memory of one codec for the next.
 
 use super::samples::DataSample;
 use crate::context::Context;
@@ -29,17 +29,18 @@ pub(super) fn measure(context: &mut Context<'_>, codecs: &[(&str, Codec)]) -> Re
     Ok(table)
 }
 
-/// What the other process does: the memory in KiB that `codec` takes. `None` where the system does not tell.
+/// The work of the other process: the memory in KiB that `codec` takes. `None` where the system does not
+/// provide it.
 pub fn compress_for_memory(codec: Codec) -> Option<u64> {
     let sample = DataSample::all(BLOCK_BYTES * BLOCKS).into_iter().next()?;
-    // Touched, so that it is there before.
+    // Touched, so that its pages are resident before.
     let mut scratch = vec![1; 4 * BLOCK_BYTES];
     let mut out = vec![1; BLOCK_BYTES];
     black_box((&mut scratch, &mut out));
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let before = resident_kib()?;
-        // Some codecs give everything back at once, so a thread samples meanwhile.
+        // Some codecs free everything at once, so a thread samples meanwhile.
         let watcher = scope.spawn(|| {
             let mut most = 0;
             while !done.load(Ordering::Relaxed) {

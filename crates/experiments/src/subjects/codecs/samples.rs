@@ -1,5 +1,5 @@
-//! What is compressed. Everything but the text is made from a fixed seed that the run's does not change, so
-//! that ratios of two runs can be compared.
+//! Generates the data to compress. Everything but the text comes from a fixed seed, independent of the run's,
+//! so that ratios of two runs can be compared.
 
 use esker::parts::env::{Random, SeededRandom};
 

@@ -1,4 +1,5 @@
-//! Codecs of integers in a table's own blocks, whose writer tells them where rows lie.
+//! Measures integer codecs in blocks of tables, where the table writer passes the layout of rows to the
+//! codec.
 
 use crate::context::Context;
 use crate::error::Result;
@@ -10,7 +11,7 @@ use esker::parts::sst::{TableOptions, TableWriter};
 
 /// Keys and values of 64 bits, both within 2^16 of each other: 1 MiB.
 const ENTRIES: u64 = 1 << 16;
-/// Where the values begin.
+/// Least value.
 const BASE: u64 = 5_000_000_000;
 
 const NAMES: [&str; 7] = ["none", "lz4", "zstd:3", "bit-packing", "delta", "dictionary", "adaptive"];
@@ -32,7 +33,7 @@ pub(super) fn measure(context: &mut Context<'_>) -> Result<Table> {
 
 pub(super) const STEPS: usize = NAMES.len();
 
-/// Bytes of the blocks of the table that this codec gives.
+/// Bytes of the blocks of a table with this codec.
 fn data_bytes(context: &Context<'_>, name: &str) -> Result<u64> {
     let codec: Codec = name.parse().expect("a codec of the list");
     let path = context.directory(&format!("{}.sst", name.replace(':', "-")))?;

@@ -1,4 +1,4 @@
-//! What bits a key are worth to a database: byron's experiment, half of the keys absent.
+//! Measures the effect of bits per key on a database: byron's experiment, half of the keys absent.
 
 use crate::claim::ratio;
 use crate::comparison::Comparison;
@@ -40,7 +40,7 @@ pub(super) fn measure(context: &mut Context<'_>) -> Result<Table> {
         keys.iter().step_by(2).try_for_each(|key| keyspace.put(key, VALUE))?;
         keyspace.flush()?;
         database.drain()?;
-        // What is read first would otherwise measure the disk.
+        // The first pass reads from disk and is not measured.
         get(&context.clock(), &keyspace, &asked)?;
         keyspaces.push((bits, keyspace));
     }

@@ -1,5 +1,5 @@
-//! A filter that no cache holds: a hundred million keys, where every probe is a miss of the processor's
-//! caches and its translation of addresses, and a batch shows what overlapping them is worth.
+//! Measures filters larger than any cache: a hundred million keys, where every probe misses the processor's
+//! caches and its TLB, and a batch shows the gain of overlapping the misses.
 
 use super::probes::{build, count, look_briefly};
 use super::{BITS_PER_KEY, STANDARD};

@@ -1,4 +1,4 @@
-//! The timed loops, the same for all filters.
+//! Times filters, with the same loops for all.
 
 use crate::context::{Context, time_ns};
 use crate::error::{ExperimentError, Result};
@@ -11,7 +11,7 @@ use std::hint::black_box;
 /// Keys of a batch.
 const BATCH: usize = 32;
 
-/// The crate that takes part for comparison.
+/// The external crate for comparison.
 pub(super) const FASTBLOOM: &str = "fastbloom";
 
 /// How many lookups a number is the mean of.
@@ -19,7 +19,7 @@ pub(super) fn count(context: &Context<'_>) -> usize {
     context.pick(10_000, 500_000, 1_000_000)
 }
 
-/// Which hashes are in the filter, and which are asked for.
+/// The hashes that are in the filter, and those that are probed.
 #[derive(Debug)]
 pub(super) struct Probes {
     pub(super) keys: usize,
@@ -52,7 +52,7 @@ pub(super) enum Subject {
     Fastbloom,
 }
 
-/// What is asked of a filter.
+/// The operations of a filter under test.
 trait Probe: Sync {
     fn may_contain(&self, hash: u64) -> bool;
     fn may_contain_many(&self, hashes: &[u64], maybe: &mut [bool]);
@@ -77,7 +77,7 @@ impl Probe for BloomFilter {
     fn may_contain(&self, hash: u64) -> bool {
         self.contains_hash(hash)
     }
-    /// There is none, so what a user would write: one after the other, which do not depend on each other.
+    /// The default, without a batch operation: one lookup after the other, independent of each other.
     fn may_contain_many(&self, hashes: &[u64], maybe: &mut [bool]) {
         for (maybe, &hash) in maybe.iter_mut().zip(hashes) {
             *maybe = self.contains_hash(hash);
@@ -195,7 +195,7 @@ fn look(clock: &SystemClock, filter: &impl Probe, build_ns: f64, probes: &Probes
 
 /// Nanoseconds of a lookup whose hash is known only when the one before has its answer.
 fn dependent(clock: &SystemClock, filter: &impl Probe, hashes: &[u64]) -> f64 {
-    // The compiler cannot know that it is zero, so the product must be computed, and with it the answer.
+    // The compiler cannot know that this is zero, so it must compute the product, and with it the answer.
     let nothing = black_box(0u64);
     let (taken_ns, last) = time_ns(clock, || {
         let mut last = 0;
@@ -219,7 +219,7 @@ fn batches(filter: &impl Probe, hashes: &[u64]) -> usize {
     found
 }
 
-/// Nanoseconds of the machine for a key when all cores ask.
+/// Nanoseconds per key of the whole machine when all cores probe.
 fn concurrent(clock: &SystemClock, filter: &impl Probe, hashes: &[u64]) -> f64 {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let start = clock.monotonic_ns();
@@ -231,7 +231,7 @@ fn concurrent(clock: &SystemClock, filter: &impl Probe, hashes: &[u64]) -> f64 {
     (clock.monotonic_ns() - start) as f64 / (threads * hashes.len()) as f64
 }
 
-/// A lookup, a dependent one and a key of a batch: what is asked of filters too large for more.
+/// Times a lookup, a dependent one and a key of a batch: filters this large get no more.
 pub(super) fn look_briefly(clock: &SystemClock, filter: &Filter, present: &[u64]) -> Result<Vec<f64>> {
     let lookups = present.len() as f64;
     let (lookup_ns, found) =

@@ -1,4 +1,4 @@
-//! The operations of the document's table, timed on one target.
+//! Times the operations of the document's table on one target.
 
 use super::targets::{FillData, Target, must_find};
 use crate::context::time_ns;
@@ -70,7 +70,7 @@ pub(super) struct Factory<M, C> {
 }
 
 /// Millions of operations a second of each phase, and the same drained, in the order of [`Phase::ALL`]: for
-/// writes until background work has caught up, for reads after it has. What there is not is not a number.
+/// writes until background work has caught up, for reads after it has. Missing figures are NaN.
 pub(super) fn measure<'a, T: Target<'a>>(
     clock: &SystemClock,
     data: &'a FillData,

@@ -1,4 +1,4 @@
-//! What is measured: a raw skiplist, and databases, behind one face that costs nothing.
+//! The targets, a raw skiplist and databases, behind one statically dispatched trait.
 
 use crate::error::{ExperimentError, Result};
 use crate::keys::{Keys, Shape, shuffle};
@@ -56,27 +56,27 @@ impl FillData {
 
 /// An ordered map under test. All of it can be called by many threads at once.
 pub(super) trait Target<'a>: Sync {
-    /// What an insertion takes, made before it is timed.
+    /// Input of an insertion, made before it is timed.
     type Entry: Send;
-    /// Whether something goes on behind the last acknowledged write.
+    /// Whether background work continues after the last acknowledged write.
     const HAS_BACKGROUND: bool;
     const HAS_BATCHES: bool;
 
     fn prepare(&self, number: u32) -> Self::Entry;
     fn insert(&self, entry: Self::Entry) -> Result<()>;
-    /// Inserts them in batches, or one by one if there is no such thing.
+    /// Inserts the entries in batches, or one by one if the target has none.
     fn insert_many(&self, entries: Vec<Self::Entry>) -> Result<()>;
     /// Whether an entry is there with its value.
     fn get(&self, number: u32) -> Result<bool>;
     fn contains(&self, number: u32) -> Result<bool>;
     fn remove(&self, number: u32) -> Result<()>;
-    /// Walks over everything and gives how many entries there were.
+    /// Iterates over everything and returns the number of entries.
     fn walk(&self) -> Result<usize>;
     /// Waits until background work has caught up.
     fn drain(&self) -> Result<()>;
 }
 
-/// The yardstick. It owns what is put into it, so its entries are made and moved.
+/// The baseline. It owns its entries, so they are made before and moved in.
 pub(super) struct Raw<'a> {
     data: &'a FillData,
     map: SkipMap<Vec<u8>, Vec<u8>>,

@@ -1,5 +1,5 @@
-//! What the document's own timing adds: it reads the clock before and after each operation, and makes key and
-//! value in between.
+//! Measures the cost of the document's own timing, which reads the clock before and after each operation and
+//! makes key and value in between.
 
 use super::targets::{FillData, Raw, Stored, Target, VALUE_BYTES, must_find};
 use super::{DEFAULT, RAW};
@@ -129,7 +129,7 @@ fn each<I>(
     Ok(taken_ns / count as f64)
 }
 
-/// A key and a value as a benchmark makes them that does not think about it: formatted and allocated.
+/// Makes a key and a value the naive way: formatted and allocated.
 fn make_entry(number: u64) {
     black_box((format!("seq_{number:012}"), vec![b'v'; VALUE_BYTES]));
 }

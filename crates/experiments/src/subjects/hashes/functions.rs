@@ -1,5 +1,5 @@
-//! The functions, behind one face. Each is compiled into loops of its own, so that a call costs none of them
-//! anything.
+//! The hash functions behind one trait. Each is compiled into loops of its own, so that the trait adds no
+//! call.
 
 use crate::keys::{push_decimal, scatter};
 use std::hash::{BuildHasher, Hasher};
@@ -23,10 +23,10 @@ pub(super) struct HashFunction {
     pub(super) count: fn(kind: KeyKind, count: u64) -> [u64; SHARDS],
 }
 
-/// Keys whose balance is looked at.
+/// Keys whose balance is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyKind {
-    /// Sixteen random bytes: any function is balanced on these that does not lose what they bring.
+    /// Sixteen random bytes: any function that preserves their entropy is balanced on these.
     Random,
     /// `user:` and a number of ten digits that counts up.
     Decimal,
@@ -140,8 +140,7 @@ fn count<F: Function>(kind: KeyKind, count: u64) -> [u64; SHARDS] {
 mod tests {
     use super::*;
 
-    /// Values that the authors of the functions publish: a crate that computes something else is not worth a
-    /// row.
+    /// Published test values of the functions: a crate that computes another function must not get a row.
     #[test]
     fn functions_are_what_they_are_called() {
         let fox = b"The quick brown fox jumps over the lazy dog";

@@ -1,4 +1,4 @@
-//! Entries, probes, and the timed loops over them.
+//! Entries, probes, and the timed loops of the index experiment.
 
 use crate::context::time_ns;
 use crate::error::Result;
@@ -8,20 +8,20 @@ use esker::parts::env::{Random, SeededRandom, SystemClock};
 use esker::parts::sst::{FenceIndex, IndexKind};
 use std::hint::black_box;
 
-/// What the yardstick is called.
+/// Name of the baseline.
 pub(super) const BASELINE: &str = "binary-search";
 /// Keys that are searched for, again and again.
 pub(super) const PROBES: usize = 1 << 17;
-/// What a number is measured for at least.
+/// Least time of a measurement.
 pub(super) const LEAST_MS: u64 = 20;
-/// Ranges: name, how many are asked for, and how many entries their ends are apart.
+/// Ranges: name, number of probes, and entries between their ends.
 pub(super) const RANGES: [(&str, usize, usize); 4] =
     [("small", 2_500, 10), ("medium", 1_000, 100), ("large", 500, 1_000), ("extreme", 100, 10_000)];
 
 const KEY_BYTES: usize = 16;
 type Key = [u8; KEY_BYTES];
 
-/// How keys look.
+/// The shape of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IndexKeyKind {
     /// Random bytes.
@@ -71,8 +71,8 @@ impl Fences {
         Fences { keys }
     }
 
-    /// Each entry as short as tables store it: as long as tells it from the one before. The first stays
-    /// whole, so that what all have in common can be seen.
+    /// The entries as tables store them, each cut to the shortest prefix that distinguishes it from the one
+    /// before. The first stays whole, so that the common prefix of all can be found.
     fn stored(&self) -> impl Iterator<Item = &[u8]> {
         let first = self.keys.first().map(|key| &key[..]);
         let others = self.keys.windows(2).map(|pair| &pair[1][..common_prefix_len(&pair[0], &pair[1]) + 1]);
@@ -80,7 +80,7 @@ impl Fences {
     }
 }
 
-/// What is searched for.
+/// The keys that are searched for.
 #[derive(Debug)]
 pub(super) struct IndexProbes {
     points: Vec<Key>,
@@ -161,7 +161,7 @@ impl SearchedIndex {
 
     /// Nanoseconds of an independent point, a dependent one, and of each of [`RANGES`].
     pub(super) fn measure(&self, clock: &SystemClock, probes: &IndexProbes) -> Vec<f64> {
-        // Each form has loops of its own: what is measured must not choose at each step what to do.
+        // Each form has loops of its own, so that the timed code does not dispatch at each step.
         match &self.form {
             Form::Heads { heads, prefix_len } => {
                 loops(clock, probes, |key| find_head(heads, *prefix_len, key))
@@ -181,9 +181,9 @@ fn loops(clock: &SystemClock, probes: &IndexProbes, find: impl Fn(&[u8]) -> usiz
     let points = &probes.points;
     let independent =
         each(clock, points.len(), || points.iter().map(|key| find(key)).fold(0, usize::wrapping_add));
-    // The compiler cannot know that it is zero, so where to look next must wait for what was found last.
-    // (Bits that no place can have would not do: the compiler knows how long a slice can be, and leaves them
-    // out.)
+    // The compiler cannot know that this is zero, so each search must wait for the result of the last one.
+    // (Bits beyond any position would not do: the compiler knows the limit of a slice's length and drops
+    // them.)
     let nothing = black_box(0usize);
     let dependent = each(clock, points.len(), || {
         (0..points.len()).fold(0, |last, at| find(&points[at ^ (last & nothing)]))
@@ -203,7 +203,7 @@ fn each(clock: &SystemClock, count: usize, pass: impl Fn() -> usize) -> f64 {
     while taken_ns < (LEAST_MS * 1_000_000) as f64 {
         taken_ns += time_ns(clock, || (0..batch).for_each(|_| _ = black_box(pass()))).0;
         passes += batch;
-        // Short passes come in larger and larger groups, so that the clock's own cost does not show.
+        // Short passes are timed in growing groups, so that the clock's own cost vanishes.
         batch *= 2;
     }
     taken_ns / (passes * count) as f64

@@ -1,4 +1,4 @@
-//! What the kind of the memtable means for a whole database: byron's experiment.
+//! Measures the effect of the memtable kind on a whole database: byron's experiment.
 
 use super::structures::VALUE_BYTES;
 use crate::claim::ratio;
@@ -12,7 +12,7 @@ use esker::parts::env::SystemClock;
 use esker::{Database, KeyspaceOptions, Options};
 use std::path::Path;
 
-/// Enough for two memtables of 64 MiB and some reading; with more, ten million entries would hardly leave
+/// Room for two memtables of 64 MiB and some reading; with more, most of ten million entries would stay in
 /// memory.
 const MEMORY_BUDGET_BYTES: u64 = 512 << 20;
 
@@ -73,7 +73,7 @@ pub(super) fn measure(context: &mut Context<'_>) -> Result<Table> {
     Ok(table)
 }
 
-/// Seconds until all puts are acknowledged, and until the database is at rest.
+/// Seconds until all puts are acknowledged, and until the database is drained.
 fn fill(clock: &SystemClock, kind: MemtableKind, keys: &Keys, directory: &Path) -> Result<Vec<f64>> {
     let database = Database::open_with(directory, Options::default().memory_budget(MEMORY_BUDGET_BYTES))?;
     let keyspace = database.keyspace_with("filled", KeyspaceOptions::default().memtable(kind))?;

@@ -1,5 +1,5 @@
-//! What is measured, and how: the store's kinds through their one face, the crossbeam skiplist as its users
-//! have it.
+//! The structures under test and their timed loops: the store's kinds through their common interface, the
+//! crossbeam skiplist through its own.
 
 use super::MOST_BATCHED;
 use crate::context::time_ns;
@@ -22,7 +22,7 @@ const BATCH: usize = 1000;
 /// Keys of a multi-get.
 const MULTI_GET: usize = 32;
 
-/// What the yardstick is called in tables.
+/// Name of the baseline in tables.
 pub(super) const CROSSBEAM: &str = "crossbeam-skipmap";
 
 /// A structure under test.
@@ -30,12 +30,12 @@ pub(super) const CROSSBEAM: &str = "crossbeam-skipmap";
 pub(super) enum Structure {
     /// One of the store's.
     Kind(MemtableKind),
-    /// The yardstick.
+    /// The baseline.
     Crossbeam,
 }
 
 impl Structure {
-    /// All kinds, and the yardstick.
+    /// All kinds, and the baseline.
     pub(super) fn all() -> Vec<Structure> {
         MemtableKind::ALL.into_iter().map(Structure::Kind).chain([Structure::Crossbeam]).collect()
     }
@@ -48,7 +48,7 @@ impl Structure {
     }
 
     /// Nanoseconds of an insert, an insert in a batch, a get, a key of a multi-get and a step of a walk, and
-    /// the bytes that an entry takes beyond key and value. What there is not is not a number.
+    /// the bytes of an entry beyond key and value. Missing figures are NaN.
     pub(super) fn measure(
         self,
         clock: &SystemClock,
@@ -177,9 +177,9 @@ fn crossbeam(clock: &SystemClock, keys: &Keys, probes: &Keys) -> Result<Vec<f64>
     Ok(vec![insert_ns / inserts, f64::NAN, get_ns / gets, f64::NAN, walk_ns / inserts, overhead])
 }
 
-/// What an entry of the skiplist takes beyond key and value, on average: its node has two vectors' heads, a
-/// counter and a tower of pointers, which is `n` high with probability 2^-n; the C library rounds each of the
-/// three allocations up to an odd multiple of eight.
+/// Bytes of a skiplist entry beyond key and value, on average: its node has two vectors' headers, a counter
+/// and a tower of pointers, which is `n` high with probability 2^-n; the C library rounds each of the three
+/// allocations up to an odd multiple of eight.
 fn crossbeam_overhead_bytes(key_len: usize) -> f64 {
     let allocated = |bytes: usize| ((bytes + 8).next_multiple_of(16).max(32)) as f64;
     let node: f64 =

@@ -1,10 +1,10 @@
-//! A clock that goes like the machine's, and can be put forward: a rest need not be waited for.
+//! The machine's clock with an offset that can be advanced, so that idle time need not be waited for.
 
 use esker::parts::env::{Clock, SystemClock};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The machine's clock, and how far it was put forward.
+/// The machine's clock and its offset.
 #[derive(Debug, Default)]
 pub(super) struct ForwardClock {
     inner: SystemClock,
@@ -12,7 +12,7 @@ pub(super) struct ForwardClock {
 }
 
 impl ForwardClock {
-    /// Puts it forward.
+    /// Advances the clock.
     pub(super) fn forward(&self, by: Duration) {
         self.forward_ms.fetch_add(by.as_millis() as u64, Ordering::Relaxed);
     }

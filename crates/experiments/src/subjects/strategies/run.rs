@@ -1,4 +1,4 @@
-//! One strategy: load, overwrite, drain, rest, compact.
+//! Measures one strategy: load, overwrite, drain, idle time, full compaction.
 
 use super::clock::ForwardClock;
 use crate::context::{Context, time_ns};
@@ -15,22 +15,22 @@ use std::time::Duration;
 
 const KEY_BYTES: usize = 16;
 const VALUE_BYTES: usize = 100;
-/// What the numbers asked for are about.
+/// Number of entries to which the claims apply.
 const FULL_ENTRIES: u64 = 10_000_000;
 const FULL_MEMTABLE_BYTES: u64 = 64 << 20;
 const FULL_TABLE_BYTES: u64 = 16 << 20;
-/// The database is idle when it finds nothing written for ten seconds.
+/// Idle time: the database is idle when nothing was written for ten seconds.
 const REST: Duration = Duration::from_secs(15);
-/// A rest ends when so many looks in a row found nothing written since the one before.
+/// The idle time ends when so many checks in a row found nothing written since the one before.
 const CALM_LOOKS: u32 = 3;
 /// One key in so many is read back.
 const CHECK_EVERY: u64 = 101;
-/// Room and runs are looked at so often while everything is overwritten.
+/// Samples of space and runs while everything is overwritten.
 const LOOKS: u64 = 200;
-/// What a value is that was never overwritten.
+/// The value of a record that was never overwritten.
 const LOADED: u32 = u32::MAX;
 
-/// How large it is.
+/// Size of the measurement.
 pub(super) struct TreeForm {
     entries: u64,
     memtable_bytes: u64,
@@ -98,7 +98,7 @@ pub(super) struct Moment {
     pub(super) runs: u64,
 }
 
-/// How far it had come when there was nothing more to do.
+/// State of the tree when there was nothing more to do.
 #[derive(Default)]
 pub(super) struct Rested {
     /// Since the first put.
@@ -116,7 +116,7 @@ pub(super) struct GetCounts {
     pub(super) tables: Option<f64>,
 }
 
-/// What came of a strategy.
+/// Measurements of a strategy.
 #[derive(Default)]
 pub(super) struct Measured {
     pub(super) strategy: String,
@@ -139,12 +139,12 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// So many bytes for each byte put.
+    /// `bytes` per byte put.
     pub(super) fn written(&self, bytes: u64) -> f64 {
         bytes as f64 / self.user_bytes
     }
 
-    /// So many bytes for each after a full compaction.
+    /// `bytes` per byte after a full compaction.
     pub(super) fn space(&self, bytes: f64) -> f64 {
         bytes / self.live_bytes.max(1) as f64
     }
@@ -161,11 +161,11 @@ struct World<'a> {
     keyspace: Keyspace,
     /// The number of the last put of each key.
     last_puts: Vec<u32>,
-    /// What had been written when the first of these puts came.
+    /// Bytes that had been written before the first of these puts.
     written_before: u64,
 }
 
-/// Runs one strategy through all of it.
+/// Runs one strategy through all phases.
 pub(super) fn measure(context: &mut Context<'_>, form: &TreeForm, strategy: Strategy) -> Result<Measured> {
     use esker::parts::env::Random;
     let directory = context.directory("strategy")?;
@@ -239,7 +239,7 @@ impl<'a> World<'a> {
         all.into_iter().find(|keyspace| keyspace.name == *name).unwrap_or_default()
     }
 
-    /// Everything at once, in the order of the keys: the tables go to the last level.
+    /// Loads everything as one bulk load in key order, so that the tables go to the last level.
     fn load(&self) -> Result<()> {
         let mut records: Vec<u64> = (0..self.form.entries).collect();
         records.sort_unstable_by_key(|&record| scatter(record));
@@ -296,13 +296,13 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Lets time pass until the database has nothing more to do.
+    /// Advances the clock until the database has nothing more to do.
     fn rest(&self, found: &mut Measured) -> Result<()> {
         let mut calm_looks = 0;
         while calm_looks < CALM_LOOKS {
             let before = self.fs.written_bytes();
             self.clock.forward(REST);
-            // With nothing to flush, this only has background work look around.
+            // With nothing to flush, this only wakes background work.
             self.keyspace.flush()?;
             self.wait_until_calm()?;
             calm_looks = if self.fs.written_bytes() == before { calm_looks + 1 } else { 0 };
@@ -315,7 +315,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Nothing tells when idle work is done but that nothing is written.
+    /// Waits until nothing is written; idle work has no other sign of its end.
     fn wait_until_calm(&self) -> Result<()> {
         loop {
             let before = self.fs.written_bytes();
@@ -353,7 +353,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Some keys have the values that were put last.
+    /// Checks that some keys have the values that were put last.
     fn check(&self) -> Result<()> {
         for record in (0..self.form.entries).step_by(CHECK_EVERY as usize) {
             let expected = value_of(self.last_puts[record as usize]);
