@@ -22,7 +22,9 @@ type Changes = BTreeMap<(usize, Vec<u8>), Own>;
 /// What a transaction makes of a key.
 #[derive(Clone, Debug)]
 enum Own {
-    Value(Option<Vec<u8>>),
+    /// A put with its expiry in milliseconds since 1970, which counts from the call.
+    Put(Vec<u8>, Option<u64>),
+    Delete,
     Merge(Operator, Vec<Vec<u8>>),
 }
 
@@ -30,7 +32,8 @@ impl Own {
     /// What a reader in the transaction sees over what is stored.
     fn over(&self, stored: Option<Vec<u8>>) -> Option<Vec<u8>> {
         match self {
-            Own::Value(value) => value.clone(),
+            Own::Put(value, _) => Some(value.clone()),
+            Own::Delete => None,
             Own::Merge(operator, operands) => {
                 operands.iter().fold(stored, |value, operand| Some(operator.apply(value, operand)))
             }
@@ -189,20 +192,28 @@ impl Runner {
                         let operand = operand.bytes();
                         open.tx.merge(&keyspace, &key, &operand)?;
                         match open.changes.remove(&(space, key.clone())) {
-                            Some(Own::Value(value)) => Own::Value(Some(operator.apply(value, &operand))),
+                            Some(Own::Put(value, end_ms)) => {
+                                Own::Put(operator.apply(Some(value), &operand), end_ms)
+                            }
+                            Some(Own::Delete) => {
+                                Own::Put(operator.apply(None, &operand), self.default_end_ms(space)?)
+                            }
                             Some(Own::Merge(_, operands)) => {
                                 Own::Merge(operator, [operands, vec![operand]].concat())
                             }
                             None => Own::Merge(operator, vec![operand]),
                         }
                     }
-                    _ => {
-                        match &value {
-                            Some(value) => open.tx.put(&keyspace, &key, value)?,
-                            None => open.tx.delete(&keyspace, &key)?,
+                    _ => match value {
+                        Some(value) => {
+                            open.tx.put(&keyspace, &key, &value)?;
+                            Own::Put(value, self.default_end_ms(space)?)
                         }
-                        Own::Value(value)
-                    }
+                        None => {
+                            open.tx.delete(&keyspace, &key)?;
+                            Own::Delete
+                        }
+                    },
                 };
                 open.changes.insert((space, key), own);
             }
@@ -304,7 +315,11 @@ impl Runner {
             let mut changes: Vec<Change> = Vec::new();
             for ((space, key), own) in open.changes {
                 match own {
-                    Own::Value(value) => changes.push(self.written((space, key, value))?),
+                    Own::Put(value, None) => changes.push((space, key, Written::Put(value))),
+                    Own::Put(value, Some(end_ms)) => {
+                        changes.push((space, key, Written::Expiring(value, end_ms)));
+                    }
+                    Own::Delete => changes.push((space, key, Written::Delete)),
                     Own::Merge(operator, operands) => {
                         let end_ms = self.default_end_ms(space)?;
                         let written = |operand| Written::Merge(operator, operand, end_ms);
