@@ -7,7 +7,7 @@
 //! down. [`KeyspaceOptions::compression_under_pressure`] turns this off.
 //!
 //! # Pressure
-//! The share of the resources that writers may use up before they wait (`room`), the greatest of three:
+//! The share of the resources that writers may use up before they wait (`make_room`), the greatest of three:
 //! memory of memtables, sealed memtables of the keyspace in the flush queue, and runs in level 0. Neither the
 //! processor's nor the device's load is measured: the database has no exclusive claim to either, and where
 //! they are short the queues show their effect on writers; where they are busy and no queue grows, nothing

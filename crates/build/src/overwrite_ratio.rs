@@ -159,7 +159,7 @@ impl<'a> OverwriteSampler<'a> {
 
     /// Samples the entry that ends at `end_bytes` of the job. An entry larger than a step counts as often as
     /// it has steps.
-    pub fn look(&mut self, key: &[u8], tag: Tag, end_bytes: u64) {
+    pub fn sample(&mut self, key: &[u8], tag: Tag, end_bytes: u64) {
         let Some(older) = self.older.filter(|_| end_bytes >= self.next_bytes) else { return };
         let hash = key_hash(key);
         // With jitter, to avoid resonance with an order in the keys.

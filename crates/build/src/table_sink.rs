@@ -1,23 +1,23 @@
 //! Table sink: writes the output of a merge to tables, for flush and compaction.
 //!
-//! One pass: the merge yields entries in internal order, [`Retained`] decides which of them a reader may
-//! still see, and those go into table writers, split where the plan says. Nothing is allocated per entry.
+//! One pass: the merge yields entries in internal order, [`CompactionIter`] decides which of them a reader
+//! may still see, and those go into table writers, split where the plan says. Nothing is allocated per entry.
 //! Range tombstones arrive separately and are cut at the bounds of the tables ([`PendingDeletes`]).
 
 use crate::blob_separation::{References, Relocation, Separator};
-use crate::cache_warming::CacheWarming;
 use crate::compression_downgrade::downgraded;
 use crate::filters::TableFilter;
 use crate::overwrite_ratio::{OlderTables, OverwriteSampler};
 use crate::pending_outputs::{Outputs, UnclaimedFiles};
-use crate::range_del::aggregate::key_range;
 use crate::range_del::cut::PendingDeletes;
+use crate::range_del::input_range_dels::key_range;
 use crate::table_factory::TableFactory;
+use crate::warmed_outputs::CacheWarming;
 use esker_base::{FileNumber, KeyspaceId, PartId, Result, SeqNo, TableUid, Tag};
 use esker_env::OpenMode;
 use esker_iter::{
-    Boundaries, CompactionFilter, Cursor, EntrySink, InputRangeDels, LargeValues, MergingCursor,
-    OperandMerger, Retained,
+    Boundaries, CompactionFilter, CompactionIter, Cursor, EntrySink, InputRangeDels, LargeValues,
+    MergingCursor, OperandMerger,
 };
 use esker_options::KeyspaceOptions;
 use esker_sst::{Expiring, JobControl, TableOptions, TableSummary, TableWriter, WarmedTable};
@@ -127,7 +127,7 @@ pub fn write_tables<'a, C: Cursor>(
     let operand_merger = spec.retention.operand_merger.clone();
     let compaction_filter = spec.retention.compaction_filter.clone();
     let mut kept =
-        Retained::new(merge, boundaries, older_outside).under(deletes).operand_merger(operand_merger);
+        CompactionIter::new(merge, boundaries, older_outside).under(deletes).operand_merger(operand_merger);
     kept = kept.filtering(compaction_filter, spec.retention.large.clone());
     if spec.retention.collects {
         kept = kept.leaving_large();
@@ -173,8 +173,8 @@ struct Output<'a, 's> {
     /// Keys and values so far, and the position of the next check of the job or of the table size.
     written_bytes: u64,
     stop_at_bytes: u64,
-    look_at_bytes: u64,
-    ask_at_bytes: u64,
+    report_at_bytes: u64,
+    cut_at_bytes: u64,
     /// Bytes of files reported to the job.
     told_bytes: u64,
     told_payload_bytes: u64,
@@ -194,7 +194,7 @@ impl EntrySink for Output<'_, '_> {
     fn write(&mut self, (key, tag, value): (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
         let end_bytes = self.written_bytes + (key.len() + value.len()) as u64;
         if begins_key && (end_bytes >= self.stop_at_bytes || self.cutter.is_at_border(key)) {
-            self.see_to(key, tag, end_bytes)?;
+            self.pass_checkpoints(key, tag, end_bytes)?;
         }
         self.written_bytes = end_bytes;
         let open = match &mut self.writer {
@@ -223,8 +223,8 @@ impl<'a, 's> Output<'a, 's> {
             tables: Outputs::none(factory),
             written_bytes: 0,
             stop_at_bytes: 0,
-            look_at_bytes: OUTPUT_BYTES_PER_CHECK,
-            ask_at_bytes: 0,
+            report_at_bytes: OUTPUT_BYTES_PER_CHECK,
+            cut_at_bytes: 0,
             told_bytes: 0,
             told_payload_bytes: 0,
         }
@@ -233,9 +233,9 @@ impl<'a, 's> Output<'a, 's> {
     /// Performs the checks due before an entry: of the job, the end of the table, and the overwrite sample.
     #[cold]
     #[inline(never)]
-    fn see_to(&mut self, key: &[u8], tag: Tag, end_bytes: u64) -> Result<()> {
-        if self.written_bytes >= self.look_at_bytes {
-            self.look()?;
+    fn pass_checkpoints(&mut self, key: &[u8], tag: Tag, end_bytes: u64) -> Result<()> {
+        if self.written_bytes >= self.report_at_bytes {
+            self.report_progress()?;
         }
         if let Some(open) = &self.writer {
             let left = self.spec.layout.input_bytes.saturating_sub(self.written_bytes);
@@ -243,15 +243,15 @@ impl<'a, 's> Output<'a, 's> {
                 self.finish_table(Some(key))?;
             }
         }
-        self.ask_at_bytes = self.written_bytes + self.cutter.step_bytes();
-        self.sampler.look(key, tag, end_bytes);
-        self.stop_at_bytes = self.look_at_bytes.min(self.ask_at_bytes).min(self.sampler.next_bytes);
+        self.cut_at_bytes = self.written_bytes + self.cutter.step_bytes();
+        self.sampler.sample(key, tag, end_bytes);
+        self.stop_at_bytes = self.report_at_bytes.min(self.cut_at_bytes).min(self.sampler.next_bytes);
         Ok(())
     }
 
     /// Reports progress to the job; an error if it is to end (JB1).
-    fn look(&mut self) -> Result<()> {
-        self.look_at_bytes = self.written_bytes + OUTPUT_BYTES_PER_CHECK;
+    fn report_progress(&mut self) -> Result<()> {
+        self.report_at_bytes = self.written_bytes + OUTPUT_BYTES_PER_CHECK;
         let new_payload_bytes = self.written_bytes.saturating_sub(self.told_payload_bytes);
         self.told_payload_bytes = self.written_bytes;
         let Some(job) = &self.spec.accounting.job else { return Ok(()) };
@@ -266,7 +266,7 @@ impl<'a, 's> Output<'a, 's> {
     /// Ends the open table; the next one begins with the key `border`.
     fn finish_table(&mut self, border: Option<&[u8]>) -> Result<()> {
         // The next steps, filter and sync, take longest.
-        self.look()?;
+        self.report_progress()?;
         if let Some(mut open) = self.writer.take() {
             open.writer.set_range_tombstones(self.deletes.take_before(border));
             let (mut part, inheritance) = finish(self.factory, self.spec.accounting.created_ms, open)?;

@@ -1,8 +1,8 @@
 //! The block cache: shards under one budget.
 
 use crate::entry::{Admission, BlockKind, CacheKey, Charge};
+use crate::full_notification::FullNotification;
 use crate::kind::CacheKind;
-use crate::need::Need;
 use crate::number_allocator::TableNumbers;
 use crate::policy::{Entry, hash_of, overhead_bytes};
 use crate::shard::Shard;
@@ -69,7 +69,7 @@ pub struct BlockCache<V> {
     /// Counters outside of the shards' locks, by stripe.
     counted: Box<[CachePadded<Counted>]>,
     pub(crate) numbers: Mutex<TableNumbers>,
-    need: Need,
+    full_notification: FullNotification,
 }
 
 /// A counter for each kind of block.
@@ -155,7 +155,7 @@ impl<V: Charge + Clone> BlockCache<V> {
             }),
             counted: (0..STRIPES).map(|_| CachePadded::default()).collect(),
             numbers: Mutex::new(TableNumbers::starting_at(0)),
-            need: Need::default(),
+            full_notification: FullNotification::default(),
         }
     }
 
@@ -216,8 +216,8 @@ impl<V: Charge + Clone> BlockCache<V> {
     ///
     /// A block larger than the budget is not cached; `value` is returned as it is.
     pub fn insert(&self, key: CacheKey, value: V, kind: BlockKind, admission: Admission) -> V {
-        if self.need.is_awaited() && self.is_full_for(self.charge_of(&value)) {
-            self.need.meet();
+        if self.full_notification.is_armed() && self.is_full_for(self.charge_of(&value)) {
+            self.full_notification.fire();
         }
         self.enter(key, value, kind, admission, false)
     }
@@ -417,19 +417,20 @@ impl<V: Charge + Clone> BlockCache<V> {
         freed_bytes
     }
 
-    /// Sets the callback of the full notification ([`BlockCache::await_need`]). Insertions call it.
-    pub fn tell_of_need(&self, tell: impl Fn() + Send + Sync + 'static) {
-        self.need.set_tell(Box::new(tell));
+    /// Sets the callback of the full notification ([`BlockCache::arm_full_notification`]). Insertions call
+    /// it.
+    pub fn on_full(&self, tell: impl Fn() + Send + Sync + 'static) {
+        self.full_notification.set_callback(Box::new(tell));
     }
 
     /// Arms the full notification: it fires once, when an entry does not fit.
-    pub fn await_need(&self) {
-        self.need.wait();
+    pub fn arm_full_notification(&self) {
+        self.full_notification.arm();
     }
 
     /// Whether it has fired since it was armed.
-    pub fn needs_more(&self) -> bool {
-        self.need.is_met()
+    pub fn was_full(&self) -> bool {
+        self.full_notification.has_fired()
     }
 
     /// Bytes in use: the charges of all entries and of insertions under way.

@@ -78,7 +78,7 @@
 //!
 //! Map: [`entry`] defines keys and charges, [`doorkeeper`] is the admission filter, `warming` inserts blocks
 //! in place of others, [`numbers`] identifies tables, [`kind`] lists the kinds; `policy` has the policies,
-//! one file each, `shard` counts, [`cache`] is the whole, `need` notifies when it is full,
+//! one file each, `shard` counts, [`cache`] is the whole, `full_notification` notifies when it is full,
 //! [`stats`] are its counters.
 
 #![forbid(unsafe_code)]
@@ -86,8 +86,8 @@
 pub mod cache;
 mod doorkeeper;
 pub mod entry;
+mod full_notification;
 pub mod kind;
-mod need;
 mod number_allocator;
 pub mod numbers;
 mod policy;

@@ -5,7 +5,8 @@
 //!
 //! The files of each path, in the order a request passes them:
 //!
-//! * write: handle (encode) → [`write::commit`] (order, copy, publish) → [`write::room`] (rotate, seal, wait)
+//! * write: handle (encode) → [`write::commit`] (order, copy, publish) → [`write::make_room`] (rotate, seal,
+//!   wait)
 //! * read: handle (pin) → [`esker_view`] → [`esker_view::read`] → [`esker_view::tree`]
 //! * transaction: transaction (snapshot, changes, read set) → [`write::commit`] (validate, then as a write)
 //! * flush: [`state::scheduler`] → [`background::workers`] → [`background::flush`] → [`esker_build`] →

@@ -215,14 +215,14 @@ fn snapshots_against_flush() {
 // ---- releasing a table
 
 /// A table file, with its references counted as `Arc` and `Weak` count them (loom has no `Weak`).
-struct TableFile {
+struct TableHandle {
     references: AtomicUsize,
     obsolete: AtomicBool,
     /// Times the file was deleted.
     deletions: AtomicUsize,
 }
 
-impl TableFile {
+impl TableHandle {
     fn read(&self) {
         assert_eq!(self.deletions.load(Ordering::Relaxed), 0, "a reader met a deleted file");
     }
@@ -269,7 +269,7 @@ enum ReclaimMutant {
 /// A reader pins the view and reads the table, while an install publishes a view without it and retires the
 /// file. In the end the file was deleted exactly once, and not read after that.
 fn reclaim(mutant: Option<ReclaimMutant>) {
-    let file = Arc::new(TableFile {
+    let file = Arc::new(TableHandle {
         references: AtomicUsize::new(1),
         obsolete: AtomicBool::new(false),
         deletions: AtomicUsize::new(0),

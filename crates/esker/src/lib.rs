@@ -256,7 +256,7 @@ pub mod metrics {
     pub use esker_engine::background::targets::DeleteShortfall;
     pub use esker_engine::state::jobs::JobMetrics;
     pub use esker_engine::state::write_control::{Pressure, PressureCause, StallChange, WaitingWrites};
-    pub use esker_engine::write::pressure::{BlockingWork, KeyspaceStall, Stalls, WriteState};
+    pub use esker_engine::write::write_control::{BlockingWork, KeyspaceStall, Stalls, WriteState};
     pub use esker_view::read::layer::Layer;
     pub use esker_view::read::open_readers::ReaderKind;
 }

@@ -10,7 +10,7 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
 use esker_base::{Result, SeqNo, Tag, ValueKind};
-use esker_iter::{Boundaries, Cursor, MergingCursor, Retained, Visible};
+use esker_iter::{Boundaries, CompactionIter, Cursor, MergingCursor, Visible};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -211,20 +211,20 @@ fn row(case: &Case, count: u64) -> Result<()> {
             Ok(sum)
         })
     };
-    let retained = best_ns(count, || {
+    let compaction = best_ns(count, || {
         let boundaries = Boundaries::new([], SeqNo::new(count + 1));
-        let (mut retained, mut sum) = (Retained::new(merge(), boundaries, |_, _| true), 0);
-        retained.seek_to_first()?;
-        while retained.is_valid() {
-            sum += u64::from(retained.key()[0]) + u64::from(retained.value()[0]);
-            retained.next()?;
+        let (mut compaction, mut sum) = (CompactionIter::new(merge(), boundaries, |_, _| true), 0);
+        compaction.seek_to_first()?;
+        while compaction.is_valid() {
+            sum += u64::from(compaction.key()[0]) + u64::from(compaction.value()[0]);
+            compaction.next()?;
         }
         Ok(sum)
     })?;
     let (shown, shown_backward) = (visible(false, false)?, visible(true, false)?);
     print!(
         "{:<10} k={:<3} merge {forward:5.1}  backward {backward:5.1}  visible {shown:5.1}  backward {shown_backward:5.1}  \
-         retained {retained:5.1}",
+         compaction {compaction:5.1}",
         case.name, case.sources
     );
     if case.versions == 1 {

@@ -7,8 +7,8 @@
 //! merged first; where they could not be merged, the filter does not see the key. Flushes, and moves of whole
 //! tables, call no filter, so it is undefined when, how often, or whether an entry is passed to it.
 //!
-//! A removed entry acts like an expired put ([`crate::retained`], rule 5): it becomes a Delete, which hides
-//! older versions, so none of them comes back.
+//! A removed entry acts like an expired put ([`crate::compaction_iter`], rule 5): it becomes a Delete, which
+//! hides older versions, so none of them comes back.
 
 use crate::operator::caught;
 

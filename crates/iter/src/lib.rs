@@ -10,7 +10,7 @@
 //!        \      /
 //!      MergingCursor          all versions of all sources, in internal order
 //!        /      \
-//!    Visible   Retained       each key once, as a reader sees it; what a flush or compaction must write
+//!    Visible   CompactionIter each key once: as a reader sees it; what a flush or compaction must write
 //!       |
 //!  DoubleEnded                a range taken from both ends
 //! ```
@@ -24,14 +24,15 @@
 //! [`visible`] the reader's view; [`range_del`] range tombstones, their [aggregate](range_del::aggregate) for
 //! readers and their [elision](range_del::compaction) in compactions; [`operator`] and [`full_merge`] merge
 //! operators and their application; [`tombstone_span`] known spans without values; [`double_ended`] two
-//! readers that meet; [`boundaries`] the sequence numbers of readers; [`retained`] what a compaction keeps;
-//! [`compaction_filter`] user code in a compaction.
+//! readers that meet; [`boundaries`] the sequence numbers of readers; [`compaction_iter`] what a compaction
+//! keeps; [`compaction_filter`] user code in a compaction.
 
 #![forbid(unsafe_code)]
 
 pub mod boundaries;
 pub mod bounds;
 pub mod compaction_filter;
+pub mod compaction_iter;
 pub mod cursor;
 pub mod double_ended;
 pub mod full_merge;
@@ -42,7 +43,6 @@ pub mod merge;
 pub mod operator;
 pub mod range_del;
 pub mod reader;
-pub mod retained;
 pub mod slice;
 #[cfg(test)]
 mod testing;
@@ -52,6 +52,7 @@ pub mod visible;
 pub use boundaries::Boundaries;
 pub use bounds::Bounds;
 pub use compaction_filter::{CompactionFilter, Decision};
+pub use compaction_iter::{CompactionIter, CompactionIterStats, EntrySink};
 pub use cursor::{BoundOrder, Cursor};
 pub use double_ended::{DoubleEnded, ReaderFactory};
 pub use full_merge::{FullMerge, OperandMerger};
@@ -62,7 +63,6 @@ pub use range_del::aggregate::{PartCursor, RangeDelAggregate, RangeDelSource, Sk
 pub use range_del::compaction::InputRangeDels;
 pub use range_del::{RangeTombstone, RangeTombstones, TombstoneFragment, TombstoneHull, TombstoneInterval};
 pub use reader::Reader;
-pub use retained::{EntrySink, Retained, RetainedStats};
 pub use slice::{Entry, SliceCursor};
 pub use tombstone_span::{TombstoneSpan, TombstoneSpans};
 pub use visible::Visible;

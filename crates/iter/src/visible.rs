@@ -34,7 +34,7 @@
 //!
 //! # Operands
 //! When a merge operand decides a key, it is merged with the versions below it into a buffer
-//! ([`full_merge`]). Forwards the cursor is then beyond the merged versions, backwards it waits on the
+//! ([`operands`]). Forwards the cursor is then beyond the merged versions, backwards it waits on the
 //! previous key as for every other entry.
 //!
 //! # Large values
@@ -46,7 +46,7 @@
 //! not walk through a million tombstones behind it.
 
 mod backward;
-mod full_merge;
+mod operands;
 #[cfg(test)]
 mod tests;
 

@@ -1,18 +1,18 @@
 //! Options by name, for command lines, configuration files and programs that show them.
 
-use super::table::{self, OptionInfo, OptionValue, Row};
+use super::schema::{self, OptionInfo, OptionValue, Row};
 use super::{KeyspaceOptions, Options};
 use esker_base::Result;
 
 impl KeyspaceOptions {
     /// Descriptions of every option of a keyspace that is data: all but the compaction filter.
     pub fn list() -> Vec<OptionInfo> {
-        table::describe::<KeyspaceOptions>()
+        schema::describe::<KeyspaceOptions>()
     }
 
     /// Every option with its value.
     pub fn values(&self) -> Vec<OptionValue> {
-        table::values(self)
+        schema::values(self)
     }
 
     /// Every option by its name, with its value as [`KeyspaceOptions::set`] takes it; and the name of the
@@ -37,7 +37,7 @@ impl KeyspaceOptions {
     /// `InvalidArgument`, naming the option, its value and the allowed values; or, if there is no such
     /// option, a similar one.
     pub fn set(mut self, name: &str, value: &str) -> Result<KeyspaceOptions> {
-        table::set(&mut self, name, value)?;
+        schema::set(&mut self, name, value)?;
         Ok(self)
     }
 }
@@ -55,9 +55,9 @@ impl OptionInfo {
     /// # Errors
     /// `InvalidArgument`, with a similar name.
     pub fn find(name: &str) -> Result<OptionInfo> {
-        table::find::<Options>(name)
+        schema::find::<Options>(name)
             .map(Row::info)
-            .or_else(|_| table::find::<KeyspaceOptions>(name).map(Row::info))
+            .or_else(|_| schema::find::<KeyspaceOptions>(name).map(Row::info))
     }
 }
 
@@ -65,12 +65,12 @@ impl Options {
     /// Descriptions of every option of a database that is data; without options of keyspaces, user-defined
     /// merge operators, and the environment.
     pub fn list() -> Vec<OptionInfo> {
-        table::describe::<Options>()
+        schema::describe::<Options>()
     }
 
     /// Every option with its value.
     pub fn values(&self) -> Vec<OptionValue> {
-        table::values(self)
+        schema::values(self)
     }
 
     /// Every option by its name, with its value as [`Options::set`] takes it.
@@ -90,7 +90,7 @@ impl Options {
     /// # Errors
     /// As [`KeyspaceOptions::set`].
     pub fn set(mut self, name: &str, value: &str) -> Result<Options> {
-        table::set(&mut self, name, value)?;
+        schema::set(&mut self, name, value)?;
         Ok(self)
     }
 }

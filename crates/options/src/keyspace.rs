@@ -2,7 +2,7 @@
 
 use super::filtering::OwnFilter;
 use super::per_level::PerLevel;
-use super::table;
+use super::schema;
 use crate::migration_record::MigrationRecord;
 use esker_base::{Error, Result};
 use esker_codec::Codec;
@@ -80,43 +80,6 @@ pub struct KeyspaceOptions {
     pub delete_within: Option<Duration>,
     #[doc(hidden)]
     pub adaptive_compaction: Option<Duration>,
-}
-
-impl Default for KeyspaceOptions {
-    fn default() -> KeyspaceOptions {
-        KeyspaceOptions {
-            memtable: MemtableKind::Art,
-            write_buffer_bytes: None,
-            write_buffer_entries: None,
-            block_layout: PerLevel::all(BlockLayout::Flat),
-            block_size_bytes: 4096,
-            block_restart_interval: 16,
-            block_hash_slots_percent: 100,
-            block_index: IndexKind::STree,
-            block_bounds: BlockBounds::Unfiltered,
-            compression: PerLevel::split(Codec::None, Codec::first_available(&[Codec::Lz4])),
-            compression_under_pressure: true,
-            filter: FilterPolicy::DEFAULT,
-            filter_allocation: FilterAllocation::default(),
-            strategy: Strategy::default(),
-            switch: None,
-            table_bytes: None,
-            level0_trigger_runs: None,
-            level0_slowdown_runs: None,
-            level0_stop_runs: None,
-            max_job_bytes: None,
-            max_job_runs: None,
-            default_ttl: None,
-            merge_operator: None,
-            compaction_filter: None,
-            blob_threshold_bytes: None,
-            blob_file_bytes: 32 << 20,
-            blob_space_amp_permille: 1500,
-            max_space_amp_permille: None,
-            delete_within: None,
-            adaptive_compaction: None,
-        }
-    }
 }
 
 impl KeyspaceOptions {
@@ -424,12 +387,12 @@ impl KeyspaceOptions {
     /// # Errors
     /// `InvalidArgument` for options that are out of bounds or contradict each other.
     pub fn validate(&self) -> Result<()> {
-        table::check(self)
+        schema::check(self)
     }
 
     /// The bytes stored with the keyspace.
     pub fn encode(&self) -> Vec<u8> {
-        table::encode(self)
+        schema::encode(self)
     }
 
     /// Reads what [`KeyspaceOptions::encode`] wrote.
@@ -437,6 +400,6 @@ impl KeyspaceOptions {
     /// # Errors
     /// `Unsupported` for an option or a value unknown to this build: guessing would change the output.
     pub fn decode(bytes: &[u8]) -> Result<KeyspaceOptions> {
-        table::decode(bytes)
+        schema::decode(bytes)
     }
 }

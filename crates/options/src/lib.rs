@@ -15,8 +15,8 @@ mod open_tables;
 mod per_level;
 mod presets;
 mod rows;
+mod schema;
 mod stored;
-mod table;
 #[cfg(test)]
 mod tests;
 
@@ -29,7 +29,7 @@ pub use named::NamedKeyspaces;
 pub use open_tables::default_open_tables;
 pub use per_level::PerLevel;
 pub use presets::{Cs265, Preset};
-pub use table::{OptionChange, OptionGroup, OptionInfo, OptionScope, OptionValue};
+pub use schema::{OptionChange, OptionGroup, OptionInfo, OptionScope, OptionValue};
 
 use esker_base::Result;
 use esker_cache::CacheKind;
@@ -103,37 +103,6 @@ pub struct Options {
     pub allow_missing_operators: bool,
     #[doc(hidden)]
     pub env: Env,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            memory_budget_bytes: None,
-            durability: Durability::Process,
-            read_only: false,
-            create_if_missing: true,
-            flush_on_close: true,
-            mapped_log: true,
-            wal_segment_bytes: None,
-            wal_recovery: WalRecovery::Strict,
-            compaction_threads: 1,
-            max_subcompactions: None,
-            background_rates: BackgroundRates::default(),
-            max_open_tables: None,
-            table_reads: ReadMode::default(),
-            async_reads: AsyncReads::default(),
-            cache_kind: CacheKind::default(),
-            cache_filters: false,
-            stall_limit: Duration::from_secs(60),
-            reader_warn_age: Duration::from_secs(600),
-            change_history_bytes: CHANGE_HISTORY_BYTES,
-            keyspace: KeyspaceOptions::default(),
-            named: NamedKeyspaces::default(),
-            merge_operators: Vec::new(),
-            allow_missing_operators: false,
-            env: Env::real(),
-        }
-    }
 }
 
 impl Options {
@@ -342,15 +311,11 @@ impl Options {
     /// # Errors
     /// `InvalidArgument` for options that are out of bounds or contradict each other.
     pub fn validate(&self) -> Result<()> {
-        table::check(self)?;
+        schema::check(self)?;
         self.keyspace.validate()?;
         self.keyspace.check_supplied(DEFAULT_KEYSPACE)
     }
 }
-
-/// Log kept for readers of changes: an hour at 300 KB a second, and little enough that a forgotten consumer
-/// does not fill a disk.
-const CHANGE_HISTORY_BYTES: u64 = 1 << 30;
 
 /// Smallest log segment: a header page and a few records.
 pub const MIN_WAL_SEGMENT_BYTES: u64 = 16 << 10;

@@ -1,7 +1,7 @@
 //! Properties of every option with a row, and the stored form from before there were rows.
 
+use super::schema::{self, Scope};
 use super::stored::{self, Field};
-use super::table::{self, Scope};
 use super::*;
 use esker_base::Error;
 use esker_codec::Codec;
@@ -10,14 +10,14 @@ use esker_sst::BlockLayout;
 
 /// Calls `check` with each option's name and `options` in which it alone differs from the default.
 fn with_each_changed<O: Scope>(mut check: impl FnMut(&OptionInfo, &str, O)) {
-    for info in table::describe::<O>() {
+    for info in schema::describe::<O>() {
         // Allowed values are in the description: a name, the end of a range or a word.
         let words = info.allowed.split([' ', ',']).map(|word| word.trim_end_matches(';'));
         let sizes = ["4KiB", "16KiB", "64KiB", "8MiB", "1GiB", "3h", "17"];
         let mut changed = 0;
         for text in words.chain(sizes) {
             let mut options = O::default();
-            let accepted = table::set(&mut options, info.name, text).is_ok();
+            let accepted = schema::set(&mut options, info.name, text).is_ok();
             let now = value(&options, info.name);
             if accepted && now != info.default {
                 changed += 1;
@@ -31,13 +31,13 @@ fn with_each_changed<O: Scope>(mut check: impl FnMut(&OptionInfo, &str, O)) {
 }
 
 fn value<O: Scope>(options: &O, name: &str) -> String {
-    table::values(options).into_iter().find(|value| value.name == name).unwrap().text
+    schema::values(options).into_iter().find(|value| value.name == name).unwrap().text
 }
 
 fn each_option_is_its_own<O: Scope>() {
-    let default = table::values(&O::default());
+    let default = schema::values(&O::default());
     with_each_changed::<O>(|info, _, options| {
-        for (before, after) in default.iter().zip(table::values(&options)) {
+        for (before, after) in default.iter().zip(schema::values(&options)) {
             assert_eq!(*before == after, before.name != info.name, "{} changed {}", info.name, before.name);
         }
     });
@@ -53,12 +53,12 @@ fn texts_come_back<O: Scope>() {
     with_each_changed::<O>(|info, text, options| {
         for name in [info.name].iter().chain(info.aliases) {
             let mut again = O::default();
-            table::set(&mut again, name, text).unwrap();
-            assert_eq!(table::values(&again), table::values(&options), "{name}");
+            schema::set(&mut again, name, text).unwrap();
+            assert_eq!(schema::values(&again), schema::values(&options), "{name}");
         }
         let mut default = options;
-        table::set(&mut default, info.name, &info.default).unwrap();
-        assert_eq!(table::values(&default), table::values(&O::default()), "{}", info.name);
+        schema::set(&mut default, info.name, &info.default).unwrap();
+        assert_eq!(schema::values(&default), schema::values(&O::default()), "{}", info.name);
     });
 }
 
@@ -79,13 +79,13 @@ fn every_value_is_stored() {
 #[test]
 fn weights_of_shards_come_back() {
     let mut options = KeyspaceOptions::default();
-    table::set(&mut options, "memtable", "sharded:4:64:1,2,1,4").unwrap();
+    schema::set(&mut options, "memtable", "sharded:4:64:1,2,1,4").unwrap();
     assert_eq!(value(&options, "memtable"), "sharded:4:64:1,2,1,4");
     assert_eq!(KeyspaceOptions::decode(&options.encode()).unwrap(), options);
     let all = Options::default().keyspace_options(options.clone());
     let again = Options::from_toml(&all.to_toml()).unwrap();
     assert_eq!(again.keyspace_defaults(), &options);
-    let told = table::set(&mut KeyspaceOptions::default(), "memtable", "sharded:4:64:1,2").unwrap_err();
+    let told = schema::set(&mut KeyspaceOptions::default(), "memtable", "sharded:4:64:1,2").unwrap_err();
     assert!(told.to_string().contains("2 weights for 4 shards"), "{told}");
 }
 

@@ -10,7 +10,7 @@
 //!   lookups. Uncached blocks are read one by one at first and in growing windows as the walk goes on.
 //! * [`ReadPurpose::Compaction`] does not fill the cache: it reads each block once, 64 KiB at a time into a
 //!   buffer of its own, and uncompressed blocks are decoded in place. A job's cursor reports for each block
-//!   whether it is cached ([`crate::cache_warming`]) and walks over blocks whose slots are full without
+//!   whether it is cached ([`crate::cache_warmer`]) and walks over blocks whose slots are full without
 //!   reading them: they were read, verified and decompressed before, and each step prefetches the next one.
 //!   That is not recorded as a use. Other walks of this purpose, such as verification of written tables, read
 //!   everything from the file.
@@ -23,7 +23,7 @@
 
 use crate::block::cursor::BlockCursor;
 use crate::block::{BlockBytes, BlockRef};
-use crate::cache_warming::InputReading;
+use crate::cache_warmer::InputReading;
 use crate::index::BlockIndex;
 use crate::load::{unpack, verify_numbered};
 use crate::lookup::prefetch_slots;

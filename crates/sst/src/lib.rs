@@ -32,7 +32,7 @@
 //! * `simd`: instruction sets. `block`: the two layouts of entries, and the frame around them.
 //! * `index`: the block index, stored and in memory. `block_bounds`, `range_tombstones`, `dictionary`,
 //!   `properties` and `footer`: the other sections.
-//! * `options`, `file_writer`, `dictionary_buffer`, `writer` and `cache_warming` write tables.
+//! * `options`, `file_writer`, `dictionary_buffer`, `writer` and `cache_warmer` write tables.
 //! * `section_reader` reads the end of a file and `table` opens it. `filter_access` is its filter,
 //!   `table_identity` what is kept while it is closed, `cached_part` what the cache holds of it.
 //! * `slots`, `load`, `mapped` and `read_ahead` get blocks; `lookup`, `multi_get` and `cursor` read entries.
@@ -40,7 +40,7 @@
 
 mod block;
 mod block_bounds;
-mod cache_warming;
+mod cache_warmer;
 mod cached_part;
 mod cursor;
 mod decode_error;
@@ -76,7 +76,7 @@ mod writer;
 
 pub use block::{Block, BlockHeader, BlockLayout, BlockRef};
 pub use block_bounds::BlockBounds;
-pub use cache_warming::{CacheWarmer, InputReading, InputResidency, WarmedTable};
+pub use cache_warmer::{CacheWarmer, InputReading, InputResidency, WarmedTable};
 pub use cached_part::{CachedPart, TableCache};
 pub use cursor::{ReadPurpose, TableCursor};
 pub use expiring::Expiring;

@@ -11,7 +11,7 @@
 //! window, which is no larger than all it read before.
 
 use crate::block::{BlockRef, SLACK_BYTES};
-use crate::cache_warming::{InputReading, ResidencySample};
+use crate::cache_warmer::{InputReading, ResidencySample};
 use crate::slots::Slot;
 use crate::table::Table;
 use esker_base::Result;

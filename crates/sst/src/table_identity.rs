@@ -16,7 +16,7 @@
 //! * HM3. When no table is open, the identity holds no slots but those of HM4: closing releases their memory,
 //!   whatever is in the cache.
 //! * HM4. Before its table is opened for the first time, an identity may hold slots of blocks that cache
-//!   warming inserted while the table was written ([`crate::cache_warming`]). They are accessed only under
+//!   warming inserted while the table was written ([`crate::cache_warmer`]). They are accessed only under
 //!   the identity's lock, so a block that leaves the cache finds the slot that holds it (SL4), or its
 //!   residence flag is already clear when the slot is installed. Opening the table moves them into the
 //!   table's slots before any lookup can read those.

@@ -1,7 +1,7 @@
 //! Tables as a whole: answers, and behaviour with damaged files and failing calls.
 
 mod block_bounds;
-mod cache_warming;
+mod cache_warmer;
 mod cancellation;
 mod contract;
 mod damage;

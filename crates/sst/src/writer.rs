@@ -13,7 +13,7 @@ use crate::block::header::{HEADER_BYTES, TRAILER_BYTES, placed_checksum};
 use crate::block::staged::Staged;
 use crate::block::{self, BlockHeader, BlockLayout, Compression, Scratch};
 use crate::block_bounds::BoundsEncoder;
-use crate::cache_warming::CacheWarmer;
+use crate::cache_warmer::CacheWarmer;
 use crate::dictionary_buffer::DictionaryBuffer;
 use crate::expiring::Expiring;
 use crate::file_writer::FileWriter;

@@ -41,7 +41,7 @@ pub(super) const ORDERS: &[Order] = &[
     tree(
         "esker-iter",
         "boundaries bounds cursor key_buffer meaning large_values merge operator \
-        compaction_filter full_merge range_del reader retained slice tombstone_span visible \
+        compaction_filter full_merge range_del reader compaction_iter slice tombstone_span visible \
         double_ended",
     ),
     Order {
@@ -64,7 +64,7 @@ pub(super) const ORDERS: &[Order] = &[
     },
     tree(
         "esker-cache",
-        "doorkeeper entry kind need number_allocator policy stats shard cache numbers warming",
+        "doorkeeper entry full_notification kind number_allocator policy stats shard cache numbers warming",
     ),
     Order {
         package: "esker-memtable",
@@ -92,7 +92,7 @@ pub(super) const ORDERS: &[Order] = &[
         folder: "",
         modules: "decode_error expiring range_tombstones simd block cached_part pinned_value footer \
                   filter_access dictionary properties section_reader index slots table_identity \
-                  block_bounds options table load mapped read_ahead cache_warming dictionary_buffer \
+                  block_bounds options table load mapped read_ahead cache_warmer dictionary_buffer \
                   file_writer inspect lookup cursor multi_get salvage verify writer",
         closed: &[],
         allowed: &[
@@ -103,7 +103,7 @@ pub(super) const ORDERS: &[Order] = &[
             ("properties", "options"),
             ("table", "mapped"),
             ("table_identity", "table"),
-            ("read_ahead", "cache_warming"),
+            ("read_ahead", "cache_warmer"),
         ],
     },
     tree(
@@ -142,15 +142,15 @@ pub(super) const ORDERS: &[Order] = &[
     },
     tree(
         "esker-build",
-        "compression_downgrade elision filters overwrite_ratio range_del table_factory \
-        pending_outputs blob_separation cache_warming table_sink",
+        "compression_downgrade older_versions filters overwrite_ratio range_del table_factory \
+        pending_outputs blob_separation warmed_outputs table_sink",
     ),
     tree("esker-engine", "file_transfer state amplification write background lifecycle"),
     Order {
         package: "esker-engine",
         folder: "state",
         modules: "activity adaptive_state commit_notifier consumers idle_budget installed log_ages \
-                  memory_shares no_plan_cache post_commit read_heat read_triggered scheduler throttle \
+                  memory_shares no_plan_cache post_commit read_heat read_triggered scheduler \
                   traffic write_control counters keyspace commit_state commit_lock jobs store shape \
                   space_use",
         closed: &[],
@@ -159,7 +159,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-engine",
         folder: "write",
-        modules: "batch ingested_part memory_arbiter pressure room write_options commit ingest_commit",
+        modules: "batch ingested_part memory_arbiter write_control switch_memtable write_stall make_room write_options commit ingest_commit",
         closed: &[],
         allowed: &[],
     },
@@ -218,9 +218,9 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-options",
         folder: "",
-        modules: "mod durability memory migration_record open_tables per_level stored keyspace table \
+        modules: "mod durability memory migration_record open_tables per_level stored keyspace schema \
                   filtering by_name design merging presets config named rows",
         closed: &[],
-        allowed: &[("keyspace", "filtering"), ("keyspace", "table")],
+        allowed: &[("keyspace", "filtering"), ("keyspace", "schema")],
     },
 ];

@@ -1,5 +1,5 @@
-//! Range tombstones of a job: gathered from its inputs ([`aggregate`]), and cut at the borders of its output
-//! tables ([`cut`]).
+//! Range tombstones of a job: gathered from its inputs ([`input_range_dels`]), and cut at the borders of its
+//! output tables ([`cut`]).
 
-pub mod aggregate;
 pub mod cut;
+pub mod input_range_dels;

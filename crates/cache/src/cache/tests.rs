@@ -699,7 +699,7 @@ fn the_full_notification_fires_once_and_only_when_full() {
         let cache = cache_of(kind, 64 << 10, 1);
         let told = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&told);
-        cache.tell_of_need(move || _ = count.fetch_add(1, Ordering::Relaxed));
+        cache.on_full(move || _ = count.fetch_add(1, Ordering::Relaxed));
         let mut next = 0;
         let mut fill = |blocks: u64| {
             (next..next + blocks).for_each(|number| {
@@ -709,14 +709,14 @@ fn the_full_notification_fires_once_and_only_when_full() {
             next += blocks;
             told.load(Ordering::Relaxed)
         };
-        assert_eq!((fill(200), cache.needs_more()), (0, false), "nobody waits");
+        assert_eq!((fill(200), cache.was_full()), (0, false), "not armed");
         cache.set_capacity_bytes(256 << 10);
-        cache.await_need();
-        assert_eq!((fill(50), cache.needs_more()), (0, false), "there is room");
-        assert_eq!((fill(500), cache.needs_more()), (1, true));
-        assert_eq!((fill(500), cache.needs_more()), (1, true));
-        cache.await_need();
-        assert!(!cache.needs_more());
-        assert_eq!((fill(1), cache.needs_more()), (2, true));
+        cache.arm_full_notification();
+        assert_eq!((fill(50), cache.was_full()), (0, false), "there is room");
+        assert_eq!((fill(500), cache.was_full()), (1, true));
+        assert_eq!((fill(500), cache.was_full()), (1, true));
+        cache.arm_full_notification();
+        assert!(!cache.was_full());
+        assert_eq!((fill(1), cache.was_full()), (2, true));
     });
 }

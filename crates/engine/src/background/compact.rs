@@ -4,7 +4,7 @@
 //! inputs busy so that the next call does not return them again, executes the plan, and installs the result.
 //! A merge reads cached blocks of its inputs from the block cache, and the rest past it, keeps versions that
 //! a reader may still see ([`esker_build::table_sink`]), warms the cache for inputs that were cached
-//! ([`esker_build::cache_warming`]), and replaces inputs by outputs in one edit. A move or a drop is an edit
+//! ([`esker_build::warmed_outputs`]), and replaces inputs by outputs in one edit. A move or a drop is an edit
 //! alone. In addition to the strategy, blob garbage collection is planned; its plan is a merge that also
 //! rewrites some blob files ([`esker_build::blob_separation`]). Manual compactions are in [`manual`].
 
@@ -20,17 +20,17 @@ use crate::state::jobs::{Job, JobFacts};
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::{Scheduler, WorkerPool};
 use crate::state::store::Store;
-use crate::write::pressure;
+use crate::write::write_control;
 use esker_base::{Error, FileNumber, PartId, Result, SeqNo};
 use esker_build::blob_separation::Relocation;
-use esker_build::cache_warming::{CacheWarming, open_outputs, remove_leftovers};
-use esker_build::elision::OlderVersions;
 use esker_build::filters::{TableFilter, keys_taken};
+use esker_build::older_versions::OlderVersions;
 use esker_build::overwrite_ratio::OlderTables;
 use esker_build::pending_outputs::Outputs;
-use esker_build::range_del::aggregate;
+use esker_build::range_del::input_range_dels;
 use esker_build::table_sink::OutputControl;
 use esker_build::table_sink::{OutputAccounting, OutputLayout, OutputRetention, OutputSpec, write_tables};
+use esker_build::warmed_outputs::{CacheWarming, open_outputs, remove_leftovers};
 use esker_iter::{Boundaries, CompactionFilter, LargeValues, MergingCursor};
 use esker_options::KeyspaceOptions;
 use esker_sst::{InputReading, InputResidency, JobControl};
@@ -328,13 +328,13 @@ fn write_subcompaction<'s>(
     // Checked after the files were found by their numbers: those of a living keyspace's tree are not
     // being deleted, and from here on the parts hold them.
     keyspace.check_living()?;
-    let deletes = aggregate::of_parts(&runs.concat(), boundaries, &older)?;
+    let deletes = input_range_dels::of_parts(&runs.concat(), boundaries, &older)?;
     let reading = InputReading {
         control: Arc::clone(job) as Arc<dyn JobControl>,
         residency: Arc::new(InputResidency::default()),
     };
     let sources = inputs.iter().zip(runs).map(|(input, mut parts)| {
-        parts.retain(|part| !aggregate::hide_all_of(&deletes, part, boundaries));
+        parts.retain(|part| !input_range_dels::hide_all_of(&deletes, part, boundaries));
         let run = Arc::new(TreeRun::new(input.level, parts.into()));
         RunCursor::for_job(run, reading.clone())
     });
@@ -373,7 +373,7 @@ fn write_subcompaction<'s>(
                 is_downgraded: !plan.to.level().is_last()
                     && keyspace
                         .compression_downgrade
-                        .downgrades(options, || pressure::fullest_queue_permille(store, keyspace)),
+                        .downgrades(options, || write_control::fullest_queue_permille(store, keyspace)),
                 cut: plan.cut.clone(),
                 input_bytes: inputs.iter().flat_map(|input| &input.parts).map(InputPart::bytes).sum(),
                 filter: common.filter,

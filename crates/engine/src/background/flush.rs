@@ -18,18 +18,18 @@ use crate::state::shape;
 use crate::state::shape::planner_options;
 use crate::state::store::{Store, Writing};
 use crate::state::traffic::Flushed;
-use crate::write::pressure;
-use crate::write::room;
+use crate::write::switch_memtable;
+use crate::write::write_control;
 use esker_base::{KeyspaceId, Result, SeqNo};
-use esker_build::cache_warming::{CacheWarming, open_outputs, remove_leftovers};
-use esker_build::elision::OlderVersions;
 use esker_build::filters::{FilterTuner, TableFilter};
+use esker_build::older_versions::OlderVersions;
 use esker_build::overwrite_ratio::OlderTables;
 use esker_build::pending_outputs::{Outputs, UnclaimedFiles};
-use esker_build::range_del::aggregate;
+use esker_build::range_del::input_range_dels;
 use esker_build::table_factory::TableFactory;
 use esker_build::table_sink::OutputControl;
 use esker_build::table_sink::{OutputAccounting, OutputLayout, OutputSpec, write_tables};
+use esker_build::warmed_outputs::{CacheWarming, open_outputs, remove_leftovers};
 use esker_filter::FilterWatch;
 use esker_iter::{Boundaries, MergingCursor};
 use esker_options::KeyspaceOptions;
@@ -238,7 +238,7 @@ fn write_memtables<'w>(
     );
     spec.layout.is_downgraded = keyspace
         .compression_downgrade
-        .downgrades(&options, || pressure::fullest_queue_permille(store, keyspace));
+        .downgrades(&options, || write_control::fullest_queue_permille(store, keyspace));
     let facts = JobFacts {
         class: Class::Flush,
         reason: None,
@@ -301,7 +301,7 @@ pub fn seal_if_filled(store: &Store, keyspace: &KeyspaceState) -> Result<()> {
                 return if is_empty {
                     Ok(())
                 } else {
-                    room::seal(store, &mut state, keyspace.id, &nothing_next)
+                    switch_memtable::seal(store, &mut state, keyspace.id, &nothing_next)
                 };
             }
         }
@@ -436,7 +436,7 @@ fn merge_memtables<'w>(
     let merge =
         MergingCursor::new(memtables.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
     let mut older = OlderVersions::all_of(version, hull);
-    let deletes = aggregate::of_memtables(memtables, &boundaries, &older);
+    let deletes = input_range_dels::of_memtables(memtables, &boundaries, &older);
     let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
     write_tables(factory, spec, merge, boundaries, deletes, below)
 }
@@ -479,6 +479,7 @@ fn hull_of_one(view: &MemtableView) -> Option<KeyRange> {
     let memtable = &view.memtable;
     let entries = memtable.first_key().zip(memtable.last_key());
     let entries = entries.map(|(first, last)| KeyRange::inclusive(first, last));
-    let deletes = memtable.range_deletes().iter().filter_map(|set| set.hull()).map(aggregate::key_range);
+    let deletes =
+        memtable.range_deletes().iter().filter_map(|set| set.hull()).map(input_range_dels::key_range);
     entries.into_iter().chain(deletes).reduce(|hull, other| hull.hull(&other))
 }

@@ -12,7 +12,7 @@ use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::WorkerPool;
 use crate::state::store::{Store, Writing};
 use crate::write::memory_arbiter;
-use crate::write::pressure;
+use crate::write::write_control;
 use esker_base::{LogId, Result, SeqNo};
 use esker_strategy::Busy;
 use esker_version::{AppendError, Applied, DatabaseState, EditOp, FileKind, Version, VersionEdit};
@@ -63,7 +63,7 @@ fn after_install(store: &Store, keyspace: &KeyspaceState) {
     store.scheduler.request(WorkerPool::Log);
     store.scheduler.request(WorkerPool::Compaction);
     store.scheduler.announce_progress();
-    pressure::update_pressure(store, keyspace);
+    write_control::update_pressure(store, keyspace);
 }
 
 /// Appends an edit to the manifest and applies it to the state.

@@ -46,7 +46,7 @@ impl BackgroundWork for Store {
 /// the cache for open ones, deletes unreferenced files.
 fn work_on_log(store: &Store) -> Result<bool> {
     // Deletions first: on a full disk they make room for the segment.
-    store.files.delete_doomed();
+    store.files.delete_obsolete();
     table_eviction::close_cold_tables(store);
     if store.files.has_untold_bytes() {
         memory_arbiter::rebalance_memory(store);
@@ -74,7 +74,7 @@ fn work_on_log(store: &Store) -> Result<bool> {
     }
     memory_arbiter::lend_if_needed(store);
     store.open_readers.warn_of_old();
-    Ok(store.files.has_doomed())
+    Ok(store.files.has_obsolete())
 }
 
 /// Waits until memtables are flushed and the strategies' debt is zero.

@@ -49,7 +49,7 @@ fn finish_writing(store: &Store) -> Result<()> {
         writing.commit.lock().log.append_mark()?;
     }
     close_manifest(store, writing)?;
-    store.files.delete_doomed();
+    store.files.delete_obsolete();
     Ok(())
 }
 

@@ -8,7 +8,7 @@
 
 use crate::background::flush::{add_flushed, add_ingested};
 use crate::write::ingested_part::part_of_logged;
-use crate::write::room::stub_memtable;
+use crate::write::switch_memtable::stub_memtable;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind};
 use esker_build::pending_outputs::UnclaimedFiles;
 use esker_build::table_factory::TableFactory;

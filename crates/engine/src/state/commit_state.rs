@@ -3,7 +3,7 @@
 
 use crate::state::keyspace::{KeyspaceState, RecentDrops};
 use crate::state::post_commit::PostCommit;
-use crate::state::throttle::Pace;
+use crate::state::write_control::pace::Pace;
 use esker_base::sync::CachePadded;
 use esker_base::{KeyspaceId, Result, SeqNo};
 use esker_memtable::Inserter;

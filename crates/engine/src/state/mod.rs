@@ -23,6 +23,5 @@ pub mod scheduler;
 pub mod shape;
 pub mod space_use;
 pub mod store;
-pub mod throttle;
 pub mod traffic;
 pub mod write_control;

@@ -1,4 +1,5 @@
-//! Post-commit flags: work that the next writer does after its commit (PC1 in [`crate::write::pressure`]).
+//! Post-commit flags: work that the next writer does after its commit (PC1 in
+//! [`crate::write::write_control`]).
 
 /// Post-commit work of the next writer, one bit each; see PC1.
 #[derive(Clone, Copy, Debug, Default)]

@@ -29,8 +29,8 @@
 //! Where callers, a flush and a merge compete for two processors, the merge can wait longest: delayed, it
 //! merges more data in fewer bytes. So compaction threads raise their niceness by [`MERGING_STEPS`], and the
 //! operating system's scheduler does the rest. Nothing falls behind without bound: the rate of merges is
-//! measured, and writers are throttled by it ([`crate::write::pressure`]); an urgent level 0 that finds all
-//! compaction threads busy has a thread with normal priority.
+//! measured, and writers are throttled by it ([`crate::write::write_control`]); an urgent level 0 that finds
+//! all compaction threads busy has a thread with normal priority.
 //!
 //! Rejected: one pool with priorities. With two cores the pool has one or two threads, and a running
 //! compaction cannot be taken off its thread when a flush becomes urgent.

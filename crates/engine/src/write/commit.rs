@@ -44,11 +44,13 @@ use crate::state::commit_lock::CommitGuard;
 use crate::state::commit_state::{ActiveKeyspace, CommitState};
 use crate::state::store::{Store, Writing};
 use crate::write::batch::EncodedBatch;
-use crate::write::pressure;
-use crate::write::room;
-use crate::write::room::StallPolicy;
-use crate::write::room::{RoomCheck, Wait};
+use crate::write::make_room;
+use crate::write::make_room::RoomCheck;
+use crate::write::write_control;
 use crate::write::write_options::WriteOptions;
+use crate::write::write_stall;
+use crate::write::write_stall::StallPolicy;
+use crate::write::write_stall::Wait;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind, checksum};
 use esker_iter::RangeTombstone;
 use esker_memtable::{Operation, PreparedInsert};
@@ -159,11 +161,11 @@ pub fn commit_if<A: Admission>(
     let after = if state.post_commit.is_empty() {
         None
     } else {
-        Some(pressure::after_commit(store, &mut state, batch))
+        Some(write_control::after_commit(store, &mut state, batch))
     };
     drop(state);
     if let Some(after) = after {
-        pressure::finish_commit(store, writing, &after, wait.left());
+        write_control::finish_commit(store, writing, &after, wait.left());
     }
     if durability == Durability::Power {
         writing.sync_up_to(last)?;
@@ -210,9 +212,9 @@ pub fn lock_with_room<'w>(
             return Err(Error::Closed);
         }
         let seen = store.scheduler.generation();
-        match room::make_room(store, writing, &mut state, batch, &mut private)? {
+        match make_room::make_room(store, writing, &mut state, batch, &mut private)? {
             RoomCheck::Ready if stall_policy == StallPolicy::Refuse => {
-                pressure::refuse_early(store, &mut state, batch)?;
+                write_control::refuse_early(store, &mut state, batch)?;
                 return Ok(state);
             }
             RoomCheck::Ready => return Ok(state),
@@ -222,7 +224,7 @@ pub fn lock_with_room<'w>(
                     has_waited = true;
                     store.counters.stalls.fetch_add(1, Ordering::Relaxed);
                 }
-                room::wait_for_room(store, &wait_for, seen, stall_policy, wait)?;
+                write_stall::wait_for_room(store, &wait_for, seen, stall_policy, wait)?;
             }
         }
     }

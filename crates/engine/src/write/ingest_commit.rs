@@ -9,10 +9,14 @@ use crate::state::store::Store;
 use crate::write::batch::{EncodedBatch, Share};
 use crate::write::commit;
 use crate::write::commit::PoisonOnPanic;
-use crate::write::room;
-use crate::write::room::StallPolicy;
-use crate::write::room::{MAX_SEALED, RoomCheck, Wait, WaitFor, stub_memtable};
+use crate::write::make_room::RoomCheck;
+use crate::write::switch_memtable;
+use crate::write::switch_memtable::stub_memtable;
+use crate::write::write_stall;
+use crate::write::write_stall::StallPolicy;
+use crate::write::write_stall::{Wait, WaitFor};
 use esker_base::{Error, Result, SeqNo};
+use esker_strategy::write_control::MAX_SEALED;
 use esker_version::{LevelIndex, PartMeta};
 use esker_view::tree::{TreePart, TreeRun};
 use esker_view::{MemtableView, SuperVersion};
@@ -49,7 +53,7 @@ pub fn commit_ingest(
             RoomCheck::Ready => break state,
             RoomCheck::Wait(wait_for) => {
                 drop(state);
-                room::wait_for_room(store, &wait_for, seen, StallPolicy::Stall, &mut wait)?;
+                write_stall::wait_for_room(store, &wait_for, seen, StallPolicy::Stall, &mut wait)?;
             }
         }
     };
@@ -104,7 +108,7 @@ fn room_for_ingest(
         return Ok(RoomCheck::Wait(WaitFor::Pool(WorkerPool::Flush)));
     }
     if is_filled {
-        room::seal(store, state, keyspace.id, &Share::nothing(keyspace.id))?;
+        switch_memtable::seal(store, state, keyspace.id, &Share::nothing(keyspace.id))?;
     }
     Ok(RoomCheck::Ready)
 }

@@ -10,9 +10,10 @@
 //! The share is lent from the open on, when there is nothing to evict. Later it is *offered*: when the log is
 //! shrunk ([`crate::background::idle_wal`]), and when no log segment was filled for [`QUIET_TIME`], so that a
 //! few writes now and then do not withhold it from readers. An offer costs nothing. It is accepted when the
-//! cache is full ([`esker_cache::BlockCache::await_need`]): while all blocks fit, arenas stay as they are,
-//! and the next writes need not touch fresh memory. Under steady writes the share stays with the memtables:
-//! evicting a quarter of the cache for each of them and loading it again would be worse than not lending.
+//! cache is full ([`esker_cache::BlockCache::arm_full_notification`]): while all blocks fit, arenas stay as
+//! they are, and the next writes need not touch fresh memory. Under steady writes the share stays with the
+//! memtables: evicting a quarter of the cache for each of them and loading it again would be worse than not
+//! lending.
 //!
 //! # Invariants
 //! * LN1. While the share is lent, memtables hold no more payload than the kept part: the log rotates to
@@ -52,8 +53,8 @@ pub const QUIET_TIME: Duration = Duration::from_secs(60);
 /// log worker.
 pub fn begin_memory_arbitration(store: &Store) {
     let (cache, scheduler) = (store.files.cache(), Arc::clone(&store.scheduler));
-    cache.tell_of_need(move || scheduler.request(WorkerPool::Log));
-    cache.await_need();
+    cache.on_full(move || scheduler.request(WorkerPool::Log));
+    cache.arm_full_notification();
     rebalance_memory(store);
 }
 
@@ -62,7 +63,7 @@ pub fn begin_memory_arbitration(store: &Store) {
 pub fn rebalance_memory(store: &Store) {
     let _one_at_a_time = store.memory_arbiter.moving.lock();
     let is_lent = store.memory_arbiter.is_lent();
-    if is_lent && store.files.cache().needs_more() {
+    if is_lent && store.files.cache().was_full() {
         // LN6.
         store.arenas.discard_idle();
     }
@@ -88,14 +89,14 @@ pub fn offer_share(store: &Store, writing: &Writing) {
     if !state.closed && is_news {
         // In this order: the notification finds the offer.
         store.memory_arbiter.is_offered.store(true, Ordering::Release);
-        store.files.cache().await_need();
+        store.files.cache().arm_full_notification();
     }
 }
 
 /// Lends the offered share, with the memory of idle arenas, if the cache is full. Called by the log
 /// worker after a cache-full notification.
 pub fn lend_if_needed(store: &Store) {
-    if !store.files.cache().needs_more() {
+    if !store.files.cache().was_full() {
         return;
     }
     if let Some(writing) = &store.writing

@@ -1,6 +1,6 @@
-//! Closing a table while a reader uses it and an install publishes (`tree/file.rs`, `table_eviction.rs`):
-//! readers borrow from a view without a reference count, so the borrowed table must stay; a file is open
-//! once; and the view that is published last is not outdated by eviction.
+//! Closing a table while a reader uses it and an install publishes (`tree/table_handle.rs`,
+//! `table_eviction.rs`): readers borrow from a view without a reference count, so the borrowed table must
+//! stay; a file is open once; and the view that is published last is not outdated by eviction.
 
 use super::{check_with_mutants, lock};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ impl Table {
     }
 }
 
-/// A `TableFile`: the one before the close and the one after.
+/// A `TableHandle`: the one before the close and the one after.
 #[derive(Default)]
 struct Cell {
     /// Views, and publishers of one, that refer to it.

@@ -3,7 +3,7 @@
 use esker_base::{FileNumber, KeyspaceId, Result, SeqNo};
 use esker_engine::state::store::Store;
 use esker_engine::write::batch::Share;
-use esker_engine::write::room;
+use esker_engine::write::switch_memtable;
 use esker_version::DatabaseState;
 use esker_view::SuperVersion;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub(crate) fn capture(store: &Store) -> Result<Capture> {
         .map(|active| active.keyspace.id)
         .collect();
     for keyspace in filled {
-        room::seal(store, &mut commit, keyspace, &Share::nothing(keyspace))?;
+        switch_memtable::seal(store, &mut commit, keyspace, &Share::nothing(keyspace))?;
     }
     // Complete up to here: while the lock is held, no thread is between taking a number and publishing
     // it.

@@ -14,8 +14,8 @@ use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
 use esker_engine::write::commit;
 use esker_engine::write::commit::WriteMode;
-use esker_engine::write::pressure::Stalls;
-use esker_engine::write::pressure::stalls;
+use esker_engine::write::write_control::Stalls;
+use esker_engine::write::write_control::stall_report;
 use esker_env::BackgroundRates;
 use esker_options::KeyspaceOptions;
 use std::sync::Arc;
@@ -263,7 +263,7 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn stalls(&self) -> Stalls {
-        stalls::stalls(&self.handle.store)
+        stall_report::stalls(&self.handle.store)
     }
 
     /// Closes the database: waits for writes in progress, stops background work, flushes (unless switched

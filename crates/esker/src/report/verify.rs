@@ -123,7 +123,7 @@ fn verify_table(part: &TreePart, report: &mut VerifyReport) -> Result<()> {
         );
         return Err(Error::corruption(part.file.path(), None, detail));
     }
-    let deleted = table.range_tombstones().hull().map(esker_build::range_del::aggregate::key_range);
+    let deleted = table.range_tombstones().hull().map(esker_build::range_del::input_range_dels::key_range);
     let has_keys = found.entries == 0 || meta.contains(&properties.min_key);
     let has_deletes = deleted.is_none_or(|deleted| meta.range.covers(&deleted));
     if !(meta.sliced || has_keys && has_deletes) {

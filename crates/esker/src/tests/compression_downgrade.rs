@@ -4,7 +4,7 @@ use crate::options::PerLevel;
 use crate::{Database, KeyspaceOptions, Options};
 use esker_codec::Codec;
 use esker_engine::background::flush;
-use esker_engine::write::pressure;
+use esker_engine::write::write_control;
 use esker_env::Env;
 use esker_env::fault::StrictFs;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ fn merges_into_the_last_level_are_not_downgraded() {
     assert!(
         keyspace
             .compression_downgrade
-            .downgrades(&keyspace.options(), || pressure::fullest_queue_permille(store, &keyspace))
+            .downgrades(&keyspace.options(), || write_control::fullest_queue_permille(store, &keyspace))
     );
     db.compact_all().unwrap();
     let tree = Arc::clone(&keyspace.view.load().tree);
@@ -71,7 +71,7 @@ fn merges_into_the_last_level_are_not_downgraded() {
     assert!(
         !keyspace
             .compression_downgrade
-            .downgrades(&keyspace.options(), || pressure::fullest_queue_permille(store, &keyspace)),
+            .downgrades(&keyspace.options(), || write_control::fullest_queue_permille(store, &keyspace)),
         "nothing waits any more"
     );
     drop((table, tree));

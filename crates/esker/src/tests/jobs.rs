@@ -286,7 +286,7 @@ fn a_job_keeps_nothing_but_its_inputs() {
     let told = Arc::clone(&seen);
     let act = move || {
         other.default_keyspace().compact("b".."c").unwrap();
-        store.files.delete_doomed();
+        store.files.delete_obsolete();
         let exists = |path: &PathBuf| store.env.fs.file_len(path).unwrap().is_some();
         let left = files.iter().filter(|path| exists(path)).count();
         told.set((store.files.held_bytes(id), left, of_tree(&other).len())).unwrap();
@@ -321,11 +321,11 @@ fn one_job_of_the_lowest_classes_runs_at_a_time() {
     assert!(begin(Class::Clean).is_none() && begin(Class::Idle).is_none(), "JB5");
     let shape = begin(Class::Shape).expect("classes above do not count");
     assert_eq!((store.jobs.merging(), store.jobs.has_preemptible()), (2, true));
-    assert!(idle.look().is_ok() && idle.before_read(300).is_ok());
+    assert!(idle.check_cancelled().is_ok() && idle.before_read(300).is_ok());
     let progress = store.jobs.progress(2_000_000_000);
     assert_eq!((progress.len(), progress[0].read_bytes, progress[0].class.as_str()), (2, 300, "idle"));
     store.jobs.preemptible().expect("the idle one").yield_now();
-    assert!(matches!(idle.look(), Err(Error::Closed)) && shape.look().is_ok());
+    assert!(matches!(idle.check_cancelled(), Err(Error::Closed)) && shape.check_cancelled().is_ok());
     assert!(store.jobs.preemptible().is_none(), "no job is preempted twice");
     drop(idle);
     assert!(begin(Class::Clean).is_some());
@@ -520,7 +520,7 @@ fn failing_reads_of_a_merge(is_read: impl Fn(u64) -> bool) -> usize {
         let merged = db.compact_all();
         faults.heal();
         assert_eq!(values(), before, "after read {nth}");
-        store.files.delete_doomed();
+        store.files.delete_obsolete();
         let live = db.default_keyspace().state().view.load().tree.parts().count();
         assert_eq!(store.env.fs.list(Path::new("/db/tables")).unwrap().len(), live, "after read {nth}");
         if faults.injected() == injected || merged.is_ok() {

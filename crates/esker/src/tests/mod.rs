@@ -10,7 +10,7 @@ mod last_run_predictor;
 mod memory_arbiter;
 mod overwrite_ratio;
 mod picker;
-mod pressure;
 mod table_files;
 mod tombstone_span_cache;
 mod workers;
+mod write_control;

@@ -10,7 +10,7 @@ use esker_env::Env;
 use esker_env::fault::{Fault, FaultFs, Operation, Rule, StrictFs, When};
 use esker_filter::FilterPolicy;
 use esker_strategy::{base_bytes, upper_bytes};
-use esker_view::tree::TableFile;
+use esker_view::tree::TableHandle;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ impl World {
     }
 
     /// The files of all tables in reading order.
-    fn files(&self) -> Vec<Arc<TableFile>> {
+    fn files(&self) -> Vec<Arc<TableHandle>> {
         let tree = Arc::clone(&self.db.default_keyspace().state().view.load().tree);
         let parts = tree.runs.iter().flat_map(|run| run.parts.iter());
         parts.map(|part| Arc::clone(&part.file)).collect()

@@ -3,7 +3,7 @@
 //! A *merge* is a write that changes a value without reading it: add 1, append a line. It writes an
 //! *operand*; the keyspace's operator applies the operands of a key, oldest first, to the key's value, the
 //! *base* (full merge). Readers merge what they meet, flushes and compactions merge where the history of the
-//! key allows it ([`crate::retained`]).
+//! key allows it ([`crate::compaction_iter`]).
 //!
 //! [`Merge`] is the trait; [`MergeOperator`] is a keyspace's operator, built in or custom. A keyspace stores
 //! the operator's text, its name with its parameters, so that built-in operators are restored from it and

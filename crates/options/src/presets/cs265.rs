@@ -1,8 +1,8 @@
 //! The parameters of the CS265 final report's store, under its names, with its defaults and ranges (appendix
 //! A).
 
-use crate::table::units::Unit;
-use crate::table::{OptionScope, Row, Scope};
+use crate::schema::units::Unit;
+use crate::schema::{OptionScope, Row, Scope};
 use crate::{KeyspaceOptions, Options};
 use esker_base::Result;
 

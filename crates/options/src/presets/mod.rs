@@ -10,7 +10,7 @@ mod tests;
 
 pub use cs265::Cs265;
 
-use super::table::{self, OptionValue};
+use super::schema::{self, OptionValue};
 use super::{KeyspaceOptions, OptionInfo, Options};
 use esker_base::{Error, Result};
 
@@ -230,12 +230,12 @@ impl KeyspaceOptions {
 impl Cs265 {
     /// Descriptions of every parameter.
     pub fn list() -> Vec<OptionInfo> {
-        table::describe::<Cs265>()
+        schema::describe::<Cs265>()
     }
 
     /// Every parameter with its value.
     pub fn values(&self) -> Vec<OptionValue> {
-        table::values(self)
+        schema::values(self)
     }
 
     /// Sets a parameter by the report's name, from text.
@@ -243,7 +243,7 @@ impl Cs265 {
     /// # Errors
     /// `InvalidArgument`, naming the parameter, its value and the allowed values.
     pub fn set(mut self, name: &str, value: &str) -> Result<Cs265> {
-        table::set(&mut self, name, value)?;
+        schema::set(&mut self, name, value)?;
         Ok(self)
     }
 }

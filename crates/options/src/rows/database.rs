@@ -1,17 +1,54 @@
-//! The rows of a database's options.
+//! The defaults and the rows of a database's options. A default of `None` is derived from other facts when it
+//! is needed; the row says how.
 
 use super::{assign, listed, listed_kinds, milliseconds, parsed, size};
-use crate::Durability;
 use crate::open_tables::{MIN_OPEN_TABLES, validate_open_tables};
-use crate::table::units::Unit;
-use crate::table::{OptionGroup, OptionScope, Row, Scope};
-use crate::{MAX_WAL_SEGMENT_BYTES, MIN_MEMORY_BUDGET_BYTES, MIN_WAL_SEGMENT_BYTES, Options};
+use crate::schema::units::Unit;
+use crate::schema::{OptionGroup, OptionScope, Row, Scope};
+use crate::{
+    Durability, KeyspaceOptions, MAX_WAL_SEGMENT_BYTES, MIN_MEMORY_BUDGET_BYTES, MIN_WAL_SEGMENT_BYTES,
+    NamedKeyspaces, Options,
+};
 use esker_base::{Error, Result};
 use esker_cache::CacheKind;
-use esker_env::MIN_BYTES_PER_SECOND;
-use esker_env::{AsyncReads, ReadMode};
+use esker_env::{AsyncReads, BackgroundRates, Env, MIN_BYTES_PER_SECOND, ReadMode};
 use esker_wal::WalRecovery;
 use std::time::Duration;
+
+/// Log kept for readers of changes: an hour at 300 KB a second, and little enough that a forgotten consumer
+/// does not fill a disk.
+const CHANGE_HISTORY_BYTES: u64 = 1 << 30;
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            memory_budget_bytes: None,
+            durability: Durability::Process,
+            read_only: false,
+            create_if_missing: true,
+            flush_on_close: true,
+            mapped_log: true,
+            wal_segment_bytes: None,
+            wal_recovery: WalRecovery::Strict,
+            compaction_threads: 1,
+            max_subcompactions: None,
+            background_rates: BackgroundRates::default(),
+            max_open_tables: None,
+            table_reads: ReadMode::default(),
+            async_reads: AsyncReads::default(),
+            cache_kind: CacheKind::default(),
+            cache_filters: false,
+            stall_limit: Duration::from_secs(60),
+            reader_warn_age: Duration::from_secs(600),
+            change_history_bytes: CHANGE_HISTORY_BYTES,
+            keyspace: KeyspaceOptions::default(),
+            named: NamedKeyspaces::default(),
+            merge_operators: Vec::new(),
+            allow_missing_operators: false,
+            env: Env::real(),
+        }
+    }
+}
 
 type Own = Row<Options>;
 

@@ -1,13 +1,14 @@
-//! The rows of a keyspace's options.
+//! The defaults and the rows of a keyspace's options. A default of `None` is derived from other facts when it
+//! is needed; the row says how.
 
 use super::{assign, listed, listed_kinds, narrow, parsed, short, size};
-use crate::KeyspaceOptions;
 use crate::migration_record::MigrationRecord;
-use crate::table::units::Unit;
-use crate::table::{OptionChange, OptionGroup, OptionScope, Row, Scope};
+use crate::schema::units::Unit;
+use crate::schema::{OptionChange, OptionGroup, OptionScope, Row, Scope};
+use crate::{KeyspaceOptions, PerLevel};
 use esker_base::{Error, Result};
 use esker_codec::Codec;
-use esker_filter::FilterKind;
+use esker_filter::{FilterAllocation, FilterKind, FilterPolicy};
 use esker_iter::operator::MergeOperator;
 use esker_memtable::MemtableKind;
 use esker_sst::{BlockBounds, BlockLayout, IndexKind};
@@ -47,6 +48,43 @@ const DELETE_WITHIN_MS: (Unit, u64, u64) = (Unit::Milliseconds, 120_000, u64::MA
 
 /// Windows of automatic tuning: the compaction worker checks every ten seconds.
 const ADAPTIVE_WINDOW_MS: (Unit, u64, u64) = (Unit::Milliseconds, 10_000, u64::MAX);
+
+impl Default for KeyspaceOptions {
+    fn default() -> KeyspaceOptions {
+        KeyspaceOptions {
+            memtable: MemtableKind::Art,
+            write_buffer_bytes: None,
+            write_buffer_entries: None,
+            block_layout: PerLevel::all(BlockLayout::Flat),
+            block_size_bytes: 4096,
+            block_restart_interval: 16,
+            block_hash_slots_percent: 100,
+            block_index: IndexKind::STree,
+            block_bounds: BlockBounds::Unfiltered,
+            compression: PerLevel::split(Codec::None, Codec::first_available(&[Codec::Lz4])),
+            compression_under_pressure: true,
+            filter: FilterPolicy::DEFAULT,
+            filter_allocation: FilterAllocation::default(),
+            strategy: Strategy::default(),
+            switch: None,
+            table_bytes: None,
+            level0_trigger_runs: None,
+            level0_slowdown_runs: None,
+            level0_stop_runs: None,
+            max_job_bytes: None,
+            max_job_runs: None,
+            default_ttl: None,
+            merge_operator: None,
+            compaction_filter: None,
+            blob_threshold_bytes: None,
+            blob_file_bytes: 32 << 20,
+            blob_space_amp_permille: 1500,
+            max_space_amp_permille: None,
+            delete_within: None,
+            adaptive_compaction: None,
+        }
+    }
+}
 
 type Own = Row<KeyspaceOptions>;
 

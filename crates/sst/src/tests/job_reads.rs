@@ -1,6 +1,6 @@
 //! What jobs read from the cache and from files (HO12), and the bytes that they are charged for it.
 
-use super::cache_warming::{Tables, load, table_path};
+use super::cache_warmer::{Tables, load, table_path};
 use super::read_modes::OnDisk;
 use super::{EXPECTED, options, path};
 use crate::testing::{Shape, TestEntry, entries};

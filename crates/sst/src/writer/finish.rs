@@ -3,7 +3,7 @@
 use super::TableWriter;
 use crate::block::header::placed_checksum;
 use crate::block_bounds::BoundsEncoder;
-use crate::cache_warming::WarmedTable;
+use crate::cache_warmer::WarmedTable;
 use crate::dictionary;
 use crate::footer::{DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, Section, SectionKind};
 use crate::index::page_format;

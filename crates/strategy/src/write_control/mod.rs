@@ -10,11 +10,11 @@
 
 mod admission_rate;
 mod capacity;
-mod garbage;
+mod garbage_queue;
 
 pub use admission_rate::{FULL_PERMILLE, admitted_bytes_per_second, fullness_permille, pressure_permille};
 pub use capacity::{Capacity, UNKNOWN_BYTES_PER_SECOND};
-pub use garbage::{GarbageQueue, MOST_PRESSURE_PERMILLE};
+pub use garbage_queue::{GarbageQueue, MOST_PRESSURE_PERMILLE};
 
 use crate::kind::Strategy;
 use crate::options::StrategyOptions;

@@ -115,7 +115,7 @@ impl Drop for LargeFile {
     fn drop(&mut self) {
         self.close();
         if self.obsolete.load(Ordering::Acquire) {
-            self.files.doom(std::mem::take(&mut self.path));
+            self.files.note_unreferenced(std::mem::take(&mut self.path));
             self.files.request_cleanup();
         }
     }
@@ -176,7 +176,7 @@ impl TableFiles {
     pub fn retire_large(&self, number: FileNumber) {
         match self.large.forget(number) {
             Some(file) => file.obsolete.store(true, Ordering::Release),
-            None => self.doom(paths::blob(&self.dir, number)),
+            None => self.note_unreferenced(paths::blob(&self.dir, number)),
         }
     }
 }

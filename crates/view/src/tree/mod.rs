@@ -2,15 +2,17 @@
 
 pub mod blob_files;
 mod fences;
-mod file;
-mod files;
 mod hidden_parts;
+mod obsolete_files;
 mod table_cache;
+mod table_files;
+mod table_handle;
 
-pub use file::{Access, Closed, FileIdentity, TableFile};
-pub use files::{RequestCleanup, TableFiles};
 pub use hidden_parts::{HiddenPart, clipped, hidden_by};
+pub use obsolete_files::RequestCleanup;
 pub use table_cache::OpenAmount;
+pub use table_files::TableFiles;
+pub use table_handle::{Access, Closed, FileIdentity, TableHandle};
 
 use crate::lookup_counts::LookupStats;
 use crate::tree::blob_files::LargeMap;
@@ -79,7 +81,7 @@ pub struct TreePart {
     /// What the manifest says of it.
     pub meta: Arc<PartMeta>,
     /// The table it is in.
-    pub file: Arc<TableFile>,
+    pub file: Arc<TableHandle>,
 }
 
 impl Tree {

@@ -34,7 +34,7 @@
 //! * Closing in the thread that opens: it would publish trees, with locks of installs, from inside of a
 //!   lookup.
 
-use super::file::FileIdentity;
+use super::table_handle::FileIdentity;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -61,14 +61,14 @@ fn an_entry_without_chances_has_no_admission() {
 #[test]
 fn a_warm_insert_does_not_fire_the_full_notification() {
     let cache = cache_of(CacheKind::Slots, 10_000, 1);
-    cache.await_need();
+    cache.arm_full_notification();
     let put = |number: u64| {
         let key = key(1, number);
         cache.insert_warm(key, block(key, 1000), BlockKind::Data, Admission::Point);
     };
     (0..20).for_each(put);
-    assert!(!cache.needs_more());
+    assert!(!cache.was_full());
     let key = key(2, 1);
     cache.insert(key, block(key, 1000), BlockKind::Data, Admission::Point);
-    assert!(cache.needs_more());
+    assert!(cache.was_full());
 }

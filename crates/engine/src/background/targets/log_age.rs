@@ -8,10 +8,12 @@ use crate::state::keyspace::KeyspaceState;
 use crate::state::log_ages::LogAges;
 use crate::state::scheduler::WorkerPool;
 use crate::state::store::{Store, Writing};
-use crate::write::room;
-use crate::write::room::{MAX_SEALED, RoomCheck, RotationReason};
+use crate::write::make_room;
+use crate::write::make_room::{RoomCheck, RotationReason};
+use crate::write::switch_memtable;
 use esker_base::{KeyspaceId, LogId, Result};
 use esker_options::DEFAULT_KEYSPACE;
+use esker_strategy::write_control::MAX_SEALED;
 use esker_version::VersionEdit;
 use std::sync::Arc;
 
@@ -86,11 +88,11 @@ fn leave_segment(store: &Store, writing: &Writing, segment: LogId, ages: &mut Lo
         .map(|active| active.keyspace.id)
         .collect();
     for id in needing {
-        room::seal(store, &mut state, id, &crate::write::batch::Share::nothing(id))?;
+        switch_memtable::seal(store, &mut state, id, &crate::write::batch::Share::nothing(id))?;
     }
     if position.log_id == segment {
         if let RoomCheck::Wait(wait_for) =
-            room::rotate_log(store, writing, &mut state, &mut small, RotationReason::Old)?
+            make_room::rotate_log(store, writing, &mut state, &mut small, RotationReason::Old)?
         {
             drop(state);
             store.scheduler.request(wait_for.pool());

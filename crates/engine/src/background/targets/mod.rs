@@ -4,8 +4,8 @@
 //! Tables, the output of running jobs, replaced tables that readers still hold, and blob files stay below a
 //! multiple of the live data. The planner merges early enough for it and in small jobs
 //! ([`esker_strategy::SpaceBudget`]); close to the limit writers are slowed as by any other pressure
-//! ([`crate::write::pressure`]). Live data is estimated from below, so a target is reported as missed too
-//! early rather than too late.
+//! ([`crate::write::write_control`]). Live data is estimated from below, so a target is reported as missed
+//! too early rather than too late.
 //!
 //! # Deletes (`delete_within`)
 //! Deleted or expired data is in no file of the database after that time: not the tombstone, not the data it

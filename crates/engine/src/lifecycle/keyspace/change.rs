@@ -29,7 +29,7 @@ use crate::state::scheduler::WorkerPool;
 use crate::state::store::{Store, Writing};
 use crate::write::commit;
 use crate::write::memory_arbiter;
-use crate::write::room::stub_memtable;
+use crate::write::switch_memtable::stub_memtable;
 use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
 use esker_base::{Error, Result};
 use esker_options::DEFAULT_KEYSPACE;

@@ -1,13 +1,13 @@
 //! Running background jobs: what each is, its progress, and cancellation.
 //!
 //! # Checkpoints
-//! A flush or merge shares one [`Job`] with all of its threads and calls [`Job::look`] between blocks of
-//! work: before each window read of an input, or cached block of it, after each `OUTPUT_BYTES_PER_CHECK`
-//! written, and between pieces of the parts that belong to a whole table: shards of a filter, keys of a
-//! locator, pages of an index, blocks that waited for a dictionary, each MiB of all that when it is written.
-//! A check that finds a reason to end returns an error, which ends the job like any other error: its outputs
-//! are deleted, its inputs stay, and nothing was changed. So cancellation is neither a state of its own nor a
-//! code path that only tests take.
+//! A flush or merge shares one [`Job`] with all of its threads and calls [`Job::check_cancelled`] between
+//! blocks of work: before each window read of an input, or cached block of it, after each
+//! `OUTPUT_BYTES_PER_CHECK` written, and between pieces of the parts that belong to a whole table: shards of
+//! a filter, keys of a locator, pages of an index, blocks that waited for a dictionary, each MiB of all that
+//! when it is written. A check that finds a reason to end returns an error, which ends the job like any other
+//! error: its outputs are deleted, its inputs stay, and nothing was changed. So cancellation is neither a
+//! state of its own nor a code path that only tests take.
 //!
 //! A job with a rate limit ([`RateLimiter`]) waits at its checks.
 //!
@@ -130,19 +130,6 @@ impl Job {
         &self.keyspace
     }
 
-    /// An error if the job is to end; called between blocks of work (JB1).
-    ///
-    /// # Errors
-    /// [`Error::Closed`] if it was cancelled, `NotFound` if the keyspace was dropped.
-    pub fn look(&self) -> Result<()> {
-        self.keyspace.check_living()?;
-        let is_called_off = self.facts.is_cancellable
-            && (self.has_failed.load(Ordering::Relaxed)
-                || self.yields.load(Ordering::Relaxed)
-                || self.scheduler.is_stopping());
-        if is_called_off { Err(Error::Closed) } else { Ok(()) }
-    }
-
     fn keep_rate(&self, direction: Direction, bytes: u64) -> Result<()> {
         let changes = self.rates.changes();
         match self.rates.charge(direction, bytes, self.is_held(), || self.clock.monotonic_ns()) {
@@ -162,7 +149,7 @@ impl Job {
     #[cold]
     fn wait_until(&self, until_ns: u64, changes: u64) -> Result<()> {
         loop {
-            self.look()?;
+            self.check_cancelled()?;
             let left_ns = until_ns.saturating_sub(self.clock.monotonic_ns());
             // In stepped mode time stands still while a job runs.
             let is_free = self.rates.changes() != changes || !self.is_held();
@@ -214,14 +201,23 @@ impl Job {
 
 impl JobControl for Job {
     fn before_read(&self, bytes: u64) -> Result<()> {
-        self.look()?;
+        self.check_cancelled()?;
         self.keep_rate(Direction::Read, bytes)?;
         self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 
+    /// An error if the job is to end (JB1).
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if it was cancelled, `NotFound` if the keyspace was dropped.
     fn check_cancelled(&self) -> Result<()> {
-        self.look()
+        self.keyspace.check_living()?;
+        let is_called_off = self.facts.is_cancellable
+            && (self.has_failed.load(Ordering::Relaxed)
+                || self.yields.load(Ordering::Relaxed)
+                || self.scheduler.is_stopping());
+        if is_called_off { Err(Error::Closed) } else { Ok(()) }
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::WriteBatch;
 use crate::{Database, Durability, Expiry, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
 use esker_engine::write::commit;
-use esker_engine::write::room::StallPolicy;
+use esker_engine::write::write_stall::StallPolicy;
 use esker_env::Env;
 use esker_env::fault::StrictFs;
 use esker_memtable::MemtableKind;

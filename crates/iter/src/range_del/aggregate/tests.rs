@@ -1,9 +1,9 @@
 use super::*;
 use crate::boundaries::Boundaries;
+use crate::compaction_iter::CompactionIter;
 use crate::merge::MergingCursor;
 use crate::range_del::RangeTombstone;
 use crate::range_del::compaction::InputRangeDels;
-use crate::retained::Retained;
 use crate::slice::{Entry, SliceCursor};
 use crate::testing::Rng;
 use crate::visible::Visible;
@@ -176,19 +176,19 @@ impl TombstoneTree {
         let kept_deletes = Arc::new(deletes.kept().clone());
         let merge = MergingCursor::new(inputs.iter().map(|run| SliceCursor::new(&run.entries)).collect());
         let above = |key: &[u8], seqno: SeqNo| outside(key, Some(&[key, b"\0"].concat()), seqno);
-        let mut retained = Retained::new(merge, boundaries, above).under(deletes);
+        let mut iter = CompactionIter::new(merge, boundaries, above).under(deletes);
         if is_last {
-            retained = retained.zeroing_seqnos();
+            iter = iter.zeroing_seqnos();
         }
-        retained.seek_to_first().unwrap();
+        iter.seek_to_first().unwrap();
         let mut entries = Vec::new();
-        while retained.is_valid() {
-            let (key, value) = (retained.key().to_vec(), retained.value().to_vec());
-            entries.push(Entry { key, tag: retained.tag(), value });
-            retained.next().unwrap();
+        while iter.is_valid() {
+            let (key, value) = (iter.key().to_vec(), iter.value().to_vec());
+            entries.push(Entry { key, tag: iter.tag(), value });
+            iter.next().unwrap();
         }
-        self.hidden += retained.stats().hidden;
-        self.zeroed += retained.stats().zeroed;
+        self.hidden += iter.stats().hidden;
+        self.zeroed += iter.stats().zeroed;
         TombstoneRun { entries, deletes: kept_deletes }
     }
 

@@ -10,52 +10,52 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The notification is armed.
-const AWAITED: u8 = 1;
+const ARMED: u8 = 1;
 /// It has fired since.
-const MET: u8 = 2;
+const FIRED: u8 = 2;
 
 /// See the module's head. The state is 0 until it is armed. Relaxed everywhere: the callback's owner reads
 /// the state under locks of its own.
 #[derive(Default)]
-pub(crate) struct Need {
+pub(crate) struct FullNotification {
     state: AtomicU8,
-    tell: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    callback: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-impl Need {
+impl FullNotification {
     /// Sets the callback, once.
-    pub(crate) fn set_tell(&self, tell: Box<dyn Fn() + Send + Sync>) {
+    pub(crate) fn set_callback(&self, callback: Box<dyn Fn() + Send + Sync>) {
         // A second callback is a caller's mistake that costs one call.
-        let is_first = self.tell.set(tell).is_ok();
-        debug_assert!(is_first, "one is told");
+        let is_first = self.callback.set(callback).is_ok();
+        debug_assert!(is_first, "the callback is set once");
     }
 
-    pub(crate) fn wait(&self) {
-        self.state.store(AWAITED, Ordering::Relaxed);
+    pub(crate) fn arm(&self) {
+        self.state.store(ARMED, Ordering::Relaxed);
     }
 
     #[inline]
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == AWAITED
+    pub(crate) fn is_armed(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == ARMED
     }
 
-    pub(crate) fn is_met(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == MET
+    pub(crate) fn has_fired(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == FIRED
     }
 
     /// Fires if armed. Called without any lock of the cache.
     #[cold]
-    pub(crate) fn meet(&self) {
+    pub(crate) fn fire(&self) {
         let is_first =
-            self.state.compare_exchange(AWAITED, MET, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if let Some(tell) = self.tell.get().filter(|_| is_first) {
-            tell();
+            self.state.compare_exchange(ARMED, FIRED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if let Some(callback) = self.callback.get().filter(|_| is_first) {
+            callback();
         }
     }
 }
 
-impl fmt::Debug for Need {
+impl fmt::Debug for FullNotification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Need").field(&self.state).finish()
+        f.debug_tuple("FullNotification").field(&self.state).finish()
     }
 }

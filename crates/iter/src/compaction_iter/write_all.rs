@@ -1,10 +1,10 @@
-//! Writing all retained entries to a sink in one loop: [`Retained::write_all`].
+//! Writing all retained entries to a sink in one loop: [`CompactionIter::write_all`].
 //!
 //! Stepping with `next`, `tag` and `entry` is expensive where the caller only writes: each call dispatches on
 //! the entry's location again. In one loop, an entry is examined once; a plain Put that is visible and the
 //! first of its key passes with one comparison of numbers, and only rule 3 remains to be decided. All other
-//! entries take the path of [`Retained::next`]. Whether a key has one version or many, its newest takes the
-//! fast path.
+//! entries take the path of [`CompactionIter::next`]. Whether a key has one version or many, its newest takes
+//! the fast path.
 //!
 //! * WP1: while entries pass, the state of the last key is in `Passed`, and the key group lags behind. Every
 //!   reader of the group updates it first; after an error it is not read.
@@ -12,13 +12,13 @@
 //!   well, by rule 1: where updates are merged with the versions they replace, both take the fast path. The
 //!   group is updated with the newer one alone.
 
-use super::{KeyGroup, Retained, RetainedStats};
+use super::{CompactionIter, CompactionIterStats, KeyGroup};
 use crate::boundaries::Boundaries;
 use crate::cursor::Cursor;
 use esker_base::key::leading;
 use esker_base::{Result, SeqNo, Tag};
 
-/// Receives the entries of [`Retained::write_all`].
+/// Receives the entries of [`CompactionIter::write_all`].
 pub trait EntrySink {
     /// Writes the next entry: key, tag and value; `begins_key` is whether it is the first one written of its
     /// key. Should be `#[inline(always)]`: it is called from two places, and only one of them is hot.
@@ -28,9 +28,10 @@ pub trait EntrySink {
     fn write(&mut self, entry: (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()>;
 }
 
-impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
-    /// Writes all entries to `sink`, in order: the same as [`seek_to_first`](Retained::seek_to_first) and
-    /// [`next`](Retained::next) until the end, in a third of the time. There is no current entry afterwards.
+impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> CompactionIter<C, O> {
+    /// Writes all entries to `sink`, in order: the same as [`seek_to_first`](CompactionIter::seek_to_first)
+    /// and [`next`](CompactionIter::next) until the end, in a third of the time. There is no current entry
+    /// afterwards.
     ///
     /// # Errors
     /// Those of the cursor, and of the sink.
@@ -142,7 +143,7 @@ impl Passed {
     /// Updates the group to the last entry's key, if it does not reflect it yet. Keys longer than the leading
     /// bytes are set already.
     #[inline(never)]
-    fn tell(&mut self, group: &mut KeyGroup, stats: &mut RetainedStats) {
+    fn tell(&mut self, group: &mut KeyGroup, stats: &mut CompactionIterStats) {
         if !std::mem::take(&mut self.is_any) {
             return;
         }
@@ -222,11 +223,11 @@ mod tests {
                 .into();
             let merge = MergingCursor::new(runs.iter().map(|run| SliceCursor::new(run)).collect());
             let boundaries = Boundaries::new([], SeqNo::new(10));
-            let mut retained = Retained::new(merge, boundaries, |_: &[u8], _| true);
+            let mut iter = CompactionIter::new(merge, boundaries, |_: &[u8], _| true);
             let mut given = Given(Vec::new(), usize::MAX);
-            retained.write_all(&mut given).unwrap();
+            iter.write_all(&mut given).unwrap();
             assert_eq!(given.0, runs[0].iter().map(|entry| (entry.clone(), true)).collect::<Vec<_>>());
-            assert_eq!(retained.stats().hidden, 3);
+            assert_eq!(iter.stats().hidden, 3);
         }
     }
 
@@ -257,9 +258,9 @@ mod tests {
                 let outside =
                     |key: &[u8], _: SeqNo| key.last().is_some_and(|last| last % 5 == vague && vague > 0);
                 let operand_merger = Arc::new(OperandMerger::new(MergeOperator::append(b""), "k".into()));
-                let retained = Retained::new(merge, boundaries.clone(), outside)
+                let iter = CompactionIter::new(merge, boundaries.clone(), outside)
                     .operand_merger(Some(operand_merger).filter(|_| folds));
-                if zeroes { retained.zeroing_seqnos() } else { retained }
+                if zeroes { iter.zeroing_seqnos() } else { iter }
             };
             let mut stepping = make();
             let mut found = Given(Vec::new(), usize::MAX);

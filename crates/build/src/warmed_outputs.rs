@@ -19,7 +19,7 @@ use crate::pending_outputs::Outputs;
 use esker_base::KeyspaceId;
 use esker_filter::watch::SAMPLE;
 use esker_sst::{CacheWarmer, InputResidency};
-use esker_view::tree::{Access, TableFile, TableFiles};
+use esker_view::tree::{Access, TableFiles, TableHandle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -81,7 +81,7 @@ pub fn open_outputs(
     keyspace: KeyspaceId,
     opens_all: bool,
     tables: &mut Outputs<'_>,
-) -> Vec<Arc<TableFile>> {
+) -> Vec<Arc<TableHandle>> {
     let inherit = |(part, inheritance): (&_, esker_sst::WarmedTable)| {
         let file = files.file_of(keyspace, part);
         file.identity().inherit(inheritance.identity());
@@ -91,7 +91,7 @@ pub fn open_outputs(
     if opens_all {
         opened.extend(tables.parts.iter().map(|part| (files.file_of(keyspace, part), Access::Pass)));
     }
-    let open = |(file, access): (Arc<TableFile>, Access)| {
+    let open = |(file, access): (Arc<TableHandle>, Access)| {
         if let Err(error) = file.table(access) {
             tracing::debug!(%error, "a new table could not be opened yet");
         }

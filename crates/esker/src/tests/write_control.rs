@@ -7,9 +7,9 @@ use esker_engine::background::install;
 use esker_engine::state::jobs::JobFacts;
 use esker_engine::state::shape;
 use esker_engine::state::write_control::{Pressure, PressureCause};
-use esker_engine::write::pressure;
-use esker_engine::write::pressure::blocking;
-use esker_engine::write::pressure::*;
+use esker_engine::write::write_control;
+use esker_engine::write::write_control::blocking_work;
+use esker_engine::write::write_control::*;
 use esker_env::fault::{FaultFs, Operation, StrictFs};
 use esker_env::{Background, Clock, Env};
 use esker_options::Options;
@@ -160,7 +160,7 @@ fn the_job_that_is_named_is_the_nearest_to_the_queue() {
         is_cancellable: true,
     };
     let total_waited_for = |cause| {
-        let told = blocking::blocking_work(store, own, &Pressure::new(cause, 9, 1, 10), None, None);
+        let told = blocking_work::blocking_work(store, own, &Pressure::new(cause, 9, 1, 10), None, None);
         told.job.map(|job| job.total_bytes)
     };
     let level1 = LevelIndex::new(1).unwrap();
@@ -185,8 +185,13 @@ fn the_job_that_is_named_is_the_nearest_to_the_queue() {
     }
     running.remove(0);
     assert_eq!(total_waited_for(PressureCause::Memory), Some(2), "the other keyspace's flush has the thread");
-    let told =
-        blocking::blocking_work(store, own, &Pressure::new(PressureCause::Level0, 9, 1, 10), None, Some(1));
+    let told = blocking_work::blocking_work(
+        store,
+        own,
+        &Pressure::new(PressureCause::Level0, 9, 1, 10),
+        None,
+        Some(1),
+    );
     let text = told.to_string();
     assert!(text.starts_with("waiting for job 5 (shape) from L0, Llast to Llast: "), "{text}");
     drop(running);
@@ -206,7 +211,7 @@ fn a_throttled_writer_blocks_no_other_thread() {
     let state = store.find_keyspace("default").unwrap();
     // As if flushes took a second for a KiB: from now on every delay is longer than the test.
     state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
-    pressure::update_pressure(store, &state);
+    write_control::update_pressure(store, &state);
     let (sent, done) = channel();
     let (writer, env) = (db.clone(), store.env.clone());
     let thread = env.spawn("writer", move || {
@@ -270,7 +275,7 @@ fn no_writer_waits_for_the_pace_beyond_the_stall_limit() {
         state.admitted_bytes_per_second.store(100, Ordering::Relaxed);
         state.control.lock().rate = Some(100);
         let began_ns = clock.0.load(Ordering::Relaxed);
-        pressure::wait_for_pace(store, &state, Duration::from_millis(20), max_delay);
+        write_control::wait_for_pace(store, &state, Duration::from_millis(20), max_delay);
         let waited = Duration::from_nanos(clock.0.load(Ordering::Relaxed) - began_ns);
         assert!(waited >= max_delay && waited < max_delay + limit / 4, "{waited:?} of {max_delay:?}");
     }
@@ -289,7 +294,7 @@ fn closing_releases_a_writer_that_is_held_back() {
     let store = db.store();
     let state = store.find_keyspace("default").unwrap();
     state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
-    pressure::update_pressure(store, &state);
+    write_control::update_pressure(store, &state);
     let writer = db.clone();
     let thread = store.env.spawn("writer", move || drop(writer.default_keyspace().put(b"slow", [1; 1016])));
     while store.counters.delays.load(Ordering::Relaxed) == 0 {
@@ -314,7 +319,7 @@ fn runs_of_level_0_are_pressure_where_compaction_can_make_them_fewer() {
             db.default_keyspace().put(b"a", round.to_be_bytes()).unwrap();
             db.default_keyspace().put(b"z", round.to_be_bytes()).unwrap();
             db.flush().unwrap();
-            let seen = pressure::level0_pressure(db.store(), &state);
+            let seen = write_control::level0_pressure(db.store(), &state);
             assert_eq!((seen.soft, seen.hard), (6, 10));
             let expected = pressure_of(seen.amount);
             assert_eq!(seen.permille, expected, "{seen:?}");
@@ -373,7 +378,7 @@ fn garbage_is_pressure_and_growth_is_not() {
         for at in 0..KEYS {
             let key = (first + at * 3571 % KEYS).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             db.default_keyspace().put(key.to_be_bytes(), [round; 1016]).unwrap();
-            seen.push(pressure::garbage_pressure(store, state, &Capacity::default()));
+            seen.push(write_control::garbage_pressure(store, state, &Capacity::default()));
         }
         seen
     };
@@ -394,7 +399,11 @@ fn garbage_is_pressure_and_growth_is_not() {
     assert_eq!(u64::from(last.permille), over.min(750), "{last:?}");
     state.busy.lock().remove(mark);
     db.drain().unwrap();
-    assert_eq!(pressure::garbage_pressure(store, state, &Capacity::default()).permille, 0, "garbage is gone");
+    assert_eq!(
+        write_control::garbage_pressure(store, state, &Capacity::default()).permille,
+        0,
+        "garbage is gone"
+    );
     db.close().unwrap();
 }
 

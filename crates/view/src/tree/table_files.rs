@@ -1,16 +1,13 @@
-//! All table files in use: found by number, deleted when they are no longer needed.
+//! All table files in use, found by number.
 //!
 //! A [`FileIdentity`] exists while some tree refers to a part of its file; trees of successive versions, and
 //! the readers that hold old ones, share it. The table is opened at first use, because opening a database
-//! must not cost a read per table (R3).
-//!
-//! Deletion (IN3): an install marks the files that no part of the new version refers to, after its edit is
-//! durable; the drop of the last reference then hands the file to the log worker, which removes its blocks
-//! from the cache, sooner or later (BS5) and unlinks it. No directory is synced: a name that reappears after
-//! a crash is an orphan, removed at the next open.
+//! must not cost a read per table (R3). Files that the current versions no longer refer to are in
+//! [`super::obsolete_files`].
 
-use super::file::{FileIdentity, TableFile};
+use super::obsolete_files::{ObsoleteFiles, RequestCleanup};
 use super::table_cache::{EvictionClock, KeepOpen, OpenAmount};
+use super::table_handle::{FileIdentity, TableHandle};
 use crate::lookup_counts::LookupStats;
 use crate::paths;
 use crate::tree::blob_files::LargeFiles;
@@ -28,7 +25,7 @@ use std::sync::{Arc, Weak};
 /// The change in memory of open tables before the block cache is adjusted: one in so many of their limit.
 const UNTOLD_DIVISOR: u64 = 32;
 
-/// All table files in use, and those waiting to be deleted.
+/// All table files in use, and those that are to be deleted.
 #[derive(Debug)]
 pub struct TableFiles {
     /// Where the files are.
@@ -52,28 +49,7 @@ pub struct TableFiles {
     pub rates: Arc<RateLimiter>,
     /// Blob files in use.
     pub large: LargeFiles,
-    /// Files that were replaced, and that readers may hold.
-    held: Mutex<Vec<Weak<FileIdentity>>>,
-    /// Paths of files that nothing refers to any more.
-    doomed: Mutex<Vec<PathBuf>>,
-    /// Schedules the deletion and the closing of files in the background.
-    request_cleanup: RequestCleanup,
-}
-
-/// Schedules [`TableFiles::delete_doomed`] and the closing of cold tables in the background.
-pub struct RequestCleanup(Box<dyn Fn() + Send + Sync>);
-
-impl RequestCleanup {
-    /// Cleanup that is requested by this call.
-    pub fn new(request: impl Fn() + Send + Sync + 'static) -> RequestCleanup {
-        RequestCleanup(Box::new(request))
-    }
-}
-
-impl std::fmt::Debug for RequestCleanup {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RequestCleanup").finish_non_exhaustive()
-    }
+    pub(super) obsolete: ObsoleteFiles,
 }
 
 /// The statistics of one keyspace's lookups.
@@ -105,14 +81,12 @@ impl TableFiles {
             readings: Mutex::default(),
             rates: Arc::default(),
             large: LargeFiles::beside(limit.tables),
-            held: Mutex::default(),
-            doomed: Mutex::default(),
-            request_cleanup,
+            obsolete: ObsoleteFiles::new(request_cleanup),
         })
     }
 
     /// The file that holds `part`, as the next tree refers to it.
-    pub fn file_of(self: &Arc<Self>, keyspace: KeyspaceId, part: &PartMeta) -> Arc<TableFile> {
+    pub fn file_of(self: &Arc<Self>, keyspace: KeyspaceId, part: &PartMeta) -> Arc<TableHandle> {
         let identity = {
             let mut known = self.known.lock();
             known.get(&part.file).and_then(Weak::upgrade).unwrap_or_else(|| {
@@ -155,60 +129,12 @@ impl TableFiles {
         self.readings.lock().get(&keyspace).copied().unwrap_or_default()
     }
 
-    /// Marks a file for deletion once the last reader releases it. Only after the edit that removed it is
-    /// durable.
-    pub fn retire(&self, number: FileNumber) {
-        let known = self.known.lock().remove(&number);
-        match known.and_then(|identity| identity.upgrade()) {
-            Some(identity) => {
-                identity.retire();
-                let mut held = self.held.lock();
-                held.retain(|file| file.strong_count() > 0);
-                held.push(Arc::downgrade(&identity));
-            }
-            None => self.doom(paths::table(&self.dir, number)),
-        }
-    }
-
-    /// Bytes of a keyspace's tables that were replaced and that readers still hold.
-    pub fn held_bytes(&self, keyspace: KeyspaceId) -> u64 {
-        let held = self.held.lock();
-        let held = held.iter().filter_map(Weak::upgrade);
-        held.filter(|file| file.keyspace() == keyspace).map(|file| file.file_bytes()).sum()
-    }
-
-    /// Schedules the deletion of a file that nothing refers to any more.
-    pub fn doom(&self, path: PathBuf) {
-        self.doomed.lock().push(path);
-    }
-
-    /// Whether files are to be deleted, or enough blocks of deleted files to be removed from the cache.
-    pub fn has_doomed(&self) -> bool {
-        !self.doomed.lock().is_empty() || self.cache().should_remove_dropped()
-    }
-
-    /// Deletes the files that nothing refers to any more.
-    pub fn delete_doomed(&self) {
-        let doomed = std::mem::take(&mut *self.doomed.lock());
-        if self.cache().should_remove_dropped() {
-            self.cache().remove_dropped_tables();
-        }
-        for path in doomed {
-            if let Err(error) = self.env.fs.remove_file(&path)
-                && !error.is_not_found()
-            {
-                // Only space is lost: the next open removes it as an orphan.
-                tracing::warn!(path = %path.display(), %error, "an obsolete file could not be removed");
-            }
-        }
+    /// Removes a file from the map that new trees use; its identity, if a tree still refers to it.
+    pub(super) fn forget(&self, number: FileNumber) -> Option<Arc<FileIdentity>> {
+        self.known.lock().remove(&number).and_then(|known| known.upgrade())
     }
 
     /// Whether a table that was just opened may stay open.
-    /// Schedules the deletion of doomed files and the closing of cold tables.
-    pub fn request_cleanup(&self) {
-        (self.request_cleanup.0)();
-    }
-
     pub(super) fn room(&self) -> KeepOpen {
         self.eviction.room(self.open_amount())
     }

@@ -2,14 +2,14 @@
 //!
 //! # The mechanism
 //! Two queues lie between writers and the tree: sealed memtables before the flush, and runs of level 0 before
-//! compaction. Each has a hard limit, at which [`crate::write::room`] makes writers wait. A third, garbage
-//! from overwrites ([`GarbageQueue`]), has none: it only costs space, and slows writers to half of the merge
-//! rate at most. Between a soft limit and that one lies *pressure*, and under pressure writers are admitted
-//! at a rate ([the admission rate](esker_strategy::write_control::admitted_bytes_per_second)) that follows
-//! from it and from the sustained rate of background work ([`Capacity`], measured). A write that comes too
-//! early is done first and delayed afterwards: it waits, outside of all locks, until it would have been on
-//! time ([`crate::state::throttle`]). So the queues settle half-way, a writer waits a millisecond at a time,
-//! and a stop occurs only when the device gets sixteen times slower than it was.
+//! compaction. Each has a hard limit, at which [`crate::write::make_room`] makes writers wait. A third,
+//! garbage from overwrites ([`GarbageQueue`]), has none: it only costs space, and slows writers to half of
+//! the merge rate at most. Between a soft limit and that one lies *pressure*, and under pressure writers are
+//! admitted at a rate ([the admission rate](esker_strategy::write_control::admitted_bytes_per_second)) that
+//! follows from it and from the sustained rate of background work ([`Capacity`], measured). A write that
+//! comes too early is done first and delayed afterwards: it waits, outside of all locks, until it would have
+//! been on time ([`crate::state::write_control::pace`]). So the queues settle half-way, a writer waits a
+//! millisecond at a time, and a stop occurs only when the device gets sixteen times slower than it was.
 //!
 //! # Invariants
 //! * PC1: a writer without pressure reads one byte under the commit lock that it reads anyway, and no clock.
@@ -29,11 +29,11 @@
 //! step from one run to the next is seconds wide. In stepped mode no writer is slowed: there is no other
 //! thread to wait for.
 
-pub mod blocking;
-pub mod stalls;
+pub mod blocking_work;
+pub mod stall_report;
 
-pub use blocking::BlockingWork;
-pub use stalls::{KeyspaceStall, Stalls, WriteState};
+pub use blocking_work::BlockingWork;
+pub use stall_report::{KeyspaceStall, Stalls, WriteState};
 
 use crate::state::commit_state::CommitState;
 use crate::state::keyspace::KeyspaceState;
@@ -41,7 +41,7 @@ use crate::state::post_commit::PostCommit;
 use crate::state::shape;
 use crate::state::space_use;
 use crate::state::store::{Store, Writing};
-use crate::state::throttle::rescaled_ns;
+use crate::state::write_control::pace::rescaled_ns;
 use crate::state::write_control::{Pressure, PressureCause, Queues};
 use crate::write::batch::EncodedBatch;
 use esker_base::Error;

@@ -1,5 +1,10 @@
-//! The write control of one keyspace: measured rates, the state of its writers, and the queues that slow
-//! them.
+//! Write control state of one keyspace: measured rates, the queues that slow its writers, and whether they
+//! are slowed.
+//!
+//! [`crate::write::write_control`] computes and applies it; [`pace`] is the schedule that a slowed writer
+//! keeps.
+
+pub mod pace;
 
 use esker_strategy::write_control::{Capacity, FULL_PERMILLE, pressure_permille};
 use std::collections::VecDeque;

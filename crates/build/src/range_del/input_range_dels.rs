@@ -10,7 +10,7 @@
 //! tombstone is in an installed table, as all inputs of a compaction are: a power cut cannot lose it and keep
 //! its effect.
 
-use crate::elision::OlderVersions;
+use crate::older_versions::OlderVersions;
 use esker_base::Result;
 use esker_iter::{Boundaries, InputRangeDels, RangeTombstone, RangeTombstones, TombstoneHull};
 use esker_version::{KeyEnd, KeyRange};

@@ -95,18 +95,14 @@ impl EntrySort {
 }
 
 fn collect<C: Cursor>(
-    retained: &mut Retained<C, impl FnMut(&[u8], SeqNo) -> bool>,
-) -> Result<(Vec<Entry>, RetainedStats)> {
+    iter: &mut CompactionIter<C, impl FnMut(&[u8], SeqNo) -> bool>,
+) -> Result<(Vec<Entry>, CompactionIterStats)> {
     let mut kept = Vec::new();
-    while retained.is_valid() {
-        kept.push(Entry {
-            key: retained.key().to_vec(),
-            tag: retained.tag(),
-            value: retained.value().to_vec(),
-        });
-        retained.next()?;
+    while iter.is_valid() {
+        kept.push(Entry { key: iter.key().to_vec(), tag: iter.tag(), value: iter.value().to_vec() });
+        iter.next()?;
     }
-    Ok((kept, retained.stats()))
+    Ok((kept, iter.stats()))
 }
 
 /// What a reader at `seqno` and `time_ms` sees of one key from versions in any order: the value of the put
@@ -172,13 +168,13 @@ impl Case<'_> {
         };
         let operand_merger =
             self.operator.clone().map(|operator| Arc::new(OperandMerger::new(operator, "k".into())));
-        let mut retained =
-            Retained::new(SliceCursor::new(self.inputs), boundaries, outside).operand_merger(operand_merger);
+        let mut iter = CompactionIter::new(SliceCursor::new(self.inputs), boundaries, outside)
+            .operand_merger(operand_merger);
         if self.zeroes {
-            retained = retained.zeroing_seqnos();
+            iter = iter.zeroing_seqnos();
         }
-        retained.seek_to_first().unwrap();
-        let (kept, stats) = collect(&mut retained).unwrap();
+        iter.seek_to_first().unwrap();
+        let (kept, stats) = collect(&mut iter).unwrap();
 
         let before = [self.older, self.inputs, self.newer].concat();
         let after = [self.older, &kept, self.newer].concat();
@@ -354,11 +350,11 @@ fn an_unknown_kind_brings_a_withheld_tombstone_back() {
         entry(b"c", 6, ValueKind::SingleDelete),
     ];
     let boundaries = Boundaries::new([], SeqNo::new(9));
-    let mut retained = Retained::new(SliceCursor::new(&all), boundaries, |_, _| false);
-    retained.seek_to_first().unwrap();
-    let (kept, stats) = collect(&mut retained).unwrap();
+    let mut iter = CompactionIter::new(SliceCursor::new(&all), boundaries, |_, _| false);
+    iter.seek_to_first().unwrap();
+    let (kept, stats) = collect(&mut iter).unwrap();
     assert_eq!(kept, [all[2].clone(), unknown, all[5].clone()]);
-    assert_eq!(stats, RetainedStats { hidden: 2, tombstones: 2, ..RetainedStats::default() });
+    assert_eq!(stats, CompactionIterStats { hidden: 2, tombstones: 2, ..CompactionIterStats::default() });
 }
 
 #[test]
@@ -366,29 +362,29 @@ fn an_unknown_kind_keeps_the_tombstone_under_it() {
     let kind = ValueKind::RangeDelete;
     let all = [entry(b"k", 5, kind), entry(b"k", 3, ValueKind::Delete), entry(b"k", 1, ValueKind::Put)];
     let boundaries = Boundaries::new([], SeqNo::new(9));
-    let mut retained = Retained::new(SliceCursor::new(&all), boundaries, |_, _| false);
-    retained.seek_to_first().unwrap();
-    assert_eq!(collect(&mut retained).unwrap().0, all[..2]);
+    let mut iter = CompactionIter::new(SliceCursor::new(&all), boundaries, |_, _| false);
+    iter.seek_to_first().unwrap();
+    assert_eq!(collect(&mut iter).unwrap().0, all[..2]);
 }
 
 #[test]
 fn zeroing_over_an_untouchable_version_fails_loudly() {
     let all = [entry(b"k", 5, ValueKind::Put), entry(b"k", 3, ValueKind::RangeDelete)];
     let boundaries = Boundaries::new([], SeqNo::new(9));
-    let mut retained = Retained::new(SliceCursor::new(&all), boundaries, |_, _| false).zeroing_seqnos();
-    retained.seek_to_first().unwrap();
-    assert_eq!(retained.tag().seqno(), SeqNo::ZERO);
-    assert!(matches!(retained.next(), Err(Error::Unsupported(_))));
-    assert!(!retained.is_valid());
+    let mut iter = CompactionIter::new(SliceCursor::new(&all), boundaries, |_, _| false).zeroing_seqnos();
+    iter.seek_to_first().unwrap();
+    assert_eq!(iter.tag().seqno(), SeqNo::ZERO);
+    assert!(matches!(iter.next(), Err(Error::Unsupported(_))));
+    assert!(!iter.is_valid());
 }
 
 #[test]
 fn versions_newer_than_the_sample_are_kept() {
     let all: Vec<Entry> = (1..=6).rev().map(|seqno| entry(b"k", seqno, ValueKind::Put)).collect();
     let boundaries = Boundaries::new([SeqNo::new(2)], SeqNo::new(4));
-    let mut retained = Retained::new(SliceCursor::new(&all), boundaries, |_, _| false);
-    retained.seek_to_first().unwrap();
-    let (kept, _) = collect(&mut retained).unwrap();
+    let mut iter = CompactionIter::new(SliceCursor::new(&all), boundaries, |_, _| false);
+    iter.seek_to_first().unwrap();
+    let (kept, _) = collect(&mut iter).unwrap();
     let seqnos: Vec<u64> = kept.iter().map(|e| e.tag.seqno().get()).collect();
     assert_eq!(seqnos, [6, 5, 4, 2]);
 }
@@ -400,14 +396,17 @@ fn older_outside_is_called_rarely_and_in_order() {
     Entry::sort(&mut all);
     let (oldest, visible) = (SeqNo::new(250), SeqNo::new(501));
     let mut asked: Vec<Vec<u8>> = Vec::new();
-    let mut retained =
-        Retained::new(SliceCursor::new(&all), Boundaries::new([oldest], visible), |key: &[u8], seqno| {
+    let mut iter = CompactionIter::new(
+        SliceCursor::new(&all),
+        Boundaries::new([oldest], visible),
+        |key: &[u8], seqno| {
             assert!(seqno <= oldest);
             asked.push(key.to_vec());
             true
-        });
-    retained.seek_to_first().unwrap();
-    collect(&mut retained).unwrap();
+        },
+    );
+    iter.seek_to_first().unwrap();
+    collect(&mut iter).unwrap();
     assert!(asked.windows(2).all(|w| w[0] < w[1]) && asked.len() > 10, "{asked:?}");
 }
 
@@ -416,14 +415,14 @@ fn parts_of_a_job_add_up_to_the_whole() {
     let rng = &mut Rng::new(5);
     let all = random_entries(rng, 400, 80);
     let boundaries = || Boundaries::new([SeqNo::new(100), SeqNo::new(300)], SeqNo::new(400));
-    let mut whole = Retained::new(SliceCursor::new(&all), boundaries(), |_, _| false);
+    let mut whole = CompactionIter::new(SliceCursor::new(&all), boundaries(), |_, _| false);
     whole.seek_to_first().unwrap();
     let (whole, stats) = collect(&mut whole).unwrap();
     assert!(stats.hidden > 50 && stats.tombstones > 5);
     for target in all.iter().step_by(7).map(|entry| &entry.key) {
-        let mut first = Retained::new(SliceCursor::new(&all), boundaries(), |_, _| false);
+        let mut first = CompactionIter::new(SliceCursor::new(&all), boundaries(), |_, _| false);
         first.seek_to_first().unwrap();
-        let mut second = Retained::new(SliceCursor::new(&all), boundaries(), |_, _| false);
+        let mut second = CompactionIter::new(SliceCursor::new(&all), boundaries(), |_, _| false);
         second.seek(target).unwrap();
         let (mut parts, _) = collect(&mut first).unwrap();
         parts.retain(|entry| entry.key < *target);
@@ -441,10 +440,10 @@ fn an_error_is_returned_and_never_looks_like_the_end() {
         let fuse = Fuse::never();
         fuse.set(Some(1 + rng.below(103)));
         let merge = MergingCursor::new(dealt.iter().map(|entries| Strict::new(entries, &fuse)).collect());
-        let mut retained = Retained::new(merge, Boundaries::new([], SeqNo::new(100)), |_, _| false);
-        let result = retained.seek_to_first().and_then(|()| collect(&mut retained).map(|_| ()));
+        let mut iter = CompactionIter::new(merge, Boundaries::new([], SeqNo::new(100)), |_, _| false);
+        let result = iter.seek_to_first().and_then(|()| collect(&mut iter).map(|_| ()));
         // Three seeks and one step for each entry: the fuse always blows.
-        assert!(result.is_err() && !retained.is_valid(), "seed {seed}");
+        assert!(result.is_err() && !iter.is_valid(), "seed {seed}");
     }
 }
 
@@ -469,7 +468,7 @@ struct Tree {
     /// The result that each registered snapshot must see for ever.
     snapshots: BTreeMap<u64, BTreeMap<Vec<u8>, Vec<u8>>>,
     now: BTreeMap<Vec<u8>, Vec<u8>>,
-    stats: RetainedStats,
+    stats: CompactionIterStats,
 }
 
 impl Tree {
@@ -504,12 +503,12 @@ impl Tree {
             staying.any(|(_, run)| run.may_hold_older(key, seqno))
         };
         let merge = MergingCursor::new(inputs.iter().map(|entries| SliceCursor::new(entries)).collect());
-        let mut retained = Retained::new(merge, boundaries, outside);
+        let mut iter = CompactionIter::new(merge, boundaries, outside);
         if is_last {
-            retained = retained.zeroing_seqnos();
+            iter = iter.zeroing_seqnos();
         }
-        retained.seek_to_first().unwrap();
-        let (kept, stats) = collect(&mut retained).unwrap();
+        iter.seek_to_first().unwrap();
+        let (kept, stats) = collect(&mut iter).unwrap();
         self.stats.hidden += stats.hidden;
         self.stats.tombstones += stats.tombstones;
         self.stats.zeroed += stats.zeroed;
@@ -555,7 +554,7 @@ impl Tree {
 /// what it relies on.
 #[test]
 fn no_sequence_of_jobs_changes_a_readers_result() {
-    let mut total = RetainedStats::default();
+    let mut total = CompactionIterStats::default();
     for seed in 0..60u64 {
         let rng = &mut Rng::new(seed);
         let mut tree = Tree {
@@ -564,7 +563,7 @@ fn no_sequence_of_jobs_changes_a_readers_result() {
             last: 0,
             snapshots: BTreeMap::new(),
             now: BTreeMap::new(),
-            stats: RetainedStats::default(),
+            stats: CompactionIterStats::default(),
         };
         for step in 0..250 {
             match rng.below(20) {
@@ -590,13 +589,13 @@ fn a_single_delete_does_not_uncover_what_a_dropped_delete_hid() {
     let below = [entry(b"k", 1, ValueKind::Put)];
     let middle = [entry(b"k", 3, ValueKind::Put), entry(b"k", 2, ValueKind::Delete)];
     let outside = |_: &[u8], seqno: SeqNo| seqno > SeqNo::new(1);
-    let mut job = Retained::new(SliceCursor::new(&middle), boundaries(), outside);
+    let mut job = CompactionIter::new(SliceCursor::new(&middle), boundaries(), outside);
     job.seek_to_first().unwrap();
     let (middle, _) = collect(&mut job).unwrap();
     assert_eq!(middle.len(), 1);
     let top = [entry(b"k", 4, ValueKind::SingleDelete)];
     let merge = MergingCursor::new(vec![SliceCursor::new(&top), SliceCursor::new(&middle)]);
-    let mut job = Retained::new(merge, boundaries(), outside);
+    let mut job = CompactionIter::new(merge, boundaries(), outside);
     job.seek_to_first().unwrap();
     let (upper, _) = collect(&mut job).unwrap();
     let mut visible = Visible::new(
@@ -668,12 +667,12 @@ fn check_filtered(inputs: &[Entry], older: &[Entry], snapshots: &[u64], visible:
     let picky = Arc::new(RemovingAndChanging::default());
     let outside = |_: &[u8], seqno: SeqNo| older.iter().any(|version| version.tag.seqno() < seqno);
     let operand_merger = Arc::new(OperandMerger::new(MergeOperator::append(b""), "k".into()));
-    let mut retained = Retained::new(SliceCursor::new(inputs), boundaries, outside)
+    let mut iter = CompactionIter::new(SliceCursor::new(inputs), boundaries, outside)
         .operand_merger(Some(operand_merger))
         .filtering(Some(Arc::<RemovingAndChanging>::clone(&picky)), None)
         .zeroing_seqnos();
-    retained.seek_to_first().unwrap();
-    let (kept, stats) = collect(&mut retained).unwrap();
+    iter.seek_to_first().unwrap();
+    let (kept, stats) = collect(&mut iter).unwrap();
     let (before, after) = ([inputs, older].concat(), [kept.as_slice(), older].concat());
     let context = format!("{inputs:?} over {older:?}, snapshots {snapshots:?}");
     for &seqno in snapshots {

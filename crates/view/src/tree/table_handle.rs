@@ -4,20 +4,20 @@
 //! An open table costs a descriptor, its index and its filter, so only a bounded number is open at a time.
 //! Three owners hold it open:
 //!
-//! 1. The *cell* of the [`TableFile`] by which trees refer to it. It is the fast path: a lookup has pinned a
-//!    view, and borrows the table from there without a lock and without a reference count. So a cell cannot
+//! 1. The *cell* of the [`TableHandle`] by which trees refer to it. It is the fast path: a lookup has pinned
+//!    a view, and borrows the table from there without a lock and without a reference count. So a cell cannot
 //!    be emptied while a view refers to it.
 //! 2. The file's *identity*, which *keeps* it from when it is opened until it is closed.
 //! 3. A current reader that borrowed it.
 //!
 //! Closing a table removes it from the identity and, if the cell has it too, publishes a tree that refers to
-//! the same file by a fresh `TableFile`, whose cell is empty ([`FileIdentity::close`],
+//! the same file by a fresh `TableHandle`, whose cell is empty ([`FileIdentity::close`],
 //! [`super::Tree::renewed`]). Readers of older views keep their table until they are dropped; later readers
 //! open it again. Which table is closed, and when, is decided in [`super::table_cache`].
 //!
 //! Range tombstones are borrowed for longer than a lookup, by cursors that seek over deleted ranges. They
 //! have a cell of their own, which is filled whatever is open: they are few bytes, and are dropped with the
-//! `TableFile`.
+//! `TableHandle`.
 //!
 //! # Invariants
 //! * OT1. A file has one identity as long as anything refers to it, and an identity has one open table at a
@@ -25,8 +25,8 @@
 //!   again costs no second descriptor while old views exist, and the table finds its blocks in the cache (HM2
 //!   in `esker-sst`).
 //! * OT2. A file is scheduled for deletion by the drop of its identity, hence once, and after all
-//!   `TableFile`s of it, the present one and those of old views (IN3).
-//! * OT3. A cell is filled under the identity's lock, only while its `TableFile` is the one of the current
+//!   `TableHandle`s of it, the present one and those of old views (IN3).
+//! * OT3. A cell is filled under the identity's lock, only while its `TableHandle` is the one of the current
 //!   tree, the identity keeps the table, and no more tables are open than the limit says. So what the current
 //!   tree holds open can be closed, and old views together never hold more open than the limit, whatever
 //!   their number and age.
@@ -41,8 +41,8 @@
 //!   lookup.
 //! * Lookups that clone the table's `Arc`: two writes to a shared line for each table searched.
 
-use super::files::TableFiles;
 use super::table_cache::RingPosition;
+use super::table_files::TableFiles;
 use esker_base::{Error, FileNumber, KeyspaceId, Result};
 use esker_env::TimedFile;
 use esker_iter::RangeTombstones;
@@ -55,7 +55,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// A table file as trees refer to it: its identity, and the cell of the fast path.
 #[derive(Debug)]
-pub struct TableFile {
+pub struct TableHandle {
     table: OnceLock<Arc<Table>>,
     /// The table's range tombstones, if it has any and they were requested.
     range_deletes: OnceLock<Arc<RangeTombstones>>,
@@ -76,7 +76,7 @@ pub struct FileIdentity {
     expected: ExpectedTable,
     /// To be deleted once nothing refers to it.
     obsolete: AtomicBool,
-    /// As [`TableFile::used`], by readers that did not find the cell filled.
+    /// As [`TableHandle::used`], by readers that did not find the cell filled.
     used: AtomicBool,
     /// Sampled reads since the open: see the engine's `read_heat`. They order nothing, so relaxed
     /// ordering suffices.
@@ -84,7 +84,7 @@ pub struct FileIdentity {
     open: Mutex<OpenState>,
     place: RingPosition,
     /// The one that new trees refer to. Locked after `open`.
-    current: Mutex<Weak<TableFile>>,
+    current: Mutex<Weak<TableHandle>>,
 }
 
 #[derive(Debug, Default)]
@@ -112,10 +112,10 @@ pub enum Access {
 pub struct Closed {
     _kept: Arc<Table>,
     /// Keeps the file for the next tree until that is built. `None` if the tree can stay as it is.
-    pub fresh: Option<Arc<TableFile>>,
+    pub fresh: Option<Arc<TableHandle>>,
 }
 
-impl TableFile {
+impl TableHandle {
     /// The table if the cell has it.
     #[inline]
     pub fn opened(&self) -> Option<&Arc<Table>> {
@@ -268,11 +268,11 @@ impl FileIdentity {
         })
     }
 
-    /// The `TableFile` for a tree that is being built.
-    pub fn current(self: &Arc<Self>) -> Arc<TableFile> {
+    /// The `TableHandle` for a tree that is being built.
+    pub fn current(self: &Arc<Self>) -> Arc<TableHandle> {
         let mut current = self.current.lock();
         current.upgrade().unwrap_or_else(|| {
-            let file = TableFile::new(self);
+            let file = TableHandle::new(self);
             *current = Arc::downgrade(&file);
             file
         })
@@ -315,7 +315,7 @@ impl FileIdentity {
         let in_tree = is_filled.filter(|_| !self.obsolete.load(Ordering::Relaxed));
         let fresh = in_tree.map(|old| {
             old.superseded.store(true, Ordering::Relaxed);
-            let fresh = TableFile::new(self);
+            let fresh = TableHandle::new(self);
             *current = Arc::downgrade(&fresh);
             fresh
         });
@@ -359,9 +359,9 @@ fn take(flag: &AtomicBool) -> bool {
     flag.load(Ordering::Relaxed) && flag.swap(false, Ordering::Relaxed)
 }
 
-impl TableFile {
-    fn new(identity: &Arc<FileIdentity>) -> Arc<TableFile> {
-        Arc::new(TableFile {
+impl TableHandle {
+    fn new(identity: &Arc<FileIdentity>) -> Arc<TableHandle> {
+        Arc::new(TableHandle {
             table: OnceLock::new(),
             range_deletes: OnceLock::new(),
             used: AtomicBool::new(false),
@@ -380,7 +380,7 @@ impl Drop for FileIdentity {
         drop(open);
         let delete = self.obsolete.load(Ordering::Acquire);
         if delete {
-            self.files.doom(std::mem::take(&mut self.path));
+            self.files.note_unreferenced(std::mem::take(&mut self.path));
         }
         if delete || has_blocks {
             self.files.request_cleanup();

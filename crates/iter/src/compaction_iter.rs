@@ -79,7 +79,7 @@ pub use write_all::EntrySink;
 
 /// Counts of entries that were dropped or changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RetainedStats {
+pub struct CompactionIterStats {
     /// Versions dropped because a newer one hides them (rule 1).
     pub hidden: u64,
     /// Tombstones elided because nothing is left for them to hide (rule 2).
@@ -148,7 +148,7 @@ enum EntryFate {
 
 /// Location of the current entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RetainedPosition {
+enum CompactionIterPosition {
     /// There is none.
     Nowhere,
     /// The cursor is on it; its tag may have been changed.
@@ -171,7 +171,7 @@ enum RetainedPosition {
 /// Returning `true` is always safe.
 ///
 /// All versions of a key must be in one job: subcompactions divide the work between keys.
-pub struct Retained<C, O> {
+pub struct CompactionIter<C, O> {
     cursor: C,
     boundaries: Boundaries,
     older_outside: O,
@@ -191,14 +191,14 @@ pub struct Retained<C, O> {
     is_plain: bool,
     /// The oldest boundary.
     oldest: SeqNo,
-    position: RetainedPosition,
+    position: CompactionIterPosition,
     /// The tag of the current entry.
     tag: Tag,
     /// Whether the current entry is the first one written of its key.
     begins_key: bool,
     group: KeyGroup,
     run: OperandRun,
-    stats: RetainedStats,
+    stats: CompactionIterStats,
 }
 
 /// State of the versions of one key met so far.
@@ -220,16 +220,19 @@ struct KeyGroup {
     has_hidden_delete: bool,
 }
 
-impl<C, O> std::fmt::Debug for Retained<C, O> {
+impl<C, O> std::fmt::Debug for CompactionIter<C, O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Retained").field("tag", &self.tag).field("stats", &self.stats).finish_non_exhaustive()
+        f.debug_struct("CompactionIter")
+            .field("tag", &self.tag)
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
     }
 }
 
-impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
+impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> CompactionIter<C, O> {
     /// The entries of `cursor` to write; invalid until a seek.
-    pub fn new(cursor: C, boundaries: Boundaries, older_outside: O) -> Retained<C, O> {
-        Retained {
+    pub fn new(cursor: C, boundaries: Boundaries, older_outside: O) -> CompactionIter<C, O> {
+        CompactionIter {
             cursor,
             oldest: boundaries.oldest(),
             boundaries,
@@ -243,25 +246,25 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             changed: Vec::new(),
             zeroes_seqnos: false,
             is_plain: false,
-            position: RetainedPosition::Nowhere,
+            position: CompactionIterPosition::Nowhere,
             tag: Tag::OLDEST,
             begins_key: false,
             group: KeyGroup::default(),
             run: OperandRun::default(),
-            stats: RetainedStats::default(),
+            stats: CompactionIterStats::default(),
         }
     }
 
     /// Enables rule 6, with the range tombstones of the inputs and the same boundaries.
     #[must_use]
-    pub fn under(mut self, deletes: InputRangeDels) -> Retained<C, O> {
+    pub fn under(mut self, deletes: InputRangeDels) -> CompactionIter<C, O> {
         self.deletes = Some(deletes).filter(|deletes| !deletes.is_empty());
         self
     }
 
     /// Enables rule 7, with the operator of the keyspace. Without one, operands stay as they are.
     #[must_use]
-    pub fn operand_merger(mut self, operand_merger: Option<Arc<OperandMerger>>) -> Retained<C, O> {
+    pub fn operand_merger(mut self, operand_merger: Option<Arc<OperandMerger>>) -> CompactionIter<C, O> {
         self.operand_merger = operand_merger.filter(|operand_merger| operand_merger.operator().is_supplied());
         self
     }
@@ -272,7 +275,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         mut self,
         filter: Option<Arc<dyn CompactionFilter>>,
         large: Option<Arc<dyn LargeValues>>,
-    ) -> Retained<C, O> {
+    ) -> CompactionIter<C, O> {
         (self.filter, self.large) = (filter, large);
         self
     }
@@ -280,7 +283,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     /// Lets the filter remove large values but not change them: for blob garbage collection. Each change
     /// leaves garbage behind, and a filter that always changes would cause such jobs for ever.
     #[must_use]
-    pub fn leaving_large(mut self) -> Retained<C, O> {
+    pub fn leaving_large(mut self) -> CompactionIter<C, O> {
         self.leaves_large = true;
         self
     }
@@ -288,7 +291,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     /// Enables rule 3: sequence numbers that no reader can tell from 0 become 0. For outputs at the last
     /// level, and only if no input holds unknown kinds.
     #[must_use]
-    pub fn zeroing_seqnos(mut self) -> Retained<C, O> {
+    pub fn zeroing_seqnos(mut self) -> CompactionIter<C, O> {
         self.zeroes_seqnos = true;
         self
     }
@@ -319,13 +322,13 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     #[inline]
     fn leave(&mut self) -> Result<bool> {
         debug_assert!(self.is_valid());
-        match std::mem::replace(&mut self.position, RetainedPosition::Nowhere) {
-            RetainedPosition::Withheld => {}
-            RetainedPosition::OperandRun if self.next_of_run() => {
+        match std::mem::replace(&mut self.position, CompactionIterPosition::Nowhere) {
+            CompactionIterPosition::Withheld => {}
+            CompactionIterPosition::OperandRun if self.next_of_run() => {
                 self.begins_key = false;
                 return Ok(true);
             }
-            RetainedPosition::OperandRun => {}
+            CompactionIterPosition::OperandRun => {}
             _ => self.cursor.next()?,
         }
         Ok(false)
@@ -341,7 +344,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     /// Whether there is a current entry.
     #[inline]
     pub fn is_valid(&self) -> bool {
-        self.position != RetainedPosition::Nowhere
+        self.position != CompactionIterPosition::Nowhere
     }
 
     /// The current entry's key. There must be one.
@@ -349,7 +352,9 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     pub fn key(&self) -> &[u8] {
         debug_assert!(self.is_valid());
         match self.position {
-            RetainedPosition::Withheld | RetainedPosition::OperandRun => self.group.key.as_slice(),
+            CompactionIterPosition::Withheld | CompactionIterPosition::OperandRun => {
+                self.group.key.as_slice()
+            }
             _ => self.cursor.key(),
         }
     }
@@ -366,9 +371,9 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     pub fn value(&self) -> &[u8] {
         debug_assert!(self.is_valid());
         match self.position {
-            RetainedPosition::OnCursor => self.cursor.value(),
-            RetainedPosition::OperandRun => self.run.value(),
-            RetainedPosition::Changed => &self.changed,
+            CompactionIterPosition::OnCursor => self.cursor.value(),
+            CompactionIterPosition::OperandRun => self.run.value(),
+            CompactionIterPosition::Changed => &self.changed,
             _ => &[],
         }
     }
@@ -376,7 +381,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     /// Key, tag and value of the current entry. There must be one.
     #[inline]
     pub fn entry(&self) -> (&[u8], Tag, &[u8]) {
-        if self.position == RetainedPosition::OnCursor {
+        if self.position == CompactionIterPosition::OnCursor {
             let (key, _, value) = self.cursor.entry();
             return (key, self.tag, value);
         }
@@ -391,7 +396,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     }
 
     /// Counts so far.
-    pub fn stats(&self) -> RetainedStats {
+    pub fn stats(&self) -> CompactionIterStats {
         self.stats
     }
 
@@ -401,7 +406,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     }
 
     fn restart(&mut self) {
-        self.position = RetainedPosition::Nowhere;
+        self.position = CompactionIterPosition::Nowhere;
         self.group.is_begun = false;
         self.group.withheld = None;
         self.is_plain = self.deletes.is_none() && self.filter.is_none();
@@ -453,7 +458,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             self.zero(tag);
         }
         self.group.is_any_kept = true;
-        self.position = RetainedPosition::OnCursor;
+        self.position = CompactionIterPosition::OnCursor;
         Ok(EntryFate::Write)
     }
 
@@ -483,11 +488,11 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
             return Ok(EntryFate::Drop);
         }
         let mut role = Role::of(tag);
-        let (mut position, mut is_past) = (RetainedPosition::OnCursor, false);
+        let (mut position, mut is_past) = (CompactionIterPosition::OnCursor, false);
         if role == Role::Value && tag.kind_byte() & FLAG_EXPIRY != 0 && self.is_expired(tag)? {
             is_past = true;
             (tag, role, position) =
-                (Tag::new(seqno, ValueKind::Delete), Role::Tombstone, RetainedPosition::Emptied);
+                (Tag::new(seqno, ValueKind::Delete), Role::Tombstone, CompactionIterPosition::Emptied);
         }
         if role == Role::Untouchable || seqno > self.boundaries.visible() {
             return self.keep_untouched(tag);
@@ -510,11 +515,11 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
                 FilterOutcome::Changed => {
                     // The new value is stored inline, for now.
                     tag = Tag::from_parts(seqno, tag.kind_byte() & !FLAG_BLOB);
-                    position = RetainedPosition::Changed;
+                    position = CompactionIterPosition::Changed;
                 }
                 FilterOutcome::Nothing => {
                     (tag, role) = (Tag::new(seqno, ValueKind::Delete), Role::Tombstone);
-                    position = RetainedPosition::Emptied;
+                    position = CompactionIterPosition::Emptied;
                 }
             }
         }
@@ -566,10 +571,10 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self.group.is_any_untouchable = true;
         if let Some(withheld) = self.group.withheld.take() {
             self.tag = withheld;
-            self.position = RetainedPosition::Withheld;
+            self.position = CompactionIterPosition::Withheld;
         } else {
             self.tag = tag;
-            self.position = RetainedPosition::OnCursor;
+            self.position = CompactionIterPosition::OnCursor;
         }
         Ok(EntryFate::Write)
     }

@@ -1,6 +1,6 @@
 //! Rule 8: applying a compaction filter to an entry.
 
-use super::Retained;
+use super::CompactionIter;
 use crate::compaction_filter::{Decision, ask};
 use crate::cursor::Cursor;
 use crate::meaning::{is_large, split_expiry};
@@ -14,11 +14,11 @@ pub(super) enum FilterOutcome {
     Same,
     /// Removed.
     Nothing,
-    /// Changed to the value in [`Retained::changed`].
+    /// Changed to the value in [`CompactionIter::changed`].
     Changed,
 }
 
-impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
+impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> CompactionIter<C, O> {
     /// Whether a version may be passed to the filter, if it is the newest of its key that is kept: only
     /// readers of the present see it (CF1).
     #[inline]

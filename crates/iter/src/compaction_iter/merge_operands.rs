@@ -26,7 +26,7 @@
 //!
 //! A merge that fails changes nothing. A reader of the key gets the error.
 
-use super::{EntryFate, Retained, RetainedPosition, Role};
+use super::{CompactionIter, CompactionIterPosition, EntryFate, Role};
 use crate::cursor::Cursor;
 use crate::full_merge::{OperandMerger, Operands};
 use crate::meaning::split_expiry;
@@ -116,14 +116,14 @@ enum Below {
     Unknown,
 }
 
-impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
+impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> CompactionIter<C, O> {
     /// Decides about the cursor's operand, which has this tag, and about those that follow it in its stripe.
     #[cold]
     #[inline(never)]
     pub(super) fn collect_operands(&mut self, newest: Tag) -> Result<EntryFate> {
         let Some(operand_merger) = self.operand_merger.as_ref().map(Arc::clone) else {
             self.group.is_any_kept = true;
-            (self.tag, self.position) = (newest, RetainedPosition::OnCursor);
+            (self.tag, self.position) = (newest, CompactionIterPosition::OnCursor);
             return Ok(EntryFate::Write);
         };
         self.run.clear();
@@ -136,7 +136,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
         self.stats.merged += self.run.count.saturating_sub(written);
         self.group.is_any_kept = true;
         // Begins with the first entry.
-        (self.tag, self.position) = (self.run.written[0].0, RetainedPosition::OperandRun);
+        (self.tag, self.position) = (self.run.written[0].0, CompactionIterPosition::OperandRun);
         Ok(EntryFate::Write)
     }
 
@@ -145,7 +145,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> Retained<C, O> {
     pub(super) fn next_of_run(&mut self) -> bool {
         self.run.at += 1;
         let Some((tag, _)) = self.run.written.get(self.run.at) else { return false };
-        (self.tag, self.position) = (*tag, RetainedPosition::OperandRun);
+        (self.tag, self.position) = (*tag, CompactionIterPosition::OperandRun);
         true
     }
 

@@ -1,4 +1,4 @@
-//! Full merge in a visible cursor: keys whose newest visible version is an operand.
+//! Merge operands in a visible cursor: keys whose newest visible version is an operand.
 
 use super::{Visible, VisiblePosition};
 use crate::cursor::Cursor;

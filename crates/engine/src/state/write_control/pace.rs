@@ -1,4 +1,4 @@
-//! The pace of one keyspace's writers: the delay of a write after it is done.
+//! Write pace: the delay of a write after it is done, under the admission rate of its keyspace.
 //!
 //! A schedule, not a bucket: `free_at` is the moment at which everything written so far would have been
 //! written at the admitted rate. A write advances it by its own bytes; a writer that finds it more than
@@ -94,6 +94,6 @@ mod tests {
         assert_eq!(pace.throttle_debt(0), Duration::from_millis(16));
         pace.set_rate(None, 0);
         pace.set_rate(Some(1), MS);
-        assert_eq!(pace.throttle_debt(MS), Duration::ZERO, "without a limit nothing is owed");
+        assert_eq!(pace.throttle_debt(MS), Duration::ZERO, "without a limit there is no debt");
     }
 }

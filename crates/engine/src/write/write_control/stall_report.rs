@@ -1,11 +1,11 @@
 //! Reports about throttled and stalled writers.
 
-use super::blocking::BlockingWork;
+use super::blocking_work::BlockingWork;
 use crate::state::keyspace::KeyspaceState;
 use crate::state::store::Store;
 use crate::state::write_control::{Pressure, StallChange, WaitingWrites};
-use crate::write::pressure;
-use crate::write::pressure::blocking;
+use crate::write::write_control;
+use crate::write::write_control::blocking_work;
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub fn stalls(store: &Store) -> Stalls {
 
 fn stall_of(store: &Store, keyspace: &KeyspaceState) -> KeyspaceStall {
     let control = keyspace.control.lock();
-    let queues = pressure::queues(store, keyspace, &control.capacity);
+    let queues = write_control::queues(store, keyspace, &control.capacity);
     let mut pressures = vec![queues.memory, queues.level0, queues.space, queues.garbage];
     pressures.sort_by_key(|pressure| std::cmp::Reverse(pressure.permille));
     let rate = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
@@ -81,7 +81,7 @@ fn stall_of(store: &Store, keyspace: &KeyspaceState) -> KeyspaceStall {
     let flush_bytes_per_second = capacity.flush_bytes_per_second();
     let blocking = (state != WriteState::Free).then(|| {
         let of_one_merge = capacity.merged_bytes_per_second().map(|measured| measured as u64);
-        blocking::blocking_work(store, keyspace, &pressures[0], flush_bytes_per_second, of_one_merge)
+        blocking_work::blocking_work(store, keyspace, &pressures[0], flush_bytes_per_second, of_one_merge)
     });
     KeyspaceStall {
         name: keyspace.name().to_string(),

@@ -1,5 +1,5 @@
-//! Garbage queue: data that newer data has overwritten and merges have not dropped yet, as a source of back
-//! pressure.
+//! Garbage queue: data that newer data has overwritten and merges have not dropped yet, as a reason to slow
+//! writers.
 //!
 //! # Why
 //! Level 0 says little about a tree whose runs are merged on into tiers: with writers faster than merges the
