@@ -72,7 +72,6 @@ pub struct BlockCache<V> {
     full_notification: FullNotification,
 }
 
-/// A counter for each kind of block.
 type KindCounters = [AtomicU64; BlockKind::ALL.len()];
 
 #[derive(Default)]
@@ -108,7 +107,6 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Takes `bytes` if they fit.
     fn reserve(&self, bytes: usize) -> bool {
         let fits = |used: usize| {
             let after = used.checked_add(bytes)?;

@@ -24,10 +24,8 @@
 
 use esker_env::memory::prefetch;
 
-/// Least number of places.
 const MIN_PLACES: usize = 64;
 
-/// Most bytes of the doorkeeper for each resident entry.
 pub(crate) const BYTES_AN_ENTRY: usize = MOST_PLACES_AN_ENTRY * size_of::<u16>();
 
 /// Most places for each resident entry, if they exceed [`MIN_PLACES`]. Twice what residents need, so that
@@ -45,7 +43,6 @@ pub(crate) struct Doorkeeper {
 }
 
 impl Doorkeeper {
-    /// Prefetches the place of this hash.
     pub(crate) fn prefetch(&self, hash: u64) {
         if let Some(mask) = self.fingerprints.len().checked_sub(1) {
             prefetch((&raw const self.fingerprints[hash as usize & mask]).cast());

@@ -113,7 +113,6 @@ pub trait Charge {
     fn prefetch(&self) {}
 }
 
-/// Forwards to the value.
 impl<T: ?Sized + Charge> Charge for std::sync::Arc<T> {
     fn charge_bytes(&self) -> usize {
         (**self).charge_bytes()

@@ -23,7 +23,6 @@ pub(crate) struct FullNotification {
 }
 
 impl FullNotification {
-    /// Sets the callback, once.
     pub(crate) fn set_callback(&self, callback: Box<dyn Fn() + Send + Sync>) {
         // A second callback is a caller's mistake that costs one call.
         let is_first = self.callback.set(callback).is_ok();

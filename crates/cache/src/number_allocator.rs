@@ -1,6 +1,5 @@
 //! The allocator of table numbers ([`crate::numbers`]).
 
-/// The allocator of table numbers.
 #[derive(Debug)]
 pub(crate) struct TableNumbers {
     /// Least number that was never allocated. `u32::MAX` itself is never allocated.
@@ -14,7 +13,6 @@ pub(crate) struct TableNumbers {
 }
 
 impl TableNumbers {
-    /// All numbers from `next` on are free.
     pub(crate) fn starting_at(next: u32) -> TableNumbers {
         TableNumbers { next, free: Vec::new(), dropped: Vec::new(), dropped_bytes: 0 }
     }

@@ -31,7 +31,6 @@ use reference::lru::LruPolicy;
 use s3_fifo::S3FifoPolicy;
 use std::sync::Arc;
 
-/// A resident block.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<V> {
     pub(crate) key: CacheKey,
@@ -46,7 +45,6 @@ pub(crate) struct Entry<V> {
     pub(crate) notified: bool,
 }
 
-/// Says which entries are to be removed.
 pub(crate) type ShouldRemove<'a, V> = dyn FnMut(&Entry<V>) -> bool + 'a;
 
 /// The hash of a key: high bits choose the shard, low bits the place in it.
@@ -97,7 +95,6 @@ impl<V: Charge + Clone> Policy<V> {
         with_policy!(self, policy => policy.scanned_bytes())
     }
 
-    /// A lookup.
     #[inline]
     pub(crate) fn get(
         &mut self,
@@ -186,7 +183,6 @@ impl<V: Charge + Clone> Policy<V> {
         with_policy!(self, policy => policy.shrink_to_fit());
     }
 
-    /// All entries, for checks.
     #[cfg(test)]
     pub(crate) fn entries(&self) -> Vec<Entry<V>> {
         with_policy!(self, policy => policy.entries().cloned().collect())

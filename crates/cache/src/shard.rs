@@ -204,14 +204,12 @@ impl<V: Charge + Clone> Shard<V> {
         self.policy.shrink_to_fit();
     }
 
-    /// All entries, for checks.
     #[cfg(test)]
     pub(crate) fn entries(&self) -> Vec<Entry<V>> {
         self.policy.entries().into_iter().chain(self.candidate.clone()).collect()
     }
 }
 
-/// Calls [`Charge::entered`], once.
 fn notify_entered<V: Charge>(entry: &mut Entry<V>) {
     if !entry.notified {
         entry.notified = true;

@@ -119,7 +119,6 @@ impl ShapeArgs {
 }
 
 impl Global {
-    /// The directory of the database.
     pub(crate) fn data(&self) -> &Path {
         self.data.as_deref().unwrap_or(Path::new("./esker-data"))
     }

@@ -6,7 +6,6 @@ use esker_server::ServeError;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// The exit codes, as `--help` shows them.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0   done
@@ -20,7 +19,6 @@ Exit codes:
 /// The result of a command that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It is done.
     Done,
     /// There is no value.
     Absent,
@@ -86,7 +84,6 @@ impl Failure {
         self
     }
 
-    /// The same error with this advice.
     #[must_use]
     pub(crate) fn advise(mut self, advice: impl Into<String>) -> Failure {
         self.advice = Some(advice.into());

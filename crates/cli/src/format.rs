@@ -255,7 +255,6 @@ pub(crate) fn human_bytes(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
-/// Columns of a line of words.
 const COLUMNS: usize = 80;
 
 /// Words in lines of [`COLUMNS`]: a title before the first, and as much room before the others.

@@ -19,7 +19,6 @@ pub(crate) fn stdin() -> Stdin {
     io::stdin()
 }
 
-/// Standard error.
 pub(crate) fn stderr() -> Stderr {
     io::stderr()
 }
@@ -74,7 +73,6 @@ pub(crate) fn find_input(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Opens an input.
 #[expect(clippy::disallowed_methods, reason = "a user's input file is not part of a database")]
 pub(crate) fn open_input(path: &Path) -> Result<Input, Failure> {
     if path == Path::new("-") {
@@ -100,7 +98,6 @@ pub(crate) fn create_output(path: &Path) -> Result<Box<dyn Write>, Failure> {
     Ok(Box::new(BufWriter::with_capacity(256 << 10, file)))
 }
 
-/// All of standard input.
 pub(crate) fn read_stdin() -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let read = io::stdin().lock().read_to_end(&mut bytes);
@@ -117,7 +114,6 @@ pub(crate) fn variable(name: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Sleeps.
 #[expect(clippy::disallowed_methods, reason = "a display waits for the next interval, not for anybody")]
 pub(crate) fn pause(interval: Duration) {
     std::thread::sleep(interval);

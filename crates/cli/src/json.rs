@@ -14,7 +14,6 @@ pub(crate) fn write_json(
     Ok(())
 }
 
-/// The pair as a JSON object in one line.
 pub(crate) fn write_json_pair(
     out: &mut dyn Write,
     shape: &Shape,

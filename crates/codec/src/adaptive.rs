@@ -86,7 +86,6 @@ pub(crate) fn compress(
     stored
 }
 
-/// A block and its classification.
 struct Block<'a> {
     options: &'a AdaptiveOptions,
     raw: &'a [u8],

@@ -88,7 +88,6 @@ const MAX_DISTINCT: usize = 256;
 /// Most bits of a packed number: with up to seven bits in front of it, it lies within eight bytes.
 const MAX_BITS: u32 = 56;
 
-/// The head of a segment.
 mod segment {
     /// Set: rows, whose stride is in the bits above. Otherwise those are a number of plain bytes.
     pub(super) const ROWS: usize = 1;
@@ -118,7 +117,6 @@ impl Codings {
     pub(crate) const DICTIONARY: Codings = Codings { delta: false, dictionary: true, groups: false };
 }
 
-/// Number of bytes of a number.
 fn value_bytes(value: u64) -> usize {
     (u64::BITS - value.leading_zeros()).div_ceil(8) as usize
 }
@@ -128,7 +126,6 @@ fn zigzag(number: i64) -> u64 {
     (number << 1 ^ number >> 63) as u64
 }
 
-/// Inverse of [`zigzag`].
 fn unzigzag(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }

@@ -11,7 +11,6 @@ use crate::decompress::{DecodeError, damaged};
 use crate::kind::Codec;
 use liblzma::stream::{Action, Filters, LzmaOptions, Status, Stream};
 
-/// The format's least window.
 const MIN_WINDOW_BYTES: usize = 4096;
 
 /// The greatest window; longer blocks find no match further back. It is that of level 9, and the decoders'

@@ -75,7 +75,6 @@ const WORD_BITS: usize = u64::BITS as usize;
 
 /// The allocator for memory of some length.
 pub(crate) enum Allocation {
-    /// This one.
     Shared(HeapPiece),
     /// Another one; to be kept as long as the memory.
     Elsewhere(SmallBytes),

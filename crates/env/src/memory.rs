@@ -34,7 +34,6 @@ pub fn prefetch(place: *const u8) {
     let _ = place;
 }
 
-/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
 /// Prefetches all cache lines of a value for writing, exclusively for this core; does nothing where the

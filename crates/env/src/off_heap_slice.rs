@@ -35,7 +35,6 @@ pub struct OffHeapSlice<T> {
     memory: SliceMemory,
 }
 
-/// The memory of a slice.
 enum SliceMemory {
     /// A leaked box.
     Box { _counted: Option<SmallBytes> },

@@ -85,7 +85,6 @@ pub struct ReadRequest {
 }
 
 impl ReadRequest {
-    /// Reads synchronously.
     fn run(mut self) -> Result<Vec<u8>> {
         self.file.read_exact_at(&mut self.buffer, self.offset)?;
         Ok(self.buffer)

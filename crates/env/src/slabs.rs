@@ -73,9 +73,7 @@ static SPARE: Mutex<Spare> = Mutex::new(Spare::new());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Origin {
-    /// The global allocator.
     Heap,
-    /// A slab.
     Slab,
 }
 
@@ -88,10 +86,8 @@ struct Class {
     is_growing: bool,
 }
 
-/// Result of a request to a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClassReply {
-    /// A piece of a slab.
     Piece(NonNull<u8>),
     /// Use the global allocator; it is counted already.
     Elsewhere,
@@ -108,13 +104,11 @@ struct Spare {
     in_use: usize,
 }
 
-/// Head of a slab.
 struct Slab {
     /// The memory that contains this head.
     region: Region,
     piece_bytes: usize,
     pieces: u32,
-    /// Allocated pieces.
     used: u32,
     /// No piece from this one on was ever allocated.
     fresh: u32,

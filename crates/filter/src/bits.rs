@@ -63,7 +63,6 @@ impl FingerprintBits {
         self.0
     }
 
-    /// A mask of the fingerprint's bits.
     #[inline]
     pub(crate) const fn mask(self) -> u16 {
         u16::MAX >> (16 - self.0)

@@ -52,7 +52,6 @@ fn fill_with<P: AsRef<[u32]> + ?Sized>(
     }
 }
 
-/// A filter in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocked {
     lines: OffHeapSlice<Line>,

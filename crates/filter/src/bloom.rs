@@ -81,7 +81,6 @@ pub(crate) fn fill(part: &mut [Line], first: usize, count: u32, probes: u8, hash
     }
 }
 
-/// A filter in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Bloom {
     lines: OffHeapSlice<Line>,

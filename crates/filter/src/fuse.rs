@@ -52,12 +52,10 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// Number of slots.
     pub(crate) fn slots(&self) -> u64 {
         if self.count == 0 { 0 } else { (u64::from(self.count) + 2) << self.log }
     }
 
-    /// Bytes of all slots of `bits` bits each.
     pub(crate) fn bytes(&self, bits: u8) -> u64 {
         (self.slots() * u64::from(bits)).div_ceil(8)
     }
@@ -82,7 +80,6 @@ impl Places {
         Places { slots: [first, second, third], fingerprint: fold(seeded, 0x5899_65cc_7537_4cc3) as u16 }
     }
 
-    /// From a hash.
     #[inline(always)]
     pub(crate) fn of(hash: u64, seed: u8, segments: Segments) -> Places {
         Places::new(seeded(hash, seed), segments)

@@ -120,7 +120,6 @@ impl FilterKind {
         }
     }
 
-    /// The policy of one of the [`FilterKind::sizes`].
     pub(crate) fn policy_of_size(self, size: u16) -> FilterPolicy {
         let bits_per_key = BitsPerKey::from_tenths(size);
         match self {

@@ -9,7 +9,6 @@
 
 use crate::bits::BitsPerKey;
 
-/// Bits of a line.
 pub(crate) const LINE_BITS: usize = 512;
 
 /// Most probes of a line: one for each of its words.
@@ -29,25 +28,21 @@ pub(crate) static POWERS: [u32; MAX_PROBES as usize] = {
     powers
 };
 
-/// One cache line of the filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(crate) [u32; 16]);
 
-/// Bytes of a line.
 pub(crate) const LINE_BYTES: usize = size_of::<Line>();
 
 /// Keys whose lines are prefetched ahead. With 32, an insertion into a filter outside of the cache takes 6 to
 /// 10 ns instead of 15 to 29.
 pub(crate) const AHEAD: usize = 32;
 
-/// The line of a hash among `lines`.
 #[inline(always)]
 pub(crate) fn line_index(hash: u64, lines: u32) -> usize {
     (((hash >> 32) * u64::from(lines)) >> 32) as usize
 }
 
-/// Word and mask of a probe.
 #[inline(always)]
 pub(crate) fn word_and_mask(product: u32) -> (usize, u32) {
     ((product >> 28) as usize, 1 << ((product >> 23) & 31))
@@ -62,7 +57,6 @@ pub(crate) fn lines_for(keys: usize, bits_per_key: BitsPerKey) -> u32 {
 }
 
 impl Line {
-    /// Sets the bits of the probes of `lower`, one for each of `powers`.
     #[inline(always)]
     pub(crate) fn set(&mut self, lower: u32, powers: &[u32]) {
         for &power in powers {
@@ -103,7 +97,6 @@ pub(crate) fn pair(hash: u64, count: u32) -> (usize, usize) {
     (first, if second >= count as usize { second - count as usize } else { second })
 }
 
-/// Number of probes in the first line.
 #[inline(always)]
 pub(crate) fn first_probes(probes: u8) -> u8 {
     probes.div_ceil(2)

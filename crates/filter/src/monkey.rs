@@ -127,7 +127,6 @@ fn slope(from: (f64, f64), to: (f64, f64)) -> f64 {
     (to.1 - from.1) / (to.0 - from.0)
 }
 
-/// A piece of the curve for one run.
 struct Piece {
     run: usize,
     bits: f64,

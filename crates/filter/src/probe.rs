@@ -10,7 +10,6 @@ use crate::lines::{first_probes, pair, second_lower};
 /// once.
 pub(crate) const BATCH: usize = 32;
 
-/// An implementation of probing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProbePath {
     /// One probe after the other, on any machine.

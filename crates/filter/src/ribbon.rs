@@ -100,7 +100,6 @@ impl Shape {
         (columns <= MAX_COLUMNS).then_some(Shape { blocks, short: short as u32, columns: columns as u8 })
     }
 
-    /// All words of the shard.
     pub(crate) fn words(&self) -> u64 {
         u64::from(self.blocks) * u64::from(self.columns) - u64::from(self.short)
     }

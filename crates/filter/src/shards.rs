@@ -13,7 +13,6 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// is built.
 const MOST_OF_MEAN: usize = 4;
 
-/// The shard of a hash among `shards`.
 #[inline(always)]
 pub(crate) fn shard_of(hash: u64, shards: u32) -> usize {
     line_index(hash.wrapping_mul(SPREAD), shards)
@@ -26,7 +25,6 @@ pub(crate) fn fold(number: u64, factor: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// The hash of a key in an attempt with this seed.
 #[inline(always)]
 pub(crate) fn seeded(hash: u64, seed: u8) -> u64 {
     fold(hash ^ (u64::from(seed) + 1).wrapping_mul(0xd1b5_4a32_d192_ed03), 0xa076_1d64_78bd_642f)

@@ -11,16 +11,11 @@ pub(crate) const VERSION: u8 = 1;
 
 /// The blocked Bloom filter. This number and those that follow are stored and never used for anything else.
 pub(crate) const BLOCKED_BLOOM: u8 = 1;
-/// The standard Bloom filter.
 pub(crate) const BLOOM: u8 = 2;
-/// The local Bloom filter.
 pub(crate) const LOCAL_BLOOM: u8 = 3;
-/// The double-probe Bloom filter.
 pub(crate) const DOUBLE_PROBE_BLOOM: u8 = 4;
 
-/// The Ribbon filter.
 pub(crate) const RIBBON: u8 = 5;
-/// The binary fuse filter.
 pub(crate) const BINARY_FUSE: u8 = 6;
 
 /// Bytes in front of the lines.

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// of any filter.
 pub const SAMPLE: u64 = 64;
 
-/// Levels with counters of their own.
 const LEVELS: usize = 64;
 
 /// Whether the lookup of a key with this hash is counted.

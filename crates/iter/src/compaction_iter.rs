@@ -105,7 +105,6 @@ pub struct CompactionIterStats {
     pub filter_failures: u64,
 }
 
-/// The role of an entry in the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// A Put, with or without expiry time or blob: hides older versions.
@@ -135,7 +134,6 @@ impl Role {
     }
 }
 
-/// The decision about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EntryFate {
     /// The entry, or its replacement, is the next to write.
@@ -178,7 +176,6 @@ pub struct CompactionIter<C, O> {
     deletes: Option<InputRangeDels>,
     operand_merger: Option<Arc<OperandMerger>>,
     filter: Option<Arc<dyn CompactionFilter>>,
-    /// Reads large values for the filter.
     large: Option<Arc<dyn LargeValues>>,
     /// Whether the filter may remove large values but not change them.
     leaves_large: bool,
@@ -189,10 +186,8 @@ pub struct CompactionIter<C, O> {
     zeroes_seqnos: bool,
     /// Without range tombstones and a filter, which allows the fast path for plain Puts.
     is_plain: bool,
-    /// The oldest boundary.
     oldest: SeqNo,
     position: CompactionIterPosition,
-    /// The tag of the current entry.
     tag: Tag,
     /// Whether the current entry is the first one written of its key.
     begins_key: bool,

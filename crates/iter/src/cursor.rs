@@ -167,7 +167,6 @@ pub trait Cursor {
     }
 }
 
-/// A boxed cursor.
 impl<C: Cursor> Cursor for Box<C> {
     fn seek_to_first(&mut self) -> Result<()> {
         (**self).seek_to_first()

@@ -100,7 +100,6 @@ pub(crate) struct Operands {
     merged_bytes: usize,
 }
 
-/// One operand among [`Operands`].
 #[derive(Clone, Debug)]
 pub(crate) struct Operand {
     pub(crate) tag: Tag,
@@ -111,7 +110,6 @@ pub(crate) struct Operand {
 }
 
 impl Operand {
-    /// Whether it expires.
     pub(crate) fn is_expiring(&self) -> bool {
         self.from != self.stored.start
     }
@@ -175,7 +173,6 @@ impl Operands {
         self.kept.is_empty()
     }
 
-    /// All of them, newest first.
     pub(crate) fn newest_first(&self) -> &[Operand] {
         &self.kept
     }
@@ -185,13 +182,11 @@ impl Operands {
         self.kept.iter().rev().take_while(|operand| !operand.is_expiring()).count()
     }
 
-    /// The operands in this range, oldest first.
     pub(crate) fn oldest_first(&self, places: Range<usize>) -> Vec<&[u8]> {
         let operand = |operand: &Operand| &self.bytes[operand.from..operand.stored.end];
         self.kept[places].iter().rev().map(operand).collect()
     }
 
-    /// The stored bytes of an operand.
     pub(crate) fn stored(&self, operand: &Operand) -> &[u8] {
         &self.bytes[operand.stored.clone()]
     }

@@ -14,7 +14,6 @@ pub(crate) struct KeyBuffer {
 }
 
 impl KeyBuffer {
-    /// Replaces the key.
     #[inline]
     pub(crate) fn set(&mut self, key: &[u8]) {
         self.len = key.len();
@@ -36,7 +35,6 @@ impl KeyBuffer {
         }
     }
 
-    /// The key.
     #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {
         if self.len <= SHORT { &self.short[..self.len] } else { &self.long }

@@ -345,7 +345,6 @@ impl<C: Cursor> MergingCursor<C> {
     }
 }
 
-/// Advances one source.
 #[inline(always)]
 fn step<C: Cursor, const BACKWARD: bool, const DONE_WITH_KEY: bool>(
     source: &mut C,

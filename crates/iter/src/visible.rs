@@ -71,9 +71,7 @@ const MAX_STEPS: u32 = 32;
 /// Location of the current entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VisiblePosition {
-    /// There is none.
     Nowhere,
-    /// The cursor is on it.
     OnCursor,
     /// The cursor is on it, and its value starts with an expiry time.
     OnExpiring,

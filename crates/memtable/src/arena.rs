@@ -33,13 +33,11 @@ const MAX_ARENA_BYTES: u64 = (UNIT_BYTES as u64) << 31;
 
 /// The first bytes of an arena stay unused, so that no reference is zero.
 const FIRST_BYTE: usize = 64;
-/// The unit of the first entry.
 pub(crate) const FIRST_UNIT: u32 = (FIRST_BYTE / UNIT_BYTES) as u32;
 
 /// Size of a stub: the fixed part of an empty memtable, and no byte for an entry.
 pub(crate) const STUB_BYTES: u64 = crate::kind::FIXED_BYTES;
 
-/// The expected use of an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExpectedUse {
     /// It will be filled: the more of it is touched already the better.
@@ -247,13 +245,11 @@ impl Allocator {
         (self.high / UNIT_BYTES) as u32
     }
 
-    /// Bytes used at the low end.
     #[inline]
     pub(crate) fn low_bytes(&self) -> usize {
         self.low
     }
 
-    /// Bytes used at the high end.
     #[inline]
     pub(crate) fn high_bytes(&self) -> usize {
         self.end - self.high

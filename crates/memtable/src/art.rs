@@ -190,7 +190,6 @@ mod tests {
         (allocator.high_bytes() - empty) as f64 / count as f64
     }
 
-    /// All words of so many letters of an alphabet, in its order.
     fn words(alphabet: &[u8], letters: u32) -> impl Iterator<Item = Vec<u8>> + '_ {
         (0..alphabet.len().pow(letters)).map(move |number| {
             let letter = |place| alphabet[number / alphabet.len().pow(letters - 1 - place) % alphabet.len()];

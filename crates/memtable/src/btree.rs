@@ -100,7 +100,6 @@ impl BTree {
         memory.load(Site::Reference, self.root)
     }
 
-    /// The newest version of `key`, or no entry.
     #[inline(never)]
     pub(crate) fn find(&self, memory: &Memory, key: &[u8]) -> Entry {
         search::run(self.isa, Find { memory, root: self.load_root(memory), key })
@@ -162,7 +161,6 @@ struct FindMany<'a, 'k> {
     found: &'a mut [Entry; MULTI_GET_KEYS],
 }
 
-/// The numbers of the set bits.
 #[inline(always)]
 fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {

@@ -48,7 +48,6 @@ const LONG_HEADER_BYTES: usize = 28;
 /// Most bytes an entry takes beyond its key and value, alignment included.
 pub(crate) const MAX_OVERHEAD_BYTES: usize = LONG_HEADER_BYTES + crate::arena::UNIT_BYTES - 1;
 
-/// Bytes of a line of the processor's cache.
 const LINE_BYTES: u32 = 64;
 /// Most lines that are prefetched behind an entry's first two: a processor that reads five adjacent lines
 /// reads ahead by itself.
@@ -64,7 +63,6 @@ const EXPRESS: usize = 5;
 const DEPTH: usize = 6;
 
 impl Entry {
-    /// No entry.
     pub(crate) const NONE: Entry = Entry(0);
 
     #[inline(always)]
@@ -133,7 +131,6 @@ impl Entry {
         unsafe { memory.bytes(key_at + key_len, len) }
     }
 
-    /// Key, tag and value.
     #[inline(always)]
     pub(crate) fn parts(self, memory: &Memory) -> (&[u8], Tag, &[u8]) {
         (self.key(memory), self.tag(memory), self.value(memory))
@@ -177,7 +174,6 @@ impl Entry {
         }
     }
 
-    /// Whether this is an entry of `key`.
     #[inline(always)]
     pub(crate) fn has_key(self, memory: &Memory, key: &[u8]) -> bool {
         equal(self.key(memory), key)

@@ -19,7 +19,6 @@ use crate::vector::OrderedPosition;
 use esker_base::Tag;
 use std::sync::Arc;
 
-/// The table for readers.
 #[derive(Clone, Debug)]
 pub(crate) struct Hash {
     pub(crate) table: Table,

@@ -23,7 +23,6 @@ pub(crate) trait Part: Send + std::fmt::Debug {
     fn prev(&mut self, memory: &Memory) -> Entry;
 }
 
-/// A part as a cursor.
 #[derive(Debug)]
 struct PartCursor<P> {
     part: P,

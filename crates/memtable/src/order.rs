@@ -218,14 +218,12 @@ impl Order {
         found.unwrap_or(Entry::NONE)
     }
 
-    /// An entry of the least key.
     pub(crate) fn first(&self, memory: &Memory) -> Entry {
         let sorted = self.up_to(memory, self.log.end(memory));
         let firsts = sorted.runs.iter().filter_map(|run| run.entries.first());
         firsts.min_by_key(|entry| entry.key(memory)).copied().unwrap_or(Entry::NONE)
     }
 
-    /// An entry of the greatest key.
     pub(crate) fn last(&self, memory: &Memory) -> Entry {
         let sorted = self.up_to(memory, self.log.end(memory));
         let lasts = sorted.runs.iter().filter_map(|run| run.entries.last());
@@ -293,7 +291,6 @@ fn join(memory: &Memory, left: &[Entry], right: &[Entry]) -> Vec<Entry> {
     joined
 }
 
-/// A position in a run.
 #[derive(Debug)]
 pub(crate) struct RunPosition {
     run: Arc<Run>,

@@ -19,7 +19,6 @@ use crate::{LOCKSTEP_KEYS, MULTI_GET_KEYS};
 use esker_base::Tag;
 use std::sync::Arc;
 
-/// A structure for readers.
 #[derive(Clone, Debug)]
 pub(crate) enum Structure {
     Art(Art),
@@ -32,7 +31,6 @@ pub(crate) enum Structure {
     BTree(BTree),
 }
 
-/// The one writer of a structure.
 #[derive(Debug)]
 pub(crate) enum Writer {
     Art(ArtWriter),

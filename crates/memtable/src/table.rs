@@ -109,7 +109,6 @@ impl Table {
         (unit != 0).then(|| Slots::of(memory, unit))
     }
 
-    /// The newest version of `key`, or no entry.
     #[inline]
     pub(crate) fn find(&self, memory: &Memory, key: &[u8]) -> Entry {
         self.newest(memory).map_or(Entry::NONE, |slots| find(memory, slots, self.hash(key), key))
@@ -164,7 +163,6 @@ fn probe(memory: &Memory, slots: Slots, hash: u32, is_right: impl Fn(Entry) -> b
     }
 }
 
-/// The right to insert into a table.
 #[derive(Debug)]
 pub(crate) struct TableWriter {
     table: Table,
@@ -177,7 +175,6 @@ pub(crate) struct TableWriter {
 pub(crate) struct TableSlot {
     word: usize,
     hash: u32,
-    /// The newest version, or no entry.
     pub(crate) entry: Entry,
 }
 
@@ -193,7 +190,6 @@ impl TableWriter {
         self.table.hash(key)
     }
 
-    /// Prefetches the slot of a key of this hash.
     pub(crate) fn prefetch(&self, memory: &Memory, hash: u32) {
         if let Some(slots) = self.slots {
             memory.prefetch(slots.word(slots.home(hash)));
@@ -267,7 +263,6 @@ impl TableWriter {
     }
 }
 
-/// The word of the first empty slot for a hash.
 fn empty_word(memory: &Memory, slots: Slots, hash: u32) -> usize {
     let mut at = slots.home(hash);
     while memory.peek(slots.word(at)) != 0 {

@@ -24,7 +24,6 @@ use crate::order::{EntryLog, Order, RunPosition};
 use esker_base::Tag;
 use std::sync::Arc;
 
-/// The right to append.
 #[derive(Debug)]
 pub(crate) struct VectorWriter {
     log: EntryLog,

@@ -12,9 +12,7 @@ pub(crate) const SPAN: u64 = 1 << 48;
 /// A half-open interval of time, in operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ages {
-    /// Its begin.
     pub(crate) from: f64,
-    /// Its end.
     pub(crate) to: f64,
     /// Entries written before this had expired at the last merge; `from` if none had.
     pub(crate) alive_from: f64,
@@ -47,11 +45,9 @@ impl Ages {
 /// A range of positions and when its entries were written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Segment {
-    /// The first position.
     pub(crate) start: u64,
     /// The first position that lies outside.
     pub(crate) end: u64,
-    /// When it was written.
     pub(crate) ages: Ages,
 }
 

@@ -183,7 +183,6 @@ impl Pacer<'_> {
         rates.into_iter().flatten().min()
     }
 
-    /// The pressure of the garbage queue.
     fn garbage_permille(&self) -> u32 {
         if self.jobs.is_empty() {
             return 0;

@@ -41,7 +41,6 @@ impl Held {
     }
 }
 
-/// A prepared workload.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) workload: Workload,
@@ -158,7 +157,6 @@ impl Source {
         Some(((1.0 - (new / all.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)) * 1000.0).round() as u32)
     }
 
-    /// The segment, cut at the bounds of zones.
     pub(crate) fn zoned<'s>(&'s self, segment: &'s Segment) -> impl Iterator<Item = Segment> + 's {
         let mut start = 0;
         self.zones.iter().filter_map(move |zone| {

@@ -4,7 +4,6 @@ use crate::content::Segment;
 use crate::source::{Held, Source};
 use esker_strategy::{Cut, Cutter};
 
-/// A table in the making.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     /// Its contents, ascending; never empty.

@@ -104,7 +104,6 @@ impl Tally {
         }
     }
 
-    /// Records a flush.
     pub(crate) fn flushed(&mut self, operations: f64, bytes: u64) {
         if self.counts {
             self.operations += operations;

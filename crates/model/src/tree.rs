@@ -30,7 +30,6 @@ pub(crate) struct Job {
     id: JobId,
     pub(crate) plan: CompactionPlan,
     tables: Vec<Table>,
-    /// Bytes of its output.
     pub(crate) out_bytes: u64,
 }
 
@@ -117,7 +116,6 @@ impl Tree {
         Ok(bytes)
     }
 
-    /// Begins the next job of the strategy.
     pub(crate) fn begin(&mut self, idle: bool, now_ms: u64) -> Result<Option<Job>, String> {
         let version = self.version();
         let expired_ms = self.moment_ms(self.flushed_to);
@@ -189,7 +187,6 @@ impl Tree {
         cut(&plan.cut, &segments, &self.source, &self.sizes)
     }
 
-    /// Installs a job's output.
     pub(crate) fn end(&mut self, job: Job, now_ms: u64) -> Result<(), String> {
         let Job { id, plan, tables, .. } = job;
         self.busy.remove(id);
@@ -310,7 +307,6 @@ impl Tree {
     }
 }
 
-/// A run, as lookups see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunExtent {
     pub(crate) entries: u64,

@@ -56,7 +56,6 @@ impl FoundEntry {
     }
 }
 
-/// A block as its layout sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LayoutView {
     Flat(Flat),

@@ -13,7 +13,6 @@ pub(crate) enum DecodeError {
 }
 
 impl DecodeError {
-    /// The public error, with file and offset.
     #[cold]
     pub(crate) fn into_error(self, file: &Path, offset: u64) -> Error {
         match self {

@@ -24,7 +24,6 @@ const TRAILER_BYTES: usize = 8;
 const MAX_SECTION_BYTES: usize = HEADER_BYTES + MAX_DICTIONARY_BYTES + TRAILER_BYTES;
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// Encodes a dictionary section for `offset`.
 pub(crate) fn encode(uid: TableUid, offset: u64, dictionary: &[u8]) -> Vec<u8> {
     let mut section = Vec::with_capacity(HEADER_BYTES + dictionary.len() + TRAILER_BYTES);
     section.extend_from_slice(&MAGIC);
@@ -68,7 +67,6 @@ fn read(uid: TableUid, offset: u64, bytes: &[u8]) -> Result<(DictionaryDecoder, 
     }
 }
 
-/// Decodes the section, which lies at `offset`.
 pub(crate) fn decode(uid: TableUid, offset: u64, section: &[u8]) -> Result<DictionaryDecoder, DecodeError> {
     match read(uid, offset, section)? {
         (decoder, len) if len == section.len() => Ok(decoder),

@@ -48,7 +48,6 @@ const FILTER_NUMBER: u32 = u32::MAX;
 /// Largest share of the cache that a paged filter may take: 1/16.
 const MAX_CACHE_SHARE: usize = 16;
 
-/// Where a table's filter is.
 pub(crate) enum FilterAccess {
     /// In memory as long as the table.
     Kept(Filter),
@@ -58,7 +57,6 @@ pub(crate) enum FilterAccess {
     Paged(PagedFilter),
 }
 
-/// A paged filter.
 pub(crate) struct PagedFilter {
     section: Section,
     /// Held by the thread that reads it (PF4).
@@ -73,7 +71,6 @@ impl PagedFilter {
 }
 
 impl FilterAccess {
-    /// Bytes charged to the table.
     pub(crate) fn memory_bytes(&self) -> usize {
         match self {
             FilterAccess::Kept(filter) => filter.memory_bytes(),
@@ -82,7 +79,6 @@ impl FilterAccess {
     }
 }
 
-/// Damage of a table's filter, if any was found.
 pub(crate) type FilterDamage = OnceLock<Error>;
 
 impl Table {
@@ -179,7 +175,6 @@ impl Table {
         }
     }
 
-    /// The filter's key in the cache.
     fn filter_key(&self) -> CacheKey {
         CacheKey { table: self.number, block: FILTER_NUMBER }
     }

@@ -17,9 +17,7 @@ const FOOTER_MAGIC: [u8; 8] = *b"EskerEnd";
 
 /// Bytes in front of the first block.
 pub(crate) const FILE_HEADER_BYTES: usize = 32;
-/// Bytes at the end of the file.
 pub(crate) const FOOTER_BYTES: usize = 64;
-/// Bytes of one section in the directory.
 pub(crate) const DIRECTORY_ENTRY_BYTES: usize = 32;
 
 /// Flag of a section: readers that do not know its kind may ignore it.
@@ -121,7 +119,6 @@ impl Section {
         Some((Section { kind, is_optional, offset, len, checksum }, flags & !SECTION_OPTIONAL))
     }
 
-    /// Verifies the bytes of the section.
     pub(crate) fn verify(&self, uid: TableUid, bytes: &[u8]) -> Result<(), DecodeError> {
         let computed = placed_checksum(uid, self.offset, bytes);
         if computed != self.checksum {
@@ -144,7 +141,6 @@ pub(crate) fn encode_file_header(uid: TableUid) -> [u8; FILE_HEADER_BYTES] {
     bytes
 }
 
-/// The identity that a file header states.
 pub(crate) fn decode_file_header(bytes: &[u8; FILE_HEADER_BYTES]) -> Result<TableUid, DecodeError> {
     let mut reader = Reader::new(bytes);
     let magic = reader.take(8);
@@ -168,7 +164,6 @@ fn check_version(version: u32) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// The footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub(crate) uid: TableUid,
@@ -236,7 +231,6 @@ impl Footer {
         Ok(footer)
     }
 
-    /// Decodes the section directory.
     pub(crate) fn sections(&self, directory: &[u8]) -> Result<Vec<Section>, DecodeError> {
         let computed = placed_checksum(self.uid, self.directory_offset, directory);
         if computed != self.directory_checksum {

@@ -152,7 +152,6 @@ impl BlockIndex {
         self
     }
 
-    /// The locator, if lookups use one.
     #[inline]
     pub(crate) fn locator(&self) -> Option<&Locator> {
         match &self.form {
@@ -164,7 +163,6 @@ impl BlockIndex {
         }
     }
 
-    /// The pages, if the index is paged.
     #[inline]
     pub(crate) fn pages(&self) -> Option<&PagedIndex> {
         match &self.form {

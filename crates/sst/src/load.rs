@@ -24,7 +24,6 @@ thread_local! {
 }
 
 impl Table {
-    /// The cache key of block `number`.
     #[inline(always)]
     pub(crate) fn cache_key(&self, number: usize) -> CacheKey {
         // The index counts its blocks in 32 bits.

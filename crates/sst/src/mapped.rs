@@ -28,7 +28,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bitmap of the verified blocks.
 #[derive(Debug)]
 pub(crate) struct VerifiedBlocks {
     words: Box<[AtomicU64]>,

@@ -213,7 +213,6 @@ struct StartedRead {
     pending: PendingRead,
 }
 
-/// Starts one read for each distinct block.
 fn begin_reads(wanted: &[(usize, &Table, usize)], queue: &ReadQueue) -> Result<Vec<StartedRead>> {
     let (mut requests, mut of) = (Vec::new(), Vec::new());
     for (at, &(_, table, number)) in wanted.iter().enumerate() {

@@ -19,7 +19,6 @@ pub struct PinnedValue {
 #[derive(Clone)]
 enum ValueOwner {
     Block(BlockRef),
-    /// A mapped file.
     File(Arc<dyn File>),
 }
 
@@ -29,7 +28,6 @@ impl PinnedValue {
         PinnedValue { owner: ValueOwner::Block(block), start: u64::from(found.start), len: found.len }
     }
 
-    /// A value in a mapped file.
     pub(crate) fn mapped(file: Arc<dyn File>, start: u64, len: u32) -> PinnedValue {
         PinnedValue { owner: ValueOwner::File(file), start, len }
     }

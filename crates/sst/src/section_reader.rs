@@ -86,7 +86,6 @@ impl SectionReader {
         &self.bytes[from..from + len as usize]
     }
 
-    /// The section of this kind, if the table has one.
     pub(crate) fn section(&self, kind: SectionKind) -> Option<Section> {
         self.sections.iter().copied().find(|section| section.kind == kind)
     }
@@ -157,7 +156,6 @@ pub(crate) fn decode_section<T>(
         .map_err(|error| error.into_error(file.path(), section.offset))
 }
 
-/// Reads a range of the file, which must exist.
 pub(crate) fn read_range(file: &dyn File, offset: u64, len: u64) -> Result<OffHeapSlice<u8>> {
     let mut bytes = OffHeapSlice::filled(0, len as usize);
     file.read_exact_at(&mut bytes, offset)?;

@@ -28,7 +28,6 @@ pub(crate) const NODE_KEYS: usize = 16;
 /// Most fingerprints compared at once; blocks have at least this many readable bytes behind their entries.
 pub(crate) const LANE_BYTES: usize = 64;
 
-/// The instruction set of lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InstructionSet {
     /// Portable code for every machine.

@@ -114,10 +114,8 @@ unsafe impl Pointer for BlockRef {
     }
 }
 
-/// The slots of a table, one for each block.
 pub(crate) type Slots = Arc<[Slot<BlockRef>]>;
 
-/// As many empty slots as there are blocks.
 pub(crate) fn empty_slots(blocks: usize) -> Slots {
     (0..blocks).map(|_| Slot::new()).collect()
 }

@@ -254,7 +254,6 @@ impl Table {
         self.properties.min_seqno.max(self.global_seqno) <= seqno
     }
 
-    /// An error at a block's offset.
     #[cold]
     pub(crate) fn decode_error_at(&self, error: DecodeError, offset: u64) -> Error {
         error.into_error(self.file.path(), offset)
@@ -274,7 +273,6 @@ fn expected_rate(properties: &TableProperties) -> f64 {
     properties.filter.parse::<FilterPolicy>().unwrap_or(FilterPolicy::None).false_positive_rate()
 }
 
-/// Compares the keyspace of a table with the expected one.
 fn check_keyspace(expected: Option<ExpectedTable>, properties: &TableProperties) -> Result<(), String> {
     // An ingested table was written without knowing its keyspace.
     let own = expected.filter(|expected| expected.global_seqno.is_none());

@@ -90,7 +90,6 @@ pub struct TableIdentity {
     watch: Option<Arc<FilterWatch>>,
 }
 
-/// Slots of the table's blocks.
 #[derive(Debug, Default)]
 struct IdentitySlots {
     /// Those of the open table.
@@ -151,7 +150,6 @@ impl TableIdentity {
         self.number.get()
     }
 
-    /// Registers a table that was opened.
     pub(crate) fn opened(&self, table: &Table) {
         self.tables.count.fetch_add(1, Ordering::Relaxed);
         self.tables.memory_bytes.fetch_add(table.memory_bytes() as u64, Ordering::Relaxed);

@@ -18,7 +18,6 @@ impl TestEntry {
     }
 }
 
-/// The shape of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Sixteen random bytes.

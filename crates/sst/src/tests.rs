@@ -63,7 +63,6 @@ pub(crate) fn write(fs: &StrictFs, entries: &[TestEntry], options: TableOptions)
     summary
 }
 
-/// An identity for a table with a cache of its own.
 pub(crate) fn identity(cache_bytes: usize) -> Arc<TableIdentity> {
     TableIdentity::standalone(Arc::new(BlockCache::new(cache_bytes))).unwrap()
 }
@@ -72,7 +71,6 @@ pub(crate) fn open(fs: &StrictFs, cache_bytes: usize) -> Arc<Table> {
     open_as(fs, cache_bytes, IndexKind::default())
 }
 
-/// The table, with its index in this form.
 pub(crate) fn open_as(fs: &StrictFs, cache_bytes: usize, index: IndexKind) -> Arc<Table> {
     let len = fs.file_len(path()).unwrap().unwrap();
     let file = fs.open(path(), OpenMode::Read).unwrap();

@@ -186,7 +186,6 @@ impl Table {
     }
 }
 
-/// What was counted so far.
 struct TableCounts {
     blocks: u64,
     entries: u64,

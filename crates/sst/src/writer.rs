@@ -80,7 +80,6 @@ pub struct TableWriter {
     buffered: Option<Box<DictionaryBuffer>>,
     dictionary: Option<DictionaryEncoder>,
     scratch: Scratch,
-    /// Inserts blocks into the cache.
     warmer: Option<Box<CacheWarmer>>,
 }
 
@@ -396,13 +395,11 @@ impl TableWriter {
         self.out.write_full_pieces()
     }
 
-    /// Adds a key to the filter only.
     #[cfg(test)]
     pub(crate) fn add_to_filter(&mut self, hash: u64) {
         self.filter.add(hash);
     }
 
-    /// Disables the fast path.
     #[cfg(test)]
     pub(crate) fn disable_fast_path(&mut self) {
         self.is_plain = false;

@@ -24,7 +24,6 @@ use std::sync::Arc;
 /// Runs of level 0 that start a merge where the number of runs per level does not determine it.
 const LEVEL0_TRIGGER_RUNS: u32 = 4;
 
-/// The parameters of a fluid tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fluid {
     /// T.
@@ -33,11 +32,9 @@ pub(crate) struct Fluid {
     pub(crate) upper_runs: RunsPerLevel,
     /// Z, at least 1.
     pub(crate) last_runs: u32,
-    /// Set for partial leveling.
     pub(crate) partial: Option<Partial>,
 }
 
-/// Parameters of partial leveling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Partial {
     pub(crate) pick: CompactionPriority,

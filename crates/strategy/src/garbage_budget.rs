@@ -42,7 +42,6 @@ pub(crate) fn small_garbage_bytes(options: &StrategyOptions) -> u64 {
     flushed_tier_bytes(options).min(options.small_garbage_bytes)
 }
 
-/// Bytes of as many flushes as make a tier.
 pub(crate) fn flushed_tier_bytes(options: &StrategyOptions) -> u64 {
     options.memtable_bytes.saturating_mul(u64::from(options.tier_runs))
 }

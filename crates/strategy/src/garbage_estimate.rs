@@ -25,10 +25,8 @@ use esker_version::{PartMeta, Run};
 /// anything.
 const MOST_UPPER_PERMILLE: u64 = 600;
 
-/// The whole part.
 const WHOLE_PERMILLE: u64 = 1000;
 
-/// The garbage estimates of a tree's parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GarbageEstimates<'a> {
     shape: Shape<'a>,
@@ -49,7 +47,6 @@ impl<'a> GarbageEstimates<'a> {
         self.weighed(part, part.effective_bytes())
     }
 
-    /// The estimate of the tables of a run.
     pub(crate) fn of_run(&self, run: &Run) -> u64 {
         let parts = run.parts().iter();
         parts.fold(0, |sum, part| sum.saturating_add(self.weighed(part, part.bytes)))

@@ -241,7 +241,6 @@ impl Strategy {
     }
 }
 
-/// The implementations of planning.
 enum Rules {
     None,
     Fluid(Fluid),

@@ -33,7 +33,6 @@ impl SizeRatio {
         value.saturating_mul(u128::from(self.0)).div_ceil(1000)
     }
 
-    /// `value` divided by the ratio.
     pub(crate) fn divide(self, value: u128) -> u128 {
         value.saturating_mul(1000) / u128::from(self.0)
     }

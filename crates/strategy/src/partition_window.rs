@@ -104,12 +104,10 @@ impl<'a> PartitionWindows<'a> {
         &self.upper
     }
 
-    /// The window over all keys.
     pub(crate) fn everything(&self) -> Window {
         Window { first: 0, last: self.base.len().saturating_sub(1) }
     }
 
-    /// The keys that a window owns.
     pub(crate) fn range(&self, window: Window) -> KeyRange {
         let start =
             if window.first == 0 { Key::default() } else { self.base[window.first].range.start.clone() };

@@ -28,7 +28,6 @@ pub(crate) struct Context<'a> {
     pub(crate) counted: Option<Migration>,
 }
 
-/// The inputs and target of a plan.
 #[derive(Clone, Debug)]
 pub(crate) struct PlanDraft {
     pub(crate) inputs: Vec<PlanInput>,

@@ -182,7 +182,6 @@ fn apply(fs: &StrictFs, path: &Path, damage: Damage) -> Outcome {
     Ok(())
 }
 
-/// All files below a directory, with their lengths.
 fn files_below(fs: &StrictFs, dir: &Path) -> Outcome<Vec<(PathBuf, u64)>> {
     let mut files = Vec::new();
     for entry in fs.list(dir)? {

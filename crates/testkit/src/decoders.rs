@@ -61,7 +61,6 @@ pub const ALL: &[Decoder] = &[
     Decoder { name: "wal_segment", accepts: wal_segment::accepts, valid: wal_segment::valid },
 ];
 
-/// Random bytes, fewer than `end` of them.
 fn random_bytes(random: &SeededRandom, end: u64) -> Vec<u8> {
     let len = random.below(end);
     (0..len).map(|_| random.below(256) as u8).collect()

@@ -8,7 +8,6 @@ pub const SPACES: [&str; 3] = [esker::DEFAULT_KEYSPACE, "one", "two"];
 /// Number of different keys.
 pub const KEYS: u16 = 640;
 
-/// Longest permitted key, in bytes.
 const LONGEST_KEY_BYTES: usize = 65_535;
 
 /// A key by its number, below [`KEYS`]. Awkward ones come first: the empty key, zero bytes, 0xff bytes, keys

@@ -72,7 +72,6 @@ pub fn sweep(plan: &Plan, fault: Fault, operations: &[Operation]) -> Outcome<u64
     Ok(calls)
 }
 
-/// One run.
 struct Trial<'a> {
     plan: &'a Plan,
     strict: StrictFs,

@@ -11,7 +11,6 @@ use esker::changes::{Change, ChangeBatch, Changes};
 use esker::{Database, Durability, Error, KeyspaceId, SeqNo, Ttl};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The consumer's name.
 pub(crate) const CONSUMER: &str = "follower";
 
 /// By keyspace and key.
@@ -48,7 +47,6 @@ impl Value {
     }
 }
 
-/// Content of the follower.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Copy {
     /// The newest sequence number that is in it.
@@ -56,7 +54,6 @@ pub(crate) struct Copy {
     held: Held,
 }
 
-/// A follower.
 #[derive(Debug)]
 pub(crate) struct Follower {
     copy: Copy,
@@ -66,7 +63,6 @@ pub(crate) struct Follower {
 }
 
 impl Copy {
-    /// The current content of a database.
     fn of(db: &Database) -> Outcome<Copy> {
         let mut held = Held::new();
         for name in db.keyspaces() {
@@ -165,7 +161,6 @@ impl Copy {
 }
 
 impl Follower {
-    /// Begins with a copy of the database.
     pub(crate) fn start(db: &Database) -> Outcome<Follower> {
         let consumer = db.create_consumer(CONSUMER)?;
         let copy = Copy::of(db)?;
@@ -222,7 +217,6 @@ impl Follower {
         Ok(())
     }
 
-    /// The current content.
     pub(crate) fn copy(&self) -> &Copy {
         &self.copy
     }

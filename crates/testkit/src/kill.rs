@@ -38,7 +38,6 @@ pub fn open(dir: &Path, mapped_log: bool) -> esker::Result<Database> {
     Database::open_with(dir, options.mapped_log(mapped_log).keyspace_options(keyspace))
 }
 
-/// The keyspaces: counters and slots.
 fn keyspaces(db: &Database) -> esker::Result<(Keyspace, Keyspace)> {
     Ok((db.keyspace("counters")?, db.keyspace("slots")?))
 }

@@ -122,7 +122,6 @@ impl Reader<'_> {
     }
 }
 
-/// Compares an answer with the expected one.
 pub(crate) fn same(what: &str, found: Option<&[u8]>, expected: Option<&[u8]>) -> Outcome {
     ensure!(found == expected, "{what}: found {}, expected {}", brief(found), brief(expected));
     Ok(())

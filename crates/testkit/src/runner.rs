@@ -29,7 +29,6 @@ pub const DIR: &str = "/db";
 pub enum Mark {
     /// The commit is about to be written.
     Begun,
-    /// It was acknowledged.
     Acknowledged,
     /// It, and everything before it, was promised to survive a power cut.
     Powered,
@@ -78,7 +77,6 @@ pub struct Runner {
     /// The options that each keyspace was given last.
     space_options: Vec<Option<KeyspaceOptions>>,
     pub(crate) oracle: Oracle,
-    /// Open snapshots and the moment of each.
     pub(crate) snapshots: Vec<(Snapshot, Moment)>,
     /// Open transactions, oldest first.
     pub(crate) transactions: Vec<Open>,
@@ -215,7 +213,6 @@ impl Runner {
         Ok(())
     }
 
-    /// The keyspace, created if it is missing.
     pub(crate) fn create(&mut self, space: u8) -> Outcome<Keyspace> {
         let space = usize::from(space);
         if let Some(keyspace) = &self.spaces[space] {
@@ -565,7 +562,6 @@ impl Runner {
         Ok(())
     }
 
-    /// What an edit means to the oracle.
     pub(crate) fn change_of(&self, edit: &Edit, how: How) -> Outcome<Change> {
         let space = usize::from(edit.space);
         let end_ms = |ttl_ms| Ok::<_, Failure>(self.now()?.time_ms + self.ttl(ttl_ms).as_millis() as u64);
@@ -608,7 +604,6 @@ impl Runner {
         Ok(Some(self.now()?.time_ms + ttl.as_millis() as u64))
     }
 
-    /// The default TTL of a keyspace.
     fn default_ttl(&self, space: usize) -> Option<Duration> {
         self.spaces[space].as_ref()?.options().ttl_by_default()
     }
@@ -661,7 +656,6 @@ pub(crate) fn keeps_little(plan: &Plan) -> bool {
     !plan.database.describe(DATABASE).contains("change history 1 GiB")
 }
 
-/// What is stored of options.
 fn stored(options: &KeyspaceOptions) -> Vec<(String, String)> {
     options.named_values().into_iter().filter(|(name, _)| name != "compaction_filter").collect()
 }
@@ -697,7 +691,6 @@ pub(crate) fn plain_change(edit: &Edit) -> PlainChange {
     (usize::from(edit.space), edit.key.bytes(), value)
 }
 
-/// A range of keys as bytes.
 type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// Adds an edit to a batch; what expires is taken for what stays, and what is merged for what is put.
@@ -748,7 +741,6 @@ fn is_empty_range(edit: &Edit) -> bool {
     }
 }
 
-/// A range of keys as bytes.
 pub(crate) fn key_bounds(
     lower: &Bound<crate::Key>,
     upper: &Bound<crate::Key>,

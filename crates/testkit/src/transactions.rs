@@ -16,7 +16,6 @@ use std::ops::Bound;
 const MAX_OPEN: usize = 4;
 
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-/// Changes by keyspace and key.
 type Changes = BTreeMap<(usize, Vec<u8>), Own>;
 
 /// What a transaction makes of a key.

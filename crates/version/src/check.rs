@@ -59,7 +59,6 @@ fn problems_of(version: &Version) -> Vec<String> {
     problems
 }
 
-/// A contradiction in the metadata of one part.
 pub(crate) fn part_problem(part: &PartMeta) -> Option<String> {
     // Keys have an end; only a range tombstone can be unbounded.
     let is_endless = part.range.end.key().is_none() && part.range_tombstones == 0;

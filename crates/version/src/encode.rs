@@ -214,7 +214,6 @@ fn put_bytes(body: &mut Vec<u8>, bytes: &[u8], tag: u64) -> u64 {
     tag
 }
 
-/// Result of decoding a field.
 enum DecodedOp {
     Op(EditOp),
     Damaged,

@@ -158,7 +158,6 @@ impl ManifestFile {
         raw.tail()
     }
 
-    /// Applies all edits.
     fn replay(&self) -> Result<ReplayedState> {
         let mut state = DatabaseState { uuid: self.header.uuid, ..DatabaseState::default() };
         let mut last_edit = None;

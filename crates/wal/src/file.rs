@@ -28,7 +28,6 @@ const FILL_BYTES: usize = 64 << 10;
 /// call.
 const GATHER_BYTES: usize = 64 << 10;
 
-/// A prepared segment.
 #[derive(Debug)]
 pub(crate) struct SegmentFile {
     pub(crate) slot: u32,

@@ -13,7 +13,6 @@ pub(crate) const HEADERS_END: u64 = HEADER_OFFSETS[1] + SEGMENT_HEADER_LEN as u6
 pub struct HeaderCopies(pub [Result<SegmentHeader, SegmentHeaderFault>; 2]);
 
 impl HeaderCopies {
-    /// Reads both copies.
     pub(crate) fn read(window: &mut Window) -> Result<HeaderCopies> {
         let page = window.bytes(0, HEADERS_END)?;
         let copy = |offset: u64| SegmentHeader::decode(page.get(offset as usize..).unwrap_or_default());

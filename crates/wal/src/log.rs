@@ -650,7 +650,6 @@ impl Log {
         self.segment_ready.notify_all();
     }
 
-    /// Takes a Ready segment for the writer.
     pub(crate) fn take_ready(&self) -> Option<SegmentFile> {
         self.pool.lock().ready.pop()
     }

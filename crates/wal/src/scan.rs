@@ -12,7 +12,6 @@ use esker_env::File;
 use std::fmt;
 use std::sync::Arc;
 
-/// Smallest read.
 const READ_BYTES: u64 = 1 << 20;
 /// First read of a file of which usually only the header is needed.
 const HEADER_READ_BYTES: u64 = 4 << 10;
@@ -27,7 +26,6 @@ pub(crate) struct Window {
     file_len: u64,
     start: u64,
     buffer: Vec<u8>,
-    /// Bytes of the next read.
     read_bytes: u64,
 }
 
@@ -180,7 +178,6 @@ impl SegmentReader {
         Ok(Probe::Record { header, payload })
     }
 
-    /// Drops the buffered bytes.
     pub(crate) fn forget_bytes(&mut self) {
         self.window.forget();
     }

@@ -34,7 +34,6 @@ const CRC_AT: usize = 124;
 /// Offset of the first sequence number.
 const FIRST_SEQNO_AT: usize = 72;
 
-/// The extension of segment files.
 const EXTENSION: &str = ".seg";
 
 /// The name of the file with this slot number.

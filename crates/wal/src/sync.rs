@@ -81,11 +81,9 @@ pub(crate) struct PendingMark {
 
 #[derive(Debug)]
 struct SyncState {
-    /// Whether a flush is in flight.
     in_flight: bool,
     /// How often a flush was claimed: the number of the queued group.
     claims: u64,
-    /// Callers in the queued group.
     queued: u32,
     /// Callers in the group of the flush in flight.
     group: u32,
@@ -197,7 +195,6 @@ impl GroupSync {
         self.poisoned.load(Ordering::Acquire)
     }
 
-    /// The cause of the poison, if the log is poisoned.
     pub(crate) fn cause(&self) -> Option<Arc<str>> {
         if !self.is_poisoned() {
             return None;
@@ -212,7 +209,6 @@ impl GroupSync {
         self.unlock_and_notify(state);
     }
 
-    /// Unlocks and wakes all sleepers.
     fn unlock_and_notify(&self, state: MutexGuard<'_, SyncState>) {
         let sleeping = state.sleeping;
         drop(state);

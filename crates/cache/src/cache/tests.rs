@@ -27,7 +27,6 @@ fn cache_of<V: Charge + Clone>(kind: CacheKind, capacity_bytes: usize, shards: u
     BlockCache::with_shards(kind, capacity_bytes, shards, &clock)
 }
 
-/// A block that knows its key.
 #[derive(Debug)]
 struct Block {
     key: CacheKey,

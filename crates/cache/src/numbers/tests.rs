@@ -14,7 +14,6 @@ impl Charge for OwnedBlock {
     }
 }
 
-/// A cache of each kind.
 fn caches() -> impl Iterator<Item = Arc<BlockCache<Arc<OwnedBlock>>>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     CacheKind::ALL.into_iter().map(move |kind| Arc::new(BlockCache::of_kind(kind, 1 << 20, &clock)))

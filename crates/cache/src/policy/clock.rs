@@ -18,15 +18,12 @@ const ROUNDS_WITH_SHORTCUTS: usize = 2 + MOST_CHANCES;
 /// Buckets ahead of the hand whose values are prefetched: with uniform use the next victim is within so many.
 const BUCKETS_AHEAD: usize = 8;
 
-/// Most chances of any entry.
 const MOST_CHANCES: usize = BlockKind::Index.most_chances() as usize;
 
 #[derive(Debug)]
 pub(crate) struct ClockPolicy<V> {
     table: Table<V>,
-    /// The bucket that the hand points to.
     hand: usize,
-    /// The hand for scans' blocks.
     scan_hand: usize,
     /// Charges of entries that are marked `scanned`.
     scanned_bytes: usize,
@@ -169,12 +166,10 @@ impl<V: Charge + Clone> ClockPolicy<V> {
         }
     }
 
-    /// Shrinks the table.
     pub(super) fn shrink_to_fit(&mut self) {
         self.table.shrink_to_fit();
     }
 
-    /// All entries, for checks.
     #[cfg(test)]
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry<V>> {
         (0..self.table.bucket_count()).filter_map(|bucket| self.table.at(bucket))

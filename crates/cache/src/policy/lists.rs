@@ -9,7 +9,6 @@ use crate::entry::CacheKey;
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
 
-/// No place.
 const NONE: u32 = u32::MAX;
 
 /// Bytes for an entry in array and index: both double when they are full, and the index is then filled to
@@ -48,7 +47,6 @@ struct Ends {
 const EMPTY: Ends = Ends { newest: NONE, oldest: NONE };
 
 impl<V, S: Copy> Lists<V, S> {
-    /// As many empty lists.
     pub(super) fn new(lists: usize) -> Lists<V, S> {
         let ends = vec![EMPTY; lists];
         Lists { places: HashMap::default(), nodes: Vec::new(), free: NONE, ends, scanned_bytes: 0 }
@@ -62,7 +60,6 @@ impl<V, S: Copy> Lists<V, S> {
         self.scanned_bytes
     }
 
-    /// The place of a key's entry.
     #[inline]
     pub(super) fn find(&self, key: &CacheKey) -> Option<u32> {
         self.places.get(&key.packed()).copied()
@@ -84,7 +81,6 @@ impl<V, S: Copy> Lists<V, S> {
         }
     }
 
-    /// The policy's state of the entry.
     #[inline]
     pub(super) fn state(&self, place: u32) -> S {
         self.nodes[place as usize].state
@@ -133,7 +129,6 @@ impl<V, S: Copy> Lists<V, S> {
         }
     }
 
-    /// Removes an entry from the list that it is in.
     pub(super) fn remove(&mut self, list: usize, place: u32) -> Entry<V> {
         self.unlink(list, place);
         let node = &mut self.nodes[place as usize];

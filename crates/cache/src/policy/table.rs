@@ -8,10 +8,8 @@ use super::{Entry, hash_of};
 use crate::entry::CacheKey;
 use esker_env::memory::prefetch;
 
-/// Buckets of the smallest table.
 const MIN_BUCKETS: usize = 16;
 
-/// Bytes of a bucket.
 pub(crate) const BUCKET_BYTES: usize = size_of::<Option<Entry<std::sync::Arc<[u8]>>>>();
 const _: () = assert!(BUCKET_BYTES == 32, "two buckets make a cache line");
 
@@ -45,7 +43,6 @@ impl<V> Table<V> {
         self.buckets[bucket].as_mut()
     }
 
-    /// Prefetches this many buckets from `first` on.
     pub(crate) fn prefetch(&self, first: usize, count: usize) {
         let first = first & (self.buckets.len() - 1);
         // Two lie in a line.
@@ -54,7 +51,6 @@ impl<V> Table<V> {
         }
     }
 
-    /// The entry of a key.
     #[inline]
     pub(crate) fn find_mut(&mut self, hash: u64, key: &CacheKey) -> Option<&mut Entry<V>> {
         let mask = self.buckets.len() - 1;

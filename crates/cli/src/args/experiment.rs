@@ -41,7 +41,6 @@ pub(crate) enum Chosen {
 }
 
 impl ExperimentArgs {
-    /// The experiments to run, each once.
     pub(crate) fn experiments(&self) -> Vec<&'static Experiment> {
         let is_chosen = |experiment: &&Experiment| {
             self.chosen.iter().any(|chosen| match chosen {

@@ -13,7 +13,6 @@ use std::io::Write;
 /// Memory budget of a stated database, if none is stated.
 const STATED_MEMORY_BYTES: u64 = 512 << 20;
 
-/// Profiles that are compared with the proposal.
 const PROFILES: [&str; 4] = ["write-heavy", "read-heavy", "mixed", "range-heavy"];
 
 /// Memtable size of a profile that does not set one.

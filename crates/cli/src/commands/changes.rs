@@ -102,7 +102,6 @@ fn show_text(context: &mut Context<'_>, batch: &ChangeBatch, changes: &[Change<'
     Ok(())
 }
 
-/// One line for each batch.
 fn show_json(context: &mut Context<'_>, batch: &ChangeBatch, changes: &[Change<'_>]) -> Result<(), Failure> {
     let changes = changes.iter().map(|change| change_as_json(context, change));
     let changes = changes.collect::<Result<Vec<Value>, Failure>>()?;
@@ -194,7 +193,6 @@ fn list(context: &mut Context<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reports what was done.
 fn told(context: &mut Context<'_>, what: &str, name: &str) -> Result<(), Failure> {
     if context.shape.json {
         return write_json(context.out, [(what.to_owned(), name.into())]);

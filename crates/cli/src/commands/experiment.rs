@@ -35,7 +35,6 @@ pub(crate) fn run(global: &Global, args: &ExperimentArgs, out: &mut dyn Write) -
     Ok(Exit::Done)
 }
 
-/// Starts this program again.
 fn start_another(arguments: &[&str]) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("experiment").args(arguments);

@@ -36,7 +36,6 @@ fn create(context: &mut Context<'_>, name: &str, settings: &[String]) -> Result<
     told(context, "created", name)
 }
 
-/// Reports what was done.
 fn told(context: &mut Context<'_>, what: &str, name: &str) -> Result<(), Failure> {
     if context.shape.json {
         return write_json(context.out, [(what.to_owned(), name.into())]);

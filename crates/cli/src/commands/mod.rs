@@ -46,7 +46,6 @@ pub(crate) struct Context<'a> {
     pub(crate) out: &'a mut dyn Write,
 }
 
-/// Default log level of a command.
 pub(crate) fn default_log_level(command: &Command) -> LevelFilter {
     match command {
         Command::Serve(_) => LevelFilter::INFO,
@@ -114,7 +113,6 @@ pub(crate) fn run_alone(
     Ok(exit)
 }
 
-/// Runs one command.
 pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Exit, Failure> {
     match command {
         DataCommand::Get(args) => point::get(context, args),
@@ -197,7 +195,6 @@ impl Context<'_> {
         self.shape.key.parse(written.as_bytes()).map_err(|reason| Failure::usage(format!("key: {reason}")))
     }
 
-    /// The range in the user's notation.
     pub(crate) fn parse_range(&self, range: &RangeArgs) -> Result<KeyRange, Failure> {
         let parse = |key: &Option<String>| key.as_deref().map(|key| self.parse_key(key)).transpose();
         let (mut start, mut end) = (parse(&range.start)?.unwrap_or_default(), parse(&range.end)?);
@@ -256,7 +253,6 @@ impl KeyRange {
     }
 }
 
-/// An existing keyspace; an error if it is missing.
 fn existing_keyspace(database: &Database, name: &str) -> Result<Keyspace, Failure> {
     database.open_keyspace(name).map_err(|error| {
         let names = database.keyspaces();

@@ -24,7 +24,6 @@ pub(super) fn run(context: &mut Context<'_>, args: &StatsArgs) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
-/// Prints a line for each interval.
 fn watch(context: &mut Context<'_>, interval: Duration, count: u64) -> Result<Exit, Failure> {
     if context.only.is_some() {
         context.existing_keyspace()?;
@@ -285,7 +284,6 @@ fn keyspace_as_json(keyspace: &KeyspaceMetrics) -> serde_json::Value {
     })
 }
 
-/// The cache counters of one kind of block.
 fn blocks_as_json(counted: &KindStats) -> serde_json::Value {
     json!({
         "hits": counted.hits,

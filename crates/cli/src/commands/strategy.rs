@@ -60,7 +60,6 @@ fn show(context: &mut Context<'_>, args: &StrategyArgs, keyspace: &Keyspace) -> 
     Ok(())
 }
 
-/// Progress of a tree's migration.
 pub(super) fn progress(migration: &MigrationInfo) -> String {
     format!(
         "{} % of the way from {} done, {} of {} left{}",

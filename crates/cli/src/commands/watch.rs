@@ -4,7 +4,6 @@ use super::amplification::ratio;
 use esker::metrics::{KeyspaceMetrics, Metrics};
 use std::time::Duration;
 
-/// Lines between two heads.
 const LINES_PER_HEAD: u64 = 20;
 /// One lookup in this many is sampled.
 const SAMPLE: f64 = esker::parts::filter::watch::SAMPLE as f64;
@@ -34,7 +33,6 @@ struct Sums {
 /// Compares figures with those of the interval before.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// The only keyspace to look at.
     only: Option<String>,
     last: Sums,
     seconds: f64,
@@ -42,7 +40,6 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Starts with the figures of now.
     pub(crate) fn new(only: Option<String>, now: &Metrics) -> Watch {
         let last = Sums::of(now, only.as_deref());
         Watch { only, last, seconds: 0.0, lines: 0 }

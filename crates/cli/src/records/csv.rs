@@ -14,9 +14,7 @@ pub(super) struct Reader<'a> {
     header: bool,
 }
 
-/// The fields of one line or of several.
 enum Fields {
-    /// A whole record.
     Complete(Vec<Vec<u8>>),
     /// A quoted field continues in the next line.
     Open,

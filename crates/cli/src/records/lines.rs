@@ -9,7 +9,6 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Longest record of a text file: holds the longest value with every byte escaped, and its key.
 pub(super) const MAX_RECORD_BYTES: usize = 4 * esker::parts::base::limits::MAX_VALUE_LEN + (1 << 20);
 
-/// A file, line by line.
 pub(super) struct Lines<'a> {
     reader: BufReader<Box<dyn Read + 'a>>,
     /// Lines that were read ahead and given back.
@@ -18,7 +17,6 @@ pub(super) struct Lines<'a> {
     position: u64,
 }
 
-/// One line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     /// Its bytes with the line end, if it has one.

@@ -21,14 +21,12 @@ pub(crate) struct Record {
     pub(crate) value: Vec<u8>,
 }
 
-/// A pair that could not be read.
 #[derive(Debug)]
 pub(crate) enum ReadError {
     /// The line, or in a binary file the pair, with this number is wrong. Reading can go on.
     Bad {
         /// Counted from one.
         number: u64,
-        /// What is wrong.
         reason: String,
     },
     /// The file cannot be read any further.
@@ -55,12 +53,10 @@ pub(crate) trait RecordReader {
 
 /// Writes pairs to a file.
 pub(crate) trait RecordWriter {
-    /// Writes one pair.
     fn write(&mut self, out: &mut dyn Write, key: &[u8], value: &[u8]) -> Result<(), Failure>;
 }
 
 impl FileFormat {
-    /// The format that a file's extension stands for.
     pub(crate) fn of(path: &Path) -> Option<FileFormat> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "csv" => Some(FileFormat::Csv),
@@ -91,7 +87,6 @@ impl FileFormat {
         }
     }
 
-    /// A writer of this format.
     pub(crate) fn writer(self, shape: &Shape) -> Box<dyn RecordWriter> {
         let shape = shape.clone();
         match self {

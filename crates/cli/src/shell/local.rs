@@ -30,7 +30,6 @@ The words of this program, on the keyspace that is in use:
   quit          leave; so does Ctrl-D
 ";
 
-/// The parser of a line.
 #[derive(Debug, Parser)]
 #[command(name = "", no_binary_name = true, disable_help_flag = true, disable_help_subcommand = true)]
 struct WordLine {

@@ -21,7 +21,6 @@ pub(super) struct Prompt {
 struct Names(Vec<String>);
 
 impl Prompt {
-    /// A prompt that completes these names.
     pub(super) fn new(names: Vec<String>) -> Result<Prompt, Failure> {
         let mut editor = Editor::new().map_err(terminal_failure)?;
         editor.set_helper(Some(Names(names)));

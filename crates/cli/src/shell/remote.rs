@@ -28,10 +28,8 @@ Keys and values are integers or \"strings\".
 /// Most commands under way, which bounds the memory for their kinds.
 const MAX_UNDER_WAY: usize = 64 << 10;
 
-/// The form of a command's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
-    /// One line.
     Line,
     /// Lines up to an empty one, or an error of one line.
     Lines,

@@ -12,12 +12,10 @@ use super::AdaptiveOptions;
 /// How a block is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Encoding {
-    /// Raw.
     #[default]
     Raw,
     /// [`Codec::Delta`](crate::Codec::Delta), with rows that are known or found.
     Integers,
-    /// [`Codec::Lz4`](crate::Codec::Lz4).
     Lz4,
     /// [`Codec::Zstd`](crate::Codec::Zstd), with the options' level for the block; the costs are those of
     /// level 1.

@@ -23,7 +23,6 @@ struct KindHistory {
     encoding: Encoding,
     /// Blocks from one trial to the next; 0 before the first.
     interval: u32,
-    /// Blocks until the next trial.
     until_trial: u32,
 }
 

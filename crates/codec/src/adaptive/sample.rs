@@ -118,7 +118,6 @@ fn repeats_at(bytes: &[u8], stride: usize) -> bool {
     window > 0 && repeats * 8 >= window * REPEATS_IN_EIGHT
 }
 
-/// Counts of each byte in the sample.
 struct Counts {
     of: [u32; 256],
     total: u32,

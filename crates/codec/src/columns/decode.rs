@@ -14,7 +14,6 @@ use esker_base::coding::Reader;
 /// Numbers unpacked at once.
 const BATCH: usize = 64;
 
-/// Decodes a block into `out`, all of it.
 pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
     let mut reader = Reader::new(stored);
     let mut at = 0;

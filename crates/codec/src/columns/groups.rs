@@ -22,7 +22,6 @@ const TWO_DIGITS: u32 = MAX_BITS + 1;
 /// Common multiple of 2 to [`MAX_DIGITS`]: compares the bits of a digit without fractions.
 const COMMON_MULTIPLE: u32 = 840;
 
-/// The layout of numbers in groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Groups {
     /// Exclusive bound of the numbers, at least 2.
@@ -60,17 +59,14 @@ impl Groups {
         Groups::new(radix, (size + 2).checked_sub(TWO_DIGITS)?)
     }
 
-    /// Numbers of a group.
     pub(super) fn digits(self) -> usize {
         self.digits as usize
     }
 
-    /// Number of groups for so many numbers.
     pub(super) fn count(self, numbers: usize) -> usize {
         numbers.div_ceil(self.digits())
     }
 
-    /// Bytes of so many numbers.
     pub(super) fn packed_bytes(self, numbers: usize) -> usize {
         packed_bytes(self.count(numbers), self.bits)
     }

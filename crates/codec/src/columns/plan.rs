@@ -18,7 +18,6 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Each column and its start.
     pub(super) fn columns(&self) -> impl Iterator<Item = (usize, Shape)> {
         let mut start = 0;
         std::iter::from_fn(move || {
@@ -84,7 +83,6 @@ pub(super) fn plan<const ROWS: usize>(bytes: &[u8], stride: usize, codings: Codi
     Plan { shapes, stride, estimated_bytes: (costs[0] / PER_BIT).div_ceil(8) as usize }
 }
 
-/// The rows of the sample.
 struct Sample<const ROWS: usize> {
     rows: [usize; ROWS],
 }
@@ -183,7 +181,6 @@ impl<const ROWS: usize> Sample<ROWS> {
     }
 }
 
-/// Bits of the greatest distance.
 pub(super) fn bits_of(distance: u64) -> u32 {
     u64::BITS - distance.leading_zeros()
 }

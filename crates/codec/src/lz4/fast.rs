@@ -220,7 +220,6 @@ impl<'a, const LEN: usize> FastMatchFinder<'a, LEN> {
     }
 }
 
-/// The four bytes at `at`.
 #[inline(always)]
 fn word(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].first_chunk().map_or(0, |word| u32::from_le_bytes(*word))
@@ -256,7 +255,6 @@ impl Output<'_> {
         write_extra(match_len - MIN_MATCH, |byte| self.push(byte));
     }
 
-    /// The literals that end the block.
     fn write_last(&mut self, literals: &[u8]) {
         self.push(token(literals.len(), MIN_MATCH));
         write_extra(literals.len(), |byte| self.push(byte));

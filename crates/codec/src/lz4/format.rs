@@ -1,8 +1,6 @@
 //! LZ4's format for both encoders: its limits, and how its numbers are written.
 
-/// Least length of a match.
 pub(super) const MIN_MATCH: usize = 4;
-/// Greatest distance of a match.
 pub(super) const MAX_DISTANCE: usize = 65_535;
 /// The last so many bytes are literals,
 pub(super) const LAST_LITERALS: usize = 5;

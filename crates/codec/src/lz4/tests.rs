@@ -3,7 +3,6 @@
 use super::format::{LAST_LITERALS, LAST_MATCH_START, MIN_MATCH, longest_len};
 use super::{decompress, fast, high};
 
-/// A match in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     at: usize,
@@ -61,7 +60,6 @@ fn compress(raw: &[u8]) -> (usize, Vec<Seen>) {
     (len, seen)
 }
 
-/// Noise by a linear congruence.
 struct Noise(u64);
 
 impl Noise {

@@ -402,7 +402,6 @@ impl FileSystem for StrictFs {
     }
 }
 
-/// A held lock.
 #[derive(Debug)]
 struct StrictLock {
     file: Arc<StrictFile>,
@@ -420,7 +419,6 @@ impl Drop for StrictLock {
     }
 }
 
-/// An error of a call on an open file.
 fn file_error(operation: &'static str, path: &Path, kind: ErrorKind, text: &str) -> Error {
     Error::io(operation, path, io::Error::new(kind, text))
 }

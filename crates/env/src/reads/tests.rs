@@ -31,7 +31,6 @@ impl Drop for Sample {
     }
 }
 
-/// The queues available on this machine.
 fn queues() -> Vec<Arc<ReadQueue>> {
     let env = Env::real();
     let ways = [AsyncReads::IoUring, AsyncReads::Threads];

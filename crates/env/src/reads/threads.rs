@@ -49,7 +49,6 @@ impl ReadOutcome {
     }
 }
 
-/// A submitted request.
 #[derive(Debug)]
 pub(super) struct ThreadRead(Arc<ReadOutcome>);
 

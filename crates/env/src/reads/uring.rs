@@ -35,7 +35,6 @@ use std::sync::Arc;
 /// Requests in flight at once; further ones are plain reads. Enough for eight multi-gets of 32 keys.
 const ENTRIES: u32 = 256;
 
-/// The ring.
 pub(super) struct Uring {
     ring: IoUring,
     state: Mutex<RingState>,
@@ -52,7 +51,6 @@ impl fmt::Debug for Uring {
 struct RingState {
     slots: Vec<RingSlot>,
     free: Vec<usize>,
-    /// Requests that the kernel has.
     outstanding: usize,
     /// Whether a waiter waits in the kernel.
     has_reaper: bool,
@@ -206,7 +204,6 @@ impl Uring {
         let _ = unsafe { self.ring.submitter().enter::<()>(untaken, 1, EnterFlags::GETEVENTS.bits(), None) };
     }
 
-    /// Waits for a request and returns its result.
     fn wait(&self, slot: usize) -> Result<Vec<u8>> {
         let mut state = self.state.lock();
         loop {
@@ -246,7 +243,6 @@ impl Uring {
         }
     }
 
-    /// Abandons a request.
     fn forget(&self, slot: usize) {
         let mut state = self.state.lock();
         match &mut state.slots[slot] {

@@ -6,7 +6,6 @@ use esker_base::{Error, Result};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// An open file of the machine.
 #[derive(Debug)]
 pub(super) struct StdFile {
     file: std::fs::File,

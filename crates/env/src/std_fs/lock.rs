@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 /// The most digits of a process id that are read from a lock file.
 const OWNER_BYTES: usize = 20;
 
-/// A held lock.
 #[derive(Debug)]
 pub(super) struct StdLock {
     // Order matters: the system's lock is released, at the latest by closing the file, before the claim ends.

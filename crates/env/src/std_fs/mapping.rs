@@ -25,7 +25,6 @@ pub(super) struct ReadMap {
 }
 
 impl ReadMap {
-    /// The bytes of the file.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         #[cfg(unix)]
@@ -62,7 +61,6 @@ mod unix {
     use std::path::Path;
     use std::ptr::NonNull;
 
-    /// Unmaps on drop.
     #[derive(Debug)]
     struct Unmap {
         base: NonNull<u8>,
@@ -93,7 +91,6 @@ mod unix {
         }
     }
 
-    /// A map for reading.
     #[derive(Debug)]
     pub(super) struct UnixReadMap(Unmap);
 

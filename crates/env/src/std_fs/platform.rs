@@ -31,7 +31,6 @@ pub(super) fn descriptor(file: &File) -> Option<i32> {
     Some(std::os::fd::AsRawFd::as_raw_fd(file))
 }
 
-/// No reads by descriptor on this platform.
 #[cfg(not(unix))]
 pub(super) fn descriptor(_file: &File) -> Option<i32> {
     None

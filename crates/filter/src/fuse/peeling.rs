@@ -31,12 +31,10 @@ const SEGMENT_FROM_KEYS: [usize; MAX_SEGMENT_LOG as usize] = [
 /// Attempts with one number of slots, before it grows.
 const ATTEMPTS_OF_A_SIZE: u8 = 4;
 
-/// A shard, solved.
 #[derive(Debug)]
 pub(crate) struct PeeledShard {
     pub(crate) segments: Segments,
     pub(crate) seed: u8,
-    /// The slots, packed.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -163,7 +161,6 @@ impl PeelingScratch {
     }
 }
 
-/// Packs the low bits of all values.
 fn pack(values: &[u16], bits: FingerprintBits) -> Vec<u8> {
     let width = u32::from(bits.bits());
     let mut bytes = Vec::with_capacity((values.len() * width as usize).div_ceil(8));
@@ -183,7 +180,6 @@ fn pack(values: &[u16], bits: FingerprintBits) -> Vec<u8> {
     bytes
 }
 
-/// The stored form of all shards.
 pub(crate) fn encode(shards: &[PeeledShard], bits: FingerprintBits) -> Vec<u8> {
     let data: usize = shards.iter().map(|shard| shard.bytes.len()).sum();
     let mut bytes = Vec::with_capacity(8 + 8 * shards.len() + data);

@@ -21,7 +21,6 @@ struct FuseShard {
     seed: u8,
 }
 
-/// A filter in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Fuse {
     shards: Box<[FuseShard]>,
@@ -127,7 +126,6 @@ impl Fuse {
         probe::in_two_steps(hashes, maybe, ask, |lookup| self.holds(lookup));
     }
 
-    /// Bytes of slots and shards.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.bytes) + size_of_val(&*self.shards)
     }

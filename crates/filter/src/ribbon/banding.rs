@@ -147,7 +147,6 @@ pub(super) fn parity(bits: u128) -> bool {
     (bits as u64 ^ (bits >> 64) as u64).count_ones() & 1 == 1
 }
 
-/// The stored form of all shards.
 pub(crate) fn encode(shards: &[BandedShard]) -> Vec<u8> {
     let words: usize = shards.iter().map(|shard| shard.words.len()).sum();
     let mut bytes = Vec::with_capacity(8 + 12 * shards.len() + 16 * words);

@@ -17,7 +17,6 @@ struct RibbonShard {
     seed: u8,
 }
 
-/// A filter in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Ribbon {
     shards: Box<[RibbonShard]>,
@@ -86,7 +85,6 @@ impl Ribbon {
         RowLookup { row, word: shard.first_word + word as usize, columns: columns as usize, refused: false }
     }
 
-    /// Prefetches the words of both blocks.
     #[inline(always)]
     fn prefetch_words(&self, lookup: &RowLookup) {
         const WORDS_OF_A_LINE: usize = 64 / size_of::<u128>();
@@ -134,7 +132,6 @@ impl Ribbon {
         probe::in_two_steps(hashes, maybe, ask, |lookup| self.holds(lookup));
     }
 
-    /// Bytes of words and shards.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.words) + size_of_val(&*self.shards)
     }

@@ -10,9 +10,7 @@ use esker_base::{Result, SeqNo, Tag};
 
 /// Result of applying a filter to an entry.
 pub(super) enum FilterOutcome {
-    /// Unchanged.
     Same,
-    /// Removed.
     Nothing,
     /// Changed to the value in [`CompactionIter::changed`].
     Changed,

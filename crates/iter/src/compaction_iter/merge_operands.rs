@@ -41,7 +41,6 @@ pub(super) struct OperandRun {
     operands: Operands,
     /// Number of operands before any partial merge.
     count: u64,
-    /// Bytes of merged values.
     merged_bytes: Vec<u8>,
     /// Entries to write, newest first.
     written: Vec<(Tag, Source)>,
@@ -66,7 +65,6 @@ impl OperandRun {
         (self.count, self.at) = (0, 0);
     }
 
-    /// The value of the current entry.
     pub(super) fn value(&self) -> &[u8] {
         match &self.written[self.at].1 {
             Source::Operand(at) => self.operands.stored(&self.operands.newest_first()[*at]),

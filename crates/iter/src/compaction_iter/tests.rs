@@ -30,13 +30,9 @@ fn operand_of(put: Entry) -> Entry {
 #[derive(Clone, Copy)]
 enum EntrySort {
     Plain(ValueKind),
-    /// Expired for every reader.
     Expired,
-    /// Expires for later readers.
     Expiring,
-    /// An operand that expired for every reader.
     ExpiredOperand,
-    /// An operand that expires for later readers.
     ExpiringOperand,
 }
 
@@ -59,7 +55,6 @@ impl Operator for NonCombining {
     }
 }
 
-/// Fails always.
 #[derive(Debug)]
 struct Failing;
 

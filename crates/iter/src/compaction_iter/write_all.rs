@@ -117,7 +117,6 @@ struct Passed {
 }
 
 impl Passed {
-    /// No entry has passed since this group began.
     fn none_since(group: &KeyGroup) -> Passed {
         let leading = if group.is_begun { leading(group.key.as_slice()) } else { 0 };
         Passed { leading, key_len: 0, seqno: SeqNo::ZERO, is_zeroed: false, is_any: false }

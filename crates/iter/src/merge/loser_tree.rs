@@ -16,13 +16,10 @@ const INLINE: usize = 16;
 /// A source and the rank of its current entry: the lesser rank wins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entrant {
-    /// The rank.
     pub(super) rank: u64,
-    /// The number of the source.
     pub(super) source: u32,
 }
 
-/// An empty node.
 const VACANT: Entrant = Entrant { rank: u64::MAX, source: u32::MAX };
 
 /// The tree. It holds ranks and numbers of sources, not cursors.

@@ -414,7 +414,6 @@ fn a_seek_prepares_all_sources_before_it_searches_any() {
     assert_eq!(*calls.borrow(), ["seek"]);
 }
 
-/// A cursor that counts reads of its keys.
 struct CountingReads<'a>(SliceCursor<'a>, &'a std::cell::Cell<usize>);
 
 impl CountingReads<'_> {

@@ -244,7 +244,6 @@ impl MergeOperator {
         (one.len() <= MAX_VALUE_LEN).then_some(one)
     }
 
-    /// Checks that these bytes are an operand of the operator.
     pub(crate) fn check_operand(&self, operand: &[u8]) -> std::result::Result<(), MergeError> {
         match &self.function {
             Some(function) => function.check_operand(operand),

@@ -62,7 +62,6 @@ fn decode(set: &[u8]) -> std::result::Result<Vec<&[u8]>, MergeError> {
     Ok(elements)
 }
 
-/// The union of sets.
 #[derive(Debug)]
 pub(super) struct Union;
 

@@ -77,7 +77,6 @@ impl InputRangeDels {
         (self.is_covered, self.is_covered_by_kept) = (false, false);
     }
 
-    /// Advances to `key`; keys ascend.
     pub(crate) fn advance_to(&mut self, key: &[u8]) {
         self.is_covered = advance(self.all.fragments(), &mut self.passed, key);
         self.is_covered_by_kept = advance(self.kept.fragments(), &mut self.kept_passed, key);

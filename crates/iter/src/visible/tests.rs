@@ -89,7 +89,6 @@ fn let_some_merge(rng: &mut Rng, entries: &mut [Entry]) {
     }
 }
 
-/// Read time of the readers of these tests.
 const READ_TIME_MS: u64 = 50;
 
 fn expires(entry: &Entry) -> bool {

@@ -62,7 +62,6 @@ impl Hint {
     }
 }
 
-/// The progress of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InsertPoint {
     /// The word that the descent has reached.

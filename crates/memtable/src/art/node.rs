@@ -81,11 +81,9 @@ const WORDS: [usize; 5] = [
 
 /// Bytes that share their upper half.
 const ROW: usize = 16;
-/// All bytes.
 const ALL: usize = 256;
 /// Words that map bytes to places in a node of 48.
 const INDEX_WORDS: usize = ALL / 4;
-/// The upper half of a byte.
 const UPPER_HALF: u8 = 0xf0;
 
 /// A node, by its first word's number.
@@ -173,7 +171,6 @@ pub(super) struct Branch {
 }
 
 impl Branch {
-    /// The branch that `key` takes at `depth`.
     #[inline(always)]
     pub(super) fn of(key: &[u8], depth: usize, reference: u32) -> Branch {
         Branch { byte: key.get(depth).copied(), reference }
@@ -501,7 +498,6 @@ impl ArtNode {
     }
 }
 
-/// The word that a reference leads to.
 #[inline(always)]
 pub(super) fn target_word(reference: u32) -> usize {
     (reference & !LEAF) as usize * 2

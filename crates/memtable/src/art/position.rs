@@ -30,7 +30,6 @@ struct Frame {
     at: i16,
 }
 
-/// A path in the tree.
 #[derive(Debug)]
 pub(crate) struct ArtPosition {
     tree: Art,
@@ -102,7 +101,6 @@ impl ArtPosition {
         if root == 0 { Entry::NONE } else { self.descend_to_first(memory, root) }
     }
 
-    /// Moves to the last key.
     pub(crate) fn seek_to_last(&mut self, memory: &Memory) -> Entry {
         let root = self.root(memory);
         if root == 0 { Entry::NONE } else { self.descend_to_last(memory, root) }
@@ -131,7 +129,6 @@ impl ArtPosition {
         if is_before { self.next(memory) } else { entry }
     }
 
-    /// Descends to where `key` belongs.
     fn descend(&mut self, memory: &Memory, key: &[u8]) -> Entry {
         let mut reference = self.root(memory);
         let mut agreed = 0;

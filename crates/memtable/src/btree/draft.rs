@@ -42,7 +42,6 @@ impl Draft {
         draft
     }
 
-    /// The contents of the inner node `node`.
     pub(super) fn copy(memory: &Memory, node: BTreeNode) -> Draft {
         let header = node.header(memory);
         let mut draft = Draft::empty(header.level());

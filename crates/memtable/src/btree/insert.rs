@@ -209,7 +209,6 @@ impl BTreeWriter {
         self.replace(memory, allocator, &path, leaf.reference(), entry, new.reference(), true);
     }
 
-    /// The path to the last leaf.
     fn right_path(&self, memory: &Memory) -> InsertPath {
         let none = PathStep { node: BTreeNode::from_reference(0), slot: 0 };
         let mut path = InsertPath { depth: 0, steps: [none; MAX_LEVELS] };

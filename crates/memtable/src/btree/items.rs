@@ -19,7 +19,6 @@ pub(super) struct Items {
 }
 
 impl Items {
-    /// The entries of this leaf.
     pub(super) fn of(memory: &Memory, leaf: BTreeNode) -> Items {
         let header = leaf.header(memory);
         let mut places = [0; LEAF_PLACES];
@@ -38,7 +37,6 @@ impl Items {
         items
     }
 
-    /// Inserts one more at an index.
     pub(super) fn insert(&mut self, at: usize, item: Item) {
         self.items.copy_within(at..self.count, at + 1);
         self.items[at] = item;

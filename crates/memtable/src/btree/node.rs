@@ -25,7 +25,6 @@ pub(super) const LEAF_PLACES: usize = if cfg!(loom) { 4 } else { 32 };
 pub(super) const FIRST_PLACES: usize = LEAF_PLACES / 2;
 /// Children of an inner node. The models have few, to reach all kinds of splits with few keys.
 pub(super) const FAN_OUT: usize = if cfg!(loom) { 4 } else { 32 };
-/// Separators of an inner node.
 pub(super) const SEPARATORS: usize = FAN_OUT - 1;
 
 /// Inner nodes on a path. A node that is not at an edge has at least half of its children, a leaf half of its
@@ -94,7 +93,6 @@ pub(super) struct BTreeHeader(u32);
 const GUARDED: u32 = 1 << 7;
 
 impl BTreeHeader {
-    /// Of no node.
     pub(super) const NONE: BTreeHeader = BTreeHeader(0);
 
     fn leaf(count: usize, places: usize) -> BTreeHeader {
@@ -127,14 +125,12 @@ impl BTreeHeader {
         (self.0 >> 8 & 0xff) as usize
     }
 
-    /// Places of a leaf.
     #[inline(always)]
     pub(super) fn places(self) -> usize {
         (self.0 >> 16 & 0xff) as usize
     }
 }
 
-/// An entry in a leaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     pub(super) entry: Entry,
@@ -199,7 +195,6 @@ impl BTreeNode {
         memory.prefetch(self.at + 64);
     }
 
-    /// Prefetches a whole leaf.
     #[inline(always)]
     pub(super) fn prefetch_all(self, memory: &Memory) {
         (0..LEAF_BYTES / 128).for_each(|pair| memory.prefetch(self.at + 32 * pair));
@@ -214,7 +209,6 @@ impl BTreeNode {
         unsafe { memory.words(self.at + HEADER, header.count()) }
     }
 
-    /// The heads of a leaf's entries.
     #[inline(always)]
     pub(super) fn heads(self, memory: &Memory, header: BTreeHeader) -> impl Deref<Target = [u64]> {
         // SAFETY: as for the hashes.
@@ -226,7 +220,6 @@ impl BTreeNode {
         memory.peek(self.at + HEADER + place)
     }
 
-    /// The word that refers to the entry at this place.
     #[inline(always)]
     pub(super) fn entry_word(self, header: BTreeHeader, place: usize) -> usize {
         self.at + HEADER + header.places() + place
@@ -312,7 +305,6 @@ impl BTreeNode {
         self.at + HEADER + 2 * padded(header.count())
     }
 
-    /// The word that refers to the child `slot`.
     #[inline(always)]
     pub(super) fn child_word(self, header: BTreeHeader, slot: usize) -> usize {
         self.children_at(header) + slot

@@ -45,7 +45,6 @@ fn is_less(memory: &Memory, leaf: BTreeNode, header: BTreeHeader, one: usize, ot
     leaf.entry(memory, header, one).key(memory) < leaf.entry(memory, header, other).key(memory)
 }
 
-/// A path in the tree.
 #[derive(Debug)]
 pub(crate) struct BTreePosition {
     tree: BTree,
@@ -55,7 +54,6 @@ pub(crate) struct BTreePosition {
     leaf: BTreeNode,
     header: BTreeHeader,
     places: [u8; LEAF_PLACES],
-    /// Index into `places`.
     at: usize,
 }
 
@@ -116,7 +114,6 @@ impl BTreePosition {
         self.leaf.entry(memory, self.header, usize::from(self.places[self.at]))
     }
 
-    /// Prefetches the entry at an index of the leaf, if there is one.
     #[inline(always)]
     fn prefetch(&self, memory: &Memory, index: usize) {
         if index < self.header.count() {
@@ -133,7 +130,6 @@ impl BTreePosition {
         }
     }
 
-    /// Moves to the last key.
     pub(crate) fn seek_to_last(&mut self, memory: &Memory) -> Entry {
         self.depth = 0;
         match self.tree.load_root(memory) {

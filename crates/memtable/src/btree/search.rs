@@ -81,7 +81,6 @@ pub(super) trait Task {
     fn run<K: Kernel>(self) -> Self::Output;
 }
 
-/// Runs the task with these instructions.
 #[inline(always)]
 pub(super) fn run<T: Task>(isa: Isa, task: T) -> T::Output {
     match isa {

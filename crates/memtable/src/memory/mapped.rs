@@ -52,14 +52,12 @@ impl Memory {
         Ok(Memory { base, words: region.len() / 4, touched: (0, 0), region: Some(region), _stub: Vec::new() })
     }
 
-    /// A few bytes of ordinary memory.
     pub(crate) fn stub(bytes: usize) -> Memory {
         let mut stub = vec![0u64; bytes / 8];
         let base = NonNull::from(stub.as_mut_slice()).cast::<u8>();
         Memory { base, words: stub.len() * 2, touched: (0, 0), region: None, _stub: stub }
     }
 
-    /// Length in bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.words * 4
@@ -213,7 +211,6 @@ impl Memory {
         prefetch_start_to_write(self.base.as_ptr().wrapping_add(at_byte));
     }
 
-    /// Prefetches the cache line of the word `at`.
     #[inline(always)]
     pub(crate) fn prefetch_line(&self, at: usize) {
         prefetch(self.base.as_ptr().cast::<u32>().wrapping_add(at).cast::<u8>());

@@ -84,7 +84,6 @@ impl LockedTree {
         self.root.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The newest version of `key`, or no entry.
     pub(crate) fn find(&self, memory: &Memory, key: &[u8]) -> Entry {
         let root = self.read();
         let mut at = *root;
@@ -100,7 +99,6 @@ impl LockedTree {
     }
 }
 
-/// The right to insert into a tree.
 #[derive(Debug)]
 pub(crate) struct LockedTreeWriter {
     tree: LockedTree,

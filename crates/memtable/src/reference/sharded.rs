@@ -44,12 +44,10 @@ impl Sharded {
         self.ring.shard_of(key_hash(key)) as usize
     }
 
-    /// The newest version of `key`, or no entry.
     pub(crate) fn find(&self, memory: &Memory, key: &[u8]) -> Entry {
         self.lists.get(self.shard_of(key)).map_or(Entry::NONE, |list| list.find(memory, key))
     }
 
-    /// A position in each list.
     pub(crate) fn positions(&self) -> impl Iterator<Item = SkiplistPosition> + '_ {
         self.lists.iter().map(|list| SkiplistPosition::new(*list))
     }

@@ -23,7 +23,6 @@ const MAX_HEIGHT: usize = 12;
 /// Most bytes of nodes for each distinct key, and for one insertion.
 pub(crate) const MAX_BYTES_PER_KEY: usize = (4 * (1 + MAX_HEIGHT)).next_multiple_of(crate::arena::UNIT_BYTES);
 
-/// Bytes of the head of an empty list.
 pub(crate) const HEAD_BYTES: u64 = MAX_BYTES_PER_KEY as u64;
 
 /// A node by its unit; 0 is the end of a level.
@@ -76,7 +75,6 @@ impl Skiplist {
         (at, right)
     }
 
-    /// The newest version of `key`, or no entry.
     pub(crate) fn find(&self, memory: &Memory, key: &[u8]) -> Entry {
         let (_, node) = self.descend(memory, key, |_, _| ());
         if node == 0 {
@@ -168,7 +166,6 @@ impl SkiplistPosition {
         self.stand_on(memory, next(memory, self.list.head, 0))
     }
 
-    /// Moves to the last key.
     pub(crate) fn seek_to_last(&mut self, memory: &Memory) -> Entry {
         let mut at = self.list.head;
         for floor in (0..MAX_HEIGHT).rev() {

@@ -50,9 +50,7 @@ impl Question {
 pub enum Knob {
     /// The strategy, with its size ratio and runs.
     Strategy,
-    /// The write buffer.
     WriteBuffer,
-    /// The filters.
     Filters,
 }
 
@@ -147,7 +145,6 @@ pub fn advise(question: &Question) -> Result<Advice, String> {
     Ok(Advice { best, present, families, single_changes, named, tried, reason })
 }
 
-/// The results so far.
 #[derive(Default)]
 struct Found {
     /// The cheapest of each family, cheapest first.

@@ -93,7 +93,6 @@ struct Fluid {
     between: u32,
 }
 
-/// The sum over the levels.
 struct Sum {
     /// Draws that one merge brings to the next level.
     arriving: f64,

@@ -488,7 +488,6 @@ impl Flat {
         self.prefetch_at(unsafe { self.offset(i) });
     }
 
-    /// Prefetches the entry that starts at `at`.
     #[inline(always)]
     fn prefetch_at(&self, at: usize) {
         let at = self.base.wrapping_add(at);

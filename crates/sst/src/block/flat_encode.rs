@@ -13,7 +13,6 @@ use esker_codec::columns::MAX_STRIDE;
 /// Bytes in front of the prefix: tag coding, prefix length, suffix length, entry length.
 pub(crate) const PAYLOAD_HEADER_BYTES: usize = 16;
 
-/// Bytes of an entry's head in the directory.
 pub(super) const HEAD_BYTES: usize = 2;
 
 /// Directory bytes of an entry besides its offset.

@@ -157,7 +157,6 @@ impl BlockHeader {
         FRAME_BYTES + self.stored_len as usize
     }
 
-    /// Whether the entries are those of an index.
     pub(crate) fn is_index_page(&self) -> bool {
         self.flags & FLAG_INDEX_PAGE != 0
     }

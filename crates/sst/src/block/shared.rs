@@ -121,7 +121,6 @@ impl Drop for BlockBuffer {
     }
 }
 
-/// The fat pointer of the block in a piece.
 #[inline(always)]
 fn pointer(piece: NonNull<u8>, len: usize) -> NonNull<Block> {
     let block = std::ptr::slice_from_raw_parts_mut(piece.as_ptr(), len) as *mut Block;

@@ -24,7 +24,6 @@ pub(crate) struct StagedEntry {
     pub(crate) shared_len: u16,
 }
 
-/// The layout of a block, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LayoutOptions {
     Flat,

@@ -20,7 +20,6 @@ use esker_iter::BoundOrder;
 use std::cmp::Reverse;
 use std::sync::Weak;
 
-/// No compression.
 const RAW: Compression<'_> = Compression { codec: Codec::None, dictionary: None };
 
 fn layouts() -> Vec<LayoutOptions> {

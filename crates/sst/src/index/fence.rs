@@ -48,7 +48,6 @@ struct PagesInMemory {
     cache: TableCache,
 }
 
-/// Identity of the imagined table.
 const UID: TableUid = TableUid(0);
 /// Length of the imagined blocks, which determines the size of stored places.
 const BLOCK_BYTES: u64 = 4096;

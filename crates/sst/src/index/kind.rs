@@ -135,7 +135,6 @@ pub(crate) struct TableShape {
 }
 
 impl TableShape {
-    /// The shape of a table with these separators, written for a level.
     pub(crate) fn of(separators: &Separators, level: u64, has_locator: bool) -> TableShape {
         let entries = separators.len() as u64;
         let tree_bytes = separators.memory_bytes() as u64 + entries * TREE_ENTRY_BYTES;

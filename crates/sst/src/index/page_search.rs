@@ -18,10 +18,8 @@ pub(crate) trait PageSource {
     /// The page, verified.
     fn page(&self, page: PageLocation) -> Result<BlockRef>;
 
-    /// The error for a page with an invalid entry.
     fn damage(&self, page: PageLocation, detail: String) -> Error;
 
-    /// The instruction set of searches.
     fn isa(&self) -> InstructionSet;
 }
 
@@ -35,13 +33,11 @@ pub(crate) struct PagedIndex {
     data: Range<u64>,
 }
 
-/// What a descent searches for.
 enum PageTarget<'a> {
     Version(&'a [u8], Tag),
     Block(usize),
 }
 
-/// An entry of the lowest level.
 pub(crate) struct LeafEntry {
     pub(crate) place: Range<u64>,
     pub(crate) separator: Vec<u8>,

@@ -44,7 +44,6 @@ impl Restart {
     }
 }
 
-/// A decoded entry.
 struct SeparatorEntry<'a> {
     shared: usize,
     own: &'a [u8],
@@ -128,7 +127,6 @@ impl PrefixCompressed {
     }
 }
 
-/// Entries from a restart point on.
 struct SeparatorEntries<'a> {
     bytes: &'a [u8],
 }

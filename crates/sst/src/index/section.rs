@@ -24,7 +24,6 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Continuation {
     pub(crate) block: u32,
-    /// Tag of its first entry.
     pub(crate) tag: Tag,
 }
 
@@ -96,7 +95,6 @@ impl Separators {
     }
 }
 
-/// Range of a block's separator in the buffer.
 #[inline]
 fn range_of(ends: &[u32], block: usize) -> Range<usize> {
     let start = if block == 0 { 0 } else { ends[block - 1] as usize };

@@ -18,7 +18,6 @@ struct Node([u64; NODE_KEYS]);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
-    /// Index of its first node.
     first: u32,
     /// Number of its heads; the level below has as many nodes.
     keys: u32,

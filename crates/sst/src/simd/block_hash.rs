@@ -12,7 +12,6 @@
 use super::InstructionSet;
 use esker_base::checksum::xxh3_64;
 
-/// Bytes that are taken at once.
 const STRIPE_BYTES: usize = 64;
 /// Inputs of up to so many bytes are hashed by other algorithms, which gain nothing.
 const LONGEST_SHORT_BYTES: usize = 240;
@@ -38,7 +37,6 @@ const AVALANCHE: u64 = 0x1656_6791_9e37_79f9;
 const START: [u64; 8] =
     [PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1];
 
-/// The default secret of XXH3.
 static SECRET: [u8; 192] = [
     0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe, 0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c, 0xde,
     0xd4, 0x6d, 0xe9, 0x83, 0x90, 0x97, 0xdb, 0x72, 0x40, 0xa4, 0xa4, 0xb7, 0xb3, 0x67, 0x1f, 0xcb, 0x79,
@@ -89,7 +87,6 @@ trait Lanes: Copy {
     unsafe fn words(self) -> [u64; 8];
 }
 
-/// The `STRIPE_BYTES` of the secret from `at` on.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn secret_at(at: usize) -> &'static [u8; STRIPE_BYTES] {

@@ -57,7 +57,6 @@ impl Shared {
         slot.install(self, |page| page.page().resident.load(Ordering::Relaxed));
     }
 
-    /// The steps of an eviction.
     fn leave(&self, slot: &Slot<Shared>) {
         self.page().resident.store(false, Ordering::Relaxed);
         slot.remove(self.address());

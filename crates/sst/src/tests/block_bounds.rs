@@ -52,7 +52,6 @@ fn thousands() -> Vec<TestEntry> {
     (0..10_000).map(entry).collect()
 }
 
-/// The table in a file that records reads.
 fn noted(options: TableOptions, cache_bytes: usize) -> (Arc<NotedFile>, Arc<Table>) {
     let (fs, index) = (new_fs(), options.index);
     let len = write(&fs, &thousands(), options).file_bytes;
@@ -145,7 +144,6 @@ fn the_last_entry_before_a_key_costs_one_read() {
     }
 }
 
-/// A block that did not have to be read is not counted as a miss.
 #[test]
 fn misses_are_counted_where_blocks_are_read() {
     for cache in CacheKind::ALL {

@@ -31,7 +31,6 @@ impl JobControl for NoHurry {
     }
 }
 
-/// Some tables of one cache.
 pub(super) struct Tables {
     pub(super) fs: StrictFs,
     pub(super) open: Arc<OpenTables>,
@@ -88,7 +87,6 @@ impl Tables {
     }
 }
 
-/// Loads blocks of a table.
 pub(super) fn load(table: &Table, numbers: impl Iterator<Item = usize>, admission: Admission) {
     numbers.for_each(|number| drop(table.block(number, admission).unwrap()));
 }

@@ -16,7 +16,6 @@ struct Met {
 }
 
 impl Met {
-    /// Checks the bound_order returned for a key.
     fn check<const BACKWARD: bool>(&mut self, bound_order: BoundOrder, key: &[u8], bound: Option<&[u8]>) {
         let order = bound.map(|bound| if BACKWARD { bound.cmp(key) } else { key.cmp(bound) });
         let context = || format!("{bound_order:?} {BACKWARD} {} {bound:?}", key.escape_ascii());

@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
 
-/// Counts the bytes charged.
 #[derive(Debug, Default)]
 struct CountedReads(AtomicU64);
 
@@ -38,7 +37,6 @@ impl JobControl for CountedReads {
     }
 }
 
-/// A job's cursor, and the counter of its bytes.
 fn job(table: &Arc<Table>) -> (TableCursor, Arc<CountedReads>) {
     let control = Arc::new(CountedReads::default());
     let reading =
@@ -52,7 +50,6 @@ fn check(cursor: &TableCursor, entry: &TestEntry) {
     assert_eq!((cursor.key(), cursor.tag(), cursor.value()), expected);
 }
 
-/// Walks over all entries and compares them.
 fn walk(cursor: &mut TableCursor, entries: &[TestEntry], mut between: impl FnMut(&TableCursor)) {
     cursor.seek_to_first().unwrap();
     for entry in entries {

@@ -32,7 +32,6 @@ impl NotedFile {
         Arc::new(NotedFile { file, reads: Mutex::default(), gate: Mutex::default() })
     }
 
-    /// Clears the recorded reads.
     pub(super) fn clear(&self) {
         self.reads.lock().clear();
     }

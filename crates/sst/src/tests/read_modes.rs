@@ -66,7 +66,6 @@ impl Drop for OnDisk {
 
 const MODES: [OpenMode; 3] = [OpenMode::Read, OpenMode::ReadDirect, OpenMode::ReadMapped];
 
-/// No queue, and those that the machine supports.
 fn queues() -> Vec<Option<Arc<ReadQueue>>> {
     let ways = [AsyncReads::Off, AsyncReads::IoUring, AsyncReads::Threads];
     ways.into_iter().filter_map(|way| ReadQueue::new(way, &Env::real()).ok()).collect()

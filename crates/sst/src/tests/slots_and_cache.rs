@@ -254,7 +254,6 @@ fn threads_read_while_tables_are_closed_and_opened() {
     assert_eq!(full_slots(&tables), 0);
 }
 
-/// Tables whose filters are paged, in this cache.
 fn with_paged_filters(cache: &Arc<TableCache>) -> (StrictFs, Arc<OpenTables>, Vec<TestEntry>) {
     let (fs, entries) = file();
     (fs, OpenTables::with_choices(Arc::clone(cache), true, None), entries)

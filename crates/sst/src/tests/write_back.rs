@@ -35,7 +35,6 @@ struct State {
     left: Option<u64>,
     /// Writes so far that did not begin or end at a multiple of the piece.
     unaligned: u64,
-    /// Bytes of the longest write.
     longest: u64,
     /// End of the allocation, number of allocations, and whether the unused rest was released.
     reserved: u64,

@@ -6,7 +6,6 @@ use crate::{TableOptions, TableSummary, TableWriter};
 use esker_base::{SeqNo, Tag, ValueKind};
 use esker_env::{FileSystem, OpenMode, SeededRandom};
 
-/// The bytes of the table, and its summary.
 fn written(entries: &[TestEntry], options: TableOptions, without_fast_path: bool) -> (Vec<u8>, TableSummary) {
     let fs = new_fs();
     let file = fs.open(path(), OpenMode::CreateOrTruncate).unwrap();

@@ -49,7 +49,6 @@ pub(crate) struct Speed {
 }
 
 impl Speed {
-    /// Adds a measurement.
     pub(crate) fn note(&mut self, bytes: u64, took: Duration) {
         let seconds = took.as_secs_f64().max(1e-6);
         let kept = (-seconds / MEMORY.as_secs_f64()).exp();

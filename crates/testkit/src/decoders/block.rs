@@ -63,7 +63,6 @@ pub(super) fn repair_header(block: &mut [u8], stored_len: u32, number: u32) {
     block[20..24].copy_from_slice(&number.to_le_bytes());
 }
 
-/// The table file of one block.
 fn table_of(block: &[u8], says_raw: bool) -> Vec<u8> {
     let mut span = block.to_vec();
     PlacedBytes::behind_the_header(UID, block).append_checksum(&mut span);

@@ -16,10 +16,8 @@ const CACHE_BYTES: usize = 64 << 10;
 /// Entries that are read one by one; damaged bytes may claim many more than a target has time for.
 const MAX_ENTRIES: usize = 600;
 
-/// An entry, copied.
 type Entry = (Vec<u8>, Tag, Vec<u8>);
 
-/// An empty file in memory.
 pub(super) fn memory_file() -> Arc<dyn File> {
     let options = StrictOptions { record_trace: false, ..StrictOptions::default() };
     StrictFs::with_options(options).open(Path::new("table.sst"), OpenMode::CreateNew).expect("memory")
@@ -105,7 +103,6 @@ fn walk(table: &Arc<Table>, purpose: ReadPurpose, entries: &[Entry], good: bool)
     }
 }
 
-/// Seeks to keys of the table and around them.
 fn seek(table: &Arc<Table>, entries: &[Entry], good: bool) {
     let mut cursor = table.cursor(ReadPurpose::Point);
     for (key, tag, _) in entries.iter().take(40) {
@@ -131,7 +128,6 @@ fn seek(table: &Arc<Table>, entries: &[Entry], good: bool) {
     }
 }
 
-/// Looks keys up, one by one and together.
 fn look_up(table: &Arc<Table>, entries: &[Entry], good: bool) {
     let mut keys: Vec<(Vec<u8>, SeqNo)> = Vec::new();
     for (key, tag, _) in entries.iter().take(60) {

@@ -17,7 +17,6 @@ use std::ops::Range;
 pub(super) const FILE_HEADER_LEN: usize = 32;
 /// Bytes at the end.
 pub(super) const FOOTER_LEN: usize = 64;
-/// Bytes of a section in the directory.
 pub(super) const DIRECTORY_ENTRY_LEN: usize = 32;
 
 /// Bytes that a checksum covers together with their position.
@@ -43,7 +42,6 @@ impl<'a> PlacedBytes<'a> {
     }
 }
 
-/// Appends a field of the properties.
 pub(super) fn put_field(out: &mut Vec<u8>, tag: u64, body: &[u8]) {
     put_varint(out, tag);
     put_prefixed(out, body);
@@ -138,7 +136,6 @@ pub(super) fn repair_frame(file: &mut [u8]) {
     file[footer + 56..].copy_from_slice(b"EskerEnd");
 }
 
-/// The section that holds a dictionary.
 const DICTIONARY_SECTION: u16 = 4;
 
 /// Corrects magic, length and checksum in a dictionary's section.

@@ -29,7 +29,6 @@ pub struct HistoryRecord {
 /// Result of one read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HistoryStep {
-    /// The next record.
     Record(HistoryRecord),
     /// No further record up to the limit.
     UpToDate,
@@ -48,7 +47,6 @@ pub struct HistoryReader {
     at: Option<SegmentCursor>,
 }
 
-/// A reader's cursor in a segment.
 #[derive(Debug)]
 struct SegmentCursor {
     log_id: LogId,

@@ -88,7 +88,6 @@ impl CommitDelay {
         self.is_timed
     }
 
-    /// A caller starts to watch the timer.
     pub(super) fn start_timer(&mut self) {
         self.is_timed = true;
     }
@@ -98,7 +97,6 @@ impl CommitDelay {
         self.round_began_ns = self.round_began_ns.max(now_ns);
     }
 
-    /// A flush begins.
     pub(super) fn claimed(&mut self) {
         self.is_timed = false;
     }

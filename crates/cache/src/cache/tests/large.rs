@@ -63,7 +63,6 @@ fn threads_agree_on_one_large_entry() {
     });
 }
 
-/// A peek changes no counter.
 #[test]
 fn a_peek_counts_neither_use_nor_lookup() {
     for_each_kind(|kind| {

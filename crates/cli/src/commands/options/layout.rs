@@ -19,7 +19,6 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Prints all options.
     pub(super) fn list(&self, out: &mut dyn Write, infos: &[OptionInfo]) -> Result<(), Failure> {
         if self.json {
             return infos.iter().try_for_each(|info| write_json_option(out, info, None));
@@ -50,7 +49,6 @@ impl Layout {
         Ok(())
     }
 
-    /// Prints chosen values.
     pub(super) fn values(
         &self,
         out: &mut dyn Write,
@@ -87,7 +85,6 @@ impl Layout {
         Ok(())
     }
 
-    /// Prints an option that was changed.
     pub(super) fn changed(
         &self,
         out: &mut dyn Write,
@@ -107,7 +104,6 @@ impl Layout {
         Ok(())
     }
 
-    /// Prints the presets.
     pub(super) fn presets(&self, out: &mut dyn Write) -> Result<(), Failure> {
         for preset in Preset::ALL {
             if self.json {
@@ -158,7 +154,6 @@ impl Layout {
     }
 }
 
-/// Widths of all columns but the last.
 fn widths(titles: &[&str; 4], rows: &[[String; 4]]) -> [usize; 3] {
     [0, 1, 2].map(|at| {
         let cells = rows.iter().map(|row| row[at].chars().count());

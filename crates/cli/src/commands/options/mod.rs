@@ -54,7 +54,6 @@ fn chosen(args: &OptionsArgs) -> Result<Vec<OptionInfo>, Failure> {
     Ok(all)
 }
 
-/// Values to show.
 struct Shown {
     database_title: String,
     database: Vec<OptionValue>,
@@ -149,7 +148,6 @@ fn change(
     Ok(())
 }
 
-/// One option as JSON.
 fn write_json_option(
     out: &mut dyn Write,
     info: &OptionInfo,
@@ -174,7 +172,6 @@ fn write_json_option(
     write_json(out, members)
 }
 
-/// A preset as JSON.
 fn write_json_preset(out: &mut dyn Write, preset: &Preset) -> Result<(), Failure> {
     let members = [("preset", preset.name), ("help", preset.help)];
     write_json(out, members.map(|(name, value)| (name.to_owned(), value.into())))

@@ -27,10 +27,8 @@ const SCATTER: u128 = 18_446_744_073_709_551_557;
 const START_MS: u64 = 1_600_000_000_000;
 /// Step of the clock with each write where entries expire: the shortest TTL.
 const WRITE_INTERVAL: Duration = Duration::from_millis(1);
-/// Bytes of the number in a key.
 const NUMBER_BYTES: usize = 8;
 
-/// Measurements of the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measured {
     /// Bytes of tables over bytes of keys and values, after the load.
@@ -57,7 +55,6 @@ impl Measured {
     }
 }
 
-/// The names of the columns.
 pub(super) fn head(out: &mut dyn Write) -> Result<(), Failure> {
     writeln!(
         out,
@@ -139,7 +136,6 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs a scenario on the engine.
 pub(super) fn measure(global: &Global, scenario: &Scenario) -> Result<Measured, Failure> {
     let workload = &scenario.workload;
     if (workload.key_bytes as usize) < NUMBER_BYTES {

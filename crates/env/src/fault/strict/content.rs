@@ -47,7 +47,6 @@ pub(super) struct Content {
 struct PageRange {
     page: u64,
     in_page: Range<usize>,
-    /// Its offset in the range.
     at: usize,
 }
 

@@ -13,7 +13,6 @@ pub(super) type Names = BTreeMap<Arc<str>, InodeId>;
 
 pub(super) const ROOT: InodeId = 0;
 
-/// A file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileNode {
     /// The page cache: what a read returns.
@@ -111,7 +110,6 @@ impl NameChange {
     }
 }
 
-/// A directory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DirNode {
     pub(super) live: Arc<Names>,
@@ -144,7 +142,6 @@ impl DirNode {
     }
 }
 
-/// All files and directories.
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
     pub(super) files: BTreeMap<InodeId, FileNode>,

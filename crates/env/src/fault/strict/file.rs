@@ -10,7 +10,6 @@ use parking_lot::MutexGuard;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// An open file of a strict file system.
 #[derive(Debug)]
 pub(in crate::fault) struct StrictFile {
     fs: StrictFs,

@@ -41,12 +41,10 @@ impl Disk {
         Ok(inode)
     }
 
-    /// The file or directory at a path.
     pub(super) fn at(&self, path: &Path) -> Looked<InodeId> {
         self.walk(&names_of(path)?)
     }
 
-    /// The directory at a path.
     pub(super) fn dir_at(&self, path: &Path) -> Looked<InodeId> {
         let inode = self.at(path)?;
         if self.dirs.contains_key(&inode) { Ok(inode) } else { Err(ErrorKind::NotADirectory) }

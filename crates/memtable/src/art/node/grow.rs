@@ -86,7 +86,6 @@ impl ArtNode {
     }
 }
 
-/// The children of a node to be copied.
 struct Children {
     count: usize,
     bytes: [u8; CAPACITY[CLASS_48] + 1],

@@ -16,7 +16,6 @@ const MOST: usize = 32;
 const FIRST: usize = 2;
 const GROWTH: usize = 4;
 
-/// Where to begin.
 #[derive(Clone, Copy)]
 enum From<'a> {
     /// At the least key, or at the greatest where the walk goes backwards.
@@ -27,7 +26,6 @@ enum From<'a> {
     Beyond(&'a [u8]),
 }
 
-/// A position in a tree.
 #[derive(Debug)]
 pub(crate) struct LockedPosition {
     tree: LockedTree,
@@ -51,7 +49,6 @@ impl LockedPosition {
         self.take(memory, From::End, false)
     }
 
-    /// Moves to the last key.
     pub(crate) fn seek_to_last(&mut self, memory: &Memory) -> Entry {
         self.want = FIRST;
         self.take(memory, From::End, true)

@@ -188,7 +188,6 @@ mod tests {
         text.parse().expect("a plan")
     }
 
-    /// The shard of each key.
     fn homes(text: &str) -> Vec<usize> {
         let ring = plan(text).ring();
         let hashes = (0..KEYS).map(|number| key_hash(format!("user{number:010}").as_bytes()));

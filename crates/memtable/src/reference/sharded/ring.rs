@@ -31,7 +31,6 @@ use esker_base::checksum::xxh3_64;
 pub struct Ring {
     /// Positions in ascending order.
     positions: Box<[u64]>,
-    /// The shard of each point.
     shards: Box<[u32]>,
     /// For each value of the top bits of a hash, the first point that such a hash can belong to.
     starts: Box<[u32]>,

@@ -12,7 +12,6 @@
 
 use crate::simd::prefetch;
 
-/// Heads in a cache line.
 const LINE_HEADS: usize = 8;
 
 /// A cache line, so that the descendants three steps down share one.
@@ -28,7 +27,6 @@ pub(crate) struct Eytzinger {
 }
 
 impl Eytzinger {
-    /// The layout of ascending heads.
     pub(crate) fn new(heads: &[u64]) -> Eytzinger {
         let mut lines = vec![Line([u64::MAX; LINE_HEADS]); heads.len() / LINE_HEADS + 1];
         for node in 1..=heads.len() {
