@@ -121,8 +121,7 @@ impl ArenaPool {
 
     /// Returns the memory of all idle arenas to the system. Their address space stays for the next memtables.
     pub fn discard_idle(&self) {
-        // Not under the lock: returning memory is slow. A memtable that is created meanwhile gets a fresh
-        // arena.
+        // Not under the lock: returning memory is slow. A memtable created meanwhile gets a fresh arena.
         let mut touched = {
             let mut idle = self.lock();
             let arenas = std::mem::take(&mut idle.arenas).into_iter();
@@ -176,8 +175,7 @@ impl ArenaPool {
         Ok((Memory::reserve(bytes)?, 0))
     }
 
-    /// Takes an arena back of which its memtable used `low` and `high` bytes at the two ends, and
-    /// `loaned_bytes` count as loaned.
+    /// Takes an arena back, of which `low` and `high` bytes were used and `loaned_bytes` count as loaned.
     pub(crate) fn release(&self, mut memory: Memory, low: usize, high: usize, loaned_bytes: u64) {
         if memory.len() as u64 <= STUB_BYTES {
             return;

@@ -98,8 +98,7 @@ impl Art {
         if_equal(memory, Entry(reference & !LEAF), key)
     }
 
-    /// [`Art::find`] for those keys whose bit is set in `wanted`. All descend one level, then all the next,
-    /// so that their cache misses overlap.
+    /// [`Art::find`] for the keys in `wanted`, level by level, so that their cache misses overlap.
     pub(crate) fn find_many(
         &self,
         memory: &Memory,
@@ -142,8 +141,7 @@ impl Art {
     }
 }
 
-/// Whether a reference leads to a node; else it leads to an entry or nowhere. One comparison: entries have
-/// the sign bit.
+/// Whether a reference leads to a node. One comparison: entries have the sign bit.
 #[inline(always)]
 fn is_node(reference: u32) -> bool {
     const { assert!(LEAF == 1 << 31) };
@@ -229,8 +227,7 @@ mod tests {
         }
     }
 
-    /// From every byte, the next and the last key of one of these bytes are found, by seeks in one step and
-    /// in two.
+    /// Seeks in one step and in two find the next and the last key from every byte.
     fn check_neighbours(memory: &Memory, allocator: &mut Allocator, bytes: &[u8]) {
         let (tree, mut writer) = ArtWriter::create(memory, allocator);
         for (seqno, byte) in (1..).zip(bytes) {
@@ -261,8 +258,7 @@ mod tests {
         }
     }
 
-    /// A second half after any first half builds the same tree, word by word; and a first half alone changes
-    /// nothing.
+    /// Both halves build the same tree word by word; a first half alone changes nothing.
     #[test]
     fn insertions_in_two_halves_build_the_same_tree() {
         // Few bytes deep, and many of them side by side, so that nodes grow through all sizes.

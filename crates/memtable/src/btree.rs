@@ -105,8 +105,7 @@ impl BTree {
         search::run(self.isa, Find { memory, root: self.load_root(memory), key })
     }
 
-    /// [`BTree::find`] for those keys whose bit is set in `wanted`. All descend one level, then all the next,
-    /// so that their cache misses overlap.
+    /// [`BTree::find`] for the keys in `wanted`, level by level, so that their cache misses overlap.
     #[inline(never)]
     pub(crate) fn find_many(
         &self,

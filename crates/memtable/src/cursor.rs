@@ -74,8 +74,7 @@ impl Position {
         }
     }
 
-    /// Moves to the first key that is not less than `key`; where versions are not chained, to the first entry
-    /// at or after version `limit` of it.
+    /// Moves to the first key not less than `key`; with unchained versions, to version `limit` or later.
     fn seek(&mut self, memory: &Memory, key: &[u8], limit: Tag) -> Entry {
         match self {
             Position::Art(position) => position.seek(memory, key),
@@ -88,8 +87,7 @@ impl Position {
         }
     }
 
-    /// The first half of a seek to `key`, where the entry that it reaches can be prefetched before it is
-    /// compared.
+    /// First half of a seek, where the target entry can be prefetched before it is compared.
     #[inline]
     fn begin_seek(&mut self, memory: &Memory, key: &[u8]) -> Option<Entry> {
         match self {
@@ -215,8 +213,7 @@ impl MemtableCursor {
 }
 
 impl Cursor for MemtableCursor {
-    /// In the third round, while tables wait for the blocks that they requested in the second: descends the
-    /// tree, and prefetches the entries there.
+    /// Round three, while tables wait for blocks requested in round two: descends and prefetches entries.
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
         if round == 0 {
             (self.entry, self.prepared) = (Entry::NONE, None);

@@ -49,8 +49,7 @@ const LONG_HEADER_BYTES: usize = 28;
 pub(crate) const MAX_OVERHEAD_BYTES: usize = LONG_HEADER_BYTES + crate::arena::UNIT_BYTES - 1;
 
 const LINE_BYTES: u32 = 64;
-/// Most lines that are prefetched behind an entry's first two: a processor that reads five adjacent lines
-/// reads ahead by itself.
+/// Most prefetched lines after the first two: five adjacent reads start the hardware prefetcher.
 const MOST_LINES_BEHIND: u32 = 3;
 
 /// Versions between two express entries.
@@ -156,8 +155,7 @@ impl Entry {
         memory.prefetch(self.word(0));
     }
 
-    /// Cache lines of an entry of this one's length beyond those that [`Entry::prefetch`] loads; a few at
-    /// most.
+    /// Cache lines of such an entry beyond those that [`Entry::prefetch`] loads; a few at most.
     #[inline(always)]
     pub(crate) fn lines_behind(self, memory: &Memory) -> u32 {
         let header = self.header(memory);
@@ -199,8 +197,7 @@ impl Entry {
         is_express(self.depth(memory))
     }
 
-    /// The newest version with a tag of at most `limit`, searched from the head `self` on. Logarithmic in the
-    /// number of versions.
+    /// The newest version with a tag of at most `limit`, from the head `self` on. O(log versions).
     #[inline]
     pub(crate) fn visible(self, memory: &Memory, limit: Tag) -> Entry {
         if self.is_none() || self.tag(memory) <= limit { self } else { self.visible_in_chain(memory, limit) }
@@ -230,8 +227,7 @@ impl Entry {
         }
     }
 
-    /// The version just newer than `entry` in the chain with the head `self`, which is not `entry`.
-    /// Logarithmic.
+    /// The version just newer than `entry` in the chain of head `self`. O(log versions).
     pub(crate) fn just_newer(self, memory: &Memory, entry: Entry) -> Entry {
         let tag = entry.tag(memory);
         let mut at = self;

@@ -40,8 +40,7 @@ pub enum MemtableKind {
 }
 
 impl MemtableKind {
-    /// All kinds, those with parameters with their defaults; kinds for comparison last
-    /// ([`MemtableKind::is_reference`]).
+    /// All kinds, with default parameters; those for comparison last ([`MemtableKind::is_reference`]).
     pub const ALL: [MemtableKind; 8] = [
         MemtableKind::Art,
         MemtableKind::BTree,
@@ -129,8 +128,7 @@ impl MemtableKind {
         }
     }
 
-    /// Most bytes of the arena that one insertion takes beyond key and value; larger than any arena for kinds
-    /// whose insertions can double a table.
+    /// Most arena bytes of an insertion beyond key and value; unreachable where a table may double.
     pub(crate) const fn most_bytes_per_entry(self) -> u64 {
         match self {
             MemtableKind::Hash | MemtableKind::HashedArt => u64::MAX,
@@ -146,16 +144,14 @@ impl MemtableKind {
         }
     }
 
-    /// Most bytes of nodes that `entries` more entries can take where `keys` keys were inserted and the nodes
-    /// use `used_bytes` bytes.
+    /// Most node bytes of `entries` more, with `keys` keys inserted and `used_bytes` in use.
     #[inline]
     pub(crate) fn most_new_node_bytes(self, keys: u64, entries: u64, used_bytes: u64) -> u64 {
         let all_keys = keys.saturating_add(entries);
         // Hash tables grow at known numbers of keys.
         let tables = self.table_bytes(keys);
         let new_tables = self.table_bytes(all_keys).saturating_sub(tables);
-        // Other nodes never take more than a bound for each key of all that were ever inserted; where little
-        // of that was used up, the bound of the single insertions may be tighter.
+        // Nodes never exceed a bound per key ever inserted; for little use, single bounds may be tighter.
         let all_nodes = all_keys.saturating_mul(self.max_node_bytes_per_key() as u64);
         all_nodes
             .saturating_sub(used_bytes.saturating_sub(tables))

@@ -180,8 +180,7 @@ impl Memtable {
         MemtableCursor::new(Arc::clone(self))
     }
 
-    /// All entries in the order of their insertion, if this kind keeps them so; `None` if entries are ordered
-    /// at their insertion.
+    /// All entries in insertion order, if the kind keeps it; `None` if it orders at insertion.
     pub fn tail(self: &Arc<Self>) -> Option<Tail> {
         Some(Tail::of_all(self, self.structure.order()?))
     }
@@ -259,8 +258,7 @@ impl Memtable {
         self.len() == 0
     }
 
-    /// Bytes of the keys and values of all entries, and what range tombstones count for: compared with the
-    /// memtable's limit.
+    /// Payload of all entries, and the charge of range tombstones: compared with the memtable's limit.
     #[inline]
     pub fn payload_bytes(&self) -> u64 {
         self.counters.payload_bytes.load(Relaxed)

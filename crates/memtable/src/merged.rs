@@ -16,8 +16,7 @@ use std::sync::Arc;
 pub(crate) trait Part: Send + std::fmt::Debug {
     fn seek_to_first(&mut self, memory: &Memory) -> Entry;
     fn seek_to_last(&mut self, memory: &Memory) -> Entry;
-    /// Moves to the first entry at or after version `limit` of `key`; a part that has one entry for each key
-    /// may ignore the limit.
+    /// Moves to the first entry at or after version `limit` of `key`; parts with one version may ignore it.
     fn seek(&mut self, memory: &Memory, key: &[u8], limit: Tag) -> Entry;
     fn next(&mut self, memory: &Memory) -> Entry;
     fn prev(&mut self, memory: &Memory) -> Entry;

@@ -230,8 +230,7 @@ impl Order {
         lasts.max_by_key(|entry| entry.key(memory)).copied().unwrap_or(Entry::NONE)
     }
 
-    /// Positions in runs with everything inserted so far, unless the runs up to `known` have it already; also
-    /// the end of these.
+    /// Positions in runs of everything inserted, unless `known` covers it; also the runs' end.
     pub(crate) fn positions(&self, memory: &Memory, known: u32) -> Option<(Vec<RunPosition>, u32)> {
         let end = self.log.end(memory);
         if known >= end {

@@ -86,8 +86,7 @@ impl Structure {
         }
     }
 
-    /// The newest version of `key`, or no entry; where versions are not chained, the newest at or below
-    /// `limit`.
+    /// The newest version of `key`; where versions are not chained, the newest at or below `limit`.
     #[inline(always)]
     pub(crate) fn find(&self, memory: &Memory, key: &[u8], limit: Tag) -> Entry {
         match self {
@@ -198,8 +197,7 @@ impl Writer {
         }
     }
 
-    /// Inserts one operation, from the point of a first half that followed the last insertion, if there is
-    /// one; returns whether its key is new.
+    /// Inserts an operation, from a first half's point if there is one; returns whether its key is new.
     #[inline(always)]
     pub(crate) fn finish_insert(
         &mut self,

@@ -114,8 +114,7 @@ impl Table {
         self.newest(memory).map_or(Entry::NONE, |slots| find(memory, slots, self.hash(key), key))
     }
 
-    /// [`Table::find`] for those keys whose bit is set in `wanted`: first all slots are prefetched, then all
-    /// entries.
+    /// [`Table::find`] for the keys in `wanted`: prefetches all slots, then all entries.
     pub(crate) fn find_many(
         &self,
         memory: &Memory,
@@ -196,8 +195,7 @@ impl TableWriter {
         }
     }
 
-    /// The slot of `key`; the table grows first if a new key needs it. Valid for the next
-    /// [`TableWriter::put`] only.
+    /// The slot of `key`; grows the table first if needed. Valid for the next [`TableWriter::put`] only.
     #[inline]
     pub(crate) fn place(
         &mut self,

@@ -45,8 +45,7 @@ impl Tail {
         Arc::ptr_eq(&self.memtable, memtable)
     }
 
-    /// Keys and tags of the entries that were published when the call began, oldest first. A step is a load
-    /// or two.
+    /// Keys and tags of the entries published when the call began, oldest first. A step is a load or two.
     pub fn entries(&self) -> impl Iterator<Item = (&[u8], Tag)> {
         let memory = self.memtable.memory();
         order::between(memory, self.from, self.order.end(memory))

@@ -30,8 +30,7 @@ impl Ages {
         Ages { alive_from: self.alive_from.max(before).clamp(self.from, self.to), ..self }
     }
 
-    /// The smallest interval that contains both. No run lies between adjacent runs of a tree, so for those it
-    /// is the union.
+    /// The smallest interval that contains both; for adjacent runs of a tree it is the union.
     #[must_use]
     pub(crate) fn hull(self, other: Ages) -> Ages {
         Ages {

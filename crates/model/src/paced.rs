@@ -20,13 +20,11 @@ use esker_strategy::{base_bytes, upper_bytes};
 use esker_version::LevelIndex;
 use std::time::Duration;
 
-/// The decay of the overwriting share measured by merges: a measurement counts this much less with each later
-/// job.
+/// Decay of the measured overwrite share: a measurement counts this much less with each later job.
 const MERGES_REMEMBERED: f64 = 0.75;
 /// The least share of the disk that the log leaves.
 const LEAST_RATE: f64 = 1.0 / 16.0;
-/// While memtables wait for their flush, the writers' pace is adapted this many times per memtable. The store
-/// adapts it every ten milliseconds.
+/// Pace updates per memtable while memtables wait for their flush. The store updates every ten milliseconds.
 const LOOKS_PER_MEMTABLE: f64 = 16.0;
 
 /// A flush or job in progress.

@@ -9,11 +9,9 @@ use esker_strategy::{Strategy, StrategyOptions};
 /// How time passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Each flush waits until the strategy plans nothing more, and one job runs at a time: independent of the
-    /// machine, and the model of the formulas.
+    /// Flushes wait until nothing is planned, one job at a time: machine-independent, as in the formulas.
     Settled,
-    /// Writers arrive at a rate in bytes of keys and values a second, and jobs run concurrently and take
-    /// time.
+    /// Writers arrive at a rate in bytes a second, and jobs take time and run concurrently.
     Rate {
         /// The requested rate of writers, in bytes of keys and values a second.
         bytes_per_s: f64,
@@ -61,8 +59,7 @@ pub struct Scenario {
     pub filter: FilterKind,
     /// Filter memory, in bits for each entry of the tree, divided over the runs by Monkey.
     pub filter_bits_per_key: f64,
-    /// Runs in level 0 at which writers are slowed, and at which they stop. It matters under [`Pace::Rate`]
-    /// only.
+    /// Level-0 runs at which writers are slowed, and stopped. For [`Pace::Rate`] only.
     pub level0_limits: (u32, u32),
     /// The most flushes of one pass that are simulated one by one; see [`crate::Scaling`].
     pub most_flushes: f64,

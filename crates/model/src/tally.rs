@@ -8,8 +8,7 @@ use esker_filter::monkey::{FilterGoal, FilteredRun, RateCurve, allocate};
 use esker_strategy::{PlanKind, Reason};
 use std::sync::Arc;
 
-/// The number of sampled lookups in the measured phase: planning a filter for each run takes some
-/// microseconds.
+/// Sampled lookups in the measured phase: planning a filter for each run takes some microseconds.
 const LOOKUP_SAMPLES: f64 = 200.0;
 
 /// Sums of a running scenario.

@@ -245,8 +245,8 @@ impl Tree {
             && table.held.values >= 0.5
         {
             part.expiring = (table.held.values.round() as u64).min(part.entries);
-            // Live data expires later than now, though both may lie in one millisecond; otherwise data that
-            // has just been rewritten would be due again.
+            // Live data expires after now, even within one millisecond; otherwise rewritten data would be due
+            // again.
             let expiry_ms = |time: f64| Some(self.moment_ms(time + lifetime) + 1);
             part.min_expiry_ms = expiry_ms(ages.alive_from.max(ages.from));
             part.latest_expiry_ms = expiry_ms(ages.to);

@@ -178,8 +178,7 @@ fn check(bytes: &[u8]) -> Result<BlockHeader, DecodeError> {
     Ok(header)
 }
 
-/// Appends to `out` the file image of the block of the staged entries, at least one, without its checksum:
-/// header and stored bytes.
+/// Appends the file image of the staged entries, at least one, without checksum: header and stored bytes.
 pub(crate) fn append_image(
     staged: &mut staged::Staged,
     layout: BlockLayout,
@@ -204,8 +203,7 @@ pub(crate) fn append_image(
     header
 }
 
-/// Appends to `out` the payload of the staged entries, at least one; returns the header of the uncompressed
-/// block.
+/// Appends the payload of the staged entries, at least one; returns the header of the uncompressed block.
 pub(crate) fn append_payload(
     staged: &mut staged::Staged,
     layout: BlockLayout,

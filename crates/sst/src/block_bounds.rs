@@ -127,8 +127,7 @@ pub(crate) struct BoundsEncoder {
 }
 
 impl BoundsEncoder {
-    /// Adds the gap between a block that ends with the key `last` and one that starts with `first`, which is
-    /// not less.
+    /// Adds the gap between a block that ends with `last` and one that starts with `first`, not less.
     pub(crate) fn add(&mut self, last: &[u8], first: &[u8]) {
         let shared = common_prefix_len(last, first);
         let mut gap = [0; GAP_BYTES];
@@ -174,8 +173,7 @@ struct KeyGap<'a> {
 }
 
 impl BoundsSection {
-    /// The bounds of a table with so many blocks, if it has undamaged ones; sets `damage` otherwise, unless
-    /// it is set already.
+    /// The bounds of a table with this many blocks, if undamaged; else sets `damage`, unless it is set.
     pub(crate) fn open(
         reader: &SectionReader,
         file: &dyn File,
@@ -221,8 +219,7 @@ impl BoundsSection {
     }
 }
 
-/// Whether the writer may have written a gap: lengths fit, unused bytes are 0, and a last key that goes on
-/// has all the bytes.
+/// Whether a writer may have written it: lengths fit, unused bytes are 0, a longer last key has all bytes.
 fn is_canonical(gap: [u8; GAP_BYTES]) -> bool {
     let [flags, kept @ ..] = gap;
     if flags == NO_GAP {
@@ -240,8 +237,7 @@ fn is_canonical(gap: [u8; GAP_BYTES]) -> bool {
 }
 
 impl KeyGap<'_> {
-    /// Whether `key` is greater than all keys of the block before the gap; `separator` is that of the block
-    /// behind it.
+    /// Whether `key` is greater than all keys before the gap; `separator` is that of the block after it.
     fn is_behind_last(&self, separator: &[u8], key: &[u8]) -> bool {
         let Some((_, shared)) = separator.split_last() else { return false };
         match key.strip_prefix(shared) {

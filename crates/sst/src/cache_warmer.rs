@@ -79,8 +79,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// size of which one in many is resident, the first that ends after it sees a half, the second a quarter.
 const MIN_WARM_SHARE: (u64, u64) = (3, 8);
 
-/// Of so many consecutive resident blocks of an input one is probed in the cache while that has free space. A
-/// probe takes a shard's lock and three cold cache lines.
+/// Of this many consecutive resident input blocks one is probed. A probe takes a lock and three cold lines.
 const SAMPLE_ONE_IN: u8 = 8;
 
 /// Largest part of the cache that one thread of a merge may fill by evicting other blocks: an eighth.
@@ -117,8 +116,7 @@ pub(crate) struct ResidencySample {
 }
 
 impl InputResidency {
-    /// Of memtables that are read as well as written: all blocks of their tables are warmed while the cache
-    /// has free space.
+    /// For memtables that are read as well as written: all their blocks warm the cache's free space.
     pub fn of_memtables() -> InputResidency {
         InputResidency { is_in_memory: true, ..InputResidency::default() }
     }
@@ -242,8 +240,7 @@ impl CacheWarmer {
         CacheWarmer { is_mapped: true, ..self }
     }
 
-    /// The kind of reader to cache block `number` for, which ends now. Prefetches its place in the cache,
-    /// which arrives while the block is compressed.
+    /// The admission of block `number`, which ends now. Prefetches its cache bucket during compression.
     pub(crate) fn end_block(&mut self, number: u32) -> Option<Admission> {
         let admission = match self.residency.is_in_memory {
             true => Some(Admission::Point),

@@ -85,8 +85,7 @@ unsafe impl Send for TableCursor {}
 unsafe impl Sync for TableCursor {}
 
 impl Table {
-    /// A cursor on no entry, for a job that reads the table or a range: cached blocks from the cache, the
-    /// others past it (HO12).
+    /// A cursor on no entry, for a job: cached blocks come from the cache, others bypass it (HO12).
     pub fn job_cursor(self: &Arc<Self>, reading: InputReading) -> TableCursor {
         let mut cursor = TableCursor::detached_for_job(reading);
         cursor.attach(self);
@@ -349,8 +348,8 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Prefetches the first lines of the block that a walk enters next, if it is in memory, and makes the
-    /// next steps prefetch the rest.
+    /// Prefetches the start of the block that a walk enters next, if in memory; the next steps prefetch the
+    /// rest.
     #[inline]
     fn walk_towards(&mut self, number: usize) {
         if (self.purpose != ReadPurpose::Compaction || self.pinned.is_some())
@@ -439,8 +438,7 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Whether block `number` is not in memory and `is_outside` tells that a seek to the key needs nothing of
-    /// it. After an error the cursor is on no entry.
+    /// Whether block `number` is not in memory and a seek to the key needs nothing of it.
     #[cold]
     fn skips_unread(
         &mut self,
@@ -459,8 +457,7 @@ impl TableCursor {
         is_outside(attached(&self.table), index, number, key).inspect_err(|_| self.position.close())
     }
 
-    /// Moves to a greater key: the entries of this key count as newer than the reader, which the file does
-    /// not say.
+    /// Moves to a greater key: this key's entries count as newer than the reader (ingested tables).
     #[cold]
     fn skip_key(&mut self, key: &[u8]) -> Result<()> {
         while self.is_valid() && self.key() == key {

@@ -36,8 +36,7 @@ pub(crate) fn encode(uid: TableUid, offset: u64, dictionary: &[u8]) -> Vec<u8> {
     section
 }
 
-/// Decodes the section at the start of `bytes`, which lie at `offset`: the dictionary and the section's
-/// length.
+/// Decodes the section at the start of `bytes`, at `offset` of the file: dictionary and section length.
 fn read(uid: TableUid, offset: u64, bytes: &[u8]) -> Result<(DictionaryDecoder, usize), DecodeError> {
     let mut reader = Reader::new(bytes);
     let (magic, len, _zero) = (reader.take(8), reader.u32(), reader.u32());

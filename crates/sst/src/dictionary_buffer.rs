@@ -19,8 +19,7 @@ use esker_codec::{Codec, DictionaryEncoder, History};
 /// Length of the training samples: a usual block. Longer blocks are cut, because training needs many samples.
 const PIECE_BYTES: usize = 4096;
 
-/// Assumed length of a table that continues behind the buffered blocks, in multiples of these. Tables are
-/// mostly much longer.
+/// A continuing table is assumed this many times as long as the buffered blocks. Most are much longer.
 const LIKELY_MULTIPLE: usize = 4;
 
 /// Bytes of a block in the file and of its index entry, without its stored payload and its separator.

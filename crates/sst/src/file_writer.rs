@@ -19,12 +19,10 @@ use esker_env::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes collected before they are written: few enough that they stay in the second-level cache from block to
-/// block, enough that the cost of calls is small.
+/// Bytes per write: few enough for the L2 cache, many enough that calls cost little.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
 
-/// Bytes after which write-back is started: a millisecond of the device's work, so that little is left for
-/// the sync, and few calls are made.
+/// Bytes between starts of write-back: a millisecond of the device, so that the sync has little left.
 pub(crate) const WRITE_BACK_BYTES: u64 = 1 << 20;
 
 /// Least and most bytes that are allocated at once.

@@ -95,8 +95,7 @@ impl Table {
         self.filter_damage.get()
     }
 
-    /// Expected share of absent keys within the table's range for which a lookup searches it: the filter's
-    /// false-positive rate, 1 without a usable filter.
+    /// Share of absent keys in range for which a lookup searches the table; 1 without a usable filter.
     pub fn expected_false_positive_rate(&self) -> f64 {
         if self.has_usable_filter() { self.filter_rate } else { 1.0 }
     }

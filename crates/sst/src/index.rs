@@ -96,8 +96,8 @@ fn heads_decide(separators: &Separators, prefix: &[u8], heads: &[u64]) -> bool {
 }
 
 impl BlockIndex {
-    /// The index of a table whose keys lie between `min_key` and `max_key`, in the form `kind`, which is not
-    /// adaptive; `None` without blocks.
+    /// The index of a table with keys from `min_key` to `max_key`, in a non-adaptive form; `None` without
+    /// blocks.
     pub(crate) fn new(
         decoded: DecodedIndex,
         min_key: &[u8],
@@ -448,8 +448,7 @@ mod tests {
             "key {} is entry {wanted}, not in block {block}",
             key.escape_ascii()
         );
-        // If it is the first entry of the next block and has this key, that block must be marked as a
-        // continuation.
+        // If it starts the next block and has this key, that block must be marked as a continuation.
         if wanted == end && entries.get(end).is_some_and(|entry| entry.key == key) {
             assert!(index.continues_after(block, key));
         }

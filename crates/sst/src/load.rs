@@ -38,8 +38,7 @@ impl Table {
         }
     }
 
-    /// As [`Table::prefetch_block`], for a lookup. If the slot is empty, prefetches what the cache and the
-    /// index read before the block is loaded.
+    /// As [`Table::prefetch_block`], for a lookup: with an empty slot, prefetches cache and index.
     #[inline(always)]
     pub(crate) fn prefetch_for_lookup(&self, index: &BlockIndex, number: usize) {
         if let Some(slot) = self.slots.get(number)
@@ -144,7 +143,7 @@ impl Table {
         // The place lies in the file; spans of blocks are bounded by what a block may hold.
         let span = (place.end - place.start) as usize;
         if self.expects_raw_blocks.load(Ordering::Relaxed) && span > FRAME_BYTES {
-            // Read into the block's own memory: an uncompressed block is used as it is, with its checksum as
+            // Read into the block's own memory: an uncompressed block is used in place, its checksum as
             // slack.
             let mut buffer = BlockBuffer::new(span - FRAME_BYTES);
             let image = &mut buffer.bytes_mut()[..span];

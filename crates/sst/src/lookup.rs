@@ -172,8 +172,7 @@ unsafe fn find_in_blocks<K: Kernel>(
     }
 }
 
-/// As [`find_in_blocks`], from an uncached block on. Out of line, so that lookups of cached blocks do not pay
-/// for the checks before a read.
+/// As [`find_in_blocks`], from an uncached block on. Out of line, so that cached lookups skip its checks.
 #[cold]
 #[inline(never)]
 fn find_unread(
@@ -224,8 +223,7 @@ fn find_general(
                 return Ok(Some((block, found)));
             }
             if table.continues_after(index, number, key)? {
-                // The newest version is in this block and the wanted one in a later block: the tree tells
-                // which.
+                // The newest version is in this block and the wanted one later: the tree finds it.
                 return find_ordered(table, index, key, hash, newest);
             }
         }

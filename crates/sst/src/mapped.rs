@@ -83,8 +83,7 @@ impl Table {
         Ok(Some((block, place.start)))
     }
 
-    /// Prefetches the first lines of block `number` in the mapped file. A prefetch of an address without a
-    /// translation is dropped, not waited for.
+    /// Prefetches the start of a mapped block. Without an address translation the prefetch is dropped.
     pub(crate) fn prefetch_mapped(&self, number: usize) {
         let (Some(file), Ok(place)) = (self.file.mapped(), self.place(number)) else { return };
         let start = file.as_ptr().wrapping_add(place.start as usize);

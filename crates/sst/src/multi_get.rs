@@ -17,8 +17,7 @@ use esker_env::{PendingRead, ReadQueue};
 /// Most keys of one call: about twice as many as the cache misses that a core can have outstanding.
 pub const MAX_LOOKUPS: usize = 32;
 
-/// A key and the table to search. The keys of one call may have different tables; mostly these are of one
-/// run.
+/// A key and its table. The keys of one call mostly have tables of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup<'a> {
     /// The table.

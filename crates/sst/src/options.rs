@@ -22,8 +22,7 @@ pub struct TableOptions {
     pub block_size_bytes: usize,
     /// Entries from one restart point to the next, for [`BlockLayout::Delta`]; at least 1.
     pub restart_interval: u16,
-    /// Hash slots for a hundred entries of a block, for [`BlockLayout::Delta`]: at most 400, 0 for no hash
-    /// index.
+    /// Hash slots per hundred entries of a [`BlockLayout::Delta`] block: at most 400, 0 for none.
     pub hash_slots_percent: u16,
     /// Compression of blocks.
     pub codec: Codec,
@@ -32,8 +31,7 @@ pub struct TableOptions {
     /// Bits of the whole filter, whatever number of keys the table gets; the bits a key follow from it, and
     /// the kind from `filter`. `None` to take the bits a key from `filter`.
     pub filter_bits: Option<u64>,
-    /// The index kind that the table will mostly be read with: index pages or a locator are written if it
-    /// needs them.
+    /// The index kind of most reads: its pages or locator are written if it needs them.
     pub index: IndexKind,
     /// Whether the table stores where the keys of its blocks end and begin.
     pub bounds: BlockBounds,

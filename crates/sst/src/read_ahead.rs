@@ -92,8 +92,7 @@ impl ReadWindow {
 /// A window of the file, and the one after it.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
-    /// File image of the window, then [`SLACK_BYTES`] of anything; empty if its blocks were read by other
-    /// means.
+    /// File image of the window and [`SLACK_BYTES`]; empty if its blocks were read otherwise.
     buffer: Vec<u8>,
     window: ReadWindow,
     /// Bytes of the next window, if it continues this one.
@@ -196,8 +195,7 @@ impl ReadAhead {
         self.window.blocks = number..number;
         match self.next.take() {
             Some((next, read)) if next.blocks.contains(&number) => {
-                // Blocks before it in the window were cached when the walk reached them, and were paced one
-                // by one.
+                // The blocks before it were cached when the walk reached them, and paced one by one.
                 self.before_read(next.len_from(number) as u64)?;
                 let buffer = read.wait()?;
                 self.spare = std::mem::replace(&mut self.buffer, buffer);

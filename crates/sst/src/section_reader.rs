@@ -35,8 +35,7 @@ impl SectionReader {
             let detail = format!("a table expected, {file_bytes} bytes found");
             return Err(Error::corruption(file.path(), 0, detail));
         }
-        // Index and filter take about 1.3 % of a file of small entries, so one read is enough as a rule.
-        // Without the filter it is one read for what lies behind it, and one for the index.
+        // Index and filter take about 1.3 % of a file of small entries, so one read mostly suffices.
         let most = if without_filter { MIN_TAIL_BYTES } else { MAX_TAIL_BYTES };
         let guess = (file_bytes / 64).clamp(MIN_TAIL_BYTES, most).min(file_bytes);
         let start = file_bytes - guess;

@@ -81,8 +81,7 @@ pub(crate) trait Kernel: Copy {
     /// How many of the ascending `keys` are at most `wanted`.
     unsafe fn rank_node(keys: &[u64; NODE_KEYS], wanted: u64) -> usize;
 
-    /// Bit `i` is set iff byte `i` of `bytes` is `wanted`, for `i < count`; `count` is at most 64. Reads up
-    /// to [`LANE_BYTES`] bytes.
+    /// Bit `i` is set iff `bytes[i] == wanted`, for `i < count <= 64`. Reads up to [`LANE_BYTES`] bytes.
     unsafe fn match_bytes(bytes: *const u8, count: usize, wanted: u8) -> u64;
 
     /// Among `count` ascending little-endian 16-bit numbers: how many are less than `wanted`, and how many at

@@ -46,8 +46,7 @@ use std::sync::Arc;
 /// Counts that a slot owns of a block when it is installed. Loom models use few, so that they run out.
 const RESERVED_COUNTS: usize = if cfg!(loom) { 3 } else { 1 << 15 };
 
-/// The bits of a slot's word that hold the address, as many as user-space addresses have. A block at a higher
-/// address is not installed.
+/// The bits of a slot's word for the address, as in user space. Blocks at higher addresses are not installed.
 const ADDRESS: u64 = (1 << 48) - 1;
 
 /// One taken count.
@@ -165,8 +164,7 @@ impl<P: Pointer> Slot<P> {
         Some(unsafe { P::from_count(address_in(word)) })
     }
 
-    /// Adds the taken counts to the reserve, as many as the replaced word knows of. The caller holds the
-    /// block.
+    /// Adds the taken counts to the reserve. The caller holds the block.
     #[cold]
     #[inline(never)]
     fn replenish(&self, address: usize) {
@@ -209,8 +207,7 @@ impl<P: Pointer> Slot<P> {
         }
     }
 
-    /// Moves the content of another slot into this one, which is empty. The caller keeps evictions of the
-    /// block waiting, so no other thread accesses either slot.
+    /// Moves another slot's content into this empty one. The caller holds evictions off, so it is alone.
     pub(crate) fn take_from(&self, other: Slot<P>) {
         debug_assert_eq!(self.address(), 0, "only an empty slot takes over another's block");
         // SL1 holds on: the reserve moves with the word, and the other slot is not dropped.

@@ -28,8 +28,7 @@ use std::sync::atomic::AtomicBool;
 pub struct ExpectedTable {
     /// Random number of the table, written at its creation.
     pub uid: TableUid,
-    /// The keyspace that it belongs to. Not compared if the table was ingested: it was written without
-    /// knowing its keyspace.
+    /// Its keyspace. Not compared for ingested tables, which were written without knowing it.
     pub keyspace: KeyspaceId,
     /// The sequence number of all entries, if the table was ingested; the file says 0.
     pub global_seqno: Option<SeqNo>,
@@ -63,8 +62,7 @@ pub struct Table {
     pub(crate) cache: Arc<TableCache>,
     pub(crate) number: u32,
     pub(crate) isa: InstructionSet,
-    /// Whether blocks are likely stored raw, as the last block read was: then they are read straight into
-    /// their own memory.
+    /// Whether blocks are likely raw, as the last one read: then they are read straight into their memory.
     pub(crate) expects_raw_blocks: AtomicBool,
     pub(crate) uid: TableUid,
     /// What a stored sequence number of 0 stands for; 0 unless the table was ingested.
@@ -267,8 +265,7 @@ impl Table {
     }
 }
 
-/// Expected false-positive rate of the filter. A policy that this build does not know belongs to a filter
-/// that it cannot read either.
+/// Expected false-positive rate of the filter; 1 for one of an unknown policy, which is unreadable.
 fn expected_rate(properties: &TableProperties) -> f64 {
     properties.filter.parse::<FilterPolicy>().unwrap_or(FilterPolicy::None).false_positive_rate()
 }

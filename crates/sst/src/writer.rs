@@ -132,8 +132,7 @@ impl TableWriter {
         self.out.set_job_control(control);
     }
 
-    /// Sets what inserts written blocks into the cache, for a merge of tables or a flush of memtables that
-    /// are read.
+    /// Sets the cache warmer, for a merge of tables or a flush of memtables that are read.
     pub fn set_cache_warmer(&mut self, warmer: CacheWarmer) {
         self.warmer = Some(Box::new(warmer));
     }
@@ -151,8 +150,7 @@ impl TableWriter {
     #[inline(always)]
     pub fn add(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
         let leading = leading(key);
-        // Greater leading bytes mean a greater key, and a value that certainly fits the block is not too
-        // long.
+        // Greater leading bytes mean a greater key, and a value that fits the block is not too long.
         let is_fast = self.is_plain
             && leading > self.last_leading
             && tag.is_plain_put()
@@ -256,8 +254,7 @@ impl TableWriter {
         ))
     }
 
-    /// Estimated length of the file if it were finished now, within a few percent. Compression is counted for
-    /// closed blocks only.
+    /// Estimated length of the finished file, within a few percent; compression counts for closed blocks.
     #[inline]
     pub fn estimated_file_bytes(&self) -> u64 {
         let staged = self.staged.raw_len() + 8 * self.staged.entries().len();
@@ -288,8 +285,7 @@ impl TableWriter {
         self.out.bytes.capacity() + staged + self.index.len() + bounds + filter + locator + buffered
     }
 
-    /// Sets the table's range tombstones; to be called at most once. They may cover keys outside of the
-    /// table's.
+    /// Sets the table's range tombstones, once. They may cover keys outside of the table's.
     pub fn set_range_tombstones(&mut self, deletes: RangeTombstones) {
         if let Some((oldest, newest)) = deletes.seqnos() {
             let properties = &mut self.properties;
@@ -415,8 +411,7 @@ impl TableWriter {
     }
 }
 
-/// Inserts the block that was just appended, from `start` on, into the cache. `raw` is its payload, if that
-/// was compressed.
+/// Inserts the block just appended at `start` into the cache. `raw` is its payload, if compressed.
 fn insert_warm(
     warmer: &mut CacheWarmer,
     header: &BlockHeader,

@@ -99,8 +99,7 @@ impl BlobSpace {
     }
 }
 
-/// Thousandths of the live bytes at which a round is due, and at which writers faster than garbage collection
-/// are stalled.
+/// Thousandths of the live bytes at which a round is due, and at which faster writers stall.
 pub fn due_permille(target_permille: u32) -> u64 {
     let target = u64::from(target_permille);
     target - target.saturating_sub(1000) * RESERVE_PERMILLE / 1000

@@ -43,8 +43,7 @@ impl Cut {
     }
 }
 
-/// The run that output in `level` will be merged with: the one run of the next level or, where that level is
-/// tiered, the oldest run of the last level.
+/// The run that output in `level` merges with next: of the next level, or the oldest run of the last one.
 pub(crate) fn merge_partner(version: &Version, level: LevelIndex) -> Option<&Arc<Run>> {
     let below = version.levels().iter().find(|below| below.index > level)?;
     match below.runs() {
@@ -86,8 +85,7 @@ impl<'a> Cutter<'a> {
         run.parts().get(reached).is_some_and(|part| part.smallest() <= key)
     }
 
-    /// How often the size must be checked, in bytes of keys and values: tables exceed their size by at most
-    /// this.
+    /// Interval of the size checks, in bytes of keys and values: tables exceed their size by at most this.
     pub fn step_bytes(&self) -> u64 {
         (self.cut.table_bytes / 64).clamp(1, 64 << 10)
     }
@@ -190,8 +188,7 @@ mod tests {
 
     #[test]
     fn tables_end_before_they_overlap_too_much() {
-        // Twelve bytes of entries in all: only the overlap limit of ten times 20 ends them, after two parts
-        // of 100.
+        // Twelve bytes of entries: only the overlap limit of ten times 20 ends them, after two parts of 100.
         let cut = Cut { min_aligned_bytes: 1000, ..cut_for(20) };
         assert_eq!(cut.max_overlap_bytes, 200);
         let mut cutter = Cutter::new(&cut);

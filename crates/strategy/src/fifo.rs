@@ -121,8 +121,7 @@ fn total_bytes(cx: &Context<'_>) -> u64 {
     free.fold(0, |sum, (.., part)| sum.saturating_add(bytes_with_blobs(part)))
 }
 
-/// Merges the oldest group of adjacent small runs of level 0 into one run at the position of its oldest. The
-/// output counts as being as old as the oldest of them.
+/// Merges the oldest group of adjacent small runs of level 0 into one, which counts as old as the oldest.
 fn merge_small_runs(cx: &Context<'_>) -> Option<CompactionPlan> {
     let small_bytes = cx.options.memtable_bytes / SMALL_RUN_DIVISOR;
     let runs = cx.shape.runs(LevelIndex::FLUSH);
@@ -130,8 +129,7 @@ fn merge_small_runs(cx: &Context<'_>) -> Option<CompactionPlan> {
     let mut groups = runs.rsplit(|run| !is_small(run));
     let group = groups.find(|group| group.len() >= SMALL_RUNS)?;
     let mut group = &group[group.len().saturating_sub(MAX_SMALL_RUNS)..];
-    // The oldest run stays out as long as it is larger than all others together: a growing run is rewritten
-    // when it doubles, not with every few flushes.
+    // An oldest run larger than the others together stays out: a growing run is rewritten when it doubles.
     while let Some((oldest, newer)) = group.split_last()
         && oldest.bytes() > newer.iter().fold(0, |sum, run| sum.saturating_add(run.bytes()))
     {

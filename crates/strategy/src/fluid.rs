@@ -54,8 +54,8 @@ impl Partial {
         Partial { pick, level0_runs: 8, least_memtables: 1, max_job_bytes: u64::MAX }
     }
 
-    /// Small jobs and few runs, the choice of the byron report; a level of less than two flushes would only
-    /// cost writes.
+    /// Small jobs and few runs, as in the byron report; a level of less than two flushes would only cost
+    /// writes.
     pub(crate) const GOLDEN: Partial = Partial {
         pick: CompactionPriority::LeastOverlap,
         level0_runs: 2,
@@ -173,8 +173,7 @@ impl Fluid {
         sums.take_while(|&sum| sum <= limit).count().max(2).min(count)
     }
 
-    /// Whether a level that is too large is compacted by parts: in a migration, if it and the next level have
-    /// one run each.
+    /// In a migration: a too large level is compacted by parts if it and the next level have one run each.
     fn goes_by_parts(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> bool {
         let one_into_one = self.runs_allowed(level) == 1 && self.runs_allowed(self.next(level, depth)) == 1;
         self.partial.is_some() || (cx.migrates() && one_into_one)
@@ -223,8 +222,7 @@ impl Fluid {
         self.finish(cx, draft)
     }
 
-    /// Finishes a draft without a filter if its run will be merged again at once, because the level it joins
-    /// is full.
+    /// Finishes a draft, without a filter if its run joins a full level and is merged again at once.
     fn finish(&self, cx: &Context<'_>, mut draft: PlanDraft) -> Option<CompactionPlan> {
         // Merges whose rule fires until the runs are gone may proceed window by window, because the remaining
         // runs keep the rule firing. The rule of a level that is too large would stop firing after the first
@@ -285,8 +283,8 @@ impl Fluid {
         level.next().filter(|next| next.get() <= depth).unwrap_or(LevelIndex::LAST)
     }
 
-    /// The capacity of a level: the largest run of the last level, divided by the ratio once for each level
-    /// from there up.
+    /// A level's capacity: the largest run of the last level, divided by the ratio for each level from there
+    /// up.
     fn capacity(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> u128 {
         let steps = if level.is_last() { 0 } else { u32::from(depth) + 1 - u32::from(level.get()) };
         (0..steps).fold(largest_last_run(cx), |bytes, _| self.size_ratio.divide(bytes))
@@ -344,8 +342,7 @@ impl Fluid {
         candidates
     }
 
-    /// If level 0 has `trigger` free runs, the oldest of them, at most twice as many, are merged into the
-    /// next level.
+    /// Merges the oldest free runs of level 0, at most `2 * trigger`, if it has `trigger` of them.
     fn level0(&self, cx: &Context<'_>, trigger: u32) -> Option<PlanDraft> {
         let mut runs = free_runs(cx);
         if counted(cx, &runs) < u64::from(trigger) {

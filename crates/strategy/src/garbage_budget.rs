@@ -2,8 +2,7 @@
 
 use crate::options::StrategyOptions;
 
-/// The target for the bytes above the last level, in percent of the share in the options: by default 235 of
-/// 1000 of the last level, so that all tables stay below 1.25 of the live data.
+/// Target for the bytes above the last level, in percent of the share in the options: 235 of 1000 by default.
 const MOST_GARBAGE_PERCENT: u64 = 124;
 
 /// Bytes that may lie above a last level of `base_bytes` before they are merged: the target, less a flush
@@ -25,8 +24,7 @@ pub(crate) fn garbage_target_bytes(options: &StrategyOptions, base_bytes: u64) -
     most.max(garbage_budget_bytes(options, base_bytes).saturating_add(flush / 10 * 11))
 }
 
-/// The target for the bytes above a last level of `base_bytes` while writers and merges both run at full
-/// speed.
+/// Most bytes above a last level of `base_bytes` while writers and merges both run at full speed.
 fn most_garbage_bytes(options: &StrategyOptions, base_bytes: u64) -> u64 {
     garbage_share_bytes(options, base_bytes) / 100 * MOST_GARBAGE_PERCENT
 }

@@ -21,8 +21,7 @@ use crate::plan_builder::Context;
 use crate::shape::{Shape, base_bytes};
 use esker_version::{PartMeta, Run};
 
-/// The most bytes above the last level before a merge, in 1/1000 of that level, if nothing of it overwrites
-/// anything.
+/// Most bytes above the last level before a merge, in 1/1000 of it, if they overwrite nothing.
 const MOST_UPPER_PERMILLE: u64 = 600;
 
 const WHOLE_PERMILLE: u64 = 1000;

@@ -142,8 +142,7 @@ impl Strategy {
         if plans_migration { of_new.max(self.misplaced_bytes(shape, options)).max(1) } else { of_new }
     }
 
-    /// Bytes in old files of a migration ([`Shape::migration`]) that are not in this strategy's form yet.
-    /// Zero if there is no migration.
+    /// Bytes in old files of a migration ([`Shape::migration`]) that are not in this form yet; else zero.
     pub fn misplaced_bytes(&self, shape: &Shape<'_>, options: &StrategyOptions) -> u64 {
         let busy = Busy::new();
         let cx = Context::new(shape, &busy, options);
@@ -154,8 +153,7 @@ impl Strategy {
         }
     }
 
-    /// Runs of level 0 that start a merge: the number level 0 reaches in normal operation. `None` if it is
-    /// unbounded.
+    /// Runs of level 0 that start a merge, its number in normal operation. `None` if it is unbounded.
     pub fn level0_trigger(&self, options: &StrategyOptions) -> Option<u32> {
         match self.rules() {
             Rules::Fluid(fluid) => Some(fluid.level0_trigger(options)),
@@ -172,8 +170,8 @@ impl Strategy {
         }
     }
 
-    /// The next step that merges all data of `range` older than `mark` into the last level. The same for
-    /// every strategy.
+    /// The next step that merges all data of `range` older than `mark` into the last level, for every
+    /// strategy.
     pub fn plan_manual(
         &self,
         shape: &Shape<'_>,

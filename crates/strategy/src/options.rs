@@ -92,8 +92,7 @@ pub struct StrategyOptions {
     /// Runs in level 0 that start a merge where the strategy does not fix the number. If `None`: 4 for
     /// leveling, 8 for partial leveling, 2 for the golden ratio.
     pub level0_trigger_runs: Option<u32>,
-    /// The most runs of one level that a job merges. If `None`: twice the trigger in level 0, and all of any
-    /// other level.
+    /// Most runs of one level in a merge. If `None`: twice the trigger in level 0, all of any other level.
     pub max_job_runs: Option<u32>,
     /// Runs in level 0 at which writes stop; merging becomes urgent half-way between the trigger and this.
     pub level0_hard_runs: u32,
@@ -114,8 +113,7 @@ pub struct StrategyOptions {
     /// of the partition, in 1/1000, so that a trickle of writes with pauses does not rewrite the store in
     /// each pause. 0 merges everything.
     pub idle_permille: u32,
-    /// Whether plans may consume a slice of a table. Without slices jobs grow until they end at table
-    /// borders.
+    /// Whether plans may consume slices of tables. Without, jobs grow until they end at table borders.
     pub slices: bool,
     /// The space target: the most bytes of all tables, in 1/1000 of the live data.
     pub max_space_amp_permille: Option<u64>,

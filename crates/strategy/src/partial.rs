@@ -35,8 +35,7 @@ pub enum CompactionPriority {
     /// The smallest overlap with the next level relative to the part's own bytes: fewest bytes written.
     #[default]
     LeastOverlap,
-    /// The part with the oldest data: frequently overwritten data stays above, and so does most of what it
-    /// overwrites.
+    /// The part with the oldest data: hot data stays above, and so does most of what it overwrites.
     Oldest,
     /// The greatest share of tombstones and expired entries: space is freed early.
     MostTombstones,

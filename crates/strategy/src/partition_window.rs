@@ -23,8 +23,7 @@ use std::sync::Arc;
 const MAX_WINDOW_PARTS: usize = 4;
 /// How many windows are tried when running jobs conflict with the best.
 const MAX_TRIES: usize = 8;
-/// A slice that contributes less than one in so many of a table for each partition of the window stays where
-/// it is.
+/// A slice of less than one in this many of a table for each partition of the window stays where it is.
 const LEAST_SLICE: u64 = 64;
 
 /// Adjacent partitions, by index, both ends included.
@@ -203,8 +202,8 @@ impl<'a> PartitionWindows<'a> {
         Score::new(loads[at].bytes, self.base[at].bytes.max(1))
     }
 
-    /// The densest eligible partition, with the denser of its neighbours as long as those are at least half
-    /// as dense and the window stays small.
+    /// The densest eligible partition, with its denser neighbour while that is half as dense and the window
+    /// small.
     fn best_window(&self, loads: &[UpperLoad], eligible: &[bool]) -> Option<Window> {
         // On a tie the smallest key: `max_by` returns the last of equals, so iterate from the end.
         let seed = (0..self.base.len())
@@ -255,8 +254,7 @@ impl<'a> PartitionWindows<'a> {
         None
     }
 
-    /// Merges the column over a window into the base; `None` if the column is empty or conflicts with a
-    /// running job.
+    /// Merges the column over a window into the base; `None` if it is empty or conflicts with a running job.
     pub(crate) fn merge(&self, window: Window, class: Class, reason: Reason) -> Option<CompactionPlan> {
         let forced = matches!(class, Class::L0Urgent | Class::Target | Class::Idle)
             || matches!(reason, Reason::Manual | Reason::BlobGarbage);
@@ -264,8 +262,7 @@ impl<'a> PartitionWindows<'a> {
             let inputs = self.column(window, forced)?;
             self.cx.finish(PlanDraft { inputs, to: self.target(), class, reason })
         };
-        // Where every slice is below the minimum, the slices are taken all the same; otherwise they would
-        // stay for ever.
+        // If every slice is below the minimum, all are taken; otherwise they would stay forever.
         plan(forced).or_else(|| if forced { None } else { plan(true) })
     }
 
@@ -343,8 +340,7 @@ impl<'a> PartitionWindows<'a> {
         self.merge_best(&loads, eligible, Class::Idle, Reason::Converge)
     }
 
-    /// The window from `first` up to `last`, as long as it stays small and every partition satisfies
-    /// `wanted`.
+    /// The window from `first` up to `last` while it stays small and every partition satisfies `wanted`.
     pub(crate) fn window_from(&self, first: usize, last: usize, wanted: impl Fn(usize) -> bool) -> Window {
         let mut window = Window { first, last: first };
         while window.last < last && window.last - first + 1 < MAX_WINDOW_PARTS && wanted(window.last + 1) {

@@ -75,8 +75,7 @@ pub(crate) fn plan_shape(cx: &Context<'_>) -> Option<CompactionPlan> {
     dense(cx, Class::Shape)
 }
 
-/// Merges the newest runs above the last level into one of the level below them, from as many levels as have
-/// more than one together, if scans justify it.
+/// Merges the newest runs above the last level, of all levels with more than one, if scans justify it.
 fn merge_scanned(cx: &Context<'_>) -> Option<CompactionPlan> {
     if !cx.shape.is_scanned {
         return None;
@@ -142,16 +141,14 @@ fn tier_runs(cx: &Context<'_>) -> usize {
 
 type LevelRun<'a> = (LevelIndex, &'a Arc<Run>);
 
-/// The oldest runs of a level that no job uses and that are small enough together; empty if they are too few
-/// for a tier.
+/// The oldest free runs of a level that are small enough together; empty if too few for a tier.
 fn prefix<'a>(cx: &Context<'a>, level: LevelIndex, ignore_jobs: bool) -> Vec<LevelRun<'a>> {
     let runs: Vec<LevelRun<'_>> = cx.shape.runs(level).iter().map(|run| (level, run)).collect();
     let fitting = oldest_within(cx, &runs, tier_limit(cx), ignore_jobs);
     if fitting.len() < tier_runs(cx) { Vec::new() } else { fitting }
 }
 
-/// The oldest of these runs, given newest first, that no job uses and whose garbage estimates stay within the
-/// limit together.
+/// The oldest of these runs, newest first, that are free and whose garbage stays within the limit together.
 fn oldest_within<'a>(
     cx: &Context<'a>,
     runs: &[LevelRun<'a>],
@@ -174,8 +171,7 @@ fn prefix_bytes(cx: &Context<'_>, level: LevelIndex) -> u64 {
     prefix(cx, level, true).iter().fold(0, |sum, (_, run)| sum.saturating_add(run.bytes()))
 }
 
-/// Bytes in old files that are not in this form: what exceeds the budget above the last level, and runs of
-/// the last level except its oldest.
+/// Bytes in old files not in this form: above the budget, and in runs of the last level except its oldest.
 pub(crate) fn misplaced_bytes(cx: &Context<'_>) -> u64 {
     let old = cx.shape.upper().fold(0u64, |sum, (_, run)| sum.saturating_add(cx.old_bytes(run)));
     old.min(upper_weight(cx).saturating_sub(garbage_bytes(cx)))

@@ -7,8 +7,7 @@ use esker_version::{Key, KeyEnd, KeyRange, LevelIndex, PartMeta, Place, Version,
 use std::fmt;
 use std::sync::Arc;
 
-/// The priority of a job; the greatest runs first. Jobs of the two lowest classes run only while nothing
-/// higher waits.
+/// Priority of a job; the greatest runs first. The two lowest classes run only while nothing higher waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Convergence while the database is idle.
@@ -21,8 +20,7 @@ pub enum Class {
     Target,
     /// Level 0 is about to stop the writers.
     L0Urgent,
-    /// Parts that are dropped unread. It only takes an edit, so it waits for nothing, and nothing planned
-    /// after it has to wait.
+    /// Parts that are dropped unread. Only an edit, so it waits for nothing, and nothing waits for it.
     Free,
     /// A memtable flush. No plan has this class; it exists so that the scheduler orders all work by one type.
     Flush,
@@ -330,8 +328,8 @@ pub struct Anchor {
 }
 
 impl fmt::Display for CompactionPlan {
-    /// One line: `Merge L0 run 9, L0 run 8 (3 parts, 4096 bytes, [a..z]) to run 2 of Llast: level 0 has
-    /// enough runs`.
+    /// One line:
+    /// `Merge L0 run 9, L0 run 8 (3 parts, 4096 bytes, [a..z]) to run 2 of Llast: level 0 has enough runs`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} ", self.kind)?;
         for (at, input) in self.inputs.iter().enumerate() {

@@ -23,8 +23,7 @@ pub(crate) struct Context<'a> {
     pub(crate) shape: Shape<'a>,
     pub(crate) busy: &'a Busy,
     pub(crate) options: &'a StrategyOptions,
-    /// With a migration set, old parts do not count where a rule decides whether to act; see
-    /// [`crate::migration`].
+    /// In a migration, old parts do not count where a rule decides whether to act; see [`crate::migration`].
     pub(crate) counted: Option<Migration>,
 }
 
@@ -103,8 +102,7 @@ fn borders(inputs: &[PlanInput]) -> Vec<Key> {
 fn narrowed(inputs: &[PlanInput], to: Position, limit_bytes: u64) -> Option<KeyRange> {
     let target = to.in_reading_order();
     let starts = borders(inputs);
-    // The bytes of a part are spread evenly over the intervals it spans. Differences between intervals are
-    // summed up below.
+    // The bytes of a part are spread evenly over its intervals; the differences are summed up below.
     let mut intervals = vec![Interval::default(); starts.len() + 1];
     for (input, part) in inputs.iter().flat_map(|input| input.parts.iter().map(move |part| (input, part))) {
         let first = starts.partition_point(|start| *start <= part.range().start).saturating_sub(1);

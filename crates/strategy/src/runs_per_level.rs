@@ -29,8 +29,7 @@ impl RunsPerLevel {
         RunsPerLevel { runs: [runs; MAX_NAMED_LEVELS], named: 1 }
     }
 
-    /// One number for each level from level 0 on. `None` unless there are 1 to 8 numbers of 1 to
-    /// [`MAX_RUNS_PER_LEVEL`].
+    /// One number for each level. `None` unless they are 1 to 8 numbers of 1 to [`MAX_RUNS_PER_LEVEL`].
     pub fn each(numbers: &[u32]) -> Option<RunsPerLevel> {
         let in_range = numbers.iter().all(|runs| (1..=MAX_RUNS_PER_LEVEL).contains(runs));
         if !in_range || numbers.is_empty() || numbers.len() > MAX_NAMED_LEVELS {

@@ -17,8 +17,7 @@ impl Score {
 
 impl Ord for Score {
     fn cmp(&self, other: &Score) -> Ordering {
-        // Byte counts stay far below 2^64, so the products fit; saturation prevents an overflow for absurd
-        // values.
+        // Byte counts stay far below 2^64, so the products fit; saturation covers absurd values.
         let left = self.part.saturating_mul(other.whole);
         let right = other.part.saturating_mul(self.whole);
         left.cmp(&right)

@@ -5,8 +5,7 @@ use esker_base::{PartId, SeqNo};
 use esker_version::{LevelIndex, PartMeta, Run, Version};
 use std::sync::Arc;
 
-/// The base: the oldest run of the last level, which everything is eventually merged into, and whose bytes
-/// are taken as the live data.
+/// The base: the oldest run of the last level, whose bytes are taken as the live data.
 pub fn base_run(version: &Version) -> Option<&Arc<Run>> {
     version.runs_of(LevelIndex::LAST).last()
 }
@@ -39,13 +38,12 @@ pub struct Shape<'a> {
     pub oldest_snapshot: SeqNo,
     /// The time, in milliseconds since 1970.
     pub now_ms: u64,
-    /// Entries that expired up to this time are visible to no reader: the time of the oldest snapshot, else
-    /// now; 0 if unknown.
+    /// Entries expired up to this time are visible to no reader: the oldest snapshot's time, else now; 0 if
+    /// unknown.
     pub expired_ms: u64,
     /// Parts that range tombstones hide completely from every reader, ascending.
     pub hidden: &'a [PartId],
-    /// Read heat: how often parts were read lately, ascending by part, in an arbitrary unit. Missing parts
-    /// were not read, or reads are not counted.
+    /// Read heat of recently read parts, ascending by part, in an arbitrary unit.
     pub heat: &'a [(PartId, u64)],
     /// Overwrite ratio of a part: how much of it overwrites entries of older runs, in 1/1000 of its bytes,
     /// ascending by part; an upper bound. Missing parts are unknown and count in full.

@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// One table is the least job: where even that does not fit, the least garbage remains, and its cost is
+    /// One table is the least job: if even that does not fit, the least garbage remains, and its cost is
     /// reported.
     #[test]
     fn a_target_without_room_is_expensive() {

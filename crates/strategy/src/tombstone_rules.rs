@@ -30,8 +30,7 @@ use crate::validate::position;
 use esker_version::{LevelIndex, PartMeta, Run};
 use std::sync::Arc;
 
-/// One in so many: the share of a part that must be garbage before it is merged for that reason, and the
-/// share of all entries rewritten.
+/// Share of garbage at which a part is merged, and share of all entries rewritten: one in this many.
 const DENSE_TOMBSTONES: u64 = 4;
 /// The same for a part of the last level while the database is idle.
 const IDLE_LAST_TOMBSTONES: u64 = 10;
@@ -87,8 +86,7 @@ pub(crate) fn plan_due_deletes(cx: &Context<'_>) -> Option<CompactionPlan> {
     })
 }
 
-/// Whether the only thing due in a part is the hidden remainder of its file, which exists as long as the part
-/// does.
+/// Whether only the hidden remainder of its file is due in a part: it exists as long as the part.
 fn holds_file_alone(cx: &Context<'_>, part: &PartMeta) -> bool {
     part.sliced && !part.stands_for_deletes() && part.expired_entries(cx.shape.expired_ms) == 0
 }
@@ -218,8 +216,8 @@ fn rewrite(
     cx.finish(PlanDraft { inputs, to, class, reason })
 }
 
-/// Whether a part above the oldest run may hold versions that a tombstone of this part hides, judged by the
-/// ranges of their sequence numbers.
+/// Whether a part above the oldest run may hold versions that this part's tombstones hide, by sequence
+/// numbers.
 fn is_kept_above(cx: &Context<'_>, part: &PartMeta) -> bool {
     let may_hold = |above: &Arc<PartMeta>| above.min_seqno <= part.max_seqno;
     cx.shape.upper().any(|(_, upper)| upper.overlapping(&part.range).iter().any(may_hold))

@@ -84,8 +84,8 @@ fn check_inputs<'p>(version: &Version, busy: &Busy, plan: &'p CompactionPlan) ->
     if inputs.is_empty() { Err("there are no inputs".into()) } else { Ok(inputs) }
 }
 
-/// V1 and V2: whatever overlaps the hull between the newest input and the output is an input, completely
-/// within the hull.
+/// V1, V2: whatever overlaps the hull between newest input and output is an input, completely within the
+/// hull.
 fn check_between(version: &Version, plan: &CompactionPlan, inputs: &Inputs<'_>) -> Result<(), String> {
     let (from, to) = (plan.from(), plan.to.in_reading_order());
     for (level, run) in version.runs() {

@@ -10,8 +10,7 @@ use crate::options::{SizeRatio, StrategyOptions};
 /// than merges, up to the write stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstCase {
-    /// The formula: L levels that hold tables, size ratio T, K runs in an upper level or a tier, Z in the
-    /// last, B runs of level 0.
+    /// The formula: L levels, size ratio T, K runs in an upper level or a tier, Z in the last, B in level 0.
     pub formula: &'static str,
     /// The source of the formula.
     pub source: &'static str,

@@ -115,8 +115,7 @@ mod portable {
 mod tests {
     use super::portable;
 
-    /// Bytes with many of the edge values, all different; lanes beyond the count hold values that must not be
-    /// found.
+    /// Many edge values, all different; lanes beyond the count hold values that must not be found.
     fn words(seed: u32) -> [u32; 4] {
         let mut bytes = [0u8; 16];
         let mut next = seed.wrapping_mul(0x9e37_79b9);

@@ -40,8 +40,7 @@ struct Hint {
     point: InsertPoint,
     /// An entry below it.
     entry: Entry,
-    /// The first bytes of its key. The entry itself may lie in the cache of another core, that of the last
-    /// writer.
+    /// First bytes of its key. The entry itself may be in another core's cache, the last writer's.
     leading: u128,
 }
 

@@ -206,8 +206,7 @@ impl ArtNode {
         ArtHeader(self.start(memory).peek(0))
     }
 
-    /// The word that refers to the entry of the key that ends at the branch depth. Holds a bare entry, not a
-    /// leaf.
+    /// The word for the entry of the key that ends at the branch depth: a bare entry, not a leaf.
     #[inline(always)]
     pub(super) fn value_slot(self) -> usize {
         self.at + VALUE
@@ -306,8 +305,7 @@ impl ArtNode {
         self.at + CHILDREN[CLASS_4] + header.class() * (CHILDREN[CLASS_16] - CHILDREN[CLASS_4]) + place
     }
 
-    /// The child below the least byte greater than `after` (-1 for any): the byte and the word that refers to
-    /// it.
+    /// The child below the least byte greater than `after` (-1 for any): the byte and its word.
     #[inline]
     pub(super) fn following(self, memory: &Memory, header: ArtHeader, after: i16) -> Option<(u8, usize)> {
         if header.is_small() {
@@ -331,8 +329,7 @@ impl ArtNode {
         }
     }
 
-    /// [`ArtNode::following`] in a node of 48, from the byte `from` on: a word of the index, which is for
-    /// four bytes, at a time.
+    /// [`ArtNode::following`] in a node of 48, from byte `from` on, by words of the index for four bytes.
     #[inline]
     fn following_in_index(self, memory: &Memory, from: usize) -> Option<(u8, usize)> {
         let index = memory.view::<INDEX_WORDS>(self.at + BODY);
@@ -405,8 +402,7 @@ impl ArtNode {
         start..end
     }
 
-    /// Prefetches the targets of a small node's or a row's references, entries with so many lines behind
-    /// their first.
+    /// Prefetches the targets of a small node's or a row's references, entries with their next lines.
     #[inline]
     pub(super) fn prefetch_children(self, memory: &Memory, lines_behind: u32) {
         let header = self.load_header(memory);
@@ -423,8 +419,7 @@ impl ArtNode {
         }
     }
 
-    /// A new unpublished node at `depth` with two branches. All keys below it agree with `sample` before
-    /// `depth`.
+    /// A new unpublished node at `depth` with two branches; all its keys agree with `sample` before.
     pub(super) fn with_two(
         memory: &Memory,
         allocator: &mut Allocator,

@@ -11,8 +11,7 @@ use super::node::{ArtHeader, ArtNode, LEAF, prefetch_target};
 use crate::entry::Entry;
 use crate::memory::{Memory, Site};
 
-/// Frames that need no allocation; only keys that are prefixes of each other or share long prefixes have
-/// more.
+/// Frames without an allocation; only keys with long common prefixes need more.
 const INLINE_FRAMES: usize = 16;
 
 /// Children of a node that are prefetched ahead of a walk, where not all are.

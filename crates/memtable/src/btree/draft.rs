@@ -86,8 +86,7 @@ impl Draft {
         (Entry(self.separators[slot]), rest)
     }
 
-    /// Makes heads begin where the keys between the fences may first differ; at an edge, where the separators
-    /// do.
+    /// Makes heads begin where keys between the fences may first differ; at an edge, where separators do.
     pub(super) fn fit(&mut self, memory: &Memory, low: Option<Entry>, high: Option<Entry>) {
         self.is_guarded = low.is_none() || high.is_none();
         let (first, last) = (Entry(self.separators[0]), Entry(self.separators[self.count - 1]));

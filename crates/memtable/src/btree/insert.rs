@@ -355,8 +355,7 @@ mod tests {
         // Each split has exactly its 16 insertions.
         let below = std::iter::once(COUNT).chain(0..COUNT);
         assert!(check_bounds("ascending below the greatest", below) > 80.0);
-        // Full leaves of the right edge that are split afterwards, and the right edge left with 17 entries
-        // before it is filled.
+        // Full right-edge leaves that are split later, and the edge left with 17 entries before it is filled.
         check_bounds(
             "full leaves",
             (0..COUNT).map(|key| key * 64).chain((0..COUNT / 32).map(|key| key * 2048 + 1)),

@@ -48,8 +48,7 @@ impl Items {
     }
 }
 
-/// A leaf of these items between two fences; their heads begin behind `prefix_len` bytes, or later where that
-/// is worthwhile.
+/// A leaf of these items; heads begin after `prefix_len` bytes, or later where that is worthwhile.
 pub(super) fn fitting_leaf(
     memory: &Memory,
     allocator: &mut Allocator,

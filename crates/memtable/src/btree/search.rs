@@ -40,8 +40,7 @@ pub(super) const HEADS_STEP: usize = 4;
 
 /// A search of the heads of an inner node. All kernels give the same answers.
 pub(super) trait Kernel {
-    /// Number of the ascending `heads` that are less than `wanted`. Their count is a multiple of
-    /// [`HEADS_STEP`].
+    /// Number of ascending `heads` less than `wanted`; their count is a multiple of [`HEADS_STEP`].
     fn below(heads: &[u64], wanted: u64) -> usize;
 }
 
@@ -73,8 +72,7 @@ impl Kernel for Wide {
     }
 }
 
-/// A descent. Its body and all that it calls on the way down must be `#[inline(always)]`, else it is not
-/// compiled with the instructions.
+/// A descent. All on its way must be `#[inline(always)]`, to be compiled with the instructions.
 pub(super) trait Task {
     type Output;
 

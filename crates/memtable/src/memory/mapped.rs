@@ -17,8 +17,7 @@ pub(crate) struct Memory {
     words: usize,
     /// Bytes at either end that an earlier use of this arena has touched.
     touched: (usize, usize),
-    /// Owns the range; `None` for a stub and for the empty memory that a memtable leaves behind when it
-    /// returns its own.
+    /// Owns the range; `None` for stubs and for the memory left behind by a returned one.
     region: Option<Region>,
     /// Owns the range of a stub.
     _stub: Vec<u64>,

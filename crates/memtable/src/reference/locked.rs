@@ -41,8 +41,7 @@ const HEIGHT: usize = 3;
 /// Most bytes of nodes for each distinct key, and for one insertion.
 pub(crate) const MAX_BYTES_PER_KEY: usize = NODE_WORDS * 4;
 
-/// An AVL tree of n keys is at most 1.44 log2(n + 2) nodes high, and an arena of 16 GiB has room for fewer
-/// than 2^29.
+/// An AVL tree of n keys is at most 1.44 log2(n + 2) high; 16 GiB hold fewer than 2^29 nodes.
 const MAX_HEIGHT: usize = 42;
 
 /// A node by its unit; 0 is none.
@@ -75,8 +74,7 @@ fn height(memory: &Memory, node: LockedNode) -> u32 {
 
 impl LockedTree {
     fn read(&self) -> RwLockReadGuard<'_, LockedNode> {
-        // The inserter panics, if at all, before it changes anything, so a poisoned lock still guards a
-        // complete tree.
+        // The inserter panics only before any change, so a poisoned lock still guards a complete tree.
         self.root.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,8 +140,7 @@ impl LockedTreeWriter {
         true
     }
 
-    /// The node of `key`, or 0 and the path to where it belongs. Needs no lock, since only the inserter
-    /// changes the tree.
+    /// The node of `key`, or 0 and its path. Lock-free, since only the inserter changes the tree.
     fn descend(&self, memory: &Memory, key: &[u8]) -> (LockedPath, LockedNode) {
         let mut path = LockedPath { steps: [(0, 0); MAX_HEIGHT], len: 0 };
         let mut at = *self.tree.read();

@@ -102,8 +102,7 @@ pub enum Decision {
     Unknown,
     /// No change saves enough; the best one saves this share.
     Good(f64),
-    /// A change to this design would save this share; it has done so for this many windows, of this many
-    /// required.
+    /// A change to this design would save this share, for this many windows of the required number.
     Waiting(Design, f64, u32),
     /// Enough windows agree, but this many milliseconds of the pause after the last change are left.
     Resting(Design, u64),

@@ -62,8 +62,7 @@ pub(super) const FILTER_BITS: [f64; 9] = [0.0, 2.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12
 /// Write buffers in the grid: powers of two from this on.
 pub(super) const LEAST_WRITE_BUFFER_BYTES: f64 = (1u64 << 20) as f64;
 
-/// Strategies in the grid. Leveling, tiering and lazy leveling are fluid trees, too; they are listed under
-/// their own names only.
+/// Strategies in the grid. Leveling, tiering and lazy leveling appear under their own names only.
 pub(super) fn strategies() -> Vec<Strategy> {
     let mut all = vec![Strategy::Partitioned, Strategy::GoldenRatio];
     for ratio in RATIOS {

@@ -40,8 +40,7 @@ pub struct Calibration {
     pub writes: f64,
     /// Of block reads due to false positives.
     pub in_vain: f64,
-    /// The exponent of the cache's hit rate: 1 if all blocks are equally popular, less if accesses are
-    /// skewed.
+    /// Exponent of the cache's hit rate: 1 for equally popular blocks, less for skewed accesses.
     pub cache_skew: f64,
 }
 

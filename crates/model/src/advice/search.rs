@@ -84,8 +84,7 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// A change with a smaller predicted saving is not worth its migration and is within the error of the
-    /// formulas.
+    /// Least predicted saving that is worth a migration; less is within the error of the formulas.
     pub const LEAST_GAIN: f64 = 0.05;
 
     /// The share of the present cost that the proposal saves; `None` without a present design.

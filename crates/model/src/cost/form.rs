@@ -2,12 +2,10 @@
 
 use esker_strategy::{RunsPerLevel, SizeRatio, Strategy, StrategyOptions};
 
-/// A strategy as the formulas see it. `T` is the size ratio, `K` and `Z` the runs of upper levels and of the
-/// last.
+/// A strategy in the formulas: size ratio `T`, runs `K` of upper levels and `Z` of the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Form {
-    /// Levels of up to `K` runs above a last one of up to `Z`: leveling, tiering, lazy leveling and
-    /// everything between.
+    /// Levels of up to `K` runs above a last one of up to `Z`: leveling, tiering, lazy leveling and between.
     Fluid {
         /// T.
         ratio: f64,
@@ -41,8 +39,7 @@ impl Form {
     pub fn of(strategy: &Strategy, options: &StrategyOptions) -> Option<Form> {
         let level0 = |usual: u32| f64::from(options.level0_trigger_runs.unwrap_or(usual).max(1));
         let fluid = |size_ratio: SizeRatio, upper_runs: RunsPerLevel, last_runs: u32| {
-            // As in the strategies: a tier merges one more run than it may keep, leveling follows the
-            // options.
+            // As in the strategies: a tier merges one run more than it keeps, leveling follows the options.
             let kept = upper_runs.of(0);
             let level0_runs = if kept > 1 { f64::from(kept + 1) } else { level0(4) };
             let ratio = f64::from(size_ratio.permille()) / 1000.0;
@@ -100,8 +97,7 @@ impl Form {
         }
     }
 
-    /// Write amplification and average runs that a level adds between the first and the last, where
-    /// deduplication is negligible.
+    /// Write amplification and average runs of a level between first and last, without deduplication.
     pub(crate) fn level_between(&self) -> (f64, f64) {
         match *self {
             Form::Fluid { ratio, upper_runs, .. } if upper_runs.of(u8::MAX) > 1 => {

@@ -57,14 +57,13 @@ impl Costs {
         }
     }
 
-    /// False-positive block reads of a lookup of an absent key, with ideal filters of this many bits for each
-    /// entry, divided best.
+    /// False-positive block reads of an absent key, with the best division of this many filter bits per
+    /// entry.
     pub fn reads_in_vain(&self, bits_per_key: f64) -> f64 {
         ideal_reads_in_vain(&self.shape, bits_per_key)
     }
 
-    /// Blocks that a lookup of a present key reads with cold caches: its own, and the false positives of the
-    /// runs above.
+    /// Block reads of a present key with cold caches: its own, and the false positives of the runs above.
     pub fn reads_found(&self, bits_per_key: f64) -> f64 {
         // There are no false positives in the last run, where most keys are found.
         let rate = super::reads::ideal_rate_of_largest(&self.shape, bits_per_key);
@@ -82,8 +81,7 @@ impl Costs {
     }
 }
 
-/// A fluid tree of some size. The symbols are those of the documentation; sizes are in flushes, and
-/// `arriving` counts draws.
+/// A fluid tree of some size, in flushes, with the symbols of the documentation; `arriving` counts draws.
 struct Fluid {
     ratio: f64,
     upper_runs: RunsPerLevel,
@@ -208,8 +206,7 @@ fn partial(t: f64, k0: f64, least_level: f64, b: f64, m: u32) -> Costs {
     if m == 0 {
         writes += b / k0;
     } else {
-        // Each table that level i sheds overlaps T/2 of the next on average, because the least overlap is
-        // chosen.
+        // A shed table overlaps T/2 of the next level on average, because the least overlap is chosen.
         writes += first_level(t, k0, first) + f64::from(m - 1) * t / 2.0;
     }
     let mut shape = vec![RunClass { size: 1.0, count: (k0 - 1.0) / 2.0 }];
@@ -229,12 +226,11 @@ fn partial(t: f64, k0: f64, least_level: f64, b: f64, m: u32) -> Costs {
     }
 }
 
-/// Writes for a byte into level 1 and from there into the next, where a batch of `k0` flushes arrives at
-/// once.
+/// Writes for a byte into level 1 and the next, where a batch of `k0` flushes arrives at once.
 fn first_level(t: f64, k0: f64, first: f64) -> f64 {
     if 2.0 * first < k0 {
-        // As much as a batch passes through to the next level and takes along the contents of level 1; the
-        // rest of the batch fills level 1.
+        // A batch passes this much through to the next level with the contents of level 1; the rest fills
+        // level 1.
         let through = k0 / (k0 + first);
         return (through * t * first + first) / k0;
     }
@@ -251,8 +247,7 @@ fn partitioned(k: f64, g: f64, b: f64, m: u32) -> Costs {
         run *= k;
         writes += dedup(run / b);
     }
-    // The rest of the garbage lies in runs of the largest tier, half of which has been merged into the last
-    // level already.
+    // The rest of the garbage is in runs of the largest tier, half of which has been merged already.
     let largest = (2.0 * g * b / run).max(1.0);
     shape.push(RunClass { size: run / 2.0, count: largest / 2.0 });
     shape.push(RunClass { size: b, count: 1.0 });

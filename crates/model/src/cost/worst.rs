@@ -11,8 +11,8 @@ pub enum ReadBound {
     Cs265Lazy,
 }
 
-/// The most sources that a read searches, the memtable included: `L + 1`, `L T + 1`, `T + (L - 1) + 1` for
-/// `L` levels on disk and size ratio `T`.
+/// Most sources of a read, the memtable included: `L + 1`, `L T + 1`, `T + (L - 1) + 1` for `L` levels on
+/// disk.
 pub fn worst_reads(bound: ReadBound, levels: u64, ratio: u64) -> u64 {
     match bound {
         ReadBound::Leveled => levels + 1,

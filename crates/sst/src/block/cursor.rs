@@ -17,8 +17,7 @@ use crate::simd::{Kernel, prefetch};
 use esker_base::Tag;
 use uniform::{JoinedHead, UniformKeys};
 
-/// How far ahead of the current entry memory is prefetched in the block that a seek led to: four entries of
-/// 116 bytes.
+/// Prefetch distance ahead of the entry in the block that a seek led to: four entries of 116 bytes.
 const AHEAD_BYTES: usize = 512;
 
 /// Longer keys need memory of their own.
@@ -92,8 +91,7 @@ pub(crate) struct BlockCursor {
     base: *const u8,
     /// The fast path between entries, if the block allows it.
     uniform: Option<UniformKeys>,
-    /// How the first word of a key is assembled, if the fast path applies and the prefix is shorter than that
-    /// word.
+    /// Assembly of a key's first word, if the fast path applies and the prefix is shorter than it.
     joined: Option<JoinedHead>,
     /// Whether entries ahead are prefetched, because the block was not just read as a whole.
     fetches_ahead: bool,
@@ -108,8 +106,7 @@ pub(crate) struct BlockCursor {
     has_head: bool,
     count: usize,
     index: usize,
-    /// Where the current entry's own key bytes lie in the payload; `own_from` shared bytes precede them in
-    /// the key.
+    /// Position of the current entry's own key bytes in the payload; `own_from` shared bytes precede them.
     own_at: usize,
     own_from: usize,
     value_at: usize,
@@ -119,8 +116,7 @@ pub(crate) struct BlockCursor {
 }
 
 impl BlockCursor {
-    /// A cursor on no block. `fetches_ahead`: whether it prefetches ahead, which only costs time where the
-    /// memory is cached already.
+    /// A cursor on no block. `fetches_ahead` costs time where the memory is cached already.
     #[inline(always)]
     pub(crate) fn new(fetches_ahead: bool) -> BlockCursor {
         BlockCursor {
@@ -280,8 +276,8 @@ impl BlockCursor {
                 Some(LayoutView::Flat(_)) => {
                     raw::head_at(base, flat_encode::PAYLOAD_HEADER_BYTES + skip, shared_len)
                 }
-                // The shared bytes were written with earlier entries. The mask hides what was just written,
-                // but only for common short keys is the load worth avoiding.
+                // The shared bytes are older. The mask hides what was just written: only short keys are worth
+                // it.
                 _ => esker_base::key::head(&self.key.as_slice()[..self.own_from], skip),
             };
             if shared_len >= 8 { shared } else { shared | own >> (8 * shared_len) }
@@ -368,8 +364,7 @@ impl BlockCursor {
         }
     }
 
-    /// Prefetches for a walk forwards. Hardware prefetch streams end with a page, and blocks are hardly
-    /// longer.
+    /// Prefetches for a forward walk. Hardware streams end with a page, and blocks are hardly longer.
     #[inline(always)]
     fn fetch_ahead(&self) {
         let own = self.base.wrapping_add(AHEAD_BYTES);

@@ -285,8 +285,7 @@ impl Delta {
         unsafe {
             match self.slot(hash) {
                 HashSlot::Absent => None,
-                // If an older version is wanted, newer ones may fill whole intervals: skip them by binary
-                // search.
+                // For an older version, newer ones may fill whole intervals: skip them by binary search.
                 HashSlot::Restart(restart) => match self.scan(restart, key, newest, true) {
                     ScanResult::Found(found) => Some(found),
                     ScanResult::Ended => None,
@@ -325,8 +324,7 @@ impl Delta {
         for i in first..self.count {
             if i == next_restart {
                 if one_interval && i != first {
-                    // Without a version of the key so far there is none: the first one would be in this
-                    // interval.
+                    // No version of the key so far: the first one would be in this interval.
                     return if met_key { ScanResult::LeftInterval } else { ScanResult::Ended };
                 }
                 // Restart points store whole keys.

@@ -186,8 +186,7 @@ impl Flat {
     #[inline(always)]
     unsafe fn offset(&self, i: usize) -> usize {
         if self.stride != 0 {
-            // The entries fill the payload to its end, and counting from there takes fewer steps than from
-            // behind prefix and directory.
+            // Entries fill the payload to its end; counting from there takes fewer steps.
             return self.len - self.stride * (self.count - i);
         }
         let offsets_at = self.fingerprints_at() + self.count;
@@ -284,8 +283,7 @@ impl Flat {
             if mask == 0 {
                 return None;
             }
-            // The first match is nearly always the right one, so it is checked outside of a loop, which would
-            // need more setup.
+            // The first match is nearly always right; outside of a loop it needs less setup.
             let first = mask.trailing_zeros() as usize;
             let at = self.offset(first);
             self.prefetch_at(at);

@@ -32,8 +32,7 @@ pub(super) fn stride_of(tag_bytes: usize, suffix_len: usize, value_len: usize) -
     u16::try_from(tag_bytes + suffix_len + value_len).ok().filter(|&stride| stride != 0)
 }
 
-/// Entries whose suffix and value are no longer are copied in a number of steps that is constant for the
-/// block.
+/// Up to this length of suffix and value, entries are copied in a constant number of steps.
 const LONGEST_STEPPED: usize = 128;
 
 /// Bytes that writing entries may touch behind the last of them, in the source and in the destination.

@@ -32,8 +32,7 @@ pub(crate) const MAX_RAW_BYTES: usize = MAX_VALUE_LEN + MAX_KEY_LEN + 1024;
 pub(crate) const FLAG_WIDE_OFFSETS: u8 = 1;
 /// Flag of the flat layout: all suffixes have the length that the payload's header states.
 pub(crate) const FLAG_FIXED_SUFFIX: u8 = 2;
-/// Flag of the flat layout: all entries have the length that the payload's header states, so there are no
-/// offsets.
+/// Flag of the flat layout: all entries have the length in the payload's header; there are no offsets.
 pub(crate) const FLAG_EQUAL_ENTRIES: u8 = 4;
 
 /// Flag of both layouts: the entries are an index of blocks or pages, not the table's entries.

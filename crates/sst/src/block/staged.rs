@@ -40,8 +40,7 @@ pub(crate) struct Staged {
     shortest_key: usize,
     min_tag: u64,
     max_tag: u64,
-    /// Tag and key length of the first entry: only entries that differ from them need more work. Without an
-    /// entry, everything differs.
+    /// Tag and key length of the first entry; only entries that differ need more work.
     first_tag: u64,
     first_key_len: usize,
     /// Length of the first value; an impossible length without an entry.

@@ -305,8 +305,7 @@ fn damaged_payloads_are_refused_or_read_within_bounds() {
     }
 }
 
-/// The rows that codecs of integers are given are right, and packing them suffices for a block of a real
-/// table.
+/// Codecs of integers get the right rows, and packing them suffices for a block of a real table.
 #[test]
 fn rows_of_flat_blocks_lie_where_they_are_said_to() {
     let raw = |entries: &[TestEntry]| {

@@ -76,8 +76,7 @@ impl Table {
         Ok(anchors)
     }
 
-    /// The tag of the first entry of block `number`, according to the index, if the block continues the key
-    /// of the one before.
+    /// The tag of the first entry of block `number`, if the block continues the key of its predecessor.
     pub(crate) fn continued_at(&self, index: &BlockIndex, number: usize) -> Result<Option<Tag>> {
         match index.pages() {
             Some(pages) => Ok(Some(pages.leaf(self, number)?.tag).filter(|&tag| tag != Tag::NEWEST)),

@@ -95,8 +95,7 @@ impl FenceIndex {
         Ok(FenceIndex { index, isa, pages: None })
     }
 
-    /// The number of the last fence that is at most `key`; 0 if none is. O(log n), without an allocation
-    /// unless index pages enter the cache.
+    /// The last fence that is at most `key`; 0 if none is. O(log n), allocates for index pages only.
     #[inline]
     pub fn find(&self, key: &[u8]) -> usize {
         if self.index.tree().is_none()
@@ -143,8 +142,7 @@ impl FenceIndex {
         self.index.kind()
     }
 
-    /// Bytes of memory of the index, fences and places of blocks included. Index pages do not count: they
-    /// would be in a file, and cached as far as they are used.
+    /// Bytes in memory, fences and block offsets included. Index pages do not count: they would be cached.
     pub fn memory_bytes(&self) -> usize {
         self.index.memory_bytes()
     }

@@ -31,8 +31,7 @@ pub(crate) enum OtherForm {
 }
 
 impl OtherForm {
-    /// The form of this kind over separators with these heads, of blocks that start at `starts`. `None` if it
-    /// is the search tree.
+    /// The form over separators with these heads, for blocks at `starts`. `None` for the search tree.
     pub(crate) fn new(
         kind: IndexKind,
         heads: &[u64],
@@ -66,8 +65,7 @@ impl OtherForm {
         }
     }
 
-    /// The place of the last head that is at most `wanted`, and that head; place 0 and no head if none is.
-    /// `None` if the form has no heads.
+    /// The place of the last head at most `wanted`, and that head; else place 0. `None` without heads.
     #[inline]
     pub(crate) fn find_head(&self, wanted: u64) -> Option<(usize, Option<u64>)> {
         match self {

@@ -58,8 +58,7 @@ pub enum IndexKind {
 pub struct AdaptiveIndex {
     /// Number of blocks from which a table is no longer small.
     pub small_entries: u32,
-    /// The level from which on all tables get the search tree; 0 is the uppermost,
-    /// [`AdaptiveIndex::NO_LEVEL`] none.
+    /// First level with search trees for all tables; 0 is the uppermost, [`AdaptiveIndex::NO_LEVEL`] none.
     pub tree_level: u8,
     /// Most bytes that the index of one table should take; 0 for no limit.
     pub memory_bytes: u64,

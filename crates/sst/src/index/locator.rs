@@ -40,8 +40,7 @@ const MIN_FINGERPRINT_BITS: u32 = 12;
 const MAX_FINGERPRINT_BITS: u32 = 24;
 /// Most keys of a table: 1.8 GB of locator. It keeps all lengths within 32 bits of buckets.
 const MAX_KEYS: usize = 1 << 28;
-/// Keys inserted between two checks for cancellation: at 50 to 160 ns each, for a cache miss or two, some
-/// milliseconds.
+/// Keys between two checks for cancellation: at 50 to 160 ns each, some milliseconds.
 pub(crate) const KEYS_PER_CHECK: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,8 +271,7 @@ impl LocatorBuilder {
 }
 
 impl Locator {
-    /// Inserts a key into the first bucket with space, from its home bucket on: there is one, because not all
-    /// slots get filled.
+    /// Inserts a key into the first free bucket from its home on; there is one, as slots stay free.
     fn insert(&mut self, filled: &mut [u8], hash: u64, block: u32) {
         let SlotWidth { bytes, block_bits } = self.width;
         let slot = self.width.fingerprint(hash) << block_bits | u64::from(block);

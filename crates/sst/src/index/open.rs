@@ -55,8 +55,7 @@ impl OpenedIndex {
         }
     }
 
-    /// Number of slots that the table needs: none if its index is paged, because then nothing of its blocks
-    /// is kept in memory.
+    /// Slots of the table: none if its index is paged, because then it keeps no block pointers in memory.
     pub(crate) fn slots(&self) -> usize {
         self.index.as_ref().filter(|index| index.pages().is_none()).map_or(0, BlockIndex::blocks)
     }

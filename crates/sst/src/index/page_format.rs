@@ -170,8 +170,7 @@ impl PagesEncoder {
         let mut value = Vec::with_capacity(24);
         child.encode(&mut value);
         let shared = common_prefix_len(self.staged.last_key(), separator);
-        // At least two entries a page, however large, so that each level has at most half as many pages as
-        // the one below.
+        // At least two entries a page, so that each level has at most half as many pages as the one below.
         let may_close = self.staged.entries().len() >= 2;
         if may_close && self.staged.would_exceed(PAGE_BYTES, separator, tag, &value, shared) {
             self.close();

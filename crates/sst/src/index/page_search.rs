@@ -191,8 +191,7 @@ fn find_block(cursor: &mut BlockCursor, block: usize, is_lowest: bool) {
             cursor.move_to_index(middle);
             Child::decode(cursor.value(), is_lowest)
         };
-        // An undecodable entry counts as behind the target; the caller checks the entry that is chosen in the
-        // end.
+        // An undecodable entry counts as after the target; the caller checks the chosen entry.
         if first.is_some_and(|child| child.first_block <= block as u64) { from = middle } else { to = middle }
     }
     // SAFETY: the caller borrows the page.

@@ -22,8 +22,7 @@ const INTERVAL: usize = 16;
 /// All separators and places of a table.
 #[derive(Debug, Default)]
 pub(crate) struct PrefixCompressed {
-    /// For each block: bytes shared with the separator before, number of other bytes, these bytes, span of
-    /// the block.
+    /// For each block: shared bytes with the previous separator, number of other bytes, these, span.
     entries: Vec<u8>,
     restarts: Vec<Restart>,
     /// Where the last block ends.
@@ -174,8 +173,7 @@ impl<'a> Comparison<'a> {
 
     #[inline]
     fn next(&mut self, entry: &SeparatorEntry<'_>) -> Ordering {
-        // The byte that decided for the entry before is part of what this one shares with it: it decides
-        // again.
+        // The byte that decided the previous comparison is shared, so it decides again.
         if entry.shared <= self.matched {
             let rest = &self.key[entry.shared..];
             let matched = common_prefix_len(entry.own, rest);

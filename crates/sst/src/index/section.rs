@@ -68,8 +68,7 @@ impl IndexEncoder {
     }
 }
 
-/// The separator between `last`, the last key of a block, and `first`, the first key of the next, which is
-/// greater.
+/// The separator between a block's last key and the next block's first key, which is greater.
 pub(crate) fn separator<'a>(last: &[u8], first: &'a [u8]) -> &'a [u8] {
     &first[..(common_prefix_len(last, first) + 1).min(first.len())]
 }
@@ -122,8 +121,7 @@ impl SeparatorsBuilder {
         Some(&self.bytes[range_of(&self.ends, block)])
     }
 
-    /// Appends the first `shared` bytes of the last separator and `unshared`. `None` if it has fewer bytes,
-    /// or if the total exceeds 4 GiB.
+    /// Appends `shared` bytes of the last separator and `unshared`. `None` if too short, or above 4 GiB.
     pub(super) fn push(&mut self, shared: usize, unshared: &[u8]) -> Option<()> {
         let last = self.ends.len().checked_sub(1).map_or(0..0, |last| range_of(&self.ends, last));
         if shared > last.len() {

@@ -7,8 +7,7 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 use std::mem::ManuallyDrop;
 
-/// Stands for a block: its count, contents that must be seen written, and the residence flag. Loom reports
-/// leaks.
+/// Stands for a block: count, contents, residence flag. Loom reports leaks.
 struct Page {
     count: AtomicUsize,
     contents: UnsafeCell<u32>,
@@ -146,8 +145,7 @@ fn install_against_eviction() {
     });
 }
 
-/// Two readers and an evictor: no freed block is used, and the evicted block is freed although readers come
-/// and go.
+/// Two readers and an evictor: no freed block is used, and the evicted block is freed.
 #[test]
 fn read_against_eviction() {
     explore(|| {
@@ -196,8 +194,7 @@ fn replacing() {
     });
 }
 
-/// Readers replenish the reserve of a slot, which has three counts here, while it is emptied: each count is
-/// released once.
+/// Readers replenish the reserve, three counts here, while the slot is emptied: each is released once.
 #[test]
 fn replenish_against_eviction() {
     explore(|| {
@@ -240,8 +237,7 @@ fn dropping_a_full_slot() {
 fn take_from_against_eviction() {
     explore(|| {
         let slot = Arc::new(Slot::new());
-        // What the identity's lock guards: the slot of the table that is not opened yet, and whether it is
-        // open.
+        // What the identity's lock guards: the slot of the unopened table, and whether it is open.
         let owner = Arc::new(Mutex::new((None::<Slot<Shared>>, false)));
         let page = Shared::load(7);
         let evictor = {

@@ -71,8 +71,7 @@ fn reserved_counts_are_replenished_in_time() {
     assert_eq!(block.count(), 1, "a slot that goes gives back what it has");
 }
 
-/// The last count is the slot's own: if it were taken, the block could be freed while the slot has its
-/// address.
+/// The last count is the slot's own: taken, the block could be freed while the slot has its address.
 #[test]
 fn the_last_count_stays() {
     let (block, slot) = (CountedPointer::new(), Slot::new());

@@ -59,8 +59,7 @@ impl FileWrapper for CheckedFile {
     }
 }
 
-/// Writes a table of so many keys with values of so many bytes; returns the counter and the length of the
-/// file.
+/// Writes a table of this many keys and value bytes; returns counter and file length.
 fn write(options: TableOptions, keys: u64, value_bytes: usize, last: u64) -> (Arc<CancelAt>, Result<u64>) {
     let cancel = Arc::new(CancelAt { last, ..CancelAt::default() });
     let file = new_fs().open(path(), OpenMode::CreateNew).unwrap();

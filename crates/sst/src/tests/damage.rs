@@ -173,8 +173,7 @@ fn pages_and_locators_that_change_are_noticed_or_done_without() {
             }
             file.write_at(&byte, offset).unwrap();
         }
-        // A locator is checked as a whole, and the table read without it; pages are checked one by one when
-        // they are read.
+        // A locator is checked as a whole, and replaced by the tree; pages are checked when they are read.
         match kind {
             IndexKind::HashLocator => assert_eq!((failed, done_without), (0, 2 * at.len)),
             _ => assert_eq!((failed, done_without), (2 * (at.len - 40), 2 * 40)),
@@ -210,8 +209,7 @@ fn a_damaged_filter_is_left_out_and_told() {
     assert!(table.verify().unwrap_err().is_corruption());
 }
 
-/// A paged filter that is damaged after its table was opened: lookups continue without it, once it is read,
-/// and the damage is reported (PF1).
+/// PF1: lookups go on without a paged filter that is damaged later, and the damage is reported.
 #[test]
 fn a_paged_filter_damaged_later_is_left_out_and_told() {
     let (fs, entries, len) = small_tables().remove(0);
@@ -252,8 +250,7 @@ fn a_file_cut_short_is_noticed() {
 
 #[test]
 fn swapped_blocks_are_noticed() {
-    // Two files with the same entries differ in their uid only, hence in all checksums; and a block is bound
-    // to its offset.
+    // Files with the same entries differ in uid, hence in checksums; a block is bound to its offset.
     let (fs, entries, len) = small_tables().remove(0);
     let other = new_fs();
     let same =

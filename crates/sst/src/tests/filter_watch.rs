@@ -83,8 +83,7 @@ fn keys_that_are_absent_are_counted_for_every_reader() {
     }
 }
 
-/// Hashes that a shard-based filter cannot tell apart: a blocked filter is built instead, and the table says
-/// so.
+/// Hashes that shard-based filters cannot separate: a blocked filter is built and recorded.
 #[test]
 fn the_filter_that_was_built_is_the_one_that_is_expected() {
     let inverse = (0..6).fold(1u64, |inverse, _| {

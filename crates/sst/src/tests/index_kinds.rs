@@ -38,8 +38,7 @@ fn every_kind_answers_like_a_sorted_vector() {
     }
 }
 
-/// The CS265 report's claim for prefix compression, 30 to 70 % of the memory, holds for keys of both of the
-/// benchmarks' kinds.
+/// The CS265 report's claim: prefix compression saves 30 to 70 %, for both benchmark key kinds.
 #[test]
 fn compression_saves_memory_and_is_counted() {
     for shape in [Shape::Random, Shape::Decimal, Shape::Paths] {

@@ -203,8 +203,7 @@ fn a_pending_window_is_used_although_blocks_became_resident() {
     }
 }
 
-/// However resident blocks lie, the reads of a job overlap with its work, except for those that start anew
-/// behind a long range of them.
+/// Reads of a job overlap with its work, except those that start anew after many resident blocks.
 #[test]
 fn reads_overlap_between_blocks_that_are_resident() {
     let sample = large_sample();

@@ -90,8 +90,7 @@ fn slots_follow_the_cache() {
     assert_eq!(full_slots(&tables), 1);
 }
 
-/// A block that the doorkeeper of a full cache holds back gets its slot by the lookup that finds it there;
-/// most get none.
+/// A doorkeeper candidate gets its slot by the lookup that finds it; most get none.
 #[test]
 fn doorkeeper_candidates_have_no_slot_until_found() {
     let cache = Arc::new(TableCache::new(60_000));
@@ -175,8 +174,7 @@ fn share_tables(kind: CacheKind) {
     assert_eq!(full_slots(&tables), 0);
 }
 
-/// Closed and opened again with its identity, a table is the same to the cache, and its slots are filled
-/// again.
+/// A table reopened with its identity is the same to the cache, and its slots are filled again.
 #[test]
 fn cache_identity_outlives_its_table() {
     let cache = Arc::new(TableCache::new(1 << 20));
@@ -238,8 +236,8 @@ fn threads_read_while_tables_are_closed_and_opened() {
                     drop(table);
                     if round % 50 == seed {
                         let mut current = current.lock();
-                        // Closed as an engine closes it: readers that still have it continue, and it is
-                        // shared as long as it lives (HM2).
+                        // HM2: closed as by the table cache, readers continue, and it is shared as long as it
+                        // lives.
                         let closed = current.take().as_ref().map(Arc::downgrade).unwrap();
                         *current = Some(closed.upgrade().unwrap_or_else(|| open(fs, identity)));
                         cache.set_capacity_bytes([60_000, 5_000, 30_000][random.below(3) as usize]);

@@ -46,8 +46,7 @@ impl fmt::Display for Strategy {
 impl FromStr for Strategy {
     type Err = String;
 
-    /// Parses what [`Strategy`] prints; the ratio and the compaction priority of partial leveling are
-    /// optional.
+    /// Parses what [`Strategy`] prints; ratio and compaction priority of partial leveling are optional.
     fn from_str(text: &str) -> Result<Strategy, String> {
         let (name, parameters) = match text.split_once(':') {
             Some((name, parameters)) => (name, Some(parameters)),

@@ -21,8 +21,7 @@ pub const FULL_PERMILLE: u32 = 1000;
 /// The least share of the capacity that writers get: one in so many bytes.
 const FLOOR_DIVISOR: u64 = 16;
 
-/// The position of `amount` between `soft` and `hard`, in 1/1000: 0 at or below the soft limit, 1000 and more
-/// from the hard one on.
+/// Position of `amount` between the limits, in 1/1000: 0 up to `soft`, 1000 and more from `hard` on.
 pub fn pressure_permille(amount: u64, soft: u64, hard: u64) -> u32 {
     let over = u128::from(amount.saturating_sub(soft));
     let width = u128::from(hard.saturating_sub(soft).max(1));
@@ -66,8 +65,7 @@ mod tests {
         assert_eq!(admitted_bytes_per_second(900, 0), Some(1));
     }
 
-    /// The closed loop of the essay: writers that could go twice as fast, a consumer at constant speed,
-    /// delayed pressure.
+    /// The closed loop: writers that could go twice as fast, a constant consumer, delayed pressure.
     fn settle(width: f64, capacity: f64, delay_ms: usize) -> (f64, f64, f64) {
         let mut seen = vec![0.0; delay_ms];
         let (mut queue, mut most, mut least_after) = (0.0f64, 0.0f64, f64::MAX);

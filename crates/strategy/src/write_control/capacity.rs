@@ -30,8 +30,7 @@ const MEMORY: Duration = Duration::from_secs(5);
 /// Flushed bytes older than this many flushes count for less than 1/e.
 const FLUSHES_REMEMBERED: f64 = 12.0;
 
-/// The rate assumed as long as nothing was measured: high enough that no writer is delayed for lack of a
-/// measurement.
+/// Rate assumed before the first measurement: high enough to delay no writer.
 pub const UNKNOWN_BYTES_PER_SECOND: u64 = 1_000_000_000;
 
 /// Bytes that compactions write for each flushed byte, assumed before the first flush.
@@ -65,8 +64,7 @@ impl Speed {
 /// The sustained rates of one keyspace's background work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Capacity {
-    /// Payload bytes of flushed memtables, over the duration of the flush and over the time since the
-    /// previous flush.
+    /// Payload of flushed memtables, per flush time and per time since the previous flush.
     flush: Speed,
     arrival: Speed,
     /// Bytes that one compaction at a time writes.
@@ -141,8 +139,7 @@ impl Capacity {
         self.taken.bytes_per_second().map(|one| (one * jobs.max(1) as f64) as u64)
     }
 
-    /// Bytes that one compaction takes into the last level while a flush writes one, 0 to 1; 0 as long as
-    /// either is unknown.
+    /// Bytes that a compaction takes into the last level per flushed byte, 0 to 1; 0 while unknown.
     pub(crate) fn taken_while_flushing(&self) -> f64 {
         let speeds = self.taken.bytes_per_second().zip(self.flush.bytes_per_second());
         speeds.map_or(0.0, |(taken, flushed)| (taken / flushed.max(1.0)).clamp(0.0, 1.0))

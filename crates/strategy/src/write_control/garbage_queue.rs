@@ -149,8 +149,8 @@ mod tests {
         assert!(of("partitioned", 64, 340, 900, Some(1.0)).is_some());
     }
 
-    /// Half-way, where writers are as fast as merges, tables are within 1.25 of the last level just after a
-    /// flush, and merges are still running just before one.
+    /// Half-way, tables are within 1.25 of the last level after a flush, and merges still run before the
+    /// next.
     #[test]
     fn half_way_is_within_the_room_and_beyond_the_budget() {
         for (memtable, base) in [(4, 1000), (16, 1000), (16, 100_000), (64, 1163), (64, 100_000)] {

@@ -194,8 +194,7 @@ mod tests {
         hashes.map(|hash| ring.shard_of(hash) as usize).collect()
     }
 
-    /// `keys` is the fair share of a shard of so many points: its relative deviation is one in the square
-    /// root of its points, and four of them exclude one ring in ten thousand.
+    /// A shard's share deviates by one in the square root of its points; four deviations miss 1 in 10,000.
     fn assert_fair(keys: u64, fair: f64, points: u32, what: &str) {
         let bound = 4.0 / f64::from(points).sqrt();
         assert!((keys as f64 / fair - 1.0).abs() < bound, "{what}: {keys} keys, {fair} are fair");
@@ -216,8 +215,8 @@ mod tests {
         }
     }
 
-    /// K/n of consistent hashing, with weights: a shard that is added or grows takes its share of the keys,
-    /// from all others by theirs, and no key moves between these.
+    /// Consistent hashing with weights: a grown shard takes its share from all others, and no other key
+    /// moves.
     #[test]
     fn a_weight_moves_its_share_of_keys_and_no_others() {
         for (before, after, grown, points, share) in [

@@ -28,8 +28,7 @@ pub(super) struct UniformKeys {
     word_mask: u64,
 }
 
-/// How the first word of a key is assembled where the prefix is shorter than a word: the prefix, then the
-/// first bytes of the suffix.
+/// Assembly of a key's first word from a shorter prefix and the first bytes of the suffix.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JoinedHead {
     /// The prefix as a little-endian word, zero-padded.

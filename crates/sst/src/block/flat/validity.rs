@@ -131,8 +131,7 @@ mod tests {
     use esker_codec::Codec;
     use esker_env::SeededRandom;
 
-    /// What bulk validation accepts is accepted entry by entry; and whole blocks with suffixes of one length
-    /// are accepted in bulk.
+    /// Bulk validation accepts nothing that single validation refuses, and covers whole uniform blocks.
     #[test]
     fn bulk_validation_is_no_weaker_than_entry_by_entry() {
         let random = SeededRandom::new(11);

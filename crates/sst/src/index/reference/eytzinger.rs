@@ -52,8 +52,8 @@ impl Eytzinger {
             prefetch(lines.wrapping_add(LINE_HEADS * node).cast());
             node = 2 * node + usize::from(self.node(node) <= wanted);
         }
-        // The last step to the right was taken at the greatest head that is at most the wanted one: the steps
-        // to the left behind it are the zeros at the end of the number.
+        // The last right step was at the greatest head at most `wanted`; the left steps after it are trailing
+        // zeros.
         node >>= node.trailing_zeros() + 1;
         if node == 0 {
             return (0, None);
@@ -70,8 +70,7 @@ impl Eytzinger {
 #[inline]
 fn rank(node: usize, len: usize) -> usize {
     let (depth, deepest) = (node.ilog2(), len.ilog2());
-    // If the deepest level were full, it would have every second place, the level above every fourth, and so
-    // on.
+    // A full deepest level would have every second place, the level above every fourth, and so on.
     let in_full = ((2 * (node - (1 << depth)) + 1) << (deepest - depth)) - 1;
     // It is filled from the left; the missing nodes lie behind its last one.
     let deepest_nodes = len + 1 - (1 << deepest);
@@ -92,8 +91,7 @@ mod tests {
         assert_eq!(layout(6), [3, 1, 5, 0, 2, 4]);
         assert_eq!(layout(7), [3, 1, 5, 0, 2, 4, 6]);
         assert_eq!(layout(10), [6, 3, 8, 1, 5, 7, 9, 0, 2, 4]);
-        // The property of a search tree, at all sizes: nodes to the left are less, nodes to the right
-        // greater.
+        // At all sizes: nodes to the left are less, nodes to the right greater.
         for len in 1..300 {
             let layout = layout(len);
             let node = |number: usize| layout.get(number - 1).copied();
