@@ -1,8 +1,8 @@
 //! Shared basic types: ids, sequence numbers, kinds, errors, limits, encoding and checksums.
 //!
-//! This crate is the bottom floor: it depends on no other crate of the workspace, does no input or output and
-//! holds no state. Its contents are either persisted (and therefore have fixed numbers and byte orders) or
-//! used by at least two floors that must not depend on each other.
+//! The bottom floor: depends on no other crate of the workspace, does no input or output and holds no state.
+//! Its contents are persisted (with fixed numbers and byte orders) or used by at least two floors that must
+//! not depend on each other.
 //!
 //! Reading order: [`seqno`], [`kind`] and [`expiry`] define how operations are ordered and what they mean,
 //! [`ids`] gives every number its own type, [`coding`] and [`checksum`] turn them into bytes, [`key`]

@@ -1,7 +1,5 @@
-//! Atomics, locks and fences that loom can replace.
-//!
-//! Modules with shared state between threads import from here, so that `RUSTFLAGS="--cfg loom"` turns them
-//! into models.
+//! Atomics, locks and fences that loom replaces under `RUSTFLAGS="--cfg loom"`: modules with shared state
+//! import from here, so that they become models.
 
 #[cfg(not(loom))]
 pub use std::sync::{Arc, Condvar, Mutex, MutexGuard, atomic};

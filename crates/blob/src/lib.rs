@@ -1,8 +1,8 @@
 //! Blob files: large values, stored apart from the tables that point to them (key-value separation).
 //!
 //! A value above a keyspace's threshold is written once, into a *blob file*, when its memtable is flushed;
-//! the table gets a [`BlobPointer`] of about 15 bytes instead. Compactions rewrite pointers, not values, so a
-//! large value is copied only when most of its file has become garbage.
+//! the table gets a [`BlobPointer`] of about 15 bytes. Compactions rewrite pointers, so a large value is
+//! copied only when most of its file has become garbage.
 //!
 //! ```text
 //! header (64 bytes) | record | record | ... | footer (40 bytes)
@@ -13,8 +13,8 @@
 //! can be verified, and its values salvaged, without the tables. A pointer carries half of that checksum, so
 //! that a pointer to the wrong record is detected.
 //!
-//! The crate knows the bytes of one file. The engine decides which files exist and when they are collected
-//! (`docs/format/blob.md` has the bytes, `ARCHITECTURE.md` the life of a large value).
+//! The engine decides which files exist and when they are collected (`docs/format/blob.md` has the bytes,
+//! `ARCHITECTURE.md` the life of a large value).
 //!
 //! Map: [`mod@pointer`], [`record`] and [`frame`] are the encodings; [`writer`] writes a file and [`reader`]
 //! reads it.

@@ -1,8 +1,8 @@
 //! Blob writer: writes a blob file, value by value.
 //!
-//! Records are collected in a buffer of a mebibyte. When it is full it is written and its write-back is
-//! started, so that the final sync, which cannot be interrupted, has little left to wait for. The file is
-//! complete and durable when [`BlobWriter::finish`] returns; the caller makes its name durable.
+//! When the buffer of a mebibyte is full, it is written and its write-back started, so that the final sync,
+//! which cannot be interrupted, has little left. The file is complete and durable when [`BlobWriter::finish`]
+//! returns; the caller makes its name durable.
 
 use crate::frame::{BlobFooter, BlobHeader, FOOTER_BYTES, HEADER_BYTES};
 use crate::pointer::BlobPointer;

@@ -1,12 +1,12 @@
 //! Blocks: a few dozen entries each, the unit of reading, compression and caching.
 //!
-//! [`header`] is the frame around every block; [`flat`] and [`delta`] are the two layouts of entries, each
-//! with an encoder beside it; [`staged`] collects the entries of the block being written; [`cursor`] walks.
+//! [`header`] is the frame of every block; [`flat`] and [`delta`] are the two layouts, each with an encoder;
+//! [`staged`] collects entries to be written; [`cursor`] walks.
 //!
-//! [`BlockBytes`] are validated bytes. The search code of their layout reads without bounds checks; why that
-//! is sound is argued at the head of [`flat`] and [`delta`]. The argument rests on two facts that this file
-//! establishes for all `BlockBytes`: the payload passed its layout's validation, and at least [`SLACK_BYTES`]
-//! readable bytes follow it. A [`Block`] owns such bytes, for the cache; a compaction reads them in place.
+//! [`BlockBytes`] are validated bytes, which the layouts search without bounds checks. The safety arguments
+//! of [`flat`] and [`delta`] rest on two facts that this file establishes for all of them: the payload passed
+//! its layout's validation, and at least [`SLACK_BYTES`] readable bytes follow it. A [`Block`] owns such
+//! bytes, for the cache; a compaction reads them in place.
 
 pub(crate) mod cursor;
 pub(crate) mod delta;

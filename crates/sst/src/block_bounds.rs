@@ -1,20 +1,20 @@
 //! Block bounds: stored parts of each block's first and last key, so that a key between two blocks costs no
 //! read.
 //!
-//! The index separates two adjacent blocks by one separator, the shortest prefix of the later block's first
-//! key that does so. A key between the last key of the one and the separator, or between the separator and
-//! the first key of the other, is searched in a block that cannot have it. A *key gap* of six bytes narrows
-//! both sides:
+//! The index separates adjacent blocks by one separator, the shortest prefix of the later block's first key
+//! that does so. A key between the last key before it and the separator, or between the separator and the
+//! first key after it, is searched in a block that cannot have it. A *key gap* of six bytes narrows both
+//! sides:
 //!
 //! ```text
 //! last key of block b        user:04|1738     kept: 173
 //! separator of block b + 1   user:042
 //! first key of block b + 1   user:042|519     kept: 51
 //! ```
-//! Both keys start with the separator but for its last byte. Of the last key three bytes behind that are
-//! kept, where it differs from the separator and two more; of the first key the two bytes behind the
-//! separator. Where the two differ, their distance is at least one value of that byte; the uncertain part is
-//! two parts in 65,536 of it for keys whose bytes are evenly spread, and two in a hundred for decimal digits.
+//! Both keys start with the separator except for its last byte. Of the last key three bytes from there on are
+//! kept, of the first key the two bytes after the separator. Where the two differ, their distance is at least
+//! one value of that byte; the uncertain part is two in 65,536 of it for evenly spread bytes, two in a
+//! hundred for decimal digits.
 //!
 //! # Invariant
 //! * **BB1** No version of a key that [`Table::excludes`] from a block is in the block. Key gaps keep
@@ -22,12 +22,11 @@
 //!
 //! # When they are checked
 //! Only when a block would have to be read: a block in memory is searched faster than two more places in
-//! memory could be read. So lookups of cached blocks have no cost, not even a branch. Seeks check before they
+//! memory are read. So lookups of cached blocks have no cost, not even a branch. Seeks check before they
 //! enter an uncached block.
 //!
 //! # Rejected
-//! * Last keys in the index section itself: every form of the index would carry them, and they would be
-//!   decoded where they are not used.
+//! * Last keys in the index section: every form of the index would carry and decode them.
 //! * Whole keys: exact, and half as long again as the index.
 //! * Eight-byte heads of both keys: they decide without the separator, but take 16 bytes of memory a block.
 

@@ -1,65 +1,61 @@
 //! Cache warming: inserts output blocks of a merge into the block cache if their input blocks are resident.
 //!
-//! A merge replaces tables by others with the same entries in other blocks. The blocks that readers had in
-//! the cache go with the old tables, and the first reader of each would have to read, verify and decompress
-//! it again. The merge holds the new blocks uncompressed when it writes them. So an output block that is made
-//! of resident input blocks is inserted into the cache when it is written, and readers do not notice the
-//! merge. Without resident inputs it costs one load of a slot for each input block; with them, also a cache
+//! A merge replaces tables by others with the same entries in other blocks. The cached blocks go with the old
+//! tables, and the first reader of each would have to read, verify and decompress it again. The merge has the
+//! new blocks uncompressed when it writes them, so an output block made of resident input blocks is inserted
+//! then. Without resident inputs this costs one load of a slot for each input block; with them, also a cache
 //! probe for one resident block in [`SAMPLE_ONE_IN`].
 //!
 //! RocksDB warms the cache for flushes alone (`prepopulate_block_cache`). Ahmad and Kemme ("Compaction
 //! management in distributed key-value datastores", 2015) warm it after a compaction by reading the new
-//! files, which reads again what was just written. LSbM (Teng et al., 2017) keeps the old files beside the
-//! new ones while they are in use, which takes space on the device.
+//! files. LSbM (Teng et al., 2017) keeps the old files beside the new ones while they are in use, which takes
+//! space on the device.
 //!
 //! # Which blocks
 //! Each input reports, when it enters a block, whether that block is resident ([`InputResidency`]). When the
 //! writer ends a block, it computes for which kind of reader most of the recently entered bytes are resident:
-//! one question a block on either side, none an entry. Recent means that the bytes entered since the last
-//! output block count whole, those before that half, and so on: input and output blocks begin at different
-//! keys, and blocks of different inputs are entered at different times. [`MIN_WARM_SHARE`] is such that a
-//! single resident block among others that are not is followed by one warm output block. So as much is warmed
-//! as is resident, and runs of different sizes do not suppress each other.
+//! one check a block, none an entry. Bytes entered since the last output block count whole, those before that
+//! half, and so on: input and output blocks begin at different keys, and blocks of different inputs are
+//! entered at different times. With [`MIN_WARM_SHARE`], a single resident block among others is followed by
+//! one warm output block. So as much is warmed as is resident, and runs of different sizes do not suppress
+//! each other.
 //!
 //! # Invariants
 //! * HO5. A warm block has the bytes that a reader would have loaded, header and payload, and passed the same
-//!   validation (BS6). It has not passed the file's checksum: the checksum was computed from it. Later damage
-//!   of the file's copy is found when that is read, as with every cached block.
+//!   validation (BS6). It has not passed the file's checksum: that was computed from it. Later damage of the
+//!   file's copy is found when that is read, as with every cached block.
 //! * HO6. It is cached under the number of its own table's identity, with which the table is opened. Until
 //!   the table is in a tree no reader finds the block; if the table never gets there, the identity is dropped
 //!   with the [`WarmedTable`], and so is everything under its number (BS5).
 //! * HO7. Where it would evict other blocks, a merge warms no more than a share of the cache
-//!   ([`MAX_DISPLACED_SHARE`]). The input blocks stay until the merge is installed, because they are in use
-//!   until then, and further until removing them is worthwhile
-//!   ([`esker_cache::BlockCache::should_remove_dropped`]); both copies exist for a while. In free space there
-//!   is no limit.
-//! * HO8. If no input is resident, no identity is made and no memory used and, where tables have slots, no
-//!   call of the cache happens.
+//!   ([`MAX_DISPLACED_SHARE`]). The input blocks stay while they are in use, until the merge is installed,
+//!   and further until removing them is worthwhile ([`esker_cache::BlockCache::should_remove_dropped`]); both
+//!   copies exist for a while. In free space there is no limit.
+//! * HO8. If no input is resident, no identity is made and no memory used and, where tables have slots, the
+//!   cache is not called.
 //! * HO11. A block's slot tells whether it is resident; without slots the cache is probed for each block. The
 //!   cache tells for which kind of reader it is there, and whether it would be evicted next: a cache with
 //!   free space is probed for one block in [`SAMPLE_ONE_IN`] of each input, and the answer holds for the
-//!   others, because scans bring in consecutive blocks; a full cache is probed for each block, because others
+//!   others, because scans load consecutive blocks; a full cache is probed for each block, because others
 //!   have to be evicted.
 //! * HO12. A job reads a block from the cache if its slot has it: it walks over the cached block, which is
 //!   verified and decompressed already (HO5, [`crate::cursor`]). If all blocks are there, the file is not
-//!   read; a read window that holds a block which is not also reads, unused, the blocks between. So a merge
-//!   of data in use costs no reads. No use is recorded, and no hit is counted.
+//!   read; a read window with a missing block also reads, unused, the blocks between. So a merge of data in
+//!   use costs no reads. No use is recorded, and no hit is counted.
 //!
-//! Flushes have no inputs in the cache. Their caller decides whether readers want what was just written
-//! ([`InputResidency::of_memtables`]); such blocks evict nothing.
+//! Flushes have no inputs in the cache; their caller decides whether readers need the new blocks
+//! ([`InputResidency::of_memtables`]), which evict nothing.
 //!
-//! Not warmed: blocks of mapped tables that are stored uncompressed, which are read in place
-//! ([`CacheWarmer::for_mapped`]); blocks whose inputs are tables that were closed and so have no slots; paged
-//! filters, which the first lookup loads.
+//! Not warmed: uncompressed blocks of mapped tables, which are read in place ([`CacheWarmer::for_mapped`]);
+//! blocks whose input tables were closed and so have no slots; paged filters, which the first lookup loads.
 //!
 //! # Rejected
 //! * Reading the blocks back before the install: needs no memory beside the cache and nothing in the writer,
-//!   but performs the reads and decompression that warming is to save.
-//! * Keeping the blocks aside until the install and inserting them when the inputs' blocks go: uncounted
-//!   memory, as much as is resident.
+//!   but performs the reads and decompression that warming saves.
+//! * Keeping the blocks aside until the install: uncounted memory, as much as is resident.
 //! * Evicting an input's block from a full cache when its replacement is inserted: readers use it until the
 //!   install, and each would load it again.
-//! * The exact share of each block's entries that came from resident blocks: one question for each entry.
+//! * The exact share of each block's entries that came from resident blocks: a check for each entry.
 
 use crate::block::header::HEADER_BYTES;
 use crate::block::{BlockBuffer, BlockHeader, BlockRef};

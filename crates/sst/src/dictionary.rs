@@ -1,12 +1,11 @@
-//! Dictionary section: the Zstandard dictionary that all blocks of a table share
-//! ([`esker_codec::dictionary`]).
+//! Dictionary section: the Zstandard dictionary of all blocks of a table ([`esker_codec::dictionary`]).
 //!
 //! ```text
 //! magic 8 | length u32 | zero u32 | dictionary | checksum u64, placed, of all before it
 //! ```
-//! The section directory has a checksum of the section, too. The one in the section, and the magic, are for
-//! repair: a table that lost its footer still has blocks that can be found, but they cannot be decompressed
-//! without the dictionary, so it must be findable in the same way.
+//! The section directory has a checksum of the section, too. Magic and checksum inside are for repair: the
+//! blocks of a table that lost its footer can be decompressed only with the dictionary, so it must be
+//! findable like them.
 
 use crate::block::header::placed_checksum;
 use crate::decode_error::{DecodeError, damaged};

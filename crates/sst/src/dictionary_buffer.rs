@@ -1,12 +1,12 @@
 //! Dictionary buffer: holds a table's first blocks until its compression dictionary is trained from them.
 //!
-//! [`SAMPLE_BYTES`] of blocks are buffered, encoded but not compressed; when the dictionary is trained they
-//! are written like any others. Keys ascend, so the first blocks are no fair sample of the keys. But what a
-//! dictionary captures, the common form of values and the names in them, does not depend on the position in
-//! the order. Samples from all inputs of a compaction would have to be read twice.
+//! [`SAMPLE_BYTES`] of blocks are buffered, encoded but not compressed; after the training they are written
+//! like any others. Keys ascend, so the first blocks are no fair sample of keys, but the common form of
+//! values and the names in them do not depend on the order. Samples from all inputs of a compaction would
+//! have to be read twice.
 //!
-//! A dictionary is used only if the bytes it saves on the buffered blocks exceed its own length, with the
-//! saving multiplied if more blocks follow.
+//! A dictionary is used only if it saves more than its own length on the buffered blocks, with the saving
+//! multiplied if more blocks follow.
 
 use crate::block::staged::Staged;
 use crate::block::{self, BlockHeader, BlockLayout, Scratch};

@@ -1,16 +1,15 @@
 //! Buffered file writer of tables: collects bytes, writes aligned pieces and starts write-back early.
 //!
-//! A call costs more than its bytes. The page cache of Linux keeps a file in folios, the larger the better,
-//! and a write makes a folio no larger than its offset is aligned and its length allows: a piece of 256 KiB
-//! at a multiple of 256 KiB is one folio, the same piece elsewhere a dozen. And writing into an allocated
-//! block of the file system costs half of writing into one whose allocation is delayed. So pieces are
-//! aligned, and space is allocated ahead.
+//! Linux keeps a file in folios, the larger the better, and a write makes a folio no larger than its
+//! alignment and length allow: 256 KiB at a multiple of 256 KiB are one folio, elsewhere a dozen. Writing
+//! into an allocated block costs half of writing into one whose allocation is delayed. So pieces are aligned,
+//! and space is allocated ahead.
 //!
 //! * OG1: pieces are written in order, without gaps, and none twice.
 //! * OG2: all pieces but those of the end begin and end at multiples of [`PIECE_BYTES`].
-//! * OG3: the space allocated ahead is at most as much again as is written, or [`MAX_RESERVED_BYTES`]; what
-//!   was not written to is released before the file is synced. The allocation is a hint: where it fails,
-//!   writing tells whether there is space.
+//! * OG3: the space allocated ahead is at most as much again as is written, or [`MAX_RESERVED_BYTES`]; unused
+//!   space is released before the file is synced. The allocation is a hint: if it fails, writes report the
+//!   lack of space.
 //! * OG4: of long sections, filters above all, no more than a piece is buffered beside the caller's copy.
 
 use crate::read_ahead::JobControl;

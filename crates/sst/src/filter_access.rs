@@ -1,14 +1,13 @@
 //! Access to a table's filter: kept in memory with the table, or paged through the block cache.
 //!
 //! A kept filter is in memory as long as its table is open, and lookups read it without a lock. A paged
-//! filter is an entry of the cache, of [`BlockKind::Filter`] and so evicted later than data. It is charged to
-//! the cache's budget instead of the open table's memory, is evicted when it is not used, and is read again
-//! on demand. Paging is for databases whose filters do not fit memory; it costs a shard's lock for each table
-//! that a lookup probes. Opening a table does not read a paged filter: the first lookup does.
+//! filter is a cache entry of [`BlockKind::Filter`], evicted later than data: charged to the cache's budget,
+//! evicted when it is not used, and read on demand, first by the first lookup. Paging is for databases whose
+//! filters do not fit memory; it costs a shard's lock for each table that a lookup probes.
 //!
 //! # Invariants
 //! * PF1. Lookups are right whatever happens to a filter: one that is damaged, cannot be read or has no space
-//!   in the cache counts as *maybe*. Damage is remembered, told by [`Table::filter_damage`] as for kept
+//!   in the cache counts as *maybe*. Damage is remembered, reported by [`Table::filter_damage`] as for kept
 //!   filters, and the filter is not read again. A failed read is not remembered: the lookup continues with a
 //!   block, whose read reports the error.
 //! * PF2. A filter is verified before it is used, however often it is read (BS6).
@@ -18,17 +17,16 @@
 //!   hold no other lock while they wait, and the reading thread takes a shard's lock only.
 //!
 //! # Size
-//! A filter that would take more than [`MAX_CACHE_SHARE`] of the cache is not read: it would be evicted
-//! before the next probe, and reading it costs more than the block that it might save. A filter below that is
-//! still far larger than all other entries of the cache, so the cache makes space for it in all shards alike
-//! ([`esker_cache::LARGE_SHARE`]).
+//! A filter of more than [`MAX_CACHE_SHARE`] of the cache is not read: it would be evicted before the next
+//! probe, and reading it costs more than the block that it might save. Smaller ones are still far larger than
+//! other entries, so the cache makes space for them in all shards alike ([`esker_cache::LARGE_SHARE`]).
 //!
 //! # Rejected
-//! * Partitioned filters, each partition a cache entry, as in RocksDB: a lookup would read kilobytes instead
-//!   of the whole filter, at the price of a second kind of section, written only where the option was set
-//!   before the table. Tables are cut at some tens of mebibytes, so a filter is some hundred kibibytes, which
-//!   a device reads once in the time of a few blocks.
-//! * *Maybe* while another thread reads the filter: each such lookup would read a block in vain to save
+//! * Partitioned filters, each partition a cache entry, as in RocksDB: lookups would read kilobytes instead
+//!   of the whole filter, but it takes a second kind of section, written only where the option was set before
+//!   the table. Tables are cut at some tens of mebibytes, so a filter is some hundred kibibytes, read once in
+//!   the time of a few blocks.
+//! * *Maybe* while another thread reads the filter: each such lookup would read a block for nothing to save
 //!   waiting for a part of one read.
 
 use crate::cached_part::CachedPart;

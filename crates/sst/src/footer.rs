@@ -1,7 +1,7 @@
 //! Frame of a table file: file header, section directory and the footer of fixed size.
 //!
-//! The file header repeats the identity, so that a file whose end is lost can still be recognised and its
-//! blocks verified. Reading starts at the footer.
+//! The file header repeats the identity, so that a file without its end can be recognised and its blocks
+//! verified.
 
 use crate::block::header::placed_checksum;
 use crate::decode_error::{DecodeError, damaged, unsupported};

@@ -1,17 +1,15 @@
 //! Block index (fence pointers): finds the block that may hold a key.
 //!
-//! [`section`] is the stored form. [`tree`] is the default form in memory, a search tree; [`form`] gathers
-//! those of the other [`IndexKind`]s. A search by heads compares eight bytes of the key behind the prefix
-//! that all keys of the table have in common. Only if these equal a separator's are whole keys compared, and
-//! not even then where no two separators share a head and none is longer than one.
+//! [`section`] is the stored form, [`tree`] the default form in memory, a search tree; [`form`] gathers those
+//! of the other [`IndexKind`]s. A search by heads compares eight bytes of the key after the prefix that all
+//! keys of the table share. Only if these equal a separator's are whole keys compared, and not even then if
+//! no two separators share a head and none is longer than one.
 //!
-//! The default is reached without a call: lookups check [`BlockIndex::tree`] first and are compiled around
-//! it. The other forms are one call out of line away, in [`dispatch`], where operations may also read index
-//! pages.
+//! Lookups check [`BlockIndex::tree`] first and are compiled around it, without a call. The other forms are
+//! one call out of line, in [`dispatch`], where operations may also read index pages.
 //!
-//! Internal order matters in one case only: if a block continues the versions of a key, the block to start
-//! from depends on the wanted version. Such blocks are listed apart, so that tables without them have no
-//! cost.
+//! Internal order matters only if a block continues the versions of a key: then the block to start from
+//! depends on the wanted version. Such blocks are listed apart, so that tables without them have no cost.
 
 mod dispatch;
 mod fence;

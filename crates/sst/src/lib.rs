@@ -5,9 +5,9 @@
 //!             | [range tombstones] | [dictionary] | properties | section directory | footer
 //! ```
 //! `docs/format/table.md` describes every byte. A [`TableWriter`] takes entries in internal order (key
-//! ascending, newest version first) and writes them as they come. A [`Table`] keeps index, range tombstones
-//! and, unless it is paged, the filter in memory, and reads blocks through the block cache. A [`TableCursor`]
-//! walks. [`multi_get()`] looks up many keys with overlapped cache misses.
+//! ascending, newest version first). A [`Table`] keeps index, range tombstones and, unless it is paged, the
+//! filter in memory, and reads blocks through the block cache. A [`TableCursor`] walks. [`multi_get()`] looks
+//! up many keys with overlapped cache misses.
 //!
 //! # Guarantees
 //! * **No unverified bytes are read** (BS6). A block's checksum covers its header and stored bytes and is
@@ -17,10 +17,10 @@
 //!   validated once, so that even crafted bytes cannot make a reader panic, leave its buffers or allocate
 //!   more than the file's size or a block's limit.
 //! * **All versions of a key are found**, also if they fill several blocks: the index marks the blocks that
-//!   continue the key of the block before.
+//!   continue the key of the previous one.
 //! * **An error is an error**, never an absent key. Only a damaged filter, locator or root of index pages is
-//!   ignored, because lookups are right without it; [`Table::filter_damage`] and [`Table::index_damage`]
-//!   tell, and [`Table::verify`] reports it.
+//!   ignored, because lookups are right without it; [`Table::filter_damage`], [`Table::index_damage`] and
+//!   [`Table::verify`] report it.
 //! * **No allocation** per entry or block while writing, per lookup of cached blocks, or per step of a
 //!   cursor.
 //!

@@ -1,17 +1,16 @@
 //! Mapped tables: reads uncompressed blocks in place in a memory-mapped file.
 //!
-//! A table whose file is mapped needs no copy of uncompressed blocks: a lookup searches the block in the page
-//! cache, and a returned value keeps the file mapped. Compressed blocks have to be decompressed into memory
-//! of their own and take the usual way through the cache.
+//! A lookup searches the block in the page cache, and a returned value keeps the file mapped. Compressed
+//! blocks are decompressed into memory of their own and cached as usual.
 //!
 //! # Invariants
 //! * MP1. A block is used in place only after its checksum and its layout were verified, once for each open
-//!   table: a bit tells. It is set after the verification (release) and read before the use (acquire); two
-//!   threads may both verify a block.
+//!   table, recorded in a bit that is set after the verification (release) and read before the use (acquire);
+//!   two threads may both verify a block.
 //! * MP2. The file does not change while it is mapped. Esker writes a table once, before it is opened, and
 //!   never truncates it; with mapped reads the user guarantees that no other process does. That is the risk
-//!   of this mode: a file changed from outside gives wrong answers or worse, and an error of the device ends
-//!   the process by a signal instead of returning an error.
+//!   of this mode: an outside change gives wrong answers or worse, and a device error ends the process by a
+//!   signal instead of returning an error.
 
 use crate::block::header::CODEC_AT;
 use crate::block::{BlockBytes, FoundEntry, SLACK_BYTES};

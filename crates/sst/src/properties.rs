@@ -1,8 +1,8 @@
 //! Table properties: what a table states about its contents.
 //!
 //! Stored as `tag varint | len varint | body` fields; numbers are varints. Unknown tags are kept for
-//! inspection and otherwise ignored: what a reader must understand is told by the format version and by
-//! required sections.
+//! inspection and otherwise ignored: the format version and required sections state what a reader must
+//! understand.
 
 use crate::decode_error::{DecodeError, damaged};
 use crate::expiring::Expiring;

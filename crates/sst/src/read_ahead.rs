@@ -1,14 +1,13 @@
 //! Read-ahead: reads consecutive blocks with few calls, for scans of uncached blocks and for compactions.
 //!
-//! One call for 4 KiB takes 1.2 us from the page cache, most of it for the call; at 64 KiB the call is
-//! negligible. The buffers belong to one cursor and are reused. Scans start with single blocks and double the
-//! window as long as they continue without a gap, so that a short scan reads no more than it uses; a
-//! compaction reads everything and starts with the full window.
+//! A call for 4 KiB takes 1.2 us from the page cache, mostly overhead; at 64 KiB that is negligible. The
+//! buffers belong to one cursor and are reused. Scans start with single blocks and double the window while
+//! they continue without a gap, so that a short scan reads no more than it uses; a compaction starts with the
+//! full window.
 //!
 //! Where reads can overlap ([`esker_env::reads`]), the next window is requested as soon as the present one
-//! has arrived, so that the device works while blocks are walked over. A job takes cached blocks from the
-//! cache, so its windows begin with blocks that are not cached. A walk that stops early wastes at most one
-//! window, which is no larger than all it read before.
+//! has arrived. A job takes cached blocks from the cache, so its windows begin with uncached ones. A walk
+//! that stops early wastes at most one window, no larger than all it read before.
 
 use crate::block::{BlockRef, SLACK_BYTES};
 use crate::cache_warmer::{InputReading, ResidencySample};

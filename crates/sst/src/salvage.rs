@@ -1,10 +1,10 @@
 //! Salvage: recovers entries from a file that cannot be opened as a table, because index, footer or blocks
 //! are lost.
 //!
-//! Every block describes itself, and its checksum is bound to the table and to its offset, so blocks are
-//! found by searching for their magic bytes and keeping what verifies. That needs only the table's identity,
-//! which the file states at both ends and the manifest knows. Blocks compressed with the table's dictionary
-//! need that, too: it is found in the same way, and if it is damaged they are lost.
+//! Blocks are found by searching for their magic bytes and keeping what verifies, bound to the table and its
+//! offset. That needs only the table's identity, which the file states at both ends and the manifest knows.
+//! Blocks compressed with the table's dictionary need that, too: it is found in the same way; if damaged they
+//! are lost.
 
 use crate::block::cursor::BlockCursor;
 use crate::block::header::{BLOCK_MAGIC, CODEC_AT, FRAME_BYTES, HEADER_BYTES, MAX_RAW_BYTES, verify_image};

@@ -1,11 +1,9 @@
 //! SIMD dispatch: chooses the vector instructions of this machine at run time.
 //!
-//! Users build for the baseline of their architecture, so wide instructions need a run-time choice. It is
-//! made once per lookup and not once per probe: the whole lookup is compiled three times, as a function
-//! generic over a [`Kernel`] inside a thin function that enables the instructions. A call per probe costs 25
-//! to 45 ns a get.
-//!
-//! All kernels give identical answers; the tests compare them.
+//! Users build for the baseline of their architecture. The choice is made once per lookup and not once per
+//! probe: the whole lookup is compiled three times, generic over a [`Kernel`], inside a thin function that
+//! enables the instructions. A call per probe costs 25 to 45 ns a get. All kernels give identical answers;
+//! the tests compare them.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

@@ -1,8 +1,7 @@
 //! Block slots: per-table pointers to cached blocks, found by block number (pointer swizzling).
 //!
-//! A cache lookup costs two cache misses and a lock; a slot costs eight bytes, whose line is prefetched while
-//! the index is still being searched. Measured at 60,000 blocks: a fifth off a cached get, a third off a
-//! scan.
+//! A cache lookup costs two cache misses and a lock; a slot costs eight bytes, whose line is prefetched
+//! during the index search: a fifth off a cached get, a third off a scan (60,000 blocks).
 //!
 //! # Reserved reference counts
 //! Between loading a pointer and incrementing the count of its target, the target may be freed. So the
@@ -15,8 +14,7 @@
 //! * SL1. A slot that holds a block owns [`RESERVED_COUNTS`] of its counts less those that its word says were
 //!   taken; at least one.
 //! * SL2. A count is taken by changing the word from one that has the block, so the block was not freed
-//!   before. Only the thread that empties the slot releases the rest of the reserve, as told by the word it
-//!   replaced.
+//!   before. Only the thread that empties the slot releases the rest of the reserve, by the word it replaced.
 //! * SL3. No thread waits: a word that has changed meanwhile was changed by a thread that made progress.
 //! * SL4. Once a block has left the cache and all calls about it have returned, no slot holds it: slots do
 //!   not exceed the cache's budget.
@@ -24,7 +22,7 @@
 //! # Installation against eviction (SL4)
 //! The cache may evict a block before the thread that loaded it installs it. So residence is a flag of the
 //! block. Installing is *store the pointer, then read the flag*; evicting is *clear the flag, then search for
-//! the pointer*; a sequentially consistent fence stands between the two steps of each. The step behind the
+//! the pointer*; a sequentially consistent fence stands between the two steps of each. The step after the
 //! later fence sees what was done before the earlier one, and the slot is emptied. A removal names the block
 //! by address, and its caller holds that block, so that the address cannot be another block's.
 //!
@@ -33,8 +31,7 @@
 //!   operations, one of them on the block's line.
 //! * Epochs or hazard pointers, which avoid the writes to slot and block: they need a registry of threads. To
 //!   be reconsidered for machines with many cores, where hot slots are contended.
-//! * Weak pointers: upgrading writes to the same line as cloning does, and the memory of evicted blocks would
-//!   stay.
+//! * Weak pointers: upgrading writes to the same line as cloning, and memory of evicted blocks would stay.
 
 use crate::block::BlockRef;
 use crate::simd::prefetch;

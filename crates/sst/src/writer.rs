@@ -1,11 +1,10 @@
 //! Table writer: stages entries, encodes and compresses blocks, and writes them in sequence; `finish` writes
 //! the sections.
 //!
-//! Entries are staged until their block is full, the block is encoded into a buffer of 256 KiB, and the
-//! buffer is written when it is full: sequential writes, memory bounded by the buffer, the index and the
-//! filter's hashes. Blocks that will share a dictionary are buffered first ([`crate::dictionary_buffer`]).
-//! Nothing is allocated per entry or block. The file is complete and durable when [`TableWriter::finish`]
-//! returns; the caller makes its name durable.
+//! Writes are sequential; memory is bounded by a buffer of 256 KiB, the index and the filter's hashes. Blocks
+//! that will share a dictionary are buffered first ([`crate::dictionary_buffer`]). Nothing is allocated per
+//! entry or block. The file is complete and durable when [`TableWriter::finish`] returns; the caller makes
+//! its name durable.
 
 mod finish;
 

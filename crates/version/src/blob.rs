@@ -1,9 +1,9 @@
 //! Blob files of a version, and the bytes of each that parts still point to.
 //!
-//! A part states how many bytes of which blob files its entries point to ([`crate::BlobReference`]). No
-//! reference count is stored: the live bytes follow from the parts of a version, so an edit that swaps parts
-//! cannot leave a wrong count (BF1). A file is in the version as long as some part points to it, and leaves
-//! it with the edit that removes the last such part (BF2).
+//! A part states how many bytes of which blob files its entries point to ([`crate::BlobReference`]). The live
+//! bytes follow from the parts of a version, without a stored count, so an edit cannot leave a wrong one
+//! (BF1). A file is in the version as long as some part points to it, and leaves with the edit that removes
+//! the last one (BF2).
 
 use crate::part::PartMeta;
 use esker_base::{FileNumber, TableUid};

@@ -1,6 +1,6 @@
 //! Structural checks of a version, for tests and for `verify`.
 //!
-//! Metadata cannot tell whether versions of one key get older in reading order (I1, IN6). Not even
+//! Metadata cannot show whether versions of one key get older in reading order (I1, IN6). Not even
 //! "overlapping parts have ordered sequence numbers" holds: two flushes may be placed on both sides of a
 //! newer run's key, and a later merge may join them to one part that spans that key with newer numbers. Only
 //! a scan of the entries can tell; this module checks everything that needs no scan.

@@ -1,8 +1,8 @@
 //! Encoding of version edits: the payload of a manifest record (`docs/format/manifest.md`).
 //!
 //! A payload is a list of fields, `tag varint | length varint | body`. A reader that does not know a tag must
-//! stop if the tag is odd and may skip the field if it is even. So a newer writer can add hints that older
-//! readers ignore, but no meaning that they would miss.
+//! stop if the tag is odd and may skip the field if it is even. So a newer writer can add hints, but no
+//! meaning that older readers would miss.
 
 use crate::blob::BlobFileMeta;
 

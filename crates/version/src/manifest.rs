@@ -6,13 +6,13 @@
 //! * IN2: [`Manifest::append`] returns success only after the record is durable; the caller then publishes
 //!   the new state.
 //! * At most one record is unsynced at any time. So what a power failure leaves of the last record is a torn
-//!   tail, and a good record behind a bad one is damage.
+//!   tail, and a good record after a bad one is damage.
 //! * A manifest that was read, or whose last append failed, is never appended to again, because the state of
 //!   its tail on disk is unknown. A new one is begun with a snapshot of everything.
 //! * The exception is a manifest that was closed ([`Manifest::close`]). Closing happens after every append
 //!   was synced, and records that by a record without fields. That record is not synced: if it is lost, the
 //!   manifest is like one that was read. The next writer writes its first edit over it
-//!   ([`Manifest::resume`]), so nothing is ever durable behind a record that may not be.
+//!   ([`Manifest::resume`]), so nothing is ever durable after a record that may not be.
 //! * RC1: the rename of `CURRENT` is the one moment at which a new manifest becomes current. Its content is
 //!   durable before. Nothing is appended to it before the rename is durable, because until then a power
 //!   failure may bring back the old one, which must be equivalent.

@@ -1,11 +1,10 @@
 //! Block cursor: walks the entries of one block in both directions.
 //!
-//! The cursor holds positions and a copy of the key and borrows nothing: the table cursor owns the block's
-//! memory and this cursor side by side. Values are lent from the block. Keys are stored in pieces, so the
-//! cursor assembles the current one in a small buffer. Reading back eight bytes that were just written in two
-//! stores stalls (17-30 ns an entry of a merge instead of 11-21). So [`BlockCursor::head`] reads the pieces
-//! instead; where the common prefix is shorter than a word ([`JoinedHead`]), the first word of the key is
-//! assembled in a register and stored whole.
+//! The cursor holds positions and a copy of the key, and borrows nothing: the table cursor owns the block's
+//! memory beside it. Keys are stored in pieces, so the current one is assembled in a buffer. Reading eight
+//! bytes back that two stores have just written stalls (17-30 ns an entry of a merge instead of 11-21). So
+//! [`BlockCursor::head`] reads the pieces; if the common prefix is shorter than a word ([`JoinedHead`]), the
+//! first word is assembled in a register.
 
 mod uniform;
 

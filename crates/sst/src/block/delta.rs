@@ -7,23 +7,23 @@
 //!          restart points 2 x ceil(n / interval) (wide: 4 x), where every interval-th entry starts
 //!          hash slots 1 x
 //! ```
-//! `shared` is the length of the prefix that a key has in common with the key before it; at restart points it
-//! is zero, so that a search can start there. A hash slot holds the restart interval in which a key first
-//! occurs, or tells that no key of the block has such a hash, or that keys of different intervals do, so that
-//! only a binary search over the restart points can tell.
+//! `shared` is the length of the common prefix with the previous key, zero at restart points, where a search
+//! can start. A hash slot holds the restart interval in which a key first occurs, or says that no key has
+//! such a hash, or that keys of several intervals do, so that only a binary search over the restart points
+//! decides.
 //!
 //! # Safety argument
-//! [`Delta::validate`] is run once, when a block enters memory. It walks all entries and establishes:
+//! [`Delta::validate`] runs once, when a block enters memory. It walks all entries and establishes:
 //! * D1. hash slots and restart points lie within the payload, and entries fill the space before them
 //!   exactly;
 //! * D2. each entry's varints, tag distance, key bytes and value lie within that space;
-//! * D3. `shared` is zero at restart points, and never more than the length of the key before;
+//! * D3. `shared` is zero at restart points, and never more than the length of the previous key;
 //! * D4. keys are at most [`MAX_KEY_LEN`] bytes;
 //! * D5. restart point `r` is where entry `r * interval` starts.
 //!
-//! Positions are only computed from restart points, or as the end of an entry with an index less than `count`
-//! that has a successor, so every access is within the payload; eight-byte loads may reach into the readable
-//! bytes behind it.
+//! Positions are computed only from restart points, or as the end of an entry before `count` that has a
+//! successor, so every access is within the payload; eight-byte loads may reach into the readable bytes after
+//! it.
 
 use super::FoundEntry;
 use super::delta_encode::{PAYLOAD_HEADER_BYTES, SLOT_CANCELLED, SLOT_EMPTY, slot_of};

@@ -8,15 +8,14 @@
 //!          heads 2 x n                 first two bytes of each suffix, as a number
 //!          entries n x                 tag distance | [suffix length varint] | suffix | value
 //! ```
-//! A value ends where the next entry starts. The suffix length is stored unless the header's flag says that
-//! all suffixes have the same. Where values have one length as well, there are no offsets: a multiplication
-//! replaces them; for keys and values of eight bytes they would be an eighth of each entry. A lookup compares
-//! all fingerprints at once and reads the one entry; a seek ranks the heads. Both read two or three adjacent
-//! cache lines and one more, where walking delta-coded entries reads lines one after the other: half the
-//! time.
+//! A value ends where the next entry starts. The suffix length is stored unless a header flag says that all
+//! suffixes have the same. If values have one length as well, a multiplication replaces the offsets, which
+//! would be an eighth of each entry for keys and values of eight bytes. A lookup compares all fingerprints at
+//! once and reads the one entry; a seek ranks the heads. Both read two or three adjacent cache lines and one
+//! more, in half the time of a walk over delta-coded entries.
 //!
 //! # Safety argument
-//! [`Flat::validate`] ([`validity`]) is run once, when a block enters memory. It establishes, for all
+//! [`Flat::validate`] ([`validity`]) runs once, when a block enters memory. It establishes, for all
 //! `i < count`:
 //! * F1. prefix and directory lie within the payload;
 //! * F2. `offset(i)` is not less than the end of the directory, offsets do not decrease, and the last entry
@@ -26,10 +25,10 @@
 //! * F5. the header's flag says that entries have one length if and only if that is not zero; then suffixes
 //!   have one as well, and no offset is wide.
 //!
-//! [`BlockBytes`](super::BlockBytes) have at least [`LANE_BYTES`] readable bytes behind the payload. So every
-//! position computed below from an index less than `count` is readable, even by loads of up to 64 bytes, and
-//! no other position is computed. The order of keys is not part of the argument: a wrong order gives wrong
-//! answers (which the checksum excludes), never a wrong access.
+//! [`BlockBytes`](super::BlockBytes) have at least [`LANE_BYTES`] readable bytes after the payload. So every
+//! position computed from an index less than `count` is readable, even by loads of 64 bytes, and no other
+//! position is computed. The order of keys is not part of the argument: a wrong order gives wrong answers
+//! (which the checksum excludes), never a wrong access.
 
 mod validity;
 

@@ -1,9 +1,8 @@
-//! Block frame: the header in front of every block and the checksum behind it.
+//! Block frame: the header before every block and the checksum after it.
 //!
-//! A block describes itself without help from the rest of the file, so that a repair can find the blocks of a
-//! table whose index is lost. The checksum covers header and stored bytes and is bound to the table and to
-//! the offset in the file: a block that was swapped, moved or left over from another file does not verify
-//! (BS6).
+//! A block describes itself, so that a repair can find the blocks of a table whose index is lost. The
+//! checksum covers header and stored bytes and is bound to the table and to the offset: a block that was
+//! swapped, moved or left over from another file does not verify (BS6).
 
 use crate::decode_error::{DecodeError, damaged, unsupported};
 use crate::simd::block_hash;

@@ -1,16 +1,15 @@
 //! Reference-counted blocks in memory of their own: what the cache holds, slots point to and values pin.
 //!
-//! Count, header fields and bytes are one allocation, so a lookup that has found the block's address touches
-//! nothing between it and the block's directory. The memory comes from [`esker_env::slabs`], in huge pages
-//! once there is much of it. For that reason blocks are counted here and not by an `Arc`, which uses the
-//! global allocator only.
+//! Count, header fields and bytes are one allocation, so a lookup with the block's address touches nothing
+//! before the directory. The memory comes from [`esker_env::slabs`], in huge pages once there is much of it;
+//! an `Arc` would use the global allocator only.
 //!
 //! # Invariants
 //! * BR1. Each [`BlockRef`] owns one count, and a slot as many as its reserve says ([`crate::slots`]);
 //!   releasing the last count frees the block.
 //! * BR2. A count is released after the last access through it, and the block is freed after all of them: the
 //!   decrement has release ordering, and freeing acquires.
-//! * BR3. `bytes` has [`BlockBytes::memory_len`] of the header's raw length, so the address alone tells the
+//! * BR3. `bytes` has [`BlockBytes::memory_len`] of the header's raw length, so the address determines the
 //!   length.
 
 use super::header::RAW_LEN_AT;

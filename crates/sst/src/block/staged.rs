@@ -1,8 +1,7 @@
 //! Staging buffer of the block being written: collects entries before they are encoded.
 //!
-//! Neither the common prefix nor the width of the tags is known before the last entry is, so entries are
-//! collected here and encoded at once. Keys and values lie back to back in one buffer that is reused from
-//! block to block.
+//! Common prefix and tag width are known only with the last entry, so a block is encoded at once. Keys and
+//! values are adjacent in one buffer that is reused from block to block.
 
 use super::delta_encode::{self, DeltaOptions};
 use super::flat_encode::{self, ENTRY_SLACK};

@@ -1,12 +1,11 @@
-//! Tag coding: stores the tags (sequence number and kind) of a block's entries in as few bytes as the block
-//! allows.
+//! Tag coding: stores the tags (sequence number and kind) of a block's entries in few bytes.
 //!
-//! A block stores one base tag, and each entry the distance of its tag from the base, in a width that is the
-//! same for the whole block: `tag = base + (distance << shift)`. The width is zero if all tags are equal, as
-//! in the last level, where sequence numbers are zeroed. The shift is 8 if all entries have the same kind, so
-//! that only sequence numbers are stored: 3 bytes for a range of 16 million operations.
+//! A block stores a base tag, and each entry a distance in a width that is the same for the whole block:
+//! `tag = base + (distance << shift)`. The width is zero if all tags are equal, as in the last level, where
+//! sequence numbers are zeroed. The shift is 8 if all entries have one kind: 3 bytes for 16 million
+//! operations.
 //!
-//! The distance lies in front of the entry, not in an array of its own: a lookup has that cache line anyway.
+//! The distance precedes the entry instead of lying in an array: a lookup has that cache line anyway.
 
 use super::raw;
 use crate::decode_error::{DecodeError, damaged};

@@ -1,11 +1,11 @@
 //! Index kinds: the form that the block index of a table takes in memory.
 //!
-//! All forms answer the same questions over the same stored section ([`super::section`]) and are built from
-//! it when a table is opened, so another choice rewrites no file.
-//! `cargo run --release -p esker-sst --example index_bench` shows their memory for a block, beside the eight
-//! bytes of its place and its separator, and their search times.
+//! All forms have the same interface over the same stored section ([`super::section`]) and are built from it
+//! when a table is opened, so another choice rewrites no file.
+//! `cargo run --release -p esker-sst --example index_bench` shows their memory for a block and their search
+//! times.
 //!
-//! [`IndexKind::SortedArray`], [`IndexKind::Eytzinger`] and [`IndexKind::FastLane`] are kept for comparison
+//! [`IndexKind::SortedArray`], [`IndexKind::Eytzinger`] and [`IndexKind::FastLane`] are for comparison
 //! ([`super::reference`]).
 
 use super::section::Separators;

@@ -1,8 +1,8 @@
 //! Index pages: the block index as a static B-tree in the file, so that none of it needs to be in memory.
 //!
-//! Source: the static B-tree that the CSC443 project stores behind each table's data and reads through its
+//! Source: the static B-tree that the CSC443 project stores after each table's data and reads through its
 //! buffer pool. A *page* is a block (`docs/format/table.md`) with the flag of index pages. The keys of its
-//! entries are separators, their tags tell versions of one key apart, and their values point to the child
+//! entries are separators, their tags distinguish versions of one key, and their values point to the child
 //! that they bound from below: a block at the lowest level and a page above. Pages are stored level by level,
 //! the root last, and a trailer of fixed length points to the root.
 //!
@@ -14,12 +14,11 @@
 //! ```
 //! The number of a page in its header, and in the cache, is its position among the pages plus the number of
 //! blocks. An entry whose block starts a new key has the newest of all tags; one that continues a key has the
-//! tag of the block's first entry. So entries are in internal order, and the last one that is not behind the
-//! wanted version is the right one.
+//! tag of the block's first entry. So entries are in internal order, and the last one at or before the wanted
+//! version is right.
 //!
 //! Cost: one page search, through the cache, for each level: about 150 entries to a page of 4 KiB, so two
-//! levels for a table of 64 MiB, three for one of 10 GiB. Unused pages take no memory; used ones stay in the
-//! cache like any block. [`super::page_search`] searches them.
+//! levels for a table of 64 MiB, three for one of 10 GiB. [`super::page_search`] searches them.
 
 use super::section::DecodedIndex;
 use crate::block::header::{FLAG_INDEX_PAGE, FLAGS_AT, placed_checksum};

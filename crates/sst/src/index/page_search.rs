@@ -1,8 +1,7 @@
 //! Search in index pages ([`super::page_format`]), which a [`PageSource`] provides.
 //!
-//! Pages are not trusted: each is verified like a block before it is used, and what its entries point to must
-//! lie within the section or the blocks, else that is damage. A search ends after as many pages as the
-//! trailer states levels.
+//! Each page is verified like a block before use, and its entries must point into the section or the blocks,
+//! else that is damage. A search ends after as many pages as the trailer has levels.
 
 use super::page_format::{Child, PageLocation, TRAILER_BYTES, Trailer};
 use crate::block::cursor::BlockCursor;

@@ -1,12 +1,10 @@
-//! Prefix-compressed index: separators as differences from the one before, with the places of the blocks
-//! among them.
+//! Prefix-compressed index: separators as differences from their predecessors, with block offsets among them.
 //!
 //! Source: the prefix compression of LevelDB's blocks, used for fence pointers as the CS265 report proposes
 //! (its 2.3.2, which names a saving of 30 to 70 % of the memory). Every sixteenth separator is a *restart
-//! point*: it is whole, and an array tells where it lies and where its block starts. A search is a binary
-//! search over restart points and a walk over up to sixteen entries; the walk compares each entry without
-//! assembling its key, by what it shares with the one before. The place of a block is the sum of spans from
-//! the restart point on, computed only when a block is read from the file.
+//! point*: whole, with its position and block offset in an array. A search is a binary search over restart
+//! points and a walk over up to sixteen entries, which compares each without assembling its key. A block's
+//! offset is the sum of spans from the restart point on, computed only when the block is read.
 //!
 //! Cost: 12 bytes for sixteen blocks, and for each block its separator's own bytes and three varints, mostly
 //! of a byte.

@@ -4,11 +4,11 @@
 //! blocks varint
 //! per block: shared varint | unshared * 2 + continues varint | unshared bytes | [tag 8] | span varint
 //! ```
-//! A block's *separator* is a key that is greater than every key of an earlier block and not greater than any
-//! key of the block; it is the shortest such prefix of the block's first key, coded as its difference from
-//! the separator before. That of the first block is empty. If the versions of one key are spread over blocks,
-//! no key separates them: the later block *continues* the key, which is its separator in full, and the tag of
-//! its first entry is stored. `span` is the number of bytes of the block in the file; blocks are contiguous.
+//! A block's *separator* is greater than every key of an earlier block and not greater than any key of the
+//! block: the shortest such prefix of the block's first key, coded as its difference from the previous one.
+//! That of the first block is empty. If the versions of one key are spread over blocks, no key separates
+//! them: the later block *continues* the key, which is its separator in full, and the tag of its first entry
+//! is stored. `span` is the block's length in the file; blocks are contiguous.
 //!
 //! Every form of the index in memory is built from this section at open, so changing the form rewrites
 //! nothing.

@@ -3,11 +3,9 @@
 //! The hash is that of [`esker_base::checksum::xxh3_64`], bit for bit. Inputs of more than 240 bytes are
 //! taken in *stripes* of 64 bytes: eight accumulators each add the product of two halves of a word, and the
 //! word beside it. Eight accumulators are one vector of 512 bits, two of 256 or four of 128. The library used
-//! for all other hashes chooses between them at compile time, and users compile for the baseline of their
-//! architecture, so it takes 45 instructions for a stripe there; chosen at run time it is 10 or 20. A
-//! compaction hashes every byte twice, once read and once written.
-//!
-//! The constants and the order of steps are those of the XXH3 specification, and persisted.
+//! for other hashes chooses between them at compile time: 45 instructions a stripe for the baseline; chosen
+//! at run time 10 or 20. A compaction hashes every byte twice. Constants and step order are those of the
+//! specification, and persisted.
 
 use super::InstructionSet;
 use esker_base::checksum::xxh3_64;

@@ -1,9 +1,8 @@
 //! Fast path through flat blocks whose key suffixes have one length.
 //!
-//! A step reads a tag and at most one offset, copies a fixed number of bytes whatever the key, and has the
-//! first word of the key without reading it back. Walks use it ([`BlockCursor::step`]), and merges learn from
-//! it at the cost of one comparison how the entry compares with another source's key
-//! ([`BlockCursor::step_towards`]).
+//! A step reads a tag and at most one offset, copies a fixed number of bytes, and has the first word of the
+//! key without reading it back. Walks use it ([`BlockCursor::step`]); for one comparison more, merges learn
+//! how the entry compares with another source's key ([`BlockCursor::step_towards`]).
 
 use super::super::flat::Flat;
 use super::super::tags::TagCoding;

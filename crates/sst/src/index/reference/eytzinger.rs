@@ -1,14 +1,13 @@
 //! Eytzinger layout: key heads in the breadth-first order of a balanced binary search tree. For comparison.
 //!
 //! Source: M. Eytzinger's numbering of ancestors (1590), as a search layout in Khuong and Morin, "Array
-//! Layouts for Comparison-Based Searching" (2017). The root has number 1, the children of node `k` have `2k`
-//! and `2k + 1`, and an in-order walk meets the heads in ascending order. The first steps of all searches
-//! share few lines, and the eight nodes three steps further down lie in one line, which is prefetched. The
-//! step is arithmetic, without a branch to mispredict.
+//! Layouts for Comparison-Based Searching" (2017). The root is node 1, the children of node `k` are `2k` and
+//! `2k + 1`, and an in-order walk meets the heads in ascending order. The first steps of all searches share
+//! few lines, and the eight nodes three steps down lie in one line, which is prefetched. The step has no
+//! branch to mispredict.
 //!
-//! Cost: eight bytes a head. The rank of a node follows from its number, so nothing is stored beside the
-//! heads. (The recursion that the CS265 report prints visits indices in order and so copies the array
-//! unchanged; the order that it names, 04261537, is bit reversal.)
+//! Cost: eight bytes a head; the rank of a node follows from its number. (The recursion printed in the CS265
+//! report copies the array unchanged; the order that it names, 04261537, is bit reversal.)
 
 use crate::simd::prefetch;
 

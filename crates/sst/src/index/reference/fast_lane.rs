@@ -1,13 +1,12 @@
 //! Fast-lane index: key heads in lanes, with all of them, every fourth, every sixteenth, and so on. For
 //! comparison.
 //!
-//! Source: the skip lanes of the CS265 report, 3.4.2. A search starts in the topmost lane, goes along it as
-//! long as the heads are not too great, and continues four times as finely in the lane below. No lane is
-//! searched further than four heads, half a cache line.
+//! Source: the skip lanes of the CS265 report, 3.4.2. A search goes along the topmost lane while heads are
+//! not too great, and continues four times as finely in the lane below: at most four heads a lane, half a
+//! cache line.
 //!
-//! Cost: 10.7 bytes a head (eight, and a third of that for the lanes above). It differs from the search tree
-//! ([`super::super::tree`]) by nodes of four heads instead of sixteen: twice as many steps, each without
-//! vectors.
+//! Cost: 10.7 bytes a head. Its nodes of four heads instead of the search tree's sixteen
+//! ([`super::super::tree`]) need twice as many steps, each without vectors.
 
 /// Heads of a lane for one head of the lane above.
 const STRIDE: usize = 4;

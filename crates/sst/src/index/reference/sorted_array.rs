@@ -1,7 +1,7 @@
-//! Binary search over the whole separators, without a structure beside them.
+//! Binary search over the whole separators, the standard of the CS265 report. For comparison.
 //!
-//! The CS265 report calls it standard. It takes no memory beside the separators. Each step waits for two
-//! cache lines: the one that tells where the separator lies, and the separator's own.
+//! It takes no memory beside the separators. Each step waits for two cache lines: the separator's position,
+//! and the separator.
 
 use super::super::section::Separators;
 
