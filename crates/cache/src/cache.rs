@@ -353,7 +353,6 @@ impl<V: Charge + Clone> BlockCache<V> {
         self.budget.reserve(bytes)
     }
 
-    /// Removes all blocks of some tables and returns their number.
     pub(crate) fn remove_tables(&self, tables: &[u32]) -> usize {
         let mut tables = tables.to_vec();
         tables.sort_unstable();

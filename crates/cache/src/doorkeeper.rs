@@ -33,7 +33,6 @@ pub(crate) const BYTES_AN_ENTRY: usize = MOST_PLACES_AN_ENTRY * size_of::<u16>()
 /// the time where blocks differ in size.
 const MOST_PLACES_AN_ENTRY: usize = 4;
 
-/// The fingerprints of rejected blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Doorkeeper {
     /// By hash; 0 for a free place.

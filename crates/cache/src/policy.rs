@@ -90,7 +90,6 @@ impl<V: Charge + Clone> Policy<V> {
         with_policy!(self, policy => policy.len())
     }
 
-    /// Charges of entries that are marked `scanned`.
     pub(crate) fn scanned_bytes(&self) -> usize {
         with_policy!(self, policy => policy.scanned_bytes())
     }
@@ -123,7 +122,6 @@ impl<V: Charge + Clone> Policy<V> {
         }
     }
 
-    /// Prefetches the values that would be evicted first.
     pub(crate) fn prefetch_victims(&self) {
         if let Policy::Clock(policy) = self {
             policy.prefetch_victims();
@@ -178,7 +176,6 @@ impl<V: Charge + Clone> Policy<V> {
         }
     }
 
-    /// Shrinks the tables after many removals.
     pub(crate) fn shrink_to_fit(&mut self) {
         with_policy!(self, policy => policy.shrink_to_fit());
     }

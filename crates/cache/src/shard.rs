@@ -65,7 +65,6 @@ impl<V: Charge + Clone> Shard<V> {
         found
     }
 
-    /// Prefetches what a lookup and an insertion with this hash read first.
     pub(crate) fn prefetch(&self, hash: u64) {
         self.policy.prefetch(hash);
         if let Some(doorkeeper) = &self.doorkeeper {
@@ -199,7 +198,6 @@ impl<V: Charge + Clone> Shard<V> {
         counters
     }
 
-    /// Shrinks the tables after many removals.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.policy.shrink_to_fit();
     }

@@ -16,7 +16,6 @@ Exit codes:
   5   part of the input was refused: a bad line, a command that was an error
   70  a defect of esker itself; please report it";
 
-/// The result of a command that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done,
@@ -28,7 +27,6 @@ pub(crate) enum Exit {
     Refused,
 }
 
-/// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
@@ -57,7 +55,6 @@ impl From<Exit> for ExitCode {
 }
 
 impl Failure {
-    /// The user's command line is wrong.
     pub(crate) fn usage(message: impl Into<String>) -> Failure {
         Failure { code: USAGE, message: message.into(), advice: None }
     }

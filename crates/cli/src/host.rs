@@ -14,7 +14,6 @@ pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
 }
 
-/// Standard input, unbuffered.
 pub(crate) fn stdin() -> Stdin {
     io::stdin()
 }
@@ -34,7 +33,6 @@ pub(crate) fn progress_bar(len: Option<u64>) -> ProgressBar {
     bar.with_style(style)
 }
 
-/// Whether standard error is a terminal.
 pub(crate) fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
@@ -90,7 +88,6 @@ fn cannot_read(path: &Path, error: &io::Error) -> Failure {
     Failure::system(format_args!("cannot read {}", path.display()), error)
 }
 
-/// Creates or empties a file for output.
 #[expect(clippy::disallowed_methods, reason = "a user's output file is not part of a database")]
 pub(crate) fn create_output(path: &Path) -> Result<Box<dyn Write>, Failure> {
     let file = File::create(path)
@@ -119,12 +116,10 @@ pub(crate) fn pause(interval: Duration) {
     std::thread::sleep(interval);
 }
 
-/// Path of the shell's history, if there is a home directory.
 pub(crate) fn history_file() -> Option<PathBuf> {
     std::env::home_dir().map(|home| home.join(".esker_history"))
 }
 
-/// Sends log lines to standard error.
 pub(crate) fn start_log(level: LevelFilter) {
     let terminal = io::stderr().is_terminal();
     tracing_subscriber::fmt().with_max_level(level).with_ansi(terminal).with_writer(io::stderr).init();

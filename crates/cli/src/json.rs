@@ -4,7 +4,6 @@ use crate::args::Shape;
 use crate::failure::Failure;
 use std::io::Write;
 
-/// A JSON object with these members, and a line end.
 pub(crate) fn write_json(
     out: &mut dyn Write,
     members: impl IntoIterator<Item = (String, serde_json::Value)>,

@@ -11,7 +11,6 @@ use crate::decompress::DecodeError;
 #[cfg(feature = "lz4")]
 use crate::decompress::damaged;
 
-/// Decodes a block; returns its length.
 #[cfg(feature = "lz4")]
 pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
     lz4_flex::block::decompress_into(stored, out).map_err(|error| damaged("lz4", &error))

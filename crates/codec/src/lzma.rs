@@ -40,7 +40,6 @@ pub(crate) fn compress(level: u8, raw: &[u8], out: &mut [u8]) -> Option<usize> {
     }
 }
 
-/// Decodes a block; returns its length.
 pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
     let refused = |what: &str| DecodeError::Damaged(format!("lzma cannot decode a block: {what}"));
     let filters = filters(0, out.len()).ok_or_else(|| refused("no memory"))?;

@@ -19,7 +19,6 @@ pub(crate) fn compress(raw: &[u8], scratch: &mut Vec<u8>) -> Option<usize> {
     ENCODER.with_borrow_mut(|kept| kept.get_or_insert_with(Encoder::new).compress(raw, out).ok())
 }
 
-/// Decodes a block; returns its length.
 pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
     let found = decompress_len(stored).map_err(|error| damaged("snappy", &error))?;
     if found != out.len() {

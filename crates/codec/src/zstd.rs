@@ -74,7 +74,6 @@ pub(crate) fn compress_with(dictionary: &DictionaryEncoder, raw: &[u8], out: &mu
     })
 }
 
-/// Decodes one frame; returns its length.
 pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
     DECODER.with_borrow_mut(|kept| {
         if kept.is_none() {

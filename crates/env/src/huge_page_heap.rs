@@ -73,7 +73,6 @@ struct UnitMarks([u64; HUGE_REGION_UNITS / WORD_BITS]);
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// The allocator for memory of some length.
 pub(crate) enum Allocation {
     Shared(HeapPiece),
     /// Another one; to be kept as long as the memory.
@@ -148,7 +147,6 @@ impl HugeRegion {
         self.used.next(0, true) == HUGE_REGION_UNITS
     }
 
-    /// Allocates the first gap of at least this many units.
     fn take(&mut self, units: usize) -> Option<HeapPiece> {
         if units > self.longest_gap {
             return None;

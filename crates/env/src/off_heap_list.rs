@@ -24,7 +24,6 @@ const PIECE_NUMBERS: usize = 256 << 10;
 pub struct OffHeapList {
     /// All full but the last.
     pieces: Vec<OffHeapSlice<u64>>,
-    /// Numbers in the last piece.
     used: usize,
     /// Numbers in all pieces before it.
     before: usize,

@@ -190,7 +190,6 @@ impl Class {
         Class { with_free_pieces: Vec::new(), heap_bytes: 0, is_growing: false }
     }
 
-    /// Decides the source of the next piece.
     fn request(&mut self, piece_bytes: usize) -> ClassReply {
         if self.heap_bytes >= SMALL_BYTES {
             if let Some(piece) = self.take() {

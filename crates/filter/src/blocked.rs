@@ -67,7 +67,6 @@ impl Blocked {
         Blocked { lines, probes, path: ProbePath::best() }
     }
 
-    /// The same filter with another probe path.
     #[cfg(test)]
     pub(crate) fn with_path(mut self, path: ProbePath) -> Blocked {
         assert!(path.is_available());

@@ -88,7 +88,6 @@ pub(crate) struct Bloom {
 }
 
 impl Bloom {
-    /// A filter of at least one line and 1 to [`MAX_PROBES`] probes; the caller has checked both.
     pub(crate) fn new(lines: OffHeapSlice<Line>, probes: u8) -> Bloom {
         debug_assert!(!lines.is_empty() && (1..=MAX_PROBES).contains(&probes));
         Bloom { lines, probes }

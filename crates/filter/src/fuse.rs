@@ -42,7 +42,6 @@ pub(crate) const SLOTS_PER_KEY: f64 = 1.14;
 /// Attempts before the substitute is built.
 pub(crate) const ATTEMPTS: u8 = 32;
 
-/// The division of a shard's slots into segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Segments {
     /// Segments that a key's first slot may lie in; none if the shard has no keys. Two more follow.
@@ -61,7 +60,6 @@ impl Segments {
     }
 }
 
-/// Slots and fingerprint of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     pub(crate) slots: [usize; 3],

@@ -75,7 +75,6 @@ impl Line {
     }
 }
 
-/// Share of the bits that are set.
 pub(crate) fn fill_ratio(lines: &[Line]) -> f64 {
     let set: u64 = lines.iter().flat_map(|line| line.0).map(|word| u64::from(word.count_ones())).sum();
     set as f64 / (LINE_BITS * lines.len()) as f64

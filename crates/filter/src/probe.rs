@@ -32,7 +32,6 @@ impl ProbePath {
         ProbePath::Avx512,
     ];
 
-    /// Whether this machine has the instructions.
     pub(crate) fn is_available(self) -> bool {
         match self {
             ProbePath::Scalar => true,
@@ -93,7 +92,6 @@ impl ProbePath {
     }
 }
 
-/// Prefetches a cache line. Any address is valid.
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: *const T) {
     // SAFETY: a prefetch reads nothing and cannot fault; SSE is part of x86-64.

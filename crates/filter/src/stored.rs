@@ -21,7 +21,6 @@ pub(crate) const BINARY_FUSE: u8 = 6;
 /// Bytes in front of the lines.
 pub(crate) const LINES_HEADER_BYTES: usize = 8;
 
-/// The bytes of a filter made of lines.
 pub(crate) fn encode_lines(plan: &Plan, lines: &[Line]) -> OffHeapSlice<u8> {
     let mut bytes = OffHeapSlice::filled(0, LINES_HEADER_BYTES + plan.count as usize * LINE_BYTES);
     let (header, rest) = bytes.split_at_mut(LINES_HEADER_BYTES);

@@ -144,7 +144,6 @@ enum EntryFate {
     Passed,
 }
 
-/// Location of the current entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CompactionIterPosition {
     /// There is none.
@@ -196,11 +195,9 @@ pub struct CompactionIter<C, O> {
     stats: CompactionIterStats,
 }
 
-/// State of the versions of one key met so far.
 #[derive(Debug, Default)]
 struct KeyGroup {
     key: KeyBuffer,
-    /// Whether `key` is set: not before the first key.
     is_begun: bool,
     /// The sequence number of the version that hides those below it in its stripe.
     hidden_below: Option<SeqNo>,
@@ -541,7 +538,6 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> CompactionIter<C, O> {
         Ok(EntryFate::Write)
     }
 
-    /// Whether the cursor's expiring Put has expired for all readers.
     #[cold]
     fn is_expired(&self, tag: Tag) -> Result<bool> {
         let (expiry_ms, _) = split_expiry(tag, self.cursor.key(), self.cursor.value())?;

@@ -370,7 +370,6 @@ mod tests {
         assert_eq!(seen(30, 2).0, None);
     }
 
-    /// A large value that equals its pointer.
     #[derive(Debug)]
     struct Pointed;
 

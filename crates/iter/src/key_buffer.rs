@@ -9,7 +9,6 @@ const SHORT: usize = 32;
 pub(crate) struct KeyBuffer {
     short: [u8; SHORT],
     len: usize,
-    /// The key, if it is longer than [`SHORT`].
     long: Vec<u8>,
 }
 

@@ -5,7 +5,6 @@ use crate::slice::{Entry, SliceCursor};
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
 use std::cell::Cell;
 
-/// A small deterministic generator (SplitMix64).
 pub(crate) struct Rng(u64);
 
 impl Rng {

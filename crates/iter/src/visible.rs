@@ -68,7 +68,6 @@ use std::sync::Arc;
 /// is wasted.
 const MAX_STEPS: u32 = 32;
 
-/// Location of the current entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VisiblePosition {
     Nowhere,

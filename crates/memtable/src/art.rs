@@ -70,13 +70,11 @@ use crate::entry::Entry;
 use crate::memory::{Memory, Site};
 use node::{ArtNode, LEAF, target_word};
 
-/// The tree for readers: the place of its root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Art {
     root: usize,
 }
 
-/// The result of one step down.
 enum Descent {
     /// A reference, if it is not 0.
     Down(u32),
@@ -148,7 +146,6 @@ fn is_node(reference: u32) -> bool {
     reference.cast_signed() > 0
 }
 
-/// One step of a reader below a node.
 #[inline(always)]
 fn step(memory: &Memory, reference: u32, key: &[u8]) -> Descent {
     let node = ArtNode::from_reference(reference);

@@ -119,7 +119,6 @@ impl BTree {
     }
 }
 
-/// The leaf where `key` belongs, below the node `reference`.
 #[inline(always)]
 fn leaf_of<K: Kernel>(memory: &Memory, mut reference: u32, key: &[u8]) -> (BTreeNode, BTreeHeader) {
     loop {

@@ -105,7 +105,6 @@ impl Position {
         }
     }
 
-    /// Moves to the last key less than `key`.
     fn seek_before(&mut self, memory: &Memory, key: &[u8], prepared: Option<Entry>) -> Entry {
         match self {
             Position::Sharded(position) => return position.seek_before(key),

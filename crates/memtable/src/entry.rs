@@ -74,7 +74,6 @@ impl Entry {
         self.0 as usize * 2 + field
     }
 
-    /// The words that every entry has.
     #[inline(always)]
     fn header(self, memory: &Memory) -> View<'_, 5> {
         memory.view(self.word(0))
@@ -177,13 +176,11 @@ impl Entry {
         equal(self.key(memory), key)
     }
 
-    /// The next older version of the same key.
     #[inline(always)]
     pub(crate) fn older(self, memory: &Memory) -> Entry {
         Entry(self.header(memory).peek(OLDER))
     }
 
-    /// Number of older versions.
     fn depth(self, memory: &Memory) -> u32 {
         if self.older(memory).is_none() { 0 } else { memory.peek(self.word(DEPTH)) }
     }

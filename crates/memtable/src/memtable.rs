@@ -31,7 +31,6 @@ pub struct Memtable {
     pool: ArenaPool,
     /// Touched bytes of the arena that count as loaned by the pool.
     loaned_bytes: u64,
-    /// Most bytes that an insertion takes beyond key and value.
     most_bytes_per_entry: u64,
     /// Padded: the inserter writes them with each insertion, readers of entries never need them. Distances of
     /// 64, 128 and 256 bytes, and none, made no measurable difference on two busy cores.

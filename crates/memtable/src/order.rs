@@ -56,7 +56,6 @@ impl EntryLog {
         EntryLog { end }
     }
 
-    /// Publishes all entries written so far.
     #[inline]
     pub(crate) fn publish(self, memory: &Memory, allocator: &Allocator) {
         memory.publish(Site::Reference, self.end, allocator.next_entry());
@@ -116,7 +115,6 @@ impl Drop for Run {
     }
 }
 
-/// The runs, and the end of what they contain.
 #[derive(Debug)]
 struct Sorted {
     /// Oldest first, each at least twice as long as the next.
@@ -125,7 +123,6 @@ struct Sorted {
     upto: u32,
 }
 
-/// The sorted runs over a log.
 #[derive(Debug)]
 pub(crate) struct Order {
     log: EntryLog,
@@ -144,7 +141,6 @@ impl Order {
         self.held.load(Relaxed)
     }
 
-    /// The unit behind the last published entry.
     #[inline]
     pub(crate) fn end(&self, memory: &Memory) -> u32 {
         self.log.end(memory)

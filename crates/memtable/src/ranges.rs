@@ -37,7 +37,6 @@ pub const RANGE_DELETE_OVERHEAD_BYTES: u64 = 256;
 
 type Sets = Arc<[Arc<RangeTombstones>]>;
 
-/// A memtable's range tombstones for readers.
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
     /// Allocated with the first range tombstone: for most memtables this is one word.

@@ -147,7 +147,6 @@ impl Structure {
         }
     }
 
-    /// An entry of the least key, or none.
     pub(crate) fn first(&self, memory: &Memory) -> Entry {
         match self {
             Structure::Art(tree) => ArtPosition::new(*tree).seek_to_first(memory),
@@ -160,7 +159,6 @@ impl Structure {
         }
     }
 
-    /// An entry of the greatest key, or none.
     pub(crate) fn last(&self, memory: &Memory) -> Entry {
         match self {
             Structure::Art(tree) => ArtPosition::new(*tree).seek_to_last(memory),

@@ -51,7 +51,6 @@ pub(crate) const fn table_bytes(keys: u64) -> u64 {
     4 * (tables * HEADER_WORDS as u64 + all_slots * SLOT_WORDS as u64)
 }
 
-/// The table for readers: the place of the reference to it, and the hash function.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     root: usize,
@@ -237,7 +236,6 @@ impl TableWriter {
         is_new
     }
 
-    /// Publishes a table of twice as many slots.
     #[cold]
     fn grow(&mut self, memory: &Memory, allocator: &mut Allocator) -> Slots {
         let bits = self.slots.map_or(MIN_BITS, |old| old.bits + 1);

@@ -27,7 +27,6 @@ const LEAST_RATE: f64 = 1.0 / 16.0;
 /// Pace updates per memtable while memtables wait for their flush. The store updates every ten milliseconds.
 const LOOKS_PER_MEMTABLE: f64 = 16.0;
 
-/// A flush or job in progress.
 struct Writing<J> {
     left_bytes: f64,
     all_bytes: f64,
@@ -52,7 +51,6 @@ struct Pacer<'a> {
     sealed_to: f64,
     flush: Option<Writing<f64>>,
     jobs: Vec<Writing<Job>>,
-    /// The measured capacity of background work.
     capacity: Capacity,
     /// Bytes that entered the last level in recent merges, and those of them that overwrote something there.
     arrived: f64,

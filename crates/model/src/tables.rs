@@ -51,7 +51,6 @@ pub(crate) fn cut(cut: &Cut, segments: &[Segment], source: &Source, sizes: &Size
     cutting.tables
 }
 
-/// Bytes of entries in tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) value: f64,

@@ -11,7 +11,6 @@ use std::sync::Arc;
 /// Sampled lookups in the measured phase: planning a filter for each run takes some microseconds.
 const LOOKUP_SAMPLES: f64 = 200.0;
 
-/// Sums of a running scenario.
 #[derive(Debug)]
 pub(crate) struct Tally {
     curve: Arc<RateCurve>,
@@ -39,7 +38,6 @@ pub(crate) struct Tally {
     pub(crate) elapsed_s: f64,
 }
 
-/// A weighted mean and a maximum.
 #[derive(Clone, Copy, Debug, Default)]
 struct Weighed {
     sum: f64,
@@ -168,7 +166,6 @@ impl Tally {
         self.lookups.filter_bytes.add(filter_bits / 8.0, 1.0);
     }
 
-    /// The result; `tree` has been drained, `drained` are the bytes written for that.
     pub(crate) fn finish(
         mut self,
         scenario: &Scenario,

@@ -119,7 +119,6 @@ impl FromStr for BlockBounds {
     }
 }
 
-/// Collects key gaps while blocks are written.
 #[derive(Debug, Default)]
 pub(crate) struct BoundsEncoder {
     out: Vec<u8>,
@@ -155,13 +154,11 @@ impl BoundsEncoder {
     }
 }
 
-/// The key gaps between the blocks of a table.
 #[derive(Debug)]
 pub(crate) struct BoundsSection {
     gaps: Box<[[u8; GAP_BYTES]]>,
 }
 
-/// A gap between a block and the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KeyGap<'a> {
     /// Continuation of the earlier block's last key, behind what it shares with the separator.
@@ -189,7 +186,6 @@ impl BoundsSection {
         }
     }
 
-    /// Decodes the section of a table with so many blocks.
     pub(crate) fn decode(section: &[u8], blocks: u64) -> Result<BoundsSection, DecodeError> {
         let (gaps, rest) = section.as_chunks::<GAP_BYTES>();
         if !rest.is_empty() || gaps.len() as u64 != blocks.saturating_sub(1) {
@@ -206,7 +202,6 @@ impl BoundsSection {
         size_of_val(&*self.gaps)
     }
 
-    /// The gap between block `number` and the next one.
     fn gap(&self, number: usize) -> Option<KeyGap<'_>> {
         let [flags, kept @ ..] = self.gaps.get(number).filter(|gap| gap[0] != NO_GAP)?;
         let (last, first) = kept.split_at(LAST_BYTES);

@@ -148,7 +148,6 @@ impl Table {
     }
 }
 
-/// Bytes entered recently.
 #[derive(Clone, Copy, Debug, Default)]
 struct RecentResidency {
     points: u64,

@@ -255,7 +255,6 @@ impl TableCursor {
         Ok(())
     }
 
-    /// See [`ReadAhead::under_way`].
     #[cfg(test)]
     pub(crate) fn under_way(&self) -> Option<std::ops::Range<usize>> {
         self.read_ahead.under_way()
@@ -360,7 +359,6 @@ impl TableCursor {
         }
     }
 
-    /// Prefetches the first lines of a block, if it is in memory.
     #[inline]
     fn prefetch_block(&self, number: usize) {
         if self.purpose != ReadPurpose::Compaction {

@@ -3,7 +3,6 @@
 use esker_base::Error;
 use std::path::Path;
 
-/// Why bytes of a table cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DecodeError {
     /// They are not what was written.

@@ -77,7 +77,6 @@ impl FileWriter {
         self.written_bytes + self.bytes.len() as u64
     }
 
-    /// Writes the whole pieces that are buffered.
     #[inline]
     pub(crate) fn write_full_pieces(&mut self) -> Result<()> {
         if self.bytes.len() < PIECE_BYTES { Ok(()) } else { self.write_pieces() }

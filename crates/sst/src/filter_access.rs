@@ -153,7 +153,6 @@ impl Table {
         }
     }
 
-    /// Whether lookups have a filter to probe.
     fn has_usable_filter(&self) -> bool {
         match &self.filter {
             FilterAccess::Kept(_) => true,

@@ -142,7 +142,6 @@ impl BlockIndex {
         }
     }
 
-    /// Adds a locator for lookups to a search tree.
     pub(crate) fn with_locator(mut self, locator: Locator) -> BlockIndex {
         if let Form::Tree(tree) = self.form {
             self.form = Form::Other(Box::new(OtherForm::Located { locator, tree }));
@@ -359,7 +358,6 @@ impl BlockIndex {
         !self.continuations.is_empty() && self.is_continuation(block + 1, key)
     }
 
-    /// Whether any block continues the key of the one before.
     #[inline(always)]
     pub(crate) fn continues(&self) -> bool {
         self.continues

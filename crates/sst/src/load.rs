@@ -204,7 +204,6 @@ impl Table {
     }
 }
 
-/// Verifies the file image of a block and its number.
 pub(crate) fn verify_numbered(
     image: &[u8],
     uid: TableUid,

@@ -114,7 +114,6 @@ impl PreparedLookup<'_> {
     }
 }
 
-/// Finds and prefetches the block of a lookup.
 fn locate(table: &Table, index: &BlockIndex, key: &[u8], newest: Tag) -> usize {
     with_kernel!(
         table.isa,

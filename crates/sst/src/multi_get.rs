@@ -206,7 +206,6 @@ fn is_excluded(lookup: &Lookup<'_>, number: usize) -> Result<bool> {
     }
 }
 
-/// A started read, and the position in the list of needed blocks that it is for.
 struct StartedRead {
     wanted: usize,
     pending: PendingRead,

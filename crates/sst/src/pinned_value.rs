@@ -15,7 +15,6 @@ pub struct PinnedValue {
     len: u32,
 }
 
-/// What keeps the bytes in memory.
 #[derive(Clone)]
 enum ValueOwner {
     Block(BlockRef),

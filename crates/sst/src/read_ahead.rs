@@ -45,7 +45,6 @@ pub trait JobControl: std::fmt::Debug + Send + Sync {
     fn check_cancelled(&self) -> Result<()>;
 }
 
-/// Consecutive whole blocks that are read at once.
 #[derive(Debug, Default)]
 struct ReadWindow {
     blocks: Range<usize>,
@@ -108,7 +107,6 @@ pub(crate) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// The blocks of the window being read.
     #[cfg(test)]
     pub(crate) fn under_way(&self) -> Option<Range<usize>> {
         self.next.as_ref().map(|(window, _)| window.blocks.clone())
@@ -163,7 +161,6 @@ impl ReadAhead {
         self.window.blocks.end == number && !self.window.blocks.is_empty()
     }
 
-    /// Whether block `number` is in the buffer.
     pub(crate) fn holds(&self, number: usize) -> bool {
         self.window.blocks.contains(&number)
     }
@@ -222,7 +219,6 @@ impl ReadAhead {
         (self.window_bytes * 2).clamp(MIN_WINDOW_BYTES, self.max_window_bytes)
     }
 
-    /// Requests the window after the present one.
     fn read_next(&mut self, table: &Table) -> Result<()> {
         let Some(queue) = table.identity.reads() else { return Ok(()) };
         if self.grown() < MIN_OVERLAPPED_BYTES {

@@ -12,12 +12,10 @@ use esker_filter::Filter;
 const MIN_TAIL_BYTES: u64 = 16 << 10;
 const MAX_TAIL_BYTES: u64 = 4 << 20;
 
-/// The end of the file in memory.
 pub(crate) struct SectionReader {
     pub(crate) footer: Footer,
     pub(crate) sections: Vec<Section>,
     bytes: OffHeapSlice<u8>,
-    /// Offset of `bytes` in the file.
     start: u64,
 }
 
@@ -141,7 +139,6 @@ impl SectionReader {
     }
 }
 
-/// Verifies and decodes the bytes of a section.
 pub(crate) fn decode_section<T>(
     file: &dyn File,
     uid: TableUid,

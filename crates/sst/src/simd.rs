@@ -60,7 +60,6 @@ impl InstructionSet {
         InstructionSet::Portable
     }
 
-    /// Whether this machine can execute it.
     #[cfg(test)]
     pub(crate) fn is_available(self) -> bool {
         match (self, InstructionSet::detect()) {

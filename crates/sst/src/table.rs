@@ -45,12 +45,9 @@ pub struct Table {
     pub(crate) index_reason: &'static str,
     /// Why the requested form could not be used, if its section is damaged.
     index_damage: Option<Error>,
-    /// First and last keys of blocks, if the table has that section.
     pub(crate) bounds: Option<BoundsSection>,
-    /// Offset of the end of the last block.
     pub(crate) data_end: u64,
     pub(crate) filter: FilterAccess,
-    /// Expected false-positive rate of the filter.
     pub(crate) filter_rate: f64,
     /// Which blocks of the mapped file were verified. `None` if the file is not mapped, or if the index is
     /// not one in memory that every lookup uses: then blocks are copied from the map as from a file.
@@ -70,7 +67,6 @@ pub struct Table {
     pub(crate) file: Arc<dyn File>,
     properties: TableProperties,
     range_tombstones: Arc<RangeTombstones>,
-    /// Dictionary that the blocks were compressed with, if the table has one.
     pub(crate) dictionary: Option<DictionaryDecoder>,
     sections: Vec<Section>,
     file_bytes: u64,

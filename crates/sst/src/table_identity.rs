@@ -86,7 +86,6 @@ pub struct TableIdentity {
     number: TableNumber<CachedPart>,
     tables: Arc<OpenTables>,
     slots: Mutex<IdentitySlots>,
-    /// Counts how well the filter does.
     watch: Option<Arc<FilterWatch>>,
 }
 
@@ -140,7 +139,6 @@ impl TableIdentity {
         self.number.cache()
     }
 
-    /// Whether the table's filter lies in the cache instead of with the table.
     pub(crate) fn pages_filters(&self) -> bool {
         self.tables.pages_filters
     }

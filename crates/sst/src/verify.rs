@@ -154,7 +154,6 @@ impl UnloadedSections {
 }
 
 impl Table {
-    /// Reads and verifies a section; `None` if the table has none of this kind.
     fn section<T>(
         &self,
         kind: SectionKind,
@@ -167,7 +166,6 @@ impl Table {
         decode_section(&*self.file, self.uid, section, &bytes, decode).map(Some)
     }
 
-    /// Compares index pages with the index section.
     fn compare_pages(&self) -> Result<()> {
         let Some(at) = self.sections().iter().find(|section| section.kind == SectionKind::INDEX_PAGES) else {
             return Ok(());

@@ -68,14 +68,10 @@ pub struct TableWriter {
     filter_policy: FilterPolicy,
     /// Bits of the whole filter, if they are fixed.
     filter_bits: Option<u64>,
-    /// Whether the index is also written as pages.
     with_pages: bool,
-    /// The keys and their blocks, if a locator is written.
     locator: Option<LocatorBuilder>,
-    /// First and last keys of blocks, if they are written.
     bounds: Option<BoundsEncoder>,
     range_tombstones: RangeTombstones,
-    /// The first blocks, until the dictionary is trained.
     buffered: Option<Box<DictionaryBuffer>>,
     dictionary: Option<DictionaryEncoder>,
     scratch: Scratch,
@@ -223,7 +219,6 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Counts the staged entries, at least one, as a block.
     fn count_block(&mut self) {
         let (totals, properties) = (self.staged.totals(), &mut self.properties);
         if properties.entries == 0 {
@@ -310,7 +305,6 @@ impl TableWriter {
         }
     }
 
-    /// Encodes the staged entries, at least one, as a block.
     fn close_block(&mut self) -> Result<()> {
         self.separator_bytes += self.separator.len() as u64;
         if self.separator_bytes > MAX_SEPARATOR_BYTES {
@@ -338,7 +332,6 @@ impl TableWriter {
         self.end_block(start, &header)
     }
 
-    /// Buffers the staged entries as a block until the dictionary is trained.
     #[cold]
     fn buffer_block(&mut self, admission: Option<Admission>) -> Result<()> {
         let Some(buffered) = &mut self.buffered else { return Ok(()) };

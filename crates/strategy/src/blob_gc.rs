@@ -121,7 +121,6 @@ pub fn plan_blob_gc(shape: &Shape<'_>, busy: &Busy, options: &StrategyOptions) -
     Some(BlobGc { plan, victims })
 }
 
-/// Chooses the files to rewrite.
 fn choose(version: &Version, account: &BlobSpace, target: u64, low: u64) -> BTreeSet<FileNumber> {
     // At least half the garbage that the average file has when the target is reached.
     let has_enough = |garbage: u64, bytes: u64| {

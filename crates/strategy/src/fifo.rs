@@ -23,11 +23,9 @@ use esker_base::SeqNo;
 use esker_version::{LevelIndex, PartMeta, Run};
 use std::sync::Arc;
 
-/// The most parts one plan drops.
 const MAX_DROPPED_PARTS: usize = 256;
 /// This many adjacent small runs are merged into one, if enabled.
 const SMALL_RUNS: usize = 4;
-/// The most runs one such merge takes.
 const MAX_SMALL_RUNS: usize = 64;
 /// A run is small if it has less than one in so many of a flush's bytes.
 const SMALL_RUN_DIVISOR: u64 = 4;
@@ -50,7 +48,6 @@ impl FifoLimits {
             .or_else(|| if self.merges_small_runs { merge_small_runs(cx) } else { None })
     }
 
-    /// Bytes of the next job; zero iff there is none.
     pub(crate) fn debt(&self, cx: &Context<'_>) -> u64 {
         self.plan(cx).map_or(0, |plan| plan.est_in_bytes.max(1))
     }

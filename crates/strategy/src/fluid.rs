@@ -64,7 +64,6 @@ impl Partial {
     };
 }
 
-/// Possible work and its score.
 struct Candidate {
     score: Score,
     level: LevelIndex,
@@ -147,7 +146,6 @@ impl Fluid {
         u64::try_from(u128::from(parts.bytes_with_below()) * excess / bytes).unwrap_or(u64::MAX)
     }
 
-    /// The most bytes one job may rewrite; `None` without a limit.
     fn job_bytes(&self, cx: &Context<'_>) -> Option<u64> {
         match self.partial {
             Some(partial) => Some(cx.options.max_job_bytes(cx.shape.last_bytes()).min(partial.max_job_bytes)),

@@ -19,7 +19,6 @@ use crate::score::Score;
 use esker_version::{Key, KeyEnd, KeyRange, LevelIndex, PartMeta, Run};
 use std::sync::Arc;
 
-/// The most partitions of a window chosen by density.
 const MAX_WINDOW_PARTS: usize = 4;
 /// How many windows are tried when running jobs conflict with the best.
 const MAX_TRIES: usize = 8;
@@ -33,7 +32,6 @@ pub(crate) struct Window {
     pub(crate) last: usize,
 }
 
-/// The data above one partition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UpperLoad {
     /// Effective bytes of parts that no job uses, or their garbage estimate.
@@ -67,7 +65,6 @@ impl GarbageLoads {
     }
 }
 
-/// The partitions of a tree and the runs above them.
 #[derive(Debug)]
 pub(crate) struct PartitionWindows<'a> {
     cx: Context<'a>,
@@ -93,7 +90,6 @@ impl<'a> PartitionWindows<'a> {
         }
     }
 
-    /// The partitions, in key order.
     pub(crate) fn base(&self) -> &'a [Arc<PartMeta>] {
         self.base
     }
@@ -133,7 +129,6 @@ impl<'a> PartitionWindows<'a> {
         parts.iter().any(|part| self.cx.busy.has(part))
     }
 
-    /// The bytes above each partition.
     pub(crate) fn loads(&self) -> Vec<UpperLoad> {
         self.loads_by(PartMeta::effective_bytes)
     }
@@ -353,7 +348,6 @@ impl<'a> PartitionWindows<'a> {
         window
     }
 
-    /// Whether a running job uses an upper run.
     pub(crate) fn upper_is_busy(&self) -> bool {
         self.upper.iter().any(|(_, run)| is_busy(&self.cx, run))
     }

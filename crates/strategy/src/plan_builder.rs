@@ -14,10 +14,8 @@ use esker_version::{Key, KeyEnd, KeyRange, LevelIndex, PartMeta, Run};
 /// The most parts one move takes; it bounds the size of the edit.
 const MAX_MOVED_PARTS: usize = 256;
 
-/// The most parts examined to find movable ones.
 const MAX_LOOKED_AT: usize = 4096;
 
-/// Everything a decision depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) shape: Shape<'a>,
@@ -292,7 +290,6 @@ impl Context<'_> {
     }
 }
 
-/// Whether a job uses a part of the run.
 pub(crate) fn is_busy(cx: &Context<'_>, run: &Run) -> bool {
     !cx.busy.is_empty() && run.parts().iter().any(|part| cx.busy.has(part))
 }

@@ -36,7 +36,6 @@ const DENSE_TOMBSTONES: u64 = 4;
 const IDLE_LAST_TOMBSTONES: u64 = 10;
 /// Parts with fewer entries are not worth a job of their own.
 const LEAST_ENTRIES: u64 = 1024;
-/// The most parts one plan drops.
 const MAX_DROPPED_PARTS: usize = 256;
 /// How many due parts are tried when running jobs conflict with them.
 const MAX_TRIES: usize = 8;

@@ -263,7 +263,6 @@ fn check_files(db: &Database, image: &StrictFs) -> Outcome {
     Ok(())
 }
 
-/// A database that was opened after a crash.
 struct Found {
     db: Database,
     /// Length of the image's trace when opening ended.

@@ -79,7 +79,6 @@ pub(crate) fn write_tables(
 }
 
 impl Runner {
-    /// Carries out an ingest or a bulk load.
     pub(crate) fn join(&mut self, space: u8, edits: &[(Key, Deed)], joining: Joining) -> Outcome {
         let keyspace = self.create(space)?;
         let edits = &edits.iter().map(|(key, deed)| (*key, without_merge(*deed))).collect::<Vec<_>>()[..];

@@ -372,7 +372,6 @@ impl Runner {
         Ok(changes)
     }
 
-    /// Makes one edit by the call of its name.
     fn write_plain(&self, edit: &Edit, keyspace: &Keyspace, durability: Durability) -> esker::Result<()> {
         match edit.deed {
             Deed::Put(value) => keyspace.put_with(edit.key.bytes(), value.bytes(), durability),

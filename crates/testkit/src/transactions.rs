@@ -40,7 +40,6 @@ impl Own {
     }
 }
 
-/// An open transaction, and what it should see and depend on.
 #[derive(Debug)]
 pub(crate) struct Open {
     tx: Transaction,
@@ -66,7 +65,6 @@ impl Open {
         }
     }
 
-    /// What it should see of a range.
     fn entries(&self, oracle: &Oracle, space: usize, bounds: &Bounds) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let stored = oracle.range(space, lend(bounds), self.at);
         let mut entries: BTreeMap<Vec<u8>, Vec<u8>> =
@@ -82,7 +80,6 @@ impl Open {
         entries
     }
 
-    /// What other commits changed of its read set.
     fn conflicts(&self, oracle: &Oracle) -> BTreeSet<(usize, Vec<u8>)> {
         if self.changes.is_empty() {
             return BTreeSet::new();

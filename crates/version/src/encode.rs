@@ -65,7 +65,6 @@ mod figure {
 const END_INCLUDED: u8 = 0;
 /// The part ends before a key, or has no end if that key is empty: nothing lies before the empty key.
 const END_EXCLUDED: u8 = 1;
-/// The part is a slice of its file.
 const SLICED: u8 = 2;
 
 /// Larger files do not exist; the limit keeps sums of sizes far from overflow. 2^48 bytes are 256 TiB.

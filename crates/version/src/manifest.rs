@@ -58,7 +58,6 @@ pub struct Manifest {
     dir: PathBuf,
     file: Arc<dyn File>,
     header: ManifestHeader,
-    /// Offset of the next record.
     end: u64,
     /// Extents are allocated up to here.
     allocated: u64,

@@ -52,9 +52,7 @@ pub struct Recovered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClosedManifest {
     pub(crate) header: ManifestHeader,
-    /// Offset of the last record.
     pub(crate) end: u64,
-    /// End of the first record.
     pub(crate) snapshot_bytes: u64,
 }
 
@@ -103,7 +101,6 @@ pub struct ManifestFile {
     pub header: ManifestHeader,
 }
 
-/// The sum of a manifest's records.
 struct ReplayedState {
     state: DatabaseState,
     last_edit: u64,

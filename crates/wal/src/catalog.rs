@@ -10,14 +10,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A segment that recovery may need.
 #[derive(Clone, Debug)]
 pub(crate) struct CatalogedSegment {
     pub(crate) file: Arc<dyn File>,
     pub(crate) header: SegmentHeader,
 }
 
-/// All segment files of a directory.
 #[derive(Debug)]
 pub(crate) struct Catalog {
     /// By log id.

@@ -21,7 +21,6 @@ use esker_env::{File, FileSystem, Mapping, OpenMode};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Largest write of zeros.
 const FILL_BYTES: usize = 64 << 10;
 
 /// Records up to this size are assembled into one buffer before a positioned write, so that they take one
@@ -94,14 +93,12 @@ impl SegmentFile {
         matches!(self.store, Store::Mapped(_))
     }
 
-    /// Pre-faults the pages; see [`Mapping::populate`].
     pub(crate) fn populate(&self) {
         if let Store::Mapped(mapping) = &self.store {
             mapping.populate();
         }
     }
 
-    /// Prefetches the cache lines of a record that is about to be stored.
     #[inline(always)]
     pub(crate) fn prefetch(&self, offset: u64) {
         if let Store::Mapped(mapping) = &self.store {

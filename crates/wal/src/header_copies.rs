@@ -5,7 +5,6 @@ use crate::segment::{HEADER_OFFSETS, SEGMENT_HEADER_LEN};
 use crate::segment::{SegmentHeader, SegmentHeaderFault};
 use esker_base::Result;
 
-/// Bytes that hold both copies of a header.
 pub(crate) const HEADERS_END: u64 = HEADER_OFFSETS[1] + SEGMENT_HEADER_LEN as u64;
 
 /// The two copies of a segment's header, each valid or not.

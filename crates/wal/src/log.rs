@@ -185,7 +185,6 @@ struct LiveSegment {
 }
 
 impl Pool {
-    /// Whether one more segment should be prepared.
     fn needs_segment(&self) -> bool {
         !self.closed && !self.is_shrunk && !self.preparing && self.ready.len() < READY_AHEAD
     }
@@ -416,7 +415,6 @@ impl Log {
         std::mem::replace(&mut self.pool.lock().is_shrunk, is_shrunk)
     }
 
-    /// Creates and prepares a new file of this size.
     fn prepare(&self, size_bytes: u64, fill: Fill) -> Result<SegmentFile> {
         let slot = {
             let mut pool = self.pool.lock();

@@ -262,7 +262,6 @@ pub fn recover(
     Ok(scan.report(&stop))
 }
 
-/// Where and why the chain of valid records ends.
 #[derive(Debug)]
 struct ChainEnd {
     position: LogPosition,
@@ -277,7 +276,6 @@ struct ChainEnd {
     header_lost: bool,
 }
 
-/// One pass over the log.
 struct Scan<'a> {
     input: &'a RecoverInput<'a>,
     catalog: &'a Catalog,

@@ -115,7 +115,6 @@ impl fmt::Display for StopReason {
     }
 }
 
-/// Result of reading an offset of a segment.
 #[derive(Debug)]
 pub(crate) enum Probe<'a> {
     /// A record with valid checksums.
@@ -124,12 +123,10 @@ pub(crate) enum Probe<'a> {
     Nothing { reason: StopReason, header: Option<RecordHeader> },
 }
 
-/// Reads the records of one life of a segment.
 #[derive(Debug)]
 pub(crate) struct SegmentReader {
     window: Window,
     identity: SegmentIdentity,
-    /// Upper limit of the records.
     end: u64,
 }
 

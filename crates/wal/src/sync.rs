@@ -57,7 +57,6 @@ use std::time::Duration;
 
 mod commit_delay;
 
-/// Group commit of the log; see the head of this file.
 #[derive(Debug)]
 pub(crate) struct GroupSync {
     /// Every sequence number up to here survives a power cut.
@@ -92,7 +91,6 @@ struct SyncState {
     commit_delay: CommitDelay,
     /// Everything before this place is durable.
     durable: LogPosition,
-    /// Why the log is poisoned.
     cause: Option<Arc<str>>,
 }
 
@@ -113,7 +111,6 @@ impl SyncState {
         }
     }
 
-    /// Turns the queued group into the group of a flush.
     fn claim(&mut self) {
         self.in_flight = true;
         self.claims += 1;
@@ -138,7 +135,6 @@ impl SyncState {
 }
 
 impl GroupSync {
-    /// Group commit for a log that is durable up to here.
     pub(crate) fn new(seqno: u64, position: LogPosition, clock: Arc<dyn Clock>) -> GroupSync {
         let state = SyncState {
             in_flight: false,
@@ -174,7 +170,6 @@ impl GroupSync {
         self.lock().durable
     }
 
-    /// How often the durable position was raised.
     #[inline]
     pub(crate) fn durable_raises(&self) -> u64 {
         self.durable_raises.load(Ordering::Relaxed)

@@ -357,7 +357,6 @@ impl LogWriter {
     }
 }
 
-/// Stores both copies of a header.
 fn write_header(segment: &mut SegmentFile, header: &SegmentHeader) -> Result<()> {
     let bytes = header.encode();
     for offset in HEADER_OFFSETS {

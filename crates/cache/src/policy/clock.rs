@@ -25,7 +25,6 @@ pub(crate) struct ClockPolicy<V> {
     table: Table<V>,
     hand: usize,
     scan_hand: usize,
-    /// Charges of entries that are marked `scanned`.
     scanned_bytes: usize,
 }
 
@@ -59,14 +58,12 @@ impl<V: Charge + Clone> ClockPolicy<V> {
         Some(entry.value.clone())
     }
 
-    /// Prefetches the first buckets that a lookup with this hash reads, and those next to the hand.
     pub(super) fn prefetch(&self, hash: u64) {
         // Clusters seldom end later.
         self.table.prefetch(hash as usize, 4);
         self.table.prefetch(self.hand, BUCKETS_AHEAD);
     }
 
-    /// Prefetches the values in the buckets next to the hand.
     pub(super) fn prefetch_victims(&self) {
         let mask = self.table.bucket_count() - 1;
         let ahead = (0..BUCKETS_AHEAD).filter_map(|step| self.table.at((self.hand + step) & mask));
@@ -148,7 +145,6 @@ impl<V: Charge + Clone> ClockPolicy<V> {
         Some(entry)
     }
 
-    /// Removes the chosen entries.
     pub(super) fn remove_where(
         &mut self,
         should_remove: &mut ShouldRemove<'_, V>,

@@ -65,7 +65,6 @@ impl<V, S: Copy> Lists<V, S> {
         self.places.get(&key.packed()).copied()
     }
 
-    /// The entry at a place that [`Lists::find`] or [`Lists::oldest`] named.
     #[inline]
     pub(super) fn entry(&self, place: u32) -> &Entry<V> {
         self.nodes[place as usize].entry.as_ref().expect("a place in a list has an entry")
@@ -211,7 +210,6 @@ impl<V, S: Copy> Lists<V, S> {
         }
     }
 
-    /// All entries, for checks; follows each list both ways.
     #[cfg(test)]
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry<V>> {
         let mut all = Vec::new();

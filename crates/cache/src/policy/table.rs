@@ -66,7 +66,6 @@ impl<V> Table<V> {
         self.buckets[bucket].as_mut()
     }
 
-    /// Adds an entry whose key is absent.
     pub(crate) fn insert(&mut self, hash: u64, entry: Entry<V>) {
         if (self.len + 1) * 4 > self.buckets.len() * 3 {
             self.rebuild(self.buckets.len() * 2);
@@ -103,7 +102,6 @@ impl<V> Table<V> {
         Some(removed)
     }
 
-    /// Gives memory back after many removals.
     pub(crate) fn shrink_to_fit(&mut self) {
         let fitting = (self.len * 2).next_power_of_two().max(MIN_BUCKETS);
         if fitting < self.buckets.len() {

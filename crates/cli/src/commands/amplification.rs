@@ -6,7 +6,6 @@ use esker::metrics::{Amplification, CauseInfo, LevelAmplification, ReadAmplifica
 use serde_json::json;
 use std::io::Write;
 
-/// Prints the contribution of each level, and the sums.
 pub(super) fn draw(out: &mut dyn Write, seen: &Amplification) -> Result<(), Failure> {
     let lookups = seen.reads.lookups;
     writeln!(out, "level      write     read   asked searched in vain expected")?;

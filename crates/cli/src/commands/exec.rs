@@ -24,7 +24,6 @@ pub(crate) fn run(global: &Global, args: &ExecArgs, out: &mut dyn Write) -> Resu
     Ok(exit)
 }
 
-/// Runs the commands of `input` and prints their answers.
 pub(crate) fn run_file(
     executor: &Executor,
     mut input: Input,

@@ -174,7 +174,6 @@ impl Load<'_> {
         format!("{} pairs were loaded before", human_count(loaded))
     }
 
-    /// Adds a pair to the bulk load.
     fn add(&mut self, record: &Record) -> Result<(), Failure> {
         let Some(loader) = &mut self.loader else { return Ok(()) };
         match self.ttl {

@@ -35,7 +35,6 @@ use esker::{Cursor, Database, Keyspace, Options};
 use std::io::Write;
 use tracing::level_filters::LevelFilter;
 
-/// The state that a command on an open database works with.
 pub(crate) struct Context<'a> {
     pub(crate) database: &'a Database,
     pub(crate) shape: Shape,
@@ -180,7 +179,6 @@ fn open_for_reading(global: &Global) -> Result<Database, Failure> {
 }
 
 impl Context<'_> {
-    /// The chosen keyspace; an error if it does not exist.
     pub(crate) fn existing_keyspace(&self) -> Result<Keyspace, Failure> {
         existing_keyspace(self.database, &self.shape.keyspace)
     }
@@ -190,7 +188,6 @@ impl Context<'_> {
         Ok(self.database.keyspace(&self.shape.keyspace)?)
     }
 
-    /// The bytes of a key in the user's notation.
     pub(crate) fn parse_key(&self, written: &str) -> Result<Vec<u8>, Failure> {
         self.shape.key.parse(written.as_bytes()).map_err(|reason| Failure::usage(format!("key: {reason}")))
     }

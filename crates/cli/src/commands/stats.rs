@@ -63,7 +63,6 @@ fn table(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
     keyspaces(out, metrics)
 }
 
-/// The figures of the whole database, one a line.
 fn totals(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
     let memory = &metrics.memory;
     let (cache, log, tables) = (metrics.cache.total(), &metrics.log, &metrics.open_tables);
@@ -132,7 +131,6 @@ fn totals(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The tables with one row for each keyspace.
 fn keyspaces(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
     let head = ["keyspace", "in memory", "entries", "deleted", "ranges", "bytes", "tables", "runs", "debt"];
     let rows: Vec<[String; 9]> = metrics.keyspaces.iter().map(keyspace_row).collect();
@@ -160,7 +158,6 @@ fn blob_row(keyspace: &KeyspaceMetrics) -> [String; 5] {
     ]
 }
 
-/// The open readers of this process, which keep old versions alive.
 fn open_readers(out: &mut dyn Write, open_readers: &[OpenReader]) -> Result<(), Failure> {
     if open_readers.is_empty() {
         return Ok(());

@@ -11,7 +11,6 @@ const SAMPLE: f64 = esker::parts::filter::watch::SAMPLE as f64;
 const HEAD: &str = "    s  writes/s  users  flush  merge write  lookups/s tables space  runs   debt  held
                   MiB/s  MiB/s  MiB/s                /lookup               MiB    ms";
 
-/// Sums over the keyspaces that are watched.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     entries: u64,

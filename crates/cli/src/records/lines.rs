@@ -36,12 +36,10 @@ impl<'a> Lines<'a> {
         self.number
     }
 
-    /// Bytes read so far.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
 
-    /// The next line, `None` at the end of the file.
     pub(super) fn next(&mut self) -> io::Result<Option<Line>> {
         if let Some(line) = self.returned.pop_front() {
             self.number += 1;

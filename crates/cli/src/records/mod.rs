@@ -14,7 +14,6 @@ use crate::failure::Failure;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// One pair, as the database stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) key: Vec<u8>,
@@ -39,7 +38,6 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// Reads the pairs of a file.
 pub(crate) trait RecordReader {
     /// The next pair, `None` at the end.
     fn next(&mut self) -> Result<Option<Record>, ReadError>;
@@ -47,11 +45,9 @@ pub(crate) trait RecordReader {
     /// Number of the line, or in a binary file of the pair, that was read last.
     fn number(&self) -> u64;
 
-    /// Bytes of the file that were read so far.
     fn position(&self) -> u64;
 }
 
-/// Writes pairs to a file.
 pub(crate) trait RecordWriter {
     fn write(&mut self, out: &mut dyn Write, key: &[u8], value: &[u8]) -> Result<(), Failure>;
 }

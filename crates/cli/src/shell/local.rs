@@ -60,7 +60,6 @@ enum Word {
     Quit,
 }
 
-/// Whether to continue after a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Continue,

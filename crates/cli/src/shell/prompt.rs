@@ -11,7 +11,6 @@ use rustyline::validate::Validator;
 use rustyline::{Context, Editor, Helper};
 use std::path::PathBuf;
 
-/// Reads typed lines, with editing and history.
 pub(super) struct Prompt {
     editor: Editor<Names, DefaultHistory>,
     history: Option<PathBuf>,

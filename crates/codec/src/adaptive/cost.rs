@@ -9,7 +9,6 @@
 
 use super::AdaptiveOptions;
 
-/// How a block is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Encoding {
     #[default]

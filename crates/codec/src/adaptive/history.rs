@@ -42,7 +42,6 @@ impl History {
         *of_kind = KindHistory { encoding, interval, until_trial: interval - 1 };
     }
 
-    /// Makes a trial due for the next block of this kind.
     pub(super) fn forget(&mut self, kind: DataKind) {
         self.kinds[kind as usize] = KindHistory::default();
     }

@@ -123,7 +123,6 @@ impl AdaptiveOptions {
         Ok(())
     }
 
-    /// Parses what follows the name.
     pub(crate) fn parse(text: Option<&str>) -> Result<AdaptiveOptions> {
         let mut options = AdaptiveOptions::DEFAULT;
         let Some(text) = text else { return Ok(options) };

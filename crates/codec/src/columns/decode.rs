@@ -203,7 +203,6 @@ impl ColumnDecoder {
     }
 }
 
-/// The number of at most eight bytes.
 fn value_of(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);

@@ -55,7 +55,6 @@ pub(crate) fn compress(
     })
 }
 
-/// The block being written.
 struct Writer<'a> {
     codings: Codings,
     raw: &'a [u8],
@@ -137,7 +136,6 @@ impl Writer<'_> {
     }
 }
 
-/// The values of a column, and memory to encode them.
 struct ColumnEncoder {
     values: Vec<u64>,
     /// Distinct values, in the order of their first use.
@@ -160,7 +158,6 @@ impl ColumnEncoder {
         with_shape!(shape.width, shape.big_endian, gather(bytes, stride, start, &mut self.values));
     }
 
-    /// Writes the column by the smallest coding.
     fn write(&mut self, shape: Shape, codings: Codings, out: &mut Vec<u8>) {
         let (width, count) = (usize::from(shape.width), self.values.len());
         let (mut chosen, mut len) = (coding::PLAIN, count * width);

@@ -2,14 +2,12 @@
 
 use super::{Codings, MAX_BITS, MAX_STRIDE, place_bits};
 
-/// A column: its width in bytes and its byte order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) width: u8,
     pub(super) big_endian: bool,
 }
 
-/// The columns of a row, in order, and their estimated size.
 pub(super) struct Plan {
     /// The column that starts at each byte of a row; valid where a column starts.
     shapes: [Shape; MAX_STRIDE],

@@ -1,6 +1,5 @@
 //! Stride detection: the distance of rows in a block whose writer does not state it.
 
-/// Greatest distance that is tried.
 const MAX_GUESSED_STRIDE: usize = 64;
 
 /// Up to here every distance is tried, then every eighth.
@@ -51,7 +50,6 @@ fn least_period(equal: &[usize]) -> usize {
     (1..=longest).find(|&stride| average(stride) * 4 >= best * 3).unwrap_or(1)
 }
 
-/// Number of equal bytes.
 pub(crate) fn repeats(a: &[u8], b: &[u8]) -> usize {
     // Counted in bytes first, which the compiler vectorizes.
     let piece = |(a, b): (&[u8], &[u8])| {

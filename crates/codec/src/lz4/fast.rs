@@ -225,7 +225,6 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].first_chunk().map_or(0, |word| u32::from_le_bytes(*word))
 }
 
-/// The block being written.
 struct Output<'a> {
     bytes: &'a mut [u8],
     len: usize,

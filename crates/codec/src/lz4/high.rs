@@ -46,7 +46,6 @@ struct Step {
     distance: u16,
 }
 
-/// Tables, kept by each thread.
 #[derive(Default)]
 struct ChainMatchFinder {
     hash_bits: u32,
@@ -87,7 +86,6 @@ pub(crate) fn compress(level: u8, raw: &[u8], scratch: &mut Vec<u8>) -> Option<u
 }
 
 impl ChainMatchFinder {
-    /// Clears the tables for a block of `len` bytes.
     fn empty_for(&mut self, len: usize) {
         self.hash_bits = len.max(2).ilog2().clamp(MIN_HASH_BITS, MAX_HASH_BITS);
         self.newest.clear();

@@ -30,7 +30,6 @@ pub struct FaultFs {
     faults: Arc<Mutex<Faults>>,
 }
 
-/// A rule with its count of matching calls.
 #[derive(Debug)]
 struct Armed {
     rule: Rule,
@@ -38,7 +37,6 @@ struct Armed {
     random: SeededRandom,
 }
 
-/// An action to run in the middle of a call.
 struct Interruption {
     operation: Operation,
     path_contains: String,

@@ -197,7 +197,6 @@ impl Hazards {
         }
     }
 
-    /// Whether a slot holds this address.
     fn is_noted(&self, address: *mut ()) -> bool {
         let touched = self.touched.load(Ordering::Acquire);
         let mut slots = self.threads[..touched].iter().flat_map(|slots_of| &slots_of.slots);
@@ -229,7 +228,6 @@ impl Hazards {
     }
 }
 
-/// The entry of the current thread.
 #[cfg(not(loom))]
 mod own {
     use super::{Hazards, ThreadSlots};
@@ -242,7 +240,6 @@ mod own {
         static CLAIM: ThreadClaim = const { ThreadClaim };
     }
 
-    /// Frees the entry when the thread ends.
     struct ThreadClaim;
 
     impl Drop for ThreadClaim {

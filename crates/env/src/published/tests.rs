@@ -41,7 +41,6 @@ fn replace(value: &Published<Counted>) {
     value.update(|old| Counted::new(old.number() + 1, &old.living));
 }
 
-/// Number of live instances.
 fn living(living: &AtomicUsize) -> usize {
     living.load(Ordering::SeqCst)
 }

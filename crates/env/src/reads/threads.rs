@@ -16,7 +16,6 @@ use std::thread::JoinHandle;
 /// Reads in flight at once. Devices serve more in parallel, but each costs the wake-up of a thread.
 const THREADS: usize = 8;
 
-/// The threads and their queue of requests.
 #[derive(Debug)]
 pub(super) struct Pool {
     work: Arc<Work>,

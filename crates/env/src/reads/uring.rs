@@ -93,7 +93,6 @@ impl Transfer {
     }
 }
 
-/// A request in the ring, or one that was done at once.
 #[derive(Debug)]
 pub(super) struct RingRead {
     state: RingReadState,
@@ -172,7 +171,6 @@ impl Uring {
         Ok(slot)
     }
 
-    /// Collects all available completions.
     fn reap(&self, state: &mut RingState) {
         // SAFETY: the lock is held, so no other thread uses the completion queue.
         for completion in unsafe { self.ring.completion_shared() } {

@@ -6,14 +6,12 @@ use crate::probe::{self, prefetch};
 use crate::shards::shard_of;
 use esker_base::coding::Reader;
 
-/// Bytes of a shard's entry in the stored form.
 const ENTRY_BYTES: usize = 8;
 
 /// A fingerprint is read as four bytes from the byte of its first bit: at most 7 bits before it and 16 of its
 /// own.
 const READ_BYTES: usize = 4;
 
-/// Where a shard's slots lie, and how those of a key are found.
 #[derive(Clone, Copy, Debug)]
 struct FuseShard {
     first_byte: usize,
@@ -36,12 +34,10 @@ struct FingerprintLookup {
     bytes: [usize; 3],
     shifts: [u8; 3],
     fingerprint: u16,
-    /// Whether the shard has no keys.
     refused: bool,
 }
 
 impl Fuse {
-    /// Decodes the bytes behind kind and version.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Fuse, String> {
         let cut = || "a binary fuse filter has no whole header".to_owned();
         let (bits, padding) = (reader.u8().ok_or_else(cut)?, reader.u8().ok_or_else(cut)?);

@@ -51,14 +51,12 @@ pub(crate) struct Double {
 }
 
 impl Double {
-    /// A filter of at least one line and 1 to [`MAX_PROBES`] probes; the caller has checked both.
     pub(crate) fn new(lines: OffHeapSlice<Line>, probes: u8) -> Double {
         debug_assert!(!lines.is_empty() && u32::try_from(lines.len()).is_ok());
         debug_assert!((1..=MAX_PROBES).contains(&probes));
         Double { lines, probes, path: ProbePath::best() }
     }
 
-    /// The same filter with another probe path.
     #[cfg(test)]
     pub(crate) fn with_path(mut self, path: ProbePath) -> Double {
         assert!(path.is_available());

@@ -141,7 +141,6 @@ impl BandingScratch {
     }
 }
 
-/// Whether an odd number of bits is set.
 #[inline(always)]
 pub(super) fn parity(bits: u128) -> bool {
     (bits as u64 ^ (bits >> 64) as u64).count_ones() & 1 == 1

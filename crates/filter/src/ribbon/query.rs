@@ -6,10 +6,8 @@ use crate::probe::{self, prefetch};
 use crate::shards::shard_of;
 use esker_base::coding::Reader;
 
-/// Bytes of a shard's entry in the stored form.
 const ENTRY_BYTES: usize = 12;
 
-/// Where a shard's words lie, and its shape.
 #[derive(Clone, Copy, Debug)]
 struct RibbonShard {
     first_word: usize,
@@ -25,19 +23,16 @@ pub(crate) struct Ribbon {
     words: Box<[u128]>,
 }
 
-/// A key's equation and its shard.
 #[derive(Clone, Copy, Default)]
 struct RowLookup {
     row: Row,
     /// First word of the block that the row starts in.
     word: usize,
     columns: usize,
-    /// Whether the shard has no keys.
     refused: bool,
 }
 
 impl Ribbon {
-    /// Decodes the bytes behind kind and version.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Ribbon, String> {
         let cut = || "a Ribbon filter has no whole header".to_owned();
         let padding = reader.u16().ok_or_else(cut)?;

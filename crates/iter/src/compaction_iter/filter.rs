@@ -8,7 +8,6 @@ use esker_base::expiry::EXPIRY_LEN;
 use esker_base::kind::FLAG_EXPIRY;
 use esker_base::{Result, SeqNo, Tag};
 
-/// Result of applying a filter to an entry.
 pub(super) enum FilterOutcome {
     Same,
     Nothing,

@@ -44,11 +44,9 @@ pub(super) struct OperandRun {
     merged_bytes: Vec<u8>,
     /// Entries to write, newest first.
     written: Vec<(Tag, Source)>,
-    /// Index in `written` of the current entry.
     at: usize,
 }
 
-/// Location of an entry's value.
 #[derive(Clone, Debug)]
 enum Source {
     /// As stored in the operand at this index.
@@ -138,7 +136,6 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> CompactionIter<C, O> {
         Ok(EntryFate::Write)
     }
 
-    /// Moves to the next entry of the merged operands, if there is one.
     #[cold]
     pub(super) fn next_of_run(&mut self) -> bool {
         self.run.at += 1;

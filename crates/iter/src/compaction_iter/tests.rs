@@ -26,7 +26,6 @@ fn operand_of(put: Entry) -> Entry {
     Entry { tag: Tag::from_parts(put.tag.seqno(), byte), ..put }
 }
 
-/// A kind of entry in the exhaustive tests.
 #[derive(Clone, Copy)]
 enum EntrySort {
     Plain(ValueKind),

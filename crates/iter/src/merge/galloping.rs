@@ -147,7 +147,6 @@ impl<C: Cursor> MergingCursor<C> {
         self.sources[self.dominant].next_key()
     }
 
-    /// Whether the first of the others has the key of the dominant source's entry.
     #[inline(always)]
     fn other_is_on_dominant(&self) -> bool {
         let (dominant, other) = (&self.sources[self.dominant], &self.sources[self.other]);

@@ -32,7 +32,6 @@ pub(super) struct LoserTree {
 }
 
 impl LoserTree {
-    /// A tree for `len` entrants, all still to be seeded.
     #[inline(always)]
     pub(super) fn new(len: usize) -> LoserTree {
         let spilled = if len > INLINE { vec![VACANT; len] } else { Vec::new() };
@@ -71,7 +70,6 @@ impl LoserTree {
         nodes[0] = entrant;
     }
 
-    /// The winner, once all entrants have been seeded.
     #[inline]
     pub(super) fn winner(&mut self) -> Entrant {
         self.nodes()[0]
@@ -134,7 +132,6 @@ impl LoserTree {
     }
 }
 
-/// One match: returns loser and winner.
 #[inline(always)]
 fn play(
     waiting: Entrant,

@@ -3,13 +3,11 @@
 use super::{Merge, MergeError};
 use esker_base::{Error, Result};
 
-/// Prefix of the operator's stored text.
 pub(super) const NAME: &str = "append:";
 
 /// Longest separator, in bytes.
 pub const MAX_SEPARATOR_LEN: usize = 255;
 
-/// Joins value and operands with a separator.
 #[derive(Debug)]
 pub(super) struct Append {
     text: String,

@@ -5,7 +5,6 @@
 
 use super::{Merge, MergeError};
 
-/// Adds signed 64-bit numbers.
 #[derive(Debug)]
 pub(super) struct Counter {
     /// Whether a sum out of range is an error; otherwise it wraps around.

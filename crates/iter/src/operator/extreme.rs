@@ -2,7 +2,6 @@
 
 use super::{Merge, MergeError};
 
-/// Keeps the smallest or the greatest value.
 #[derive(Debug)]
 pub(super) struct Extreme {
     /// Whether it is the greatest; else the smallest.

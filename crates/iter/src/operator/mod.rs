@@ -43,7 +43,6 @@ pub type MergeError = Box<dyn std::error::Error + Send + Sync>;
 /// Longest name of a custom operator, in bytes.
 pub const MAX_OPERATOR_NAME_LEN: usize = 255;
 
-/// Prefix of a custom operator's stored text.
 const CUSTOM: &str = "custom:";
 
 /// A custom merge operator: how operands change a value.

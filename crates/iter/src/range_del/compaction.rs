@@ -71,7 +71,6 @@ impl InputRangeDels {
         self.all.is_empty()
     }
 
-    /// Returns to before the first key.
     pub(crate) fn restart(&mut self) {
         (self.passed, self.kept_passed) = (0, 0);
         (self.is_covered, self.is_covered_by_kept) = (false, false);

@@ -15,7 +15,6 @@ struct Candidate {
     tag: Tag,
     /// Whether the value, if there is one to return, is in the buffer.
     is_held: bool,
-    /// The expiry time of an expiring version.
     expiry_ms: u64,
 }
 

@@ -72,7 +72,6 @@ pub(crate) struct InsertPoint {
 }
 
 impl InsertPoint {
-    /// One node further, to the word of a child.
     #[inline(always)]
     fn down(self, child: usize, depth: usize) -> InsertPoint {
         InsertPoint { slot: child, depth, levels: self.levels + 1 }
@@ -149,7 +148,6 @@ impl ArtWriter {
         point
     }
 
-    /// Inserts one operation; returns whether its key is new.
     #[inline]
     pub(crate) fn insert(
         &mut self,
@@ -206,7 +204,6 @@ impl ArtWriter {
         }
     }
 
-    /// Where the descent for `key` begins.
     #[inline(always)]
     fn start(&self, memory: &Memory, key: &[u8]) -> InsertPoint {
         match &self.hint {

@@ -130,7 +130,6 @@ impl ArtHeader {
         (self.0 >> 16) as usize
     }
 
-    /// Whether a byte is searched among few.
     #[inline(always)]
     fn is_small(self) -> bool {
         self.class() <= CLASS_16
@@ -155,7 +154,6 @@ impl ArtHeader {
         (place & (self.0 as u8 & UPPER_HALF) == 0).then_some(place as usize)
     }
 
-    /// Whether the node has a place for one child more, below `byte`.
     #[inline(always)]
     fn has_place(self, byte: u8) -> bool {
         let class = self.class();

@@ -94,7 +94,6 @@ impl ArtPosition {
         memory.load(Site::Reference, self.tree.root)
     }
 
-    /// Moves to the first key; returns its newest version, or no entry if there is none.
     pub(crate) fn seek_to_first(&mut self, memory: &Memory) -> Entry {
         let root = self.root(memory);
         if root == 0 { Entry::NONE } else { self.descend_to_first(memory, root) }
@@ -105,7 +104,6 @@ impl ArtPosition {
         if root == 0 { Entry::NONE } else { self.descend_to_last(memory, root) }
     }
 
-    /// Moves to the first key that is not less than `key`.
     pub(crate) fn seek(&mut self, memory: &Memory, key: &[u8]) -> Entry {
         let entry = self.descend(memory, key);
         self.arrive(memory, key, entry)
@@ -160,7 +158,6 @@ impl ArtPosition {
         }
     }
 
-    /// Moves to the following key.
     #[inline]
     pub(crate) fn next(&mut self, memory: &Memory) -> Entry {
         while let Some(frame) = self.top() {
@@ -187,7 +184,6 @@ impl ArtPosition {
         Entry::NONE
     }
 
-    /// Moves to the preceding key.
     #[inline]
     pub(crate) fn prev(&mut self, memory: &Memory) -> Entry {
         while let Some(frame) = self.top() {
@@ -236,7 +232,6 @@ impl ArtPosition {
         entry
     }
 
-    /// Prefetches the next few children of the lowest node.
     #[inline(never)]
     fn prefetch_ahead(&mut self, memory: &Memory) {
         let Some(&mut Frame { node, at }) = self.top() else { return };

@@ -109,7 +109,6 @@ impl Draft {
         self.is_guarded
     }
 
-    /// Writes the unpublished node.
     pub(super) fn write(&self, memory: &Memory, allocator: &mut Allocator) -> u32 {
         let node = BTreeNode::from_reference(allocator.node(inner_words(self.count)));
         let header = BTreeHeader::inner(self.level, self.is_guarded, self.count);

@@ -28,14 +28,12 @@ pub(crate) struct BTreeWriter {
     hits: usize,
 }
 
-/// The inner nodes from the root to a leaf.
 #[derive(Debug)]
 struct InsertPath {
     depth: usize,
     steps: [PathStep; MAX_LEVELS],
 }
 
-/// An inner node and the child that the path continues to.
 #[derive(Clone, Copy, Debug)]
 struct PathStep {
     node: BTreeNode,
@@ -64,7 +62,6 @@ impl InsertPath {
     }
 }
 
-/// Finds the leaf of a key and the path to it.
 struct Descend<'a> {
     memory: &'a Memory,
     root: u32,
@@ -136,7 +133,6 @@ impl BTreeWriter {
         chunk.iter().map(|operation| usize::from(self.insert(memory, allocator, operation))).sum()
     }
 
-    /// Inserts one operation; returns whether its key is new.
     #[inline(never)]
     pub(crate) fn insert(
         &mut self,

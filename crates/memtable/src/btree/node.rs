@@ -175,7 +175,6 @@ impl BTreeNode {
         BTreeHeader(memory.peek(self.at))
     }
 
-    /// Writes the first words of an unpublished node.
     pub(super) fn init_header(self, memory: &Memory, header: BTreeHeader, prefix_len: usize) {
         memory.view::<HEADER>(self.at).init([header.0, prefix_len as u32]);
     }
@@ -285,7 +284,6 @@ impl BTreeNode {
         init_head(memory, self.at + HEADER + 2 * header.places() + 2 * place, item.head);
     }
 
-    /// Publishes a new entry in a leaf with a free place.
     #[inline(always)]
     pub(super) fn append(self, memory: &Memory, header: BTreeHeader, item: Item) {
         self.init_item(memory, header, header.count(), item);

@@ -121,7 +121,6 @@ impl BTreePosition {
         }
     }
 
-    /// Moves to the first key; returns its newest version, or no entry if there is none.
     pub(crate) fn seek_to_first(&mut self, memory: &Memory) -> Entry {
         self.depth = 0;
         match self.tree.load_root(memory) {
@@ -138,7 +137,6 @@ impl BTreePosition {
         }
     }
 
-    /// Moves to the first key that is not less than `key`.
     pub(crate) fn seek(&mut self, memory: &Memory, key: &[u8]) -> Entry {
         self.depth = 0;
         let root = self.tree.load_root(memory);
@@ -160,7 +158,6 @@ impl BTreePosition {
         if self.at == self.header.count() { self.next_leaf(memory) } else { self.entry(memory) }
     }
 
-    /// Moves to the following key.
     #[inline]
     pub(crate) fn next(&mut self, memory: &Memory) -> Entry {
         self.at += 1;
@@ -171,7 +168,6 @@ impl BTreePosition {
         self.entry(memory)
     }
 
-    /// Moves to the preceding key.
     #[inline]
     pub(crate) fn prev(&mut self, memory: &Memory) -> Entry {
         let Some(at) = self.at.checked_sub(1) else {

@@ -6,7 +6,6 @@
 //! The wide twin is plain code that the compiler turns into compare and subtract of four heads at a time; the
 //! portable one is a binary search. SSE2 is part of x86-64 and needs no detection.
 
-/// The instructions that descents use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Isa {
     /// Plain code for every machine.

@@ -42,7 +42,6 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Reserves `bytes` of address space.
     pub(crate) fn reserve(bytes: usize) -> Result<Memory> {
         // An arena fills from both ends: huge pages in between make first touch five times as fast.
         let region = Region::reserve_with(bytes, PageAdvice::HugeInside)?;

@@ -65,7 +65,6 @@ fn loading(site: Site) -> Ordering {
     if is(relaxed) { Ordering::Relaxed } else { Ordering::Acquire }
 }
 
-/// The memory of one arena. See the module above for the meaning of its calls.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     words: Box<[OnceLock<AtomicU32>]>,

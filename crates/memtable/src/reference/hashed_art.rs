@@ -11,7 +11,6 @@ use crate::hash::hashes;
 use crate::memory::Memory;
 use crate::table::{Table, TableWriter};
 
-/// The radix tree with a table in front, for readers.
 #[derive(Clone, Debug)]
 pub(crate) struct HashedArt {
     pub(crate) tree: Art,

@@ -115,7 +115,6 @@ impl LockedTreeWriter {
         (tree.clone(), LockedTreeWriter { tree })
     }
 
-    /// Inserts one operation; returns whether its key is new.
     pub(crate) fn insert(
         &mut self,
         memory: &Memory,

@@ -31,7 +31,6 @@ use crate::reference::skiplist::{Skiplist, SkiplistPosition, SkiplistWriter};
 use esker_base::checksum::key_hash;
 use std::sync::Arc;
 
-/// The lists for readers; none in a stub.
 #[derive(Clone, Debug)]
 pub(crate) struct Sharded {
     ring: Arc<Ring>,
@@ -52,20 +51,17 @@ impl Sharded {
         self.lists.iter().map(|list| SkiplistPosition::new(*list))
     }
 
-    /// The newest version of the least key of all lists.
     pub(crate) fn first(&self, memory: &Memory) -> Entry {
         let firsts = self.positions().map(|mut position| position.seek_to_first(memory));
         firsts.filter(|entry| !entry.is_none()).min_by_key(|entry| entry.key(memory)).unwrap_or(Entry::NONE)
     }
 
-    /// The newest version of the greatest key of all lists.
     pub(crate) fn last(&self, memory: &Memory) -> Entry {
         let lasts = self.positions().map(|mut position| position.seek_to_last(memory));
         lasts.filter(|entry| !entry.is_none()).max_by_key(|entry| entry.key(memory)).unwrap_or(Entry::NONE)
     }
 }
 
-/// The right to insert into all lists.
 #[derive(Debug)]
 pub(crate) struct ShardedWriter {
     sharded: Sharded,
@@ -87,7 +83,6 @@ impl ShardedWriter {
         (sharded.clone(), ShardedWriter { sharded, writers: writers.into() })
     }
 
-    /// Inserts one operation; returns whether its key is new.
     pub(crate) fn insert(
         &mut self,
         memory: &Memory,

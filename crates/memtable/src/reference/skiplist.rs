@@ -28,7 +28,6 @@ pub(crate) const HEAD_BYTES: u64 = MAX_BYTES_PER_KEY as u64;
 /// A node by its unit; 0 is the end of a level.
 type Node = u32;
 
-/// The list for readers: the place of its head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Skiplist {
     head: Node,
@@ -85,7 +84,6 @@ impl Skiplist {
     }
 }
 
-/// The right to insert into a list.
 #[derive(Debug)]
 pub(crate) struct SkiplistWriter {
     list: Skiplist,
@@ -103,7 +101,6 @@ impl SkiplistWriter {
         (list, SkiplistWriter { list, random: 0x9e37_79b9 })
     }
 
-    /// Inserts one operation; returns whether its key is new.
     pub(crate) fn insert(
         &mut self,
         memory: &Memory,
@@ -161,7 +158,6 @@ impl SkiplistPosition {
         if node == 0 || node == self.list.head { Entry::NONE } else { newest(memory, node) }
     }
 
-    /// Moves to the first key; returns its newest version, or no entry if there is none.
     pub(crate) fn seek_to_first(&mut self, memory: &Memory) -> Entry {
         self.stand_on(memory, next(memory, self.list.head, 0))
     }
@@ -180,13 +176,11 @@ impl SkiplistPosition {
         self.stand_on(memory, at)
     }
 
-    /// Moves to the first key that is not less than `key`.
     pub(crate) fn seek(&mut self, memory: &Memory, key: &[u8]) -> Entry {
         let (_, found) = self.list.descend(memory, key, |_, _| ());
         self.stand_on(memory, found)
     }
 
-    /// Moves to the following key.
     #[inline]
     pub(crate) fn next(&mut self, memory: &Memory) -> Entry {
         self.stand_on(memory, next(memory, self.node, 0))

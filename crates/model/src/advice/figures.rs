@@ -105,7 +105,6 @@ impl DesignCosts {
         Some(DesignCosts { strategy, write_buffer_bytes, costs })
     }
 
-    /// Whether it stays within the space target.
     pub(super) fn keeps_promise(&self, usage: &Usage) -> bool {
         usage.max_space_amplification.is_none_or(|most| self.costs.space_worst <= most)
     }

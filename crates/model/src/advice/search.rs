@@ -149,7 +149,6 @@ struct Found {
     /// The cheapest of each family, cheapest first.
     families: Vec<Prediction>,
     tried: usize,
-    /// Designs that exceed the space target.
     too_large: usize,
 }
 
@@ -158,7 +157,6 @@ impl Found {
         self.families.first().copied()
     }
 
-    /// Tries all filters for a strategy and a write buffer.
     fn try_filters(&mut self, question: &Question, design: Design) {
         let Some(tree) = self.tree(question, &design) else { return };
         for bits in FILTER_BITS {

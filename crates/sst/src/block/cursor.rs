@@ -372,7 +372,6 @@ impl BlockCursor {
         prefetch(ahead.wrapping_add(64));
     }
 
-    /// Prefetches for a walk backwards.
     #[inline(always)]
     fn fetch_behind(&self) {
         let own = self.base.wrapping_sub(AHEAD_BYTES);

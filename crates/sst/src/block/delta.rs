@@ -55,7 +55,6 @@ pub(crate) struct Delta {
     tags: TagCoding,
 }
 
-/// Where the parts of one entry lie in the payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeltaEntry {
     pub(crate) tag: Tag,
@@ -440,7 +439,6 @@ enum ScanResult {
     LeftInterval,
 }
 
-/// Bytes that the delta layout saved in a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Savings {
     /// Key bytes not stored because the key before has them.

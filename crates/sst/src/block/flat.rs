@@ -66,7 +66,6 @@ pub(crate) struct Flat {
     tags: TagCoding,
 }
 
-/// Where the parts of one entry lie in the payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlatEntry {
     pub(crate) tag: Tag,
@@ -116,7 +115,6 @@ impl Flat {
         self.suffix_len.filter(|_| !self.wide)
     }
 
-    /// Bytes of each entry, if all have the same; else 0.
     #[inline(always)]
     pub(crate) fn stride(&self) -> usize {
         self.stride
@@ -143,7 +141,6 @@ impl Flat {
         self.base
     }
 
-    /// Length of the prefix, which starts at [`PAYLOAD_HEADER_BYTES`].
     #[inline(always)]
     pub(crate) fn prefix_len(&self) -> usize {
         self.prefix_len

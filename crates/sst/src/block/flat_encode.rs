@@ -18,7 +18,6 @@ pub(super) const HEAD_BYTES: usize = 2;
 /// Directory bytes of an entry besides its offset.
 pub(super) const FINGERPRINT_AND_HEAD_BYTES: usize = 1 + HEAD_BYTES;
 
-/// Directory bytes of an entry with a narrow offset.
 pub(super) const DIRECTORY_BYTES: usize = FINGERPRINT_AND_HEAD_BYTES + 2;
 
 /// Bytes of a payload without the entries, with `directory_bytes` for each in the directory.
@@ -78,7 +77,6 @@ pub(crate) fn rows(header: &BlockHeader, payload: &[u8]) -> ([Rows; 2], usize) {
     ([offsets, Rows { start: heads_at, stride: HEAD_BYTES, count }], 2)
 }
 
-/// Where the parts of a payload will lie.
 struct Plan {
     prefix_len: usize,
     tags: TagCoding,

@@ -10,7 +10,6 @@ use esker_base::TableUid;
 use esker_base::checksum::xxh3_64;
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 
-/// First bytes of every block.
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"EsBk";
 /// The format of blocks that this build writes, and the newest that it reads.
 pub(crate) const BLOCK_VERSION: u8 = 1;
@@ -21,7 +20,6 @@ pub(crate) const FLAGS_AT: usize = 7;
 pub(crate) const RAW_LEN_AT: usize = 8;
 /// Bytes behind the stored bytes: the checksum.
 pub(crate) const TRAILER_BYTES: usize = 8;
-/// Bytes of a block's file image around its stored bytes.
 pub(crate) const FRAME_BYTES: usize = HEADER_BYTES + TRAILER_BYTES;
 
 /// Largest block before compression: one entry of the greatest key and value, with room for its directory.
@@ -159,7 +157,6 @@ impl BlockHeader {
         self.flags & FLAG_INDEX_PAGE != 0
     }
 
-    /// Whether offsets have four bytes.
     #[inline(always)]
     pub(crate) fn wide_offsets(&self) -> bool {
         self.flags & FLAG_WIDE_OFFSETS != 0

@@ -41,7 +41,6 @@ pub struct Block {
     bytes: BlockBytes,
 }
 
-/// Where [`Block::bytes`] starts.
 const BYTES_AT: usize = size_of::<AtomicUsize>() + size_of::<Weak<TableIdentity>>() + 3;
 
 const _: () = assert!(align_of::<AtomicUsize>() <= slabs::PIECE_ALIGNMENT_BYTES);

@@ -114,7 +114,6 @@ impl Staged {
         matches!(self.options, LayoutOptions::Delta(_))
     }
 
-    /// Counts the entries, at least one.
     pub(crate) fn totals(&self) -> Totals {
         let (first, entries) = (Tag::from_raw(self.min_tag), self.entries.len() as u64);
         let is_one_kind = self.kind_differences == 0;

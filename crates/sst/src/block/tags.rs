@@ -14,7 +14,6 @@ use esker_base::Tag;
 /// Bytes of a stored [`TagCoding`]: base (8), width (1), shift (1).
 pub(crate) const TAG_CODING_BYTES: usize = 10;
 
-/// How the tags of one block are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TagCoding {
     base: u64,

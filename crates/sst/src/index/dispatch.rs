@@ -114,7 +114,6 @@ impl Table {
     }
 }
 
-/// Verifies the file image of a page and its number.
 fn check_page(image: &[u8], uid: esker_base::TableUid, page: PageLocation) -> Result<(), DecodeError> {
     let header = verify_image(image, uid, page.start)?;
     let is_page = header.is_index_page() && header.number == page.number;

@@ -87,7 +87,6 @@ impl OtherForm {
         }
     }
 
-    /// Whether it stores separators and places itself.
     pub(crate) fn has_separators(&self) -> bool {
         matches!(self, OtherForm::PrefixCompressed(_))
     }
@@ -116,7 +115,6 @@ impl OtherForm {
         }
     }
 
-    /// Bytes of memory beside the enum's own.
     pub(crate) fn memory_bytes(&self) -> usize {
         match self {
             OtherForm::SortedArray => 0,

@@ -129,7 +129,6 @@ pub(crate) struct TableShape {
     pub(crate) level: u64,
     /// Bytes of memory that the index takes as [`IndexKind::STree`].
     pub(crate) tree_bytes: u64,
-    /// Whether the table was written with a hash locator.
     pub(crate) has_locator: bool,
 }
 
@@ -181,12 +180,10 @@ impl IndexKind {
         }
     }
 
-    /// Whether tables are written with index pages for it.
     pub(crate) fn needs_pages(self) -> bool {
         self == IndexKind::BTreePages
     }
 
-    /// Whether tables are written with hash locators for it.
     pub(crate) fn needs_locator(self) -> bool {
         match self {
             IndexKind::HashLocator => true,

@@ -139,7 +139,6 @@ impl Locator {
         (((hash >> 32) * self.buckets.len() as u64) >> 32) as usize
     }
 
-    /// Prefetches the memory that [`Locator::candidates`] reads first.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         prefetch(self.buckets.as_ptr().wrapping_add(self.home_bucket(hash)).cast());
@@ -207,7 +206,6 @@ impl Iterator for Candidates<'_> {
     }
 }
 
-/// Collects the keys of a table while it is written.
 #[derive(Debug, Default)]
 pub(crate) struct LocatorBuilder {
     hashes: Vec<u64>,

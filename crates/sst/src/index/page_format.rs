@@ -40,7 +40,6 @@ const MAX_LEVELS: u8 = 33;
 /// Blocks added between two checks for cancellation: some milliseconds.
 const BLOCKS_PER_CHECK: usize = 1 << 14;
 
-/// Where a page lies, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageLocation {
     pub(crate) number: u32,
@@ -48,7 +47,6 @@ pub(crate) struct PageLocation {
     pub(crate) span: u32,
 }
 
-/// What an entry of a page points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Child {
     /// The first block below.

@@ -12,7 +12,6 @@ use crate::simd::{InstructionSet, Kernel, with_kernel};
 use esker_base::{Error, Result, TableUid, Tag};
 use std::ops::Range;
 
-/// Provides verified pages.
 pub(crate) trait PageSource {
     /// The page, verified.
     fn page(&self, page: PageLocation) -> Result<BlockRef>;
@@ -26,9 +25,7 @@ pub(crate) trait PageSource {
 #[derive(Debug)]
 pub(crate) struct PagedIndex {
     trailer: Trailer,
-    /// Where the pages lie in the file.
     pages: Range<u64>,
-    /// Where the blocks lie in the file.
     data: Range<u64>,
 }
 
@@ -74,12 +71,10 @@ impl PagedIndex {
         self.trailer.pages as usize
     }
 
-    /// Whether some block continues the key of the one before.
     pub(crate) fn continues(&self) -> bool {
         self.trailer.continues
     }
 
-    /// As [`super::BlockIndex::locate`].
     pub(crate) fn locate(&self, source: &impl PageSource, key: &[u8], newest: Tag) -> Result<usize> {
         self.descend(source, &PageTarget::Version(key, newest), |block, _, _| block)
     }

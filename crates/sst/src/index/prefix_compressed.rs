@@ -17,7 +17,6 @@ use std::ops::Range;
 /// Entries from one restart point to the next.
 const INTERVAL: usize = 16;
 
-/// All separators and places of a table.
 #[derive(Debug, Default)]
 pub(crate) struct PrefixCompressed {
     /// For each block: shared bytes with the previous separator, number of other bytes, these, span.

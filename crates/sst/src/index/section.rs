@@ -27,7 +27,6 @@ pub(crate) struct Continuation {
     pub(crate) tag: Tag,
 }
 
-/// Collects the index while blocks are written.
 #[derive(Debug, Default)]
 pub(crate) struct IndexEncoder {
     out: Vec<u8>,

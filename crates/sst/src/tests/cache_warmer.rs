@@ -59,7 +59,6 @@ impl Tables {
         Arc::new(Table::open_for(file, len, Some(EXPECTED), Arc::clone(identity), reading).unwrap())
     }
 
-    /// A table of entries without cached blocks.
     pub(super) fn input(&self, entries: &[TestEntry], options: &TableOptions) -> Arc<Table> {
         let mut writer = self.writer(1, options);
         entries.iter().for_each(|entry| writer.add(&entry.key, entry.tag, &entry.value).unwrap());

@@ -126,7 +126,6 @@ fn blocks_of_mapped_files_count_once() {
     }
 }
 
-/// A file that counts bytes that are read, by this thread and by others.
 #[derive(Debug)]
 struct ObservedFile {
     file: Arc<dyn File>,

@@ -18,7 +18,6 @@ struct Sent {
     reserving: Reserving,
 }
 
-/// Results of allocating ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Reserving {
     #[default]

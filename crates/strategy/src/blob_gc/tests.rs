@@ -170,7 +170,6 @@ fn tables_without_large_values_plan_nothing() {
     assert!(!BlobSpace::of(&version).is_over(1000));
 }
 
-/// Deterministic pseudo-random numbers.
 fn numbers() -> impl FnMut() -> u64 {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     move || {

@@ -55,7 +55,6 @@ impl Speed {
         self.weight = self.weight * kept + (1.0 - kept);
     }
 
-    /// Bytes a second; `None` before the first measurement.
     pub(crate) fn bytes_per_second(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.bytes_per_second / self.weight)
     }

@@ -78,7 +78,6 @@ fn entry_of(cursor: &impl Cursor) -> Entry {
     (cursor.key().to_vec(), cursor.tag(), cursor.value().to_vec())
 }
 
-/// Iterates over the table in both directions.
 fn walk(table: &Arc<Table>, purpose: ReadPurpose, entries: &[Entry], good: bool) {
     let mut cursor = table.cursor(purpose);
     let mut forward = Vec::new();

@@ -141,7 +141,6 @@ impl HistoryReader {
     }
 }
 
-/// What the bytes at a reader's offset are.
 enum NextRecord {
     /// A record, and the bytes that it takes.
     Record(HistoryRecord, u64),

@@ -47,7 +47,6 @@ pub(super) struct CommitDelay {
     max_delay_ns: u64,
 }
 
-/// Rounds in the same mode.
 #[derive(Debug)]
 struct Block {
     waits: bool,
@@ -83,7 +82,6 @@ impl CommitDelay {
         is_worth_it.then(|| Duration::from_nanos(limit_ns))
     }
 
-    /// Whether a caller watches the timer.
     pub(super) fn is_timed(&self) -> bool {
         self.is_timed
     }

@@ -226,7 +226,6 @@ fn entry(printer: &mut Printer<'_>, key: &[u8], tag: Tag, value: &[u8]) -> Resul
     printer.item(&format!("  {}", kind.to_lowercase()), &facts)
 }
 
-/// Statistics of the delta layout over all blocks of a table.
 #[derive(Default)]
 struct Totals {
     slots: SlotCounts,

@@ -103,7 +103,6 @@ fn configuration(database: &Database, mut options: Options) -> Result<String, Fa
     Ok(options.to_toml())
 }
 
-/// Changes options of a keyspace.
 fn change(
     global: &Global,
     keyspace: &str,

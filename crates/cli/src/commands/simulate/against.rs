@@ -115,7 +115,6 @@ pub(super) fn beyond(outcome: &Outcome, measured: &Measured, percent: f64) -> Ve
     all.filter(is_off).map(sentence).collect()
 }
 
-/// Prints the simulated beside the measured figures.
 pub(super) fn row(out: &mut dyn Write, outcome: &Outcome, measured: &Measured) -> Result<(), Failure> {
     write!(out, "{:<24}", outcome.strategy.to_string())?;
     for compared in Compared::all(outcome, measured) {
@@ -126,7 +125,6 @@ pub(super) fn row(out: &mut dyn Write, outcome: &Outcome, measured: &Measured) -
     Ok(())
 }
 
-/// A temporary directory, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
@@ -316,7 +314,6 @@ impl ModelWriter<'_> {
         (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// The key of the next operation.
     fn draw(&self) -> u64 {
         let keys = self.scenario.workload.keys;
         let scattered = |rank: u64| (u128::from(rank) * SCATTER % u128::from(keys)) as u64;

@@ -65,7 +65,6 @@ fn page_ranges(offset: u64, len: usize) -> impl Iterator<Item = PageRange> {
     })
 }
 
-/// The numbers of the pages that a range of the file touches.
 pub(super) fn pages_of(offset: u64, len: u64) -> Range<u64> {
     if len == 0 { 0..0 } else { offset / PAGE..(offset + len).div_ceil(PAGE) }
 }
@@ -160,7 +159,6 @@ impl Content {
         pages.filter(|&page| page >= first).collect()
     }
 
-    /// Allocates blocks for every page of a range.
     pub(super) fn allocate(&mut self, offset: u64, len: u64, keep_len: bool) {
         for page in pages_of(offset, len) {
             if matches!(self.page(page), Page::Hole) {
@@ -172,7 +170,6 @@ impl Content {
         }
     }
 
-    /// Number of pages of a range without a block.
     pub(super) fn holes(&self, offset: u64, len: u64) -> u64 {
         pages_of(offset, len).filter(|&page| matches!(self.page(page), Page::Hole)).count() as u64
     }

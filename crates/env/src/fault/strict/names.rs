@@ -50,7 +50,6 @@ impl Disk {
         if self.dirs.contains_key(&inode) { Ok(inode) } else { Err(ErrorKind::NotADirectory) }
     }
 
-    /// The directory that holds the last name of a path, and that name.
     pub(super) fn parent_of(&self, path: &Path) -> Looked<(InodeId, Arc<str>)> {
         let mut names = names_of(path)?;
         let name = names.pop().ok_or(ErrorKind::InvalidInput)?;

@@ -67,7 +67,6 @@ impl PartCursor for PartSlice<'_> {
     }
 }
 
-/// A source of entries and range tombstones.
 #[derive(Clone, Default)]
 struct TombstoneRun {
     entries: Vec<Entry>,

@@ -43,7 +43,6 @@ impl LockedPosition {
         LockedPosition { tree, taken: [Entry::NONE; MOST], len: 0, at: 0, backward: false, want: FIRST }
     }
 
-    /// Moves to the first key; returns its newest version, or no entry if there is none.
     pub(crate) fn seek_to_first(&mut self, memory: &Memory) -> Entry {
         self.want = FIRST;
         self.take(memory, From::End, false)
@@ -54,25 +53,21 @@ impl LockedPosition {
         self.take(memory, From::End, true)
     }
 
-    /// Moves to the first key that is not less than `key`.
     pub(crate) fn seek(&mut self, memory: &Memory, key: &[u8]) -> Entry {
         self.want = FIRST;
         self.take(memory, From::At(key), false)
     }
 
-    /// Moves to the last key less than `key`.
     pub(crate) fn seek_before(&mut self, memory: &Memory, key: &[u8]) -> Entry {
         self.want = FIRST;
         self.take(memory, From::Beyond(key), true)
     }
 
-    /// Moves to the following key.
     #[inline]
     pub(crate) fn next(&mut self, memory: &Memory) -> Entry {
         self.step(memory, false)
     }
 
-    /// Moves to the preceding key.
     #[inline]
     pub(crate) fn prev(&mut self, memory: &Memory) -> Entry {
         self.step(memory, true)
