@@ -22,8 +22,7 @@ const MIN_SHARD_BYTES: usize = 4 << 20;
 /// even with 64 threads that do nothing else a thread finds its shard locked only once in about 20 times.
 const MAX_SHARDS: usize = 64;
 
-/// Share of the cache that data blocks of scans may take, as numerator and denominator: 40 %. Scans cannot
-/// take the other 60 % from lookups.
+/// Share of the cache for data blocks of scans, as a fraction: lookups keep the other 60 %.
 pub const SCAN_SHARE: (usize, usize) = (2, 5);
 
 /// Up to one part in this many of an even share, an entry evicts from its own shard. Room for a larger one,
@@ -32,8 +31,7 @@ pub const SCAN_SHARE: (usize, usize) = (2, 5);
 /// times the largest usual block.
 pub const LARGE_SHARE: usize = 8;
 
-/// Rounds over all shards in search of room before an insertion gives up. That takes other threads which use
-/// up all the room it makes.
+/// Rounds over all shards for room before an insertion gives up: other threads took all it made.
 const MAX_BORROW_ROUNDS: usize = 3;
 
 /// A cache of blocks. See the [crate's page](crate) for design and invariants.
@@ -98,9 +96,7 @@ impl<V: Charge> Drop for Removed<V> {
     }
 }
 
-/// The capacity and the bytes in use.
-///
-/// Relaxed everywhere: the numbers order nothing, the shards' mutexes publish entries.
+/// Capacity and bytes in use. Relaxed: the shards' mutexes publish entries.
 pub(crate) struct Budget {
     capacity: AtomicUsize,
     used: AtomicUsize,
@@ -122,8 +118,7 @@ impl Budget {
 }
 
 impl<V: Charge + Clone> BlockCache<V> {
-    /// A cache of the default kind with `capacity_bytes`; 0 caches nothing. The number of shards follows from
-    /// this first capacity.
+    /// A cache of the default kind; 0 caches nothing. The shards follow from this first capacity.
     pub fn new(capacity_bytes: usize) -> BlockCache<V> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         BlockCache::of_kind(CacheKind::default(), capacity_bytes, &clock)
@@ -186,8 +181,7 @@ impl<V: Charge + Clone> BlockCache<V> {
         self.shards[self.shard_of(hash)].lock().find(hash, key, kind, admission)
     }
 
-    /// Prefetches the memory that [`BlockCache::find`] and [`BlockCache::insert`] of this key read first. For
-    /// callers with other work to do before. Does not block: a locked shard is skipped.
+    /// Prefetches what [`BlockCache::find`] and [`BlockCache::insert`] read first. Skips locked shards.
     pub fn prefetch(&self, key: &CacheKey) {
         let hash = hash_of(key);
         if let Some(shard) = self.shards[self.shard_of(hash)].try_lock() {
@@ -202,8 +196,7 @@ impl<V: Charge + Clone> BlockCache<V> {
         self.counted[stripe].misses[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The block if it is resident, without counting a lookup or a use. For callers that counted their lookup
-    /// before they waited.
+    /// The block if resident, without counting. For callers that counted their lookup before they waited.
     pub fn peek(&self, key: &CacheKey) -> Option<V> {
         let hash = hash_of(key);
         self.shards[self.shard_of(hash)].lock().resident(hash, key)
@@ -239,8 +232,7 @@ impl<V: Charge + Clone> BlockCache<V> {
         let chances = if scanned { 0 } else { kind.initial_chances() };
         let hash = hash_of(&key);
         let home = self.shard_of(hash);
-        // Declared before the guard, hence dropped after it: values are notified and freed outside of the
-        // lock.
+        // Declared before the guard, hence dropped after it: values are freed outside of the lock.
         let mut evicted = Removed(Vec::with_capacity(4));
         let mut shard = self.shards[home].lock();
         let expired_bytes = shard.expire(&key, &mut evicted.0);
@@ -295,8 +287,8 @@ impl<V: Charge + Clone> BlockCache<V> {
         value
     }
 
-    /// Whether `bytes` more need an eviction. False after the capacity was lowered below what is used: then
-    /// insertions enforce the new capacity.
+    /// Whether `bytes` more need an eviction. False while a lowered capacity is exceeded: insertions enforce
+    /// it.
     fn is_full_for(&self, bytes: usize) -> bool {
         let (used, capacity) = (self.used_bytes(), self.capacity_bytes());
         used <= capacity && used.saturating_add(bytes) > capacity
@@ -312,8 +304,7 @@ impl<V: Charge + Clone> BlockCache<V> {
         }
     }
 
-    /// Reserves `bytes`, evicting from one shard as needed; `false` if the shard is empty and they still do
-    /// not fit.
+    /// Reserves `bytes`, evicting from one shard; `false` if it is empty and they still do not fit.
     fn make_room(
         &self,
         shard: &mut MutexGuard<'_, Shard<V>>,
@@ -371,8 +362,7 @@ impl<V: Charge + Clone> BlockCache<V> {
         self.budget.capacity.load(Ordering::Relaxed)
     }
 
-    /// Changes the budget while the cache is in use; what no longer fits is evicted, evenly from all
-    /// shards. The number of shards stays.
+    /// Changes the capacity; what no longer fits is evicted, evenly from all shards, whose number stays.
     pub fn set_capacity_bytes(&self, capacity_bytes: usize) {
         self.budget.capacity.store(capacity_bytes, Ordering::Relaxed);
         loop {

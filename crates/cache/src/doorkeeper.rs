@@ -54,8 +54,7 @@ impl Doorkeeper {
         self.fingerprints.get(hash as usize & mask) == Some(&fingerprint_of(hash))
     }
 
-    /// Whether the block with this hash was rejected lately and is admitted now; otherwise its fingerprint is
-    /// recorded. `residents` is the number of entries in the shard.
+    /// Whether the block was rejected lately and is admitted now; otherwise its fingerprint is recorded.
     pub(crate) fn admit(&mut self, hash: u64, residents: usize) -> bool {
         let fewest = residents.next_power_of_two().max(MIN_PLACES);
         let most = (MOST_PLACES_AN_ENTRY * residents).max(MIN_PLACES);
@@ -70,8 +69,8 @@ impl Doorkeeper {
             *place = 0;
             return true;
         }
-        // A random choice keeps the older one half of the time: of two blocks that alternate, neither would
-        // ever be admitted otherwise.
+        // Keeps the older one half of the time: of two alternating blocks neither would be admitted
+        // otherwise.
         self.random_state = self.random_state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         if *place == 0 || self.random_state >> 31 == 0 {
             *place = fingerprint;
@@ -80,8 +79,7 @@ impl Doorkeeper {
     }
 }
 
-/// The lowest bits of a hash choose the place, those in the middle the shard; the highest are the
-/// fingerprint.
+/// The lowest bits choose the place, the middle ones the shard, the highest are the fingerprint.
 fn fingerprint_of(hash: u64) -> u16 {
     (hash >> 48) as u16 | 1
 }
@@ -120,8 +118,7 @@ mod tests {
         assert!((12_000..24_000).contains(&entered), "{entered} of 200000");
     }
 
-    /// However many blocks share a place, and in whatever order they are loaded, each is admitted sooner or
-    /// later.
+    /// However many blocks share a place, in any order, each is admitted sooner or later.
     #[test]
     fn fingerprints_that_share_a_place_do_not_starve_each_other() {
         let mut doorkeeper = Doorkeeper::default();

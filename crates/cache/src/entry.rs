@@ -1,7 +1,6 @@
 //! Keys, kinds and charges of cached blocks, and the admission of a lookup.
 
-/// Names a block: which table, and which of its blocks. Two halves of a word, so that a bucket has room for a
-/// wide pointer.
+/// Names a block: table and block number. Two half words leave a bucket room for a wide pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CacheKey {
     /// The table's [`crate::TableNumber`].
@@ -73,8 +72,7 @@ impl BlockKind {
 pub enum Admission {
     /// A lookup of a key: the block is likely to be used again.
     Point,
-    /// A scan, which passes once. Its data blocks enter without a chance and within the scans' share; its
-    /// hits are no uses. Blocks of other kinds are treated as for a lookup.
+    /// A scan passes once: data blocks enter without a chance, in the scans' share; hits are no uses.
     Scan,
 }
 
@@ -95,8 +93,7 @@ pub trait Charge {
     #[inline]
     fn left(&self) {}
 
-    /// Reads and clears the reference bit: whether a lookup used the value by a shortcut since the last call.
-    /// The cache calls it before it evicts.
+    /// Reads and clears the reference bit: whether a shortcut was used since. Called before eviction.
     #[inline]
     fn take_use(&self) -> bool {
         false

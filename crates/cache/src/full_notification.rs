@@ -14,8 +14,7 @@ const ARMED: u8 = 1;
 /// It has fired since.
 const FIRED: u8 = 2;
 
-/// See the module's head. The state is 0 until it is armed. Relaxed everywhere: the callback's owner reads
-/// the state under locks of its own.
+/// 0 until armed. Relaxed: the callback's owner reads the state under locks of its own.
 #[derive(Default)]
 pub(crate) struct FullNotification {
     state: AtomicU8,

@@ -19,11 +19,9 @@ pub enum CacheKind {
     /// eight bytes for each block of an open table, cached or not.
     #[default]
     Slots,
-    /// CLOCK (Corbató 1968): a hand goes round, takes a chance from each entry and evicts the first that has
-    /// none. An approximation of LRU whose hits write one byte.
+    /// CLOCK (Corbató 1968): a hand takes a chance from each entry and evicts the first without one.
     Clock,
-    /// For comparison. Evicts the least recently used entry, exactly: each shard has a doubly linked list, to
-    /// whose end a hit moves its entry.
+    /// For comparison. Evicts the least recently used entry: a hit moves it to the end of a list.
     Lru {
         /// Age from which an entry is not found any more, used or not; no limit if `None`, in milliseconds.
         /// An expired entry leaves when its block is loaded or when it reaches the end of the list.
@@ -40,8 +38,7 @@ pub enum CacheKind {
     S3Fifo,
 }
 
-/// Longest TTL: a hundred years. Added to a clock that has run as long, it is far from the end of 64 bits of
-/// nanoseconds.
+/// Longest TTL: a hundred years, far from the end of 64 bits of nanoseconds.
 const MAX_TTL: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 impl CacheKind {
@@ -60,14 +57,12 @@ impl CacheKind {
         }
     }
 
-    /// Whether the kind exists for comparison only: the default's hit rate is higher, or as high, and an
-    /// entry takes less memory.
+    /// Whether the kind is for comparison only: the default has no lower hit rate and takes less memory.
     pub const fn is_reference(self) -> bool {
         matches!(self, CacheKind::Lru { .. } | CacheKind::Lfu)
     }
 
-    /// Whether owners of values are to keep shortcuts to them (see the [crate's page](crate)). Other kinds do
-    /// not read reference bits.
+    /// Whether owners of values keep shortcuts (see the [crate's page](crate)) with reference bits.
     #[inline]
     pub const fn has_shortcuts(self) -> bool {
         matches!(self, CacheKind::Slots)

@@ -54,8 +54,7 @@ impl<V: Charge + Clone> TableNumber<V> {
         self.number
     }
 
-    /// Notes that up to `bytes` of the table may be in the cache: its uncompressed blocks. The greatest note
-    /// counts.
+    /// Notes that up to `bytes` of the table, uncompressed, may be cached. The greatest note counts.
     pub fn expect_bytes(&self, bytes: u64) {
         self.bytes.fetch_max(bytes, Ordering::Relaxed);
     }
@@ -87,8 +86,7 @@ impl<V: Charge + Clone> fmt::Debug for TableNumber<V> {
 }
 
 impl<V: Charge + Clone> BlockCache<V> {
-    /// Allocates a number that no other table has, and under which the cache holds nothing. `None` if four
-    /// billion tables have one.
+    /// A number for a table of which nothing is cached. `None` if four billion tables have one.
     pub fn number_table(self: &Arc<Self>) -> Option<TableNumber<V>> {
         let number = self.numbers.lock().allocate()?;
         Some(TableNumber { cache: Arc::clone(self), number, bytes: AtomicU64::new(0) })
@@ -99,8 +97,8 @@ impl<V: Charge + Clone> BlockCache<V> {
         !self.numbers.lock().dropped.is_empty()
     }
 
-    /// Whether dropped tables may own so much of the cache, a sixteenth, that
-    /// [`BlockCache::remove_dropped_tables`] is worth its walk.
+    /// Whether dropped tables may own a sixteenth of the cache: then [`BlockCache::remove_dropped_tables`]
+    /// pays.
     pub fn should_remove_dropped(&self) -> bool {
         let numbers = self.numbers.lock();
         let most_bytes = numbers.dropped_bytes.saturating_mul(DROPPED_SHARE);

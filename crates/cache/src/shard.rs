@@ -103,16 +103,14 @@ impl<V: Charge + Clone> Shard<V> {
         Some(entry.value.clone())
     }
 
-    /// Whether a lookup's data block is admitted although the cache is full; otherwise it becomes the
-    /// candidate.
+    /// Whether a lookup's data block is admitted to a full cache; otherwise it becomes the candidate.
     pub(crate) fn admits(&mut self, hash: u64) -> bool {
         let residents = self.len();
         // An empty shard admits every block: room is made in other shards.
         residents == 0 || self.doorkeeper.as_mut().is_none_or(|doorkeeper| doorkeeper.admit(hash, residents))
     }
 
-    /// Empties the candidate's place: a candidate that was used enters the policy, any other is rejected.
-    /// Returns the charge of the rejected one.
+    /// Empties the candidate's place: a used one is admitted, another rejected; returns the latter's charge.
     pub(crate) fn settle_candidate(&mut self, evicted: &mut Vec<Entry<V>>) -> usize {
         let Some(mut entry) = self.candidate.take() else { return 0 };
         if entry.chances > 0 || entry.value.take_use() {
@@ -128,8 +126,8 @@ impl<V: Charge + Clone> Shard<V> {
         charge
     }
 
-    /// Makes an entry the candidate; its key is absent and its charge is reserved. Returns the charge of the
-    /// previous candidate if that is rejected.
+    /// Makes an entry the candidate; it is absent and reserved. Returns the charge of a rejected previous
+    /// one.
     pub(crate) fn insert_candidate(&mut self, entry: Entry<V>, evicted: &mut Vec<Entry<V>>) -> usize {
         let freed_bytes = self.settle_candidate(evicted);
         self.count_inserted(&entry);
@@ -168,8 +166,7 @@ impl<V: Charge + Clone> Shard<V> {
         Some(entry)
     }
 
-    /// Removes some entries that are older than the kind's TTL, that of `key` among them if it is, and
-    /// returns their charges.
+    /// Removes some expired entries, `key`'s among them, and returns their charges.
     pub(crate) fn expire(&mut self, key: &CacheKey, expired: &mut Vec<Entry<V>>) -> usize {
         let before = expired.len();
         self.policy.expire(key, expired);

@@ -46,8 +46,7 @@ impl AddAssign for KindStats {
     }
 }
 
-/// A snapshot of the counters. The shards are read one after the other, so under load the numbers are of
-/// slightly different moments.
+/// A snapshot of the counters; shards are read one after the other, so not quite of one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
     /// The kind of the cache.
@@ -64,11 +63,9 @@ pub struct CacheStats {
     pub duplicate_loads: u64,
     /// Blocks not cached because they are larger than the budget, or than the scans' share.
     pub declined: u64,
-    /// Data blocks of lookups that the doorkeeper of a full cache rejected; counted among the inserts and
-    /// evictions, too.
+    /// Lookups' data blocks that a full cache's doorkeeper rejected; also inserts and evictions.
     pub not_admitted: u64,
-    /// Blocks inserted by cache warming in place of others that are about to leave; counted among the
-    /// inserts, too.
+    /// Blocks inserted by cache warming in place of others that are about to leave; also inserts.
     pub warm_inserts: u64,
     pub(crate) kinds: [KindStats; BlockKind::ALL.len()],
 }

@@ -54,8 +54,7 @@ pub use history::History;
 pub use options::{AdaptiveOptions, Mode};
 use sample::{DataKind, IntegerRows};
 
-/// Least factor by which integers must shrink where size alone decides; otherwise the block is treated as
-/// binary.
+/// Least shrinking of integers where size alone decides; otherwise the block counts as binary.
 const MIN_INTEGER_RATIO: usize = 2;
 
 /// The block at the start of `out`, and its codec; `None` if it should stay raw.

@@ -78,8 +78,7 @@ impl Rows {
 /// Longest row that is divided into columns: entries of a few integers. The work of planning grows with it.
 pub const MAX_STRIDE: usize = 256;
 
-/// Rows are divided into pieces of about so many bytes, each with columns of its own: bounds the memory of
-/// writing, and the harm of an outlier.
+/// Bytes of a piece of rows with columns of its own: bounds memory, and the harm of outliers.
 pub const PIECE_BYTES: usize = 64 << 10;
 
 /// Most distinct values of a column with a dictionary, so that a place has at most a byte.

@@ -81,11 +81,9 @@ pub enum Codec {
     None,
     /// Fast both ways, about half the saving of Zstandard.
     Lz4,
-    /// LZ4 with a thorough search for matches: as fast to read as LZ4, smaller, several times slower to
-    /// write.
+    /// LZ4 with a thorough search for matches: as fast to read, smaller, several times slower to write.
     Lz4Hc {
-        /// 1 to 12: number of earlier places that are tried for each match, from one to 256. Clamped;
-        /// [`Codec::validate`] refuses other numbers.
+        /// 1 to 12: earlier places tried for a match, 1 to 256. Clamped; [`Codec::validate`] refuses others.
         level: u8,
     },
     /// About as fast as LZ4 to write, slower to read.
@@ -106,16 +104,13 @@ pub enum Codec {
         /// 0 (fastest) to 9.
         level: u8,
     },
-    /// Columns of integers, each value as its distance from the column's least, in as many bits as the
-    /// greatest distance needs. See [`crate::columns`].
+    /// Columns of integers, as distances from the least, in as many bits as needed. See [`crate::columns`].
     BitPacking,
     /// As [`Codec::BitPacking`], or the differences of neighbours packed so, whichever is smaller.
     Delta,
-    /// As [`Codec::BitPacking`], or the distinct values once and their places packed so, whichever is
-    /// smaller.
+    /// As [`Codec::BitPacking`], or distinct values once with packed places, whichever is smaller.
     Dictionary,
-    /// Chosen for each block by trials on similar ones: raw, LZ4, [`Codec::Delta`] or Zstandard. See
-    /// [`crate::adaptive`].
+    /// Chosen for each block by trials: raw, LZ4, [`Codec::Delta`] or Zstandard. See [`crate::adaptive`].
     Adaptive(AdaptiveOptions),
 }
 

@@ -13,8 +13,7 @@ use liblzma::stream::{Action, Filters, LzmaOptions, Status, Stream};
 
 const MIN_WINDOW_BYTES: usize = 4096;
 
-/// The greatest window; longer blocks find no match further back. It is that of level 9, and the decoders'
-/// limit.
+/// Greatest window, level 9's and the decoders' limit; longer blocks find no match further back.
 const MAX_WINDOW_BYTES: usize = 64 << 20;
 
 /// Both sides choose the window by the raw length alone: the level is not stored.

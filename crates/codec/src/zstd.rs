@@ -84,8 +84,7 @@ pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<usize, DecodeE
     })
 }
 
-/// As [`decompress`], with the dictionary that the frame was written with. A frame names its dictionary, so
-/// another one is refused.
+/// As [`decompress`], with the frame's dictionary, which it names: another one is refused.
 pub(crate) fn decompress_with(
     dictionary: &DictionaryDecoder,
     stored: &[u8],

@@ -53,8 +53,7 @@ impl CountingFs {
         self.counts.written_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the files that have a name, including those being written. Existing files are counted once
-    /// they are opened.
+    /// Bytes of named files, those being written included. Existing files count once they are opened.
     pub fn held_bytes(&self) -> u64 {
         self.counts.held_bytes.load(Ordering::Relaxed)
     }

@@ -10,8 +10,7 @@ use std::thread::JoinHandle;
 pub enum Background {
     /// On its own threads.
     Threads,
-    /// Inside the calls of the single thread that uses the database, at moments chosen by a seed: for
-    /// deterministic tests.
+    /// Inside the calls of the single thread, at moments chosen by a seed: for deterministic tests.
     Stepped {
         /// Chooses which background step runs when.
         seed: u64,

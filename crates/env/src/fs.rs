@@ -97,8 +97,7 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Bytes that can still be written to the file system that holds `dir`.
     fn free_bytes(&self, dir: &Path) -> Result<u64>;
 
-    /// Whether files in `dir` may be written through shared maps once their extents are allocated: true only
-    /// for file systems known to keep such extents (ext4, xfs, tmpfs).
+    /// Whether allocated files in `dir` may be mapped for writing: on ext4, xfs and tmpfs, which keep extents.
     fn can_map_writable(&self, dir: &Path) -> bool;
 
     /// Identifies the current boot of the machine; all zero if unknown. Two equal values mean that no power
@@ -148,12 +147,10 @@ pub trait File: Send + Sync + Debug {
     /// Makes data and all metadata durable.
     fn sync_all(&self) -> Result<()>;
 
-    /// Maps the first `len` bytes for shared writing. The range must lie within the file and be allocated:
-    /// storing to a hole of a full file system is fatal for the process.
+    /// Maps the first `len` bytes for writing. They must be allocated: a store to a hole can be fatal.
     fn map_writable(&self, len: usize) -> Result<Mapping>;
 
-    /// The kernel's descriptor of the file, for reads submitted to it directly. `None` if there is none, or
-    /// if every read must go through [`File::read_at`].
+    /// The kernel's descriptor, for direct submission. `None` if reads must go through [`File::read_at`].
     fn descriptor(&self) -> Option<Descriptor> {
         None
     }
@@ -181,8 +178,7 @@ pub struct Descriptor {
     pub is_direct: bool,
 }
 
-/// Notified of every store into a [`Mapping`]; a test file system learns the contents of the page cache from
-/// it.
+/// Notified of every store into a [`Mapping`]: a test file system's view of the page cache.
 pub trait StoreObserver: Send + Sync + Debug {
     /// `bytes` were stored at `offset`.
     fn stored(&self, offset: usize, bytes: &[u8]);
@@ -194,8 +190,7 @@ pub trait MappingOwner: Send + Sync + Debug {
     fn populate(&self) {}
 }
 
-/// The first bytes of a file as memory, shared with the page cache: stored bytes survive a process crash, and
-/// reach the disk with the next sync of the file.
+/// The first bytes of a file, mapped: stores survive a process crash, and are synced with the file.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,

@@ -4,8 +4,7 @@
 /// Assumed memory of a machine that does not report it.
 const ASSUMED_MEMORY_BYTES: u64 = 4 << 30;
 
-/// Memory that this process may use, in bytes: the limit of its control group, otherwise the machine's
-/// memory.
+/// Memory for this process in bytes: its control group's limit, otherwise the machine's memory.
 pub fn memory_limit_bytes() -> u64 {
     let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
     let group = group.or_else(|| std::fs::read_to_string("/sys/fs/cgroup/memory/memory.limit_in_bytes").ok());
@@ -19,16 +18,14 @@ pub fn memory_limit_bytes() -> u64 {
 #[cfg(not(unix))]
 const ASSUMED_OPEN_FILES: u64 = 1024;
 
-/// Open files, sockets and other descriptors that this process may have at once: the soft limit, `u64::MAX`
-/// if there is none.
+/// The soft limit of descriptors of this process; `u64::MAX` if there is none.
 #[cfg(unix)]
 pub fn open_files_limit() -> u64 {
     use rustix::process::{Resource, getrlimit};
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Open files, sockets and other descriptors that this process may have at once: assumed, because the system
-/// does not report it.
+/// The assumed limit of descriptors of this process: the system does not report it.
 #[cfg(not(unix))]
 pub fn open_files_limit() -> u64 {
     ASSUMED_OPEN_FILES

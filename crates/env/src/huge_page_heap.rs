@@ -238,8 +238,7 @@ mod tests {
     use super::*;
     use crate::SeededRandom;
 
-    /// SH1: pieces allocated at the same time have no byte in common, whatever was allocated and freed
-    /// before; SH2: no region is left behind.
+    /// SH1: allocated pieces never overlap; SH2: no region is left behind.
     #[test]
     fn pieces_are_disjoint_and_regions_go_with_the_last() {
         let random = SeededRandom::new(5);

@@ -15,8 +15,7 @@ use std::ptr::NonNull;
 /// Alignment and granularity of a region: a huge page of x86-64 and of arm64 with 4 KiB pages.
 pub const REGION_ALIGNMENT_BYTES: usize = 2 << 20;
 
-/// Prefetches the cache line at `place`; does nothing where the platform has no such hint. Any address is
-/// allowed.
+/// Prefetches the cache line at `place`, where the platform can. Any address is allowed.
 #[inline(always)]
 pub fn prefetch(place: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -83,8 +82,7 @@ pub enum PageAdvice {
     /// None: the machine's setting decides.
     #[default]
     System,
-    /// Huge pages where possible: fewer translation misses in structures that are read at random, but first
-    /// touch zeroes 2 MiB at once.
+    /// Huge pages where possible: fewer translation misses, but first touch zeroes 2 MiB at once.
     Huge,
     /// Huge pages except for the first and last [`REGION_ALIGNMENT_BYTES`]: a region that fills from its ends
     /// stays small while it holds little, and is touched at the speed of zeroing once it grows.
@@ -130,8 +128,7 @@ impl Region {
         }
     }
 
-    /// The first byte. Valid for reads and writes of [`Region::len`] bytes for the life of the region;
-    /// unwritten bytes read as zero.
+    /// The first byte, valid for [`Region::len`] bytes for the region's life; unwritten bytes are zero.
     #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
         self.base.as_ptr()
@@ -185,8 +182,7 @@ mod platform {
     use std::ops::Range;
     use std::ptr::NonNull;
 
-    /// The largest page of common Linux machines (arm64 and POWER can have 64 KiB): ranges are rounded
-    /// inwards to it, so that no system call is needed to learn the actual size.
+    /// Largest page of common Linux machines (arm64, POWER: 64 KiB): ranges are rounded inwards to it.
     const PAGE_BYTES: usize = 64 << 10;
 
     pub(super) fn reserve(len: usize, advice: PageAdvice) -> Option<NonNull<u8>> {
@@ -361,8 +357,7 @@ mod tests {
     #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
     fn memory_is_committed_by_touch_and_given_back_by_discard() {
-        // Of the region alone: the resident size of the whole process changes with every other test that runs
-        // meanwhile.
+        // Of the region alone: the process's resident size changes with every other test.
         fn resident_bytes(region: &Region) -> usize {
             let mut pages = vec![0_u8; region.len() / PAGE_BYTES];
             let base = region.as_ptr().cast::<libc::c_void>();

@@ -30,9 +30,7 @@ pub struct OffHeapList {
 }
 
 impl OffHeapList {
-    /// Adds a number at the end.
-    ///
-    /// Ends the process, as all allocation does, when there is no memory.
+    /// Adds a number at the end. Aborts when out of memory, as all allocation does.
     #[inline]
     pub fn push(&mut self, number: u64) {
         if let Some(piece) = self.pieces.last_mut()

@@ -22,8 +22,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Least bytes of a slice with its own region: an allocator handles smaller ones better, and the last page
-/// and the system calls weigh less here.
+/// Least bytes of a slice with its own region: below, an allocator is better.
 const LONG_BYTES: usize = 128 << 10;
 /// Least bytes of a lasting slice in shared huge pages, which have whole units.
 const LASTING_BYTES: usize = 2 * huge_page_heap::UNIT_BYTES;
@@ -50,9 +49,7 @@ unsafe impl<T: Send> Send for OffHeapSlice<T> {}
 unsafe impl<T: Sync> Sync for OffHeapSlice<T> {}
 
 impl<T: Copy> OffHeapSlice<T> {
-    /// `len` times the same value.
-    ///
-    /// Ends the process, as all allocation does, when there is no memory.
+    /// `len` times the same value. Aborts when out of memory, as all allocation does.
     pub fn filled(value: T, len: usize) -> OffHeapSlice<T> {
         OffHeapSlice::collect(std::iter::repeat_n(value, len))
     }

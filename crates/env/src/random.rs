@@ -49,9 +49,7 @@ fn without_the_system() -> u64 {
     mix(mix(clock.wall_ms() ^ address.rotate_left(32)) ^ mix(process ^ calls.wrapping_mul(GOLDEN)))
 }
 
-/// A reproducible sequence from a seed: SplitMix64.
-///
-/// Threads may share it, but then the scheduler decides which of them gets which number.
+/// A reproducible sequence from a seed: SplitMix64. Between threads, the scheduler decides the order.
 #[derive(Debug)]
 pub struct SeededRandom {
     counter: AtomicU64,

@@ -46,8 +46,7 @@ const SLOW_TIMES: u64 = 4;
 const FLOOR_PART: u64 = 16;
 /// The increase of the rate: one in so many of the ceiling.
 const STEP_PART: u64 = 32;
-/// The least limit that can be set: slower than a floppy disk is a mistake, and one window of a table would
-/// hold a job for seconds.
+/// Least limit that can be set: below, one window of a table would hold a job for seconds.
 pub const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
 
 /// Rate limits of background work.
@@ -57,8 +56,7 @@ pub struct BackgroundRates {
     pub read_bytes_per_second: Option<u64>,
     /// Bytes of tables written a second; unlimited if `None`.
     pub write_bytes_per_second: Option<u64>,
-    /// Whether these are ceilings below which the rates follow the latency of foreground reads. An unlimited
-    /// rate has no ceiling and stays unlimited.
+    /// Whether these are ceilings for rates that follow the latency of foreground reads.
     pub auto_tuned: bool,
 }
 
@@ -99,8 +97,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Charges for `bytes`; returns how long to wait until the debt is paid. Exempt jobs cause at most
-    /// [`MAX_DEBT_NS`] of debt.
+    /// Charges for `bytes`; returns the wait for the debt. Exempt jobs add at most [`MAX_DEBT_NS`].
     fn charge(&mut self, bytes: u64, bytes_per_second: u64, now_ns: u64, is_held: bool) -> u64 {
         let costs_ns = (u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_second.max(1))) as u64;
         let from_ns = self.free_at_ns.max(now_ns.saturating_sub(BURST_NS));
@@ -239,8 +236,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// For any division into charges, no more than the rate and one burst passes before any moment, and not
-    /// less either.
+    /// However it is charged, no more than the rate and one burst passes before any moment, and not less.
     #[test]
     fn the_bucket_keeps_the_rate() {
         for piece in [1u64, 1000, 65_536, 3_000_000] {
@@ -277,8 +273,7 @@ mod tests {
         assert_eq!(bucket.charge(0, 1 << 20, 10 * SECOND, true), MAX_DEBT_NS + 5 * SECOND);
     }
 
-    /// A device whose reads take longer the more of it background work uses: the rate settles where reads are
-    /// no slower than allowed.
+    /// A device whose reads slow down with background work: the rate settles at the allowed latency.
     #[test]
     fn the_tuner_finds_the_tolerable_rate() {
         for capacity in [100u64, 300, 700, 5000] {

@@ -45,11 +45,9 @@ use std::ptr::NonNull;
 
 /// Alignment of all pieces.
 pub const PIECE_ALIGNMENT_BYTES: usize = 16;
-/// Larger pieces come from the global allocator: there are few blocks with such values, and each has its own
-/// pages.
+/// Larger pieces come from the global allocator: there are few, and each has its own pages.
 pub const LARGEST_PIECE_BYTES: usize = 1 << LARGEST_DOUBLING;
-/// Bytes of a class that come from the global allocator before its first slab: two slabs, so that a nearly
-/// empty slab is at most a third of its class's memory.
+/// Bytes a class has from the global allocator first: a nearly empty slab is a third of its memory at most.
 pub const SMALL_BYTES: usize = 2 * SLAB_BYTES;
 
 const SLAB_BYTES: usize = REGION_ALIGNMENT_BYTES;
@@ -204,8 +202,7 @@ impl Class {
         ClassReply::Elsewhere
     }
 
-    /// Adds a new slab and allocates a piece of it; `None` if the system had no region: then the piece is
-    /// counted as coming from the global allocator.
+    /// Adds a new slab and allocates from it; `None` without a region: then the piece counts as the heap's.
     fn grow(&mut self, slab: Option<NonNull<Slab>>, piece_bytes: usize) -> Option<NonNull<u8>> {
         self.is_growing = false;
         if let Some(slab) = slab {
@@ -283,8 +280,7 @@ impl Spare {
         1 + self.in_use / 8
     }
 
-    /// Memory for a slab: a spare one, or `None` if the system must provide it. Either way one more is in
-    /// use.
+    /// Memory for a slab: a spare one, or `None` for the system's. Either way one more is in use.
     fn take(&mut self) -> Option<Region> {
         self.in_use += 1;
         self.regions.pop()

@@ -37,8 +37,7 @@ impl FileSystem for StdFileSystem {
         match mode {
             OpenMode::Read | OpenMode::ReadMapped => {}
             OpenMode::ReadDirect => {
-                // A file system without direct access refuses the open; any other failure will recur in the
-                // plain open below.
+                // A refusal of direct access falls back; any other failure recurs in the plain open below.
                 if let Some(file) = platform::open_direct(path) {
                     return Ok(Arc::new(StdFile::new(file, path, true)));
                 }
@@ -81,8 +80,7 @@ impl FileSystem for StdFileSystem {
                 Err(error) => return Err(Error::io("inspect", entry.path(), error)),
             };
             let is_dir = metadata.is_dir();
-            // Names that are not UTF-8 were not created by Esker; they are listed, but cannot be opened by
-            // this text.
+            // Names that are not UTF-8 are not Esker's; they are listed, but cannot be opened by this text.
             let name = entry.file_name().to_string_lossy().into_owned();
             entries.push(DirEntry { name, len: if is_dir { 0 } else { metadata.len() }, is_dir });
         }

@@ -5,8 +5,7 @@ use crate::{Clock, Descriptor, File, FileWrapper, RateLimiter};
 use esker_base::Result;
 use std::sync::Arc;
 
-/// Longer reads are those of compactions and of scans that read ahead, which no caller waits for block by
-/// block.
+/// Longer reads are those of compactions and read-ahead, which no caller waits for block by block.
 const LONGEST_FOREGROUND_BYTES: usize = 64 << 10;
 
 /// A table file. Costs one load for each read while nothing is measured.

@@ -8,8 +8,7 @@ pub struct BitsPerKey(u16);
 impl BitsPerKey {
     /// One bit a key: the filter still rejects a third of the absent keys.
     pub const MIN: BitsPerKey = BitsPerKey(10);
-    /// Thirty-two bits a key: one false positive in four million lookups; more memory is better used
-    /// elsewhere.
+    /// Thirty-two bits a key: one false positive in four million lookups.
     pub const MAX: BitsPerKey = BitsPerKey(320);
     /// Twenty-four bits a key, the most of kinds whose keys have their bits in one line or two. A line holds
     /// too few keys to use more: each added bit brings half of its usual gain.

@@ -15,8 +15,7 @@ use crate::lines::{AHEAD, Line, MAX_PROBES, POWERS, line_index};
 use crate::probe::{self, ProbePath};
 use esker_env::OffHeapSlice;
 
-/// Sets the bits of those of `hashes` that fall into `part`, the lines from number `first` on of a filter of
-/// `count` lines.
+/// Sets the bits of the `hashes` that fall into `part`, lines `first` on, of a filter of `count` lines.
 pub(crate) fn fill(part: &mut [Line], first: usize, count: u32, probes: u8, hashes: &[u64]) {
     // The numbers of probes of common sizes, 8 to 12 bits a key, each without a loop over the probes.
     match probes {

@@ -57,8 +57,7 @@ fn bits_of(lines: usize) -> u64 {
     lines as u64 * LINE_BITS as u64
 }
 
-/// Sets the bits of `hashes` that fall into `part`, the lines from number `first` on of a filter of `count`
-/// lines.
+/// Sets the bits of `hashes` that fall into `part`, lines `first` on, of a filter of `count` lines.
 pub(crate) fn fill(part: &mut [Line], first: usize, count: u32, probes: u8, hashes: &[u64]) {
     let bits = bits_of(count as usize);
     let mut group = [Probe::default(); BATCH];

@@ -87,8 +87,7 @@ impl FilterBuilder {
         self.finish_unless(&|| false)
     }
 
-    /// As [`FilterBuilder::finish_as_built`], with a cancellation that is polled after some milliseconds of
-    /// work each. The result of a cancelled build is no filter of the keys.
+    /// As [`FilterBuilder::finish_as_built`], with a cancellation that is polled every few milliseconds.
     pub fn finish_unless(
         &mut self,
         is_cancelled: &dyn Fn() -> bool,
@@ -145,8 +144,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Counted in polls, not in time: after a cancellation at most one shard is solved, or one group of lines
-    /// filled.
+    /// In polls, not time: after a cancellation at most one shard is solved, or one group of lines filled.
     #[test]
     fn a_cancelled_build_solves_no_further_shard() {
         for policy in ["ribbon:10", "binary-fuse:8", "blocked-bloom:10", "bloom:10"] {

@@ -35,8 +35,7 @@ impl FilterKind {
         FilterKind::LocalBloom,
     ];
 
-    /// Whether the kind exists for comparison only: ordinary kinds answer faster with the same memory, or
-    /// have fewer false positives.
+    /// Whether the kind is for comparison only: others are faster or have fewer false positives.
     pub const fn is_reference(self) -> bool {
         matches!(self, FilterKind::LocalBloom | FilterKind::DoubleProbeBloom)
     }
@@ -70,8 +69,7 @@ impl FilterKind {
         self.policy_of_size(self.size_for(bits_per_key).min(most))
     }
 
-    /// The least and the largest size, in the kind's own steps. Each step more takes more memory and makes
-    /// fewer false positives.
+    /// Least and largest size, in the kind's steps, each with more memory and fewer false positives.
     pub(crate) fn sizes(self) -> Option<(u16, u16)> {
         match self {
             FilterKind::None => None,
@@ -87,8 +85,7 @@ impl FilterKind {
         }
     }
 
-    /// The size for a number of bits a key, which is not below the least one's: the nearest, or if the steps
-    /// are large the largest within.
+    /// The size for these bits a key: the nearest, or with large steps the largest within.
     fn size_for(self, bits_per_key: f64) -> u16 {
         match self {
             // A float saturates when cast; the small addend is for rounded sizes.

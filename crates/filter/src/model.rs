@@ -70,8 +70,7 @@ pub fn expected_false_positive_rate(policy: FilterPolicy) -> f64 {
     }
 }
 
-/// The rate of a filter that stores so many bits of each key on average: the whole bits of some keys, one
-/// more of others.
+/// The rate with so many bits a key on average: whole bits of some keys, one more of others.
 pub fn result_rate(bits: f64) -> f64 {
     (1.0 - bits.fract() / 2.0) * 0.5_f64.powi(bits as i32)
 }
@@ -94,12 +93,10 @@ pub fn double_rate(bits_per_key: f64, probes: u8) -> f64 {
     passing(mean_parts, bits_of_a_part, probes.div_ceil(2)) * passing(mean_parts, bits_of_a_part, probes / 2)
 }
 
-/// Chance that all `probes` bits are set in a line with a Poisson number of entries, which set `set_by_one`
-/// bits each.
+/// Chance that all `probes` bits are set in a line with a Poisson number of such entries.
 fn passing(mean_entries: f64, set_by_one: f64, probes: u8) -> f64 {
     let unset_by_one = (1.0 - 1.0 / LINE_BITS as f64).powf(set_by_one);
-    // Weights beyond ten deviations are below the precision of the sum. They are relative to the first one,
-    // because that of no entries at all underflows.
+    // Weights beyond ten deviations do not count. Relative to the first: that of no entries underflows.
     let reach = 10.0 * mean_entries.sqrt() + 10.0;
     let first = (mean_entries - reach).max(0.0) as u32;
     let last = (mean_entries + reach) as u32;

@@ -32,8 +32,7 @@ use std::sync::Arc;
 pub struct FilteredRun {
     /// Its keys.
     pub keys: u64,
-    /// How often lookups of absent keys probe it, in any unit; 1 for every run if nothing is known, because
-    /// such a lookup probes all of them.
+    /// How often lookups of absent keys probe it, in any unit; 1 for every run if unknown.
     pub weight: f64,
 }
 
@@ -49,13 +48,11 @@ impl FilteredRun {
 pub enum FilterGoal {
     /// Average bits a key over the tree.
     BitsPerKey(f64),
-    /// A bound on the sum of the runs' false-positive rates, each times its weight: blocks that a lookup of
-    /// an absent key reads in vain.
+    /// A bound on the weighted sum of false-positive rates: wasted block reads of an absent key.
     ReadsInVain(f64),
 }
 
-/// The false-positive rate of a kind of filter by its bits a key: the corners of the lower convex hull, from
-/// no filter on.
+/// False-positive rate by bits a key: the corners of the lower convex hull, from no filter on.
 #[derive(Clone, Debug)]
 pub struct RateCurve {
     /// Ascending bits, descending rates, and slopes that only get flatter. The first is (0, 1).
@@ -63,8 +60,7 @@ pub struct RateCurve {
 }
 
 impl RateCurve {
-    /// The curve of a kind, over the sizes it may have. Takes a millisecond the first time, since the model
-    /// is computed for every size.
+    /// The curve of a kind, over its sizes. Takes a millisecond the first time.
     pub fn of(kind: FilterKind) -> Arc<RateCurve> {
         static CURVES: Mutex<Vec<(FilterKind, Arc<RateCurve>)>> = Mutex::new(Vec::new());
         let mut curves = CURVES.lock();
@@ -159,8 +155,7 @@ pub fn allocate(runs: &[FilteredRun], goal: FilterGoal, curve: &RateCurve) -> Ve
             }
         }));
     }
-    // Steepest first; sorting is stable. Each piece is compared by one number: comparing by products of two
-    // pieces' numbers, which are rounded, may leave three nearly equal pieces without a total order.
+    // Steepest first. One number per piece: products of rounded numbers may leave no total order.
     pieces.sort_by(|one, other| other.slope.total_cmp(&one.slope));
     let mut left = match goal {
         FilterGoal::BitsPerKey(bits) => bits * runs.iter().map(|run| run.keys as f64).sum::<f64>(),

@@ -7,8 +7,7 @@ use crate::reference::{double, local};
 use crate::{blocked, bloom, model, stored};
 use esker_env::OffHeapSlice;
 
-/// Sets the bits of hashes in a part of the lines: the part, the number of its first line, the number of
-/// lines of the whole filter, the number of probes, and the hashes, of which any may lie elsewhere.
+/// Sets hash bits in a part of the lines: part, first line, lines in all, probes, hashes.
 pub(crate) type Fill = fn(&mut [Line], usize, u32, u8, &[u64]);
 
 /// Keys between two polls of the cancellation: some milliseconds.

@@ -135,8 +135,7 @@ impl FilterPolicy {
         Some(kind.policy_of_size(most))
     }
 
-    /// The substitute where equations cannot be solved for the keys: a blocked Bloom filter of as many bits,
-    /// within its limits. The other kinds are always built as they are.
+    /// The substitute for unsolvable equations: a blocked Bloom filter of as many bits, within limits.
     pub(crate) fn without_solving(self) -> FilterPolicy {
         if self.is_solved() { FilterPolicy::blocked_bloom(self.bits_per_key()) } else { self }
     }

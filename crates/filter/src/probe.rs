@@ -6,8 +6,7 @@
 use crate::lines::{Line, MAX_PROBES, POWERS, line_index, word_and_mask};
 use crate::lines::{first_probes, pair, second_lower};
 
-/// Keys of a batch whose lines are prefetched together: about twice as many lines as a core can fetch at
-/// once.
+/// Keys whose lines are prefetched together: twice as many as a core can fetch at once.
 pub(crate) const BATCH: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +75,7 @@ impl ProbePath {
         }
     }
 
-    /// The same for keys that have two lines each, as the [`double`](crate::reference::double) kind defines
-    /// them.
+    /// The same for keys with two lines each, as [`double`](crate::reference::double) defines them.
     pub(crate) fn probe_pairs(self, lines: &[Line], probes: u8, hashes: &[u64], maybe: &mut [bool]) {
         assert_eq!(hashes.len(), maybe.len(), "an answer for each hash");
         match self {
@@ -112,8 +110,7 @@ fn scalar(line: &Line, lower: u32, probes: u8) -> bool {
     })
 }
 
-/// Selects the word of each probe by permuting the line's two halves and blending by the top bit of its
-/// number.
+/// Selects each probe's word by permuting the line's halves and blending by its number's top bit.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -190,8 +187,7 @@ pub(crate) fn in_two_steps<Lookup: Copy + Default>(
     }
 }
 
-/// The loop over a batch, once for each path, because a function with vector instructions is inlined only
-/// into another one.
+/// The loop over a batch, for each path: vector functions are inlined only into each other.
 macro_rules! many {
     ($name:ident, $probe:ident $(, #[$attribute:meta])*) => {
         $(#[$attribute])*
@@ -215,8 +211,7 @@ many!(avx2_many, avx2, #[target_feature(enable = "avx2")]);
 #[cfg(target_arch = "x86_64")]
 many!(avx512_many, avx512, #[target_feature(enable = "avx512f")]);
 
-/// The loop over a batch of keys with two lines each: the second lines of keys that pass the first one are
-/// prefetched while the remaining first ones are tested.
+/// The loop over keys with two lines: second lines are prefetched while first ones are tested.
 macro_rules! pairs {
     ($name:ident, $probe:ident $(, #[$attribute:meta])*) => {
         $(#[$attribute])*

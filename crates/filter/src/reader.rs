@@ -117,8 +117,7 @@ impl Filter {
         }
     }
 
-    /// The kind, unless this build does not know it. A filter of a kind that could not be built for its keys
-    /// is a blocked Bloom filter.
+    /// The kind, if this build knows it. A substitute is a blocked Bloom filter.
     pub fn kind(&self) -> Option<FilterKind> {
         match &self.kind {
             Kind::Blocked(_) => Some(FilterKind::BlockedBloom),
@@ -131,8 +130,7 @@ impl Filter {
         }
     }
 
-    /// Whether this build cannot read the filter, so that it answers "maybe" always: worth a counter and a
-    /// line in the log.
+    /// Whether this build cannot read the filter, which then always answers "maybe".
     pub fn is_unknown(&self) -> bool {
         matches!(self.kind, Kind::Unknown(..))
     }
@@ -146,8 +144,7 @@ impl Filter {
         }
     }
 
-    /// Share of the bits that are set, if the filter has bits; with the number of probes it gives the
-    /// false-positive rate. Reads the whole filter.
+    /// Share of set bits; with the number of probes it gives the rate. Reads the whole filter.
     pub fn fill_ratio(&self) -> Option<f64> {
         self.kind.lines().map(lines::fill_ratio)
     }

@@ -43,8 +43,7 @@ pub(crate) const MAX_COLUMNS: u64 = 32;
 /// Mean number of keys of a shard.
 pub(crate) const SHARD_KEYS: usize = 1 << 15;
 
-/// Slots for a thousand keys: with 1020 one attempt in six to eight fails at a full shard, with 1030 none in
-/// fifty did.
+/// Slots for a thousand keys: with 1020 one attempt in six to eight fails, with 1030 none in fifty.
 pub(crate) const SLOTS_PER_THOUSAND_KEYS: u64 = 1020;
 
 /// Keys that would start within so many slots of an end start at the end.

@@ -9,8 +9,7 @@ use crate::lines::line_index;
 /// 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Largest shard as a multiple of the mean. Good hashes deviate by a few percent; for others the substitute
-/// is built.
+/// Largest shard as a multiple of the mean. For hashes beyond it the substitute is built.
 const MOST_OF_MEAN: usize = 4;
 
 #[inline(always)]
@@ -35,8 +34,7 @@ pub(crate) fn shards_for(keys: usize, mean: usize) -> u32 {
     u32::try_from(keys.div_ceil(mean)).unwrap_or(u32::MAX).max(1)
 }
 
-/// Bytes of lists while `keys` keys are divided into shards and merged again, `of_a_shard` of which are the
-/// caller's.
+/// Bytes of lists while `keys` are sharded and merged again, `of_a_shard` of them the caller's.
 pub(crate) fn list_bytes(keys: usize, mean: usize, of_a_shard: usize) -> usize {
     // Sizes, ends, places and parts; the caller's list grows by doubling.
     shards_for(keys, mean) as usize * (3 * size_of::<usize>() + size_of::<&mut [u64]>() + 3 * of_a_shard)

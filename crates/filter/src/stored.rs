@@ -35,8 +35,7 @@ fn encode_header(plan: &Plan) -> [u8; LINES_HEADER_BYTES] {
     [plan.number, VERSION, plan.probes, 0, count[0], count[1], count[2], count[3]]
 }
 
-/// Decodes lines and number of probes from the bytes behind kind and version. The kind has up to
-/// `most_probes`. Long-lived filters lie in huge pages.
+/// Decodes lines and probes after kind and version, up to `most_probes`. Long-lived ones in huge pages.
 pub(crate) fn decode_lines(
     reader: &mut Reader<'_>,
     most_probes: u8,

@@ -16,8 +16,7 @@ use crate::watch::Observed;
 
 /// Fewest bits a key that tuning chooses (CS265). Below, a filter is hardly worth its lookup.
 pub const MIN_BITS: f64 = 2.0;
-/// Most bits a key that tuning chooses (CS265): targets below about 1 % are out of reach with it, which is
-/// reported.
+/// Most bits a key that tuning chooses (CS265): targets below about 1 % are reported out of reach.
 pub const MAX_BITS: f64 = 10.0;
 /// Sampled lookups that a step needs (CS265).
 pub const MIN_SAMPLES: u64 = 1000;
@@ -53,8 +52,7 @@ pub struct Tuned {
 }
 
 impl LevelTuning {
-    /// Bits for the next table of the level, by its target and the counters of its filters so far. Takes a
-    /// step if enough lookups were sampled since the last one.
+    /// Bits for the level's next table, by target and counters. Steps after enough sampled lookups.
     pub fn next(&mut self, policy: FilterPolicy, target: f64, seen: Observed) -> Tuned {
         let news = seen.since(&self.seen);
         let may_step = news.probes >= MIN_SAMPLES && news.expected_in_vain >= MIN_EXPECTED;

@@ -7,8 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// One lookup in so many is counted, by the lowest bits of the key's hash, which choose neither line nor word
-/// of any filter.
+/// One lookup in so many is counted, by hash bits that choose neither line nor word.
 pub const SAMPLE: u64 = 64;
 
 const LEVELS: usize = 64;
@@ -51,8 +50,7 @@ impl Observed {
     }
 }
 
-/// Counters of one level. They carry no other data, so that relaxed ordering suffices; read together they may
-/// be off by the lookups under way.
+/// Counters of one level. Relaxed: together they may be off by the lookups under way.
 #[derive(Debug, Default)]
 struct LevelCounts {
     probes: AtomicU64,
@@ -73,8 +71,7 @@ impl Default for FilterWatch {
 }
 
 impl FilterWatch {
-    /// Counts a sampled lookup that probed a filter for an absent key. The filter was built for `level` and
-    /// has the expected rate.
+    /// Counts a sampled probe for an absent key in a filter of `level` with this expected rate.
     pub fn note(&self, level: u8, expected_rate: f64, was_in_vain: bool) {
         let Some(counts) = self.levels.get(usize::from(level)) else { return };
         counts.probes.fetch_add(1, Relaxed);

@@ -84,8 +84,7 @@ impl Bounds {
         !self.is_before(key) && !self.is_behind(key)
     }
 
-    /// Whether no key can lie in the range. A range between adjacent keys like `a` and `a\0`, both excluded,
-    /// is not detected.
+    /// Whether no key can lie in the range; between adjacent keys like `a` and `a\0` not detected.
     pub fn is_empty(&self) -> bool {
         match (&self.lower, &self.upper) {
             (Bound::Included(lower), Bound::Included(upper)) => lower > upper,

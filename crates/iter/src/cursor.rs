@@ -16,8 +16,7 @@ pub enum BoundOrder {
 }
 
 impl BoundOrder {
-    /// Compares eight bytes of the key with the same eight bytes of the bound, where all bytes before are
-    /// equal.
+    /// Compares eight bytes of key and bound; all bytes before are equal.
     #[inline(always)]
     pub fn of_words<const BACKWARD: bool>(word: u64, bound: u64) -> BoundOrder {
         let is_before = if BACKWARD { word > bound } else { word < bound };
@@ -98,8 +97,7 @@ pub trait Cursor {
     /// Sequence number and kind.
     fn tag(&self) -> Tag;
 
-    /// The value; empty for tombstones. With [`esker_base::kind::FLAG_EXPIRY`] it starts with the expiry
-    /// time.
+    /// The value; empty for tombstones. With [`esker_base::kind::FLAG_EXPIRY`] after the expiry time.
     fn value(&self) -> &[u8];
 
     /// Key, tag and value in one call: a cursor that is one of several kinds dispatches only once.

@@ -20,8 +20,7 @@ pub trait ReaderFactory {
     /// The cursor beneath the readers.
     type Cursor: Cursor;
 
-    /// Opens a reader. All readers of one factory must show the same keys: same sources, sequence number and
-    /// bounds.
+    /// Opens a reader. All readers of a factory show the same keys.
     fn open(&self) -> Result<Visible<Self::Cursor>>;
 }
 
@@ -43,8 +42,7 @@ impl<V: ReaderFactory> DoubleEnded<V> {
         DoubleEnded { view, front: None, back: None, is_finished: false }
     }
 
-    /// The first entry that has not been returned yet, borrowed until the next call; `None` when all have
-    /// been returned and after an error.
+    /// The first entry not returned yet, borrowed; `None` when done and after an error.
     pub fn next_front(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         if self.is_finished {
             return Ok(None);
@@ -70,8 +68,7 @@ impl<V: ReaderFactory> DoubleEnded<V> {
         Ok(Some((key, value)))
     }
 
-    /// The last entry that has not been returned yet, borrowed until the next call; `None` when all have been
-    /// returned and after an error.
+    /// The last entry not returned yet, borrowed; `None` when done and after an error.
     pub fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         if self.is_finished {
             return Ok(None);

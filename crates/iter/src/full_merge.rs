@@ -123,8 +123,7 @@ impl Operands {
         self.merged_bytes = 0;
     }
 
-    /// Adds one that is older than all others. The first `skipped` bytes of the stored value are not part of
-    /// the operand.
+    /// Adds one older than all others; `skipped` bytes precede the operand in the stored value.
     pub(crate) fn push(
         &mut self,
         operand_merger: &OperandMerger,
@@ -283,8 +282,7 @@ impl FullMerge {
         Ok(())
     }
 
-    /// The latest expiry time of what made the value, in milliseconds since 1970; `None` if some part does
-    /// not expire.
+    /// Latest expiry of the value's parts, in milliseconds since 1970; `None` if some part has none.
     pub fn end_ms(&self) -> Option<u64> {
         (!self.lasts).then_some(self.latest_end_ms)
     }

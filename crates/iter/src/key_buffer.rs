@@ -39,8 +39,7 @@ impl KeyBuffer {
         if self.len <= SHORT { &self.short[..self.len] } else { &self.long }
     }
 
-    /// Whether this is the key. Adjacent keys differ most often in their last bytes, so these are compared
-    /// first.
+    /// Whether this is the key. Adjacent keys differ mostly in their last bytes, compared first.
     #[inline]
     pub(crate) fn is(&self, key: &[u8]) -> bool {
         let own = self.as_slice();

@@ -9,13 +9,11 @@ use esker_base::{Error, Result, Tag, ValueKind};
 pub enum Meaning {
     /// The key has the entry's value.
     Present,
-    /// The value starts with an expiry time: until then the key has the bytes behind it as value, afterwards
-    /// no value.
+    /// An expiry time, then the value until it; afterwards no value.
     Expiring,
     /// The key has a large value; the entry's value is the pointer to it.
     Large,
-    /// The value starts with an expiry time, followed by the pointer to a large value that the key has until
-    /// then.
+    /// An expiry time, then the pointer to a large value until it.
     ExpiringLarge,
     /// The key has no value.
     Absent,

@@ -67,8 +67,7 @@ const NONE: usize = usize::MAX;
 /// `dominant` when galloping is tried with any source that wins.
 const ANY: usize = usize::MAX - 1;
 
-/// Failed attempts to gallop with a source before it must dominate again: the first minus the second
-/// constant; see [`MergingCursor::try_galloping`].
+/// Failed attempts before galloping is off for a source: [`MergingCursor::try_galloping`].
 const FULL_CREDIT: u32 = 8;
 const LEAST_CREDIT: u32 = 4;
 
@@ -90,24 +89,20 @@ pub struct MergingCursor<C> {
     backward: bool,
     /// Length of the prefix that all keys share.
     skip: usize,
-    /// While a source dominates, the least rank of the others, otherwise 0. A winner with a lesser rank wins
-    /// again.
+    /// While a source dominates, the others' least rank, else 0. A lesser winner wins again.
     second_rank: u64,
-    /// Tie-breaker for an equal rank: the eight bytes behind it in the direction of the walk; a winner with
-    /// less wins again. 0 if they are not known.
+    /// Tie-breaker: eight bytes after an equal rank in walking direction; 0 if unknown.
     second_tail: u64,
     streak: u32,
     /// The source with which galloping is tried when it wins, [`ANY`] or [`NONE`].
     dominant: usize,
     /// Falls with each failed attempt to gallop.
     credit: u32,
-    /// While galloping, whether the current entry is the dominant source's, is known to come before those of
-    /// all others, and is the only version of its key.
+    /// Galloping: whether the current entry is the dominant source's, first, and its key's only version.
     is_leading: bool,
     /// The first key of the others, as the dominant source encoded it, while that source leads.
     bound: u64,
-    /// While galloping, when another source's entry is current, whether the dominant source is known to be on
-    /// a version of its key.
+    /// Galloping on another's entry: whether the dominant source is known to be on a version of its key.
     is_on_bound: bool,
     /// Whether the dominant source gallops: the tree holds only the others.
     is_galloping: bool,
@@ -212,8 +207,7 @@ impl<C: Cursor> MergingCursor<C> {
         self.winner = if sources[winner].is_valid() { winner } else { NONE };
     }
 
-    /// In builds with debug assertions, checks the declaration of [`MergingCursor::set_skip`] for the current
-    /// entries.
+    /// In debug builds, checks the declaration of [`MergingCursor::set_skip`].
     fn check_skip(&self) {
         #[cfg(debug_assertions)]
         if self.skip > 0 {
@@ -227,8 +221,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Advances the source of the current entry and finds the new first. `seqno` matters for a caller that is
-    /// done with a key backwards.
+    /// Advances the current source and finds the new first; `seqno` matters backwards when done with a key.
     #[inline(always)]
     fn advance<const BACKWARD: bool, const DONE_WITH_KEY: bool>(&mut self, seqno: SeqNo) -> Result<()> {
         let winner = self.winner;
@@ -256,8 +249,7 @@ impl<C: Cursor> MergingCursor<C> {
         Ok(())
     }
 
-    /// Finds the first source, of at least two, after the last winner has moved. With `MAY_GALLOP` the walk
-    /// may start to gallop.
+    /// Finds the first of at least two sources after the last winner moved; may start to gallop.
     #[inline(always)]
     fn find_winner<const BACKWARD: bool, const MAY_GALLOP: bool>(&mut self, winner: usize) {
         let rank = rank::<C, BACKWARD>(&self.sources[winner], self.skip);

@@ -22,8 +22,7 @@ pub(crate) struct Catalog {
     pub(crate) live: BTreeMap<LogId, CatalogedSegment>,
     /// Every segment file of this database, live or not.
     pub(crate) files: Vec<(u32, PathBuf)>,
-    /// Segments with a valid header, by log id. Of two with the same id, which only released ones have,
-    /// either.
+    /// Segments with a valid header, by log id; of two released ones with one id, either.
     pub(crate) segments: BTreeMap<LogId, SegmentSummary>,
     /// Segment files of another database.
     pub(crate) foreign: Vec<PathBuf>,

@@ -23,8 +23,7 @@ use std::sync::Arc;
 
 const FILL_BYTES: usize = 64 << 10;
 
-/// Records up to this size are assembled into one buffer before a positioned write, so that they take one
-/// call.
+/// Smaller records are assembled into one buffer, so that a positioned write takes one call.
 const GATHER_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -80,8 +79,8 @@ impl SegmentFile {
             }
             Err(error) => {
                 drop(file);
-                // Returns the first error. If the removal fails, the next open removes the file: no header in
-                // it is valid.
+                // Returns the first error. A file that cannot be removed is removed by the next open: no
+                // header is valid.
                 let _ = fs.remove_file(&path);
                 Err(error)
             }
@@ -139,8 +138,7 @@ impl SegmentFile {
 }
 
 impl Store {
-    /// Maps the file if allowed; falls back to positioned writes if the map is refused (too many maps, no
-    /// address space).
+    /// Maps the file if allowed; else, or if the map is refused, stores by positioned writes.
     fn choose(file: Arc<dyn File>, size_bytes: u64, map: bool) -> Store {
         if map
             && let Ok(len) = usize::try_from(size_bytes)

@@ -36,8 +36,7 @@ impl HeaderCopies {
         })
     }
 
-    /// A fault that is neither damage nor an unwritten header: a newer format, or fields that no version
-    /// writes.
+    /// A fault that is neither damage nor an unwritten header: a newer format, or impossible fields.
     pub(crate) fn unusable_fault(&self) -> Option<&SegmentHeaderFault> {
         self.0.iter().filter_map(|copy| copy.as_ref().err()).find(|fault| {
             matches!(fault, SegmentHeaderFault::Unsupported { .. } | SegmentHeaderFault::Impossible(_))

@@ -303,8 +303,7 @@ impl History {
         }
     }
 
-    /// The kept segment that holds the first batch after `after`; `Nowhere` if that is newer than all of
-    /// them.
+    /// The kept segment with the first batch after `after`; `Nowhere` if that is newer than all of them.
     pub(crate) fn locate(&self, after: SeqNo) -> Located {
         if after < self.gone_upto {
             return Located::Gone { oldest: self.gone_upto };

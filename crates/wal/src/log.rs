@@ -68,8 +68,7 @@ const READY_AHEAD: usize = 2;
 pub struct LogOptions {
     /// Bytes of a segment file: a multiple of 4096 from 8 KiB to 1 GiB.
     pub segment_bytes: u64,
-    /// Whether segments are written through memory maps where the file system is known to allow it. Otherwise
-    /// the same bytes are written by positioned writes.
+    /// Write segments through memory maps if the file system is known to allow it, else by positioned writes.
     pub mapped: bool,
     /// Most released segments that are kept for reuse.
     pub kept_segments: usize,
@@ -161,8 +160,7 @@ struct Pool {
     is_shrunk: bool,
     /// See [`Log::set_recycling`].
     recycles: bool,
-    /// Segments created without syncing their directory entries, and how many of those entries are durable by
-    /// now.
+    /// Segments created without a synced directory entry, and how many of these entries are durable.
     names_made: u64,
     names_durable: u64,
     /// Error of the last preparation, if it failed.
@@ -252,8 +250,7 @@ impl Log {
         &self.dir
     }
 
-    /// Whether a record with this payload fits into an ordinary segment. If not, it needs
-    /// [`Log::prepare_private`].
+    /// Whether such a record fits an ordinary segment. If not, it needs [`Log::prepare_private`].
     #[inline]
     pub fn fits_segment(&self, payload_len: usize) -> bool {
         DATA_START + record_len(payload_len, true) + END_ROOM <= self.options.segment_bytes
@@ -593,8 +590,7 @@ impl Log {
         self.group_sync.cause()
     }
 
-    /// Poisons the log for a reason outside of it, such as a panic under the writers' lock. The first cause
-    /// stays.
+    /// Poisons the log for an outside reason, such as a panic under the writers' lock. The first cause stays.
     pub fn poison(&self, cause: impl Into<Arc<str>>) {
         self.group_sync.poison(cause.into());
         self.wake_waiters();
@@ -607,8 +603,8 @@ impl Log {
         self.segment_ready.notify_all();
     }
 
-    /// Records the number of a manifest edit that has become durable. Segments begun from now on store it, so
-    /// that recovery notices a manifest that lost the edit.
+    /// Records a durable manifest edit. New segments store it, so that recovery notices a manifest without
+    /// it.
     pub fn note_manifest_edit(&self, edit: u64) {
         self.manifest_edit.fetch_max(edit, Ordering::Relaxed);
     }

@@ -56,8 +56,7 @@ pub enum WalRecovery {
     /// By the boot in which the segment was written.
     #[default]
     Strict,
-    /// As if power had been lost since the log was written: for an image that was copied from a running host,
-    /// or a device that was lost and mounted again within one boot.
+    /// As after a power cut: for an image of a running host, or a device remounted within one boot.
     PowerCut,
 }
 
@@ -99,8 +98,7 @@ pub struct RecoveryReport {
     pub next_log_id: LogId,
     /// The greatest sequence number in any valid record, dropped ones included; zero if there is none.
     pub greatest_seqno: SeqNo,
-    /// The latest time in the header of a segment that was read, in milliseconds since 1970; 0 if there is
-    /// none.
+    /// The latest header time of the read segments, in milliseconds since 1970; 0 if there is none.
     pub latest_wall_ms: u64,
     /// Where the log ended.
     pub end: LogPosition,
@@ -437,8 +435,8 @@ impl<'a> Scan<'a> {
             at = candidate + header.record_len();
             self.note(&header);
             if header.count > 0 {
-                // Had the stop been incomplete when this record's offset was taken, at least it and all valid
-                // records between the two would have counted as in flight.
+                // If the stop had been incomplete at this offset, it and all valid records between were in
+                // flight.
                 if self.behind >= u64::from(header.in_flight) {
                     self.proof.get_or_insert(position);
                 }
@@ -516,8 +514,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The segment that the manifest names does not exist: the log was never begun, or a power cut took its
-    /// first header.
+    /// The segment named by the manifest is missing: never begun, or its first header lost with the power.
     fn first_missing(&self) -> ChainEnd {
         let log_id = self.input.min_log_id;
         let later = self.catalog.live.values().next();

@@ -15,8 +15,7 @@ use std::sync::Arc;
 const READ_BYTES: u64 = 1 << 20;
 /// First read of a file of which usually only the header is needed.
 const HEADER_READ_BYTES: u64 = 4 << 10;
-/// First read after [`Window::forget`]: a reader follows the writers record by record. Further reads double
-/// it.
+/// First read after [`Window::forget`], for a reader that follows the writers. Further reads double it.
 const FIRST_READ_BYTES: u64 = 16 << 10;
 
 /// The part of a file that is in memory; moves forward on demand.
@@ -179,8 +178,7 @@ impl SegmentReader {
         self.window.forget();
     }
 
-    /// The next offset from `from` on where the word with the low half of the log id matches: only a cheap
-    /// filter. `None` if there is none up to the end of the segment.
+    /// The next offset where the low half of the log id matches: a cheap filter. `None` up to the end.
     pub(crate) fn next_candidate(&mut self, from: u64) -> Result<Option<u64>> {
         let wanted = self.identity.log_id().get() as u32;
         let mut at = from.next_multiple_of(RECORD_ALIGN);

@@ -61,8 +61,7 @@ mod commit_delay;
 pub(crate) struct GroupSync {
     /// Every sequence number up to here survives a power cut.
     durable_seqno: CachePadded<AtomicU64>,
-    /// Counts the rises of the durable position, so that the log's writer detects with one load whether there
-    /// is a mark to write.
+    /// Rises of the durable position: one load tells the log's writer whether there is a mark to write.
     durable_raises: CachePadded<AtomicU64>,
     poisoned: CachePadded<AtomicBool>,
     state: Mutex<SyncState>,
@@ -175,8 +174,7 @@ impl GroupSync {
         self.durable_raises.load(Ordering::Relaxed)
     }
 
-    /// The durable position and its count of rises; `None` if the lock is taken, because the writer can retry
-    /// with the next record.
+    /// Durable position and its count of rises; `None` if locked: the writer retries with the next record.
     pub(crate) fn try_pending_mark(&self) -> Option<PendingMark> {
         let state = self.state.try_lock().ok()?;
         Some(PendingMark {
@@ -212,8 +210,7 @@ impl GroupSync {
         }
     }
 
-    /// Ends a flush that failed. Ending it and poisoning are one step: in between, a follower would lead a
-    /// second flush, which may succeed although the data is lost.
+    /// Ends a failed flush and poisons in one step: in between, a follower could lead a flush that succeeds.
     fn end_with_poison(&self, cause: Arc<str>) {
         let mut state = self.lock();
         state.in_flight = false;

@@ -211,8 +211,7 @@ impl LogWriter {
         begins
     }
 
-    /// Ends the shrunk state: restores the limit of the active segment, and segments are prepared again.
-    /// `true` if the log was shrunk.
+    /// Ends the shrunk state: restores the active segment's limit and preparation. `true` if it was shrunk.
     pub fn grow(&mut self) -> bool {
         let was_shrunk = self.log.set_shrunk(false);
         if was_shrunk {

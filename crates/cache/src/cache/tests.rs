@@ -246,8 +246,7 @@ fn hit_rate_of_hot_set(cache: &BlockCache<Arc<Block>>) -> f64 {
     (0..hot).filter(is_hit).count() as f64 / hot as f64
 }
 
-/// Inserts blocks of many tables, ten times the cache, and returns the share of the cache that they occupy
-/// then.
+/// Inserts blocks of many tables, ten times the cache, and returns the share that they occupy.
 fn walk(cache: &BlockCache<Arc<Block>>, admission: Admission) -> f64 {
     for number in 0..10 * SCANNED_CACHE_BLOCKS {
         let key = key(2 + number / 1000, number);
@@ -323,8 +322,7 @@ fn a_full_cache_admits_what_is_loaded_twice() {
     });
 }
 
-/// Blocks that serve whole tables are no part of the scans' share though scans inserted them, and keep the
-/// rest.
+/// Blocks that serve whole tables do not count for the scans' share, and are kept.
 #[test]
 fn scans_do_not_evict_index_blocks() {
     for_each_kind(|kind| {
@@ -478,8 +476,7 @@ fn accounting_holds_under_many_threads() {
     });
 }
 
-/// Few large blocks in many shards: nearly every insertion has to unlock its shard to find room elsewhere,
-/// and often another thread has loaded the same block meanwhile.
+/// Few large blocks in many shards: nearly every insertion borrows room, and meets the same block again.
 #[test]
 fn borrowing_threads_agree_on_one_block() {
     for_each_kind(|kind| {

@@ -49,8 +49,7 @@ fn a_number_is_reused_only_after_its_blocks_are_removed() {
     }
 }
 
-/// Blocks of dropped tables stay until they may be a sixteenth of the cache, and their numbers are not reused
-/// before.
+/// Dropped tables' blocks stay until they may be a sixteenth, and their numbers are not reused before.
 #[test]
 fn removal_waits_until_a_sixteenth_is_dropped() {
     for cache in caches() {
@@ -74,8 +73,7 @@ fn removal_waits_until_a_sixteenth_is_dropped() {
     }
 }
 
-/// A table without cached blocks frees its number at once in an empty cache, otherwise when there were many
-/// such tables.
+/// A table without cached blocks frees its number at once in an empty cache, otherwise with many others.
 #[test]
 fn numbers_without_blocks_are_reused() {
     for cache in caches() {

@@ -11,8 +11,7 @@ use super::table::Table;
 use super::{Entry, ShouldRemove};
 use crate::entry::{BlockKind, CacheKey, Charge};
 
-/// Rounds of the hand in which reference bits count: every entry can have been used once before, and a second
-/// time since.
+/// Rounds in which reference bits count: every entry can have been used before, and once more.
 const ROUNDS_WITH_SHORTCUTS: usize = 2 + MOST_CHANCES;
 
 /// Buckets ahead of the hand whose values are prefetched: with uniform use the next victim is within so many.
@@ -150,8 +149,7 @@ impl<V: Charge + Clone> ClockPolicy<V> {
         should_remove: &mut ShouldRemove<'_, V>,
         removed: &mut Vec<Entry<V>>,
     ) {
-        // Closing a gap moves entries only from buckets not yet visited into the present one or later ones,
-        // or from the beginning to the end, where they are visited again.
+        // Closing a gap moves entries from unvisited buckets here or later, or to the end, visited again.
         let mut bucket = 0;
         while bucket < self.table.bucket_count() {
             let doomed = self.table.at(bucket).is_some_and(&mut *should_remove);

@@ -11,8 +11,7 @@ use std::collections::HashMap;
 
 const NONE: u32 = u32::MAX;
 
-/// Bytes for an entry in array and index: both double when they are full, and the index is then filled to
-/// 7/16 with buckets of 16 bytes and a byte.
+/// Bytes of an entry in array and index, which double when full, the index at 7/16 of 17-byte buckets.
 pub(super) const fn overhead_bytes<S>() -> usize {
     2 * size_of::<Node<std::sync::Arc<[u8]>, S>>() + (16 + 1) * 16 / 7
 }
@@ -104,8 +103,7 @@ impl<V, S: Copy> Lists<V, S> {
         }
         let node = Node { entry: Some(entry), state, newer: NONE, older: NONE };
         let place = if self.free == NONE {
-            // Each entry is charged more than a byte, and a shard has far fewer than 2^32 of them: 200 GiB of
-            // lists.
+            // Each entry is charged more than a byte, and a shard has far fewer than 2^32 of them.
             self.nodes.push(node);
             self.nodes.len() as u32 - 1
         } else {

@@ -59,8 +59,7 @@ const MIN_GHOSTS: usize = 16;
 /// Uses credited to a block that serves a whole table: the most that the library counts.
 const INITIAL_USES: usize = 2;
 
-/// Budget at the library's creation, for one ghost entry a unit; it is lowered to that of an empty cache at
-/// once.
+/// The library's budget at creation, for one ghost entry a unit; lowered to an empty cache's at once.
 const FIRST_BUDGET: u64 = UNITS << 32;
 
 #[derive(Clone, Debug)]
@@ -172,8 +171,7 @@ impl<V: Clone> S3FifoPolicy<V> {
         }
     }
 
-    /// Evicts what the library chooses: several entries if one that is promoted takes the place of smaller
-    /// ones.
+    /// Evicts what the library chooses: several entries if a promoted one displaces smaller ones.
     pub(super) fn evict(&mut self, evicted: &mut Vec<Entry<V>>) {
         if let Some(entry) = self.evict_scanned() {
             evicted.push(entry);
@@ -331,8 +329,7 @@ mod tests {
         assert_eq!(stayed, 0);
     }
 
-    /// No entry is refused for its size, and none is evicted without a request, whatever the library's own
-    /// budget.
+    /// No entry is refused for its size, or evicted without a request, whatever the library's budget.
     #[test]
     fn large_entries_are_accepted_and_evictions_happen_only_on_request() {
         let mut policy: S3FifoPolicy<u64> = S3FifoPolicy::new();

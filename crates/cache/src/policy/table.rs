@@ -132,8 +132,7 @@ mod tests {
         Entry { key, value, charge: 1, kind, chances: 0, scanned: false, notified: false }
     }
 
-    /// Random insertions and removals against an ordered map, with a small key space so that clusters wrap
-    /// round.
+    /// Random insertions and removals against an ordered map, so dense that clusters wrap round.
     #[test]
     fn agrees_with_a_map() {
         let mut state = 0x5eed_0030u64;

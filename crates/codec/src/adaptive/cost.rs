@@ -16,8 +16,7 @@ pub(super) enum Encoding {
     /// [`Codec::Delta`](crate::Codec::Delta), with rows that are known or found.
     Integers,
     Lz4,
-    /// [`Codec::Zstd`](crate::Codec::Zstd), with the options' level for the block; the costs are those of
-    /// level 1.
+    /// [`Codec::Zstd`](crate::Codec::Zstd) at the block's level; costs are those of level 1.
     Zstd,
 }
 

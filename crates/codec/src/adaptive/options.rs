@@ -10,8 +10,7 @@ use std::fmt;
 pub enum Mode {
     /// Compresses whatever shrinks, by the fastest codec.
     Speed,
-    /// Minimizes the time over a block's life, to write, store and read it, by
-    /// [`AdaptiveOptions::device_mb_s`] and [`AdaptiveOptions::reads`].
+    /// Least time to write, store and read a block, by [`AdaptiveOptions::device_mb_s`] and `reads`.
     #[default]
     Balanced,
     /// Compresses whatever shrinks, by a strong codec.
@@ -50,8 +49,7 @@ pub struct AdaptiveOptions {
     pub min_ratio_thousandths: u16,
     /// Blocks with fewer bytes stay raw.
     pub min_block_bytes: u32,
-    /// Speed of the device that blocks are written to, in MB/s, 1 to 100,000. Used by [`Mode::Balanced`]
-    /// only.
+    /// Speed of the written device in MB/s, 1 to 100,000, for [`Mode::Balanced`].
     pub device_mb_s: u32,
     /// Reads of a block for each time it is written, up to 1,000. Used by [`Mode::Balanced`] only.
     pub reads: u16,

@@ -39,8 +39,7 @@ const USUAL_STRIDES: [usize; 4] = [8, 4, 16, 12];
 /// Bytes compared with those a row later.
 const REPEAT_WINDOW_BYTES: usize = 512;
 
-/// Of eight bytes so many must repeat in the next row: as those above numbers of 48 bits do. Of text it is
-/// one, of noise none.
+/// Repeating bytes in eight of the next row, as above 48-bit numbers; text has one, noise none.
 const REPEATS_IN_EIGHT: usize = 2;
 
 /// Where rows of integers lie, if the block looks like them.

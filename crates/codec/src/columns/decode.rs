@@ -126,8 +126,8 @@ impl ColumnDecoder {
                 self.each(0, self.count, packed, bits, out, |values| {
                     for value in values {
                         greatest = greatest.max(*value);
-                        // Places have at most eight bits, so they lie within the array; those beyond the
-                        // stored values are refused below.
+                        // Places have at most eight bits, so they are in the array; those beyond the values
+                        // are refused below.
                         *value = dictionary[*value as usize & (MAX_DISTINCT - 1)];
                     }
                 });

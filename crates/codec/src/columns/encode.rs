@@ -12,8 +12,7 @@ use std::cell::RefCell;
 /// Fewer rows than this are stored plain: the columns' descriptions would cost what they save.
 const MIN_ROWS: usize = 8;
 
-/// If columns take an eighth more than estimated, and more than their descriptions may, the sample was
-/// misleading.
+/// Columns an eighth larger than estimated, beyond their descriptions: the sample was misleading.
 const SURPRISE: usize = 8;
 const AROUND_BYTES: usize = 16;
 
@@ -181,8 +180,7 @@ impl ColumnEncoder {
             let distinct = self.distinct.len();
             consider(coding::DICTIONARY, place_bits(distinct), 2 + distinct * width, count);
         }
-        // A plain column has no byte order; that of its shape is kept, so that values are written as they
-        // were read.
+        // A plain column keeps the byte order of its shape, so values are written as they were read.
         let base = match chosen {
             coding::PACKED => Some((least, groups.map_or(bits, Groups::size))),
             coding::DELTA => Some((self.values[0], step_bits)),
@@ -285,8 +283,7 @@ fn pack_distances(values: &[u64], least: u64, bits: u32, groups: Option<Groups>,
     pack(groups.of_values(values, least), groups.bits, groups.count(count), out);
 }
 
-/// Groups for so many numbers up to `greatest`, which have so many bits, if they take at least a hundredth
-/// less: they are slower to read.
+/// Groups for these numbers if a hundredth smaller at least: they are slower to read.
 fn smaller_groups(greatest: u64, bits: u32, count: usize) -> Option<Groups> {
     let groups = Groups::best(greatest.checked_add(1)?)?;
     let len = groups.packed_bytes(count) + varint_len(groups.radix);

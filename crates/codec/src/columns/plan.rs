@@ -38,8 +38,7 @@ pub(super) const THOROUGH: usize = 256;
 /// Costs are in bits, with lower digits for ties: the range's bits of up to 256 columns.
 const PER_BIT: u64 = 1 << 16;
 
-/// Each column costs one bit more for so many rows. It takes a pass over the rows, both ways; and of a value
-/// that is cut in two the sample may show only one part changing.
+/// A column costs one bit more for so many rows: a pass over them, and a value may be cut in two.
 const ROWS_PER_COLUMN_BIT: u64 = 4;
 
 /// Divides rows of `stride` bytes, which fill `bytes`, by a sample of `ROWS` rows.
@@ -167,8 +166,7 @@ impl<const ROWS: usize> Sample<ROWS> {
         }
         if codings.dictionary && bits > 1 {
             let distinct = distinct(values);
-            // Nearly all different in the sample: there will be more than a dictionary holds, or than pays.
-            // Otherwise some are yet unseen.
+            // Nearly all different in the sample: too many for a dictionary. Otherwise some are unseen.
             if 4 * distinct <= 3 * ROWS {
                 let likely = distinct + distinct * (THOROUGH - ROWS) / (5 * ROWS);
                 consider(place_bits(likely), likely as u64 * value_bits + 16);
@@ -218,8 +216,7 @@ mod tests {
                 row
             })
             .collect();
-        // Columns may begin earlier or later within bytes that never change; what changes lies in one column
-        // each.
+        // Columns may begin anywhere in unchanging bytes; changing ones lie in one column each.
         let found = shapes(&rows, 20);
         let holding = |at: usize| {
             found

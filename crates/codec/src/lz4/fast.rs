@@ -41,8 +41,7 @@ use esker_base::key::common_prefix_len;
 use std::cell::RefCell;
 use std::ops::ControlFlow::{self, Break, Continue};
 
-/// Hash buckets, of two bytes each, cleared for each block: where sixteen bits hold every position, and in
-/// longer blocks, which need more.
+/// Hash buckets of two bytes, cleared for each block, while sixteen bits hold every position.
 const BUCKETS: usize = 4 << 10;
 const FAR_BUCKETS: usize = 8 << 10;
 /// Positions after a match that are all looked up.

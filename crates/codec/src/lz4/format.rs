@@ -4,8 +4,7 @@ pub(super) const MIN_MATCH: usize = 4;
 pub(super) const MAX_DISTANCE: usize = 65_535;
 /// The last so many bytes are literals,
 pub(super) const LAST_LITERALS: usize = 5;
-/// and no match starts later than so many bytes before the end. Decoders rely on both: they copy more than
-/// they need.
+/// and no match starts later than this before the end: decoders copy more than they need.
 pub(super) const LAST_MATCH_START: usize = 12;
 /// Largest value of a length field in the token, and of one further byte.
 pub(super) const TOKEN_MAX: usize = 15;

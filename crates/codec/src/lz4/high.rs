@@ -29,8 +29,7 @@ use std::cell::RefCell;
 const SEGMENT_BYTES: usize = 16 << 10;
 /// A match of this length is taken without further search.
 const LONG_MATCH: usize = 64;
-/// Earlier positions that each level tries. The reference's levels try more, up to 4,096, but only where they
-/// have no match yet; here every position is searched.
+/// Earlier positions tried by each level, at every position; the reference's try up to 4,096.
 const TRIES: [u32; 12] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 24, 64, 256];
 /// Most hash buckets: one for each two positions within reach.
 const MAX_HASH_BITS: u32 = 15;
@@ -51,8 +50,7 @@ struct ChainMatchFinder {
     hash_bits: u32,
     /// Newest position of each hash, plus one.
     newest: Vec<u32>,
-    /// For each position, modulo the reach: the distance to the previous one with the same hash, 0 if too far
-    /// or none.
+    /// For each position, modulo the reach: distance to the previous one of its hash, or 0.
     before: Vec<u16>,
     steps: Vec<Step>,
 }
@@ -108,8 +106,7 @@ impl ChainMatchFinder {
         found.filter(|_| distance <= MAX_DISTANCE)
     }
 
-    /// Fills `steps` with the longest match at each position from `start` to `end`, none of which extends
-    /// beyond `end`.
+    /// Fills `steps` with the longest match at each position, none beyond `end`.
     fn find_all(&mut self, raw: &[u8], start: usize, end: usize, tries: u32) {
         self.steps.clear();
         self.steps.resize(end - start + 1, Step::default());

@@ -137,8 +137,7 @@ fn with_repetition(at: usize, distance: usize, len: usize) -> Vec<u8> {
     raw
 }
 
-/// Between the dense positions and the first gap, nine bytes are found at any distance. Only equal hashes
-/// lose one.
+/// Nine bytes between dense positions and first gap are found at any distance.
 #[test]
 fn nine_bytes_are_found_at_any_distance() {
     let (mut found, mut lost) = (0, 0);
@@ -170,8 +169,7 @@ fn twenty_seven_bytes_are_found_at_any_distance_by_the_coarse_search() {
     assert!(found > 100 * lost, "{found} found, {lost} lost");
 }
 
-/// Entries with a key of 16 bytes, eight of them noise, and a value whose second half repeats the first,
-/// behind an array of noise as blocks of a table begin with.
+/// Records of a noisy key and a half-repeating value, after noise, as in blocks of a table.
 fn records(noise: &mut Noise, block_bytes: usize, half_bytes: usize) -> Vec<u8> {
     let count = block_bytes / (24 + 2 * half_bytes);
     let mut raw = noise.bytes(count * 3);
@@ -185,8 +183,7 @@ fn records(noise: &mut Noise, block_bytes: usize, half_bytes: usize) -> Vec<u8> 
     raw
 }
 
-/// After a missed repetition the search is still longer, so its steps must never become such that it misses
-/// all that follow.
+/// After a missed repetition the longer steps must not miss all that follow.
 #[test]
 fn repetitions_of_every_length_are_found_in_blocks_of_every_length() {
     let mut noise = Noise(4);

@@ -107,8 +107,7 @@ impl FaultFs {
         FaultFs { inner: Arc::new(inner.clone()), strict: Some(inner), faults: Arc::default() }
     }
 
-    /// Adds a rule, which starts counting at the next call. Of several rules that hit a call the first
-    /// applies.
+    /// Adds a rule, which counts from the next call. Of several rules for a call the first applies.
     pub fn add(&self, rule: Rule) {
         let seed = match rule.when {
             When::Chance { seed, .. } => seed,

@@ -95,14 +95,12 @@ pub enum Fault {
     Io,
     /// No space; nothing was done.
     Full,
-    /// The first `keep_bytes` of a write are done, then the device reports an error. Like [`Fault::Io`] for
-    /// other calls.
+    /// A write stores its first `keep_bytes`, then fails. Like [`Fault::Io`] for other calls.
     ShortWrite {
         /// Bytes that are written.
         keep_bytes: usize,
     },
-    /// The first `keep_bytes` of a write are done, then there is no space. Like [`Fault::Full`] for other
-    /// calls.
+    /// A write stores its first `keep_bytes`, then finds no space. Like [`Fault::Full`] for other calls.
     ShortFull {
         /// Bytes that are written.
         keep_bytes: usize,
@@ -112,14 +110,12 @@ pub enum Fault {
     /// Marking them needs a [`super::FaultFs::over_strict`]; like [`Fault::Io`] elsewhere and for other
     /// calls.
     LostSync,
-    /// A read returns one bit wrong: the `bit`th, counted from the first byte read and around. Nothing for
-    /// other calls.
+    /// A read returns one wrong bit, the `bit`th, counted around. Nothing for other calls.
     FlippedBit {
         /// Which bit.
         bit: u64,
     },
-    /// A read returns 512 bytes of zeros: the `sector`th of those read, counted around. Nothing for other
-    /// calls.
+    /// A read returns 512 bytes of zeros, the `sector`th, counted around. Nothing for other calls.
     ZeroedSector {
         /// Which sector.
         sector: u64,

@@ -55,8 +55,7 @@ pub struct StrictOptions {
     pub can_allocate: bool,
     /// Capacity, counted in pages of 4096; beyond, writing is [`Error::Full`]. `None` for no limit.
     pub capacity_bytes: Option<u64>,
-    /// Whether events are recorded. Long runs without images of their past disable it; crashing at the
-    /// present moment works without.
+    /// Whether events are recorded. Off for long runs; a crash at the present moment works without.
     pub record_trace: bool,
 }
 
@@ -245,8 +244,7 @@ impl StrictFs {
         StrictFs::of(disk, state.options.clone(), state.boots + u64::from(crash.is_power_loss()))
     }
 
-    /// Changes the limit of [`StrictOptions::capacity_bytes`], as if another program filled or freed the
-    /// disk.
+    /// Changes [`StrictOptions::capacity_bytes`], as if another program filled or freed the disk.
     pub fn set_capacity_bytes(&self, capacity_bytes: Option<u64>) {
         self.shared.lock().options.capacity_bytes = capacity_bytes;
     }

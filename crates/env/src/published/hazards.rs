@@ -12,8 +12,7 @@ use std::sync::{Arc, PoisonError};
 /// first reads.
 #[cfg(not(loom))]
 const MAX_THREADS: usize = 1024;
-/// Guards of one thread at a time without a reference count: as many as fill a line beside the flag. A read
-/// takes one, a read within another's closure a second.
+/// Guards of a thread without a reference count: as many as fill a line. A nested read takes a second.
 #[cfg(not(loom))]
 const SLOTS: usize = 7;
 
@@ -33,8 +32,7 @@ impl HazardSlot {
         self.0.load(Ordering::Acquire).is_null()
     }
 
-    /// Called only by the thread that found it free, until it is cleared. Release: a scan that finds this
-    /// note in the place of the one before it happens after all accesses under that one (PB6).
+    /// Called by the thread that found it free. Release: a scan that sees it sees all accesses before (PB6).
     #[inline]
     pub(super) fn note(&self, address: *mut ()) {
         self.0.store(address, Ordering::Release);
@@ -71,8 +69,7 @@ struct Retired {
 // SAFETY: the address is compared, never dereferenced.
 unsafe impl Send for Retired {}
 
-/// One of 64 bits for an address: the top six of a product with the golden ratio, which spreads adjacent
-/// addresses.
+/// One of 64 bits for an address: the top six of a golden-ratio product, which spreads neighbours.
 #[inline]
 fn bit_of(address: *mut ()) -> u64 {
     1 << ((address.addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
@@ -80,8 +77,7 @@ fn bit_of(address: *mut ()) -> u64 {
 
 /// The hazard slots of all threads of the process, for values of all types.
 pub(super) struct Hazards {
-    /// The bits of all retired addresses. Stored under the lock of the list, and only on a change: all
-    /// readers read this line.
+    /// Bits of all retired addresses, stored only on a change, under the list's lock: all readers read it.
     waiting: CachePadded<AtomicU64>,
     retired: Mutex<Vec<Retired>>,
     /// No entry from here on was ever claimed.
@@ -155,8 +151,7 @@ impl Hazards {
         own::set(&self.threads[at])
     }
 
-    /// Frees the entry for another thread. A guard that moved elsewhere stays noted: the next owner finds
-    /// that slot taken.
+    /// Frees the entry for another thread. A guard that moved elsewhere stays noted.
     #[cfg_attr(loom, expect(dead_code, reason = "loom has no end of a thread"))]
     fn give_back(&self, slots_of: &ThreadSlots) {
         self.claimed.fetch_sub(1, Ordering::Relaxed);
@@ -233,8 +228,7 @@ mod own {
     use super::{Hazards, ThreadSlots};
     use std::cell::Cell;
 
-    // The first is read by every pin and therefore has no destructor: with one, each pin would check whether
-    // it has run.
+    // Every pin reads the first, which has no destructor: each pin would check whether it has run.
     thread_local! {
         static THREAD_SLOTS: Cell<Option<&'static ThreadSlots>> = const { Cell::new(None) };
         static CLAIM: ThreadClaim = const { ThreadClaim };

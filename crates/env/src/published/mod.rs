@@ -63,8 +63,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
-/// A value that readers [pin](Published::pin) without writing to a shared cache line, and that is replaced as
-/// a whole.
+/// A value that readers [pin](Published::pin) without shared writes, and that is replaced as a whole.
 pub struct Published<T: Send + Sync + 'static> {
     current: AtomicPtr<T>,
     /// Serialises replacements. Readers take it only if no slot is left.
@@ -185,8 +184,7 @@ impl<T: Send + Sync + 'static> ReadGuard<T> {
         }
     }
 
-    /// The same value with a reference count instead of a slot of this thread: for guards that outlive a
-    /// call.
+    /// The same value by reference count instead of a thread's slot: for guards that outlive a call.
     #[must_use]
     pub fn kept(self) -> ReadGuard<T> {
         if self.slot.is_none() {

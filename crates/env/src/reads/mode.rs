@@ -11,8 +11,7 @@ use std::sync::Arc;
 /// How immutable files are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadMode {
-    /// By positioned calls, through the kernel's page cache: bytes that are in no cache of Esker may be
-    /// there.
+    /// By positioned calls, through the kernel's page cache.
     #[default]
     Positioned,
     /// Past the page cache, so that no block is cached twice and no page of other programs is evicted. Bytes

@@ -58,8 +58,7 @@ impl StdLock {
 impl Drop for StdLock {
     fn drop(&mut self) {
         if self.kind == LockKind::Exclusive {
-            // So that later shared holders are not mistaken for this process. A killed process leaves its id
-            // behind; `owner` handles that.
+            // So that later shared holders are not taken for this process; `owner` handles a killed one's id.
             let _ = self.file.set_len(0);
         }
         // Closing would suffice if this were the only descriptor of the open file. But while another thread

@@ -96,8 +96,7 @@ pub(super) fn will_need(_file: &File, _offset: u64, _len: u64) {}
 #[cfg(unix)]
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     match File::open(dir)?.sync_all() {
-        // The file system cannot sync directories (some network and FUSE ones): names are as durable as they
-        // can be, and refusing to run would not change that.
+        // Some network and FUSE file systems cannot sync directories; refusing to run would not help.
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => Ok(()),
         outcome => outcome,
     }

@@ -48,8 +48,7 @@ fn a_second_open_by_another_path_is_still_the_same_lock() {
     assert_eq!(&**owner, format!("this process ({})", std::process::id()));
 }
 
-/// The system's lock, apart from the registry: a plain descriptor of this process acts as another process,
-/// because `flock` distinguishes open files, not processes.
+/// The system's lock apart from the registry: `flock` distinguishes open files, not processes.
 #[cfg(unix)]
 #[test]
 fn a_lock_held_elsewhere_names_its_owner_only_if_that_is_alive() {

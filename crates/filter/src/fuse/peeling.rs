@@ -5,8 +5,7 @@ use crate::bits::FingerprintBits;
 use crate::shards::{renew, seeded};
 use crate::stored::{BINARY_FUSE, VERSION};
 
-/// Number of keys from which on segments have 2^(index + 1) slots: 3.33^(index - 1.25), by the authors'
-/// measurements.
+/// Keys from which on segments have 2^(index + 1) slots: 3.33^(index - 1.25), by the authors.
 const SEGMENT_FROM_KEYS: [usize; MAX_SEGMENT_LOG as usize] = [
     0,
     0,
@@ -55,16 +54,14 @@ pub(super) fn segments_for(keys: usize, enlargements: u8) -> Segments {
     Segments { count: u32::try_from(count.saturating_sub(2)).unwrap_or(u32::MAX).max(1), log }
 }
 
-/// Most bytes that solving a shard of `keys` keys takes, besides the packed slots. Only hashes that are not
-/// random need more slots than the first attempts have.
+/// Most bytes of solving a shard besides the slots; hashes that are not random need more.
 pub(crate) fn scratch_bytes(keys: usize) -> usize {
     let slots = segments_for(keys, 1).slots() as usize;
     slots * (size_of::<u64>() + size_of::<u8>() + size_of::<u16>() + size_of::<u32>())
         + keys * size_of::<(u64, u32)>()
 }
 
-/// Solves the shard of `hashes`, which are sorted and deduplicated if the first attempt fails; `None` if all
-/// attempts fail.
+/// Solves the shard of `hashes`, sorted and deduplicated at need; `None` if all attempts fail.
 pub(crate) fn build_shard(
     scratch: &mut PeelingScratch,
     hashes: &mut [u64],
@@ -148,8 +145,7 @@ impl PeelingScratch {
         self.order.len() == hashes.len()
     }
 
-    /// The fingerprints, after all keys are removed: the slot that a key had alone does not change once it is
-    /// set.
+    /// The fingerprints, after all keys are removed: a slot that a key had alone stays once set.
     fn solve(&mut self, segments: Segments, bits: FingerprintBits) -> Vec<u8> {
         renew(&mut self.values, segments.slots() as usize);
         for &(key, alone) in self.order.iter().rev() {

@@ -8,8 +8,7 @@ use esker_base::coding::Reader;
 
 const ENTRY_BYTES: usize = 8;
 
-/// A fingerprint is read as four bytes from the byte of its first bit: at most 7 bits before it and 16 of its
-/// own.
+/// A fingerprint is read as four bytes: at most 7 bits before it and 16 of its own.
 const READ_BYTES: usize = 4;
 
 #[derive(Clone, Copy, Debug)]

@@ -44,8 +44,7 @@ fn rates_agree_with_the_published_ones() {
         let rate = expected_false_positive_rate(FilterPolicy::blocked_bloom(bits)) * 100.0;
         assert!((rate / percent - 1.0).abs() < 0.04, "{bits} bits: {rate} % against {percent} %");
     }
-    // The standard filter: 0.6185 to the power of the bits, a little more where the best number of probes is
-    // none.
+    // The standard filter: 0.6185 to the power of the bits, a little more for whole probes.
     for (bits_per_key, policy) in sizes(FilterKind::Bloom).filter(|(bits, _)| bits.bits() >= 2.0) {
         let ratio = expected_false_positive_rate(policy) / 0.6185_f64.powf(bits_per_key.bits());
         assert!((0.99..1.07).contains(&ratio), "{policy}: {ratio}");

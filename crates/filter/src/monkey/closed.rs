@@ -44,8 +44,7 @@ pub fn rates(merging: Merging, ratio: f64, levels: u32, reads: f64) -> Vec<f64> 
         Merging::Lazy if level == levels => 1.0,
         Merging::Tiering | Merging::Lazy => ratio - 1.0,
     };
-    // The rate of a run is in proportion to its size, until it would be above 1: the largest levels then have
-    // no filter.
+    // A run's rate is in proportion to its size, up to 1: the largest levels then have no filter.
     let run_size = |level: u32| ratio.powi(level as i32 - levels as i32) / runs(level);
     let rate_for_size = |filtered: u32, reads: f64| {
         reads / (1..=filtered).map(|level| run_size(level) * runs(level)).sum::<f64>()

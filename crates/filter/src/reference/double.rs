@@ -21,8 +21,7 @@ use crate::lines::{first_probes, pair, second_lower};
 use crate::probe::{self, ProbePath};
 use esker_env::OffHeapSlice;
 
-/// Sets the bits of `hashes` in those of their lines that fall into `part`, the lines from number `first` on
-/// of a filter of `count` lines.
+/// Sets the bits of `hashes` in their lines within `part`, lines `first` on, of `count` lines.
 pub(crate) fn fill(part: &mut [Line], first: usize, count: u32, probes: u8, hashes: &[u64]) {
     let (here, there) = POWERS[..usize::from(probes)].split_at(usize::from(first_probes(probes)));
     for group in hashes.chunks(AHEAD) {

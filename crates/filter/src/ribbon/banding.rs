@@ -26,8 +26,7 @@ pub(crate) struct BandedShard {
     pub(crate) words: Vec<u128>,
 }
 
-/// Most bytes that solving a shard of `keys` keys takes, besides the words. Only hashes that are not random
-/// need more slots than the first attempts have.
+/// Most bytes of solving a shard besides the words; hashes that are not random need more.
 pub(crate) fn scratch_bytes(keys: usize) -> usize {
     let blocks = blocks_for(keys, 1) as usize;
     blocks * WIDTH as usize * (size_of::<u128>() + size_of::<u32>())
@@ -45,8 +44,7 @@ fn blocks_for(keys: usize, enlargements: u8) -> u32 {
     u32::try_from(larger).unwrap_or(u32::MAX)
 }
 
-/// Number of words of so many blocks: as many bits a slot as the budget of a key, less the share of spare
-/// slots.
+/// Words of so many blocks: as many bits a slot as a key has, less the spare slots' share.
 fn words_for(blocks: u32, bits_per_key: BitsPerKey) -> u32 {
     let share = u64::from(bits_per_key.tenths()) * 1000;
     let whole = 10 * SLOTS_PER_THOUSAND_KEYS;
@@ -71,8 +69,7 @@ pub(crate) fn build_shard(
     })
 }
 
-/// The rows of a shard in echelon form: at each slot the coefficients and the result of the row that starts
-/// there.
+/// A shard's rows in echelon form: coefficients and result of the row starting at each slot.
 #[derive(Debug, Default)]
 pub(crate) struct BandingScratch {
     coefficients: Vec<u128>,

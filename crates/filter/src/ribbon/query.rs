@@ -18,8 +18,7 @@ struct RibbonShard {
 #[derive(Clone, Debug)]
 pub(crate) struct Ribbon {
     shards: Box<[RibbonShard]>,
-    /// The words of all shards, and some zeros behind them: a row that starts at the last possible slot reads
-    /// one block further, for coefficients that it does not have.
+    /// All shards' words, and zeros after them: a row at the last slot reads one block further.
     words: Box<[u128]>,
 }
 

@@ -33,8 +33,7 @@ use std::cmp::Ordering;
 const MAX_INTERRUPTION: u32 = 2 * STREAK;
 
 impl<C: Cursor> MergingCursor<C> {
-    /// Finds the first entry after a seek, of at least two sources: by galloping with the last one, if it can
-    /// compare itself with a bound.
+    /// First entry after a seek, of at least two sources: gallops with the last one if it can.
     #[inline(never)]
     pub(super) fn gallop_with_last<const BACKWARD: bool>(&mut self) -> Result<()> {
         (self.dominant, self.credit) = (self.sources.len() - 1, FULL_CREDIT);
@@ -81,8 +80,7 @@ impl<C: Cursor> MergingCursor<C> {
         self.other = first.source as usize;
     }
 
-    /// Starts to gallop with the winner, if it can compare itself with the first key of the others. After too
-    /// many failed attempts, galloping is switched off until a source dominates again.
+    /// Starts to gallop with the winner, if it can; off after too many failed attempts.
     #[inline(never)]
     pub(super) fn try_galloping<const BACKWARD: bool>(&mut self) {
         let other = self.first_of_others::<BACKWARD>();
@@ -136,8 +134,7 @@ impl<C: Cursor> MergingCursor<C> {
         self.pick_side::<BACKWARD, DONE_WITH_KEY>(seqno)
     }
 
-    /// Skips the versions, in the others and in the dominant source, of a key that the caller is done with: a
-    /// key that is written often is in several of them.
+    /// Skips versions of a finished key in all sources: a hot key is in several of them.
     #[inline(always)]
     fn skip_hidden_versions(&mut self) -> Result<()> {
         while self.sources.len() > 2 && self.other_is_on_dominant() {
@@ -204,8 +201,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// How the dominant source's key compares with that of the first of the others in the direction of the
-    /// walk, given its own report.
+    /// How the dominant source's key compares with the others' first, given its own report.
     #[inline(always)]
     fn compare_in_full<const BACKWARD: bool>(&self, bound_order: BoundOrder) -> Ordering {
         let (dominant, other) = (&self.sources[self.dominant], &self.sources[self.other]);
@@ -230,8 +226,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Both are on versions of one key: the newer comes first, backwards the older one, unless the caller is
-    /// done with it.
+    /// Both are on one key: the newer first, backwards the older, unless the caller is done with it.
     #[inline(always)]
     fn settle_versions<const BACKWARD: bool, const DONE_WITH_KEY: bool>(
         &mut self,

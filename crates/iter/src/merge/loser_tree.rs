@@ -48,8 +48,7 @@ impl LoserTree {
         self.nodes().fill(VACANT);
     }
 
-    /// Adds an entrant: it plays upwards until it reaches an empty node and stays there. After the last one
-    /// has been seeded, the tree is complete.
+    /// Adds an entrant, which plays up to an empty node; after the last one the tree is complete.
     pub(super) fn seed(&mut self, mut entrant: Entrant, mut precedes: impl FnMut(u32, u32) -> bool) {
         let nodes = self.nodes();
         let mut at = (nodes.len() + entrant.source as usize) / 2;

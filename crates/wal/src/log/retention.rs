@@ -49,8 +49,7 @@ impl Log {
         self.pool.lock().history.register(&hold).map(|()| hold)
     }
 
-    /// The segment that holds the first batch after `after`. Only for the owner of a hold whose position is
-    /// at most `after`.
+    /// The segment with the first batch after `after`, for the owner of a hold at `after` or before.
     pub fn locate(&self, after: SeqNo) -> Located {
         let pool = self.pool.lock();
         match pool.history.locate(after) {

@@ -28,8 +28,7 @@ const TRY_EVERY: u32 = 16;
 /// Weight of a block in the mean: one part of this many.
 const MEAN_SHARE: u64 = 4;
 
-/// Statistics of the last rounds. A round begins when the flush before has ended and a caller is queued, and
-/// ends with its flush.
+/// Statistics of the last rounds, each from the end of a flush with a caller queued to its own flush.
 #[derive(Debug)]
 pub(super) struct CommitDelay {
     /// Callers in the last round: those that its flush served, and those queued by its end.

@@ -188,8 +188,7 @@ fn marks_are_pending_once_for_each_raise() {
     assert_eq!(harness.group_sync.durable_raises(), 1);
 }
 
-/// Seven callers arrive while one flush is held up. When it ends they wait for its caller, which returns: one
-/// flush for all eight.
+/// Seven callers arrive during one flush and then wait for its returning caller: one flush for all eight.
 #[test]
 fn the_next_flush_waits_for_callers_of_the_last_round() {
     let clock = Arc::new(ManualClock::new(0));

@@ -35,8 +35,7 @@ impl Charge for Slotted {
     }
 }
 
-/// Hits in percent and evictions of admitted blocks, in the second half of the lookups. Blocks are drawn by
-/// Zipf's law (exponent 0.99).
+/// Hits in percent and evictions, in the second half of Zipf lookups (exponent 0.99).
 fn measure(kind: CacheKind) -> (f64, u64) {
     let cache = cache_of(kind, CACHED_BLOCKS as usize * (4096 + overhead_bytes(kind)), 1);
     let mut sum = 0.0;

@@ -29,8 +29,7 @@ fn room_for_a_large_entry_is_made_in_all_shards_alike() {
             assert!(audit(&cache).contains_key(&key), "{kind}");
             let home = cache.shard_of(hash_of(&key));
             for (at, (before, after)) in before.into_iter().zip(bytes_by_shard(&cache)).enumerate() {
-                // A filter of an earlier round that is evicted for this one is the most that a shard frees at
-                // once.
+                // A filter of an earlier round that is evicted for this one is the most that a shard frees.
                 let own = if at == home { share + cache.entry_overhead_bytes() } else { 0 };
                 let lost = (before + own).saturating_sub(after);
                 let most = share / SHARDS + 4 * BLOCK_BYTES;

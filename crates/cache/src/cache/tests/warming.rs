@@ -2,8 +2,7 @@
 
 use super::*;
 
-/// A warm insert enters a full cache, within the scans' share if it replaces a scan's block, and counts as a
-/// warm insert only.
+/// A warm insert enters a full cache, in the scans' share if it replaces a scan's block.
 #[test]
 fn a_warm_insert_enters_a_full_cache_with_the_admission_of_the_old_block() {
     for_each_kind(|kind| {

@@ -42,8 +42,7 @@ struct Uses {
 #[derive(Debug)]
 pub(crate) struct LfuPolicy<V> {
     lists: Lists<V, Uses>,
-    /// How often frequencies were halved. Wraps after four billion times; then an entry that was not used for
-    /// as long counts as young.
+    /// How often frequencies were halved. Wraps after four billion; older entries then count as young.
     age: u32,
     /// Uses and insertions in this age.
     uses: usize,
@@ -147,8 +146,7 @@ mod tests {
     use crate::entry::{Admission, BlockKind};
     use crate::policy::testing::{entry, random_uses};
 
-    /// Against a plain list of keys with their frequencies, in the order of use: every eviction removes the
-    /// least frequent, and the first of them. The model ages by a walk.
+    /// Against a list of keys in use order: evicts the least frequent, the first of them, and ages.
     #[test]
     fn the_least_frequent_is_evicted_and_frequencies_age() {
         let mut policy: LfuPolicy<u64> = LfuPolicy::new();

@@ -24,8 +24,7 @@ use std::time::Duration;
 
 pub(in crate::policy) const OVERHEAD_BYTES: usize = lists::overhead_bytes::<Use>();
 
-/// Fillings of the shard that a block which serves a whole table stays longer than a data block used at the
-/// same time.
+/// Fillings of the shard that a whole table's block outlives a data block.
 const KEPT_ROUNDS: u64 = (BlockKind::Index.initial_chances() - BlockKind::Data.initial_chances()) as u64;
 
 /// Expired entries that an insertion removes from each list's end at most, so that it stays short.

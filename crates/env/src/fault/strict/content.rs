@@ -130,8 +130,7 @@ impl Content {
         }
     }
 
-    /// Truncates or grows the file. Blocks behind the new end are freed, also if the length stays; a grown
-    /// range is a hole.
+    /// Truncates or grows the file. Blocks after the new end are freed; a grown range is a hole.
     pub(super) fn set_len(&mut self, len: u64) {
         if len <= self.len {
             let kept_pages = len.div_ceil(PAGE);

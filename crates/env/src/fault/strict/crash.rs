@@ -16,8 +16,7 @@ use std::sync::Arc;
 /// How the machine or the process crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// The process is killed. Everything it passed to the kernel is there, and unsynced data is still
-    /// unsynced: a later power loss can take it. Same boot.
+    /// The process is killed: its writes are there, but unsynced ones can still be lost. Same boot.
     Process,
     /// The process is killed within its last call. Of a store into a mapping the first `keep_bytes` are
     /// there; of a write, whole pages up to that many bytes. Any other last event is complete. Same boot.

@@ -19,8 +19,7 @@ pub(super) struct FileNode {
     pub(super) live: Arc<Content>,
     /// The disk, as of the last successful sync.
     pub(super) durable: Arc<Content>,
-    /// The page cache as of the last sync, if that is not durable: a sync failed and the pages were marked
-    /// clean, so that they hold bytes that no later sync will write.
+    /// The page cache at the last sync, if that failed: pages marked clean that no later sync writes.
     lost: Option<Arc<Content>>,
     /// Changes since the last sync, successful or not, oldest first.
     pub(super) pending: Arc<Vec<DataChange>>,
@@ -88,8 +87,7 @@ impl FileNode {
     }
 }
 
-/// One call's effect on one directory. Both halves survive a crash together: a rename within a directory is
-/// atomic.
+/// One call's effect on one directory: a rename within it is atomic.
 #[derive(Clone, Debug)]
 pub(super) struct NameChange {
     pub(super) unset: Option<(Arc<str>, InodeId)>,

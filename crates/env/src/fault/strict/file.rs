@@ -32,8 +32,7 @@ impl StrictFile {
         self.inode
     }
 
-    /// A sync that failed as on Linux: the pages are marked clean though they were not written, so that they
-    /// stay readable, and no later sync writes them.
+    /// A failed sync as on Linux: pages are marked clean and stay readable, and no later sync writes them.
     pub(in crate::fault) fn lose_unsynced(&self) {
         self.fs.shared.lock().apply(&self.path, Change::LoseUnsynced { inode: self.inode });
     }
