@@ -10,8 +10,7 @@ pub fn split(value: &[u8]) -> Option<(u64, &[u8])> {
     value.split_first_chunk::<EXPIRY_LEN>().map(|(time, value)| (u64::from_le_bytes(*time), value))
 }
 
-/// Whether an entry with this expiry time has expired for a reader at `read_time_ms`; the time itself is the
-/// first such moment.
+/// Whether this expiry is over at `read_time_ms`; the expiry time itself is the first such moment.
 #[inline]
 pub const fn is_over(expiry_ms: u64, read_time_ms: u64) -> bool {
     expiry_ms <= read_time_ms

@@ -15,8 +15,7 @@ pub fn head(key: &[u8], skip: usize) -> u64 {
     head_of_short(key, skip)
 }
 
-/// The first sixteen bytes of `key`, big-endian, zero-padded: `leading(a) < leading(b)` implies `a < b`;
-/// equal values imply nothing.
+/// The first sixteen bytes, big-endian, zero-padded: `leading(a) < leading(b)` implies `a < b`.
 #[inline]
 pub fn leading(key: &[u8]) -> u128 {
     match key.first_chunk() {

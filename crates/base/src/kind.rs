@@ -11,8 +11,7 @@ pub enum ValueKind {
     Put = 1,
     /// The key has no value, and it was put at most once since its last delete.
     SingleDelete = 2,
-    /// All keys from this one up to, and not including, the value are deleted; all from this one on if the
-    /// value is empty.
+    /// All keys from this one to the value, exclusive, are deleted; to the end if the value is empty.
     RangeDelete = 3,
     /// The value is an operand for the keyspace's merge operator.
     Merge = 4,

@@ -3,8 +3,7 @@
 /// Longest key, in bytes. Offsets inside a block and key lengths inside memtable nodes are 16 bits wide.
 pub const MAX_KEY_LEN: usize = 65_535;
 
-/// Longest value: 512 MiB, half of [`MAX_RECORD_LEN`], so that a record with such a value still has space for
-/// the other entries of its batch.
+/// Longest value: 512 MiB, half of [`MAX_RECORD_LEN`], to leave space for the rest of its batch.
 pub const MAX_VALUE_LEN: usize = 512 << 20;
 
 /// Longest payload of one log record, hence of one batch: 1 GiB.

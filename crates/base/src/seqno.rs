@@ -84,8 +84,7 @@ impl Tag {
         Tag(seqno.0 << 8 | 0xff)
     }
 
-    /// The tag of an entry that was stored with sequence number 0 in a table with this global sequence
-    /// number; unchanged if that is 0, too.
+    /// The tag of an entry stored with 0 in a table with this global number; unchanged if that is 0.
     #[inline]
     pub const fn at_global(self, global: SeqNo) -> Tag {
         Tag(self.0 | global.0 << 8)

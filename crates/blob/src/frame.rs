@@ -40,8 +40,7 @@ pub struct BlobFooter {
 }
 
 impl BlobHeader {
-    /// Encodes magic, version (u32), 4 bytes of zeros, uuid, uid (u64), keyspace (u32), 4 bytes of zeros,
-    /// time (u64), and XXH3-64 of all that.
+    /// Magic, version (u32), zeros (4), uuid, uid (u64), keyspace (u32), zeros (4), time (u64), XXH3-64.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -88,8 +87,7 @@ impl BlobHeader {
 }
 
 impl BlobFooter {
-    /// Encodes records, bytes of records, bytes of values (u64 each), XXH3-64 of these and the file's uid,
-    /// and magic.
+    /// Records, bytes of records, bytes of values (u64 each), XXH3-64 with the file's uid, magic.
     pub fn encode(&self, uid: TableUid) -> [u8; FOOTER_BYTES] {
         let mut bytes = [0; FOOTER_BYTES];
         bytes[..8].copy_from_slice(&self.records.to_le_bytes());

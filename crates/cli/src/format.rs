@@ -174,8 +174,7 @@ pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     ms.map(Duration::from_millis).ok_or_else(|| format!("{text} is no time that can be counted"))
 }
 
-/// A number of bytes: `1048576`, `64K`, `256MiB`, `1.5GB`. Units are powers of 1024, with or without `B` or
-/// `iB`.
+/// A number of bytes: `1048576`, `64K`, `256MiB`, `1.5GB`, in powers of 1024.
 pub(crate) fn parse_bytes(written: &str) -> Result<u64, String> {
     let digits = written.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(written.len());
     let (number, unit) = written.split_at(digits);

@@ -84,8 +84,7 @@ pub struct CompactionIterStats {
     pub hidden: u64,
     /// Tombstones elided because nothing is left for them to hide (rule 2).
     pub tombstones: u64,
-    /// Tombstones among the hidden versions. The versions that they deleted may be outside of the inputs, and
-    /// only the newer version still hides those.
+    /// Tombstones among the hidden versions: a newer version hides what they deleted outside of the inputs.
     pub hidden_deletes: u64,
     /// Versions kept, for a snapshot, under hidden tombstones.
     pub kept_deleted: u64,
@@ -280,8 +279,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> CompactionIter<C, O> {
         self
     }
 
-    /// Enables rule 3: sequence numbers that no reader can tell from 0 become 0. For outputs at the last
-    /// level, and only if no input holds unknown kinds.
+    /// Enables rule 3: numbers equivalent to 0 become 0. For the last level, without unknown kinds.
     #[must_use]
     pub fn zeroing_seqnos(mut self) -> CompactionIter<C, O> {
         self.zeroes_seqnos = true;
@@ -309,8 +307,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> CompactionIter<C, O> {
         if self.leave()? { Ok(()) } else { self.find_and_note() }
     }
 
-    /// Moves the cursor behind the current entry; if merged operands have a further result, makes that the
-    /// current entry and returns `true`.
+    /// Moves past the current entry; `true` if a further result of merged operands is current now.
     #[inline]
     fn leave(&mut self) -> Result<bool> {
         debug_assert!(self.is_valid());
@@ -429,8 +426,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> CompactionIter<C, O> {
         Ok(())
     }
 
-    /// Decides about the cursor's entry, which has this tag: whether it, or the tombstone withheld before it,
-    /// is the next to write.
+    /// Decides whether the cursor's entry, or the tombstone withheld before it, is the next to write.
     #[inline]
     fn decide(&mut self, tag: Tag) -> Result<EntryFate> {
         let is_plain = self.is_plain && tag.kind_byte() == ValueKind::Put as u8;

@@ -5,12 +5,10 @@ use crate::large_values::LargePolicy;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// What determines, beside the sequence number, what a reader sees of an entry. Constant for the life of the
-/// reader.
+/// What, beside the sequence number, determines what a reader sees of an entry; constant.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
-    /// The time at which the reader evaluates expiry times, in milliseconds since 1970. At 0 nothing has
-    /// expired.
+    /// Read time for expiry, in milliseconds since 1970. At 0 nothing has expired.
     pub read_time_ms: u64,
     /// Merges operands, if the keyspace has a merge operator.
     pub operand_merger: Option<Arc<OperandMerger>>,

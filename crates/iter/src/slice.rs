@@ -50,8 +50,7 @@ impl<'a> SliceCursor<'a> {
         is_other(at.wrapping_sub(1)) && is_other(at + 1)
     }
 
-    /// Whether the cursor is on an entry that a reader at `seqno` does not see: hidden by a newer version, or
-    /// too new.
+    /// Whether the cursor's entry is hidden by a newer version, or too new, for a reader at `seqno`.
     #[cfg(test)]
     pub(crate) fn is_hidden_at(&self, seqno: SeqNo) -> bool {
         let newest = Tag::visible_at(seqno);

@@ -108,8 +108,7 @@ impl Fuse {
     }
 }
 
-/// A [`SliceCursor`] that checks the contract: it fails when its fuse says so, and panics when it is used
-/// while invalid.
+/// A [`SliceCursor`] that checks the contract: fails by its fuse, and panics when used while invalid.
 pub(crate) struct Strict<'a> {
     inner: SliceCursor<'a>,
     fuse: &'a Fuse,

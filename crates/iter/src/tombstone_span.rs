@@ -32,8 +32,7 @@ pub trait TombstoneSpans: Debug + Send + Sync {
     fn record_span(&self, start: &[u8], end: Option<&[u8]>, seqno: SeqNo);
 }
 
-/// Least number of keys without a value in a row for which a span is looked up and recorded: walking over
-/// them takes a microsecond or two, several times a lookup.
+/// Least run of keys without a value worth a span: walking it takes several times a lookup.
 pub(crate) const MIN_SPAN: u32 = 64;
 
 /// Tracks a reader's walk over keys without a value.
@@ -64,8 +63,7 @@ impl SpanRecorder {
 
     /// Notes that the current key has no value for this reader, but may have one for others.
     pub(crate) fn break_here(&mut self) {
-        // It may have been counted as passed already, when only a version too new for this reader had been
-        // met.
+        // It may have been counted already, when only a version too new for this reader had been met.
         self.interrupt();
         self.is_broken = true;
     }

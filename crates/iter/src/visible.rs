@@ -80,8 +80,7 @@ enum VisiblePosition {
     Only,
     /// In the buffers. The cursor is on the last entry of an earlier key, or is exhausted backwards.
     Held,
-    /// In the buffers. The cursor is on an older version of the key or on a later key, or is exhausted
-    /// forwards.
+    /// In the buffers; the cursor is on an older version, on a later key, or exhausted forwards.
     Merged,
 }
 
@@ -131,8 +130,7 @@ pub struct Visible<C> {
 }
 
 impl<C: Cursor> Visible<C> {
-    /// All that a reader at `seqno` sees of `cursor` at time zero, when nothing has expired; invalid until a
-    /// seek.
+    /// What a reader at `seqno` sees of `cursor` at time zero, before any expiry; invalid until a seek.
     #[inline(always)]
     pub fn new(cursor: C, seqno: SeqNo) -> Visible<C> {
         Visible::of(cursor, seqno, Reader::default(), Bounds::all(), None)
@@ -238,8 +236,7 @@ impl<C: Cursor> Visible<C> {
         if self.position.is_buffered() { self.tag } else { self.cursor.tag() }
     }
 
-    /// When the current key's value expires, in milliseconds since 1970; `None` if it does not. There must be
-    /// a current key.
+    /// Expiry of the current key's value, in milliseconds since 1970; `None` without. Must be on a key.
     pub fn expiry_ms(&self) -> Option<u64> {
         debug_assert!(self.is_valid());
         match self.position {
@@ -362,8 +359,7 @@ impl<C: Cursor> Visible<C> {
             return self.next_after(position);
         }
         self.key.set(self.cursor.key());
-        // Fast path: entries of the key just left, in older sources, and then one of another key, visible,
-        // with a plain value.
+        // Fast path: older entries of the key just left, then a visible plain value of another key.
         for _ in 0..MAX_STEPS {
             self.cursor.next_key()?;
             if !self.cursor.is_valid() {
@@ -535,8 +531,7 @@ impl<C: Cursor> Visible<C> {
         }
     }
 
-    /// Makes the cursor's entry current, the newest visible version of its key, which has this tag; `false`
-    /// if the key has no value by it.
+    /// Makes the cursor's entry, of this tag, current; `false` if the key has no value by it.
     #[inline(always)]
     fn stand(&mut self, tag: Tag) -> Result<bool> {
         if let Some(range_dels) = &mut self.range_dels

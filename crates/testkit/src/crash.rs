@@ -85,8 +85,7 @@ impl Promise {
         }
     }
 
-    /// The last commit that must have survived. Bytes that the kernel had written back in time count as if
-    /// nothing was lost.
+    /// The last commit that must have survived, as if no bytes were written back in time.
     fn survivor(&self, crashes: &[Crash]) -> usize {
         let lossy = |crash: &Crash| matches!(crash, Crash::PowerAllLost | Crash::PowerRandom { .. });
         if crashes.iter().any(lossy) { self.powered } else { self.acknowledged }
@@ -247,8 +246,7 @@ impl Recording {
     }
 }
 
-/// Checks that the directory holds exactly the tables and blob files that the database refers to: an open
-/// loses none and leaves no orphans.
+/// Checks that the directory has exactly the files that the database refers to.
 fn check_files(db: &Database, image: &StrictFs) -> Outcome {
     let listed = image.list(&Path::new(DIR).join("tables"))?;
     let found: BTreeSet<String> = listed.into_iter().map(|entry| entry.name).collect();

@@ -133,8 +133,7 @@ impl Victim {
     /// Reads everything in several ways; returns the number of the state that was found.
     fn look(&self, db: &Database) -> Result<usize, Looked> {
         let wrong = |text: String| Looked::Wrong(Failure::new(text));
-        // Read without verification first, so that a read is what finds the damage and the error is the
-        // database's own.
+        // Without verification first, so that a read finds the damage.
         for name in db.keyspaces() {
             let keyspace = db.open_keyspace(&name).map_err(Looked::Error)?;
             for entry in keyspace.iter().rev() {

@@ -19,11 +19,9 @@ type Held = BTreeMap<KeyspaceId, BTreeMap<Vec<u8>, Value>>;
 /// The pieces that make up a key's value.
 #[derive(Clone, Debug, Default)]
 struct Value {
-    /// The value that was put and the operands merged since, oldest first, each with the time at which it
-    /// expires.
+    /// The put value and the operands since, oldest first, each with its expiry.
     pieces: Vec<(Piece, Option<u64>)>,
-    /// Whether a value that was read may be merged from pieces that expire one by one, which the value does
-    /// not show.
+    /// Whether a read value may consist of pieces with expiries of their own, which it does not show.
     is_blurred: bool,
 }
 
@@ -177,8 +175,7 @@ impl Follower {
         self.stream = None;
     }
 
-    /// Catches up, with a new stream or with the open one; returns `false` if the history it needs is gone.
-    /// Then it starts again with a new copy.
+    /// Catches up by a new or the open stream; `false` if history is gone: then it starts from a copy.
     pub(crate) fn follow(&mut self, db: &Database, anew: bool, durability: Durability) -> Outcome<bool> {
         match self.catch_up(db, anew, durability) {
             Ok(outcome) => outcome?,
@@ -210,8 +207,7 @@ impl Follower {
 
     /// Acknowledges everything read so far.
     pub(crate) fn acknowledge(&mut self, db: &Database) -> Outcome {
-        // Kept before the call: a crash may come when the acknowledgement is durable and the call has not
-        // returned.
+        // Kept before the call: a crash may come between the durable acknowledgement and the return.
         self.acknowledged.push(self.copy.clone());
         db.consumer(CONSUMER)?.acknowledge(self.copy.seqno)?;
         Ok(())

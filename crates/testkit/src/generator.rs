@@ -53,8 +53,7 @@ impl Generator {
         Plan { seed, database, spaces, script }
     }
 
-    /// So many writes, with a flush, a compaction, a sync or a reopening now and then: the workload of crash
-    /// tests.
+    /// Writes, with some flushes, compactions, syncs and reopenings: the workload of crash tests.
     pub fn writes(seed: u64, operations: usize, upheaval: u64) -> Vec<Op> {
         let mut generator = Generator::new(seed);
         generator.value_bytes = generator.value_bytes.min(200);
@@ -240,8 +239,7 @@ impl Generator {
             return self.follow();
         }
         match self.random.below(28) {
-            // The change stream reports an ingest but not its entries, so a plan that follows the stream has
-            // none.
+            // The change stream does not report the entries of an ingest, so a followed plan has none.
             24..=27 if self.follows => self.follow(),
             24..=27 => self.join(),
             20 => Op::DropKeyspace(self.other_space()),

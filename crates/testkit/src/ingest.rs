@@ -42,8 +42,7 @@ pub(crate) fn without_merge(deed: Deed) -> Deed {
     }
 }
 
-/// Writes the edits to tables of equal shares and returns their paths. `expiry_ms` gives the expiry of an
-/// entry that lives so many milliseconds.
+/// Writes the edits to equal tables; `expiry_ms` gives the expiry of an entry with a lifetime.
 pub(crate) fn write_tables(
     env: &Env,
     dir: &Path,

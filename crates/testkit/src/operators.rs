@@ -14,8 +14,7 @@ pub enum Operator {
     Append,
     /// Keeps the greater value.
     Max,
-    /// Hashes the value together with the operand: only the right order of operands gives the right value,
-    /// and two operands cannot be combined into one.
+    /// Hashes value and operand: only the right order is right, and operands cannot be combined.
     Chain,
 }
 

@@ -56,8 +56,7 @@ pub struct Oracle {
     bearers: Vec<(usize, Bearers)>,
     /// The fingerprint after each number of commits, from zero on; kept as long as nothing expires.
     fingerprints: Vec<u64>,
-    /// Whether the state after a commit depends on more than the newest versions: on the time or on older
-    /// versions.
+    /// Whether a state depends on more than the newest versions: on time or older versions.
     is_more: bool,
     /// Ranges that were deleted, in commit order.
     deleted: Vec<Deleted>,
@@ -207,8 +206,7 @@ impl Oracle {
         self.deleted.push((self.now(), Some(bearer), range));
     }
 
-    /// Whether a range that was deleted after so many commits may overlap this one, also where there are no
-    /// keys.
+    /// Whether a range deleted after this many commits may overlap this one, even without keys.
     pub fn is_deleted_in(&self, space: usize, bounds: (Bound<&[u8]>, Bound<&[u8]>), after: usize) -> bool {
         let bearer = self.bearers_at(self.now())[space];
         let ends_before = |upper: Bound<&[u8]>, lower: Bound<&[u8]>| match (upper, lower) {
@@ -281,8 +279,7 @@ impl Oracle {
     }
 }
 
-/// The same bounds, made valid for `BTreeMap`, which panics at a range that ends before it starts; such a
-/// range is empty.
+/// The same bounds, valid for `BTreeMap`, which panics at an inverted range; that is empty.
 fn in_order<'b>(bounds: (Bound<&'b [u8]>, Bound<&'b [u8]>)) -> (Bound<&'b [u8]>, Bound<&'b [u8]>) {
     let is_empty = match bounds {
         (Bound::Included(low), Bound::Included(high)) => low > high,

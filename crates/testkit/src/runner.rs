@@ -23,8 +23,7 @@ use std::time::Duration;
 /// Where the database is.
 pub const DIR: &str = "/db";
 
-/// What a mark in the trace of a crash test says; the low half of its number is the number of a commit, or of
-/// a keyspace.
+/// A mark in a crash test's trace, with the number of a commit or keyspace in its low half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// The commit is about to be written.
@@ -34,8 +33,7 @@ pub enum Mark {
     Powered,
     /// The keyspace was created, or renamed to this.
     Created,
-    /// The keyspace is about to be created, dropped or renamed, from this name or to it: it may be there or
-    /// not.
+    /// A keyspace is about to be created, dropped or renamed: either state is right.
     Changing,
     /// There is no such keyspace any more.
     Gone,
@@ -95,8 +93,7 @@ impl Runner {
         Runner::start_with(plan, Env::simulated(fs, plan.seed), Path::new(DIR), true)
     }
 
-    /// Opens a database as the plan says, anywhere. With the real clock, which the test cannot move, nothing
-    /// that is to expire soon does so at a known moment: it expires at once, or in a day.
+    /// Opens the plan's database anywhere. With the real clock, expiries are now or in a day.
     pub fn start_in(plan: &Plan, env: Env, dir: &Path) -> Outcome<Runner> {
         Runner::start_with(plan, env, dir, false)
     }
@@ -196,8 +193,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Closes the database; the second half of the result is whether a mark may be set that everything is
-    /// durable.
+    /// Closes the database; also whether a mark may say that everything is durable.
     pub(crate) fn close(&mut self) -> Outcome {
         let now = self.oracle.now();
         self.snapshots.clear();
@@ -640,8 +636,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Compares everything with the state at a moment, at which the database is read through `snapshot` if
-    /// there is one.
+    /// Compares everything with the state at a moment, read through `snapshot` if given.
     pub fn compare(&self, snapshot: Option<&Snapshot>, at: Moment) -> Outcome {
         let found = read_all(self.db()?, snapshot)?;
         let expected = self.oracle.seen(at);
@@ -678,8 +673,7 @@ fn merges(edit: &Edit) -> bool {
     matches!(edit.deed, Deed::Merge(_) | Deed::MergeFor(..))
 }
 
-/// An edit where only puts and deletes are known: what expires is taken for what stays, and what is merged
-/// for what is put.
+/// An edit as a put or delete: expiring ones count as lasting, merges as puts.
 pub(crate) fn plain_change(edit: &Edit) -> PlainChange {
     let value = match edit.deed {
         Deed::Put(value) | Deed::PutFor(value, _) | Deed::Merge(value) | Deed::MergeFor(value, _) => {

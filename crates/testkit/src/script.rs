@@ -140,8 +140,7 @@ pub enum Op {
         /// When.
         at: At,
     },
-    /// A range is read. Each bit of `ends`, used over and over, takes an entry from the back (1) or the front
-    /// (0).
+    /// Reads a range; each bit of `ends`, cyclically, takes from the back (1) or the front (0).
     Range {
         /// Index into [`SPACES`].
         space: u8,
@@ -192,8 +191,7 @@ pub enum Op {
     Finish {
         /// Which.
         which: u8,
-        /// Whether it is to commit: it must meet a conflict if and only if something it depends on has
-        /// changed.
+        /// Whether it commits: a conflict must occur iff something it depends on has changed.
         commit: bool,
     },
     /// A key is asked how long it lives.
@@ -247,8 +245,7 @@ pub enum Op {
         /// Its options from now on.
         options: Chosen,
     },
-    /// A follower of the change stream catches up, by a new stream or by the one that it has; the first time
-    /// it comes into being.
+    /// A follower of the change stream catches up by a new or its open stream.
     Follow {
         /// Whether the stream is a new one.
         anew: bool,

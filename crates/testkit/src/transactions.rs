@@ -96,8 +96,7 @@ impl Open {
 }
 
 impl Open {
-    /// Whether a range was deleted that reaches into one that it depends on: then it may meet a conflict
-    /// where no key is.
+    /// Whether a deleted range reaches into one it depends on: a conflict without a key is possible.
     fn is_under_deletes(&self, oracle: &Oracle) -> bool {
         self.ranges.iter().any(|(space, bounds)| oracle.is_deleted_in(*space, lend(bounds), self.at.commit))
     }
@@ -128,8 +127,7 @@ pub(crate) fn write_transaction(
 }
 
 impl Runner {
-    /// Carries out an operation on a transaction, and checks what it answers; `Ok(false)` for other
-    /// operations.
+    /// Runs a transaction's operation and checks the result; `Ok(false)` for other operations.
     pub(crate) fn step_transaction(&mut self, op: &Op) -> Outcome<bool> {
         match op {
             Op::Begin { serializable } => self.begin(*serializable)?,

@@ -66,8 +66,7 @@ pub enum EditOp {
         /// The start of the part's range, so that it is found without a search through the run.
         start: Key,
     },
-    /// Adds a blob file. Parts that point to it are added by the same edit; otherwise the file is removed at
-    /// once.
+    /// Adds a blob file, with the parts that point to it; otherwise it is removed at once.
     AddBlobFile {
         /// The keyspace of its values.
         keyspace: KeyspaceId,
@@ -102,8 +101,7 @@ pub enum EditOp {
     NextPart(PartId),
     /// The log before this segment and offset is known to be durable.
     DurablePosition(LogId, u64),
-    /// The latest time that was returned, in milliseconds since 1970: the clock does not run backwards past
-    /// it.
+    /// The latest returned time, in milliseconds since 1970: the clock never runs backwards past it.
     TimeFloor(u64),
     /// A consumer of changes has all of them up to a sequence number; the log keeps what is newer. A new
     /// consumer starts there.
@@ -129,8 +127,7 @@ pub enum EditOp {
     },
 }
 
-/// The part of the log that one open of the database wrote: the segments after those of the open before, up
-/// to this one.
+/// The log of one open of the database: the segments after the previous open's, up to this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLife {
     /// Its last segment.

@@ -132,8 +132,7 @@ pub enum Tail {
         /// Their number.
         bytes: u64,
     },
-    /// With a bad record that has a good one behind it. At most one record is ever unsynced, so the bad one
-    /// was durable once.
+    /// A bad record before a good one. At most one record is ever unsynced, so it was durable once.
     Damaged {
         /// Where the bad record begins.
         offset: u64,

@@ -41,8 +41,7 @@ use std::sync::Arc;
 
 /// Space that is kept allocated behind the last record.
 const AHEAD_BYTES: u64 = 1 << 20;
-/// A longer manifest is not resumed by the next open unless most of it is the snapshot: reading edits takes
-/// time.
+/// Longest manifest that the next open resumes, unless most of it is the snapshot.
 const MAX_RESUMED_BYTES: u64 = 128 << 10;
 /// Smaller manifests are not replaced for their size.
 const MIN_ROLLOVER_BYTES: u64 = 4 << 20;
@@ -374,8 +373,7 @@ fn switch_to(fs: &dyn FileSystem, dir: &Path, current: Current) -> Result<(), Sw
     };
     written.map_err(throw_away)?;
     if let Err(error) = fs.rename(&temporary, &dir.join(CURRENT_NAME)) {
-        // A rename that reports failure may still have happened. The old manifest is certainly current only
-        // if the old file is still there.
+        // A rename that reports failure may have happened: the old manifest is current only if it is named.
         return Err(match Current::read(fs, dir) {
             Ok(seen) if seen != Some(current) => throw_away(error),
             _ => SwitchError::Unknown(error),

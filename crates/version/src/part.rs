@@ -56,8 +56,7 @@ pub struct PartMeta {
     pub file_bytes: u64,
     /// The identity that the table file states, so that a swapped file is detected.
     pub table_uid: TableUid,
-    /// Whether the part is a slice: a reader must then ignore what the file holds outside of
-    /// [`PartMeta::range`].
+    /// Whether the part is a slice: readers ignore the file's content outside of [`PartMeta::range`].
     pub sliced: bool,
     /// The keys of the part, range tombstones included. Exact for whole tables; the bounds of a slice need
     /// not be existing keys. Unbounded only if a range tombstone has no end.
@@ -154,8 +153,7 @@ impl PartMeta {
         &self.range.start
     }
 
-    /// The last key of the part, or the exclusive bound behind it if [`crate::KeyEnd::Excluded`]; empty if
-    /// there is no end.
+    /// The last key of the part, or its exclusive bound ([`crate::KeyEnd::Excluded`]); empty without an end.
     #[inline]
     pub fn largest(&self) -> &[u8] {
         self.range.end.key().map_or(&[], |key| key)

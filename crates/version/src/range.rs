@@ -74,8 +74,7 @@ impl Ord for KeyEnd {
     }
 }
 
-/// An interval of user keys with an inclusive start. The empty key, the smallest of all, as start means "from
-/// the beginning".
+/// An interval of user keys with an inclusive start; the empty key starts at the beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
     /// The first key that may lie inside.

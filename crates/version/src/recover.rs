@@ -91,8 +91,7 @@ pub fn recover(fs: &dyn FileSystem, dir: &Path) -> Result<Recovery> {
     Ok(Recovery::Database(Box::new(Recovered { state, manifest, last_edit, torn_bytes, closed, entries })))
 }
 
-/// The bytes of a manifest file. The whole file is in memory: it holds one snapshot and at most three times
-/// as much in edits.
+/// The bytes of a manifest file: one snapshot and at most three times as much in edits.
 #[derive(Debug)]
 pub struct ManifestFile {
     path: PathBuf,
@@ -142,8 +141,7 @@ impl ManifestFile {
         Ok(ManifestFile { path: path.to_path_buf(), bytes, header })
     }
 
-    /// The records, decoded one by one. The last item is an error if the file is damaged; a torn tail just
-    /// ends the records.
+    /// The records, decoded one by one; damage is an error at the end, a torn tail just ends them.
     pub fn records(&self) -> ManifestRecords<'_> {
         ManifestRecords { file: self, raw: RawRecords::new(&self.bytes, self.header.salt), ended: false }
     }

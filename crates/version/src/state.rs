@@ -47,8 +47,7 @@ pub struct DatabaseState {
     pub next_file: FileNumber,
     /// No part holds a newer sequence number.
     pub last_seqno: SeqNo,
-    /// Above the id of every keyspace that ever existed: an unknown id below it was dropped, one above it
-    /// never existed.
+    /// Above every keyspace id that ever existed: an unknown id below it was dropped.
     pub next_keyspace: KeyspaceId,
     /// Above the id of every part and every run.
     pub next_part: PartId,
@@ -75,8 +74,7 @@ impl fmt::Display for EditError {
 }
 
 impl From<EditError> for Error {
-    /// An edit made by this process that does not fit is a bug; for one read from a file the reader of the
-    /// manifest reports damage with its offset.
+    /// An edit of this process that does not fit is a bug; the manifest's reader reports damage instead.
     fn from(error: EditError) -> Error {
         Error::internal(format!("an edit does not fit the tree: {error}"))
     }
@@ -136,8 +134,7 @@ impl DatabaseState {
         number
     }
 
-    /// Files that parts refer to, blob files included, each with its length and the number of its parts.
-    /// O(parts).
+    /// Files of parts, blob files included, with length and number of parts. O(parts).
     pub fn live_files(&self) -> BTreeMap<FileNumber, LiveFile> {
         let mut files = BTreeMap::new();
         for keyspace in self.keyspaces.values() {
@@ -184,8 +181,7 @@ impl DatabaseState {
                 _ => self.apply_keyspace_op(op, &mut applied)?,
             }
         }
-        // All removals precede all additions: a part that moves, and parts that replace another, would
-        // overlap themselves otherwise.
+        // Removals precede additions: moved and replacing parts would overlap themselves otherwise.
         for op in &edit.ops {
             if let EditOp::RemovePart { keyspace, level, run, part, start } = op {
                 let version = Arc::make_mut(&mut self.living(*keyspace)?.version);
@@ -390,8 +386,7 @@ impl DatabaseState {
             }
         }
         if removed_files.values().any(|&sliced| sliced) {
-            // Another slice of the file may remain. Files belong to one keyspace, so only changed ones need a
-            // check.
+            // Another slice of the file may remain, in the same keyspace: only changed ones are checked.
             for keyspace in changed.iter().filter_map(|id| self.keyspaces.get(id)) {
                 for (_, _, part) in keyspace.version.parts() {
                     removed_files.remove(&part.file);

@@ -123,8 +123,7 @@ fn filters(out: &mut dyn Write, filters: &FilterInfo) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A bar for each run, newest first, as long as its share of the largest level; at least one column each, and
-/// an ellipsis for runs that do not fit.
+/// A bar for each run, newest first, by its share of the largest level; an ellipsis for the rest.
 fn bars(level: &LevelInfo, widest_bytes: u64) -> String {
     let mut out = String::new();
     let mut left = BAR_COLUMNS;
@@ -181,8 +180,7 @@ fn as_json(tree: &KeyspaceLevels) -> serde_json::Value {
             "tombstones": table.tombstones,
             "range_deletes": table.range_deletes,
         });
-        // Bounds are shown as bytes in any case: the bounds of a part need not be keys that were ever
-        // written.
+        // As bytes in any case: the bounds of a part need not be keys that were ever written.
         for (name, bytes) in [("smallest", &table.smallest), ("largest", &table.largest)] {
             object[format!("{name}_hex")] = crate::format::encode_hex(bytes).into();
         }

@@ -14,8 +14,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// Bytes at which a batch ends even if it has fewer pairs than permitted: a batch must fit into its part of
-/// the memory budget.
+/// Bytes at which a batch ends in any case: it must fit into its part of the memory budget.
 const MAX_BATCH_BYTES: usize = 4 << 20;
 
 /// Pairs of a bulk load between two updates of the progress bar.

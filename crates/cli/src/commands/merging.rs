@@ -41,8 +41,7 @@ pub(super) fn append(context: &mut Context<'_>, args: &AppendArgs) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// The chosen keyspace, which must have an operator whose text has this prefix; a missing keyspace is created
-/// with `otherwise`.
+/// The chosen keyspace, with an operator of this prefix; a missing one is created with `otherwise`.
 fn keyspace_for(
     context: &Context<'_>,
     begins: &str,

@@ -142,8 +142,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
 
 /// Opens the database for reading and writing, creating it if it is missing.
 pub(crate) fn open(global: &Global, choose: impl FnOnce(Options) -> Options) -> Result<Database, Failure> {
-    // Applications bring their own merge operators, which this program does not have; it can still read
-    // everything else.
+    // This program lacks the operators of applications; it can still read everything else.
     let options = configured(global)?.allow_missing_operators(true);
     let data = global.data();
     if data.exists() && !data.is_dir() {

@@ -197,8 +197,7 @@ fn keyspace_row(keyspace: &KeyspaceMetrics) -> [String; 9] {
     ]
 }
 
-/// Write and space amplification and their causes, and the costs of lookups: runs, expected false positives
-/// of the filters, tables searched.
+/// Write and space amplification, and the costs of lookups: runs, false positives, tables searched.
 fn amplification_row(keyspace: &KeyspaceMetrics) -> [String; 8] {
     let seen = &keyspace.amplification;
     [
@@ -213,8 +212,7 @@ fn amplification_row(keyspace: &KeyspaceMetrics) -> [String; 8] {
     ]
 }
 
-/// Prints rows under a head, the first column left-aligned, the others right-aligned, each as wide as it must
-/// be.
+/// Prints rows under a head, the first column left-aligned, in minimal widths.
 fn columns<const N: usize>(
     out: &mut dyn Write,
     head: &[&str; N],
@@ -293,8 +291,7 @@ fn blocks_as_json(counted: &KindStats) -> serde_json::Value {
     })
 }
 
-/// The newest sequence numbers. A read-only open has no log, so it does not know which of them would survive
-/// a power cut.
+/// The newest sequence numbers; the durable one is unknown to read-only opens, which have no log.
 fn last_seqno(metrics: &Metrics) -> String {
     if metrics.log.live_bytes == 0 {
         return metrics.visible_seqno.to_string();

@@ -44,8 +44,7 @@ impl Watch {
         Watch { only, last, seconds: 0.0, lines: 0 }
     }
 
-    /// The figures of an interval that ended now: a line, with a header before the first line and then
-    /// regularly.
+    /// The line of an interval that ends now, with a header before the first line and then regularly.
     pub(crate) fn lines(&mut self, now: &Metrics, interval: Duration) -> String {
         let (then, now) = (self.last, Sums::of(now, self.only.as_deref()));
         let seconds = interval.as_secs_f64().max(1e-3);

@@ -25,8 +25,7 @@ impl<'a> Reader<'a> {
         Reader { lines: Lines::new(input), shape: shape.clone(), header }
     }
 
-    /// Reads on from `first` until its record is complete. If the file ends before, only the first line is
-    /// lost: the lines read after it are given back.
+    /// Completes the record that begins with `first`. At an early end only that line is lost.
     fn record(&mut self, first: Vec<u8>) -> Result<Vec<Vec<u8>>, ReadError> {
         let number = self.lines.number();
         let bad = |reason: &str| ReadError::Bad { number, reason: reason.to_owned() };

@@ -47,8 +47,7 @@ fn every_format_reads_what_it_wrote() {
         for shape in [text(), shape(Format::Hex, Format::Text), shape(Format::Text, Format::Hex)] {
             for rotation in 0..odd.len() {
                 odd.rotate_left(1);
-                // All rotations: every pair comes first once, where a byte order mark or a header would
-                // stand.
+                // All rotations: every pair comes first once, where a mark or a header would stand.
                 if rotation > 8 && rotation < odd.len() - 8 {
                     continue;
                 }

@@ -16,8 +16,7 @@ pub(super) enum FilterOutcome {
 }
 
 impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> CompactionIter<C, O> {
-    /// Whether a version may be passed to the filter, if it is the newest of its key that is kept: only
-    /// readers of the present see it (CF1).
+    /// Whether the newest kept version may be passed to the filter: only present readers see it (CF1).
     #[inline]
     pub(super) fn may_be_shown(&self, seqno: SeqNo) -> bool {
         self.filter.is_some()

@@ -76,8 +76,7 @@ impl OperandRun {
         self.written.push((tag, Source::Merged(start..self.merged_bytes.len())));
     }
 
-    /// Writes the operands in this range, each consecutive group without an expiring one as one operand if
-    /// possible.
+    /// Writes these operands, each group without an expiring one as one operand if possible.
     fn write_operands(&mut self, operand_merger: &OperandMerger, key: &[u8], places: Range<usize>) {
         let mut at = places.start;
         while at < places.end {

@@ -124,8 +124,7 @@ fn seen_at(versions: &[Entry], seqno: u64, time_ms: u64) -> Option<Vec<u8>> {
     (!seen.is_empty()).then(|| seen.concat())
 }
 
-/// One case of the exhaustive test: versions of one key, divided into older ones outside, the job's inputs,
-/// and newer ones outside.
+/// A case: versions of one key, divided into older ones outside, inputs, and newer ones outside.
 struct Case<'a> {
     older: &'a [Entry],
     inputs: &'a [Entry],
@@ -249,8 +248,7 @@ impl Case<'_> {
     }
 }
 
-/// All versions of one key with sequence numbers from 1 to `count`, each absent or of one of `kinds`, all
-/// cuts, and all sets of snapshots.
+/// All versions with numbers 1 to `count`, each absent or of one of `kinds`, all cuts, all snapshots.
 fn exhaust(count: u64, kinds: &[ValueKind], may_zero: bool) -> usize {
     let sorts: Vec<EntrySort> = kinds.iter().copied().map(EntrySort::Plain).collect();
     exhaust_sorts(count, &sorts, may_zero, &[None])
@@ -469,8 +467,8 @@ impl Tree {
     fn write(&mut self, rng: &mut Rng) {
         self.last += 1;
         let key = vec![b'a' + rng.below(12) as u8];
-        // A SingleDelete follows exactly one put. A Delete may come at any time, and a put may follow a put
-        // only where no SingleDelete is used.
+        // A SingleDelete follows exactly one put; a Delete comes at any time, a second put only without the
+        // former.
         let uses_single_delete = key[0] % 2 == 0;
         let exists = self.now.contains_key(&key);
         let kind = match (uses_single_delete, exists) {
@@ -544,8 +542,7 @@ impl Tree {
     }
 }
 
-/// Many jobs one after the other over the same data, each of which is right only if the ones before it kept
-/// what it relies on.
+/// Many jobs in sequence over the same data, each relying on what the earlier ones kept.
 #[test]
 fn no_sequence_of_jobs_changes_a_readers_result() {
     let mut total = CompactionIterStats::default();
@@ -625,8 +622,7 @@ fn picked(value: &[u8]) -> Decision {
     }
 }
 
-/// CF1, and a removed entry uncovers nothing: a reader with a snapshot sees the same as before, and a reader
-/// of the present sees the same or the filter's result.
+/// CF1: a snapshot sees the same as before; the present sees the same or the filter's result.
 #[test]
 fn filters_affect_only_the_present() {
     let sorts = [
@@ -677,8 +673,7 @@ fn check_filtered(inputs: &[Entry], older: &[Entry], snapshots: &[u64], visible:
     match shown.as_slice() {
         [] => assert_eq!(is, was, "{context}"),
         [value] => {
-            // The visible value is passed to the filter, or a value under operands that stay, of which none
-            // can stay.
+            // The filter gets the visible value, or a value under operands that stay.
             assert_eq!(was.as_ref(), Some(value), "{context}");
             let expected = match picked(value) {
                 Decision::Keep => Some(value.clone()),

@@ -139,8 +139,7 @@ impl Passed {
             && boundaries.are_in_same_stripe(seqno, self.seqno)
     }
 
-    /// Updates the group to the last entry's key, if it does not reflect it yet. Keys longer than the leading
-    /// bytes are set already.
+    /// Updates the group to the last entry's key, if needed. Longer keys are set already.
     #[inline(never)]
     fn tell(&mut self, group: &mut KeyGroup, stats: &mut CompactionIterStats) {
         if !std::mem::take(&mut self.is_any) {

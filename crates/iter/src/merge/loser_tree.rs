@@ -112,9 +112,8 @@ impl LoserTree {
         entrant
     }
 
-    /// The entrant with the least rank of all but the winner, and whether no other on the winner's path has
-    /// the same rank. At least two entrants are needed. The second lost to the winner directly, so it is on
-    /// the winner's path.
+    /// The least entrant but the winner, and whether no other on the winner's path has its rank. At least two
+    /// entrants. The second lost to the winner directly, so it is on that path.
     pub(super) fn second(&mut self) -> (Entrant, bool) {
         let nodes = self.nodes();
         let mut at = (nodes.len() + nodes[0].source as usize) / 2;

@@ -63,8 +63,7 @@ fn walks_like_one_sorted_list() {
     }
 }
 
-/// Keys in groups of equal first eight bytes, most of them in one source: while it dominates, ties are
-/// decided by the following bytes.
+/// Keys in groups of equal first eight bytes: ties of a dominant source are decided by the next bytes.
 #[test]
 fn a_source_that_dominates_wins_ties_by_what_follows() {
     for seed in 0..200u64 {
@@ -96,8 +95,7 @@ fn a_source_that_dominates_wins_ties_by_what_follows() {
     }
 }
 
-/// `next_key` returns the newest version of each key, whichever versions the sources skip, and the direction
-/// may change at any time.
+/// `next_key` returns each key's newest version, whatever sources skip, in any direction.
 #[test]
 fn next_key_misses_no_other_key() {
     for seed in 0..100u64 {
@@ -289,8 +287,7 @@ impl Cursor for Growing<'_> {
     }
 }
 
-/// Entries written during a walk may or may not appear, but never out of order and never twice, and all old
-/// ones appear, in either direction.
+/// Entries written during a walk may appear, in order and once; all old ones appear, in either direction.
 #[test]
 fn entries_that_appear_meanwhile_do_not_disturb_the_order() {
     for seed in 0..200u64 {
@@ -468,13 +465,11 @@ fn a_dominant_source_is_galloped_over() {
         merge.prev().unwrap();
     }
     assert_eq!(passed, 0);
-    // Sixty gallops in either direction, interrupted once or twice at the end of a block, with a few reads
-    // each.
+    // Sixty gallops in either direction, interrupted once or twice at the end of a block.
     assert!(looks.get() < 2_000, "{} looks at 6,000 entries", looks.get());
 }
 
-/// A large source of one version of each even number, and a small one of some versions of any: newer ones,
-/// and older ones as well. Eight bytes tell keys apart, or only groups of them, or none.
+/// A large source of one version of each even number, and a small one of newer and older versions.
 fn large_and_small(rng: &mut Rng) -> [Vec<Entry>; 2] {
     let prefix = ["", "group", "all of them"][rng.below(3)].as_bytes();
     let digits = |number: usize| {
@@ -603,8 +598,7 @@ fn a_key_of_many_sources_is_met_once() {
     assert_eq!(met, 3_000);
 }
 
-/// Walks over a large source, the last one, which three hundred entries of others interrupt, with at most
-/// this many key reads for each.
+/// Walks over a large source interrupted by three hundred entries, with at most this many key reads each.
 fn check_key_reads(sources: &[Vec<Entry>], max_reads: usize) {
     let looks = std::cell::Cell::new(0);
     let sources = sources.iter().map(|entries| CountingReads(SliceCursor::new(entries), &looks));

@@ -125,14 +125,13 @@ impl MergeOperator {
         MergeOperator::built_in(Counter { is_checked: false })
     }
 
-    /// A counter as [`MergeOperator::counter_wrapping`], for which reading a sum out of range is an error.
-    /// Only the total counts, not intermediate sums. Stored as `counter-checked`.
+    /// As [`MergeOperator::counter_wrapping`], but reading a total out of range is an error.
+    /// `counter-checked`.
     pub fn counter_checked() -> MergeOperator {
         MergeOperator::built_in(Counter { is_checked: true })
     }
 
-    /// Appends each operand to the value, with `separator` between any two. Stored as `append:` and the
-    /// separator.
+    /// Appends each operand, with `separator` between any two. Stored as `append:` and the separator.
     pub fn append(separator: impl AsRef<[u8]>) -> MergeOperator {
         MergeOperator::built_in(Append::new(separator.as_ref()))
     }
@@ -157,8 +156,7 @@ impl MergeOperator {
         MergeOperator { text: format!("{CUSTOM}{}", function.name()).into(), function: Some(function) }
     }
 
-    /// The operator with this text; a custom one is without its function. `None` if no such operator is
-    /// known.
+    /// The operator with this text, a custom one without its function. `None` if it is unknown.
     pub fn parse(text: &str) -> Option<MergeOperator> {
         let known = match text.split_once(':') {
             None => match text {
@@ -251,8 +249,7 @@ impl MergeOperator {
     }
 }
 
-/// The result of `work`; a panic in user code becomes an error, because it may run in a background job, which
-/// would take its keyspace down.
+/// The result of `work`; a panic in user code becomes an error, so that a background job survives it.
 pub(crate) fn caught<T>(
     work: impl FnOnce() -> std::result::Result<T, MergeError>,
 ) -> std::result::Result<T, MergeError> {

@@ -109,8 +109,7 @@ impl RangeDelAggregate {
         Ok(())
     }
 
-    /// The first key behind `key` at which versions up to `newest` may be visible; `None` if `key` itself may
-    /// have visible ones.
+    /// The first key after `key` where versions up to `newest` may be visible; `None` if `key` may be one.
     pub fn hidden_up_to(&mut self, key: &[u8], newest: SeqNo) -> Result<Option<SkipTarget>> {
         if self.at(key)? <= newest {
             return Ok(None);

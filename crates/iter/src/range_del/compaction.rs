@@ -113,8 +113,7 @@ fn advance(fragments: &[TombstoneFragment], passed: &mut usize, key: &[u8]) -> b
     false
 }
 
-/// Of descending sequence numbers the newest of each stripe; those newer than the visible one are all kept,
-/// because a snapshot taken since could divide them.
+/// Of descending numbers the newest of each stripe; all above the visible one, which snapshots may divide.
 fn newest_of_stripes(descending: &[SeqNo], boundaries: &Boundaries) -> Vec<SeqNo> {
     let mut kept: Vec<SeqNo> = Vec::new();
     for &seqno in descending {

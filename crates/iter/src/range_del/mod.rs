@@ -157,8 +157,7 @@ impl RangeTombstones {
         }
         borders.sort_unstable();
         let mut set = RangeTombstones::default();
-        // How many range tombstones of each sequence number are open; a set that was fragmented before has
-        // several.
+        // Open range tombstones of each sequence number; a set that was fragmented before has several.
         let mut open: BTreeMap<SeqNo, usize> = BTreeMap::new();
         let (mut start, mut seqnos): (&[u8], Vec<SeqNo>) = (&[], Vec::new());
         for (key, opens, seqno) in borders {
@@ -291,8 +290,7 @@ impl RangeTombstones {
         self.fragments[from..].iter()
     }
 
-    /// The newest range tombstone over `key` that a reader at `seqno` sees; [`SeqNo::ZERO`] if there is none.
-    /// O(log n).
+    /// The newest range tombstone over `key` visible at `seqno`, or [`SeqNo::ZERO`]. O(log n).
     #[inline]
     pub fn newest_over(&self, key: &[u8], seqno: SeqNo) -> SeqNo {
         self.fragment_over(key).map_or(SeqNo::ZERO, |fragment| fragment.newest_at(seqno))

@@ -6,8 +6,7 @@ use crate::cursor::Cursor;
 use crate::meaning::{Meaning, check_hidden, is_large, meaning, split_expiry};
 use esker_base::{Error, Result, Tag};
 
-/// Longest value that is copied when walking backwards. Copying 32 KiB takes about as long as the two seeks
-/// that it saves, and it bounds the memory of an iterator.
+/// Longest value copied when walking backwards: 32 KiB take as long as the two seeks they save.
 pub(super) const MAX_HELD_LEN: usize = 32 << 10;
 
 /// A version of the key being passed backwards.
@@ -61,8 +60,7 @@ impl<C: Cursor> Visible<C> {
         Ok(())
     }
 
-    /// Moves the cursor from the oldest version of `self.key` to the last entry before that key; returns the
-    /// newest visible version that was met.
+    /// Moves from `self.key`'s oldest version to the entry before; returns the newest visible version met.
     fn pass_versions(&mut self) -> Result<Option<Candidate>> {
         let newest = Tag::visible_at(self.seqno);
         let mut candidate = None;

@@ -8,8 +8,7 @@ use esker_base::{Result, SeqNo, Tag};
 use std::sync::Arc;
 
 impl<C: Cursor> Visible<C> {
-    /// Merges the versions from the cursor's on, the newest visible one of its key, and makes the result
-    /// current; `false` if there is none, and then the cursor is where it was.
+    /// Merges the versions from the cursor's on and makes the result current; `false` if there is none.
     pub(super) fn show_merged(&mut self, tag: Tag) -> Result<bool> {
         self.key.set(self.cursor.key());
         if self.merge_versions(tag)? {

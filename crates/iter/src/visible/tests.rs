@@ -123,8 +123,7 @@ fn random_bounds(rng: &mut Rng, space: usize) -> Bounds {
     Bounds::new(lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice))
 }
 
-/// One random call on the cursor, and the position in the model where it must lead. `None` stands for a step
-/// from an invalid cursor, which is not allowed.
+/// One random call on the cursor, and where it must lead. `None`: a step from an invalid cursor.
 fn random_move<C: Cursor>(
     rng: &mut Rng,
     visible: &mut Visible<C>,

@@ -15,8 +15,7 @@ use esker_env::SeededRandom;
 /// Bytes in front of the stored bytes.
 pub(super) const BLOCK_HEADER_LEN: usize = 24;
 
-/// Longest block that is read. A format may permit more, up to the longest value; longer blocks are valid but
-/// too slow for a target.
+/// Longest block that is read; longer ones are valid but too slow for a target.
 pub(super) const MAX_RAW_LEN: u32 = 1 << 20;
 
 const UID: TableUid = TableUid(0x0bad_cafe);

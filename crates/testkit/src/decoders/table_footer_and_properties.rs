@@ -32,8 +32,7 @@ pub fn accepts(bytes: &[u8]) -> bool {
     open(bytes).is_some_and(|table| exercise(&table))
 }
 
-/// The same file with correct checksums everywhere, as far as its lengths are valid. `None` if it claims a
-/// block that takes too long to read.
+/// The file with all checksums right, as far as lengths are valid. `None` if a block is too long.
 fn repaired(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut file = bytes.to_vec();
     let Some(footer) = file.len().checked_sub(FOOTER_LEN).filter(|&footer| footer >= FILE_HEADER_LEN) else {
@@ -58,8 +57,7 @@ fn repaired(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(file)
 }
 
-/// Repairs consecutive blocks in a part of the file, numbered from `number` on; returns the number behind the
-/// last, or `None` for one that takes too long to read.
+/// Repairs consecutive blocks, numbered from `number`; returns the next number, or `None` if too long.
 fn repair_blocks(file: &mut [u8], part: Range<usize>, uid: TableUid, mut number: u32) -> Option<u32> {
     let mut at = part.start;
     while let Some(block) = file.get_mut(at..part.end).filter(|rest| rest.len() >= BLOCK_HEADER_LEN) {

@@ -79,8 +79,7 @@ fn read(bytes: &[u8]) -> bool {
     }
 }
 
-/// The same file with correct checksums in the first copy of the header and in all records, as far as their
-/// lengths are valid.
+/// The file with right checksums in the first header and all records, as far as lengths are valid.
 fn repaired(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let Some(header) = bytes.first_chunk_mut::<SEGMENT_HEADER_LEN>() else { return bytes };

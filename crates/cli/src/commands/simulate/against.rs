@@ -20,8 +20,7 @@ use std::time::Duration;
 
 /// Samples of the tree's size while a memtable fills.
 const LOOKS_PER_MEMTABLE: f64 = 128.0;
-/// A prime above all counts of keys: multiplication by it modulo the count is a permutation that scatters
-/// keys of neighbouring popularity.
+/// A prime above all counts of keys: its multiples modulo the count permute and scatter them.
 const SCATTER: u128 = 18_446_744_073_709_551_557;
 /// Start of the engine's clock, in milliseconds since 1970.
 const START_MS: u64 = 1_600_000_000_000;
@@ -35,8 +34,7 @@ pub(super) struct Measured {
     pub(super) table_overhead: f64,
     /// Bytes written to tables over bytes of keys and values.
     pub(super) write_amplification: f64,
-    /// Bytes of tables over live bytes, on average and at most, after each flush and the work that follows
-    /// it.
+    /// Bytes of tables over live bytes, mean and maximum after each flush and the work after it.
     pub(super) space_mean: f64,
     pub(super) space_max: f64,
     /// Merges.

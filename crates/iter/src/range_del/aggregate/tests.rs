@@ -78,8 +78,7 @@ impl TombstoneRun {
         self.entries.iter().map(|entry| entry.tag.seqno()).max().unwrap_or(SeqNo::ZERO)
     }
 
-    /// Whether an entry or range tombstone is older than `seqno` and may concern keys from `low` up to
-    /// `high`, judged by the hull as the tree's metadata is.
+    /// Whether an entry or range tombstone below `seqno` may concern these keys, by the hull.
     fn may_hold_older(&self, low: &[u8], high: Option<&[u8]>, seqno: SeqNo) -> bool {
         let oldest = self.entries.iter().map(|entry| entry.tag.seqno());
         let oldest = oldest.chain(self.deletes.seqnos().map(|(oldest, _)| oldest)).min();
@@ -94,8 +93,7 @@ impl TombstoneRun {
     }
 }
 
-/// A memtable and runs, newest first, under writes, range deletes, flushes, merges of neighbours, and
-/// snapshots.
+/// A memtable and runs, newest first, under writes, range deletes, flushes, merges and snapshots.
 #[derive(Default)]
 struct TombstoneTree {
     runs: Vec<TombstoneRun>,

@@ -39,8 +39,7 @@ fn block(codec_id: u8, raw_len: usize, stored: &[u8]) -> Vec<u8> {
 /// The varint of about 2^63.
 const HUGE: [u8; 10] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x00];
 
-/// Blocks that claim data they do not have, each of which must be refused: what is wrong with it, and its
-/// bytes.
+/// Blocks that claim data they do not have: what is wrong, and the bytes. All must be refused.
 pub fn hostile() -> Vec<(&'static str, Vec<u8>)> {
     let columns = |stored: &[u8]| block(id::DELTA, 4096, stored);
     let with = |front: &[u8], rest: &[u8]| [front, rest].concat();
