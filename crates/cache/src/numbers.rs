@@ -97,8 +97,7 @@ impl<V: Charge + Clone> BlockCache<V> {
         !self.numbers.lock().dropped.is_empty()
     }
 
-    /// Whether dropped tables may own a sixteenth of the cache: then [`BlockCache::remove_dropped_tables`]
-    /// pays.
+    /// Whether dropped tables may own a sixteenth: [`BlockCache::remove_dropped_tables`] is worth its walk.
     pub fn should_remove_dropped(&self) -> bool {
         let numbers = self.numbers.lock();
         let most_bytes = numbers.dropped_bytes.saturating_mul(DROPPED_SHARE);

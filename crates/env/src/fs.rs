@@ -97,7 +97,7 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Bytes that can still be written to the file system that holds `dir`.
     fn free_bytes(&self, dir: &Path) -> Result<u64>;
 
-    /// Whether allocated files in `dir` may be mapped for writing: on ext4, xfs and tmpfs, which keep extents.
+    /// Whether allocated files in `dir` may be mapped for writing: on ext4, xfs, tmpfs, which keep extents.
     fn can_map_writable(&self, dir: &Path) -> bool;
 
     /// Identifies the current boot of the machine; all zero if unknown. Two equal values mean that no power
