@@ -71,7 +71,9 @@ static SPARE: Mutex<Spare> = Mutex::new(Spare::new());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Origin {
+    /// The global allocator.
     Heap,
+    /// A slab.
     Slab,
 }
 

@@ -22,6 +22,7 @@ pub enum LargePolicy {
     Unexpected,
     /// Skips them: a keys-only reader returns an empty value.
     Skipped,
+    /// Fetches them.
     Fetched(Arc<dyn LargeValues>),
 }
 

@@ -13,6 +13,7 @@ pub type TableCache = BlockCache<CachedPart>;
 pub enum CachedPart {
     /// A block of entries or of index pages.
     Block(BlockRef),
+    /// A paged filter.
     Filter(Arc<Filter>),
 }
 

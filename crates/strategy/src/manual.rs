@@ -22,6 +22,7 @@ pub enum ManualStep {
     Done,
     /// Running jobs conflict; try again when one has ended.
     Blocked,
+    /// The next job.
     Plan(Box<CompactionPlan>),
 }
 

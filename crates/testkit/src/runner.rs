@@ -28,6 +28,7 @@ pub const DIR: &str = "/db";
 pub enum Mark {
     /// The commit is about to be written.
     Begun,
+    /// It was acknowledged.
     Acknowledged,
     /// It, and everything before it, was promised to survive a power cut.
     Powered,

@@ -186,6 +186,7 @@ pub struct HoldInfo {
 /// Result of looking up a batch.
 #[derive(Clone, Debug)]
 pub enum Located {
+    /// In this segment.
     In(FoundSegment),
     /// Batches up to `oldest` are gone; later ones are available.
     Gone {

@@ -25,7 +25,9 @@ pub enum Mutant {
     RelaxedIndex,
     /// References are loaded without acquire.
     RelaxedReferenceLoad,
+    /// Counts are loaded without acquire.
     RelaxedCountLoad,
+    /// Indexes are loaded without acquire.
     RelaxedIndexLoad,
     /// Words of nodes that readers already reach are written after the publication that should follow them.
     LatePut,

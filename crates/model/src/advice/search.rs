@@ -50,7 +50,9 @@ impl Question {
 pub enum Knob {
     /// The strategy, with its size ratio and runs.
     Strategy,
+    /// The write buffer.
     WriteBuffer,
+    /// The filters.
     Filters,
 }
 

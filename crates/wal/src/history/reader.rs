@@ -29,6 +29,7 @@ pub struct HistoryRecord {
 /// Result of one read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HistoryStep {
+    /// The next record.
     Record(HistoryRecord),
     /// No further record up to the limit.
     UpToDate,
