@@ -1,11 +1,10 @@
-//! Tells which commit is measured; for the feature `wiredtiger`, makes the bindings of its header and says
-//! where its library is.
+//! Passes the measured commit to the program; for the feature `wiredtiger`, generates the bindings of its
+//! header and finds its library.
 
 use std::process::Command;
 
 fn main() {
-    // The log of what HEAD was grows with each commit and each change of branch; in a worktree it lies
-    // elsewhere.
+    // The reflog of HEAD grows with each commit and each change of branch; in a worktree it is elsewhere.
     if let Some(log) = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]) {
         println!("cargo:rerun-if-changed={log}");
     }
@@ -16,14 +15,14 @@ fn main() {
     wiredtiger::link();
 }
 
-/// What git says; nothing without it.
+/// Output of git; `None` without it.
 fn git(arguments: &[&str]) -> Option<String> {
     let output =
         Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The commit of the repository, with a mark if files differ from it; empty words without git.
+/// The commit of the repository, with a mark if files differ from it; empty without git.
 fn commit() -> String {
     let commit = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|| "commit unknown".to_owned());
     match git(&["status", "--porcelain", "--", "../../crates", "."]) {

@@ -1,13 +1,12 @@
-//! `arch`: the walls between the crates.
+//! `arch`: checks the dependencies between crates and between modules.
 //!
-//! Cargo refuses cycles of crates but not arrows that point up. So the floors of the table in [`floors`] are
-//! asserted here, from what `cargo metadata` says the manifests contain:
+//! Cargo refuses cycles of crates but not dependencies that point up. So the floors of the table in
+//! [`floors`] are checked here, against the manifests as `cargo metadata` reports them:
 //!
 //! * a crate depends on crates of lower floors only, and above the facade on nothing below it;
-//! * a crate from outside is used on the floors that were meant to use it, and nowhere else;
+//! * a third-party crate is used on the floors that it was chosen for, and nowhere else;
 //! * a module uses those below it only, in the order that its crate declares ([`order`]);
-//! * unsafe code stays in the modules that are named for it, and crates without any say
-//!   `#![forbid(unsafe_code)]`.
+//! * unsafe code stays in the listed modules, and crates without any say `#![forbid(unsafe_code)]`.
 
 mod arrows;
 mod floors;
@@ -86,10 +85,10 @@ fn check_dependencies(known: &Crate, package: &Package, manifest: &Path, finding
     }
 }
 
-/// Why a crate must not depend on another one of the workspace, if so.
+/// Why a crate must not depend on another one of the workspace; `None` if it may.
 fn refuse_internal(from: &Crate, to: &Crate, kind: DependencyKind) -> Option<String> {
     if from.name == to.name && kind == DependencyKind::Development {
-        // The tests of a crate switch its own features on in this way.
+        // The tests of a crate enable its own features in this way.
         return None;
     }
     let (from_floor, to_floor) = match (from.place, to.place) {
@@ -119,7 +118,7 @@ fn refuse_internal(from: &Crate, to: &Crate, kind: DependencyKind) -> Option<Str
     None
 }
 
-/// Why a crate must not depend on one from outside, if so.
+/// Why a crate must not depend on one from outside; `None` if it may.
 fn refuse_third_party(from: &Crate, dependency: &Dependency) -> Option<String> {
     let name = dependency.name.as_str();
     let Some(known) = THIRD_PARTY.iter().find(|known| known.name == name) else {

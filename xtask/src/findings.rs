@@ -1,9 +1,9 @@
-//! What the checks have to say.
+//! Findings of the checks.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// All findings of one check, in the order of files and lines once they are printed.
+/// Findings of one check, printed in the order of files and lines.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     all: Vec<Finding>,
@@ -19,12 +19,12 @@ struct Finding {
 }
 
 impl Findings {
-    /// Something that must be mended before it lands.
+    /// Reports an error, which fails the check.
     pub(crate) fn error(&mut self, path: &Path, line: usize, text: impl Into<String>) {
         self.all.push(Finding { path: path.to_owned(), line, is_error: true, text: text.into() });
     }
 
-    /// Something worth a thought.
+    /// Reports a warning, which does not.
     pub(crate) fn warning(&mut self, path: &Path, line: usize, text: impl Into<String>) {
         self.all.push(Finding { path: path.to_owned(), line, is_error: false, text: text.into() });
     }

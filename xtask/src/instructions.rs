@@ -1,14 +1,12 @@
-//! `instructions`: how many instructions the hot paths take, beside what they may take.
+//! `instructions`: compares the instructions of the hot paths with their bounds.
 //!
 //! A count of instructions is the same on a busy machine and on a quiet one, so it can fail a change where a
-//! time cannot. `crates/esker/benches/hot_paths.rs` does one path after the other, in a world without chance,
-//! under callgrind, which counts what the calling thread does inside of the function that marks a path and
-//! writes one file for each ([`callgrind`]). `bench/instructions.toml` has the bounds, and what they were
-//! counted with ([`bounds`]): another compiler, C library, valgrind or processor gives other counts, which
-//! then are shown and fail nothing.
+//! time cannot. `crates/esker/benches/hot_paths.rs` runs the paths, deterministically, under callgrind, which
+//! counts what the calling thread does inside the function that marks a path and writes one file for each
+//! ([`callgrind`]). `bench/instructions.toml` has the bounds, and what they were counted with ([`bounds`]):
+//! another compiler, C library, valgrind or processor gives other counts, which are shown and fail nothing.
 //!
-//! What is not counted: the kernel's instructions, cache misses, and whatever depends on data that do not fit
-//! the caches.
+//! Not counted: the kernel's instructions, cache misses, and whatever depends on data beyond the caches.
 
 mod bounds;
 mod callgrind;
@@ -21,12 +19,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 const USAGE: &str = "usage: cargo xtask instructions [--update]";
-/// The program that does the paths.
+/// The program that runs the paths.
 const PROGRAM: &str = "hot_paths";
-/// Where the bounds are, from the root.
+/// Path of the bounds, from the root.
 const BOUNDS: &str = "bench/instructions.toml";
 
-/// Counts, and compares with the bounds or writes them anew.
+/// Counts, and compares with the bounds or rewrites them.
 pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     let is_update = match arguments {
         [] => false,
@@ -43,7 +41,7 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     }
 }
 
-/// Whether all is within its bounds, or nothing could be said.
+/// Whether all is within its bounds, or nothing can be compared.
 fn count_and_compare(is_update: bool) -> Result<bool, String> {
     let Some(valgrind) = first_line("valgrind", &["--version"]) else {
         println!("skipped: valgrind is not installed");
@@ -65,7 +63,7 @@ fn count_and_compare(is_update: bool) -> Result<bool, String> {
     Ok(report(&bounds, &counted))
 }
 
-/// Prints each path beside its bound, and says whether nothing is wrong.
+/// Prints each path beside its bound; returns whether all are within.
 fn report(bounds: &Bounds, counted: &Bounds) -> bool {
     println!("{:<46} {:>10} {:>10} {:>8}", "instructions", "bound", "counted", "change");
     let rows = bounds.compare(counted);
@@ -90,7 +88,7 @@ fn report(bounds: &Bounds, counted: &Bounds) -> bool {
     !is_wrong
 }
 
-/// Builds the program as users build, and says where it is.
+/// Builds the program as users build, and returns its path.
 fn build(root: &Path) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut child = Command::new(cargo)
@@ -117,7 +115,7 @@ fn build(root: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// What the counts depend on besides our own code.
+/// The versions that the counts depend on.
 fn surroundings(valgrind: String) -> Vec<(String, String)> {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let unknown = || "unknown".to_owned();
@@ -130,7 +128,7 @@ fn surroundings(valgrind: String) -> Vec<(String, String)> {
     all.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
-/// The instruction set, as far as code is chosen by it; valgrind itself knows none beyond AVX2.
+/// The instruction set, as far as code is selected by it; valgrind knows none beyond AVX2.
 fn processor() -> String {
     #[cfg(target_arch = "x86_64")]
     let more = if std::arch::is_x86_feature_detected!("avx2") { " with AVX2" } else { " without AVX2" };
@@ -139,7 +137,7 @@ fn processor() -> String {
     format!("{}{more}", std::env::consts::ARCH)
 }
 
-/// The first line that a program prints; `None` if there is no such program.
+/// The first line of a program's output; `None` if there is no such program.
 fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
     let output =
         Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;

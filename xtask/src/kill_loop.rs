@@ -1,11 +1,10 @@
-//! `kill-loop`: the kill loop of `testkit`, optimised and as long as one likes.
+//! `kill-loop`: runs the kill loop of `testkit`, optimised, for any number of kills.
 
 use crate::usage_error;
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask kill-loop --kills N";
 
-/// Runs the kill loop's test with so many kills.
 pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     let kills = match arguments {
         ["--kills", kills] => kills.parse::<u64>(),

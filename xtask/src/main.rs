@@ -1,18 +1,17 @@
-//! The project's own checks and chores: `cargo xtask <command>`.
+//! The project's own checks: `cargo xtask <command>`.
 //!
-//! Habits that no program checks decay, so the ones that a program can check are checked here and run in
-//! `.ci/run`:
+//! Rules that a program can check are checked here and run in `.ci/run`:
 //!
 //! * `arch`: crates and modules depend on lower ones only, third-party crates stay on the floors that need
-//!   them, and unsafe code stays in the modules that are named for it ([`arch`]).
-//! * `tidy`: sizes of files and functions, files that nothing compiles, words that do not belong, links that
-//!   lead nowhere ([`tidy`]).
-//! * `instructions`: how many instructions the hot paths take, beside what they may take ([`instructions`]).
-//! * `kill-loop`: the kill loop of `testkit`, as long as one likes ([`kill_loop`]).
+//!   them, and unsafe code stays in the listed modules ([`arch`]).
+//! * `tidy`: sizes of files and functions, files that nothing compiles, forbidden words, broken links
+//!   ([`tidy`]).
+//! * `instructions`: instruction counts of the hot paths against their bounds ([`instructions`]).
+//! * `kill-loop`: the kill loop of `testkit` ([`kill_loop`]).
 //!
 //! Every finding says what to do. A warning leaves the exit code alone; an error does not.
 
-// The checks run outside of any database: they read the repository's files and print to a terminal.
+// The checks read the repository's files and print to a terminal; they belong to no database.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -58,13 +57,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what was wrong with the command line.
 fn usage_error(message: &str) -> ExitCode {
     eprintln!("{message}");
     ExitCode::from(2)
 }
 
-/// Runs one of the checks over the repository and prints what it found.
+/// Runs one of the checks over the repository and prints its findings.
 fn check(name: &str, checks: fn(&Repository, &mut Findings)) -> ExitCode {
     let repository = match Repository::open() {
         Ok(repository) => repository,

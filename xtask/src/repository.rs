@@ -1,4 +1,4 @@
-//! The repository as the checks see it: its files, its packages, and which source file is compiled as what.
+//! The repository as the checks see it: its files, its packages, and how each source file is compiled.
 
 mod modules;
 
@@ -9,13 +9,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Directories that hold what tools leave behind, never what is kept.
+/// Directories of tools' output.
 const SKIPPED_DIRECTORIES: [&str; 6] =
     ["target", "esker-data", "esker-bench", "artifacts", "node_modules", "hunt"];
 /// Hidden directories that belong to the project; all others belong to tools.
 const HIDDEN_DIRECTORIES: [&str; 3] = [".ci", ".cargo", ".github"];
 
-/// The repository.
 pub(crate) struct Repository {
     /// The directory of the root `Cargo.toml`.
     pub(crate) root: PathBuf,
@@ -29,15 +28,14 @@ pub(crate) struct Repository {
     pub(crate) unreadable: Vec<(PathBuf, String)>,
 }
 
-/// The root of the repository that cargo runs this program in. Checkouts that share a target folder share the
-/// program, too, so where it was built says nothing.
+/// The root of the repository that cargo runs this program in. Checkouts with a shared target folder share
+/// the program, so where it was built says nothing.
 pub(crate) fn root() -> PathBuf {
     let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     PathBuf::from(own).join("..")
 }
 
 impl Repository {
-    /// Reads the repository that this program is run in.
     pub(crate) fn open() -> Result<Repository, String> {
         let manifest = root().join("Cargo.toml");
         let metadata = packages_of(&manifest)?;
@@ -54,12 +52,11 @@ impl Repository {
         Ok(Repository { root, metadata, files, sources, unreadable })
     }
 
-    /// The text of a file, or `None` if it is none.
+    /// The text of a file; `None` if it is not text.
     pub(crate) fn text(&self, path: &Path) -> Option<String> {
         fs::read_to_string(self.root.join(path)).ok()
     }
 
-    /// Bytes of a file.
     pub(crate) fn len_bytes(&self, path: &Path) -> u64 {
         fs::metadata(self.root.join(path)).map_or(0, |metadata| metadata.len())
     }

@@ -1,9 +1,9 @@
-//! `tidy`: style as a test.
+//! `tidy`: checks of style.
 //!
 //! One idea a file and one screen a function ([`sizes`]), no file that no target compiles ([`dead_files`]),
 //! no leftovers ([`words`]), comments as wide as code and plain ([`comments`]), one type a name
-//! ([`type_names`]), one definition an invariant ([`invariants`]), no link or file name in prose that leads
-//! nowhere ([`links`]), no large files.
+//! ([`type_names`]), one definition an invariant ([`invariants`]), no broken link or file name in prose
+//! ([`links`]), no large files.
 
 mod comments;
 mod dead_files;
@@ -18,14 +18,13 @@ use crate::findings::Findings;
 use crate::repository::Repository;
 use std::path::Path;
 
-/// Bytes of the largest file but for the data set of the examples.
+/// Bytes of the largest file except data sets.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Bytes of the largest data set.
 const MAX_DATA_SET_BYTES: u64 = 10 << 20;
 /// Where data sets are.
 const DATA_SETS: &str = "examples/data";
 
-/// Checks the whole repository.
 pub(crate) fn check(repository: &Repository, findings: &mut Findings) {
     for (path, reason) in &repository.unreadable {
         findings.error(path, 0, format!("cannot be read as Rust: {reason}"));
@@ -64,7 +63,7 @@ fn large_files(repository: &Repository, findings: &mut Findings) {
     }
 }
 
-/// A library begins with what it is, what holds in it, and where to find what.
+/// Checks that the root file of a library begins with an essay: what it is, what holds in it, a map.
 fn crate_essays(repository: &Repository, findings: &mut Findings) {
     for (path, source) in &repository.sources {
         if path.ends_with("src/lib.rs") && !source.text.starts_with("//!") {

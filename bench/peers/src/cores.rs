@@ -1,22 +1,21 @@
-//! How far the cores of this machine are from each other.
+//! Distance between the cores of this machine.
 //!
-//! A line of memory that one core has written takes 20 to 50 ns to another core that shares its last cache,
-//! and four times that to one that does not. A virtual machine with two processors may have either, and
-//! changes from one to the other while it runs: the host moves them. Rates of threads that write to the same
-//! store then change by a quarter. So it is measured beside them: between whichever two cores the threads
-//! get, of more than two the nearest that were met.
+//! A cache line that one core has written takes 20 to 50 ns to another core with the same last-level cache,
+//! and four times that to one without. A virtual machine with two processors may have either, and changes
+//! while it runs: the host moves them. Rates of threads that write to the same store then change by a
+//! quarter. So it is measured beside them: between the two cores that the threads get, the nearest pair seen.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-/// Times that a line goes there and back in one look: half a millisecond and less.
+/// Round trips in one sample: half a millisecond and less.
 const ROUND_TRIPS: u32 = 1_000;
-/// Looks, of which the shortest counts: in others a thread may have been interrupted.
+/// Samples, of which the shortest counts: in others a thread may have been interrupted.
 const LOOKS: usize = 12;
-/// A thread that has polled so often in vain yields to the other thread: there may be a single processor.
+/// Polls after which a thread yields to the other thread: there may be a single processor.
 const MOST_LOOKS: u32 = 1 << 14;
 
-/// Alone on its lines.
+/// Alone on its cache lines.
 #[repr(align(128))]
 struct Ball(AtomicU32);
 
@@ -33,10 +32,10 @@ impl Ball {
     }
 }
 
-/// Keeps this thread off a processor for the rest of its life, if there is another: beside a thread that
-/// spins there, it would have to wait until it is let run.
+/// Keeps this thread off a processor, if there is another: beside a spinning thread it would have to wait
+/// until it is scheduled.
 fn keep_off(processor: usize) {
-    // SAFETY: a set of processors is plain bits, of which none is the empty set; the calls write to it or
+    // SAFETY: a set of processors is plain bits, and all zeros is the empty set; the calls write to it or
     // read it within its size, and nothing keeps it.
     unsafe {
         let mut processors: libc::cpu_set_t = std::mem::zeroed();
@@ -45,17 +44,17 @@ fn keep_off(processor: usize) {
             return;
         }
         libc::CPU_CLR(processor, &mut processors);
-        // Refused if none is left; then it stays where it is.
+        // Refused if no processor is left; then the thread stays where it is.
         libc::sched_setaffinity(0, bytes, &raw const processors);
     }
 }
 
-/// Nanoseconds that a line of memory takes from one thread to another, which writes to it, and back.
+/// Nanoseconds that a cache line takes from one thread to another, which writes to it, and back.
 pub(crate) fn round_trip_ns() -> f64 {
     let mut shortest = f64::INFINITY;
     for _ in 0..LOOKS {
         let ball = Ball(AtomicU32::new(0));
-        // SAFETY: it asks for a number; a negative one says that there is none.
+        // SAFETY: a call without pointers; a negative result means that the number is unknown.
         let here = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(usize::MAX);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -79,7 +78,7 @@ mod tests {
     #[test]
     fn a_line_takes_a_while_there_and_back() {
         let ns = round_trip_ns();
-        // Where there is a single processor each trip is two changes of threads.
+        // With a single processor each trip is two context switches.
         assert!((1.0..10_000_000.0).contains(&ns), "{ns} ns");
     }
 }

@@ -1,23 +1,21 @@
-//! What a store has to offer to be measured.
+//! The interface of a measured store.
 //!
-//! The same small contract for all, so that what differs is the store. Each operation sees every write that
-//! was completed before it; values and keys are handed to a visitor, so that a store that can lend its bytes
-//! need not copy them; a session is one thread's, so that a store with handles for each thread can have them.
+//! The same small interface for all, so that what differs is the store. Each operation sees every write
+//! completed before it. Values and keys are passed to a visitor, so that a store that can lend its bytes need
+//! not copy them. A session belongs to one thread, so that a store can have per-thread handles.
 
 use std::path::Path;
 
-/// Whatever a store says that went wrong, in its own words.
+/// An error of a store, in its own words.
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
-/// The result of whatever may go wrong.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// Bits for each key in filters, of every store that has filters and in which that can be chosen.
+/// Filter bits per key, in every store that has the setting.
 #[cfg(any(feature = "rocksdb", feature = "speedb", feature = "leveldb"))]
 pub(crate) const FILTER_BITS_PER_KEY: u32 = 10;
-/// Bytes of a block of a table, of every store in which that can be chosen.
+/// Bytes of a block, in every store that has the setting.
 pub(crate) const BLOCK_BYTES: usize = 4096;
-/// Threads for work in the background, of every store in which that can be chosen: as many as the machine
-/// aimed at has cores.
+/// Background threads, in every store that has the setting: as many as the target machine has cores.
 pub(crate) const BACKGROUND_THREADS: usize = 2;
 
 /// What an acknowledged write survives.
@@ -29,47 +27,45 @@ pub(crate) enum Durability {
     Power,
 }
 
-/// What all stores are told. An adapter maps it to its store's nearest settings, and leaves the rest at that
+/// Settings for all stores. An adapter maps them to its store's nearest settings, and leaves the rest at that
 /// store's defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct EngineSettings {
-    /// Bytes for what was read.
+    /// Bytes of the cache.
     pub(crate) cache_bytes: u64,
-    /// Bytes for what was written, before it becomes a table.
+    /// Bytes of the memtable.
     pub(crate) memtable_bytes: u64,
-    /// What every write survives.
+    /// Durability of every write.
     pub(crate) durability: Durability,
-    /// Bytes of all keys and values, for stores that reserve their room beforehand.
+    /// Bytes of all keys and values, for stores that reserve their space.
     pub(crate) expected_bytes: u64,
 }
 
 impl EngineSettings {
-    /// Whether every write is to survive a power cut.
     pub(crate) fn is_power(&self) -> bool {
         self.durability == Durability::Power
     }
 }
 
-/// What a store can do. Workloads that need more are left out.
+/// Abilities of a store. Workloads that need more are left out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Abilities {
     /// Gets, deletes and scans; without them it is a limit of writing alone.
     pub(crate) reads: bool,
-    /// Entries are still there when it is opened again.
+    /// Entries are still there after reopening.
     pub(crate) persists: bool,
-    /// Writes acknowledged under [`Durability::Process`] are there after the process has ended without
-    /// closing.
+    /// Writes acknowledged under [`Durability::Process`] survive the end of the process without closing.
     pub(crate) survives_exit: bool,
     /// Writes acknowledged under [`Durability::Power`] are on the device, not in its cache.
     pub(crate) survives_power_cut: bool,
-    /// A key that one thread sets again is never missing for others meanwhile.
+    /// Overwriting a key never hides it from other threads in between.
     pub(crate) replaces_whole: bool,
-    /// How it answers a multi-get; empty if it has one of its own.
+    /// How it executes a multi-get; empty if natively.
     pub(crate) multi_get: &'static str,
 }
 
 impl Abilities {
-    /// Those of a store that does all that is asked for, but has no multi-get.
+    /// A complete store without a multi-get of its own.
     pub(crate) const STORE: Abilities = Abilities {
         reads: true,
         persists: true,
@@ -78,10 +74,10 @@ impl Abilities {
         replaces_whole: true,
         multi_get: "as many gets",
     };
-    /// Those of a structure in memory.
+    /// A structure in memory.
     pub(crate) const MEMORY: Abilities =
         Abilities { persists: false, survives_exit: false, survives_power_cut: false, ..Abilities::STORE };
-    /// Those of something that only appends.
+    /// An append-only limit.
     pub(crate) const APPEND: Abilities = Abilities { reads: false, persists: false, ..Abilities::STORE };
 }
 
@@ -95,14 +91,14 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Empties it, for records of these lengths.
+    /// Clears it, for records of these lengths.
     pub(crate) fn clear(&mut self, key_bytes: usize, value_bytes: usize) {
         (self.key_bytes, self.value_bytes) = (key_bytes, value_bytes);
         self.keys.clear();
         self.values.clear();
     }
 
-    /// Adds a key; the room for its value is returned.
+    /// Adds a key, and returns the buffer for its value.
     pub(crate) fn push(&mut self, key: &[u8]) -> &mut [u8] {
         self.keys.extend_from_slice(key);
         let start = self.values.len();
@@ -110,12 +106,11 @@ impl Batch {
         &mut self.values[start..]
     }
 
-    /// Records in it.
     pub(crate) fn len(&self) -> usize {
         self.keys.len() / self.key_bytes.max(1)
     }
 
-    /// Its records, in the order in which they were added.
+    /// The records in the order of their addition.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let values = self.values.chunks_exact(self.value_bytes.max(1));
         self.keys.chunks_exact(self.key_bytes.max(1)).zip(values)
@@ -124,42 +119,40 @@ impl Batch {
 
 /// An open store.
 pub(crate) trait Engine: Send + Sync {
-    /// What it can do.
     fn abilities(&self) -> Abilities;
 
     /// A handle for one thread.
     fn session(&self) -> Result<Box<dyn Session + '_>>;
 
-    /// Makes everything that was written durable, out of buffers in memory; nothing where nothing ever
-    /// becomes durable.
+    /// Makes everything written durable; no operation where nothing ever becomes durable.
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Compacts everything; false if there is no such thing.
+    /// Compacts everything; false if the store has no such call.
     fn compact(&mut self) -> Result<bool> {
         Ok(false)
     }
 
-    /// Closes it in an orderly way; where there is no better one, after a flush.
+    /// Closes it in order; by default flushes.
     fn close(mut self: Box<Self>) -> Result<()> {
         self.flush()
     }
 
-    /// Its version, and whatever else tells this build from others.
+    /// Version and build.
     fn version(&self) -> String;
 
-    /// Copies all records in one go and says how many; `None` for all but the limit of copying.
+    /// Copies all records in one go and returns their number; `None` for all but the limit of copying.
     fn copy_all(&self) -> Option<u64> {
         None
     }
 }
 
-/// What sees a value that was found.
+/// Visitor of a found value.
 pub(crate) type SeeValue<'a> = dyn FnMut(&[u8]) + 'a;
-/// What sees the values that a multi-get found, with their places among the keys.
+/// Visitor of the values of a multi-get, with their indexes among the keys.
 pub(crate) type SeeValues<'a> = dyn FnMut(usize, &[u8]) + 'a;
-/// What sees the entries that a scan passes.
+/// Visitor of the entries of a scan.
 pub(crate) type SeeEntry<'a> = dyn FnMut(&[u8], &[u8]) + 'a;
 
 /// One thread's handle of a store.
@@ -175,11 +168,10 @@ pub(crate) trait Session {
         batch.iter().try_for_each(|(key, value)| self.put(key, value))
     }
 
-    /// Lets `see` have the value, and says whether there is one.
+    /// Passes the value to `see`, and returns whether there is one.
     fn get(&mut self, key: &[u8], see: &mut SeeValue<'_>) -> Result<bool>;
 
-    /// Lets `see` have the values of those keys that have one, in one snapshot where the store has a call for
-    /// that.
+    /// Passes the found values to `see`, of one snapshot where the store has a call for that.
     fn multi_get(&mut self, keys: &[&[u8]], see: &mut SeeValues<'_>) -> Result<()> {
         for (place, key) in keys.iter().enumerate() {
             self.get(key, &mut |value| see(place, value))?;
@@ -187,11 +179,11 @@ pub(crate) trait Session {
         Ok(())
     }
 
-    /// Lets `see` have up to `limit` entries in the order of keys, the first of them at or after `from`; says
-    /// how many there were.
+    /// Passes up to `limit` entries to `see` in key order, from the first at or after `from`; returns their
+    /// number.
     fn scan(&mut self, from: &[u8], limit: usize, see: &mut SeeEntry<'_>) -> Result<usize>;
 
-    /// Lets `see` have all entries from the last to the first, and says how many there were.
+    /// Passes all entries to `see` from the last to the first, and returns their number.
     fn scan_backward(&mut self, see: &mut SeeEntry<'_>) -> Result<usize>;
 }
 

@@ -1,9 +1,9 @@
 //! `peers`: Esker and other stores, measured beside each other.
 //!
-//! What is measured, what is equal and what is not is told by `bench/peers/README.md`. The map of the code:
-//! [`engine`] is the contract, [`adapters`] has a file for each store, [`data`] makes keys and values,
-//! [`bench`] runs the workloads on one engine, [`suite`] runs engines by turns, [`report`] makes tables and
-//! plots of what they wrote.
+//! `bench/peers/README.md` explains what is measured, what is equal and what is not. The map of the code:
+//! [`engine`] is the interface, [`adapters`] has a file for each store, [`data`] makes keys and values,
+//! [`bench`] runs the workloads on one engine, [`suite`] runs engines in turn, [`report`] makes tables and
+//! plots.
 
 #![cfg_attr(
     not(all(feature = "esker", feature = "surrealkv", feature = "redb")),
@@ -38,7 +38,7 @@ struct Arguments {
 enum Command {
     /// Runs all workloads on one engine, with a line of JSON for each.
     Run(settings::RunSettings),
-    /// Runs engines by turns, several rounds, and reports.
+    /// Runs engines in turn, several rounds, and reports.
     Suite(suite::SuiteSettings),
     /// Makes tables and plots of lines of JSON.
     Report(report::ReportSettings),

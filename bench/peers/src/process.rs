@@ -1,4 +1,4 @@
-//! What the kernel says about this process and this machine (Linux).
+//! Counters of the kernel for this process and this machine (Linux).
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often anonymous memory is looked at; a look takes about 20 microseconds.
+/// Interval between samples of anonymous memory; a sample takes about 20 microseconds.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 
-/// The number behind a name in one of the kernel's files of names and numbers; 0 if it is not there.
+/// The number of a name in one of the kernel's files; 0 if it is missing.
 fn field(file: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.split_whitespace().next()).and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// MiB of anonymous memory that this process has now: what it allocated, not the files that it mapped.
+/// MiB of anonymous memory of this process: allocations, without mapped files.
 pub(crate) fn anonymous_mib() -> f64 {
     anonymous_kib() as f64 / 1024.0
 }
@@ -27,12 +27,12 @@ fn anonymous_kib() -> u64 {
     field("/proc/self/status", "RssAnon:")
 }
 
-/// MiB of memory that this process has now, mapped files included.
+/// MiB of resident memory of this process, mapped files included.
 pub(crate) fn resident_mib() -> f64 {
     field("/proc/self/status", "VmRSS:") as f64 / 1024.0
 }
 
-/// What a process has used so far.
+/// Resources that a process has used.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
     /// Seconds of processor time in its own code, all threads.
@@ -41,13 +41,11 @@ pub(crate) struct Usage {
     pub(crate) system_seconds: f64,
     /// Bytes that it caused to be read from the device.
     pub(crate) read_bytes: u64,
-    /// Seconds of processor time that all processes used on this machine, time stolen by the hypervisor
-    /// included.
+    /// Processor seconds of all processes on this machine, time stolen by the hypervisor included.
     pub(crate) machine_seconds: f64,
 }
 
 impl Usage {
-    /// Until now.
     pub(crate) fn now() -> Usage {
         let (user_seconds, system_seconds) = processor_seconds();
         Usage {
@@ -58,7 +56,6 @@ impl Usage {
         }
     }
 
-    /// What was used since an earlier moment.
     pub(crate) fn since(&self, earlier: &Usage) -> Usage {
         Usage {
             user_seconds: self.user_seconds - earlier.user_seconds,
@@ -68,7 +65,6 @@ impl Usage {
         }
     }
 
-    /// Processor time of this process.
     pub(crate) fn own_seconds(&self) -> f64 {
         self.user_seconds + self.system_seconds
     }
@@ -77,11 +73,10 @@ impl Usage {
 /// Bytes of a sector in the kernel's counts, whatever the device's own are.
 const SECTOR_BYTES: u64 = 512;
 
-/// Writes what the file system of a directory has in memory to its device, and says how many bytes that
-/// device was ever told to write, by any process; `None` where the kernel does not count (a file system in
-/// memory, or one over several devices). The counts that the kernel keeps of a process tell what it made
-/// dirty, which is not what is written: a page that is stored to again before it was written counts once, and
-/// a file that is removed before counts in full.
+/// Syncs the file system of a directory, and returns how many bytes were ever written to its device, by any
+/// process; `None` where the kernel does not count (a file system in memory, or one over several devices).
+/// The per-process counters count dirtied pages instead: a page dirtied again before it is written counts
+/// once, and a file removed before counts in full.
 pub(crate) fn device_written_bytes(directory: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let file = File::open(directory).ok()?;
@@ -94,7 +89,7 @@ pub(crate) fn device_written_bytes(directory: &Path) -> Option<u64> {
     written_sectors(&text, libc::major(device), libc::minor(device)).map(|sectors| sectors * SECTOR_BYTES)
 }
 
-/// The sectors written to a device, of the kernel's table of all devices: its numbers, its name, four numbers
+/// Sectors written to a device, from the kernel's table of all devices: its numbers, its name, four numbers
 /// of reads, then those of writes, of which the third counts sectors.
 fn written_sectors(table: &str, major: u32, minor: u32) -> Option<u64> {
     table.lines().find_map(|line| {
@@ -109,14 +104,14 @@ pub(crate) fn is_waiting_for_device() -> bool {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return false };
     threads.flatten().any(|thread| {
         let text = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        // The name stands in brackets, and may hold anything; the state follows it.
+        // The name is in parentheses, and may contain anything; the state follows it.
         text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('D'))
     })
 }
 
 /// User and system seconds of all threads so far.
 fn processor_seconds() -> (f64, f64) {
-    // SAFETY: a structure of numbers, of which zero is one.
+    // SAFETY: a structure of integers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the structure lives as long as the call takes.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
@@ -130,18 +125,18 @@ fn machine_seconds() -> f64 {
     let ticks: Vec<f64> = line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
     // user nice system idle iowait irq softirq steal
     let busy: f64 = [0, 1, 2, 5, 6, 7].iter().filter_map(|place| ticks.get(*place)).sum();
-    // SAFETY: a question without arguments in memory.
+    // SAFETY: a call without pointers.
     busy / unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64
 }
 
-/// Bytes of the device that the files of a directory take.
+/// Bytes that the files of a directory occupy on the device.
 pub(crate) fn disk_bytes(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
     let bytes_of = |entry: std::fs::DirEntry| match entry.path().symlink_metadata() {
         Ok(metadata) if metadata.is_dir() => disk_bytes(&entry.path()),
         Ok(metadata) => metadata.blocks() * 512,
-        // Gone since it was listed.
+        // Removed since it was listed.
         Err(_) => 0,
     };
     entries.flatten().map(bytes_of).sum()
@@ -163,9 +158,8 @@ pub(crate) fn machine() -> String {
     )
 }
 
-/// Looks at this process's anonymous memory again and again until it is dropped or asked for the most it saw.
-/// The kernel keeps a peak of all resident memory only, in which mapped files count, which are the page
-/// cache's.
+/// Samples this process's anonymous memory until it is dropped or its peak is read. The kernel's own peak
+/// counts all resident memory, including mapped files, which belong to the page cache.
 pub(crate) struct AnonymousPeak {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -178,7 +172,6 @@ struct Shared {
 }
 
 impl AnonymousPeak {
-    /// Begins to look.
     pub(crate) fn start() -> AnonymousPeak {
         let shared = Arc::new(Shared::default());
         let other = Arc::clone(&shared);
@@ -191,7 +184,7 @@ impl AnonymousPeak {
         AnonymousPeak { shared, thread: Some(thread) }
     }
 
-    /// The most MiB there were.
+    /// The peak in MiB.
     pub(crate) fn mib(&self) -> f64 {
         self.shared.peak_kib.fetch_max(anonymous_kib(), Ordering::Relaxed);
         self.shared.peak_kib.load(Ordering::Relaxed) as f64 / 1024.0
@@ -203,7 +196,7 @@ impl Drop for AnonymousPeak {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It only looks; there is nothing to do if it panicked.
+            // The thread only samples; a panic of it changes nothing.
             drop(thread.join());
         }
     }

@@ -6,29 +6,28 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
-/// The workload that stands at the end of a run that went to its end; what it lacks is not to be measured
-/// again.
+/// The workload that marks the end of a complete run; a complete run is not repeated.
 pub(crate) const RUN_ENDED: &str = "run_ended";
 
 /// One measured workload of one engine.
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 #[serde(default)]
 pub(crate) struct Record {
-    /// When it was measured.
+    /// Time of the measurement.
     pub(crate) unix_seconds: u64,
-    /// The configuration's name.
+    /// Name of the configuration.
     pub(crate) configuration: String,
-    /// Which of the rounds.
+    /// Number of the round.
     pub(crate) round: u32,
-    /// Which run of a process: when it began, in ms since 1970.
+    /// The run of a process: its beginning in ms since 1970.
     pub(crate) run: u64,
-    /// The engine's name.
+    /// Name of the engine.
     pub(crate) engine: String,
-    /// What the engine says of its version.
+    /// Version of the engine.
     pub(crate) version: String,
-    /// What was done.
+    /// Name of the workload.
     pub(crate) workload: String,
-    /// Threads that did it.
+    /// Threads.
     pub(crate) threads: usize,
     /// Records of the data set.
     pub(crate) records: u64,
@@ -45,57 +44,56 @@ pub(crate) struct Record {
     /// The store keeps less of what it acknowledged than the others do here.
     pub(crate) is_weaker: bool,
 
-    /// What was counted: records of batches, multi-gets and whole scans, else operations.
+    /// Number of records for batches, multi-gets and whole scans, else of operations.
     pub(crate) count: u64,
-    /// How long it took.
+    /// Duration.
     pub(crate) seconds: f64,
-    /// Count by seconds.
+    /// Count per second.
     pub(crate) per_second: f64,
-    /// Count by the seconds until background work had ended, too (workloads that write).
+    /// Count per second until background work had ended (workloads that write).
     pub(crate) drained_per_second: f64,
-    /// How long background work went on afterwards.
+    /// Duration of the background work afterwards.
     pub(crate) settle_seconds: f64,
     /// Median latency of an operation.
     pub(crate) p50_us: f64,
-    /// Latency that 99 of 100 operations do not exceed.
+    /// 99th percentile.
     pub(crate) p99_us: f64,
-    /// Latency that 999 of 1,000 operations do not exceed.
+    /// 99.9th percentile.
     pub(crate) p999_us: f64,
     /// The longest latency measured.
     pub(crate) max_us: f64,
     /// Operations whose latency was measured.
     pub(crate) samples: u64,
-    /// Seconds of processor time of the whole process, until background work had ended.
+    /// Processor seconds of the whole process, until background work had ended.
     pub(crate) cpu_seconds: f64,
-    /// Nanoseconds that a line of memory took from core to core and back, before it or after it, whichever
-    /// was longer, if it has several threads.
+    /// Nanoseconds of a cache line's round trip between cores, the longer one of before and after, with
+    /// several threads.
     pub(crate) core_round_trip_ns: f64,
-    /// Processors' worth of work that others did on this machine meanwhile.
+    /// Processors used by other processes meanwhile.
     pub(crate) others_cpus: f64,
     /// Megabytes read from the device.
     pub(crate) read_mb: f64,
-    /// Megabytes written to the device, until background work had ended and all was synced; by any process on
-    /// this machine.
+    /// Megabytes written to the device by any process, until background work had ended and all was synced.
     pub(crate) written_mb: Option<f64>,
     /// MiB of memory at its end, mapped files included.
     pub(crate) resident_mib: f64,
-    /// The most MiB of anonymous memory while it ran.
+    /// Peak of anonymous memory in MiB.
     pub(crate) anonymous_peak_mib: f64,
 
-    /// A number that is no rate.
+    /// A number that is not a rate.
     pub(crate) value: Option<f64>,
-    /// What that number counts.
+    /// Unit of that number.
     pub(crate) unit: String,
-    /// It was stopped because of the time it took.
+    /// Stopped by the time limit.
     pub(crate) is_cut_short: bool,
-    /// Wrong results; anything but 0 makes the numbers void.
+    /// Wrong results; if any, the other numbers are void.
     pub(crate) errors: u64,
-    /// What else is to be known.
+    /// Remark.
     pub(crate) note: String,
 }
 
 impl Record {
-    /// The same with numbers rounded to what they are worth.
+    /// Rounded to significant digits.
     fn rounded(mut self) -> Record {
         for number in [
             &mut self.seconds,
@@ -129,7 +127,7 @@ impl Record {
         format!("{:<18} {:<20} t{:<2} {what} {}", self.engine, self.workload, self.threads, self.note)
     }
 
-    /// Adds it to a file, or prints it without one.
+    /// Appends it to a file, or prints it without one.
     #[allow(clippy::print_stdout, reason = "the lines are what the program is for")]
     pub(crate) fn write(self, file: Option<&Path>) -> Result<()> {
         let line = serde_json::to_string(&self.rounded())?;
@@ -145,7 +143,6 @@ impl Record {
         written.map_err(|error| format!("cannot add a line to {}: {error}", path.display()).into())
     }
 
-    /// All lines of a file.
     pub(crate) fn read(path: &Path) -> Result<Vec<Record>> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;

@@ -1,26 +1,26 @@
-//! What can be chosen about the run of one engine.
+//! Settings of the run of one engine.
 
 use crate::data::{GAP_BITS, KEY_BYTES, VALUE_BYTES};
 use crate::engine::{Durability, EngineSettings, Result};
 use clap::Args;
 use std::path::PathBuf;
 
-/// What can be chosen about the run of one engine.
+/// Settings of the run of one engine.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RunSettings {
     /// Engine; `peers engines` lists them.
     #[arg(long)]
     pub(crate) engine: String,
-    /// Directory for the data; what the engine makes in it is removed before and after.
+    /// Directory for the data; the engine's files in it are removed before and after.
     #[arg(long, default_value = "target/peers-data")]
     pub(crate) data: PathBuf,
-    /// File to which a line of JSON is added for each workload; without it they are printed.
+    /// File to which a line of JSON is appended for each workload; without it they are printed.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
-    /// Name of the configuration, which is written into every line.
+    /// Name of the configuration, written into every line.
     #[arg(long, default_value = "own")]
     pub(crate) configuration: String,
-    /// Number of the round, which is written into every line.
+    /// Number of the round, written into every line.
     #[arg(long, default_value_t = 1)]
     pub(crate) round: u32,
 
@@ -55,23 +55,23 @@ pub(crate) struct RunSettings {
     /// Records of a batch.
     #[arg(long, default_value_t = 1_000)]
     pub(crate) batch: u64,
-    /// Numbers of threads for gets, random fill and mixed; the first is that of the data that others use.
+    /// Numbers of threads for gets, random fill and mixed; the first is that of the fill that others use.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     pub(crate) threads: Vec<usize>,
     /// Entries that a short scan passes.
     #[arg(long, value_delimiter = ',', default_values_t = [10, 100])]
     pub(crate) scan_lengths: Vec<u64>,
 
-    /// A workload stops after so many seconds, however far it is.
+    /// Time limit of a workload in seconds.
     #[arg(long, default_value_t = 10.0)]
     pub(crate) max_seconds: f64,
     /// The same for fills; a fill cut short is completed by batches, untimed.
     #[arg(long, default_value_t = 45.0)]
     pub(crate) max_fill_seconds: f64,
-    /// How long work in the background is waited for after each workload.
+    /// Longest wait for background work after each workload, in seconds.
     #[arg(long, default_value_t = 20.0)]
     pub(crate) max_settle_seconds: f64,
-    /// Where all randomness comes from.
+    /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Only workloads whose names contain one of these; the random fill that others read runs in any case.
@@ -80,19 +80,19 @@ pub(crate) struct RunSettings {
     /// No workloads whose names contain one of these.
     #[arg(long, value_delimiter = ',')]
     pub(crate) skip: Vec<String>,
-    /// Leave the data where they are.
+    /// Keep the data.
     #[arg(long)]
     pub(crate) keep: bool,
 }
 
-/// Most records: numbers of records are kept in 32 bits while they wait for their turn.
+/// Most records: their numbers are kept in 32 bits.
 const MOST_RECORDS: u64 = 4_000_000_000;
 
 impl RunSettings {
     /// Refuses what cannot be measured.
     ///
     /// # Errors
-    /// With what may be chosen instead.
+    /// With the allowed values.
     pub(crate) fn check(&self) -> Result<()> {
         if !KEY_BYTES.contains(&self.key_bytes) {
             let (least, most) = (KEY_BYTES.start(), KEY_BYTES.end());
@@ -121,7 +121,6 @@ impl RunSettings {
         Ok(())
     }
 
-    /// What the engine is told.
     pub(crate) fn engine_settings(&self, durability: Durability) -> EngineSettings {
         EngineSettings {
             cache_bytes: self.cache_mib << 20,
@@ -131,7 +130,7 @@ impl RunSettings {
         }
     }
 
-    /// Whether a workload was asked for.
+    /// Whether a workload is selected.
     pub(crate) fn wants(&self, workload: &str) -> bool {
         let named = |names: &[String]| names.iter().any(|name| workload.contains(name.as_str()));
         (self.only.is_empty() || named(&self.only)) && !named(&self.skip)

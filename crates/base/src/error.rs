@@ -64,7 +64,7 @@ pub enum Error {
     },
 
     /// Writes are stalled, and the caller chose not to wait or reached its time limit.
-    #[error("writes are held back for about {} ms: {cause}", retry_after.as_millis())]
+    #[error("writes are stalled for about {} ms: {cause}", retry_after.as_millis())]
     WouldStall {
         /// When a retry is worthwhile.
         retry_after: Duration,

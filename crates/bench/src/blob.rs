@@ -1,11 +1,10 @@
-//! Large values, overwritten evenly: what that costs in writing and in room.
+//! Write and space amplification of large values under even overwriting.
 //!
-//! A keyspace of its own gets [`Settings::blob_bytes`] of values, each in a blob file, not compressed. Then
-//! all of it is overwritten once in random order, so that files of all ages are there, and twice more while
-//! it is measured: bytes written to tables, blob files and manifests, as the file system sees them, for each
-//! byte that was put; and the room that the tree takes for each byte that is alive. Room is looked at after
-//! each hundredth of the data: what the present version names, and what lies in the directory, that is, with
-//! what is being written and what waits to be deleted.
+//! A keyspace of its own gets [`Settings::blob_bytes`] of uncompressed values, each in a blob file. All of it
+//! is overwritten once in random order, so that files of all ages exist, and twice more while it is measured.
+//! Write amplification counts bytes written to tables, blob files and manifests, as the file system sees
+//! them. Space is sampled after each hundredth of the data: the files of the present version, and all files
+//! in the directory, which adds unfinished and obsolete ones.
 
 use crate::data::{Data, Rng};
 use crate::error::BenchError;
@@ -18,17 +17,17 @@ use esker::{Keyspace, KeyspaceOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of a value, whatever the others have.
+/// Bytes of a value, whatever the settings say.
 const VALUE_BYTES: usize = 4096;
-/// Values from here on are large.
+/// `blob_threshold` of the keyspace.
 const THRESHOLD_BYTES: u64 = 1024;
-/// How often everything is overwritten before it is measured, and while it is.
+/// How often everything is overwritten before the measurement, and during it.
 const WARM_UP: u64 = 1;
 const MEASURED: u64 = 2;
-/// Looks at the room that is taken, while everything is overwritten once.
+/// Space samples in one pass over the data.
 const LOOKS: u64 = 100;
 
-/// Room taken for each byte alive: the mean and the most of some looks.
+/// Space amplification over the samples.
 #[derive(Clone, Copy, Debug, Default)]
 struct Room {
     sum: f64,
@@ -49,7 +48,7 @@ impl Room {
     }
 }
 
-/// Overwrites large values and gives the database back, empty.
+/// Runs the workload and returns the database, empty.
 pub(crate) fn measure(
     store: Store,
     settings: &Settings,
@@ -62,7 +61,7 @@ pub(crate) fn measure(
     Ok((store.replace(settings)?, row))
 }
 
-/// Tables, blob files and manifests; log segments are written through maps, and their amplification is one.
+/// Tables, blob files and manifests. Log segments are written through maps; their amplification is one.
 fn is_not_of_the_log(path: &Path) -> bool {
     path.extension().is_none_or(|extension| extension != "seg")
 }
@@ -157,7 +156,7 @@ impl<'a> Overwriting<'a> {
         Ok(())
     }
 
-    /// Every value is one of the two that its key can have.
+    /// Checks that every value is one of the two that its key can have.
     fn check(&self, keys: &crate::data::Keys) -> Result<(), BenchError> {
         let mut wrong = 0u64;
         for key in keys.whole().iter() {

@@ -1,16 +1,14 @@
-//! The merge loop: what merging sorted runs costs for each entry.
+//! The merge loop: processor time for each entry of a compaction of sorted runs.
 //!
-//! A keyspace of its own, whose strategy never asks for anything, gets [`INPUTS`] runs: each has every fourth
-//! record, in order of keys, so that the runs overlap everywhere and each entry of the output comes from
-//! another run than the one before, as good as at random. Nothing is compressed. Then the range of all keys
-//! is compacted a few times, each time on runs that were written anew. The files were just written, so the
-//! system has them cached.
+//! A keyspace whose strategy plans nothing gets [`INPUTS`] runs. Each has every fourth record in order of
+//! keys, so the runs overlap everywhere and the source of the next entry is as good as random. Nothing is
+//! compressed. Then the range of all keys is compacted a few times, each time on runs that were written anew
+//! and are in the page cache.
 //!
-//! The processor time is what counts: wall time depends on what else runs on the machine. It comes apart:
-//! what the program itself takes is the loop; what the system takes for it is copying bytes from and to its
-//! page cache, which no loop can save. Linux tells the two apart by looking which of them is at work at each
-//! of its ticks, 4 ms apart, and tells them in hundredths of a second: only their sum is exact. So the mean
-//! of all passes counts: the fastest one would be that whose ticks fell luckily.
+//! Processor time counts, because wall time depends on what else runs on the machine. User time is the loop;
+//! system time copies bytes from and to the page cache, which no loop can save. Linux divides the two by
+//! samples, 4 ms apart, in units of 10 ms: only their sum is exact. So the mean of all passes counts; the
+//! fastest pass would be the one with the luckiest samples.
 
 use crate::data::{Data, mix};
 use crate::error::BenchError;
@@ -22,14 +20,12 @@ use esker::options::{Codec, PerLevel, Strategy};
 use esker::parts::env::Clock;
 use esker::{Keyspace, KeyspaceOptions};
 
-/// Runs that are merged.
 const INPUTS: u64 = 4;
-/// How often that is done.
+/// Passes whose mean is reported.
 const PASSES: u32 = 5;
-/// The keyspace of the runs.
 const KEYSPACE: &str = "esker.bench.compact";
 
-/// Merges runs, and leaves the data set of the other workloads as it is.
+/// Runs the workload beside the data set of the other workloads.
 pub(crate) fn measure(
     store: &Store,
     settings: &Settings,
@@ -41,7 +37,7 @@ pub(crate) fn measure(
     mean(passes?).ok_or_else(|| BenchError::Settings("there is nothing to merge".into()))
 }
 
-/// What a pass took in the mean. Each merges the same entries.
+/// The mean of passes over the same entries.
 fn mean(passes: Vec<MergeRow>) -> Option<MergeRow> {
     let count = passes.len() as f64;
     let of = |what: fn(&MergeRow) -> f64| passes.iter().map(what).sum::<f64>() / count;
@@ -94,7 +90,7 @@ fn pass(store: &Store, settings: &Settings, data: &Data, clock: &dyn Clock) -> R
     })
 }
 
-/// Writes each run in order of keys, past the log: whatever its size, it is one run.
+/// Bulk-loads each run in order of keys: whatever its size, it is one run.
 fn write_runs(keyspace: &Keyspace, settings: &Settings, data: &Data) -> Result<(), BenchError> {
     let keys = data.sorted_keys(settings.num);
     for run in 0..INPUTS {
@@ -108,20 +104,20 @@ fn write_runs(keyspace: &Keyspace, settings: &Settings, data: &Data) -> Result<(
     Ok(())
 }
 
-/// Which run has a key: as good as random, and the same each time.
+/// The run of a key: as good as random, and the same each time.
 fn run_of(key: &[u8]) -> u64 {
     let head = key.first_chunk::<8>().map_or(0, |head| u64::from_be_bytes(*head));
     mix(head ^ 0x5bd1_e995) % INPUTS
 }
 
-/// Runs and bytes of the keyspace.
+/// Number of runs, and bytes, of the keyspace.
 fn shape(store: &Store) -> (u64, u64) {
     let metrics = store.database.metrics();
     let here = metrics.keyspaces.iter().find(|keyspace| keyspace.name == KEYSPACE);
     here.map_or((0, 0), |keyspace| (keyspace.runs as u64, keyspace.table_bytes))
 }
 
-/// One run is left, and it has every record.
+/// Checks that one run is left and has every record.
 fn check(keyspace: &Keyspace, settings: &Settings, data: &Data, runs: u64) -> Result<(), BenchError> {
     let (mut found, mut wrong) = (0u64, 0u64);
     let mut cursor = keyspace.cursor()?;

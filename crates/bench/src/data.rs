@@ -1,6 +1,6 @@
 //! Keys, values and access patterns, all from one seed.
 
-/// Bytes of the pool that values are slices of; larger for large values.
+/// Bytes of the pool that values are slices of; more for large values.
 const POOL_BYTES: usize = 1 << 20;
 
 /// Exponent of the Zipf distribution, as in YCSB.
@@ -62,7 +62,6 @@ impl Zipf {
         Zipf { count, alpha: 1.0 / (1.0 - ZIPF_EXPONENT), zeta, eta }
     }
 
-    /// A rank: 0 is the most frequent.
     fn rank(&self, rng: &mut Rng) -> u64 {
         let unit = rng.unit();
         let scaled = unit * self.zeta;
@@ -76,20 +75,19 @@ impl Zipf {
         rank.min(self.count - 1)
     }
 
-    /// A record.
     pub(crate) fn record(&self, rng: &mut Rng) -> u64 {
         mix(self.rank(rng)) % self.count
     }
 }
 
-/// Many keys of one length, one behind the other.
+/// Many keys of one length in one allocation.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     bytes: Vec<u8>,
     key_size: usize,
 }
 
-/// Some of them, for one thread.
+/// A slice of [`Keys`], for one thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'a> {
     bytes: &'a [u8],
@@ -97,7 +95,6 @@ pub(crate) struct Part<'a> {
 }
 
 impl Keys {
-    /// All of them.
     pub(crate) fn whole(&self) -> Part<'_> {
         Part { bytes: &self.bytes, key_size: self.key_size }
     }
@@ -109,7 +106,6 @@ impl Keys {
         parts.take(count).map(|bytes| Part { bytes, key_size: self.key_size }).collect()
     }
 
-    /// Memory that the keys take.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.bytes.capacity() as u64
     }
@@ -131,23 +127,22 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Makes the keys and values of a data set, and checks values.
+/// Makes keys and values, and checks values.
 #[derive(Debug)]
 pub(crate) struct Data {
     key_size: usize,
     value_size: usize,
     seed: u64,
     pool: Vec<u8>,
-    /// Values start at multiples of this: where a piece of the pool does.
+    /// Values start at multiples of this in the pool.
     piece_len: usize,
-    /// How many starts there are.
+    /// Number of value starts.
     starts: u64,
 }
 
 impl Data {
     pub(crate) fn new(key_size: usize, value_size: usize, seed: u64) -> Data {
-        // Pieces whose second half repeats the first: any compressor for repetitions gets them to about a
-        // half.
+        // Pieces whose second half repeats the first: an LZ codec halves them.
         let half_len = (value_size / 2).clamp(1, 50);
         let pool_len = (POOL_BYTES + value_size).max(2 * value_size);
         let mut rng = Rng::new(seed, 0);
@@ -162,7 +157,7 @@ impl Data {
         Data { key_size, value_size, seed, pool, piece_len, starts }
     }
 
-    /// Appends the key of a record to `keys`. Records from the number of the data set on are absent.
+    /// Appends the key of a record. Records beyond the data set are absent.
     fn push_key(&self, record: u64, keys: &mut Vec<u8>) {
         let end = keys.len() + self.key_size;
         let mut word = mix(record ^ self.seed.rotate_left(32));
@@ -174,7 +169,6 @@ impl Data {
         }
     }
 
-    /// The keys of `records`, in that order.
     pub(crate) fn keys(&self, records: impl Iterator<Item = u64>) -> Keys {
         let mut bytes = Vec::with_capacity(records.size_hint().0 * self.key_size);
         for record in records {
@@ -271,7 +265,7 @@ mod tests {
             let value = data.value(key, 0);
             (50..100).filter(|&at| value[at] == value[at - 50]).count()
         });
-        // Every byte behind the fiftieth repeats what stands 50 bytes before it.
+        // Every byte after the fiftieth repeats the one 50 bytes before it.
         assert_eq!(repeats.sum::<usize>(), 200 * 50);
     }
 

@@ -1,8 +1,6 @@
-//! Reading where much was deleted: what a seek costs over deleted keys once the database has had a rest, and
-//! whether a queue stays as fast as it was.
+//! Reads among deleted keys: a seek over them after an idle time, and the latency of a queue over its life.
 //!
-//! These workloads have a keyspace of their own beside the data set, made anew for each and dropped
-//! afterwards.
+//! Each workload has a keyspace of its own beside the data set, created before and dropped after it.
 
 use crate::data::{Data, Rng};
 use crate::error::BenchError;
@@ -15,19 +13,18 @@ use std::time::Duration;
 
 const KEYSPACE: &str = "esker.bench.deleted";
 
-/// Seeks after the rest: enough for a 99th percentile.
+/// Seeks after the idle time: enough for a 99th percentile.
 const SEEKS: u64 = 1_000;
 
-/// Entries that wait in the queue.
+/// Length of the queue.
 const QUEUE_LEN: u64 = 1_000;
 
-/// The first and the last of so many equal parts of a queue's operations are compared.
+/// A queue's operations are divided into this many parts; the first and the last are compared.
 const QUEUE_PARTS: u64 = 10;
 
-/// What was measured, and what there is to say beside it.
+/// The measurement, and a note for the report.
 pub(crate) type Outcome = (Measured, Option<String>);
 
-/// Runs one of these workloads.
 pub(crate) fn measure(
     workload: Workload,
     store: &Store,
@@ -47,7 +44,7 @@ pub(crate) fn measure(
     Ok(outcome)
 }
 
-/// Deletes everything between two keys, rests, and seeks from random places between them: each finds the
+/// Deletes everything between two keys, waits, and seeks from random keys between them: each finds the
 /// second.
 fn seek_deleted(
     workload: Workload,
@@ -83,7 +80,7 @@ fn seek_deleted(
             Ok(cursor.entry().map(|(key, _)| key == keys[last]))
         })?;
         if found != Some(true) {
-            wrong = Some("a seek over deleted keys did not find the key behind them".to_owned());
+            wrong = Some("a seek over deleted keys did not find the key after them".to_owned());
         }
     }
     let seconds = (clock.monotonic_ns() - start) as f64 / 1e9;
@@ -93,7 +90,7 @@ fn seek_deleted(
     }
 }
 
-/// Puts at the tail, looks for the head, deletes it. The search for the head is what is timed.
+/// Puts at the tail, finds the head, deletes it. The search for the head is timed.
 fn queue(
     keyspace: &Keyspace,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! Why a benchmark has no result.
+//! Errors of a benchmark run.
 
 use crate::settings::Workload;
 use std::fmt;
@@ -8,13 +8,13 @@ use std::fmt;
 pub enum BenchError {
     /// The database failed.
     Database(esker::Error),
-    /// The settings make no sense, or do not fit the data that is there.
+    /// The settings are invalid, or do not fit the stored data.
     Settings(String),
-    /// The database answered wrongly.
+    /// The database returned a wrong answer.
     WrongAnswer {
-        /// What was being measured.
+        /// The workload.
         workload: Workload,
-        /// What was expected and what came.
+        /// Expected and found.
         detail: String,
     },
     /// The report could not be written, or a thread could not be started.

@@ -1,11 +1,10 @@
-//! The little that a benchmark asks of the operating system: how much memory the process holds, how much
-//! processor time it took, and another process's end.
+//! Operating system services: memory and processor time of the process, and killing a child process.
 
 use std::io::{self, BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-/// Starts a process, waits until it says a line on its standard output that is `awaited`, and kills it where
-/// it is: it gets no signal that it could act on. Gives the line; `None` if the process ended without it.
+/// Starts a process, waits until it prints a line that is `awaited`, and kills it by a signal that it cannot
+/// handle. Returns the line; `None` if the process ended without it.
 pub(crate) fn kill_once_it_said(
     mut command: Command,
     awaited: impl Fn(&str) -> bool,
@@ -18,8 +17,8 @@ pub(crate) fn kill_once_it_said(
     said.transpose()
 }
 
-/// Anonymous memory that the process has resident, in bytes: heap, stacks and caches, but neither program
-/// text nor mapped files, which belong to the system's page cache. `None` where the system does not tell.
+/// Resident anonymous memory of the process in bytes: heap, stacks and caches, without program text and
+/// mapped files, which belong to the page cache. `None` where the system does not report it.
 pub(crate) fn resident_anonymous_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     parse_status(&status)
@@ -31,26 +30,24 @@ fn parse_status(status: &str) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// Processor time of a process, all of its threads together.
+/// Processor time of a process, over all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ProcessorTime {
-    /// In the program itself.
     pub(crate) user_seconds: f64,
-    /// In the system, on its behalf.
     pub(crate) system_seconds: f64,
 }
 
-/// Clock ticks a second in which Linux tells processor times to programs, on every machine that it runs on.
+/// Clock ticks a second in which Linux reports processor times to programs, on every architecture.
 const TICKS_A_SECOND: f64 = 100.0;
 
-/// Processor time of this process so far. `None` where the system does not tell.
+/// Processor time of this process so far. `None` where the system does not report it.
 pub(crate) fn processor_time() -> Option<ProcessorTime> {
     parse_stat(&std::fs::read_to_string("/proc/self/stat").ok()?)
 }
 
 fn parse_stat(stat: &str) -> Option<ProcessorTime> {
-    // The name of the program, in parentheses, may hold anything; behind it `utime` and `stime` are the
-    // fields 12 and 13.
+    // The program name, in parentheses, may contain anything; after it `utime` and `stime` are fields 12 and
+    // 13.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(11);
     let mut next_seconds = || Some(times.next()?.parse::<u64>().ok()? as f64 / TICKS_A_SECOND);

@@ -1,7 +1,7 @@
-//! Sustained overwriting: puts of random present keys, as fast as they go, for a given time.
+//! Sustained overwriting: puts of random present keys, as fast as possible, for a given time.
 //!
-//! What counts here is not the mean but the worst: each put is timed, and each second is counted. A put's
-//! time is from the end of the one before, so the clock is read once for each, and making the key is in it.
+//! The worst case counts here, not the mean: each put is timed, and puts are counted per second. A put's time
+//! starts at the end of the previous one, so the clock is read once for each, and making the key is included.
 
 use crate::data::{Data, Rng};
 use crate::error::BenchError;
@@ -11,7 +11,6 @@ use crate::settings::{Settings, Workload};
 use crate::store::Store;
 use esker::parts::env::Clock;
 
-/// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Overwrites for [`Settings::seconds`].
@@ -40,7 +39,7 @@ pub(crate) fn measure(
         last_ns = now_ns;
         this.puts += 1;
         this.longest_us = this.longest_us.max(took_ns as f64 / 1e3);
-        // A put that takes seconds ends as many of them, and nothing is done in those between.
+        // A put that takes seconds ends that many, and those between have no puts.
         while now_ns >= start_ns + this.second * SECOND_NS {
             let next = SecondRow { second: this.second + 1, puts: 0, longest_us: 0.0 };
             series.push(std::mem::replace(&mut this, next));
@@ -73,7 +72,7 @@ pub(crate) fn measure(
     })
 }
 
-/// Bytes of tables written for each byte put between two moments, all keyspaces together.
+/// Bytes of tables written per byte put between two moments, over all keyspaces.
 fn write_amplification(before: &esker::metrics::Metrics, after: &esker::metrics::Metrics) -> f64 {
     let sum = |metrics: &esker::metrics::Metrics, of: fn(&esker::metrics::Amplification) -> u64| {
         metrics.keyspaces.iter().map(|keyspace| of(&keyspace.amplification)).sum::<u64>()

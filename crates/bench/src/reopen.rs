@@ -1,10 +1,10 @@
-//! Opening: after a clean close, and after a process was killed whose memtable was full.
+//! Time to open a database after a clean close, and after a kill with a full memtable.
 //!
-//! The process to be killed is this program started anew ([`Settings::victim`]), because a thread cannot be
-//! killed: it opens the database, overwrites records until the memtable holds what it may, says so, and waits
-//! for its end in [`fill_until_killed`]. Only the opening itself is timed, a few times; the median counts.
-//! After each the whole data set is read, and what the killed process wrote must be there: it overwrites
-//! records with the other of their two values, so that a lost replay shows.
+//! The killed process is this program started anew ([`Settings::victim`]), because a thread cannot be killed.
+//! It opens the database, overwrites records until the memtable is full, prints a line, and waits in
+//! [`fill_until_killed`]. Only the opening is timed, [`OPENS`] times; the median counts. After each, the
+//! whole data set is read and the writes of the killed process must be there: it overwrites records with the
+//! other of their two values, so that a lost replay shows.
 
 use crate::data::Data;
 use crate::error::BenchError;
@@ -16,13 +16,13 @@ use crate::workloads::Prepared;
 use esker::parts::env::Clock;
 use std::io::{Read, Write};
 
-/// Times that the database is opened for a row: an odd number, so that one of them is the median.
+/// Openings for a row: an odd number, so that one of them is the median.
 const OPENS: u64 = 5;
 
-/// How the line ends in which the process to be killed says that it is ready.
+/// End of the line by which the process reports that its memtable is full.
 const FULL: &str = " entries in the memtable";
 
-/// Opens the database again and again, and gives it back open.
+/// Opens the database repeatedly, and returns it open.
 pub(crate) fn measure(
     workload: Workload,
     mut store: Store,
@@ -35,7 +35,7 @@ pub(crate) fn measure(
     let victim_puts = full_memtable(&store, settings);
     for number in 0..OPENS {
         store.close()?;
-        // The first overwrites what a fill has written, each later one what the one before it has.
+        // The first overwrites what a fill has written, each later one what its predecessor has.
         let victim = Victim { puts: victim_puts, version: (number + 1) % 2 };
         if workload == Workload::ReopenKill {
             kill(settings, &victim)?;
@@ -53,13 +53,12 @@ pub(crate) fn measure(
     Ok((store, Measured { work, seconds: total_ns as f64 / 1e9 }))
 }
 
-/// Puts that fill a memtable and do not seal it.
+/// Number of puts that fill a memtable without sealing it.
 fn full_memtable(store: &Store, settings: &Settings) -> u64 {
     let pair_bytes = (settings.key_size + settings.value_size) as u64;
     (store.database.metrics().memory.write_buffer_bytes / pair_bytes).max(1)
 }
 
-/// Starts the process, waits until its memtable is full, and kills it.
 fn kill(settings: &Settings, victim: &Victim) -> Result<(), BenchError> {
     let start = settings.victim.ok_or_else(|| BenchError::Settings("there is no program to kill".into()))?;
     let said = host::kill_once_it_said(start(settings, victim)?, |line| line.ends_with(FULL))?;
@@ -81,7 +80,7 @@ fn said_when_full(puts: u64) -> String {
     format!("{puts}{FULL}")
 }
 
-/// Everything the killed process was told to write is there.
+/// Checks that everything the killed process was to write is there.
 fn check(store: &Store, settings: &Settings, data: &Data, victim: &Victim) -> Result<(), BenchError> {
     let keys = data.keys(0..victim.puts.min(settings.num));
     let mut missing = 0u64;
@@ -101,11 +100,11 @@ fn check(store: &Store, settings: &Settings, data: &Data, victim: &Victim) -> Re
     }
 }
 
-/// What the process does that `reopenkill` kills: fills a memtable, says so in a line on `out`, and waits for
-/// its end, or for the end of the process that was to kill it, which shows as the end of `input`.
+/// Body of the process that `reopenkill` kills: fills a memtable, reports it in a line on `out`, and waits
+/// for the kill, or for the end of its parent, which shows as the end of `input`.
 ///
 /// # Errors
-/// Those of the database; and if the memtable would not take as much.
+/// Those of the database; and if the memtable is sealed before all puts are in it.
 pub fn fill_until_killed(
     settings: &Settings,
     victim: &Victim,

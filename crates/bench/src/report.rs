@@ -1,4 +1,4 @@
-//! Rows of results, and two ways to print them: a table for people, a JSON object a line for programs.
+//! Rows of results, printed as a table or as JSON lines.
 
 use crate::error::BenchError;
 use crate::sample::Measured;
@@ -14,31 +14,31 @@ use std::path::Path;
 pub struct Row {
     /// What was measured.
     pub workload: Workload,
-    /// Operations: records for fills and scans, gets and puts otherwise, keys for multi-gets, seeks with what
-    /// they read for `seekrandom`.
+    /// Operations: records for fills and scans, gets and puts otherwise, keys for multi-gets, seeks with
+    /// their reads for `seekrandom`.
     pub ops: u64,
-    /// How long they took; for fills until the last one was acknowledged.
+    /// Duration; of fills until the last acknowledgement.
     pub seconds: f64,
-    /// Their quotient.
+    /// Operations per second.
     pub ops_per_second: f64,
-    /// Half of the calls took at most so many microseconds. A call is one operation, but in batches and
-    /// multi-gets a whole batch.
+    /// Median latency of a call, in microseconds. A call is one operation; of batches and multi-gets a whole
+    /// batch.
     pub p50_us: f64,
-    /// 99 of 100 calls took at most so long.
+    /// 99th percentile.
     pub p99_us: f64,
-    /// 999 of 1000 calls took at most so long.
+    /// 99.9th percentile.
     pub p999_us: f64,
     /// Bytes of keys and values, read and written, in 10^6 a second.
     pub megabytes_per_second: f64,
-    /// Pairs that reads found; all of them were right.
+    /// Pairs that reads found, all of them right.
     pub found: u64,
-    /// Fills: until flushes and compactions had caught up, too.
+    /// Fills: duration until flushes and compactions had caught up.
     pub drained_seconds: Option<f64>,
-    /// Fills: operations a second up to then.
+    /// Fills: operations per second over that duration.
     pub drained_ops_per_second: Option<f64>,
-    /// What decided about the result.
+    /// The settings behind the result.
     pub options: RowOptions,
-    /// Distribution of the calls' latencies in microseconds, when asked for: quantile and latency.
+    /// Distribution of the latencies in microseconds, if requested: quantile and latency.
     pub histogram: Option<Vec<(f64, f64)>>,
 }
 
@@ -61,70 +61,70 @@ pub struct RowOptions {
     pub seek_nexts: usize,
     /// Share of gets in `readwrite`.
     pub read_percent: u8,
-    /// Where random choices start.
+    /// Seed of all random choices.
     pub seed: u64,
     /// Durability of writes.
     pub durability: &'static str,
-    /// The memory budget, if one was given.
+    /// The memory budget, if set.
     pub memory_budget: Option<u64>,
 }
 
-/// How much memory the run took.
+/// Memory use of the run.
 #[derive(Clone, Debug, Serialize)]
 pub struct MemoryRow {
     /// Always "memory".
     pub workload: &'static str,
-    /// Most resident anonymous memory of the process that was seen after a workload.
+    /// Largest resident anonymous memory of the process after any workload.
     pub resident_anonymous_bytes: u64,
-    /// What of it the benchmark itself held: keys, values, and the program before the database was opened.
+    /// The benchmark's own share: keys, values, and the program before the database was opened.
     pub harness_bytes: u64,
-    /// The rest, which is the database's.
+    /// The rest: the database's.
     pub database_bytes: u64,
-    /// What the database has to stay within.
+    /// The database's memory budget.
     pub budget_bytes: u64,
 }
 
-/// How evenly overwriting goes when it goes on for long.
+/// Results of sustained overwriting.
 #[derive(Clone, Debug, Serialize)]
 pub struct OverwriteRow {
     /// Always `overwrite`.
     pub workload: Workload,
     /// Puts.
     pub puts: u64,
-    /// How long they took.
+    /// Duration.
     pub seconds: f64,
-    /// Their quotient.
+    /// Puts per second.
     pub puts_per_second: f64,
-    /// Until flushes and compactions had caught up, too.
+    /// Duration until flushes and compactions had caught up.
     pub drained_seconds: f64,
     /// Puts of the worst second.
     pub worst_second_puts: u64,
     /// The same as a share of the mean.
     pub worst_second_share: f64,
-    /// Half of the puts took at most so many microseconds.
+    /// Median latency of a put, in microseconds.
     pub p50_us: f64,
-    /// 99 of 100.
+    /// 99th percentile.
     pub p99_us: f64,
-    /// 999 of 1000.
+    /// 99.9th percentile.
     pub p999_us: f64,
-    /// 9999 of 10000.
+    /// 99.99th percentile.
     pub p9999_us: f64,
-    /// The longest of all.
+    /// The longest.
     pub longest_us: f64,
-    /// How often a put had to wait for room.
+    /// Number of write stalls.
     pub stalls: u64,
-    /// For how long, summed up.
+    /// Their total duration.
     pub stall_ms: u64,
-    /// Bytes of tables written for each byte put, until drained.
+    /// Bytes of tables written per byte put, until drained.
     pub write_amplification: f64,
     /// Each second.
     pub series: Vec<SecondRow>,
 }
 
-/// One second of it.
+/// One second of sustained overwriting.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SecondRow {
-    /// Which, from 1 on.
+    /// Its number, from 1.
     pub second: u64,
     /// Puts that ended in it.
     pub puts: u64,
@@ -133,7 +133,7 @@ pub struct SecondRow {
 }
 
 impl OverwriteRow {
-    /// Writes the seconds as comma-separated values.
+    /// Writes the seconds as CSV.
     pub(crate) fn write_series(&self, path: &Path) -> Result<(), BenchError> {
         let mut text = String::from("second,puts,longest_us\n");
         for SecondRow { second, puts, longest_us } in &self.series {
@@ -144,74 +144,73 @@ impl OverwriteRow {
     }
 }
 
-/// What overwriting costs, for each byte that was put or is alive.
+/// Write and space amplification of overwriting.
 #[derive(Clone, Debug, Serialize)]
 pub struct AmplificationRow {
     /// What was measured.
     pub workload: Workload,
-    /// Bytes of keys and values that are alive.
+    /// Live bytes of keys and values.
     pub live_bytes: u64,
-    /// Bytes of keys and values that were put while it was measured.
+    /// Bytes of keys and values put during the measurement.
     pub user_bytes: u64,
-    /// Bytes that were written meanwhile, without the log.
+    /// Bytes written during the measurement, without the log.
     pub written_bytes: u64,
-    /// Their quotient.
+    /// Written bytes per byte put.
     pub write_amplification: f64,
-    /// What the tree consisted of, for each byte alive; the mean of many looks.
+    /// Bytes of the tree per live byte, mean of the samples.
     pub space_amplification_mean: f64,
-    /// The most that any look showed.
+    /// The largest sample.
     pub space_amplification_max: f64,
-    /// What lay in the directory, for each byte alive: with what was being written and what was to be
-    /// deleted.
+    /// Bytes in the directory per live byte, mean of the samples: includes unfinished and obsolete files.
     pub directory_amplification_mean: f64,
-    /// The most that any look showed.
+    /// The largest sample.
     pub directory_amplification_max: f64,
-    /// How long it took, until flushes and compactions had caught up.
+    /// Duration until flushes and compactions had caught up.
     pub seconds: f64,
-    /// Puts a second up to then.
+    /// Puts per second over that duration.
     pub ops_per_second: f64,
 }
 
-/// What merging sorted runs took.
+/// Results of the merge loop.
 #[derive(Clone, Debug, Serialize)]
 pub struct MergeRow {
     /// What was measured.
     pub workload: Workload,
-    /// How often that was done; times and rates are the means.
+    /// Number of passes; times and rates are the means.
     pub passes: u64,
-    /// Entries that were merged.
+    /// Entries merged.
     pub entries: u64,
-    /// Runs that they came from.
+    /// Input runs.
     pub input_runs: u64,
-    /// Bytes of the tables that they came from.
+    /// Bytes of the input tables.
     pub input_bytes: u64,
-    /// Bytes of the tables that came of it.
+    /// Bytes of the output tables.
     pub output_bytes: u64,
-    /// How long it took.
+    /// Duration.
     pub seconds: f64,
-    /// Processor time in the program, over all threads; 0 where the system does not tell.
+    /// User time, over all threads; 0 where the system does not report it.
     pub user_seconds: f64,
-    /// Processor time that the system took for it.
+    /// System time.
     pub system_seconds: f64,
-    /// Entries a second.
+    /// Entries per second.
     pub entries_per_second: f64,
-    /// Entries a second of processor time in the program: what the loop does on one core.
+    /// Entries per second of user time: the loop on one core.
     pub entries_per_user_second: f64,
 }
 
-/// Where results go.
+/// Receives results.
 pub trait Report {
-    /// Something worth knowing that is no result.
+    /// A remark.
     fn note(&mut self, text: &str) -> io::Result<()>;
-    /// One result.
+    /// A row of results.
     fn row(&mut self, row: &Row) -> io::Result<()>;
-    /// What overwriting cost.
+    /// Results of large values.
     fn amplification(&mut self, row: &AmplificationRow) -> io::Result<()>;
-    /// What merging took.
+    /// Results of the merge loop.
     fn merge(&mut self, row: &MergeRow) -> io::Result<()>;
-    /// How evenly overwriting went.
+    /// Results of sustained overwriting.
     fn overwrite(&mut self, row: &OverwriteRow) -> io::Result<()>;
-    /// The memory taken, at the end.
+    /// The memory use, at the end.
     fn memory(&mut self, row: &MemoryRow) -> io::Result<()>;
 }
 
@@ -262,7 +261,7 @@ impl RowOptions {
     }
 }
 
-/// Quantiles that halve what is left above them, down to one sample.
+/// Quantiles, each halving the rest above it, down to one sample.
 fn distribution(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     let quantiles = histogram.iter_quantiles(1);
     let mut points: Vec<(f64, f64)> =

@@ -1,8 +1,8 @@
-//! Gets after a rest: whether an idle database has come to one run, so that each of them touches one table
-//! with data at most.
+//! Gets after an idle time: whether idle compaction has brought the tree to one run, so that a get touches at
+//! most one table with data.
 //!
-//! A tenth of the records are overwritten first, all over the keys, so that there is something to merge
-//! whatever a fill has left.
+//! A tenth of the records are overwritten first, spread over the keys, so that there is always something to
+//! merge.
 
 use crate::data::{Data, Rng};
 use crate::deletes::Outcome;
@@ -13,11 +13,11 @@ use crate::store::Store;
 use esker::parts::env::Clock;
 use std::time::Duration;
 
-/// Records are overwritten where this divides the number of the put.
+/// Records whose number this divides are overwritten.
 const OVERWRITTEN_EVERY: u64 = 10;
 
-/// Overwrites, rests for [`Settings::idle_seconds`], and gets random present keys. What is told beside that
-/// is how many runs of tables a get may have touched, from the metrics of before the gets.
+/// Overwrites, waits for [`Settings::idle_seconds`], and gets random present keys. The note gives the runs
+/// that a get may touch, from the metrics before the gets.
 pub(crate) fn measure(
     store: &Store,
     settings: &Settings,
@@ -52,7 +52,7 @@ pub(crate) fn measure(
     let ops = settings.reads();
     let measured = Measured { work: Work { ops, found: ops, ..sampler.finish() }, seconds };
     let note = format!(
-        "after {} s of rest a get touches at most {runs_after} run(s) of tables, {runs_before} before it; wanted is 1",
+        "after {} s idle a get probes at most {runs_after} run(s) of tables, {runs_before} before; 1 is best",
         settings.idle_seconds
     );
     Ok((measured, Some(note)))

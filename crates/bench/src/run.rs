@@ -1,4 +1,4 @@
-//! The whole run: sees to the data, runs the workloads, reports.
+//! The whole run: prepares the data, runs the workloads, reports.
 
 use crate::blob;
 use crate::compact;
@@ -17,13 +17,11 @@ use esker::parts::env::{Clock, SystemClock};
 
 /// Runs the workloads of `settings` one after the other on one data set and reports each as it ends.
 ///
-/// A fill replaces the data of an earlier benchmark (unless `use_existing_db`); a workload that reads uses
-/// the data that is there if it is the one the settings describe, and fills first if not. What it did is
-/// noted.
+/// A fill replaces the data of an earlier benchmark (unless `use_existing_db`). A reading workload uses the
+/// stored data if it is the one the settings describe, and fills first if not; a note reports it.
 ///
 /// # Errors
-/// Those of the database; settings that make no sense; a directory whose contents are none of a benchmark's
-/// business; and a wrong answer.
+/// Those of the database; invalid settings; a directory with contents that no benchmark made; a wrong answer.
 pub fn run(settings: &Settings, report: &mut dyn Report) -> Result<(), BenchError> {
     settings.validate()?;
     let baseline_bytes = resident_anonymous_bytes();
@@ -49,9 +47,9 @@ struct Run<'a> {
     report: &'a mut dyn Report,
     clock: SystemClock,
     data: Data,
-    /// Absent only while it is being replaced.
+    /// `None` only during replacement.
     store: Option<Store>,
-    /// The data have been read once, so that caches hold what they will hold.
+    /// The data were read once, so the caches are warm.
     is_warm: bool,
     baseline_bytes: Option<u64>,
     memory: Option<MemoryRow>,
@@ -82,7 +80,7 @@ impl Run<'_> {
         self.store.as_ref().expect("the store is there but while it is replaced")
     }
 
-    /// Fills, into an empty database unless told otherwise, and reports.
+    /// Fills, by default into an empty database, and reports.
     fn fill(&mut self, workload: Workload) -> Result<(), BenchError> {
         let row = self.fill_quietly(workload)?;
         Ok(self.report.row(&row)?)
@@ -107,7 +105,6 @@ impl Run<'_> {
         Ok(Row::new(workload, self.settings, &measured).drained(seconds))
     }
 
-    /// Measures the device.
     fn raw_write(&mut self) -> Result<(), BenchError> {
         let prepared = Prepared::new(Workload::RawWrite, self.settings, &self.data);
         let measured = prepared.run(self.store(), &self.clock)?;
@@ -118,7 +115,7 @@ impl Run<'_> {
     fn measure(&mut self, workload: Workload) -> Result<(), BenchError> {
         self.see_to_data()?;
         if !self.is_warm {
-            // A pass over everything: the first reads would otherwise measure the disk, and only they.
+            // A warm-up pass: without it the first reads, and only they, would measure the disk.
             Prepared::new(Workload::ReadSeq, self.settings, &self.data).run(self.store(), &self.clock)?;
             self.is_warm = true;
         }
@@ -129,10 +126,9 @@ impl Run<'_> {
         Ok(self.report.row(&Row::new(workload, self.settings, &measured))?)
     }
 
-    /// Measures opening the data set a few times.
     fn reopen(&mut self, workload: Workload) -> Result<(), BenchError> {
         self.see_to_data()?;
-        // The next reads meet an empty cache.
+        // The next reads meet a cold cache.
         self.is_warm = false;
         let store = self.store.take().expect("the store is there but while it is replaced");
         let (store, measured) = reopen::measure(workload, store, self.settings, &self.data, &self.clock)?;
@@ -140,7 +136,7 @@ impl Run<'_> {
         Ok(self.report.row(&Row::new(workload, self.settings, &measured))?)
     }
 
-    /// Measures reading where much was deleted, beside the data set.
+    /// Measures reads among deleted keys, beside the data set.
     fn deleted(&mut self, workload: Workload) -> Result<(), BenchError> {
         let (measured, note) =
             deletes::measure(workload, self.store(), self.settings, &self.data, &self.clock)?;
@@ -150,7 +146,6 @@ impl Run<'_> {
         Ok(note.map_or(Ok(()), |note| self.report.note(&note))?)
     }
 
-    /// Measures reading after a rest.
     fn rest(&mut self) -> Result<(), BenchError> {
         self.see_to_data()?;
         let (measured, note) = rest::measure(self.store(), self.settings, &self.data, &self.clock)?;
@@ -160,7 +155,7 @@ impl Run<'_> {
         Ok(note.map_or(Ok(()), |note| self.report.note(&note))?)
     }
 
-    /// Measures large values, in place of whatever data there is.
+    /// Measures large values; they replace the data set.
     fn overwrite_large(&mut self) -> Result<(), BenchError> {
         if self.settings.use_existing_db {
             return Err(BenchError::Settings("blob brings data of its own, and none may be replaced".into()));
@@ -172,13 +167,12 @@ impl Run<'_> {
         Ok(self.report.amplification(&row)?)
     }
 
-    /// Measures merging runs, beside the data set.
+    /// Measures the merge loop, beside the data set.
     fn merge(&mut self) -> Result<(), BenchError> {
         let row = compact::measure(self.store(), self.settings, &self.data, &self.clock)?;
         Ok(self.report.merge(&row)?)
     }
 
-    /// Overwrites the data set without a break.
     fn overwrite(&mut self) -> Result<(), BenchError> {
         self.see_to_data()?;
         self.is_warm = false;
@@ -227,7 +221,7 @@ impl Run<'_> {
         })
     }
 
-    /// Keeps the moment at which the database took most.
+    /// Keeps the largest memory use.
     fn note_memory(&mut self, memory: Option<MemoryRow>) {
         let most = self.memory.as_ref().map_or(0, |memory| memory.database_bytes);
         if let Some(memory) = memory.filter(|memory| self.memory.is_none() || memory.database_bytes > most) {

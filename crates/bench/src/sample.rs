@@ -5,10 +5,10 @@ use esker::parts::env::Clock;
 use hdrhistogram::Histogram;
 use std::sync::Barrier;
 
-/// Of so many operations one is timed: a reading of the clock costs about as much as a cached get.
+/// One in this many operations is timed: reading the clock costs about as much as a cached get.
 pub(crate) const SAMPLE_INTERVAL: u64 = 64;
 
-/// Longest latency that is told apart from longer ones: ten minutes.
+/// Longest latency that the histograms resolve: ten minutes.
 const LONGEST_NS: u64 = 600_000_000_000;
 
 /// Times some operations of one thread.
@@ -19,14 +19,13 @@ pub(crate) struct Sampler<'a> {
     left: u64,
 }
 
-/// What one thread did.
+/// Results of one thread.
 #[derive(Debug)]
 pub(crate) struct Work {
-    /// Latencies in nanoseconds.
+    /// In nanoseconds.
     pub(crate) histogram: Histogram<u64>,
-    /// Operations done.
     pub(crate) ops: u64,
-    /// Pairs found by them.
+    /// Pairs found.
     pub(crate) found: u64,
     /// Bytes of keys and values written or read.
     pub(crate) bytes: u64,
@@ -34,7 +33,7 @@ pub(crate) struct Work {
     pub(crate) wrong: Option<String>,
 }
 
-/// What all threads did together.
+/// Results of all threads.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) work: Work,
@@ -48,12 +47,11 @@ impl<'a> Sampler<'a> {
         Sampler { clock, histogram: empty_histogram(), interval: interval.max(1), left: 1 }
     }
 
-    /// Notes an operation that was timed elsewhere.
+    /// Records an operation that was timed elsewhere.
     pub(crate) fn note(&mut self, took_ns: u64) {
         self.histogram.saturating_record(took_ns);
     }
 
-    /// Runs one operation, timed or not.
     #[inline]
     pub(crate) fn measure<T>(&mut self, operation: impl FnOnce() -> T) -> T {
         self.left -= 1;
@@ -67,7 +65,6 @@ impl<'a> Sampler<'a> {
         result
     }
 
-    /// The work of this thread, nothing of it counted yet.
     pub(crate) fn finish(self) -> Work {
         Work::new(self.histogram)
     }
@@ -77,7 +74,7 @@ pub(crate) fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds are constants that fit each other")
 }
 
-/// Runs `work` on each of `parts`, all at the same moment on threads of their own, and adds the results up.
+/// Runs `work` on each of `parts`, started together on threads of their own, and sums the results.
 pub(crate) fn on_threads<P, F>(clock: &dyn Clock, parts: &[P], work: F) -> Result<Measured, BenchError>
 where
     P: Sync,

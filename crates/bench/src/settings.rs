@@ -1,4 +1,4 @@
-//! What can be chosen about a run.
+//! Settings of a run.
 
 use crate::error::BenchError;
 use esker::Durability;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// One thing to measure.
+/// One workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Workload {
     /// Puts in ascending order of keys.
@@ -16,8 +16,7 @@ pub enum Workload {
     FillRandom,
     /// Batches of puts in random order.
     FillBatch,
-    /// So many bytes as the records have, one after the other into a file, and a sync: what the device allows
-    /// a bulk load.
+    /// The bytes of all records, written to one file and synced: the device's limit for a bulk load.
     RawWrite,
     /// A bulk load in ascending order of keys.
     BulkSeq,
@@ -43,9 +42,9 @@ pub enum Workload {
     Transaction,
     /// Counter merges of 1 into random keys of a keyspace of its own.
     MergeRandom,
-    /// Seeks over records that were deleted one by one, after a rest.
+    /// Seeks over records that were deleted one by one, after an idle time.
     SeekDeleted,
-    /// Seeks over records that one range delete removed, after a rest.
+    /// Seeks over records that one range delete removed, after an idle time.
     SeekRangeDeleted,
     /// Puts at the tail of a queue, finds its head and deletes it.
     Queue,
@@ -53,17 +52,17 @@ pub enum Workload {
     Reopen,
     /// Opening after a process with a full memtable was killed.
     ReopenKill,
-    /// Overwriting large values evenly: what is written and what room it takes.
+    /// Overwriting large values evenly: write and space amplification.
     Blob,
-    /// Merging sorted runs: what the loop takes for each entry.
+    /// Merging sorted runs: processor time of the loop.
     Compact,
-    /// Puts of random present keys for so many seconds, each of them timed.
+    /// Puts of random present keys for a given time, each of them timed.
     Overwrite,
-    /// Gets of random present keys after a rest, and how many runs of tables are left then.
+    /// Gets of random present keys after an idle time, and the runs that are left then.
     ReadRested,
 }
 
-/// Workloads that belong together.
+/// A group of workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
     /// Writing a data set.
@@ -76,7 +75,7 @@ pub enum Group {
     Scan,
     /// Reads and writes at the same time.
     Mixed,
-    /// Reading where much was deleted. Takes a rest of a minute for each of the seeks.
+    /// Reads among deleted keys. Waits a minute before each of the seek workloads.
     Deleted,
     /// Opening the database.
     Open,
@@ -84,17 +83,16 @@ pub enum Group {
     Blob,
     /// Merging sorted runs.
     Compact,
-    /// Overwriting without a break.
+    /// Sustained overwriting.
     Overwrite,
-    /// Reading after a rest.
+    /// Reads after an idle time.
     Rest,
     /// All of them but `deleted`, `blob`, `compact`, `overwrite` and `rest`.
     All,
 }
 
 impl Workload {
-    /// All workloads, in the order in which a run takes them: the last fill leaves the data that the
-    /// others read.
+    /// All workloads in the order of a run: the last fill leaves the data that the others read.
     pub const ALL: [Workload; 25] = [
         Workload::RawWrite,
         Workload::BulkSeq,
@@ -202,24 +200,24 @@ impl Group {
     }
 }
 
-/// Everything that decides about a run.
+/// Settings of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where the database lies. A directory that holds anything but an earlier benchmark's data is refused.
+    /// Directory of the database. One with other contents than an earlier benchmark's data is refused.
     pub directory: PathBuf,
-    /// What to measure, in this order.
+    /// The workloads, in this order.
     pub workloads: Vec<Workload>,
-    /// Use the data that is there, and never replace it.
+    /// Use the stored data, and never replace it.
     pub use_existing_db: bool,
     /// Records of the data set.
     pub num: u64,
-    /// Operations of a reading or mixed workload; as many as records unless given.
+    /// Operations of a reading or mixed workload; default: as many as records.
     pub reads: Option<u64>,
     /// Bytes of a key, at least 8.
     pub key_size: usize,
     /// Bytes of a value.
     pub value_size: usize,
-    /// Threads that work at the same time.
+    /// Concurrent threads.
     pub threads: usize,
     /// Puts of a batch in `fillbatch`.
     pub batch_size: usize,
@@ -229,40 +227,40 @@ pub struct Settings {
     pub seek_nexts: usize,
     /// Share of gets in `readwrite`, in percent.
     pub read_percent: u8,
-    /// How long the seeks over deleted records, and `readrested`, let the database rest before.
+    /// Seconds that the database lies idle before the seeks over deleted records, and before `readrested`.
     pub idle_seconds: u64,
-    /// Bytes of large values that are alive in `blob`.
+    /// Live bytes of large values in `blob`.
     pub blob_bytes: u64,
-    /// How long `overwrite` goes on.
+    /// Seconds of `overwrite`.
     pub seconds: u64,
-    /// A file for what `overwrite` did in each second.
+    /// File for the figures of each second of `overwrite`.
     pub series: Option<PathBuf>,
-    /// Where all random choices start.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// What an acknowledged write survives.
+    /// Durability of writes.
     pub durability: Durability,
-    /// The options to start from, on which durability and memory budget are set.
+    /// Base options, on which durability and memory budget are set.
     pub options: esker::Options,
-    /// The file that they come from, for a process that is started with the same.
+    /// The options' file, for a child process that needs the same.
     pub configuration: Option<PathBuf>,
-    /// The database's memory budget; its own default if not given.
+    /// The database's memory budget; default: its own.
     pub memory_budget_bytes: Option<u64>,
-    /// Print the distribution of latencies.
+    /// Print the latency distribution.
     pub histogram: bool,
     /// Starts the process that `reopenkill` kills, which must call [`crate::fill_until_killed`]; without it
-    /// there is no `reopenkill`.
+    /// `reopenkill` is refused.
     pub victim: Option<StartVictim>,
 }
 
 /// Makes the command that starts a [`Victim`].
 pub type StartVictim = fn(&Settings, &Victim) -> std::io::Result<Command>;
 
-/// What the process writes that `reopenkill` kills.
+/// The task of the process that `reopenkill` kills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
-    /// So many puts, of the records from the first on and around.
+    /// Number of puts, over the records from the first on, cyclically.
     pub puts: u64,
-    /// Of the two values that a record may have.
+    /// Which of the two values of a record.
     pub version: u64,
 }
 
@@ -302,7 +300,7 @@ impl Settings {
         self.reads.unwrap_or(self.num)
     }
 
-    /// Says in a sentence what cannot be run.
+    /// Refuses settings that cannot be run, with a sentence.
     pub(crate) fn validate(&self) -> Result<(), BenchError> {
         let wrong = |reason: String| Err(BenchError::Settings(reason));
         if self.workloads.is_empty() {

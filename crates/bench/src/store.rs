@@ -1,8 +1,8 @@
-//! The database under test, and what is known of its contents.
+//! The database under test, with a description of its contents.
 //!
-//! A keyspace beside the measured one says which data set the database holds, and whether its fill came to
-//! its end; so a later run can use the data, and a fill can tell data of an earlier benchmark, which it may
-//! replace, from data of a user, which it must not touch.
+//! A separate keyspace records which data set the database holds, and whether its fill was completed. So a
+//! later run can reuse the data, and a fill can tell data of an earlier benchmark, which it may replace, from
+//! data of a user, which it must not touch.
 
 use crate::error::BenchError;
 use crate::settings::Settings;
@@ -11,25 +11,23 @@ use esker::{Database, Keyspace, KeyspaceOptions, MergeOperator};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Where the description of the data set lies.
+/// Keyspace and key of the description.
 const MARK_KEYSPACE: &str = "esker.bench";
 const MARK_KEY: &[u8] = b"data set";
 
-/// Where counters are merged.
 const COUNTERS_KEYSPACE: &str = "esker.bench.counters";
 
-/// What a fill leaves behind.
+/// The description that a fill leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DataSet {
     pub(crate) num: u64,
     pub(crate) key_size: usize,
     pub(crate) value_size: usize,
     pub(crate) seed: u64,
-    /// The fill came to its end.
+    /// The fill was completed.
     pub(crate) complete: bool,
 }
 
-/// An open database of a benchmark.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) database: Database,
@@ -37,7 +35,7 @@ pub(crate) struct Store {
 }
 
 impl DataSet {
-    /// What a fill with these settings leaves behind.
+    /// The description of a fill with these settings.
     pub(crate) fn of(settings: &Settings) -> DataSet {
         DataSet {
             num: settings.num,
@@ -50,7 +48,7 @@ impl DataSet {
 }
 
 impl Store {
-    /// Opens the database in the settings' directory, making it if there is nothing.
+    /// Opens the database in the settings' directory, and creates it if the directory is missing or empty.
     ///
     /// # Errors
     /// If the directory holds files, but no database of a benchmark.
@@ -58,7 +56,7 @@ impl Store {
         let is_new = is_missing_or_empty(&settings.directory)?;
         let database = Database::open_with(&settings.directory, options(settings).create_if_missing(is_new));
         let database = database.map_err(|error| match error {
-            esker::Error::NotFound(_) => foreign(&settings.directory, "files that are no database"),
+            esker::Error::NotFound(_) => foreign(&settings.directory, "files, but no database"),
             other => BenchError::Database(other),
         })?;
         if !is_new && database.open_keyspace(MARK_KEYSPACE).is_err() {
@@ -74,7 +72,7 @@ impl Store {
         Ok(Store { database, keyspace })
     }
 
-    /// Opens what is known to be a benchmark's, and tells how many nanoseconds that took.
+    /// Opens a database that is known to be a benchmark's; also returns the nanoseconds that took.
     pub(crate) fn open_timed(settings: &Settings, clock: &dyn Clock) -> Result<(Store, u64), BenchError> {
         let options = options(settings).create_if_missing(false);
         let start = clock.monotonic_ns();
@@ -83,12 +81,11 @@ impl Store {
         Ok((Store::of(database)?, took_ns))
     }
 
-    /// Closes the database and lets go of it.
     pub(crate) fn close(self) -> Result<(), BenchError> {
         Ok(self.database.close()?)
     }
 
-    /// Closes the database, removes it, and opens an empty one.
+    /// Closes and removes the database, and creates an empty one.
     pub(crate) fn replace(self, settings: &Settings) -> Result<Store, BenchError> {
         self.remove(settings)?;
         Store::open(settings)
@@ -105,7 +102,7 @@ impl Store {
     fn remove(self, settings: &Settings) -> Result<(), BenchError> {
         self.database.close()?;
         drop(self);
-        // Only databases with the mark are opened, and only into empty directories are they made.
+        // Only databases with the description are opened, and only in empty directories are they created.
         Ok(StdFileSystem.remove_dir_all(&settings.directory)?)
     }
 
@@ -118,15 +115,14 @@ impl Store {
         Ok(self.database.keyspace_with(COUNTERS_KEYSPACE, options)?)
     }
 
-    /// The data set, if a fill has begun.
+    /// The description, if a fill has begun.
     pub(crate) fn data_set(&self) -> Result<Option<DataSet>, BenchError> {
         let Some(mark) = self.database.keyspace(MARK_KEYSPACE)?.get(MARK_KEY)? else { return Ok(None) };
         let parsed = serde_json::from_slice(&mark);
         parsed.map(Some).map_err(|error| BenchError::Settings(format!("the data set is unreadable: {error}")))
     }
 
-    /// Writes down which data set is there, in a table, so that nothing but the measured data is in log and
-    /// memtables.
+    /// Stores the description, in a table, so that log and memtables contain only the measured data.
     pub(crate) fn mark(&self, data_set: &DataSet) -> Result<(), BenchError> {
         let mark = serde_json::to_vec(data_set).expect("numbers and a flag always serialise");
         let keyspace = self.database.keyspace(MARK_KEYSPACE)?;
@@ -135,7 +131,6 @@ impl Store {
     }
 }
 
-/// As the settings say, and for the rest as their options do.
 fn options(settings: &Settings) -> esker::Options {
     let options = settings.options.clone().durability(settings.durability);
     match settings.memory_budget_bytes {

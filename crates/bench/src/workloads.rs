@@ -1,5 +1,5 @@
-//! The timed loops. Each runs on every thread with its own part of the keys; nothing in them allocates or
-//! computes more than the calls under test need.
+//! The timed loops. Each runs on every thread with its own part of the keys; inside, nothing allocates or
+//! computes beyond the measured calls.
 
 use crate::data::{Data, Keys, Part, Rng, Zipf, mix};
 use crate::error::BenchError;
@@ -9,13 +9,13 @@ use crate::store::Store;
 use esker::Keyspace;
 use esker::parts::env::{Clock, FileSystem, OpenMode, StdFileSystem};
 
-/// Of so many answers one is compared in full; of the others length and first bytes are.
+/// One in this many answers is compared in full; of the others, length and first bytes.
 const THOROUGH_INTERVAL: u64 = 16;
 
-/// Bytes that a raw write hands over at once, as tables do.
+/// Bytes of one raw write, as in table files.
 const RAW_WRITE_BYTES: usize = 1 << 20;
 
-/// One workload, ready to run: its keys are made.
+/// A workload with its keys.
 pub(crate) struct Prepared<'a> {
     workload: Workload,
     settings: &'a Settings,
@@ -60,12 +60,11 @@ impl<'a> Prepared<'a> {
         Prepared { workload, settings, data, keys, present: workload != Workload::ReadMissing }
     }
 
-    /// Memory that the keys take.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.keys.memory_bytes()
     }
 
-    /// Runs it, and checks that the answers were right.
+    /// Runs it, and checks the answers.
     pub(crate) fn run(&self, store: &Store, clock: &dyn Clock) -> Result<Measured, BenchError> {
         // One file, so one thread writes it.
         let threads = if self.workload == Workload::RawWrite { 1 } else { self.settings.threads };
@@ -83,7 +82,7 @@ impl<'a> Prepared<'a> {
                 self.read(store, clock, *part)
             }
             Workload::MultiReadRandom => self.multi_read(store, clock, *part),
-            // What was opened is read as a whole, so that the answer to opening is checked like any other.
+            // An opened database is read as a whole, so that the result of opening is checked like any other.
             Workload::ReadSeq | Workload::Reopen | Workload::ReopenKill => self.scan(store, clock, true),
             Workload::SeekDeleted
             | Workload::SeekRangeDeleted
@@ -109,7 +108,6 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Bytes of a pair.
     fn pair_bytes(&self) -> u64 {
         (self.settings.key_size + self.settings.value_size) as u64
     }
@@ -151,7 +149,7 @@ impl<'a> Prepared<'a> {
         Ok(Work { ops, bytes: ops * self.pair_bytes(), wrong, ..sampler.finish() })
     }
 
-    /// Counts as operations what the bytes would be as pairs, so that it can be held against a load.
+    /// Counts operations as if the bytes were pairs, so that the rate compares with a load.
     fn raw_write(&self, clock: &dyn Clock) -> esker::Result<Work> {
         let mut sampler = Sampler::new(clock, 1);
         let (fs, path) = (StdFileSystem, self.settings.directory.join("rawwrite"));
@@ -206,7 +204,7 @@ impl<'a> Prepared<'a> {
         Ok(Work { ops, found, bytes: found * self.pair_bytes(), wrong, ..sampler.finish() })
     }
 
-    /// All pairs in order. Order and number of the keys are checked, and values like those of gets.
+    /// All pairs in order. Checks order and number of the keys, and values as gets do.
     fn scan(&self, store: &Store, clock: &dyn Clock, forward: bool) -> esker::Result<Work> {
         let mut sampler = Sampler::new(clock, SAMPLE_INTERVAL);
         let mut check = Check::new(self.data);
@@ -218,7 +216,7 @@ impl<'a> Prepared<'a> {
             cursor.seek_to_last()?;
         }
         while let Some((key, value)) = cursor.entry() {
-            // Heads are distinct, see the module of the data, so they suffice to check the order.
+            // The first eight bytes are distinct (see `data`), so they suffice to check the order.
             let head = key.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
             let in_order = check.found == 0 || (head > last_head) == forward && head != last_head;
             last_head = head;
@@ -260,8 +258,8 @@ impl<'a> Prepared<'a> {
         Ok(Work { ops, found: pairs, bytes: pairs * self.pair_bytes(), wrong, ..sampler.finish() })
     }
 
-    /// One get and one put in each transaction. With several threads two may want the same key; then one of
-    /// them tries again, and both count once.
+    /// One get and one put in each transaction. Of two threads with the same key one retries; both count
+    /// once.
     fn transact(&self, store: &Store, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {
         let mut sampler = Sampler::new(clock, SAMPLE_INTERVAL);
         let mut check = Check::new(self.data);
@@ -313,7 +311,6 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Adds 1 to each key.
 fn merge(counters: &Keyspace, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {
     let mut sampler = Sampler::new(clock, SAMPLE_INTERVAL);
     let mut bytes = 0;
@@ -324,7 +321,7 @@ fn merge(counters: &Keyspace, clock: &dyn Clock, part: Part<'_>) -> esker::Resul
     Ok(Work { ops: part.len() as u64, bytes, ..sampler.finish() })
 }
 
-/// Nothing that was added may be missing, and nothing counts twice.
+/// Checks that no increment is missing or counted twice.
 fn check_sum(counters: &Keyspace, expected: u64) -> Result<(), BenchError> {
     let mut sum = 0u64;
     let mut cursor = counters.cursor()?;
@@ -353,13 +350,12 @@ impl<'a> Check<'a> {
         Check { data, answers: 0, found: 0, wrong: None }
     }
 
-    /// Whether the next answer is to be compared in full.
     #[inline]
     fn is_thorough(&self) -> bool {
         self.answers.is_multiple_of(THOROUGH_INTERVAL)
     }
 
-    /// An answer: `None` if there was no pair, else whether it is the right one.
+    /// Takes an answer: `None` if there was no pair, else whether it is the right one.
     #[inline]
     fn answer(&mut self, key: &[u8], right: Option<bool>) {
         self.answers += 1;
@@ -380,7 +376,7 @@ impl<'a> Check<'a> {
         });
     }
 
-    /// The first wrong answer, and be it a wrong number of answers.
+    /// The first wrong answer, or a wrong number of answers.
     fn finish(self, expected: u64) -> Option<String> {
         let found = self.found;
         self.wrong

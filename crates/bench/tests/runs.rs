@@ -1,4 +1,4 @@
-//! Whole runs on small data: the rows that come, the data that is reused, and what is refused.
+//! Whole runs on small data: the rows, the reuse of data, and what is refused.
 
 #![expect(clippy::disallowed_methods, reason = "tests use the machine's files")]
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
@@ -28,15 +28,14 @@ impl Drop for TempDir {
 fn settings(dir: &TempDir, workloads: impl IntoIterator<Item = Workload>) -> Settings {
     let workloads = workloads.into_iter().collect();
     let directory = dir.0.clone();
-    // Small, so that a memtable is full soon.
+    // Small, so that a memtable fills soon.
     let memory_budget_bytes = Some(32 << 20);
     let sizes =
         Settings { num: 3000, reads: Some(2000), threads: 2, memory_budget_bytes, ..Settings::default() };
     Settings { directory, workloads, victim: Some(start_victim), ..sizes }
 }
 
-/// Names the directory to the process that is killed, and tells it what to write; without it its test does
-/// nothing.
+/// Gives the killed process its directory and task; without it its test does nothing.
 const VICTIM: &str = "ESKER_BENCH_VICTIM";
 
 /// This program, to run one test alone.
@@ -47,7 +46,7 @@ fn start_victim(settings: &Settings, victim: &Victim) -> std::io::Result<Command
     Ok(command)
 }
 
-/// Not a test of its own: what the killed process runs.
+/// Not a test of its own: the body of the killed process.
 #[test]
 fn victim() {
     let Ok(task) = std::env::var(VICTIM) else { return };
@@ -56,11 +55,11 @@ fn victim() {
     let victim = Victim { puts: number(), version: number() };
     let dir = std::mem::ManuallyDrop::new(TempDir(words.next().unwrap().into()));
     let settings = settings(&dir, [Workload::ReopenKill]);
-    // After an error the process ends without its line, which the waiting process must notice.
+    // After an error the process ends without its line, which its parent must notice.
     let _ended = fill_until_killed(&settings, &victim, &mut std::io::stdout(), &mut std::io::stdin());
 }
 
-/// Runs, and gives the result lines parsed and the notes.
+/// Runs, and returns the parsed result lines and the notes.
 fn json(settings: &Settings) -> Result<(Vec<serde_json::Value>, String), BenchError> {
     let (mut out, mut notes) = (Vec::new(), Vec::new());
     run(settings, &mut JsonLines::new(&mut out, &mut notes))?;
@@ -126,16 +125,13 @@ fn reads_fill_first_what_is_lacking_and_then_use_it() {
 }
 
 #[test]
-fn a_rest_is_told_with_the_runs_that_are_left() {
+fn the_runs_left_after_an_idle_time_are_reported() {
     let dir = TempDir::new();
     let (rows, notes) =
         json(&Settings { idle_seconds: 0, ..settings(&dir, [Workload::ReadRested]) }).unwrap();
     assert_eq!((rows[0]["workload"].as_str(), rows[0]["found"].as_u64()), (Some("readrested"), Some(2000)));
-    // The fill was drained into one run; what was put since is in the memtable.
-    assert!(
-        notes.contains("after 0 s of rest a get touches at most 1 run(s) of tables, 1 before it"),
-        "{notes}"
-    );
+    // The fill was drained into one run; later puts are in the memtable.
+    assert!(notes.contains("after 0 s idle a get probes at most 1 run(s) of tables, 1 before"), "{notes}");
 }
 
 #[test]
@@ -161,20 +157,20 @@ fn an_opening_that_lost_something_is_no_result() {
     let dir = TempDir::new();
     let reopen = settings(&dir, [Workload::ReopenKill]);
     json(&reopen).unwrap();
-    // What was acknowledged before the kill is not there: here because it was never written.
+    // What was acknowledged before the kill is missing: here because it was never written.
     let writes_the_other_values = |settings: &Settings, victim: &Victim| {
         start_victim(settings, &Victim { version: 1 - victim.version, ..*victim })
     };
     let error = json(&Settings { victim: Some(writes_the_other_values), ..reopen.clone() }).unwrap_err();
     assert!(matches!(&error, BenchError::WrongAnswer { workload: Workload::ReopenKill, .. }), "{error}");
     assert!(error.to_string().contains("3000 of the records"), "{error}");
-    // The memtable was not as full as it should have been.
+    // The memtable was less full than it should have been.
     let writes_less = |settings: &Settings, victim: &Victim| {
         start_victim(settings, &Victim { puts: victim.puts / 2, ..*victim })
     };
     let error = json(&Settings { victim: Some(writes_less), ..reopen.clone() }).unwrap_err().to_string();
     assert!(error.contains("was to make") && error.contains("entries in the memtable"), "{error}");
-    // One put more, and the memtable would have been sealed: then the process ends by itself, without a word.
+    // One put more seals the memtable: then the process ends without its line.
     let writes_more = |settings: &Settings, victim: &Victim| {
         start_victim(settings, &Victim { puts: victim.puts + 1, ..*victim })
     };
@@ -183,7 +179,7 @@ fn an_opening_that_lost_something_is_no_result() {
 }
 
 #[test]
-fn data_of_others_is_left_alone() {
+fn data_of_users_is_left_alone() {
     let dir = TempDir::new();
     let db = esker::Database::open(&dir.0).unwrap();
     db.keyspace("users").unwrap().put(b"k", b"v").unwrap();

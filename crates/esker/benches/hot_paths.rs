@@ -1,18 +1,17 @@
-//! The hot paths, one after the other, for a tool that counts instructions: `cargo xtask instructions` runs
-//! this under callgrind and compares the counts with `bench/instructions.toml`.
+//! Hot paths for an instruction counter: `cargo xtask instructions` runs this under callgrind and compares
+//! the counts with `bench/instructions.toml`.
 //!
-//! Nothing here depends on the machine's speed or on chance: clock and randomness are simulated, and keys
-//! come from their numbers. Data are of 16 and 100 bytes, few enough that a run takes seconds. Everything
-//! between [`counted`]'s calls (filling, warming, checking) does not count; each of its calls is one path,
-//! whose name and number of operations are printed in the order in which they are run.
+//! Nothing depends on the machine's speed or on chance: clock and randomness are simulated, and keys are
+//! derived from their numbers. Keys have 16 and values 100 bytes, few enough that a run takes seconds. Each
+//! call of [`counted`] is one path, whose name and number of operations are printed in the order of the run;
+//! everything between the calls (filling, warming, checking) does not count.
 //!
-//! What counts is what the thread does that makes the call. So there are two databases: one with threads in
-//! the background, as programs have it, for what the foreground does ([`foreground`]); and one whose flushes
-//! and compactions are done by the calling thread itself ([`background`]), which pays for that with a look
-//! for work at every fourth write.
+//! Only the calling thread counts. So there are two databases: one with background threads, as programs have
+//! it, for the foreground ([`foreground`]); and one whose flushes and compactions run on the calling thread
+//! ([`background`]), which also checks for work at every fourth write.
 
 #![forbid(unsafe_code)]
-// It answers to a tool on its standard output, and removes its directory.
+// Prints for a tool, and removes its directory.
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program beside the store")]
 
 use esker::options::{Codec, PerLevel, Strategy};
@@ -23,30 +22,26 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Records of the data set; no memtable of [`MEMORY_BYTES`] is sealed by so many.
+/// Records of the data set; they seal no memtable of [`MEMORY_BYTES`].
 const RECORDS: u64 = 50_000;
-/// Operations of a path of single operations.
 const OPERATIONS: u64 = 20_000;
-/// Records of a batch.
 const BATCH: usize = 100;
-/// Keys of a multi-get.
 const KEYS: usize = 32;
 /// Entries that a seek passes.
 const PASSED: usize = 10;
 /// Seeks of a path of short scans, and entries that each passes.
 const SEEKS: usize = 4_000;
 const SCANNED: usize = 50;
-/// Records inserted above a run before short scans, and hot records that are updated, each many times.
+/// Records inserted above a run before short scans, and hot records, each updated many times.
 const INSERTED: usize = 250;
 const HOT: u64 = RECORDS / 10;
-/// Records updated in each of so many runs, the last of which is a memtable.
+/// Records updated in each of this many runs, the last of which is a memtable.
 const UPDATED: u64 = RECORDS / 40;
 const UPDATED_RUNS: u64 = 3;
-/// Of so many records one is updated in a run that is merged with all.
+/// One record in this many is updated in a run that is merged with all.
 const RENEWED: u64 = 4;
-/// Runs that a compaction merges.
 const RUNS: u64 = 4;
-/// Everything is cached.
+/// Everything fits in the cache.
 const MEMORY_BYTES: u64 = 512 << 20;
 const SEED: u64 = 1;
 
@@ -72,7 +67,7 @@ fn open(directory: &Path, background: Background) -> esker::Result<Database> {
     Database::open_with(directory, Options::default().memory_budget(MEMORY_BYTES).env(env))
 }
 
-/// What programs wait for.
+/// Paths on the caller's thread.
 fn foreground(database: &Database, data: &Data) -> Outcome {
     let keyspace = database.keyspace("paths")?;
     writes(database, &keyspace, data)?;
@@ -85,7 +80,7 @@ fn foreground(database: &Database, data: &Data) -> Outcome {
     Ok(database.close()?)
 }
 
-/// What programs pay for.
+/// Flush and compaction.
 fn background(database: &Database, data: &Data) -> Outcome {
     let keyspace = database.keyspace("paths")?;
     data.keys.iter().try_for_each(|key| keyspace.put(key, data.value))?;
@@ -95,7 +90,7 @@ fn background(database: &Database, data: &Data) -> Outcome {
 }
 
 /// Runs `work`, which is `operations` times what `name` says. The tool finds this function by its name and
-/// counts what is done in it, by this thread; the name and the number tell it what it was.
+/// counts its instructions on this thread; name and number identify the path.
 #[inline(never)]
 fn counted(name: &str, operations: u64, work: &mut dyn FnMut() -> Outcome) -> Outcome {
     instructions_are_counted(work)?;
@@ -108,15 +103,15 @@ fn instructions_are_counted(work: &mut dyn FnMut() -> Outcome) -> Outcome {
     black_box(work)()
 }
 
-/// What is stored, made beforehand.
+/// Prepared keys and values.
 struct Data {
     /// All keys, in random order.
     keys: Vec<Key>,
     /// Keys that are not stored, between the others.
     absent: Vec<Key>,
-    /// As many places of keys as there are operations, at random.
+    /// Random key indexes, one for each operation.
     places: Vec<usize>,
-    /// Half of it can be compressed.
+    /// Half of it compresses.
     value: Value,
 }
 
@@ -143,13 +138,13 @@ impl Data {
         }
     }
 
-    /// Keys of records at random.
+    /// Keys of random records.
     fn some(&self) -> impl Iterator<Item = &Key> {
         self.places.iter().map(|place| &self.keys[*place])
     }
 }
 
-/// Mixes all bits of a number; no two numbers give the same (the finalizer of SplitMix64).
+/// A bijection that mixes all bits (the finalizer of SplitMix64).
 fn mix(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -157,7 +152,7 @@ fn mix(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// What was found must be what was expected: a path that does something else takes other instructions.
+/// Checks a result: a path that does something else takes other instructions.
 fn expect(what: &str, found: u64, expected: u64) -> Outcome {
     if found == expected { Ok(()) } else { Err(format!("{what}: {found} instead of {expected}").into()) }
 }
@@ -184,7 +179,7 @@ fn writes(database: &Database, keyspace: &Keyspace, data: &Data) -> Outcome {
     Ok(database.drop_keyspace("batches")?)
 }
 
-/// Brings everything into its caches, and the shortcuts to them with it.
+/// Loads everything into the caches and slots.
 fn warm(keyspace: &Keyspace, data: &Data) -> Outcome {
     let mut found = 0;
     for key in &data.keys {
@@ -256,7 +251,7 @@ fn scan(
     expect(name, passed, RECORDS)
 }
 
-/// Passes entries, and says how many.
+/// Advances over entries and returns their number.
 fn walk(
     cursor: &mut Cursor,
     most: usize,
@@ -273,7 +268,7 @@ fn walk(
     Ok(passed as u64)
 }
 
-/// Changes that lie in the memtable above a run, scans of both, and deletes.
+/// Changes in the memtable above a run, scans of both, and deletes.
 fn over_two_sources(keyspace: &Keyspace, data: &Data) -> Outcome {
     for key in data.some() {
         keyspace.put(key, data.value)?;
@@ -284,10 +279,10 @@ fn over_two_sources(keyspace: &Keyspace, data: &Data) -> Outcome {
 }
 
 /// Short scans of a run with a few records above it, and then with a tenth of its records updated above it,
-/// the hottest ones often: the scans of YCSB E, alone and after A; and with the updates in runs of their own
-/// and a memtable, as they lie once there were many.
+/// the hottest ones often: the scans of YCSB E, alone and after A; and with the updates in several runs and a
+/// memtable.
 fn short_scans(database: &Database, data: &Data) -> Outcome {
-    // Nothing is merged: what is counted here has the runs that it was given.
+    // Nothing is compacted: the scans meet the runs as given.
     let keyspace = database.keyspace_with("short", KeyspaceOptions::default().strategy(Strategy::None))?;
     data.keys.iter().try_for_each(|key| keyspace.put(key, data.value))?;
     database.compact_all()?;
@@ -347,7 +342,7 @@ fn merges(database: &Database, data: &Data) -> Outcome {
     }
     counted("compaction_of_4_runs_an_entry", RECORDS, &mut || Ok(keyspace.compact(..)?))?;
     expect("records after a merge", keyspace.iter().count() as u64, RECORDS)?;
-    // A run of updates, and what it replaces.
+    // A run of updates, and the run that it overwrites.
     let updated = sorted.iter().step_by(RENEWED as usize);
     updated.clone().try_for_each(|key| keyspace.put(key, data.value))?;
     keyspace.flush()?;

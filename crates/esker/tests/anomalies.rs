@@ -34,8 +34,7 @@ impl World {
         tx.put(&self.test, [id], [value]).unwrap();
     }
 
-    /// The rows of which `is_wanted` says that they belong to the answer; every row is looked at, as by a
-    /// condition without an index.
+    /// The rows that match `is_wanted`. Every row is read, as for a condition without an index.
     fn select(&self, tx: &Transaction, is_wanted: impl Fn(u8) -> bool) -> Vec<(u8, u8)> {
         let rows = tx.range(&self.test, ..).map(|row| row.unwrap());
         rows.map(|(id, value)| (id[0], value[0])).filter(|(_, value)| is_wanted(*value)).collect()
@@ -58,7 +57,7 @@ fn at_both_levels(test: impl Fn(&World)) {
     }
 }
 
-/// The commit fails, and says that it was this row.
+/// The commit fails, and names this row.
 fn conflicts_on(tx: Transaction, id: u8) {
     match tx.commit() {
         Err(Error::Conflict(conflict)) => {
@@ -120,7 +119,7 @@ fn g1b_intermediate_reads() {
     });
 }
 
-/// Forbidden at both levels: neither sees what the other has not committed. That both then commit is write
+/// Forbidden at both levels: neither sees uncommitted changes of the other. That both then commit is write
 /// skew.
 #[test]
 fn g1c_circular_information_flow() {

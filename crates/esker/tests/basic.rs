@@ -1,4 +1,4 @@
-//! What a first hour with the library does.
+//! First steps with the library: put, get, ranges, batches, snapshots, reopening.
 
 mod common;
 
@@ -228,8 +228,8 @@ fn a_directory_is_open_once_and_read_only_opens_change_nothing() {
     ));
 }
 
-/// The keys of a table are known without opening it: a walk backwards from its first one needs the table
-/// before it alone.
+/// The key range of a table is known without opening it: a backward walk from the first key of a table opens
+/// only the table before it.
 #[test]
 fn a_walk_backwards_opens_no_table_that_it_does_not_enter() {
     let dir = TestDir::new("backwards");

@@ -1,4 +1,4 @@
-//! Many entries at once, past the log.
+//! Bulk load: many entries at once, past the log.
 
 mod common;
 
@@ -64,7 +64,7 @@ fn any_order_is_sorted_and_the_last_of_equals_counts() {
         let mut expected = content(&db);
         let mut loader = default.bulk_load().unwrap().sort_memory(sort_memory);
         for at in 0..entries {
-            // Later ones repeat earlier keys.
+            // Later entries repeat earlier keys.
             let number = if at < sorted_first { at } else { at * 7919 % (entries / 2) };
             loader.add(key(number), value(number, at)).unwrap();
             expected.insert(key(number), value(number, at));
@@ -131,8 +131,7 @@ fn the_default_ttl_counts_from_when_an_entry_is_added() {
     assert_eq!(keyspace.get(key(1)).unwrap().as_deref(), Some(b"by default".as_slice()));
 }
 
-/// A caller that goes on after an error and ignores the answers must not end with part of what was
-/// added.
+/// A caller that continues after an error and ignores the results must not end with part of the entries.
 #[test]
 fn a_failure_is_final() {
     let (mut failed, mut complete) = (0, 0);

@@ -1,5 +1,5 @@
 //! The change stream: what it yields, when it waits, what history is kept for each consumer, and the error
-//! when it is gone.
+//! when history is gone.
 
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// A batch as text, one change each.
-fn told(batch: &ChangeBatch) -> Vec<String> {
+fn as_text(batch: &ChangeBatch) -> Vec<String> {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     let tell = |change: Change<'_>| {
         let space = change.keyspace().name.unwrap_or("-").to_owned();
@@ -35,7 +35,7 @@ fn told(batch: &ChangeBatch) -> Vec<String> {
 }
 
 fn all(changes: &mut Changes) -> Vec<Vec<String>> {
-    std::iter::from_fn(|| changes.try_next().unwrap()).map(|batch| told(&batch)).collect()
+    std::iter::from_fn(|| changes.try_next().unwrap()).map(|batch| as_text(&batch)).collect()
 }
 
 fn seqnos(changes: &mut Changes) -> Vec<u64> {
@@ -82,7 +82,7 @@ fn every_kind_of_change_comes_in_order_and_batches_are_whole() {
     ];
     assert_eq!(all(&mut changes), expected);
     assert_eq!(changes.seqno().get(), 9);
-    // Again from any border; in the middle of a batch from its beginning.
+    // Again from every position; from inside a batch, at its beginning.
     for (after, skipped) in [(0, 0), (1, 1), (3, 3), (5, 3), (7, 4), (9, 5)] {
         let mut again = db.changes_since(SeqNo::new(after)).unwrap();
         assert_eq!(all(&mut again), expected[skipped..], "after {after}");
@@ -110,9 +110,9 @@ fn keyspaces_are_named_as_they_are_now() {
     assert_eq!(all(&mut changes), [["-: put k v"]]);
 }
 
-/// At the default level the stream flushes the log itself; what it gives out is on the device.
+/// By default the stream syncs the log itself; what it yields is on the device.
 #[test]
-fn what_is_given_out_survives_a_power_cut() {
+fn yielded_batches_survive_a_power_cut() {
     let fs = StrictFs::new();
     let open = |fs: &StrictFs| {
         Database::open_with(
@@ -126,7 +126,7 @@ fn what_is_given_out_survives_a_power_cut() {
     let mut at_once = db.changes_since(SeqNo::ZERO).unwrap().with_durability(Durability::Process);
     assert_eq!(all(&mut at_once), [["default: put a 1"]]);
     let lost = fs.crash(Crash::PowerAllLost);
-    assert_eq!(open(&lost).default_keyspace().get(b"a").unwrap().as_deref(), None, "nobody asked for more");
+    assert_eq!(open(&lost).default_keyspace().get(b"a").unwrap().as_deref(), None, "no sync was requested");
     let mut durable = db.changes_since(SeqNo::ZERO).unwrap();
     assert_eq!(all(&mut durable), [["default: put a 1"]]);
     let kept = fs.crash(Crash::PowerAllLost);
@@ -147,7 +147,7 @@ fn a_stream_waits_for_batches_and_ends_when_the_database_closes() {
                     told.send(batch.unwrap().last_seqno()).unwrap();
                 }
             });
-            // Each is written only after the one before was given out: the stream is idle or about to be.
+            // Each is written only after its predecessor was received: the stream is idle or about to be.
             for number in 1..=20 {
                 db.default_keyspace().put(key(number), b"v").unwrap();
                 assert_eq!(heard.recv().unwrap().get(), after.get() + number);
@@ -175,13 +175,15 @@ fn churn(db: &Database, from: u64, to: u64) {
 }
 
 #[test]
-fn without_anybody_who_wants_it_history_goes_and_that_is_said() {
+fn history_without_a_consumer_is_released_and_reported_gone() {
     let dir = TestDir::new("changes-gone");
     let db = Database::open_with(dir.path(), small()).unwrap();
     churn(&db, 0, 2_000);
     db.default_keyspace().put(b"last", b"v").unwrap();
     assert_eq!(db.metrics().log.history_bytes, 0);
-    let Err(Error::HistoryGone(gone)) = db.changes_since(SeqNo::ZERO) else { panic!("it is not gone") };
+    let Err(Error::HistoryGone(gone)) = db.changes_since(SeqNo::ZERO) else {
+        panic!("history is still there")
+    };
     assert_eq!((gone.requested.get(), gone.limit_bytes, gone.consumer), (0, 1 << 30, None));
     assert!(gone.oldest.get() > 1_000, "{}", gone.oldest);
     let mut changes = db.changes_since(gone.oldest).unwrap();
@@ -191,21 +193,21 @@ fn without_anybody_who_wants_it_history_goes_and_that_is_said() {
 }
 
 #[test]
-fn a_stream_that_lives_keeps_what_it_has_not_read() {
+fn an_open_stream_keeps_what_it_has_not_read() {
     let dir = TestDir::new("changes-lease");
     let db = Database::open_with(dir.path(), small()).unwrap();
     let mut changes = db.changes_since(SeqNo::ZERO).unwrap();
     churn(&db, 0, 2_000);
     let kept = db.metrics().log.history_bytes;
     assert!(kept > 200_000, "{kept}");
-    let holder = db.open_readers().into_iter().find(|holder| holder.kind == ReaderKind::Changes).unwrap();
-    assert_eq!((holder.log_bytes, holder.newer_operations, holder.seqno.get()), (kept, 2_000, 0));
+    let reader = db.open_readers().into_iter().find(|reader| reader.kind == ReaderKind::Changes).unwrap();
+    assert_eq!((reader.log_bytes, reader.newer_operations, reader.seqno.get()), (kept, 2_000, 0));
     assert_eq!(seqnos(&mut changes), (1..=2_000).collect::<Vec<_>>());
     churn(&db, 2_000, 2_500);
     assert_eq!(seqnos(&mut changes), (2_001..=2_500).collect::<Vec<_>>());
     drop(changes);
     churn(&db, 2_500, 3_000);
-    // The pool deletes; one flush after another gives it the occasion.
+    // The log pool deletes; one flush after another triggers it.
     let done = (0..1_000).any(|_| {
         churn(&db, 0, 50);
         db.metrics().log.history_bytes == 0
@@ -215,7 +217,7 @@ fn a_stream_that_lives_keeps_what_it_has_not_read() {
 }
 
 #[test]
-fn past_the_limit_the_oldest_goes_and_nothing_more_is_kept_for_who_wanted_it() {
+fn past_the_limit_a_consumer_loses_its_history() {
     let dir = TestDir::new("changes-limit");
     let db = Database::open_with(dir.path(), small().change_history_limit(100_000)).unwrap();
     let mut slow = db.changes_since(SeqNo::ZERO).unwrap();
@@ -228,12 +230,12 @@ fn past_the_limit_the_oldest_goes_and_nothing_more_is_kept_for_who_wanted_it() {
     assert!((50_000..=100_000).contains(&most), "{most} bytes were kept");
     let told = slow.try_next();
     assert!(matches!(&told, Err(Error::HistoryGone(gone)) if gone.requested == SeqNo::ZERO), "{told:?}");
-    let Err(Error::HistoryGone(gone)) = consumer.changes() else { panic!("it is not gone") };
+    let Err(Error::HistoryGone(gone)) = consumer.changes() else { panic!("history is still there") };
     assert_eq!(gone.consumer.as_deref(), Some("slow"));
     let info = db.consumers().remove(0);
     assert!(info.is_cut_off && info.kept_bytes == 0, "{info:?}");
     drop(slow);
-    // It goes on from a copy.
+    // The consumer continues from a copy.
     let copied = db.snapshot().seqno();
     consumer.acknowledge(copied).unwrap();
     churn(&db, 0, 100);
@@ -242,7 +244,7 @@ fn past_the_limit_the_oldest_goes_and_nothing_more_is_kept_for_who_wanted_it() {
 }
 
 #[test]
-fn a_consumer_finds_everything_again_over_reopenings() {
+fn a_consumer_continues_after_reopening() {
     for (is_mapped, flush_on_close) in [(true, true), (true, false), (false, true), (false, false)] {
         let dir = TestDir::new("changes-consumer");
         let open = || {
@@ -259,12 +261,12 @@ fn a_consumer_finds_everything_again_over_reopenings() {
         for life in 0..6 {
             let db = open();
             let consumer = db.consumer("audit").unwrap();
-            assert_eq!(seqnos(&mut consumer.changes().unwrap()), expected, "life {life}");
+            assert_eq!(seqnos(&mut consumer.changes().unwrap()), expected, "open {life}");
             churn(&db, life * 300, life * 300 + 300);
             db.default_keyspace().put(b"k", b"v").unwrap();
             let last = db.metrics().visible_seqno.get();
             expected.extend(last - 300..=last);
-            assert_eq!(seqnos(&mut consumer.changes().unwrap()), expected, "life {life}");
+            assert_eq!(seqnos(&mut consumer.changes().unwrap()), expected, "open {life}");
             if life % 3 == 2 {
                 // Not at a border of segments.
                 let done = expected[expected.len() / 2];
@@ -274,7 +276,7 @@ fn a_consumer_finds_everything_again_over_reopenings() {
                 assert!(consumer.acknowledge(SeqNo::new(last + 1)).is_err());
             }
         }
-        // An open that reads only shows the same.
+        // A read-only open shows the same.
         let reading = Database::open_with(dir.path(), small().read_only(true)).unwrap();
         let mut changes = reading.consumer("audit").unwrap().changes().unwrap();
         assert_eq!(seqnos(&mut changes), expected);
@@ -305,10 +307,10 @@ fn a_copy_has_no_consumers() {
     assert_eq!(seqnos(&mut copied.changes_since(SeqNo::new(500)).unwrap()), [] as [u64; 0]);
 }
 
-/// A consumer costs the log no room: rotations are not held up by what is kept for it, and its bytes are not
+/// A consumer takes nothing from the log's capacity: kept segments do not delay rotations, and are not
 /// mapped.
 #[test]
-fn what_is_kept_counts_against_its_own_limit() {
+fn kept_segments_count_against_their_own_limit() {
     let dir = TestDir::new("changes-room");
     let db = Database::open_with(dir.path(), small()).unwrap();
     db.create_consumer("asleep").unwrap();
@@ -319,8 +321,8 @@ fn what_is_kept_counts_against_its_own_limit() {
     assert!(metrics.log.live_bytes < 4 << 20, "{:?}", metrics.log);
 }
 
-/// Readers that lag, catch up and come and go, beside a writer whose segments are flushed, released and used
-/// again all the time.
+/// Readers that lag, catch up and come and go, while a writer's segments are flushed, released and recycled
+/// continuously.
 #[test]
 fn readers_beside_a_writer_miss_nothing_and_see_nothing_twice() {
     const WRITES: u64 = 30_000;
@@ -337,7 +339,7 @@ fn readers_beside_a_writer_miss_nothing_and_see_nothing_twice() {
                     let mut changes = db.changes_since(SeqNo::ZERO).unwrap().with_durability(durability);
                     let mut seen = 0;
                     while seen < WRITES {
-                        // The slow ones read in bursts, and lie far back in between.
+                        // Slow readers read in bursts, and lag far behind in between.
                         for _ in 0..pace {
                             match changes.next_timeout(Duration::from_secs(30)) {
                                 Ok(Some(batch)) => {
@@ -362,7 +364,7 @@ fn readers_beside_a_writer_miss_nothing_and_see_nothing_twice() {
             scope.spawn(move || {
                 let mut seen = 0;
                 while seen < WRITES {
-                    // A new stream each time, from what was acknowledged.
+                    // A new stream each time, from the acknowledged position.
                     for batch in consumer.changes().unwrap().take(2_000) {
                         let batch = batch.unwrap();
                         assert_eq!(batch.first_seqno().get(), seen + 1);
@@ -394,7 +396,7 @@ fn readers_beside_a_writer_miss_nothing_and_see_nothing_twice() {
     }
 }
 
-/// The entries of the stress test say their own sequence numbers.
+/// The entries of the stress test contain their own sequence numbers.
 fn check(batch: &ChangeBatch) {
     for (number, change) in (batch.first_seqno().get()..).zip(batch) {
         let Change::Put { key: found, value: bytes, .. } = change else { panic!("{change:?}") };
@@ -414,8 +416,8 @@ fn keys(mut changes: Changes) -> Vec<String> {
     keys
 }
 
-/// A segment is full of what is durable, the next one is begun, and the power goes before anything of it is
-/// on the device. `lives` is how often the database was opened before.
+/// A segment is full of durable records, the next one is begun, and the power fails before any of it is on
+/// the device. The database was opened and closed `lives` times before.
 fn power_cut_at_a_rotation(lives: u32) {
     let mut fs = StrictFs::new();
     let open = |fs: &StrictFs| {
@@ -475,7 +477,7 @@ fn a_consumer_gets_what_survived_a_power_cut_second_life() {
 }
 
 #[test]
-fn try_next_gives_what_is_there_behind_unused_numbers() {
+fn try_next_skips_unused_sequence_numbers() {
     let fs = StrictFs::new();
     let open = |fs: &StrictFs| {
         let keyspace = esker::KeyspaceOptions::default().write_buffer_entries(1);

@@ -31,7 +31,7 @@ fn keyspaces_get_what_is_said_of_them_when_created_and_when_opened() {
     db.close().expect("closing");
     drop(db);
 
-    // What is not said stays; what is said of keyspaces that do not exist waits until they do.
+    // Options that are not named stay; those of keyspaces that do not exist are kept until they are created.
     let text = "[keyspace.a]\nblock_size = 2048\nmerge_operator = \"max\"\n[keyspace.z]\nblock_size = 512";
     let db = open(text).expect("opening");
     let a = db.keyspace("a").expect("a keyspace");

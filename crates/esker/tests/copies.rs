@@ -1,4 +1,4 @@
-//! Checkpoints and backups: one moment each, whole, independent of the database they were made of.
+//! Checkpoints and backups: each whole, of one moment, and independent of its source.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 mod common;
@@ -60,11 +60,11 @@ fn flip_a_bit(path: &Path) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// While a writer puts one number after the other into two keyspaces by one batch, every checkpoint holds a
-/// prefix: no hole, both keyspaces alike, and at least what was acknowledged before it was asked for.
+/// While a writer puts ascending numbers into two keyspaces by one batch each, every checkpoint is a prefix:
+/// no hole, both keyspaces alike, and at least what was acknowledged before the call.
 #[test]
 fn checkpoints_during_writes_are_prefixes() {
-    /// Far more than are written before the last checkpoint; it ends the writer if an assertion fails.
+    /// Far more than are written before the last checkpoint; ends the writer if an assertion fails.
     const LAST: u64 = 50_000;
     let (dir, copies) = (TestDir::new("checkpoint"), TestDir::new("checkpoints"));
     let db = open(dir.path());
@@ -107,7 +107,7 @@ fn checkpoints_during_writes_are_prefixes() {
     db.close().unwrap();
 }
 
-/// Tables are shared by links: neither side's compactions, deletions and writes may show on the other.
+/// Tables are shared by links: compactions, deletions and writes on either side must not show on the other.
 #[test]
 fn a_checkpoint_and_its_source_go_separate_ways() {
     let (dir, copies) = (TestDir::new("separate"), TestDir::new("separate-copies"));
@@ -151,7 +151,7 @@ fn copies_never_overwrite_anything() {
     let error = db.checkpoint(copies.path().join("target")).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument(_)) && error.to_string().contains("not empty"), "{error}");
     assert!(db.checkpoint(dir.path()).is_err(), "onto itself");
-    // What an interrupted copy left is recognised and replaced; an empty directory is fine as a target.
+    // An interrupted copy is recognised and replaced; an empty directory is a valid target.
     std::fs::create_dir_all(copies.path().join("third.esker-incomplete/tables")).unwrap();
     std::fs::create_dir_all(copies.path().join("third")).unwrap();
     db.checkpoint(copies.path().join("third")).unwrap();
@@ -219,7 +219,7 @@ fn retention_removes_what_only_the_removed_had() {
     assert_eq!(after as u64, left.tables, "before: {before}");
     assert!(after < before);
     assert!(backups.verify(left.id).unwrap().is_clean());
-    // Numbers go on, and the tables that are left are found again.
+    // Numbering continues, and the tables that are left are found again.
     let report = db.backup(&backups).unwrap();
     assert_eq!((report.id.get(), report.copied_bytes), (5, 0));
     let target = TestDir::new("retention-restored");
@@ -252,7 +252,7 @@ fn damage_is_listed_and_never_restored() {
     }
     let missing = Backups::new(store.path()).verify("7".parse().unwrap()).unwrap_err();
     assert!(matches!(missing, Error::NotFound(_)) && missing.to_string().contains("000007"), "{missing}");
-    // Another database's backups do not belong there.
+    // Backups of another database are refused.
     let other = TestDir::new("other-database");
     let stranger = open(other.path());
     let error = stranger.backup(&Backups::new(store.path())).unwrap_err();
@@ -273,7 +273,7 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// Keys and values of every awkward shape, over several keyspaces, as they were at one moment.
+/// Keys and values of every awkward shape, over several keyspaces, at one moment.
 #[test]
 fn an_export_holds_what_a_reader_saw() {
     let (dir, other) = (TestDir::new("export"), TestDir::new("import"));
@@ -293,7 +293,7 @@ fn an_export_holds_what_a_reader_saw() {
     let mut is_first = true;
     let report = db
         .export(&keyspaces, &mut bytes, |_| {
-            // The export shows the moment at which it began, whatever is written meanwhile.
+            // The export shows the moment at which it began, whatever is written during it.
             if std::mem::take(&mut is_first) {
                 fill(&db, 0..700, 2);
                 odd.delete(b"").unwrap();
@@ -308,7 +308,7 @@ fn an_export_holds_what_a_reader_saw() {
     assert_eq!((imported.entries, imported.data_bytes), (report.entries, report.data_bytes));
     target.default_keyspace().delete(b"already there").unwrap();
     assert_eq!(content(&target), expected);
-    // Expiry times come along, whichever way a cursor came to the entry.
+    // Expiry times are exported, whichever way a cursor reached the entry.
     let mut cursor = target.open_keyspace("odd").unwrap().cursor().unwrap();
     cursor.seek(b"expires").unwrap();
     assert_eq!((cursor.value(), cursor.expiry()), (Some(b"later".as_slice()), Some(far)));
@@ -321,7 +321,7 @@ fn an_export_holds_what_a_reader_saw() {
     drop(cursor);
     assert_eq!(target.import(&mut bytes.as_slice(), |_| {}).unwrap(), imported, "importing again is safe");
     assert_eq!(content(&target), expected);
-    // A stream that was cut anywhere is noticed.
+    // A stream cut anywhere is noticed.
     for end in (0..bytes.len()).step_by(bytes.len() / 97) {
         let error = esker::backup::check_export(&mut &bytes[..end], |_| {}).unwrap_err();
         assert!(matches!(error, Error::Corruption(_)), "cut at {end}: {error}");

@@ -1,5 +1,5 @@
-//! Cursors over a tree that rests: one run, which they walk without a merge. They see what every other reader
-//! sees.
+//! Cursors over a fully compacted tree: they walk the single run without a merge and see what every other
+//! reader sees.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 mod common;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What a cursor shows, the same in both directions.
+/// The entries of a cursor, checked to be the same in both directions.
 fn shown(cursor: &mut Cursor) -> Pairs {
     let pair = |cursor: &Cursor| cursor.entry().map(|(key, value)| (key.to_vec(), value.to_vec()));
     let (mut forward, mut backward) = (Pairs::new(), Pairs::new());
@@ -48,7 +48,7 @@ fn a_cursor_over_one_run_keeps_its_moment() {
     let first = db.snapshot();
     let mut of_first = keyspace.at(&first).cursor().unwrap();
     let mut early = keyspace.cursor().unwrap();
-    // Newer entries in memory, then a newer run with a version too many for the snapshot.
+    // Newer entries in memory, then a newer run with a version that the snapshot must not see.
     keyspace.put(key(5), b"newer").unwrap();
     keyspace.delete(key(6)).unwrap();
     let mut late = keyspace.cursor().unwrap();

@@ -1,4 +1,4 @@
-//! How filter memory is divided over the levels of a real tree, and what lookups tell of the filters.
+//! How filter memory is divided over the levels of a tree, and what lookups measure of the filters.
 
 mod common;
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 const KEYS: u32 = 60_000;
 
 fn key(number: u32) -> [u8; 8] {
-    // Spread over the range, so that new keys come between the old ones.
+    // Spread over the key range, so that new keys lie between old ones.
     u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
 }
 
@@ -41,7 +41,7 @@ fn grow(db: &Database, small_runs: u32) {
     }
 }
 
-/// Entries of each table, and the bits a key that its filter was made with, newest table first.
+/// Entries of each table, and the bits per key of its filter, newest table first.
 fn bits(db: &Database, dir: &TestDir) -> Vec<(u64, f64)> {
     let tree = &db.levels()[0];
     let tables = tree.levels.iter().flat_map(|level| &level.runs).flat_map(|run| &run.tables);
@@ -70,22 +70,22 @@ fn small_runs_have_more_bits_by_monkey_and_fewer_in_proportion() {
     let (upper, (last_keys, last)) = (&monkey[..3], monkey[3]);
     assert_eq!(last_keys, u64::from(KEYS));
     assert!(upper.iter().all(|&(keys, bits)| keys == 1_000 && bits > 14.0), "{monkey:?}");
-    // The large run was written when it was alone: its share was all there was.
+    // The large run was written when it was the only one: it got the whole budget.
     assert_eq!(last, 10.0);
     assert!(tree("uniform").iter().all(|&(_, bits)| bits == 10.0));
     let proportional = tree("proportional");
     assert!(proportional[..3].iter().all(|&(_, bits)| bits == 0.0), "{proportional:?}");
     let fixed = tree("fixed:20000");
     assert!(fixed[..3].iter().all(|&(_, bits)| bits == 20.0) && fixed[3].1 == 0.0, "{fixed:?}");
-    // More than any filter can use does not make tables end early.
+    // More bits than any filter can use do not end tables early.
     let huge = tree("fixed:4294967296");
     assert_eq!((huge.len(), huge[3]), (4, (u64::from(KEYS), 24.0)), "{huge:?}");
     let strict = tree("monkey:0.001");
     assert!(strict[3].1 > 14.0 && strict[0].1 > strict[3].1, "{strict:?}");
 }
 
-/// What is seen of the filters after lookups of so many keys that are not there.
-fn look(db: &Database, absent: u32) -> Vec<FilterInfo> {
+/// The filter counters after lookups of this many absent keys.
+fn absent_lookups(db: &Database, absent: u32) -> Vec<FilterInfo> {
     let keyspace = db.keyspace("default").expect("it works");
     let from = u32::MAX / 2;
     for number in from..from + absent {
@@ -95,12 +95,12 @@ fn look(db: &Database, absent: u32) -> Vec<FilterInfo> {
 }
 
 #[test]
-fn lookups_tell_how_filters_do() {
+fn lookups_measure_the_filters() {
     let dir = TestDir::new("filter-memory");
     let db = open(&dir, "uniform");
     grow(&db, 2);
-    assert!(look(&db, 0).iter().all(|seen| seen.probes == 0 && seen.tuning.is_none()));
-    let seen = look(&db, 200_000);
+    assert!(absent_lookups(&db, 0).iter().all(|seen| seen.probes == 0 && seen.tuning.is_none()));
+    let seen = absent_lookups(&db, 200_000);
     assert_eq!(seen.len(), 2);
     for (level, runs) in [(0, 2.0), (1, 1.0)] {
         let FilterInfo { probes, false_positives, expected_false_positives, .. } = seen[level];
@@ -110,20 +110,20 @@ fn lookups_tell_how_filters_do() {
         let quotient = false_positives as f64 / expected_false_positives;
         assert!((0.4..1.8).contains(&quotient), "{false_positives}, {expected_false_positives} expected");
     }
-    // Keys that are there say nothing about filters of the run that has them.
+    // Lookups of present keys do not count for the filters of the run that has them.
     let keyspace = db.keyspace("default").expect("it works");
     let hits: Vec<_> = (0..32).map(key).collect();
-    let before = look(&db, 0);
+    let before = absent_lookups(&db, 0);
     (0..1_000)
         .for_each(|_| assert!(keyspace.multi_get(&hits).expect("it works").iter().all(Option::is_some)));
-    assert_eq!(look(&db, 0)[1].false_positives, before[1].false_positives);
-    // Lookups of many keys at once count as well.
+    assert_eq!(absent_lookups(&db, 0)[1].false_positives, before[1].false_positives);
+    // Multi-gets count as well.
     let absent: Vec<_> = (0..64_000).map(|number| key(u32::MAX / 4 + number)).collect();
-    let before = look(&db, 0)[1].probes;
+    let before = absent_lookups(&db, 0)[1].probes;
     absent
         .chunks(32)
         .for_each(|keys| assert!(keyspace.multi_get(keys).expect("it works").iter().all(Option::is_none)));
-    let counted = look(&db, 0)[1].probes - before;
+    let counted = absent_lookups(&db, 0)[1].probes - before;
     assert!((700..1_300).contains(&counted), "{counted} of 64,000");
 }
 
@@ -137,8 +137,8 @@ fn dynamic_filters_aim_at_their_targets_and_say_what_is_out_of_reach() {
     let tuning = |level: usize| db.levels()[0].levels[level].filters.tuning.expect("it works");
     assert!(!tuning(0).is_in_reach && tuning(0).target_rate == 0.0001);
     assert!(tuning(1).is_in_reach && (tuning(1).expected_rate / 0.1 - 1.0).abs() < 0.1);
-    // What is seen confirms it, and the next tables of the last level have about as many bits.
-    look(&db, 300_000);
+    // The measurements confirm it, and the next tables of the last level have about as many bits.
+    absent_lookups(&db, 300_000);
     let before = tuning(1).bits_per_key;
     db.keyspace("default").expect("it works").compact(..).expect("it works");
     let after = bits(&db, &dir);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-/// Removes what says so, changes what says so, and remembers what it was shown.
+/// Removes and changes the values that say so, and records what it was shown.
 #[derive(Default)]
 struct Obedient {
     shown: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
@@ -69,7 +69,7 @@ fn values_are_kept_changed_and_removed_and_nothing_older_comes_back() {
         assert_eq!(values, [None, is("changed"), is("older"), is("panic")]);
         assert!(data.ttl("b").expect("a ttl").is_some_and(|ttl| ttl != esker::Ttl::Forever));
         assert_eq!(data.iter().count(), 3);
-        // So that there is something to compact.
+        // Gives the compaction something to do.
         data.put("c", "older").expect("a put");
     }
     let shown = filter.take();
@@ -79,7 +79,7 @@ fn values_are_kept_changed_and_removed_and_nothing_older_comes_back() {
     let named = data.options().named_values();
     assert!(named.contains(&("compaction_filter".to_owned(), "obedient".to_owned())));
 
-    // It is code: attached anew after each open.
+    // Filters are code: attached anew after each open.
     drop(data);
     db.close().expect("closing");
     drop(db);
@@ -126,7 +126,7 @@ fn what_a_snapshot_needs_is_not_shown() {
 }
 
 #[test]
-fn operands_are_folded_before_they_are_shown() {
+fn operands_are_merged_before_they_are_shown() {
     let dir = TestDir::new("filter-merge");
     let filter = Arc::new(Obedient::default());
     let options = KeyspaceOptions::default()
@@ -168,7 +168,7 @@ impl CompactionFilter for Meeting {
     }
 }
 
-/// CF2: taken after the job looked for snapshots, and before what it removed is gone.
+/// CF2: a snapshot taken after the job read the snapshots, and before what it removed is gone.
 #[test]
 fn a_snapshot_that_is_taken_meanwhile_keeps_what_it_sees() {
     let dir = TestDir::new("filter-meanwhile");
@@ -192,11 +192,11 @@ fn a_snapshot_that_is_taken_meanwhile_keeps_what_it_sees() {
     data.put("c", "value").expect("a put");
     data.compact(..).expect("a compaction");
     assert_eq!(data.iter().count(), 0);
-    // The put of another thread, and a transaction of it, work as ever.
+    // Puts and transactions of another thread work as usual.
     db.transact(|tx| tx.put(&data, "d", "value")).expect("a transaction");
 }
 
-/// Does what the first bytes of a value say.
+/// Decides by the first byte of a value.
 struct ByBeginning;
 
 impl CompactionFilter for ByBeginning {

@@ -1,4 +1,4 @@
-//! What may be sent to and shared between threads, and what batches and transactions can do beside writing.
+//! Which handles are Send, Sync and Clone, and what batches and transactions can do beside writing.
 
 mod common;
 
@@ -95,7 +95,7 @@ fn a_transaction_keeps_and_sets_expiries() {
         tx.put_with(keyspace, "new", "2", Expiry::After(hour))?;
         tx.put_with(keyspace, "gone", "2", Expiry::At(std::time::UNIX_EPOCH))?;
         assert_eq!(tx.get(keyspace, "gone")?, None);
-        // The second change of a key keeps what the first one set.
+        // The second change of a key keeps the expiry of the first.
         tx.fetch_update(keyspace, "new", |_| Some(b"3".to_vec()))?;
         Ok(())
     })
@@ -132,7 +132,7 @@ fn a_transaction_deletes_ranges_and_finds_both_ends() {
     tx.commit().unwrap();
     assert_eq!(keyspace.iter().count(), 3);
 
-    // A key that came into a deleted range meanwhile is a conflict.
+    // A key written into a deleted range meanwhile is a conflict.
     let mut tx = db.transaction();
     tx.delete_range(keyspace, ..).unwrap();
     keyspace.put("b", "3").unwrap();

@@ -1,4 +1,4 @@
-//! A keyspace that holds a few entries and is left alone must not cost those that work anything for long.
+//! A keyspace with a few entries that is not written must not slow down the others.
 
 mod common;
 
@@ -8,8 +8,7 @@ use esker::{Database, Durability, Options};
 use std::sync::Arc;
 
 /// While an idle keyspace has entries only in the log, a flush of another one must first sync the log (WL6).
-/// The first such flush takes the idle one along, so that the rest need none. Without that the log was synced
-/// for each flush.
+/// The first such flush also flushes the idle one, so that later ones need no sync.
 #[test]
 fn an_idle_keyspace_does_not_make_every_flush_sync_the_log() {
     const FLUSHES: u64 = 12;

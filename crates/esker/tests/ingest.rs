@@ -1,4 +1,4 @@
-//! Tables that were written elsewhere join a keyspace.
+//! Ingest: tables that were written elsewhere join a keyspace.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn stepped(dir: &Path) -> Database {
     Database::open_with(dir, Options::default().env(env).keyspace_options(tiny())).expect("opening")
 }
 
-/// A table of some keys beside the database.
+/// An external table of some keys.
 fn table(dir: &TestDir, name: &str, keys: Range<u64>, round: u64) -> PathBuf {
     let path = dir.path().join(name);
     let mut table = TableWriter::create(&path, &tiny()).expect("a table");
@@ -71,7 +71,7 @@ fn an_ingest_has_one_place_in_the_order_of_writes() {
     assert_eq!(report.seqno, Some(db.snapshot().seqno()));
     default.put(key(2), "after").unwrap();
     default.delete(key(4)).unwrap();
-    // Before the tables are in the tree, and when they are; and in another life.
+    // Before the tables are in the tree, and after; and after reopening.
     for round in 0..3 {
         let expected = [None, Some(value(1, 7)), Some(b"after".to_vec()), Some(value(3, 7)), None, None];
         for (number, expected) in expected.iter().enumerate() {
@@ -101,7 +101,7 @@ fn what_overlaps_nothing_goes_to_the_last_level() {
     default.ingest(&paths, IngestOptions::new()).unwrap();
     run_background(&db);
     assert_eq!(shape(&db), [(LAST, 2)]);
-    // Between the tables that are there, and into one of them.
+    // Between the existing tables, and into one of them.
     let paths = [table(&dir, "c.sst", 200..300, 2), table(&dir, "d.sst", 50..60, 2)];
     default.ingest(&paths, IngestOptions::new()).unwrap();
     db.flush().unwrap();
@@ -209,7 +209,7 @@ fn what_cannot_be_ingested_is_refused_by_name() {
     write(&damaged, &good[..good.len() - 7]);
     assert!(refused(std::slice::from_ref(&damaged)).is_corruption());
 
-    // A table of a database has places in the order of writes of its own.
+    // The tables of a database have sequence numbers of its own, so they cannot be ingested.
     let other = stepped(&dir.path().join("other"));
     other.default_keyspace().put("k", "v").unwrap();
     other.flush().unwrap();
@@ -243,7 +243,7 @@ fn transactions_conflict_with_an_ingest() {
     let dir = TestDir::new("ingest-transactions");
     let db = stepped(&dir.path().join("db"));
     let default = db.default_keyspace().clone();
-    // Whether the tables are still beside the memtables, or in the tree.
+    // With the tables still beside the memtables, and in the tree.
     for is_flushed in [false, true] {
         let begin = |isolation| {
             let mut tx = db.transaction_with(TransactionOptions::default().isolation(isolation));
@@ -329,7 +329,7 @@ fn a_dropped_keyspace_takes_its_ingested_tables_along() {
 fn what_was_empty_is_not_after_an_ingest() {
     let dir = TestDir::new("ingest-gaps");
     let db = stepped(&dir.path().join("db"));
-    // Nothing is flushed: readers walk over what was deleted, and remember where nothing was.
+    // Nothing is flushed: readers walk over deleted entries and remember the empty spans.
     let queue = db.keyspace_with("queue", KeyspaceOptions::default()).unwrap();
     for number in 0..3_000 {
         queue.put(key(number), "").unwrap();
@@ -397,7 +397,7 @@ fn tables_know_what_expires_and_what_they_delete() {
     }
 }
 
-/// A symbolic link to a table is as good as the table, and what it leads to may go afterwards.
+/// A symbolic link to a table is as good as the table, and its target may be removed afterwards.
 #[cfg(unix)]
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the test makes links and removes files behind the database")]
@@ -443,7 +443,7 @@ fn a_table_of_the_database_itself_is_not_moved_away() {
 }
 
 #[test]
-fn a_table_that_could_not_be_written_is_given_up() {
+fn a_table_that_could_not_be_written_is_abandoned() {
     use esker::parts::env::fault::{Fault, FaultFs, Operation, Rule, When};
     for nth in 1..5 {
         let dir = TestDir::new("ingest-failing");

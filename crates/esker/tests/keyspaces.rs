@@ -1,4 +1,4 @@
-//! Keyspaces come, go, and change their names and options.
+//! Keyspaces are created, dropped, renamed, and change their options.
 
 mod common;
 
@@ -47,7 +47,7 @@ fn a_dropped_keyspace_gives_everything_back() {
     let open = doomed.range(key(0)..);
     db.drop_keyspace("doomed").unwrap();
     run_background(&db);
-    assert!(table_files(dir.path()) > tables_before, "tables go while somebody reads them");
+    assert!(table_files(dir.path()) > tables_before, "tables are removed while a range reads them");
     assert_eq!(open.count(), 2_000, "what was open reads on");
     run_background(&db);
     assert_eq!(table_files(dir.path()), tables_before);
@@ -119,7 +119,7 @@ fn a_batch_with_a_dropped_keyspace_changes_nothing() {
 }
 
 #[test]
-fn what_cannot_be_dropped_or_renamed_is_told() {
+fn invalid_drops_and_renames_are_refused() {
     let dir = TestDir::new("names");
     let db = Database::open(dir.path()).unwrap();
     db.keyspace("a").unwrap();
@@ -185,8 +185,8 @@ fn options_change_online_and_stay() {
     assert_eq!(db.open_keyspace("k").unwrap().options(), chosen);
 }
 
-/// Keyspaces go while their memtables are flushed, their tables merged and others written to. Whatever was
-/// under way is given up without a trace: no error of the background, no file that nothing refers to.
+/// Keyspaces are dropped while their memtables are flushed, their tables merged and others written to. All
+/// their work is abandoned without a trace: no background error, no file that nothing refers to.
 #[test]
 fn keyspaces_are_dropped_while_they_work() {
     let dir = TestDir::new("drop-busy");

@@ -1,4 +1,4 @@
-//! What memory and each level hold on their own.
+//! Layers: what memory and each level hold on their own.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! Data that only the log holds when a database is opened.
+//! Recovery of data that only the log holds, over several opens.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 mod common;

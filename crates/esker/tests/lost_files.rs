@@ -1,4 +1,4 @@
-//! Files of a database that are missing, cut short, or another one's: refused by name, or not needed.
+//! Files that are missing, cut short, or another one's: refused by name, or not needed.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 mod common;
@@ -14,7 +14,7 @@ fn open(path: &Path) -> Result<Database> {
     Database::open_with(path, Options::default().keyspace_options(tiny()))
 }
 
-/// A closed database with several tables; gives the paths of all its files.
+/// A closed database with several tables; returns the paths of all its files.
 fn filled(path: &Path) -> Result<Vec<PathBuf>> {
     let db = open(path)?;
     for number in 0..ENTRIES {
@@ -36,7 +36,7 @@ fn files_below(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Opens and reads everything; the answers must be right unless an error is given.
+/// Opens and reads everything; the answers must be right unless an error is returned.
 fn read_all(path: &Path) -> Result<()> {
     let db = open(path)?;
     let read = (0..ENTRIES).try_for_each(|number| {
@@ -71,7 +71,7 @@ fn sweep(damage: impl Fn(&Path, &[PathBuf])) -> Vec<(PathBuf, Result<()>)> {
     inside.iter().map(outcome).collect()
 }
 
-/// Tables are needed, so the error names the table; of other files some are not needed.
+/// Tables are needed, so the error names the table; some other files are not needed.
 fn assert_refused_or_harmless(outcomes: &[(PathBuf, Result<()>)]) {
     assert!(outcomes.iter().filter(|(path, _)| is_table(path)).count() > 1, "{outcomes:?}");
     for (path, outcome) in outcomes {

@@ -1,5 +1,4 @@
-//! A thousand keyspaces: what they cost while they lie idle, and what a trickle of writes to all of them
-//! costs.
+//! A thousand keyspaces: the cost of idle ones, and of a trickle of writes to all of them.
 
 mod common;
 
@@ -12,7 +11,7 @@ use std::sync::Arc;
 const KEYSPACES: usize = 1_000;
 /// Memory that an idle keyspace may take.
 const IDLE_BYTES: u64 = 64 << 10;
-/// Of the smallest budget, 8 MiB, memtables may hold a quarter, and the log half as much again.
+/// Of the smallest budget, 8 MiB, memtables may take a quarter, and the log half as much again.
 const MEMTABLES_BYTES: u64 = 2 << 20;
 const LOG_BYTES: u64 = 3 << 20;
 const SEGMENT_BYTES: u64 = 256 << 10;
@@ -38,7 +37,7 @@ fn flushes(db: &Database) -> u64 {
 fn an_idle_keyspace_takes_next_to_nothing() {
     let fs = file_system();
     let db = open(&fs, 256 << 20);
-    // Memory that was touched, and that keyspaces with next to nothing are not to keep.
+    // Recycled memory, which nearly empty keyspaces must not keep.
     for number in 0..20_000 {
         db.default_keyspace().put(key(number), [7; 200]).unwrap();
     }
@@ -61,13 +60,13 @@ fn an_idle_keyspace_takes_next_to_nothing() {
     assert_eq!(db.open_keyspace("space 999").unwrap().get(b"k").unwrap().as_deref(), Some(b"v".as_slice()));
 }
 
-/// Memory that a busy keyspace could use again must not lie in memtables of a few entries.
+/// Memory that a busy keyspace could reuse must not stay in memtables of a few entries.
 #[test]
-fn memtables_of_a_few_entries_do_not_hoard_recycled_memory() {
+fn small_memtables_do_not_keep_recycled_memory() {
     let db = open(&file_system(), 16 << 20);
     let keyspaces = create(&db);
     for (number, keyspace) in keyspaces[..100].iter().enumerate() {
-        // Gives the pool an arena that was filled, then a first write elsewhere asks for one.
+        // Returns a filled arena to the pool, then a first write elsewhere takes one.
         for entry in 0..200 {
             db.default_keyspace().put(key(entry), [number as u8; 4_000]).unwrap();
         }
@@ -88,8 +87,7 @@ fn a_trickle_to_many_keyspaces_makes_no_tables() {
     assert_eq!(flushes(&db), 0);
 }
 
-/// Beside a busy keyspace each of those that get a write now and then is flushed at most once for as much log
-/// as may be kept.
+/// Beside a busy keyspace, each rarely written one is flushed at most once per log capacity.
 #[test]
 fn a_trickle_beside_a_busy_keyspace_makes_few_tables() {
     let db = open(&file_system(), 8 << 20);
@@ -108,8 +106,7 @@ fn a_trickle_beside_a_busy_keyspace_makes_few_tables() {
     }
 }
 
-/// The active memtables of all keyspaces together stay within what memtables may hold, and a segment of the
-/// log more.
+/// The active memtables of all keyspaces together stay within the memtable budget plus one log segment.
 #[test]
 fn active_memtables_of_many_keyspaces_stay_within_the_budget() {
     let db = open(&file_system(), 8 << 20);

@@ -1,4 +1,4 @@
-//! The store's own account of its memory: open tables are counted before the cache fills their share.
+//! Accounting of memory: open tables are counted before the cache fills their share.
 
 mod common;
 
@@ -8,7 +8,7 @@ use esker::parts::env::{Env, StdFileSystem};
 use esker::{Database, Options};
 use std::sync::Arc;
 
-/// Does what the pools want to do.
+/// Runs all pending background work.
 fn settle(db: &Database) {
     while db.step_background() {}
 }
@@ -18,7 +18,7 @@ fn memory(db: &Database) -> MemoryMetrics {
 }
 
 #[test]
-fn tables_that_lookups_open_have_the_cache_give_way() {
+fn the_cache_shrinks_for_tables_that_lookups_open() {
     const KEYS: u64 = 200_000;
     let dir = TestDir::new("memory-budget");
     let open = || {
@@ -32,7 +32,7 @@ fn tables_that_lookups_open_have_the_cache_give_way() {
     let db = open();
     settle(&db);
     let before = memory(&db);
-    assert_eq!(before.table_metadata_bytes, 0, "nothing is open that nobody asked for");
+    assert_eq!(before.table_metadata_bytes, 0, "no table is open before the first read");
     for number in (0..KEYS).step_by(100) {
         assert!(db.default_keyspace().get(key(number)).expect("a get").is_some());
     }

@@ -1,9 +1,8 @@
-//! Whatever the memtable is: a thread that reads, writes and commits at the same time never deadlocks,
-//! neither with itself nor in a circle.
+//! For every memtable kind, a thread that reads, writes and commits at the same time never deadlocks.
 //!
-//! Some kinds have a lock ([`MemtableKind::LockedTree`], and where order is made on demand). Readers take it
+//! Some kinds have a lock ([`MemtableKind::LockedTree`], and those that sort on demand). Readers take it
 //! alone; writers and the validation of transactions take it under the commit lock. A reader that kept it
-//! while it asked for the commit lock would stand still for ever, so these tests fail by not ending.
+//! while taking the commit lock would deadlock, so these tests fail by not ending.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 mod common;
@@ -24,7 +23,7 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes.try_into().unwrap())
 }
 
-/// One thread with everything open at once: had any of it a lock, the next write would wait for ever.
+/// One thread with all kinds of readers open: if any held a lock, the next write would wait forever.
 #[test]
 fn open_readers_hold_no_lock() {
     for kind in MemtableKind::ALL {
@@ -56,8 +55,8 @@ fn open_readers_hold_no_lock() {
     }
 }
 
-/// Transactions that read a range, plain writers and readers, all at once on a memtable that is sealed again
-/// and again.
+/// Transactions that read a range, plain writers and readers, at once on a memtable that is sealed
+/// repeatedly.
 #[test]
 fn transactions_writers_and_readers_go_together() {
     const THREADS: u64 = 3;
@@ -82,7 +81,8 @@ fn transactions_writers_and_readers_go_together() {
                             tx.put(keyspace, key(thread), (own + 1).to_be_bytes())?;
                             Ok(sum)
                         };
-                        // Others may win more often than a transaction is repeated: then this one goes on.
+                        // If other threads win more often than a transaction is retried, this one starts
+                        // again.
                         while db.transact_with(serializable, raise).is_err() {}
                         keyspace.put(key(1_000 + round * THREADS + thread), [7; 100]).unwrap();
                     }

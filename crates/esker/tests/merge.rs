@@ -19,7 +19,7 @@ fn stored(db: &Database, name: &str) -> u64 {
     metrics.keyspaces.iter().find(|keyspace| *keyspace.name == *name).expect("it is there").table_entries
 }
 
-/// Keeps the last two pieces, by which it is none of the operators that combine operands.
+/// Keeps the last two pieces; an operator that cannot combine operands alone.
 #[derive(Debug)]
 struct LastTwo;
 
@@ -37,7 +37,7 @@ impl Merge for LastTwo {
 }
 
 #[test]
-fn every_reader_folds_wherever_the_operands_are() {
+fn every_read_merges_operands_wherever_they_are() {
     let dir = TestDir::new("merge-readers");
     let operators = [
         ("sums", MergeOperator::counter_wrapping()),
@@ -147,7 +147,7 @@ fn snapshots_keep_what_they_see() {
 }
 
 #[test]
-fn each_operand_ends_on_its_own() {
+fn each_operand_expires_on_its_own() {
     let dir = TestDir::new("merge-ttl");
     let clock = Arc::new(ManualClock::new(1_000_000));
     let env = Env { clock: Arc::<ManualClock>::clone(&clock), ..Env::real() };
@@ -185,7 +185,7 @@ fn each_operand_ends_on_its_own() {
         assert_eq!((get(&plain, "base"), get(&plain, "short")), (is("1"), None));
         db.compact_all().unwrap();
     }
-    // Something was written, or nothing would have been merged again.
+    // A write, so that there is something to compact again.
     plain.delete("nothing").unwrap();
     plain.merge("mixed", "0").unwrap();
     plain.merge("short", "0").unwrap();
@@ -201,7 +201,7 @@ fn each_operand_ends_on_its_own() {
 }
 
 #[test]
-fn mistakes_are_told_to_whoever_makes_them() {
+fn mistakes_are_reported_to_the_caller() {
     let dir = TestDir::new("merge-mistakes");
     let db = Database::open(dir.path()).unwrap();
     let told = |result: esker::Result<()>| result.unwrap_err().to_string();
@@ -215,7 +215,7 @@ fn mistakes_are_told_to_whoever_makes_them() {
     assert!(operand.contains("key \"k\\n\"") && operand.contains("\"one\" is no whole number"), "{operand}");
     assert!(matches!(db.transaction().merge(&visits, "k", "x"), Err(Error::InvalidArgument(_))));
 
-    // What cannot be folded stays, and its readers are told.
+    // Operands that cannot be merged stay, and their readers get the error.
     let max = i64::MAX.to_string();
     visits.merge("full", &max).unwrap();
     visits.merge("full", "1").unwrap();
@@ -236,7 +236,7 @@ fn mistakes_are_told_to_whoever_makes_them() {
     }
     db.rename_keyspace("visits", "hits").unwrap();
     assert!(visits.get("full").unwrap_err().to_string().contains("keyspace \"hits\""));
-    // A sum that fits again, and a value that ends the history.
+    // An operand after which the sum fits again, and a value that ends the history.
     visits.merge("full", "-1").unwrap();
     visits.put("text", "0").unwrap();
     db.compact_all().unwrap();
@@ -245,7 +245,7 @@ fn mistakes_are_told_to_whoever_makes_them() {
 }
 
 #[test]
-fn an_operator_is_kept_and_asked_for_by_name() {
+fn an_operator_is_stored_and_required_by_name() {
     let dir = TestDir::new("merge-names");
     let supplied = || Options::default().custom_merge(Arc::new(LastTwo));
     let db = Database::open_with(dir.path(), Options::default().flush_on_close(false)).unwrap();
@@ -275,7 +275,7 @@ fn an_operator_is_kept_and_asked_for_by_name() {
     assert!(missing.contains("\"words\" has the merge operator \"last two\""), "{missing}");
     assert!(missing.contains("Options::custom_merge"), "{missing}");
 
-    // A tool looks at the rest.
+    // A tool reads the other keyspaces.
     let db = Database::open_with(dir.path(), Options::default().allow_missing_operators(true)).unwrap();
     let (words, sums) = (db.keyspace("words").unwrap(), db.keyspace("sums").unwrap());
     assert_eq!(sums.get("k").unwrap().as_deref(), Some(b"42".as_slice()));
@@ -300,7 +300,7 @@ fn an_operator_is_kept_and_asked_for_by_name() {
     words.merge("k", "e").unwrap();
     db.compact_all().unwrap();
     assert_eq!(words.get("k").unwrap().as_deref(), Some(b"e".as_slice()));
-    // An import puts what an export folded.
+    // An export merges operands; an import puts values.
     let mut bytes = Vec::new();
     db.export(&[words, db.keyspace("sums").unwrap()], &mut bytes, |_| {}).unwrap();
     let elsewhere = TestDir::new("merge-import");
@@ -346,7 +346,7 @@ fn transactions_read_what_they_merge() {
     tx.commit().unwrap();
     assert_eq!(lists.get("a").unwrap().as_deref(), Some(b"1,2".as_slice()));
     assert_eq!(lists.get("c").unwrap().as_deref(), Some(b"1".as_slice()));
-    // Others are not overlooked.
+    // Changes of other writers are conflicts.
     let mut tx = db.transaction();
     tx.merge(&lists, "a", "3").unwrap();
     lists.merge("a", "4").unwrap();
@@ -371,7 +371,8 @@ fn a_range_delete_ends_the_history_of_operands() {
         assert_eq!(visits.iter().next_back().unwrap().unwrap().1, value);
         assert_eq!(visits.first().unwrap().unwrap().1, value);
         db.flush().unwrap();
-        // The delete ends what the operands know, so they are a value before they meet the older table.
+        // The range delete ends the operands' history, so they become a value before they meet the older
+        // table.
         assert_eq!(visits.get("k").unwrap().unwrap(), value);
     }
     assert_eq!(visits.get("k").unwrap().as_deref(), Some(b"3".as_slice()));

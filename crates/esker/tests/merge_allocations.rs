@@ -1,4 +1,4 @@
-//! A merge allocates by table, block and window, never by entry: an allocator that counts.
+//! A compaction allocates by table, block and window, never by entry: measured by a counting allocator.
 
 mod common;
 
@@ -10,17 +10,17 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Allocations of the whole process, this binary's only test; growing one counts as well.
+/// Allocations of the whole process, this binary's only test; reallocations count.
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct Counting;
 
-// SAFETY: everything is passed on to the system's allocator unchanged. What has a body of its own in the
-// trait calls these two.
+// SAFETY: both methods pass their arguments to the system's allocator unchanged, so its guarantees hold. The
+// trait's provided methods call these two.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of this method, which is the other's.
+        // SAFETY: the caller upholds the contract of this method, which is that of the system's.
         unsafe { System.alloc(layout) }
     }
 
@@ -37,25 +37,24 @@ const RUNS: u64 = 4;
 const VALUE_BYTES: usize = 100;
 const BLOCK_BYTES: usize = 4096;
 
-/// What is merged: how long the `number`th of the keys is.
+/// Length of the key with this number.
 type KeyBytes = fn(u64) -> usize;
 
-/// Writes [`RUNS`] runs of so many entries in all that lie in between each other; every eighth key is in two
-/// of them.
+/// Writes [`RUNS`] interleaved runs of `entries` entries in all; every eighth key is in two of them.
 fn write_runs(keyspace: &Keyspace, entries: u64, key_bytes: KeyBytes) {
     for run in 0..RUNS {
         let mut loader = keyspace.bulk_load().expect("a loader");
         for number in (0..entries).filter(|n| n % RUNS == run || (n % 8 == 0 && run == 1)) {
             let mut key = format!("{:016x}", number.wrapping_mul(0x0123_4567));
             key.extend(std::iter::repeat_n('k', key_bytes(number) - key.len()));
-            loader.add(key, [run as u8; VALUE_BYTES]).expect("room");
+            loader.add(key, [run as u8; VALUE_BYTES]).expect("an entry");
         }
         loader.finish().expect("a run");
         keyspace.flush().expect("installing");
     }
 }
 
-/// Allocations while so many entries are merged, and the blocks that they fill.
+/// Allocations during a compaction of `entries` entries, and the number of output blocks.
 fn merging(entries: u64, key_bytes: KeyBytes) -> (u64, u64) {
     let dir = TestDir::new("merge-allocations");
     let env = Env::simulated(Arc::new(StdFileSystem), 3);
@@ -76,7 +75,7 @@ fn merging(entries: u64, key_bytes: KeyBytes) -> (u64, u64) {
 
 #[test]
 fn merging_more_entries_allocates_by_block_at_most() {
-    // Keys of one length, and of many, some of them longer than what a cursor has room for.
+    // Keys of one length, and of many, some longer than a cursor's inline buffer.
     let shapes: [(KeyBytes, &str); 2] = [(|_| 16, "equal"), (|n| 16 + (n % 150) as usize, "varied")];
     for (key_bytes, name) in shapes {
         let (few, few_blocks) = merging(10_000, key_bytes);

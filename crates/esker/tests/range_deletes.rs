@@ -1,5 +1,5 @@
-//! Range deletes at the places where stores get them wrong: between snapshots, at flushes and compactions, at
-//! the borders of tables, over reopening, backwards, over each other, and under what is written later.
+//! Range deletes where stores tend to fail: between snapshots, at flushes and compactions, at table bounds,
+//! over reopening, backwards, overlapping, and under later writes.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
@@ -14,7 +14,7 @@ fn open(dir: &TestDir) -> Database {
     Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap()
 }
 
-/// Puts numbers in a range, with a text that tells rounds apart.
+/// Puts the numbers of a range, with a text for the round.
 fn fill(db: &Database, numbers: std::ops::Range<u64>, round: &str) {
     for number in numbers {
         db.default_keyspace().put(key(number), format!("{number} {round}")).unwrap();
@@ -25,7 +25,7 @@ fn number_of(key: &[u8]) -> u64 {
     std::str::from_utf8(&key[3..]).unwrap().parse().unwrap()
 }
 
-/// The numbers that a reader finds, asked in every way there is.
+/// The numbers that a reader finds, by every kind of read.
 fn numbers(keyspace: &Keyspace, snapshot: Option<&Snapshot>, up_to: u64) -> Vec<u64> {
     let range = || match snapshot {
         None => keyspace.iter(),
@@ -128,7 +128,7 @@ fn tables_are_cut_through_range_deletes() {
     let ks = db.default_keyspace();
     fill(&db, 0..2000, "old");
     db.drain().unwrap();
-    // OlderTables than the snapshot, so that compactions have to keep it, over the borders of many tables.
+    // Older than the snapshot, so that compactions keep it, over the bounds of many tables.
     let snapshot = db.snapshot();
     ks.delete_range(key(100)..key(1900)).unwrap();
     for number in (0..2000).step_by(3) {
@@ -206,7 +206,7 @@ fn a_table_of_range_deletes_alone() {
     }
     let db = open(&dir);
     assert_eq!(numbers(db.default_keyspace(), None, 300), (0..20).collect::<Vec<_>>());
-    // Nothing lies under it any more once it is merged.
+    // A compaction leaves nothing below it.
     db.default_keyspace().compact(..).unwrap();
     assert_eq!(db.metrics().keyspaces[0].range_deletes, 0);
     assert_eq!(numbers(db.default_keyspace(), None, 300), (0..20).collect::<Vec<_>>());
@@ -285,7 +285,7 @@ fn every_kind_of_bound() {
     assert!(matches!(db.write(&batch), Err(Error::InvalidArgument(_))));
 }
 
-/// More range deletes than one memtable takes.
+/// More range deletes than fit one memtable.
 #[test]
 fn many_range_deletes_seal_memtables() {
     let dir = TestDir::new("ranges-many");
@@ -301,7 +301,7 @@ fn many_range_deletes_seal_memtables() {
     assert_eq!(ks.iter().map(|entry| number_of(&entry.unwrap().0)).collect::<Vec<_>>(), odd);
 }
 
-/// A range delete changes every key in its range, for transactions as well.
+/// For transactions, too, a range delete changes every key in its range.
 #[test]
 fn transactions_notice_range_deletes() {
     let dir = TestDir::new("ranges-transactions");

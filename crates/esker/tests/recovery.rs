@@ -1,4 +1,4 @@
-//! Opening again when the last life left writes in the log alone.
+//! Recovery of writes that only the log has.
 
 mod common;
 

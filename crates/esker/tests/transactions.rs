@@ -1,4 +1,4 @@
-//! Transactions, and the one-key operations that are the smallest of them.
+//! Transactions, and the one-key operations built on them.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
@@ -30,7 +30,7 @@ fn conflicting_key(outcome: Result<esker::SeqNo>) -> Vec<u8> {
 }
 
 #[test]
-fn a_transaction_sees_its_own_changes_and_nobody_else_does() {
+fn a_transaction_alone_sees_its_own_changes() {
     let dir = TestDir::new("tx");
     let (db, keyspace) = open(&dir);
     keyspace.put(b"a", b"1").unwrap();
@@ -52,7 +52,7 @@ fn a_transaction_sees_its_own_changes_and_nobody_else_does() {
     assert_eq!(found, [b"a", b"c"]);
 }
 
-/// Own changes over stored entries, in gets and in ranges from both ends, against a map.
+/// Own changes over stored entries, in gets and in ranges from both ends, compared with a map.
 #[test]
 fn ranges_merge_changes_with_the_snapshot() {
     for seed in 0..40 {
@@ -66,7 +66,7 @@ fn ranges_merge_changes_with_the_snapshot() {
             expected.insert(key, value(number, 0));
         }
         let mut tx = db.transaction();
-        keyspace.put(key(7), b"of somebody else").unwrap();
+        keyspace.put(key(7), b"of another writer").unwrap();
         for number in 0..random.below(40) {
             let key = key(random.below(45));
             if random.below(3) == 0 {
@@ -160,12 +160,12 @@ fn memory_is_bounded_and_a_refused_call_changes_nothing() {
     assert!(tx.memory_bytes() <= 1_000);
     tx.commit().unwrap();
     assert_eq!(keyspace.iter().count(), 2);
-    let patient = db.transaction_with(TransactionOptions::default().memory_limit(1_000));
+    let again = db.transaction_with(TransactionOptions::default().memory_limit(1_000));
     for _ in 0..10_000 {
-        patient.get(&keyspace, b"a").unwrap();
-        patient.get(&keyspace, b"k").unwrap();
+        again.get(&keyspace, b"a").unwrap();
+        again.get(&keyspace, b"k").unwrap();
     }
-    assert!(patient.memory_bytes() <= 1_000, "a key that is read again costs nothing more");
+    assert!(again.memory_bytes() <= 1_000, "a key that is read again costs nothing more");
     let unlimited = at_snapshot(&db);
     for number in 0..10_000 {
         unlimited.get(&keyspace, key(number)).unwrap();
@@ -187,7 +187,7 @@ fn arguments_are_checked() {
     assert!(matches!(tx.commit(), Err(Error::Closed)));
 }
 
-/// What a range depends on is what was walked of it.
+/// The read set of a range is the part that was walked.
 #[test]
 fn a_range_that_was_walked_in_part_is_depended_on_in_part() {
     let dir = TestDir::new("tx");
@@ -222,7 +222,7 @@ fn a_range_that_was_walked_in_part_is_depended_on_in_part() {
     }
     assert!(walk(0, 0, 50), "a range that was not walked is not depended on");
     assert!(!walk(10, 0, 50));
-    // Beyond the last entry: in the read set only if the walk found that it is the last one.
+    // Beyond the last entry: in the read set only if the walk reached the end.
     assert!(walk(10, 0, 97));
     let tx_all = |changed: u64| {
         let mut tx = db.transaction();
@@ -236,7 +236,7 @@ fn a_range_that_was_walked_in_part_is_depended_on_in_part() {
     assert!(tx_all(99), "the upper bound is excluded");
 }
 
-/// An iterator that is forgotten instead of dropped leaves the whole range depended on.
+/// A range iterator that is forgotten instead of dropped leaves its whole range in the read set.
 #[test]
 fn a_forgotten_range_is_depended_on_as_a_whole() {
     let dir = TestDir::new("tx");
@@ -248,8 +248,8 @@ fn a_forgotten_range_is_depended_on_as_a_whole() {
     assert_eq!(conflicting_key(tx.commit()), b"x");
 }
 
-/// The change that matters is found wherever it went since: in the active memtable, a sealed one, a table
-/// above, the last level.
+/// A conflicting change is found wherever it is: in the active memtable, a sealed one, a table above, the
+/// last level.
 #[test]
 fn a_change_is_found_wherever_it_went() {
     type Move = fn(&Database);
@@ -297,9 +297,9 @@ fn a_change_is_found_wherever_it_went() {
     }
 }
 
-/// Footprints of far more entries than may be looked at under the commit lock.
+/// Read sets of far more entries than may be validated under the commit lock.
 #[test]
-fn large_footprints_are_looked_at_outside_of_the_lock() {
+fn large_read_sets_are_validated_outside_of_the_lock() {
     let dir = TestDir::new("tx");
     let db = Database::open(dir.path()).unwrap();
     let keyspace = db.keyspace("k").unwrap();
@@ -455,7 +455,7 @@ fn number(value: Option<&[u8]>) -> u64 {
     value.map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap()))
 }
 
-/// No increment is lost, and no two see the same number: what each thread got back are all numbers once.
+/// No increment is lost, and no two see the same number: the returned numbers are all distinct.
 #[test]
 fn counters_by_fetch_update() {
     const THREADS: u64 = 4;
@@ -494,8 +494,8 @@ fn counters_by_fetch_update() {
     assert_eq!(total, THREADS * UPDATES);
 }
 
-/// Money moves between accounts, and none is made or lost, at no moment: not for a snapshot, not for a scan
-/// inside of a transaction, which also writes what it found.
+/// Transfers between accounts keep the sum at every moment: for snapshots, and for scans inside a transaction
+/// that also writes what it found.
 #[test]
 fn transfers_keep_the_sum() {
     const THREADS: u64 = 4;

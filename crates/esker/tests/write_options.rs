@@ -54,7 +54,7 @@ fn what_changes_a_value_keeps_its_expiry() {
     let options = KeyspaceOptions::default().default_ttl(MINUTE);
     let keyspaces = [db.default_keyspace().clone(), db.keyspace_with("short", options).unwrap()];
     for (keyspace, default) in keyspaces.iter().zip([None, Some(MINUTE)]) {
-        // By default a put does not look at what is there.
+        // By default a put does not read the old value.
         keyspace.put_with("key", "1", Expiry::After(HOUR)).unwrap();
         keyspace.put("key", "1").unwrap();
         assert_eq!(left(keyspace, "key"), default);
@@ -68,13 +68,13 @@ fn what_changes_a_value_keeps_its_expiry() {
         assert_eq!(left(keyspace, "key"), rest);
         keyspace.put_with("key", "4", Expiry::Keep).unwrap();
         assert_eq!(left(keyspace, "key"), rest);
-        // Unless told otherwise.
+        // With an explicit expiry.
         keyspace.fetch_update_with("key", Expiry::After(MINUTE), |_| Some(b"5".to_vec())).unwrap();
         assert_eq!(left(keyspace, "key"), Some(MINUTE));
         let forever = WriteOptions::from(Expiry::Never).durability(Durability::Power);
         assert!(keyspace.compare_and_set_with("key", Some(b"5"), Some(b"6"), forever).unwrap().is_set());
         assert_eq!(left(keyspace, "key"), None);
-        // What has no expiry keeps having none, in a keyspace with a default too.
+        // A value without an expiry keeps having none, in a keyspace with a default too.
         keyspace.fetch_update("key", |_| Some(b"7".to_vec())).unwrap();
         assert_eq!(left(keyspace, "key"), None);
         // A new value takes the default.
@@ -111,7 +111,7 @@ fn an_expiry_without_a_value_is_refused() {
         assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{refused:?}");
     }
     assert_eq!(keyspace.get("key").unwrap(), None);
-    // A batch that was written may be written again.
+    // A written batch may be written again.
     db.write(&batch).unwrap();
     db.write_with(&batch, Durability::Power).unwrap();
     assert_eq!(keyspace.get("key").unwrap().as_deref(), Some(b"1".as_slice()));

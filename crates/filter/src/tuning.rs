@@ -55,10 +55,10 @@ impl LevelTuning {
     /// Bits for the level's next table, by target and counters. Steps after enough sampled lookups.
     pub fn next(&mut self, policy: FilterPolicy, target: f64, seen: Observed) -> Tuned {
         let news = seen.since(&self.seen);
-        let may_step = news.probes >= MIN_SAMPLES && news.expected_in_vain >= MIN_EXPECTED;
+        let may_step = news.probes >= MIN_SAMPLES && news.expected_false_positives >= MIN_EXPECTED;
         if may_step {
             // Half a case more: without false positives the rate is still not zero.
-            let quotient = (news.in_vain as f64 + 0.5) / (news.expected_in_vain + 0.5);
+            let quotient = (news.false_positives as f64 + 0.5) / (news.expected_false_positives + 0.5);
             let (least, most) = CORRECTIONS;
             let wanted = quotient.clamp(least, most).ln();
             self.log_correction += GAIN * (wanted - self.log_correction);
@@ -113,8 +113,8 @@ mod tests {
         for _ in 0..steps {
             let model = POLICY.with_bits_per_key(tuned.bits).false_positive_rate();
             seen.probes += 100_000;
-            seen.expected_in_vain += 100_000.0 * model;
-            seen.in_vain += (100_000.0 * model * worse).round() as u64;
+            seen.expected_false_positives += 100_000.0 * model;
+            seen.false_positives += (100_000.0 * model * worse).round() as u64;
             let before = tuned.bits;
             tuned = tuning.next(POLICY, target, seen);
             assert!((tuned.bits - before).abs() <= MAX_STEP_BITS + 1e-9);
@@ -149,11 +149,12 @@ mod tests {
     fn few_samples_change_nothing() {
         let mut tuning = LevelTuning::default();
         let first = tuning.next(POLICY, 0.05, Observed::default());
-        let few = Observed { probes: MIN_SAMPLES - 1, in_vain: 900, expected_in_vain: 50.0 };
+        let few = Observed { probes: MIN_SAMPLES - 1, false_positives: 900, expected_false_positives: 50.0 };
         assert_eq!(tuning.next(POLICY, 0.05, few), first);
-        let rare = Observed { probes: 10 * MIN_SAMPLES, in_vain: 7, expected_in_vain: 7.0 };
+        let rare = Observed { probes: 10 * MIN_SAMPLES, false_positives: 7, expected_false_positives: 7.0 };
         assert_eq!(tuning.next(POLICY, 0.05, rare), first);
-        let many = Observed { probes: 10 * MIN_SAMPLES, in_vain: 1500, expected_in_vain: 500.0 };
+        let many =
+            Observed { probes: 10 * MIN_SAMPLES, false_positives: 1500, expected_false_positives: 500.0 };
         assert!(tuning.next(POLICY, 0.05, many).bits > first.bits);
     }
 

@@ -24,28 +24,29 @@ pub struct Observed {
     /// Filters probed.
     pub probes: u64,
     /// Filters that answered "maybe".
-    pub in_vain: u64,
+    pub false_positives: u64,
     /// How many should have, by the expected rate of each filter.
-    pub expected_in_vain: f64,
+    pub expected_false_positives: f64,
 }
 
 impl Observed {
     /// The rate of false positives; `None` without lookups.
     pub fn rate(&self) -> Option<f64> {
-        (self.probes > 0).then(|| self.in_vain as f64 / self.probes as f64)
+        (self.probes > 0).then(|| self.false_positives as f64 / self.probes as f64)
     }
 
     /// The expected rate of false positives; `None` without lookups.
     pub fn expected_rate(&self) -> Option<f64> {
-        (self.probes > 0).then(|| self.expected_in_vain / self.probes as f64)
+        (self.probes > 0).then(|| self.expected_false_positives / self.probes as f64)
     }
 
     /// The difference to an earlier reading.
     pub fn since(&self, then: &Observed) -> Observed {
         Observed {
             probes: self.probes.saturating_sub(then.probes),
-            in_vain: self.in_vain.saturating_sub(then.in_vain),
-            expected_in_vain: (self.expected_in_vain - then.expected_in_vain).max(0.0),
+            false_positives: self.false_positives.saturating_sub(then.false_positives),
+            expected_false_positives: (self.expected_false_positives - then.expected_false_positives)
+                .max(0.0),
         }
     }
 }
@@ -54,7 +55,7 @@ impl Observed {
 #[derive(Debug, Default)]
 struct LevelCounts {
     probes: AtomicU64,
-    in_vain: AtomicU64,
+    false_positives: AtomicU64,
     expected_millionths: AtomicU64,
 }
 
@@ -77,7 +78,7 @@ impl FilterWatch {
         counts.probes.fetch_add(1, Relaxed);
         counts.expected_millionths.fetch_add((expected_rate * 1e6).round() as u64, Relaxed);
         if was_in_vain {
-            counts.in_vain.fetch_add(1, Relaxed);
+            counts.false_positives.fetch_add(1, Relaxed);
         }
     }
 
@@ -86,8 +87,8 @@ impl FilterWatch {
         let Some(counts) = self.levels.get(usize::from(level)) else { return Observed::default() };
         Observed {
             probes: counts.probes.load(Relaxed),
-            in_vain: counts.in_vain.load(Relaxed),
-            expected_in_vain: counts.expected_millionths.load(Relaxed) as f64 / 1e6,
+            false_positives: counts.false_positives.load(Relaxed),
+            expected_false_positives: counts.expected_millionths.load(Relaxed) as f64 / 1e6,
         }
     }
 }
@@ -105,14 +106,14 @@ mod tests {
         watch.note(63, 0.5, true);
         watch.note(64, 0.5, true);
         let seen = watch.observed(2);
-        assert_eq!((seen.probes, seen.in_vain), (1000, 20));
+        assert_eq!((seen.probes, seen.false_positives), (1000, 20));
         assert_eq!((seen.rate(), seen.expected_rate()), (Some(0.02), Some(0.01)));
-        assert_eq!(watch.observed(63).in_vain, 1);
+        assert_eq!(watch.observed(63).false_positives, 1);
         assert_eq!((watch.observed(1), watch.observed(200)), (Observed::default(), Observed::default()));
         watch.note(2, 0.01, true);
         let since = watch.observed(2).since(&seen);
-        assert_eq!((since.probes, since.in_vain), (1, 1));
-        assert!((since.expected_in_vain - 0.01).abs() < 1e-9, "{}", since.expected_in_vain);
+        assert_eq!((since.probes, since.false_positives), (1, 1));
+        assert!((since.expected_false_positives - 0.01).abs() < 1e-9, "{}", since.expected_false_positives);
         assert_eq!(Observed::default().rate(), None);
     }
 }

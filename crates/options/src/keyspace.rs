@@ -316,20 +316,20 @@ impl KeyspaceOptions {
 
     /// An error for targets that no measurement could make feasible.
     pub fn check_targets(&self) -> Result<()> {
-        let promise = match (self.max_space_amp_permille, self.delete_within) {
+        let option = match (self.max_space_amp_permille, self.delete_within) {
             (None, None) => return Ok(()),
             (Some(_), _) => "max_space_amp",
             (None, Some(_)) => "delete_within",
         };
         if !self.strategy.merges() {
             return Err(Error::invalid(format!(
-                "{promise} cannot be promised with strategy {}, by which tables are not merged for it",
+                "{option} cannot be met with strategy {}, which does not merge tables for it",
                 self.strategy
             )));
         }
         if self.delete_within.is_some() && self.blob_threshold_bytes.is_some() {
             return Err(Error::invalid(
-                "delete_within cannot be promised with blob_threshold: values in blob files go when their garbage is collected, \
+                "delete_within cannot be met with blob_threshold: values in blob files go when their garbage is collected, \
                  which has no deadline",
             ));
         }

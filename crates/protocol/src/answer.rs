@@ -1,4 +1,4 @@
-//! What is said back. Each function appends to a buffer; `\n` ends a line, and nothing else writes one.
+//! Formats answers. Each function appends to a buffer; `\n` ends a line, and no function writes one inside.
 
 use crate::scalar::ScalarRef;
 use std::fmt::Display;
@@ -9,7 +9,7 @@ pub fn ok(out: &mut Vec<u8>) {
     out.extend_from_slice(b"OK\n");
 }
 
-/// `Error: ` and the reason, in one line whatever the reason holds.
+/// `Error: ` and the reason, in one line whatever bytes the reason has.
 pub fn error(reason: impl Display, out: &mut Vec<u8>) {
     out.extend_from_slice(b"Error: ");
     let reason = reason.to_string();
@@ -17,9 +17,9 @@ pub fn error(reason: impl Display, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// An integer, or a string: in quotes if it holds a space, a colon or a quote, or anything else that would
-/// break the line or leave the reader in doubt (a control character, a backslash, bytes that are not UTF-8,
-/// or no bytes at all). No line end.
+/// An integer, or a string: in quotes if it contains a space, a colon, a quote, or anything that would break
+/// the line or be ambiguous (control characters, backslashes, bytes that are not UTF-8, the empty string). No
+/// line end.
 pub fn scalar(scalar: ScalarRef<'_>, out: &mut Vec<u8>) {
     match scalar {
         ScalarRef::Integer(number) => integer(number, out),
@@ -45,8 +45,8 @@ pub fn logical_pairs(count: u64, out: &mut Vec<u8>) {
     display(format_args!("Logical Pairs: {count}\n"), out);
 }
 
-/// `LVL1: n, LVL3: n`, the whole line: the levels that hold pairs, and how many. No line at all if none does:
-/// the first empty line ends the answer, so none may come before its end.
+/// `LVL1: n, LVL3: n`, the whole line: the levels that hold pairs, and how many. Nothing if no level does:
+/// the first empty line ends the answer, so none may come before.
 pub fn levels(levels: impl IntoIterator<Item = (usize, u64)>, out: &mut Vec<u8>) {
     let mut separator = "";
     for (level, pairs) in levels.into_iter().filter(|&(_, pairs)| pairs > 0) {
@@ -58,7 +58,7 @@ pub fn levels(levels: impl IntoIterator<Item = (usize, u64)>, out: &mut Vec<u8>)
     }
 }
 
-/// The end of a line, and alone an empty line.
+/// The end of a line; on its own an empty line.
 pub fn end_of_line(out: &mut Vec<u8>) {
     out.push(b'\n');
 }

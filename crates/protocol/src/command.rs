@@ -1,4 +1,4 @@
-//! One line of text to one command, or to a sentence that says what is wrong with it.
+//! Parses one line of text into a command, or into an error sentence.
 
 pub use crate::parse_error::ParseError;
 use crate::scalar::{Kind, Scalar};
@@ -21,9 +21,9 @@ pub enum Command {
     },
     /// `r A B`: the pairs from `start` up to but not including `end`; both are of one kind.
     Range {
-        /// First key that belongs to the range.
+        /// First key of the range.
         start: Scalar,
-        /// First key that no longer belongs to it.
+        /// First key after it.
         end: Scalar,
     },
     /// `d K`: delete a key.
@@ -33,19 +33,19 @@ pub enum Command {
     },
     /// `l "FILE"`: load a file of pairs (see [`crate::pairs`]).
     Load {
-        /// The file as it was written; the executor decides what it is relative to.
+        /// The path as written; the executor resolves it.
         path: String,
     },
     /// `s [LIMIT]`: counts and contents by level.
     Show {
-        /// At most so many pairs of contents; all of them without a limit.
+        /// At most this many pairs of contents; all of them without a limit.
         limit: Option<u64>,
     },
     /// `q`: close this connection.
     Quit,
 }
 
-/// The command table: letter and how the command is written.
+/// The command table: letter and syntax.
 pub const USAGE: [(&str, &str); 7] = [
     ("p", "p KEY VALUE"),
     ("g", "g KEY"),
@@ -56,7 +56,7 @@ pub const USAGE: [(&str, &str); 7] = [
     ("q", "q"),
 ];
 
-/// Whether a line holds no command at all: it is skipped without an answer.
+/// Whether a line has no command: it is skipped without an answer.
 pub fn is_blank(line: &[u8]) -> bool {
     line.trim_ascii().is_empty()
 }
@@ -91,7 +91,7 @@ pub fn parse_line(line: &[u8]) -> Result<Command, ParseError> {
     Ok(command)
 }
 
-/// What follows the letter of a command.
+/// The words after the command letter.
 struct Arguments<'a> {
     words: Words<'a>,
     usage: &'static str,
@@ -157,7 +157,7 @@ fn parse_integer(word: &[u8]) -> Result<i64, ParseError> {
 }
 
 impl Command {
-    /// The kind of the keys that the command is about, if it is about keys.
+    /// The kind of the command's keys, if it has any.
     pub fn kind(&self) -> Option<Kind> {
         match self {
             Command::Put { key, .. } | Command::Get { key } | Command::Delete { key } => Some(key.kind()),

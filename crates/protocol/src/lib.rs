@@ -1,8 +1,7 @@
 //! Protocols without input or output: the CS265 text DSL.
 //!
-//! Bytes go in, commands come out; results go in, answer bytes come out. Nothing here opens a socket or a
-//! file or knows the database, so the server, the shell and `esker exec` share one grammar, and a fuzzer can
-//! drive it.
+//! Bytes become commands; results become answer bytes. Nothing here opens a socket or a file or knows the
+//! database, so the server, the shell and `esker exec` share one grammar, and a fuzzer can drive it.
 //!
 //! # The language
 //!
@@ -16,16 +15,16 @@
 //! | `s [LIMIT]` | show counts and contents by level | several lines, the last one empty |
 //! | `q` | close this connection | nothing |
 //!
-//! K, V, A and B are signed 64-bit integers or strings in double quotes, which may hold spaces and the
+//! K, V, A and B are signed 64-bit integers or strings in double quotes, which may contain spaces and the
 //! escapes `\"`, `\\`, `\n`, `\t` and `\xHH`. Words are separated by spaces or tabs. A command is one line;
 //! an error is answered by one line that starts with `Error:`, and the conversation goes on. Lines of white
-//! space are no commands and get no answer.
+//! space get no answer.
 //!
 //! # Map
 //!
-//! [`scalar`] is what a key or a value can be and how it is stored; [`command`] parses a line; [`answer`]
-//! formats what is said back; [`lines`] cuts a stream of bytes into lines of bounded length; [`pairs`]
-//! decodes the file that `l` loads.
+//! [`scalar`] what a key or a value can be and how it is stored; [`command`] parses a line; [`answer`]
+//! formats answers; [`lines`] cuts a byte stream into lines of bounded length; [`pairs`] decodes the file
+//! that `l` loads.
 
 #![forbid(unsafe_code)]
 

@@ -1,25 +1,24 @@
-//! A stream of bytes, cut into lines of bounded length.
+//! Line splitter: cuts a byte stream into lines of bounded length.
 //!
-//! The buffer holds at most one line of the permitted length and one read's worth of bytes after it. Of a
-//! longer line only the fact is kept: it is reported once, when the limit is passed, and its bytes up to the
-//! line end are thrown away as they come.
+//! The buffer holds at most one line of the permitted length and one read after it. A longer line is reported
+//! once, when it passes the limit, and its bytes are discarded up to its end.
 
 /// What [`LineBuffer::next_line`] found.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line<'a> {
     /// A line without its `\n`.
     Complete(&'a [u8]),
-    /// A line longer than the limit began; the rest of it will not be seen.
+    /// A line passed the limit; its bytes are discarded.
     TooLong,
 }
 
-/// Collects bytes and gives lines.
+/// Collects bytes and returns lines.
 #[derive(Debug)]
 pub struct LineBuffer {
     bytes: Vec<u8>,
-    /// Where the first line not yet given starts.
+    /// Start of the first line not yet returned.
     start: usize,
-    /// Up to here there is no line end after `start`.
+    /// No line end lies between `start` and here.
     scanned: usize,
     limit_bytes: usize,
     /// Inside a line that was reported as too long.
@@ -32,8 +31,8 @@ impl LineBuffer {
         LineBuffer { bytes: Vec::new(), start: 0, scanned: 0, limit_bytes, discarding: false }
     }
 
-    /// The vector to append the next bytes to, with room for `room` of them. Only append to it, and take
-    /// every line with [`LineBuffer::next_line`] before the next call, or the memory bound is void.
+    /// The vector to append the next bytes to, with capacity for `room` more. Only append to it, and take
+    /// every line with [`LineBuffer::next_line`] before the next call, or the memory bound does not hold.
     pub fn input(&mut self, room: usize) -> &mut Vec<u8> {
         self.bytes.drain(..self.start);
         self.scanned -= self.start;

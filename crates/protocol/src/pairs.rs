@@ -3,16 +3,16 @@
 /// Bytes of one pair.
 pub const PAIR_LEN: usize = 8;
 
-/// How many pairs a file of `len` bytes holds.
+/// The number of pairs in a file of `len` bytes.
 ///
 /// # Errors
-/// The bytes that are left over, if the file is no whole number of pairs.
+/// The bytes that are left over, if the length is no multiple of a pair.
 pub fn count(len: u64) -> Result<u64, u64> {
     let over = len % PAIR_LEN as u64;
     if over == 0 { Ok(len / PAIR_LEN as u64) } else { Err(over) }
 }
 
-/// The pairs in `bytes`, in order; bytes after the last whole pair are left out.
+/// The pairs in `bytes`, in order; bytes after the last whole pair are ignored.
 pub fn decode(bytes: &[u8]) -> impl Iterator<Item = (i32, i32)> {
     let (pairs, _) = bytes.as_chunks::<PAIR_LEN>();
     pairs

@@ -1,4 +1,4 @@
-//! Why a line is no command.
+//! Parse errors, and how they are shown.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ pub enum ParseError {
     Missing {
         /// What should have followed.
         what: &'static str,
-        /// How the command is written.
+        /// Syntax of the command.
         usage: &'static str,
     },
     /// Something follows a complete command.
     Extra {
-        /// How the command is written.
+        /// Syntax of the command.
         usage: &'static str,
     },
     /// A bare word that is neither a number nor quoted.
@@ -76,7 +76,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Bytes of the user's own line, made safe for one line of an answer and cut to a readable length.
+/// Bytes of the user's own line, made printable in one line and cut to a readable length.
 struct Echo<'a>(&'a [u8]);
 
 impl fmt::Display for Echo<'_> {

@@ -1,9 +1,9 @@
-//! What a key or a value of the DSL can be, and its bytes in the database.
+//! Keys and values of the DSL, and their bytes in the database.
 //!
-//! Integers and strings live in keyspaces of their own, because their orders do not mix: the key of a command
-//! decides which of the two it is about. A value of the same kind as its key, which is nearly every value, is
-//! stored as its bare bytes, so that other tools read it as plainly as the DSL does (`--key int --value int`
-//! on the keyspace `dsl.int`). A value of the other kind stands behind a prefix that names it:
+//! Integers and strings have keyspaces of their own, because their orders do not mix; the key of a command
+//! selects one. A value of the same kind as its key, as nearly all are, is stored as its bare bytes, so that
+//! other tools can read it (`--key int --value int` on the keyspace `dsl.int`). A value of the other kind has
+//! a prefix that names it:
 //!
 //! | keyspace | integer value | string value |
 //! |---|---|---|

@@ -7,7 +7,7 @@ use crate::parse_error::ParseError;
 pub(crate) enum Word<'a> {
     /// Anything without white space and quotes.
     Bare(&'a [u8]),
-    /// What stood between double quotes, escapes resolved.
+    /// The content of double quotes, escapes resolved.
     Quoted(Vec<u8>),
 }
 
@@ -62,7 +62,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Resolves the escape at the start of `bytes`: the byte it stands for, and its length.
+/// Resolves the escape at the start of `bytes`: its byte and its length.
 fn escape(bytes: &[u8]) -> Result<(u8, usize), ParseError> {
     let bad = |len: usize| ParseError::BadEscape(bytes.get(..len).unwrap_or(bytes).to_vec());
     match bytes.get(1) {

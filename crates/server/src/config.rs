@@ -1,4 +1,4 @@
-//! What can be chosen about the server.
+//! Configuration of the server.
 
 use crate::load_file::LoadFiles;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,21 +7,21 @@ use std::time::Duration;
 /// The port when none is named.
 pub const DEFAULT_PORT: u16 = 8080;
 
-/// Where and how to serve.
+/// Configuration of the server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where to listen. Default: port 8080 of the loopback interface; nothing authenticates clients, so think
-    /// before you open it to a network.
+    /// Address to listen on. Default: port 8080 of the loopback interface. Clients are not authenticated, so
+    /// a network address exposes the database to that network.
     pub address: SocketAddr,
     /// What `l` may read. Default: nothing.
     pub load_files: LoadFiles,
-    /// Clients connected at the same time; one more is told so and closed. Default: 1,024.
+    /// Most connected clients; one more gets an error and is disconnected. Default: 1,024.
     pub max_clients: usize,
-    /// Longest line of a command, without its end. Default: 1 MiB.
+    /// Most bytes of a command line, without its end. Default: 1 MiB.
     pub max_line_bytes: usize,
-    /// How long commands in flight may take to finish after the server was told to stop. Default: 5 s.
+    /// Time that commands in flight may take after the server was told to stop. Default: 5 s.
     pub grace: Duration,
-    /// How long a client may refuse to take output before it is disconnected. Default: 60 s.
+    /// Time after which a client that takes no output is disconnected. Default: 60 s.
     pub write_timeout: Duration,
 }
 

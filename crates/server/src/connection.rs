@@ -1,4 +1,4 @@
-//! One client: lines in, answers out, in order.
+//! One client connection: lines in, answers out, in order.
 
 use crate::config::Config;
 use crate::dsl::{Begun, Executor, LongAnswer, PIECE_BYTES, Progress};
@@ -10,17 +10,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 
-/// Pieces of long answers that run at the same time, of writing ones and of reading ones each.
+/// Most pieces of long answers that run at the same time, writing and reading ones each.
 pub const BLOCKING_PIECES: usize = 32;
 
-/// Bytes asked of the socket at once.
+/// Bytes read from the socket at once.
 const READ_BYTES: usize = 16 << 10;
 
-/// How long a closed connection is listened to, so that the client reads the last answer before it learns
-/// that the connection is closed: closing with unread input makes the system throw away output on its way.
+/// How long a connection that is being closed is still read, so that the client receives the last answer:
+/// closing with unread input makes the system discard output on its way.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) executor: Executor,
@@ -29,7 +29,6 @@ pub(crate) struct Shared {
     writes: Semaphore,
 }
 
-/// Whether to go on with a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Continue,
@@ -43,7 +42,7 @@ impl Shared {
     }
 }
 
-/// Serves one client until it leaves, breaks off, or `stop` becomes true.
+/// Serves one client until it leaves, its connection breaks, or `stop` becomes true.
 pub(crate) async fn talk(stream: TcpStream, shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
     let peer = stream.peer_addr();
     let mut connection = Connection { stream, shared, out: Vec::new() };
@@ -53,7 +52,7 @@ pub(crate) async fn talk(stream: TcpStream, shared: Arc<Shared>, mut stop: watch
     }
 }
 
-/// Says why a client is not served, and closes.
+/// Reports that there are too many clients, and closes.
 pub(crate) async fn refuse(mut stream: TcpStream) {
     let mut out = Vec::new();
     answer::error("too many clients", &mut out);
@@ -69,7 +68,7 @@ async fn linger(mut stream: TcpStream) {
         while stream.read(&mut unread).await? > 0 {}
         io::Result::Ok(())
     };
-    // Whether the client is silent, gone or talkative: it is over.
+    // Whatever the client does meanwhile, the connection ends.
     let _over = tokio::time::timeout(LINGER, silence).await;
 }
 
@@ -133,7 +132,7 @@ impl Connection {
         Ok(Next::Continue)
     }
 
-    /// Carries a long answer to its end.
+    /// Drives a long answer to its end.
     async fn finish(&mut self, mut long: LongAnswer) -> io::Result<()> {
         loop {
             let progress = {
@@ -153,7 +152,7 @@ impl Connection {
                     return Err(io::Error::other(error));
                 }
             }
-            // Others get a turn, and a server that has waited long enough can end this one.
+            // Lets other clients run, and lets a server that stops end this one.
             tokio::task::yield_now().await;
         }
     }

@@ -1,17 +1,17 @@
-//! Why the server could not serve.
+//! Errors of the server.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-/// Why [`crate::serve`] ended without having been told to, or could not begin.
+/// Why [`crate::serve`] could not begin, or ended on its own.
 #[derive(Debug)]
 pub enum ServeError {
     /// The address cannot be listened on.
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The threads of the server could not be started.

@@ -1,4 +1,4 @@
-//! Accepts clients, and stops.
+//! Accepts clients, and stops the server.
 
 use crate::config::Config;
 use crate::connection::{Shared, refuse, talk};
@@ -14,20 +14,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-/// Refused clients that are still being told so.
+/// Most refused clients that are being sent the reason at the same time.
 const REFUSALS: usize = 64;
 
-/// How long to wait when the system has no file descriptor for one more client: until one may have left.
+/// Wait after the system had no file descriptor for one more client.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long threads that are inside the database may hold up the end of the process.
+/// Longest wait for threads inside the database at the end of the process.
 const THREADS_GRACE: Duration = Duration::from_secs(1);
 
 /// Serves `database` until `shutdown` completes, then closes it.
 ///
-/// `ready` is told the address, which matters when the port was left to the system. Every line that was
-/// received before the end is executed and answered, unless that takes longer than [`Config::grace`];
-/// whatever was acknowledged is in the database that this closes.
+/// `ready` receives the address, which matters when the system chose the port. Every line that was received
+/// before the end is executed and answered, unless that takes longer than [`Config::grace`]; everything
+/// acknowledged is in the database.
 ///
 /// # Errors
 /// See [`ServeError`]. The database is closed in each case.
@@ -43,7 +43,7 @@ pub fn serve(
     Ok(closed?)
 }
 
-/// [`serve`] until the process is asked to end: by SIGTERM or SIGINT, or Ctrl-C where there are no signals.
+/// [`serve`] until SIGTERM or SIGINT arrives, or Ctrl-C where there are no signals.
 ///
 /// # Errors
 /// Those of [`serve`].
@@ -74,8 +74,8 @@ fn run(
         let bound = listener.local_addr().map_err(ServeError::Start)?;
         tracing::info!(address = %bound, "listening");
         let mut shutdown = std::pin::pin!(shutdown);
-        // The process that is told that the server is ready may end it at once, so it must be listening for
-        // that by then.
+        // The process that is told that the server is ready may end it at once, so signals must be handled by
+        // then.
         tokio::select! {
             biased;
             () = &mut shutdown => return Ok(()),
@@ -130,7 +130,7 @@ impl Server {
             return;
         }
         tracing::warn!(limit = self.shared.config.max_clients, "a client was refused");
-        // Beyond that many, a refused client just sees its connection closed.
+        // Beyond that number, a refused client only sees its connection closed.
         if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
             tokio::spawn(async move {
                 refuse(stream).await;

@@ -1,10 +1,10 @@
-//! What the command `l` may open.
+//! Opens files for the command `l`, inside one directory only.
 //!
-//! A server reads only inside of one directory that its operator named. The path is canonicalised, which
-//! resolves every `..` and every link, and must then lie inside of the canonical directory. Between that
-//! check and the open another process with access to the directory could still swap a component for a link,
-//! so on Linux the file is opened relative to the directory by a call that refuses links and escapes
-//! altogether; elsewhere the window stays, and is open only to processes that may write there anyway.
+//! The operator names the directory. The path is canonicalised, which resolves every `..` and every link, and
+//! must then lie inside the canonical directory. Between check and open, another process with access to the
+//! directory could still replace a component by a link, so on Linux the file is opened relative to the
+//! directory by a call that refuses links and escapes; elsewhere the race remains, but only for processes
+//! that may write there anyway.
 
 use std::fs::File;
 use std::io;
@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 /// Where files for `l` may come from.
 #[derive(Clone, Debug)]
 pub enum LoadFiles {
-    /// From nowhere: `l` is an error.
+    /// `l` is an error.
     None,
-    /// From inside of one directory; relative paths start there.
+    /// Inside one directory; relative paths start there.
     Within(LoadDirectory),
-    /// From anywhere: for commands that the user types on the own machine, never for a server.
+    /// Anywhere: for commands that a user types on their own machine, never for a server.
     Anywhere,
 }
 
@@ -27,7 +27,7 @@ pub struct LoadDirectory {
     canonical: PathBuf,
 }
 
-/// A regular file, open for reading, with the length it had then.
+/// A regular file, open for reading, with its length at opening.
 #[derive(Debug)]
 pub(crate) struct LoadFile {
     pub(crate) file: File,
@@ -48,8 +48,7 @@ impl LoadDirectory {
     }
 
     fn open(&self, path: &str) -> Result<File, String> {
-        // One answer for what is missing and for what lies outside: clients are not told which files exist
-        // there.
+        // One answer for missing files and files outside: clients must not learn which files exist there.
         let nothing = |_| format!("there is no file '{}' in the load directory", path.escape_debug());
         let canonical = self.canonical.join(path).canonicalize().map_err(nothing)?;
         let relative = canonical.strip_prefix(&self.canonical).map_err(|_| nothing(io::Error::other("")))?;
@@ -58,7 +57,7 @@ impl LoadDirectory {
 }
 
 impl LoadFiles {
-    /// Opens the file that a command names, or says in one sentence why not.
+    /// Opens the file of a command, or explains in one sentence why not.
     pub(crate) fn open(&self, path: &str) -> Result<LoadFile, String> {
         let file = match self {
             LoadFiles::None => {
@@ -81,7 +80,7 @@ fn cannot_open(path: &str, error: &io::Error) -> String {
     format!("cannot open '{}': {error}", path.escape_debug())
 }
 
-/// Opens `relative`, which holds no link, inside of `directory`.
+/// Opens `relative`, which contains no link, inside `directory`.
 #[cfg(target_os = "linux")]
 fn open_beneath(directory: &Path, relative: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, ResolveFlags};

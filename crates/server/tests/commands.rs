@@ -1,4 +1,4 @@
-//! Every command, asked over a real socket.
+//! Every command over a real socket.
 
 #![expect(clippy::disallowed_methods, reason = "tests use the machine's files and threads")]
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
@@ -85,7 +85,7 @@ fn long_answers_come_whole() {
     let dir = TempDir::new();
     let server = Running::start(dir.path(), Config::default());
     let mut client = server.client();
-    // Enough for many pieces of output, of ranges as of `s`.
+    // Enough for many pieces of output, of `r` and of `s`.
     let count = 60_000;
     let puts: String = (0..count).map(|key| format!("p {key} {}\n", key * 7)).collect();
     std::thread::scope(|scope| {
@@ -114,8 +114,7 @@ fn a_range_is_read_at_one_moment() {
         writer.send(format!("p {key} \"{value}\"\n").as_bytes());
         assert_eq!(writer.line().as_deref(), Some("OK"));
     }
-    // 20 MB fit no buffer between the two, so the server is in the middle of the answer when keys are
-    // deleted.
+    // 20 MB exceed all buffers between the two, so the server is inside the answer when keys are deleted.
     let mut reader = server.client();
     reader.send(b"r 0 20000\n");
     use std::io::BufRead;

@@ -1,5 +1,4 @@
-//! What clients do to a server: many at once, bytes in odd pieces, lines without end, leaving without a word;
-//! and what the server does when it has to stop.
+//! Many clients, odd packets, endless lines, broken connections; and stopping the server.
 
 #![expect(clippy::disallowed_methods, reason = "tests use the machine's files and threads")]
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
@@ -85,12 +84,12 @@ fn a_client_too_many_is_told_so() {
     first.send(b"q\n");
     assert_eq!(first.line(), None);
     drop((first, third));
-    // The place becomes free when the server has noticed; until then new clients are refused.
+    // The slot becomes free when the server has noticed; until then new clients are refused.
     loop {
         let mut client = server.client();
         client.send(b"g 1\n");
         let mut answer = [0; 2];
-        // A refusal may also show as a reset, because our command was not read.
+        // A refusal may also show as a reset, because the command was not read.
         match client.reader.read_exact(&mut answer) {
             Ok(()) if &answer == b"1\n" => break,
             Ok(()) => assert_eq!(&answer, b"Er"),
@@ -116,14 +115,14 @@ fn a_command_without_an_end_is_not_executed() {
 }
 
 #[test]
-fn who_does_not_read_is_not_read_from() {
+fn a_client_that_does_not_read_is_not_read_from() {
     let dir = TempDir::new();
     let config = Config { write_timeout: Duration::from_millis(300), ..Config::default() };
     let server = Running::start(dir.path(), config);
     let mut client = server.client();
     assert_eq!(client.ask(&format!("p 1 \"{}\"", "v".repeat(500_000))), "OK");
-    // Answers that the client does not read: first the server stops reading, then it gives the client up, and
-    // serves others all the while.
+    // Unread answers: first the server stops reading, then it disconnects the client, and serves others all
+    // the while.
     let mut stream = client.reader.get_ref().try_clone().unwrap();
     stream.set_write_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut others = server.client();
@@ -140,9 +139,9 @@ fn who_does_not_read_is_not_read_from() {
 }
 
 #[test]
-fn writes_that_are_held_back_are_answered_in_the_end() {
+fn stalled_writes_are_answered_in_the_end() {
     let dir = TempDir::new();
-    // Memtables of half a megabyte: writes come much faster than they can be flushed.
+    // Memtables of half a megabyte: writes come much faster than flushes.
     let database =
         esker::Database::open_with(dir.path(), esker::Options::default().memory_budget(8 << 20)).unwrap();
     let server = Running::serve(database.clone(), Config::default());
@@ -161,7 +160,7 @@ fn writes_that_are_held_back_are_answered_in_the_end() {
                 })
             })
             .collect();
-        // Others are served meanwhile.
+        // Other clients are served meanwhile.
         let (mut reader, done) = (server.client(), &done);
         scope.spawn(move || {
             while !done.load(Ordering::Acquire) {
@@ -171,7 +170,7 @@ fn writes_that_are_held_back_are_answered_in_the_end() {
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         done.store(true, Ordering::Release);
     });
-    assert!(database.metrics().stalls > 0, "nothing was held back, so nothing was tested");
+    assert!(database.metrics().stalls > 0, "nothing stalled, so nothing was tested");
     assert_eq!(server.client().ask_lines("s 0")[0], format!("Logical Pairs: {}", clients * puts));
     server.stop();
 }
@@ -189,7 +188,7 @@ fn stopping_loses_nothing_that_was_acknowledged() {
                 scope.spawn(move || put_until_closed(Client::connect(address), client, busy))
             })
             .collect();
-        // A client that ended early has failed: the loop ends, and its thread tells why.
+        // A client that ended early has failed: the loop ends, and its thread reports why.
         while busy.load(Ordering::Acquire) < clients.len()
             && !clients.iter().any(|client| client.is_finished())
         {

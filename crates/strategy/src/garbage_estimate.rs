@@ -86,8 +86,9 @@ mod tests {
         assert_eq!(least(200, &options), 534, "64 MiB of 120, which is the least budget");
         assert_eq!(least(100, &options), 1000, "a budget of more than what may lie above");
         assert_eq!(least(0, &options), 1000, "nothing rests");
-        let promised = StrategyOptions { max_space_amp_permille: Some(2000), ..StrategyOptions::default() };
-        assert_eq!(least(10_000, &promised), 1000);
+        let with_target =
+            StrategyOptions { max_space_amp_permille: Some(2000), ..StrategyOptions::default() };
+        assert_eq!(least(10_000, &with_target), 1000);
         let generous = StrategyOptions { garbage_permille: 800, ..StrategyOptions::default() };
         assert_eq!(least(10_000, &generous), 1000);
         for base_mib in [1, 150, 337, 1000, 1_000_000] {

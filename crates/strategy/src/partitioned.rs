@@ -113,9 +113,9 @@ fn tier_levels() -> impl Iterator<Item = LevelIndex> {
 /// The budget above the last level, by garbage estimate.
 fn garbage_bytes(cx: &Context<'_>) -> u64 {
     let base_bytes = base_bytes(cx.shape.version);
-    let promised =
+    let target =
         SpaceBudget::new(cx.options, base_bytes).map_or(u64::MAX, |allowance| allowance.garbage_bytes);
-    wanted_garbage_bytes(cx, base_bytes).min(promised)
+    wanted_garbage_bytes(cx, base_bytes).min(target)
 }
 
 /// The budget by the options, without a space target.

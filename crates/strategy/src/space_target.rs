@@ -47,24 +47,23 @@ impl StrategyOptions {
     /// The most bytes of the last level that a job rewrites, unless one table alone is larger.
     pub fn max_job_bytes(&self, last_bytes: u64) -> u64 {
         let tables = self.table_bytes(last_bytes).saturating_mul(2);
-        let promised =
-            SpaceBudget::new(self, last_bytes).map_or(u64::MAX, |allowance| allowance.max_job_bytes);
-        self.max_job_bytes.unwrap_or(tables.max(LEAST_JOB_BYTES)).min(promised)
+        let target = SpaceBudget::new(self, last_bytes).map_or(u64::MAX, |allowance| allowance.max_job_bytes);
+        self.max_job_bytes.unwrap_or(tables.max(LEAST_JOB_BYTES)).min(target)
     }
 
     /// The limit that is set, or that follows from the space target; `None` if neither is.
     pub(crate) fn job_limit_bytes(&self, last_bytes: u64) -> Option<u64> {
-        let promised = SpaceBudget::new(self, last_bytes).map(|allowance| allowance.max_job_bytes);
-        self.max_job_bytes.into_iter().chain(promised).min()
+        let target = SpaceBudget::new(self, last_bytes).map(|allowance| allowance.max_job_bytes);
+        self.max_job_bytes.into_iter().chain(target).min()
     }
 }
 
 impl SpaceBudget {
     /// What `max_space_amp_permille` leaves beside `base_bytes` in the last level; `None` without a target.
     pub fn new(options: &StrategyOptions, base_bytes: u64) -> Option<SpaceBudget> {
-        let promised = options.max_space_amp_permille?;
+        let target = options.max_space_amp_permille?;
         let live_bytes = base_bytes.max(options.memtable_bytes.saturating_mul(LEAST_LIVE_MEMTABLES));
-        let room = share(live_bytes, promised.saturating_sub(1000));
+        let room = share(live_bytes, target.saturating_sub(1000));
         let jobs = u64::from(options.jobs.max(1));
         let per_job = room / TRANSIENT_DIVISOR / jobs * 2 / JOB_SHARE_HALVES;
         let max_job_bytes = per_job.max(options.table_bytes(base_bytes));
@@ -107,18 +106,18 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn options(promised: u64, jobs: u32) -> StrategyOptions {
-        StrategyOptions { max_space_amp_permille: Some(promised), jobs, ..StrategyOptions::default() }
+    fn options(target: u64, jobs: u32) -> StrategyOptions {
+        StrategyOptions { max_space_amp_permille: Some(target), jobs, ..StrategyOptions::default() }
     }
 
     #[test]
     fn garbage_and_jobs_fit_beside_the_live_data() {
         assert_eq!(SpaceBudget::new(&StrategyOptions::default(), 1 << 30), None);
-        for (promised, jobs, base) in [(1250, 1, 1106), (1250, 2, 1106), (1500, 4, 100_000), (2000, 1, 10)] {
-            let allowance = SpaceBudget::new(&options(promised, jobs), base * MIB).unwrap();
+        for (target, jobs, base) in [(1250, 1, 1106), (1250, 2, 1106), (1500, 4, 100_000), (2000, 1, 10)] {
+            let allowance = SpaceBudget::new(&options(target, jobs), base * MIB).unwrap();
             let transient = allowance.max_job_bytes * u64::from(jobs) * 3 / 2;
             let all = allowance.live_bytes + allowance.garbage_bytes + transient;
-            assert!(all <= share(allowance.live_bytes, promised), "{promised} {jobs} {base}: {allowance:?}");
+            assert!(all <= share(allowance.live_bytes, target), "{target} {jobs} {base}: {allowance:?}");
             assert!(allowance.amplification() < 10.0, "{allowance:?}");
         }
     }

@@ -15,7 +15,7 @@ pub struct WorstCase {
     /// The source of the formula.
     pub source: &'static str,
     /// Its value.
-    pub places: u64,
+    pub sources: u64,
 }
 
 impl Strategy {
@@ -23,7 +23,7 @@ impl Strategy {
     pub fn worst_case_reads(&self, levels: u64, options: &StrategyOptions) -> Vec<WorstCase> {
         let upper = levels.saturating_sub(1);
         let last = levels.min(1);
-        let bound = |formula, source, places| WorstCase { formula, source, places };
+        let bound = |formula, source, sources| WorstCase { formula, source, sources };
         match *self {
             Strategy::Leveled { .. } => vec![bound("L + 1", "O'Neil 1996", levels + 1)],
             Strategy::Tiered { size_ratio } => {
@@ -41,16 +41,16 @@ impl Strategy {
             }
             Strategy::Fluid { upper_runs, last_runs, .. } => {
                 let upper_runs = (0..upper).map(|level| u64::from(upper_runs.of(level.min(63) as u8)));
-                let places = upper_runs.sum::<u64>() + last * u64::from(last_runs) + 1;
-                vec![bound("(L-1) K + Z + 1", "Dostoevsky", places)]
+                let sources = upper_runs.sum::<u64>() + last * u64::from(last_runs) + 1;
+                vec![bound("(L-1) K + Z + 1", "Dostoevsky", sources)]
             }
             Strategy::Partial { .. } | Strategy::GoldenRatio => {
                 let first = u64::from(self.level0_trigger(options).unwrap_or(1));
                 vec![bound("B + (L-1) + 1", "B runs in level 0 over single ones", first * last + upper + 1)]
             }
             Strategy::Partitioned => {
-                let places = upper * u64::from(options.tier_runs) + last + 1;
-                vec![bound("(L-1) K + 1 + 1", "tiers of K runs over one", places)]
+                let sources = upper * u64::from(options.tier_runs) + last + 1;
+                vec![bound("(L-1) K + 1 + 1", "tiers of K runs over one", sources)]
             }
             Strategy::None | Strategy::Fifo(_) => Vec::new(),
         }
@@ -71,7 +71,7 @@ mod tests {
         let bounds = |name: &str, levels| {
             let strategy: Strategy = name.parse().unwrap();
             let bounds = strategy.worst_case_reads(levels, &options);
-            bounds.into_iter().map(|bound| bound.places).collect::<Vec<_>>()
+            bounds.into_iter().map(|bound| bound.sources).collect::<Vec<_>>()
         };
         assert_eq!(bounds("leveled:10", 4), [5]);
         assert_eq!(bounds("tiered:4", 3), [13]);
@@ -87,13 +87,13 @@ mod tests {
         let options = StrategyOptions { level0_trigger_runs: Some(20), ..options.clone() };
         for name in ["partial:4", "golden-ratio"] {
             let bounds = name.parse::<Strategy>().unwrap().worst_case_reads(3, &options);
-            assert_eq!(bounds[0].places, 23, "{name}");
+            assert_eq!(bounds[0].sources, 23, "{name}");
         }
         for name in
             ["leveled:10", "tiered:4", "lazy-leveled:4", "fluid:10,3,1", "golden-ratio", "partitioned"]
         {
             assert!(
-                bounds(name, 0).iter().all(|&places| places == 1),
+                bounds(name, 0).iter().all(|&sources| sources == 1),
                 "{name}: an empty tree has a memtable"
             );
         }

@@ -325,7 +325,7 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
     },
     // Behind strategy and large values, because some of these cannot promise anything.
     Row {
-        name: "promised room",
+        name: "space target",
         choices: &[
             ("none", |options| options),
             ("3 times", |options| where_possible(options, "max_space_amp", "3")),
@@ -333,7 +333,7 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
         ],
     },
     Row {
-        name: "promised time",
+        name: "delete target",
         choices: &[
             ("none", |options| options),
             ("2 minutes", |options| where_possible(options, "delete_within", "120s")),

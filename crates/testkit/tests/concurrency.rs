@@ -1,8 +1,9 @@
-//! Four writers, four readers and a thread that turns everything over, on real files.
+//! Consistency under threads: four writers, four readers and a thread that flushes, compacts and creates
+//! keyspaces, on real files.
 //!
-//! Each key belongs to one writer, which raises its counter by one in two keyspaces at once. So whatever the
-//! threads do, a reader may rely on this: no counter goes back; a snapshot shows the same at both looks and
-//! the two keyspaces alike; a writer reads what it has just written.
+//! Each key belongs to one writer, which increments its counter in two keyspaces by one batch. So at any time
+//! no counter goes back; a snapshot shows the same at two reads and the two keyspaces alike; a writer reads
+//! its own last write.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use esker::options::MemtableKind;
@@ -59,7 +60,7 @@ fn write(shared: &Shared, writer: u64) {
     }
 }
 
-/// Looks at single keys: none goes back.
+/// Reads single keys: none goes back.
 fn read_keys(shared: &Shared, random: &SeededRandom) {
     let mut seen = BTreeMap::<Vec<u8>, u64>::new();
     while shared.writing.load(Ordering::Acquire) > 0 {
@@ -77,7 +78,7 @@ fn read_keys(shared: &Shared, random: &SeededRandom) {
     }
 }
 
-/// Looks at everything: a snapshot shows one moment, and a later one no earlier moment.
+/// Scans everything: a snapshot shows one moment, and a later one no earlier moment.
 fn read_moments(shared: &Shared) {
     let mut last = BTreeMap::<Vec<u8>, u64>::new();
     while shared.writing.load(Ordering::Acquire) > 0 {
@@ -137,7 +138,7 @@ fn run(kind: MemtableKind, mapped_log: bool, max_open_tables: usize) {
         start(
             format!("writer-{writer}"),
             Box::new(move |shared| {
-                // Counted down however the writer ends, or the readers would go on for ever.
+                // Counted down however the writer ends, or the readers would never stop.
                 struct Ends<'a>(&'a Shared);
                 impl Drop for Ends<'_> {
                     fn drop(&mut self) {

@@ -1,6 +1,6 @@
-//! Crashes while a checkpoint or a backup is made, removed or restored: at every change of the file system,
-//! what has its final name is whole, what has not is replaced by the next attempt, and the database itself
-//! loses nothing.
+//! Crashes while a checkpoint or a backup is made, removed or restored. At every change of the file system, a
+//! directory with its final name is complete, an incomplete one is replaced by the next attempt, and the
+//! database itself loses nothing.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 #![expect(clippy::print_stdout, reason = "counts are for people")]
 
@@ -53,7 +53,7 @@ fn exists(fs: &StrictFs, dir: &str) -> bool {
     fs.list(Path::new(dir)).is_ok_and(|entries| !entries.is_empty())
 }
 
-/// Dies at every event that `work` causes, in three ways, and has each image checked.
+/// Crashes at every event of `work`, in three ways, and has each image checked.
 fn sweep(name: &str, fs: &StrictFs, work: impl FnOnce(), check: impl Fn(&StrictFs)) {
     let begin = fs.trace_len();
     work();
@@ -84,7 +84,7 @@ fn checkpoints() {
             db.checkpoint(COPY).unwrap();
         },
         |image| {
-            // The copy may be missing, but what is there under its name is whole; power losses included.
+            // The copy may be missing, but under its final name it is complete, also after power losses.
             if exists(image, COPY) {
                 let copy = open_at(image, COPY);
                 assert_eq!(content(&copy), expected);
@@ -161,7 +161,7 @@ fn backups_restores_and_removals() {
     db.close().unwrap();
 }
 
-/// All backups that were complete are, the one under way is whole or not there, and the next one works.
+/// All complete backups stay so, the unfinished one is complete or missing, and the next one works.
 fn check_backups(image: &StrictFs, before: &[Content], after: &[Content]) {
     let db = open_at(image, DATA);
     assert_eq!(&content(&db), after.last().unwrap());
@@ -186,8 +186,8 @@ fn check_backups(image: &StrictFs, before: &[Content], after: &[Content]) {
     }
 }
 
-/// What was seen expired stays so in a copy, also where the clock has been set back since: the copy takes the
-/// time along, not only the one that the last edit of the manifest stored.
+/// An entry that was seen expired stays so in a copy, even if the clock is set back: the copy stores the
+/// current database time, not the one of the last manifest edit.
 #[test]
 fn a_copy_does_not_go_back_in_time() {
     let fs = StrictFs::new();

@@ -1,8 +1,8 @@
 //! The crash sweep over scripted workloads: every cut of every trace, with the mapped and with the written
 //! log.
 //!
-//! A failure names the workload, the log, the cut and the crash; nothing is random but by the numbers it
-//! names.
+//! A failure names the workload, the log, the cut and the crash; the only randomness comes from these
+//! numbers.
 #![expect(clippy::print_stdout, reason = "counts are for people")]
 
 use esker::Durability;
@@ -18,7 +18,7 @@ fn write(number: u32, spaces: &[u8], len: u32, durability: Durability) -> Op {
     let key = Key(40 + (number * 7 % 50) as u16);
     let value = Filler { number, len };
     let deed = match number % 13 {
-        // What was written lately, in the middle of it, or all that follows.
+        // The latest keys, a range inside them, or everything after a key.
         4 => Deed::DeleteUpTo(Bound::Excluded(Key(key.0 + 9))),
         11 => Deed::DeleteUpTo(Bound::Unbounded),
         _ if number % 6 == 5 => Deed::Delete,
@@ -104,8 +104,7 @@ fn rotation_and_recycling_of_log_segments() {
 fn batches_over_keyspaces_of_which_one_is_idle() {
     let mut script = vec![write(0, &[0, 1, 2], 60, Durability::Process)];
     for round in 0..4 {
-        // The first keyspace is flushed again and again, the second sees a batch now and then, the third
-        // nothing.
+        // The first keyspace is flushed repeatedly, the second gets a batch now and then, the third nothing.
         script.extend(writes(round * 20 + 1..round * 20 + 18, &[0], 300));
         script.extend(writes(round * 20 + 18..round * 20 + 20, &[0, 1], 60));
     }
@@ -123,7 +122,7 @@ fn writes_of_every_durability() {
     sweep("durability", &plan(TINY, script), 25);
 }
 
-/// What a transaction changed over all keyspaces is there as a whole, or not at all.
+/// The changes of a transaction over all keyspaces are there as a whole, or not at all.
 #[test]
 fn transactions() {
     let write = |number: u32| match write(number, &[0, 1, 2], 90, Durability::Process) {
@@ -148,8 +147,8 @@ fn transactions() {
     sweep("transactions", &plan(TINY, script), 60);
 }
 
-/// Operands that were acknowledged count once each, whatever was folded when everything stopped; and a
-/// keyspace never has operands without the operator that reads them.
+/// Acknowledged operands count once each, whatever was merged before the crash; and a keyspace never has
+/// operands without their operator.
 #[test]
 fn merges() {
     let merge = |number: u32, space: u8| {
@@ -190,9 +189,8 @@ fn recovery_after_recovery() {
     sweep("recovery", &plan(TINY, script), 20);
 }
 
-/// A keyspace is copied into another and dropped, one is filled and renamed into its place, and a new one
-/// takes the old name. Without a sync of the log before the edit, power lost after the drop took the copy as
-/// well.
+/// A keyspace is copied into another and dropped, one is filled and renamed over it, and a new one takes the
+/// old name. Without a sync of the log before the edit, a power loss after the drop loses the copy as well.
 #[test]
 fn dropping_and_renaming() {
     let mut script = writes(0..10, &[0, 1], 200);
@@ -212,8 +210,8 @@ fn dropping_and_renaming() {
     sweep("drop", &plan(TINY, script), 40);
 }
 
-/// A follower of the change stream finds after every crash exactly what survived: over rotations, flushes,
-/// releases of segments and lives of the log, with and without acknowledgements.
+/// After every crash a consumer of the change stream finds exactly what survived: over rotations, flushes,
+/// released segments and reopenings, with and without acknowledgements.
 #[test]
 fn following_the_change_stream() {
     let follow = |acknowledge, durability| Op::Follow { anew: true, durability, acknowledge };
@@ -234,8 +232,8 @@ fn following_the_change_stream() {
     sweep("following", &plan(TINY, script), 60);
 }
 
-/// Tables join between writes to the same keys, to others and to another keyspace: each ingest is there as a
-/// whole or not at all, in its place, and no file of it is left where it is not.
+/// Ingests between writes to the same keys, to others and to another keyspace: each is there as a whole or
+/// not at all, in its place in the order, and a missing one leaves no file.
 #[test]
 fn ingests() {
     let edits = |round: u32| -> Vec<(Key, Deed)> {
@@ -269,8 +267,7 @@ fn ingests() {
     sweep("ingest", &plan(TINY, script), 60);
 }
 
-/// Large values are written, overwritten until the files that hold them are emptied, and dropped with their
-/// keyspace.
+/// Large values are written, overwritten until their files are empty, and dropped with their keyspace.
 #[test]
 fn large_values() {
     let options = [TINY, &[("large values", "from 100, packed"), ("write buffer entries", "7")]].concat();

@@ -10,7 +10,6 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-/// Where corpora lie.
 fn corpus_dir(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name)
 }
@@ -29,27 +28,27 @@ fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
     files.into_iter().map(|entry| (entry.name.clone(), read(&entry.name))).collect()
 }
 
-/// Mutations of each target; some seconds of work for all of them. Long hunts are the fuzzer's business.
+/// Mutations of each target; some seconds for all of them. Long runs are the fuzzer's job.
 const MUTATIONS: usize = 25_000;
 
 thread_local! {
-    /// The largest request of this thread for memory since it was last set to zero.
+    /// Largest allocation of this thread since it was last set to zero.
     static LARGEST_REQUEST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, watched: a decoder must not ask for memory because damaged bytes say so.
+/// The system's allocator with a maximum recorded: damaged bytes must not cause a large allocation.
 struct Watched;
 
 fn note(bytes: usize) {
-    // Not there any more while the thread ends, when nothing is watched.
+    // Missing while the thread ends, when nothing is measured.
     let _ = LARGEST_REQUEST.try_with(|largest| largest.set(largest.get().max(bytes)));
 }
 
-// SAFETY: everything is passed on to the system's allocator unchanged.
+// SAFETY: every method passes its arguments to the system's allocator unchanged, so its guarantees hold.
 unsafe impl GlobalAlloc for Watched {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size());
-        // SAFETY: the caller keeps the contract of this method, which is the other's.
+        // SAFETY: the caller upholds the contract of this method, which is that of the system's.
         unsafe { System.alloc(layout) }
     }
 
@@ -74,13 +73,13 @@ unsafe impl GlobalAlloc for Watched {
 #[global_allocator]
 static ALLOCATOR: Watched = Watched;
 
-/// The largest piece of memory a target may ask for: some copies of the input, and what the targets permit
-/// themselves (blocks of a mebibyte, sentences that quote the longest key).
+/// Largest allocation that a target may make: some copies of the input, and what the targets permit
+/// themselves (blocks of a mebibyte, error texts that quote the longest key).
 fn permitted_request(input: &[u8]) -> usize {
     (2 << 20) + 64 * input.len()
 }
 
-/// Runs a target; what it answers, or the panic with the input that led to it.
+/// Runs a target; returns whether it accepts the input, or panics with the input.
 fn run(decoder: &Decoder, input: &[u8], origin: &str) -> bool {
     LARGEST_REQUEST.set(0);
     let answer = catch_unwind(AssertUnwindSafe(|| (decoder.accepts)(input)));
@@ -91,7 +90,7 @@ fn run(decoder: &Decoder, input: &[u8], origin: &str) -> bool {
             let permitted = permitted_request(input);
             assert!(
                 largest <= permitted,
-                "{}, {origin}: {largest} bytes asked for, {permitted} permitted\ninput {}",
+                "{}, {origin}: {largest} bytes allocated at once, {permitted} permitted\ninput {}",
                 decoder.name,
                 hex()
             );
@@ -101,8 +100,8 @@ fn run(decoder: &Decoder, input: &[u8], origin: &str) -> bool {
     }
 }
 
-/// Files named `valid-*` were written by a released or committed encoder and must stay readable for ever;
-/// those named `hostile-*` state what they do not have and must be refused.
+/// Files named `valid-*` were written by a released or committed encoder and must stay readable; those named
+/// `hostile-*` claim more than they contain and must be refused.
 #[test]
 fn the_corpus_is_handled_and_its_valid_part_accepted() {
     for decoder in ALL {
@@ -130,7 +129,7 @@ fn every_valid_encoding_is_accepted() {
     }
 }
 
-/// Every prefix and every flipped bit of a few encodings, completely.
+/// Every prefix and every flipped bit of a few encodings.
 #[test]
 fn truncations_and_flips_are_survived() {
     let seed = 0x5eed_0061;

@@ -1,8 +1,8 @@
-//! The kill loop: a child process writes and reports what was acknowledged; it is killed at some moment,
-//! while it writes or while it opens; then the store is opened and everything reported must be there, with no
-//! hole and no half batch.
+//! The kill loop: a child process writes and reports what was acknowledged. It is killed at some moment,
+//! while it writes or opens; then the store is opened and every reported write must be there, with no hole
+//! and no half batch.
 //!
-//! `ESKER_KILLS=n` kills so many times; `ESKER_SEED=n` chooses other moments (which the scheduler of the
+//! `ESKER_KILLS=n` kills this many times; `ESKER_SEED=n` chooses other moments (which the scheduler of the
 //! operating system shifts: a seed does not reproduce a failure, more kills do).
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
@@ -18,9 +18,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Names the directory to the child; without it the child's test does nothing.
+/// Gives the child its directory; without it the child's test does nothing.
 const DIR: &str = "ESKER_KILL_DIR";
-/// Tells the child what to do: `write` or `open`, and which log.
+/// Gives the child its task: `write` or `open`, and which log.
 const LIFE: &str = "ESKER_KILL_LIFE";
 
 const KILLS: u64 = 40;
@@ -30,7 +30,7 @@ fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}")))
 }
 
-/// Not a test of its own: what the killed process runs.
+/// Not a test of its own: the body of the killed process.
 #[test]
 fn child() {
     let (Some(dir), Ok(life)) = (std::env::var_os(DIR), std::env::var(LIFE)) else { return };
@@ -48,7 +48,7 @@ fn child() {
     .unwrap();
 }
 
-/// A child and the acknowledgements that come from it.
+/// A child and its acknowledgements.
 struct Life {
     child: Child,
     reports: Receiver<(usize, u64)>,
@@ -74,7 +74,7 @@ impl Life {
         Life { child, reports, reader: reader.unwrap() }
     }
 
-    /// Waits for some acknowledgements or some time, kills, and notes what had been acknowledged.
+    /// Waits for this many acknowledgements or this time, kills, and returns what had been acknowledged.
     fn end(mut self, reports: u64, time: Duration, acknowledged: &mut [u64; WRITERS]) -> Outcome {
         let clock = SystemClock::new();
         let end_ns = clock.monotonic_ns() + time.as_nanos() as u64;
@@ -98,7 +98,6 @@ impl Life {
     }
 }
 
-/// A whole line of the child's.
 fn parse(line: &str) -> Option<(usize, u64)> {
     let mut words = line.strip_suffix('\n')?.strip_prefix("acknowledged ")?.split(' ');
     Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
@@ -112,8 +111,8 @@ fn everything_acknowledged_survives_the_death_of_the_process() {
     let mut acknowledged = [0; WRITERS];
     for number in 0..kills {
         let log = if random.below(2) == 0 { "mapped" } else { "written" };
-        // Half of the lives end after a number of writes, the others after a time, which may be too short to
-        // open.
+        // Half of the children are killed after a number of writes, the others after a time, which may be too
+        // short to open.
         let (what, reports, time_ms) = match random.below(8) {
             0 => ("open", u64::MAX, random.below(120)),
             1 => ("write", u64::MAX, random.below(40)),
@@ -129,7 +128,7 @@ fn everything_acknowledged_survives_the_death_of_the_process() {
         let ended =
             Life::begin(dir.path(), &life).end(reports, Duration::from_millis(time_ms), &mut acknowledged);
         ended.unwrap_or_else(|failure| panic!("{}", context(failure)));
-        // Some deaths are not looked at, so that the next child recovers from what a killed recovery left.
+        // Some kills are not followed by a check, so that the next child recovers from a killed recovery.
         if random.below(3) > 0 || number + 1 == kills {
             let verified = kill::open(dir.path(), log == "mapped").map_err(Failure::from).and_then(|db| {
                 let found = kill::verify(&db, &acknowledged)?;

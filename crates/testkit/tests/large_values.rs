@@ -1,5 +1,5 @@
-//! Large values: read by every way, passed by where only keys are asked for, collected within the target,
-//! gone with their last reader, carried by copies, and told when damaged.
+//! Large values: read in every way, skipped where only keys are read, garbage collected within the target,
+//! removed with their last reader, included in copies, and reported when damaged.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use esker::backup::Backups;
@@ -19,7 +19,7 @@ fn key(number: u64) -> Vec<u8> {
     format!("key {number:06}").into_bytes()
 }
 
-/// 1,000 to 1,400 bytes that do not compress to nothing.
+/// 1,000 to 1,400 bytes that compress only partly.
 fn value(number: u64, round: u64) -> Vec<u8> {
     let random = SeededRandom::new(number * 1_000 + round);
     (0..1_000 + number % 5 * 100).map(|_| random.below(256) as u8).collect()
@@ -34,7 +34,7 @@ fn large() -> KeyspaceOptions {
         .blob_file_size(16 << 10)
 }
 
-/// A database in memory whose background work happens when a test says so; its blob files are watched.
+/// A database in memory whose background work the test steps; its blob files are counted.
 struct Store {
     strict: StrictFs,
     fs: WatchFs,
@@ -70,7 +70,7 @@ impl Store {
         }
     }
 
-    /// Into tables, and until nothing is left to do.
+    /// Flushes, and runs background work until none is left.
     fn settle(&self) {
         self.db.flush().unwrap();
         drain(&self.db);
@@ -211,7 +211,7 @@ fn a_file_stays_until_its_last_reader_has_gone() {
     cursor.seek(key(100)).unwrap();
     store.write(1);
     store.settle();
-    // The snapshot's values live on, wherever they are now.
+    // The snapshot's values stay readable, wherever they are now.
     for number in 0..KEYS {
         let at = store.db.default_keyspace().at(&snapshot);
         assert_eq!(at.get(key(number)).unwrap().as_deref(), Some(&*value(number, 0)));
@@ -263,7 +263,7 @@ fn another_threshold_separates_and_brings_back() {
     assert_round(&store.db, 0);
     keyspace.update_options(|options| options.blob_threshold(0)).unwrap();
     for round in 1..6 {
-        // Overwriting half of it again and again makes garbage of what is in blob files.
+        // Overwriting half of it repeatedly makes garbage of what is in blob files.
         for number in 0..KEYS / 2 {
             store.db.default_keyspace().put(key(number), value(number, round)).unwrap();
         }
@@ -329,7 +329,7 @@ fn copies_carry_large_values() {
     let store = Store::new(large());
     store.write(0);
     store.settle();
-    // What is in memory only goes to a blob file of the copy's own.
+    // What is only in memory goes to a blob file of the copy's own.
     store.db.default_keyspace().put(key(0), value(0, 1)).unwrap();
     store.db.checkpoint("/copy").unwrap();
     let backups = Backups::with_env("/backups", Env::simulated(Arc::new(store.fs.clone()), 2));

@@ -1,7 +1,7 @@
-//! The model test: random operations on the database and on an oracle, every answer compared.
+//! The model test: random operations on the database and on an oracle, with every answer compared.
 //!
-//! A failing plan is shrunk and printed. `ESKER_SEED=n` runs one plan; `ESKER_PLANS=n` runs so many in each
-//! of the two tests instead of the usual number.
+//! A failing plan is shrunk and printed. `ESKER_SEED=n` runs one plan; `ESKER_PLANS=n` sets the number of
+//! plans in each of the two tests.
 
 #![expect(clippy::print_stdout, reason = "seeds and counts are for people")]
 
@@ -12,7 +12,7 @@ use esker_testkit::{Generator, Outcome, TestDir, model, shrink};
 /// Operations of one plan.
 const OPERATIONS: usize = 2_500;
 
-/// Plans in each of the two tests, which run side by side: together a little more than a million operations.
+/// Plans in each of the two tests, which run in parallel: together a little more than a million operations.
 const PLANS: u64 = 205;
 
 fn variable(name: &str) -> Option<u64> {
@@ -54,9 +54,8 @@ fn the_database_answers_as_the_oracle_does_too() {
     simulate((0..).map(|number| 2 * number + 1));
 }
 
-/// The same on the real file system, with real threads behind: few plans, because syncs take their time
-/// there, and not to be shrunk by seed, because threads do not follow it; but the answers must be right all
-/// the same.
+/// The same on real files with background threads: few plans, because syncs take time, and none is shrunk,
+/// because threads do not follow the seed.
 #[test]
 fn the_answers_are_right_with_real_files_and_threads() {
     for seed in 0..6 {

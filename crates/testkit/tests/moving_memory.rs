@@ -1,9 +1,9 @@
-//! Memory goes back and forth between memtables and the block cache while readers stand on blocks: on real
-//! files and threads.
+//! The memory arbiter under readers: memory moves between memtables and the block cache while cursors pin
+//! blocks, on real files and threads.
 //!
-//! A burst of writes calls the memtables' share back, so that the cache gives whole stretches of memory away;
-//! after a compaction that was asked for a cache that is full gets it again. Each value tells its key, so
-//! a reader of memory that was given out again finds another value, or none.
+//! A burst of writes takes the memtables' share back, so that the cache releases whole slabs; after a manual
+//! compaction a full cache gets it again. Each value depends on its key, so a reader of reused memory finds a
+//! wrong value, or none.
 
 use esker::parts::env::{Env, SeededRandom};
 use esker::{Database, Options};
@@ -11,14 +11,14 @@ use esker_testkit::TestDir;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Of 500 bytes each: more than the cache has while memtables have their share.
+/// Of 500 bytes each: more than the cache holds while the memtables have their share.
 const KEYS: u64 = 90_000;
 /// Puts of a burst, which fill some log segments.
 const BURST: u64 = 16_000;
 const ROUNDS: u64 = 8;
-/// Looks at all keys in a round, until the cache has got more.
-const MOST_LOOKS: u64 = 5;
-/// So much more is the share and not some table's index.
+/// Most scans of all keys in a round, until the cache has grown.
+const MOST_SCANS: u64 = 5;
+/// Growth by this much is the share and not the index of a table.
 const SHARE_BYTES: u64 = 4 << 20;
 
 fn value(number: u64) -> Vec<u8> {
@@ -29,7 +29,7 @@ fn value(number: u64) -> Vec<u8> {
 
 fn check(key: &[u8], found: &[u8]) {
     let number = u64::from_be_bytes(key.try_into().expect("keys have eight bytes"));
-    assert!(found == value(number), "key {number} has another's value");
+    assert!(found == value(number), "key {number} has the value of another key");
 }
 
 fn check_present(db: &Database, number: u64) {
@@ -37,8 +37,7 @@ fn check_present(db: &Database, number: u64) {
     check(&key, &db.default_keyspace().get(key).expect("a get").expect("it is there"));
 }
 
-/// Walks from anywhere, by cursors that stay where they are for a while, and asks for single keys beside
-/// them.
+/// Walks from random keys, by cursors that stay in place for a while, and gets single keys between.
 fn read(db: &Database, seed: u64, is_over: &AtomicBool) {
     let random = SeededRandom::new(seed);
     while !is_over.load(Ordering::Acquire) {
@@ -57,7 +56,7 @@ fn read(db: &Database, seed: u64, is_over: &AtomicBool) {
 }
 
 #[test]
-fn readers_keep_what_they_stand_on_while_memory_moves() {
+fn readers_keep_their_blocks_while_memory_moves() {
     let dir = TestDir::new("moving-memory");
     let db = Arc::new(
         Database::open_with(dir.path(), Options::default().memory_budget(64 << 20)).expect("a database"),
@@ -77,7 +76,7 @@ fn readers_keep_what_they_stand_on_while_memory_moves() {
         db.compact_all().expect("a compaction");
         let before = capacity();
         let is_lent = || capacity() >= before + SHARE_BYTES;
-        for _ in (0..MOST_LOOKS).take_while(|_| !is_lent()) {
+        for _ in (0..MOST_SCANS).take_while(|_| !is_lent()) {
             (0..KEYS).for_each(|number| check_present(&db, number));
         }
         (0..BURST).for_each(|_| put(random.below(KEYS)));
@@ -86,9 +85,9 @@ fn readers_keep_what_they_stand_on_while_memory_moves() {
     is_over.store(true, Ordering::Release);
     let failed = readers.into_iter().map(|thread| thread.join()).filter(Result::is_err).count();
     assert_eq!(failed, 0, "readers failed");
-    // At which moment the share moves is up to the lanes; that it does, the tests of lending show step by
-    // step.
+    // When the share moves depends on the worker pools; that it does, the tests of the memory arbiter check
+    // step by step.
     let evicted = db.metrics().cache.total().evictions;
-    assert!(evicted > 0, "the cache gave nothing away");
+    assert!(evicted > 0, "the cache released nothing");
     db.close().expect("a close");
 }

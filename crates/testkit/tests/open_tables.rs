@@ -1,5 +1,5 @@
-//! Tables that are open: near the limit, under every kind of reader; never removed while a reader has them
-//! open, which `WatchFs` refuses; and right answers all the while.
+//! The table cache: near its limit, under every kind of reader; a file that a reader has open is never
+//! removed, which `WatchFs` refuses; and all answers are right.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 use esker::parts::env::fault::{StrictFs, StrictOptions};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const LIMIT: usize = 16;
-/// What may stay open until the sweep comes: a quarter more.
+/// Tables that may stay open above the limit until the next eviction: a quarter.
 const HEADROOM: usize = 4;
 const ENTRIES: u64 = 20_000;
 
@@ -32,7 +32,7 @@ fn options(limit: usize) -> Options {
         .max_open_tables(limit)
 }
 
-/// Writes all entries anew.
+/// Overwrites all entries.
 fn write(db: &Database, round: u64) {
     for number in 0..ENTRIES {
         db.default_keyspace().put(key(number), value(number, round)).unwrap();
@@ -56,8 +56,8 @@ fn run_background(db: &Database) {
     while db.step_background() {}
 }
 
-/// A database in memory whose background work happens when a test says so, with its entries in one run of
-/// many tables, none of them open.
+/// A database in memory whose background work the test steps, with its entries in one run of many tables,
+/// none of them open.
 struct Simulated {
     fs: WatchFs,
     db: Database,
@@ -89,12 +89,12 @@ impl Simulated {
         Simulated { fs, db, tables }
     }
 
-    /// Entries so far apart that each is in a table of its own, and that a table is passed over in between.
+    /// A distance between entries at which each is in a table of its own, with a table in between.
     fn stride(&self) -> u64 {
         2 * ENTRIES / self.tables as u64 + 2
     }
 
-    /// Opens many tables and lets the background close others, until all that can be closed was.
+    /// Opens many tables and runs the table cache's eviction until nothing more can be closed.
     fn turn_over(&self, round: u64) {
         for _ in 0..3 {
             for number in (0..ENTRIES).step_by(self.stride() as usize) {
@@ -155,7 +155,7 @@ fn whatever_reads_the_number_of_open_tables_stays_near_the_limit() {
     write(db, 1);
     db.compact_all().unwrap();
     run_background(db);
-    // The old run and the new data, side by side.
+    // The old run and the new data together.
     assert!(fs.take_most_open() <= LIMIT + HEADROOM + 40, "compactions hold one table for each run");
     (0..ENTRIES).for_each(|number| assert_has(db, number, 1));
     check("gets after a compaction");
@@ -180,7 +180,7 @@ fn tables_that_are_used_stay_open() {
     assert_eq!(reopened, 0, "what was used all the time was closed all the same");
 }
 
-/// OT1, and what closing is about: a reader of an old view goes on, at the price of one handle.
+/// OT1: a reader of an old view continues, at the cost of one handle.
 #[test]
 fn an_old_cursor_goes_on_across_a_close() {
     let simulated = Simulated::new();
@@ -195,8 +195,7 @@ fn an_old_cursor_goes_on_across_a_close() {
     assert_at(&cursor, middle, 0);
     assert_has(db, middle, 0);
     assert_eq!(fs.opened(), before, "the table that the cursor has is shared");
-    // Its table is closed and opened again behind it, more than once; it walks on over tables that were
-    // closed as well.
+    // Its table is closed and opened again more than once; the cursor walks on over closed tables.
     for number in middle..ENTRIES {
         assert_at(&cursor, number, 0);
         cursor.advance().unwrap();
@@ -212,7 +211,7 @@ fn an_old_cursor_goes_on_across_a_close() {
     }
 }
 
-/// OT3: however many old views there are, they do not hold more open than the limit.
+/// OT3: old views hold no more tables open than the limit, however many they are.
 #[test]
 fn old_views_hold_no_more_open_than_the_limit() {
     let simulated = Simulated::new();
@@ -220,7 +219,7 @@ fn old_views_hold_no_more_open_than_the_limit() {
     let random = SeededRandom::new(3);
     let mut cursors = Vec::new();
     for _ in 0..30 {
-        // Another generation of open tables, pinned by a cursor that itself stands in none.
+        // Another generation of open tables, pinned by a cursor that is itself positioned in none.
         for _ in 0..LIMIT {
             assert_has(db, random.below(ENTRIES / stride) * stride, 0);
         }
@@ -228,9 +227,9 @@ fn old_views_hold_no_more_open_than_the_limit() {
         run_background(db);
     }
     let open = fs.open_tables();
-    assert!(open <= LIMIT + HEADROOM, "{open} tables are held open by {} old views", cursors.len());
-    // Current readers have a share of their own: what they use all the time is not opened again and again,
-    // once what was open before has gone.
+    assert!(open <= LIMIT + HEADROOM, "{open} tables are kept open by {} old views", cursors.len());
+    // Current readers have a share of their own: tables in constant use are not opened repeatedly, once what
+    // was open before is closed.
     let hot: Vec<u64> = (0..LIMIT as u64 / 8).map(|at| at * stride).collect();
     let mut others = (LIMIT as u64..ENTRIES / stride).map(|at| at * stride).cycle();
     let mut reopened = 0;
@@ -255,7 +254,7 @@ fn a_reopened_table_is_removed_once_and_after_its_last_reader() {
     let (fs, db) = (&simulated.fs, &simulated.db);
     let tables: Vec<_> = db.levels()[0].levels[0].runs[0].tables.iter().map(|table| table.file).collect();
     let path = |number| Path::new("/db/tables").join(format!("{number:06}.sst"));
-    // Two cursors with a close between them: each has a file of its own for the same table.
+    // Two cursors with a close between them: each has a file handle of its own for the same table.
     let middle = ENTRIES / 2 + 1;
     assert_has(db, middle, 0);
     let mut first = db.default_keyspace().cursor().unwrap();
@@ -280,14 +279,14 @@ fn a_reopened_table_is_removed_once_and_after_its_last_reader() {
     }
     drop(second);
     run_background(db);
-    assert!(tables.iter().all(|&number| fs.removed().contains(&path(number))), "nobody needs them");
+    assert!(tables.iter().all(|&number| fs.removed().contains(&path(number))), "no reader needs them");
     simulated.turn_over(1);
     let Simulated { fs, db, .. } = simulated;
     drop(db);
     assert_eq!(fs.open_tables(), 0);
 }
 
-/// What only a cursor reads any more does not take the room of what others read.
+/// Tables that only a cursor reads take no share from current ones.
 #[test]
 fn tables_of_a_dropped_keyspace_are_closed() {
     let simulated = Simulated::new();
@@ -357,7 +356,7 @@ fn a_limit_that_cannot_be_kept_is_refused() {
     }
 }
 
-/// A database that takes no writes closes tables as well.
+/// A read-only database closes tables as well.
 #[test]
 fn a_read_only_database_closes_tables() {
     let dir = TestDir::new("open-tables");
@@ -376,7 +375,7 @@ fn a_read_only_database_closes_tables() {
     assert!(db.metrics().open_tables.tables <= LIMIT + HEADROOM);
 }
 
-/// The round that a value is of; it must be whole.
+/// The round that a value was written in; it must be whole.
 fn round_of(number: u64, found: &[u8]) -> u64 {
     let text = std::str::from_utf8(found).unwrap();
     let round = text.split(' ').nth(4).unwrap().trim_end_matches(',').parse().unwrap();
@@ -384,7 +383,7 @@ fn round_of(number: u64, found: &[u8]) -> u64 {
     round
 }
 
-/// The rounds in which a reader saw the entries last: none goes back.
+/// The last round seen of each entry: none goes back.
 struct Seen(Vec<u64>);
 
 impl Seen {
@@ -413,7 +412,7 @@ fn get_many(db: &Database, random: &SeededRandom, seen: &mut Seen) {
     found.iter().zip(numbers).for_each(|(found, number)| seen.note(number, found.as_deref()));
 }
 
-/// The rounds of all entries, in their order.
+/// The rounds of all entries, in key order.
 fn rounds(mut cursor: Cursor, backwards: bool) -> Vec<u64> {
     let mut rounds = Vec::new();
     if backwards { cursor.seek_to_last() } else { cursor.seek_to_first() }.unwrap();
@@ -428,7 +427,7 @@ fn rounds(mut cursor: Cursor, backwards: bool) -> Vec<u64> {
     rounds
 }
 
-/// A snapshot shows one moment, from both sides and key by key: the writer goes through the entries in their
+/// A snapshot shows one moment, from both directions and key by key: the writer overwrites the entries in key
 /// order.
 fn scan_moment(db: &Database, random: &SeededRandom, seen: &mut Seen) {
     let snapshot = db.snapshot();
@@ -443,7 +442,7 @@ fn scan_moment(db: &Database, random: &SeededRandom, seen: &mut Seen) {
     assert_eq!(seen.0[number as usize], forwards[number as usize]);
 }
 
-/// Everything at once, on threads and real files.
+/// All kinds of readers at once, on threads and real files.
 #[test]
 fn threads_read_right_answers_while_tables_are_closed_and_removed() {
     /// Ends the readers however the writer ends.

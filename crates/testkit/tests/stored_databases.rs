@@ -1,6 +1,6 @@
-//! Databases that earlier builds stored: each is copied, opened, read, verified and written to.
+//! Databases stored by earlier builds: each is copied, opened, read, verified and written to.
 //!
-//! `fixtures/COMMIT` holds what the library of that commit has written, and the program that wrote it.
+//! `fixtures/COMMIT` holds what the library of that commit wrote, and the program that wrote it.
 
 #![expect(clippy::expect_used, reason = "helpers of tests, outside the test functions")]
 
@@ -17,10 +17,10 @@ type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 /// The first of January 2100.
 const CENTURY_MS: u64 = 4_102_444_800_000;
 
-/// The keyspaces whose values are numbers, by how they are compressed.
+/// The keyspaces whose values are numbers, by their compression.
 const NUMBERS: [&str; 4] = ["zstd", "lzma", "columns", "delta"];
 
-/// Options that `tuned` has stored, by the names and values of 1e54cb9.
+/// Stored options of the keyspace `tuned`, by the names and values of 1e54cb9.
 const TUNED: [(&str, &str); 27] = [
     ("memtable", "skiplist"),
     ("write_buffer_size", "1MiB"),
@@ -59,7 +59,7 @@ fn key(number: u32) -> String {
     format!("key-{number:04}")
 }
 
-/// Text of so many bytes that compresses, but not to nothing.
+/// Text of this many bytes that compresses partly.
 fn text(number: u32, bytes: usize) -> Vec<u8> {
     let mut state = u64::from(number) + 1;
     let mut next = || {
@@ -69,7 +69,7 @@ fn text(number: u32, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|_| next()).collect()
 }
 
-/// The content of each keyspace, without what the log alone has.
+/// The content of each keyspace, without what is only in the log.
 fn content() -> BTreeMap<&'static str, Content> {
     let mut all: BTreeMap<&str, Content> = BTreeMap::from([("default", Content::new())]);
     let mut put = |keyspace, key: String, value: Vec<u8>| {
@@ -99,7 +99,7 @@ fn content() -> BTreeMap<&'static str, Content> {
     all
 }
 
-/// The same with what the log alone has.
+/// The same with what is only in the log.
 fn content_with_log() -> BTreeMap<&'static str, Content> {
     let mut all = content();
     let mut put = |keyspace, key: String, value: Vec<u8>| {
@@ -115,7 +115,6 @@ fn content_with_log() -> BTreeMap<&'static str, Content> {
     all
 }
 
-/// Copies a file or a directory with everything in it.
 fn copy(from: &Path, to: &Path) {
     let fs = StdFileSystem;
     fs.create_dir_all(to).expect("a directory");
@@ -156,7 +155,7 @@ fn entries(keyspace: &Keyspace) -> Content {
         .collect()
 }
 
-/// Reads every key, by scan and by lookup, and verifies every file.
+/// Reads every key, by scan and by get, and verifies every file.
 fn check(db: &Database, expected: &BTreeMap<&str, Content>) {
     let mut names = db.keyspaces();
     names.sort();

@@ -1,12 +1,13 @@
-//! Scans that turn round within bounds, at snapshots, while threads write, flush and merge beneath them.
+//! Scans that change direction within bounds, at snapshots, while threads write, flush and merge.
 //!
-//! One thread writes all there is to write: values, values that have expired or will live for a day,
-//! operands, deletes of keys and of ranges. Now and then it takes a snapshot and notes what is in the
-//! keyspace. Others read what the snapshots show, by cursors and ranges in both directions, and by keys
-//! alone, on real files, with lanes that flush and merge as they like, and one more thread that merges ranges
-//! of keys. What a snapshot shows never changes, so every answer is known.
+//! One thread makes all writes: values, values that have expired or will live for a day, operands, deletes of
+//! keys and of ranges. Now and then it takes a snapshot and records the content of the keyspace. Readers read
+//! what the snapshots show, by cursors and ranges in both directions, and by gets, on real files, with
+//! background flushes and compactions, and one more thread that compacts ranges of keys. A snapshot never
+//! changes, so every answer is known.
 //!
-//! `ESKER_SEED=n` repeats one seed, as far as threads repeat anything; `ESKER_PLANS=n` tries so many.
+//! `ESKER_SEED=n` repeats one seed, as far as threads repeat anything; `ESKER_PLANS=n` sets the number of
+//! seeds.
 
 #![expect(clippy::expect_used, reason = "helpers of tests, outside the test functions")]
 
@@ -26,7 +27,7 @@ type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 const SEEDS: u64 = 24;
 const READERS: u64 = 2;
-/// Snapshots that are taken of one database, and changes between two of them.
+/// Snapshots of one database, and changes between two of them.
 const MOMENTS: u64 = 40;
 const CHANGES: u64 = 120;
 /// Moves of one cursor.
@@ -34,13 +35,12 @@ const MOVES: u64 = 300;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What a snapshot is to show.
+/// A snapshot and its content.
 struct Moment {
     snapshot: Snapshot,
     content: Content,
 }
 
-/// Random choices of one thread.
 struct Chance {
     random: SeededRandom,
     shape: u64,
@@ -71,7 +71,7 @@ impl Chance {
         value
     }
 
-    /// Bounds of any kind: none, a prefix, or two that may lie the wrong way round.
+    /// Bounds of any kind: none, a prefix, or two in either order.
     fn range(&self) -> Range {
         let bound = || match self.random.below(3) {
             0 => Bound::Unbounded,
@@ -120,7 +120,7 @@ fn change(chance: &Chance, space: &Keyspace, content: &mut Content) {
             content.remove(&key);
         }
         _ if chance.deletes_ranges => {
-            // Short ones mostly, or little would be left.
+            // Mostly short ranges, or little would be left.
             let start = content.range(key..).next().map(|(key, _)| key.clone());
             let Some(start) = start else { return };
             let end = content.range(start.clone()..).nth(chance.random.below(30) as usize);
@@ -132,7 +132,7 @@ fn change(chance: &Chance, space: &Keyspace, content: &mut Content) {
     }
 }
 
-/// What of the content lies within bounds.
+/// The content within bounds.
 fn within(content: &Content, range: &Range) -> Vec<(Vec<u8>, Vec<u8>)> {
     let is_inside = |key: &[u8]| {
         (match &range.0 {
@@ -149,7 +149,7 @@ fn within(content: &Content, range: &Range) -> Vec<(Vec<u8>, Vec<u8>)> {
     entries.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// A cursor goes about within bounds, mostly far in one direction.
+/// Moves a cursor within bounds, mostly far in one direction.
 fn walk(chance: &Chance, space: &Keyspace, moment: &Moment) {
     let range = chance.range();
     let entries = within(&moment.content, &range);
@@ -181,7 +181,7 @@ fn walk(chance: &Chance, space: &Keyspace, moment: &Moment) {
     }
 }
 
-/// A range is taken from both ends, with values or without.
+/// Takes a range from both ends, with values or without.
 fn meet_in_the_middle(chance: &Chance, space: &Keyspace, moment: &Moment) {
     let range = chance.range();
     let entries = within(&moment.content, &range);
@@ -221,7 +221,7 @@ fn read(chance: &Chance, space: &Keyspace, moments: &Mutex<Receiver<Arc<Moment>>
     let next = || moments.lock().expect("no reader panics with it").recv().ok();
     let mut old: Option<Arc<Moment>> = None;
     while let Some(moment) = next() {
-        // What a snapshot showed it shows after the tree was rebuilt, too.
+        // An old snapshot shows the same after the tree was rebuilt.
         for moment in old.iter().chain([&moment]) {
             walk(chance, space, moment);
             meet_in_the_middle(chance, space, moment);
@@ -235,7 +235,7 @@ fn read(chance: &Chance, space: &Keyspace, moments: &Mutex<Receiver<Arc<Moment>>
 fn write(chance: &Chance, db: &Database, space: &Keyspace, moments: &SyncSender<Arc<Moment>>) {
     let mut content = Content::new();
     if chance.percent(70) {
-        // One large run, as stretches are made of.
+        // One large run, over which scans gallop.
         for number in 0..chance.keys {
             let (key, value) = (chance.key_of(number), chance.value());
             space.put(&key, &value).expect("a put");
@@ -260,14 +260,14 @@ fn run(seed: u64) {
         random: SeededRandom::new(seed << 8 | thread),
         shape: seed % 3,
         keys: [60, 400, 3_000][(seed / 3 % 3) as usize],
-        // Readers of a keyspace without any go other ways.
+        // Without range tombstones readers take other paths.
         deletes_ranges: seed.is_multiple_of(4),
     };
     let random = SeededRandom::new(seed ^ 0x7475_726e);
     let mut space = Chosen::random(KEYSPACE, &random)
         .with(KEYSPACE, "default ttl", "none")
-        .with(KEYSPACE, "promised time", "none")
-        .with(KEYSPACE, "promised room", "none")
+        .with(KEYSPACE, "delete target", "none")
+        .with(KEYSPACE, "space target", "none")
         .with(KEYSPACE, "write buffer entries", "unlimited");
     if random.below(3) > 0 {
         space = space.with(KEYSPACE, "layout", "flat").with(KEYSPACE, "large values", "in tables");
@@ -296,7 +296,7 @@ fn run(seed: u64) {
         };
         Env::real().spawn("merger", work).expect("a thread")
     };
-    // Theirs alone: where no reader is left the writer ends, too.
+    // Only the readers keep it: when no reader is left the writer ends, too.
     drop(receiver);
     write(&chance(0), &db, &space, &sender);
     drop(sender);

@@ -1,11 +1,11 @@
-//! Long walks over trees of one large run, many small ones and a live memtable, as readers meet them that
-//! take turns with their sources: with seeks, changes of direction, writes beside them, and reads that fail.
+//! Long walks of cursors over trees of one large run, many small ones and a live memtable: with seeks,
+//! changes of direction, concurrent writes, and reads that fail.
 //!
-//! The scripts of the model test mix everything and keep each tree small. Here trees have runs that hold one
-//! version of each key, mostly without range deletes, and cursors go far: only then do stretches, turns and
+//! The scripts of the model test mix everything and keep each tree small. Here runs hold one version of each
+//! key, mostly without range deletes, and cursors go far: only then do galloping, changes of direction and
 //! prepared seeks come into play.
 //!
-//! `ESKER_SEED=n` repeats one seed; `ESKER_PLANS=n` tries so many in each test.
+//! `ESKER_SEED=n` repeats one seed; `ESKER_PLANS=n` sets the number of seeds in each test.
 
 #![expect(clippy::print_stdout, reason = "the seed of a failure is for people")]
 
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// What a reader is to see.
+/// What a reader must see.
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Seeds of each test.
@@ -34,22 +34,22 @@ fn for_each_seed(run: impl Fn(u64)) {
         None => 0..variable("ESKER_PLANS").unwrap_or(SEEDS),
     };
     for seed in seeds {
-        let said = Said(seed);
+        let said = SeedOnPanic(seed);
         run(seed);
         std::mem::forget(said);
     }
 }
 
-/// Names the seed of a failure.
-struct Said(u64);
+/// Prints the seed of a failure.
+struct SeedOnPanic(u64);
 
-impl Drop for Said {
+impl Drop for SeedOnPanic {
     fn drop(&mut self) {
         println!("reproduce: ESKER_SEED={} cargo test -p esker-testkit --test walks", self.0);
     }
 }
 
-/// A database with a tree as described above, and what is in it.
+/// A database with a tree as described above, and its content.
 struct World {
     random: SeededRandom,
     fs: FaultFs,
@@ -63,20 +63,20 @@ struct World {
 }
 
 impl World {
-    /// With options by chance; but what changes the tree by itself, or answers by the clock, is left to the
-    /// model test.
+    /// With random options, except those by which the tree changes on its own, or answers depend on the
+    /// clock: the model test covers these.
     fn new(seed: u64, deletes_ranges: bool) -> World {
         let random = SeededRandom::new(seed ^ 0x77_616c_6b73);
         let fs = FaultFs::over_strict(StrictFs::new());
         let mut space = Chosen::random(KEYSPACE, &random)
             .with(KEYSPACE, "strategy", "none")
             .with(KEYSPACE, "default ttl", "none")
-            .with(KEYSPACE, "promised time", "none")
-            .with(KEYSPACE, "promised room", "none")
+            .with(KEYSPACE, "delete target", "none")
+            .with(KEYSPACE, "space target", "none")
             .with(KEYSPACE, "adaptive compaction", "off")
             .with(KEYSPACE, "write buffer entries", "unlimited");
         if random.below(3) > 0 {
-            // What stretches are made of.
+            // What galloping needs.
             space = space.with(KEYSPACE, "layout", "flat").with(KEYSPACE, "large values", "in tables");
         }
         if random.below(2) > 0 {
@@ -138,7 +138,7 @@ impl World {
         self.content.remove(key);
     }
 
-    /// Changes about so many of a hundred keys.
+    /// Changes about this many of a hundred keys.
     fn change(&mut self, percent: u64, percent_deleted: u64) {
         for number in 0..self.keys {
             if self.percent(percent) {
@@ -180,13 +180,13 @@ impl World {
         }
     }
 
-    /// A write that readers under way must not see.
+    /// A write that open readers must not see.
     fn write_beside(&mut self) {
         let key = self.any_key();
         if self.percent(25) { self.delete(&key) } else { self.put(key) }
     }
 
-    /// The same, and now and then a flush, which takes the memtable from under the readers.
+    /// The same, and now and then a flush, which replaces the memtable of open readers.
     fn disturb(&mut self) {
         self.write_beside();
         if self.percent(2) {
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// A cursor at the present or at a snapshot, and what it is to see.
+    /// A cursor at the present or at a snapshot, and its expected content.
     fn cursor(&self) -> esker::Result<(Cursor, Content)> {
         let which = self.random.below(2 * self.snapshots.len() as u64 + 1) as usize;
         match self.snapshots.get(which) {
@@ -225,7 +225,7 @@ impl Walker {
         self.content.range::<[u8], _>((Bound::Unbounded, key)).next_back().map(|(key, _)| key.clone())
     }
 
-    /// Makes a move; after an error the cursor is on nothing.
+    /// Makes a move; after an error the cursor is on no entry.
     fn make(&mut self, number: u64, key: &[u8]) -> esker::Result<()> {
         let at = self.at.take();
         let (moved, expected) = match (number, &at) {
@@ -252,8 +252,7 @@ impl Walker {
         Ok(())
     }
 
-    /// Moves about: mostly far in one direction, with some steps against it. Answers how often it met an
-    /// error.
+    /// Walks mostly far in one direction, with some steps against it. Returns the number of errors.
     fn walk(&mut self, world: &mut World, mut beside: impl FnMut(&mut World)) -> u64 {
         let (mut direction, mut errors) = (4, 0);
         for _ in 0..MOVES {
@@ -295,7 +294,7 @@ fn walk_about(seed: u64, deletes_ranges: bool) {
     world.db.take().expect("it is open").close().expect("a close");
 }
 
-/// A range is taken from both ends, by chance.
+/// Takes a range from both ends, at random.
 fn meet_in_the_middle(world: &mut World) {
     let bound = |world: &World| match world.random.below(3) {
         0 => Bound::Unbounded,
@@ -346,8 +345,7 @@ fn cursors_walk_over_range_deletes_as_the_model_does() {
     for_each_seed(|seed| walk_about(seed, true));
 }
 
-/// Reads of tables fail now and then, in the middle of anything: the call that meets it says so, and whatever
-/// was under way is forgotten by the next seek.
+/// Reads of tables fail now and then: the call returns the error, and the next seek works.
 #[test]
 fn what_a_failed_read_leaves_behind_harms_no_later_seek() {
     let met = std::cell::Cell::new(0);
@@ -355,7 +353,7 @@ fn what_a_failed_read_leaves_behind_harms_no_later_seek() {
         let mut world = World::new(seed, seed % 3 == 0);
         world.snapshots.clear();
         for _ in 0..CURSORS {
-            // With nothing in the cache and no table open.
+            // With an empty cache and no table open.
             world.db.take().expect("it is open").close().expect("a close");
             world.db = Some(Database::open_with("/db", world.options.clone()).expect("it opens again"));
             let mut walker = Walker::new(world.cursor().expect("a cursor"));

@@ -28,7 +28,7 @@ pub(crate) struct Counts {
 
 #[derive(Debug, Default)]
 pub(crate) struct LevelCounts {
-    pub(crate) asked: AtomicU64,
+    pub(crate) probed: AtomicU64,
     pub(crate) searched: AtomicU64,
     pub(crate) found: AtomicU64,
 }
@@ -37,7 +37,7 @@ pub(crate) struct LevelCounts {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LevelSeen {
     /// Lookups that found a table whose range has their key.
-    pub asked: u64,
+    pub probed: u64,
     /// Tables searched, because the filter let the lookup pass or there is none.
     pub searched: u64,
     /// Searches that found the key.
@@ -100,7 +100,7 @@ impl LookupStats {
     pub fn level(&self, level: LevelIndex) -> LevelSeen {
         let counts = self.0.get().and_then(|counts| counts.levels.get(usize::from(level.get())));
         counts.map_or_else(LevelSeen::default, |counts| LevelSeen {
-            asked: counts.asked.load(Relaxed),
+            probed: counts.probed.load(Relaxed),
             searched: counts.searched.load(Relaxed),
             found: counts.found.load(Relaxed),
         })

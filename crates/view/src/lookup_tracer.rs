@@ -32,9 +32,9 @@ pub struct ReadAmplification {
     /// Traced lookups, one in 64.
     pub lookups: u64,
     /// Memtables that they searched.
-    pub memtables_asked: u64,
+    pub memtables_probed: u64,
     /// Runs in which a table spans their key: that table's filter was probed.
-    pub tables_asked: u64,
+    pub tables_probed: u64,
     /// Tables that they searched: a block each, from the cache or from the file.
     pub tables_searched: u64,
     /// Lookups decided by tables, including deleted keys.
@@ -50,9 +50,9 @@ impl ReadAmplification {
     }
 
     /// False-positive table searches per traced lookup; `None` without any.
-    pub fn in_vain(&self) -> Option<f64> {
-        let in_vain = self.tables_searched.saturating_sub(self.found_in_tables);
-        (self.lookups > 0).then(|| in_vain as f64 / self.lookups as f64)
+    pub fn misses(&self) -> Option<f64> {
+        let misses = self.tables_searched.saturating_sub(self.found_in_tables);
+        (self.lookups > 0).then(|| misses as f64 / self.lookups as f64)
     }
 }
 
@@ -109,8 +109,8 @@ impl LookupStats {
         };
         ReadAmplification {
             lookups: counts.lookups.load(Relaxed),
-            memtables_asked: counts.memtables.load(Relaxed),
-            tables_asked: sum(|level| &level.asked),
+            memtables_probed: counts.memtables.load(Relaxed),
+            tables_probed: sum(|level| &level.probed),
             tables_searched: sum(|level| &level.searched),
             found_in_tables: sum(|level| &level.found),
             found_in_memtables: counts.found_in_memtables.load(Relaxed),
@@ -136,7 +136,7 @@ impl LookupTracer for CountingTracer<'_> {
 
     fn asks(&mut self, run: usize) {
         if let Some(level) = self.level(run) {
-            level.asked.fetch_add(1, Relaxed);
+            level.probed.fetch_add(1, Relaxed);
         }
     }
 
@@ -176,12 +176,12 @@ impl FilterRates {
             None => *of_options.get_or_insert_with(|| policy.false_positive_rate()),
         };
         let runs = tree.runs.iter().map(|run| {
-            let (mut entries, mut in_vain) = (0.0, 0.0);
+            let (mut entries, mut misses) = (0.0, 0.0);
             for part in run.parts.iter() {
                 entries += part.meta.entries as f64;
-                in_vain += part.meta.entries as f64 * rate_of(part);
+                misses += part.meta.entries as f64 * rate_of(part);
             }
-            (run.level, entries, if entries > 0.0 { in_vain / entries } else { 0.0 })
+            (run.level, entries, if entries > 0.0 { misses / entries } else { 0.0 })
         });
         FilterRates { runs: runs.collect() }
     }

@@ -2,7 +2,7 @@
 //!
 //! An arrow is a path that begins with `crate`, `self` or `super`, in a `use`, a type, an expression or a
 //! macro, and leads to another module. A name that a module re-exports or imports leads to the module that
-//! defines it. Code for tests, and the visibility of an item, draw no arrows.
+//! defines it. Test code and the visibility of items draw no arrows.
 
 use crate::repository::{Repository, is_test_only};
 use proc_macro2::{TokenStream, TokenTree};
@@ -12,17 +12,17 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItem, Item, ItemMod, ItemUse, Macro, UseTree, Visibility};
 
-/// The name under which items count that the file of a folder, or of the crate's root, defines itself.
+/// Stands for the items that the file of a folder, or of the crate's root, defines itself.
 pub(super) const OWN: &str = "mod";
 
-/// Names from the crate's root to a module, or on to an item.
+/// Path from the crate's root to a module or an item.
 type Names = Vec<String>;
 
-/// The modules of one crate, and what they name of each other.
+/// The modules of one crate, and their arrows.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
     all: BTreeSet<Names>,
-    /// What a name in a module stands for, if it is imported; `None` for what is outside of the crate.
+    /// The target of an imported name; `None` if it is outside of the crate.
     imports: BTreeMap<(Names, String), Option<Names>>,
     mentions: Vec<Mention>,
 }
@@ -35,7 +35,7 @@ struct Mention {
     line: usize,
 }
 
-/// Where a module of a folder names another one of the same folder.
+/// A use of one module of a folder by another one of the same folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Arrow {
     pub(super) from: String,
@@ -69,14 +69,13 @@ impl Modules {
         Reader { modules: self, at, file: path }.visit_file(syntax);
     }
 
-    /// The modules that lie directly in a folder; the crate's own for the empty path.
+    /// The direct modules of a folder; of the crate for the empty path.
     pub(super) fn children(&self, folder: &[String]) -> Vec<&str> {
         let below = self.all.iter().filter(|names| names.len() == folder.len() + 1);
         let below = below.filter(|names| names.starts_with(folder));
         below.filter_map(|names| names.last()).map(String::as_str).collect()
     }
 
-    /// All arrows between the modules of a folder.
     pub(super) fn arrows(&self, folder: &[String]) -> Vec<Arrow> {
         let arrows = self.mentions.iter().filter_map(|mention| {
             if !mention.from.starts_with(folder) {
@@ -95,10 +94,10 @@ impl Modules {
         arrows.collect()
     }
 
-    /// Follows imports to where something is defined; `None` if that is outside of the crate.
+    /// Follows imports to the definition; `None` if that is outside of the crate.
     fn resolved(&self, path: &[String]) -> Option<Names> {
         let mut path = path.to_vec();
-        // A chain of imports is short; one that leads back to itself compiles nowhere.
+        // A chain of imports is short; a cycle of imports does not compile.
         for _ in 0..8 {
             let Some((at, target)) = self.first_import(&path) else { return Some(path) };
             let mut next = target?;
@@ -111,7 +110,7 @@ impl Modules {
         Some(path)
     }
 
-    /// The first name on a path that is imported by the module it stands in.
+    /// The first name on a path that its module imports.
     fn first_import(&self, path: &[String]) -> Option<(usize, Option<Names>)> {
         (0..path.len()).find_map(|at| {
             if self.all.contains(&path[..=at]) {
@@ -123,7 +122,7 @@ impl Modules {
     }
 }
 
-/// The module that a file below the crate's source folder holds.
+/// The module of a file below the crate's source folder.
 fn module_of(inside: &Path) -> Names {
     let mut names: Names =
         inside.with_extension("").iter().map(|name| name.to_string_lossy().into_owned()).collect();
@@ -144,13 +143,13 @@ fn joined(at: &[String], name: &str) -> Names {
 /// Reads one file.
 struct Reader<'a> {
     modules: &'a mut Modules,
-    /// The module that is read.
+    /// The current module.
     at: Names,
     file: &'a Path,
 }
 
 impl Reader<'_> {
-    /// What a path stands for from the crate's root on; `None` if it does not begin in this crate.
+    /// A path from the crate's root on; `None` if it does not begin in this crate.
     fn absolute(&self, names: &[String]) -> Option<Names> {
         let mut at = match names.first()?.as_str() {
             "crate" => Vec::new(),
@@ -174,7 +173,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One name that a `use` brings in.
+    /// Records one name of a `use`.
     fn import(&mut self, path: &[String], name: &str, line: usize) {
         self.mention(path, line);
         let is_child = path.first().is_some_and(|first| self.modules.all.contains(&joined(&self.at, first)));
@@ -213,7 +212,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Paths in the arguments of a macro, of which syn knows tokens only.
+    /// Paths in the arguments of a macro, which syn keeps as tokens.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut tokens = tokens.into_iter().peekable();
         let mut path: Names = Vec::new();

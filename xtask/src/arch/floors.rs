@@ -1,14 +1,14 @@
-//! Which crate stands where, what it may use from outside, and where it may be unsafe. ARCHITECTURE.md says
-//! why.
+//! The floor of each crate, its third-party crates, and its modules with unsafe code. ARCHITECTURE.md
+//! explains why.
 
-/// Where a crate stands.
+/// Position of a crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A part of the product; arrows between floors point down.
+    /// A part of the product; dependencies between floors point down.
     Floor(u32),
-    /// For tests: sees everything, and is seen by tests only.
+    /// For tests: may use everything, and only tests use it.
     Tests,
-    /// For the developer: sees no crate of the store.
+    /// For developers: uses no crate of the store.
     Tools,
 }
 
@@ -17,11 +17,11 @@ pub(super) enum Place {
 pub(super) struct Crate {
     pub(super) name: &'static str,
     pub(super) place: Place,
-    /// Files and folders below the crate's own that may hold unsafe code. None: the whole crate forbids it.
+    /// Files and folders of the crate that may contain unsafe code. None: the whole crate forbids it.
     pub(super) unsafe_modules: &'static [&'static str],
 }
 
-/// The floor of the facade: what is above it uses it and nothing below.
+/// The floor of the facade: crates above it use it and nothing below.
 pub(super) const FACADE_FLOOR: u32 = 9;
 
 /// All crates, bottom up.
@@ -30,7 +30,7 @@ pub(super) const CRATES: &[Crate] = &[
     Crate {
         name: "esker-env",
         place: Place::Floor(1),
-        // Memory maps, reserved memory and its pieces; their simulation keeps the same contract.
+        // Memory maps and reserved memory; their simulation keeps the same contract.
         unsafe_modules: &[
             "src/reads/uring.rs",
             "src/memory.rs",
@@ -46,7 +46,7 @@ pub(super) const CRATES: &[Crate] = &[
     },
     Crate { name: "esker-iter", place: Place::Floor(1), unsafe_modules: &[] },
     Crate { name: "esker-codec", place: Place::Floor(2), unsafe_modules: &[] },
-    // One module probes and prefetches cache lines with SIMD; a test installs an allocator that counts.
+    // One module prefetches cache lines; a test installs an allocator that counts.
     Crate {
         name: "esker-filter",
         place: Place::Floor(2),
@@ -70,8 +70,7 @@ pub(super) const CRATES: &[Crate] = &[
     Crate {
         name: "esker-sst",
         place: Place::Floor(3),
-        // Decoders of blocks that were validated when they were loaded, SIMD searches, and slots that own
-        // counts.
+        // Decoders of validated blocks, SIMD searches, and slots that own reference counts.
         unsafe_modules: &[
             "src/mapped.rs",
             "src/block.rs",
@@ -108,19 +107,18 @@ pub(super) const CRATES: &[Crate] = &[
     Crate { name: "esker-bench", place: Place::Floor(11), unsafe_modules: &[] },
     Crate { name: "esker-experiments", place: Place::Floor(11), unsafe_modules: &[] },
     Crate { name: "esker-cli", place: Place::Floor(12), unsafe_modules: &[] },
-    // Its tests install an allocator that watches what damaged bytes ask for.
+    // Its tests install an allocator that records the largest allocation.
     Crate { name: "esker-testkit", place: Place::Tests, unsafe_modules: &["tests/decoders.rs"] },
     Crate { name: "xtask", place: Place::Tools, unsafe_modules: &[] },
 ];
 
-/// A crate from outside and the crates it was chosen for.
+/// A third-party crate and the crates it was chosen for.
 #[derive(Debug)]
 pub(super) struct ThirdParty {
     pub(super) name: &'static str,
     pub(super) users: &'static [&'static str],
 }
 
-/// All of them, in alphabetical order.
 pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "ahash", users: &["esker-experiments"] },
     ThirdParty { name: "cargo_metadata", users: &["xtask"] },

@@ -1,8 +1,8 @@
-//! The order of modules within crates: a module uses those below it only.
+//! Checks the order of modules within crates: a module uses those below it only.
 //!
-//! Cargo refuses cycles of crates; nothing refuses cycles of modules, so each crate declares the order of its
-//! modules in [`super::module_orders`], bottom up, and a path upwards is an error. So every crate can be read
-//! from its first module to its last.
+//! Cargo refuses cycles of crates, but not of modules. So each crate declares the order of its modules in
+//! [`super::module_orders`], bottom up, and an arrow upwards is an error. Every crate can be read from its
+//! first module to its last.
 
 use super::arrows::{Arrow, Modules, OWN};
 use super::module_orders::{ORDERS, Order};
@@ -11,7 +11,7 @@ use crate::repository::Repository;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Where the orders are, for messages.
+/// Path of the orders, for messages.
 const TABLE: &str = "xtask/src/arch/module_orders.rs";
 
 /// Checks all crates of the workspace.
@@ -38,8 +38,8 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     }
 }
 
-/// Prints an order of a folder's modules that the arrows allow, one line for each module or circle, and what
-/// each uses. Below a circle stand the arrows it is made of.
+/// Prints an order of a folder's modules that the arrows allow, one line for each module or cycle, with what
+/// each uses. Below a cycle stand its arrows.
 pub(super) fn print(repository: &Repository, package: &str, folder: &str) -> bool {
     let Some(modules) = modules_of(repository, package) else { return false };
     let folder = names_of(folder);
@@ -48,7 +48,7 @@ pub(super) fn print(repository: &Repository, package: &str, folder: &str) -> boo
     let uses = reachable(&arrows);
     let none = BTreeSet::new();
     while !left.is_empty() {
-        // A module, or a circle of them, that uses nothing that is left beyond itself.
+        // A module, or a cycle of modules, that uses nothing else that is left.
         let mut circles = left.iter().map(|&module| {
             let of = uses.get(module).unwrap_or(&none);
             let circle: BTreeSet<&str> = left
@@ -80,7 +80,7 @@ pub(super) fn print(repository: &Repository, package: &str, folder: &str) -> boo
     true
 }
 
-/// What each module uses, directly or not.
+/// The modules that each module uses, directly or not.
 fn reachable(arrows: &[Arrow]) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut uses: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for arrow in arrows {

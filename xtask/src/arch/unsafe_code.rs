@@ -1,4 +1,4 @@
-//! Where unsafe code is.
+//! Checks that unsafe code stays in the listed modules.
 
 use super::floors::Crate;
 use super::{TABLE, find, relative};
@@ -54,7 +54,7 @@ fn check_modules(repository: &Repository, known: &Crate, directory: &Path, findi
     }
 }
 
-/// Whether the root file of a crate says `#![forbid(unsafe_code)]`.
+/// Whether the root file of a crate has `#![forbid(unsafe_code)]`.
 fn forbids_unsafe(source: &Source) -> bool {
     source.syntax.attrs.iter().any(|attribute| match &attribute.meta {
         Meta::List(list)
@@ -66,7 +66,7 @@ fn forbids_unsafe(source: &Source) -> bool {
     })
 }
 
-/// Line of the first `unsafe` keyword, within macros too. Words in comments and strings are none.
+/// Line of the first `unsafe` keyword, within macros too. Comments and strings do not count.
 fn first_unsafe(source: &str) -> Option<usize> {
     fn search(tokens: TokenStream) -> Option<usize> {
         tokens.into_iter().find_map(|token| match token {

@@ -1,10 +1,10 @@
-//! The file of bounds: what was counted, and with what.
+//! The file of bounds: counts, and what they were counted with.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A share of the bound by which a count may differ from it. Changes elsewhere move functions between the
-/// compiler's units, which inlines otherwise then: that alone is a percent at times.
+/// Allowed deviation from a bound, as a share. Changes elsewhere move functions between the compiler's units,
+/// which changes inlining: that alone can be a percent.
 const TOLERANCE: f64 = 0.03;
 
 const HEAD: &str = "\
@@ -13,16 +13,15 @@ const HEAD: &str = "\
 # shown.
 ";
 
-/// Counts, and what they were counted with.
 #[derive(Debug, PartialEq)]
 pub(super) struct Bounds {
-    /// Names and versions of what counts depend on.
+    /// Names and versions that the counts depend on.
     pub(super) counted_with: Vec<(String, String)>,
-    /// Paths in the order in which they are run, with their instructions an operation.
+    /// Paths in the order of their run, with their instructions per operation.
     pub(super) paths: Vec<(String, f64)>,
 }
 
-/// A path's bound and its count; one of them is missing where only the other is known.
+/// A path's bound and its count; `None` where only the other is known.
 #[derive(Debug, PartialEq)]
 pub(super) struct Row<'a> {
     pub(super) path: &'a str,
@@ -30,19 +29,19 @@ pub(super) struct Row<'a> {
     pub(super) counted: Option<f64>,
 }
 
-/// What follows for a path.
+/// Verdict on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Within,
     More,
-    /// Good news, which the bounds must learn: else as much could be lost again unseen.
+    /// Fewer instructions: the bound must be lowered, or the gain could be lost unnoticed.
     Fewer,
-    /// Only one of bound and count is there.
+    /// Only one of bound and count exists.
     Unmatched,
 }
 
 impl Bounds {
-    /// Every path that either knows, beside its bound.
+    /// Every path of either side, beside its bound.
     pub(super) fn compare<'a>(&'a self, counted: &'a Bounds) -> Vec<Row<'a>> {
         let of = |all: &Bounds, path: &str| {
             all.paths.iter().find(|(name, _)| name == path).map(|(_, instructions)| *instructions)
@@ -54,7 +53,7 @@ impl Bounds {
         known.chain(others).map(row).collect()
     }
 
-    /// What the bounds were counted with where the counts were not.
+    /// The versions in which bounds and counts differ.
     pub(super) fn differences(&self, counted: &Bounds) -> Vec<&str> {
         let is_other = |named: &&(String, String)| !counted.counted_with.contains(named);
         self.counted_with.iter().filter(is_other).map(|(_, value)| value.as_str()).collect()
@@ -62,7 +61,7 @@ impl Bounds {
 }
 
 impl Row<'_> {
-    /// How much more than the bound was counted, as a share of the bound.
+    /// Excess of the count over the bound, as a share of the bound.
     pub(super) fn change(&self) -> Option<f64> {
         self.bound.zip(self.counted).map(|(bound, counted)| counted / bound - 1.0)
     }
@@ -78,7 +77,7 @@ impl Row<'_> {
 }
 
 impl Verdict {
-    /// What is said behind the numbers.
+    /// The text after the numbers.
     pub(super) fn remark(self) -> &'static str {
         match self {
             Verdict::Within => "",
@@ -101,7 +100,7 @@ impl fmt::Display for Bounds {
 impl FromStr for Bounds {
     type Err = String;
 
-    /// Reads what [`Bounds`] prints; no more of TOML than that.
+    /// Parses what [`Bounds`] prints; no more of TOML than that.
     fn from_str(text: &str) -> Result<Bounds, String> {
         let mut bounds = Bounds { counted_with: Vec::new(), paths: Vec::new() };
         let mut section = "";

@@ -1,20 +1,19 @@
-//! Running the program under callgrind, and reading what was counted.
+//! Runs the program under callgrind, and reads the counts.
 //!
-//! Callgrind is told to count inside of one function only, and to write a file whenever that function
-//! returns; so the n-th file has the n-th path, whose name and number of operations are the n-th line that
-//! the program prints. Counting is switched by each thread for itself, so a thread of the background would
-//! not disturb.
+//! Callgrind counts inside one function only, and writes a file whenever that function returns; so the n-th
+//! file has the n-th path, whose name and number of operations are the n-th line that the program prints.
+//! Each thread is counted by itself, so a background thread does not disturb.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The function inside of which instructions count, as callgrind shows it. In full: a pattern with stars
-/// switches the counting, but no files are written for it.
+/// The function whose instructions count, as callgrind names it. In full: a pattern with stars switches the
+/// counting, but writes no files.
 const FUNCTION: &str = "hot_paths::instructions_are_counted";
-/// How the line with the sum begins.
+/// Prefix of the line with the sum.
 const SUM: &str = "summary: ";
 
-/// The instructions that each path takes, an operation.
+/// Instructions per operation of each path.
 pub(super) fn count(program: &Path) -> Result<Vec<(String, f64)>, String> {
     let directory = std::env::temp_dir().join(format!("esker-instructions-{}", std::process::id()));
     std::fs::create_dir_all(&directory)
@@ -47,8 +46,7 @@ fn count_in(program: &Path, directory: &Path) -> Result<Vec<(String, f64)>, Stri
     if paths.is_empty() { Err("the program ran no path".to_owned()) } else { Ok(paths) }
 }
 
-/// The name of a path and its instructions an operation, from the line that the program printed and the file
-/// that callgrind wrote.
+/// The name of a path and its instructions per operation, from the program's line and callgrind's file.
 fn an_operation(line: &str, counts: &str) -> Result<(String, f64), String> {
     let (name, operations) =
         line.split_once(' ').ok_or_else(|| format!("not a path and its operations: {line}"))?;

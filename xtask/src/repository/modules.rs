@@ -1,5 +1,5 @@
-//! Follows `mod` declarations from the roots of all targets, so that a file that nothing compiles is known as
-//! such, and code that only tests compile as such.
+//! Follows `mod` declarations from the roots of all targets, to find files that nothing compiles and code
+//! that only tests compile.
 
 use cargo_metadata::{Metadata, TargetKind};
 use proc_macro2::{TokenStream, TokenTree};
@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprLit, Item, ItemMod, Lit, Meta, Token};
 
-/// A source file that is compiled.
+/// A compiled source file.
 pub(crate) struct Source {
-    /// What it says.
     pub(crate) text: String,
-    /// What the compiler sees.
+    /// Its syntax tree.
     pub(crate) syntax: syn::File,
     /// Only tests, benchmarks, examples and build scripts compile it.
     pub(crate) is_test: bool,
@@ -40,7 +39,7 @@ pub(super) fn targets_of(metadata: &Metadata) -> Vec<Target> {
     .collect()
 }
 
-/// Everything that the targets reach, and what could not be read or parsed.
+/// All files that the targets reach, and those that could not be read or parsed.
 pub(super) fn walk(root: &Path, targets: Vec<Target>) -> (BTreeMap<PathBuf, Source>, Vec<(PathBuf, String)>) {
     let mut walk = Walk { root, sources: BTreeMap::new(), unreadable: Vec::new() };
     for target in targets {

@@ -1,20 +1,20 @@
-//! Form of comments and documents: comments are as wide as code, and words for people name people.
+//! Checks comments and documents: their width, and words for persons.
 //!
 //! rustfmt holds code to [`WIDTH`] columns and leaves comments alone, so their width is checked here. A line
 //! that cannot be broken (a table, a link, a single long word) may be wider.
 //!
 //! Threads, caches and functions are not persons: a sentence that says `who` or `nobody` of them hides its
-//! subject. Only `who` may stand, and only behind a word for people (`users who`).
+//! subject. Only `who` may stand, and only after a word for people (`users who`).
 
 use super::is_prose_or_code;
 use crate::findings::Findings;
 use crate::repository::Repository;
 use std::path::Path;
 
-/// Columns of a line of code, as `rustfmt.toml` has them, and of a comment.
+/// Columns of a line of code, as in `rustfmt.toml`, and of a comment.
 const WIDTH: usize = 110;
 
-/// Words that name a person without saying which.
+/// Words that name an unspecified person.
 const PERSON_WORDS: [&str; 15] = [
     "who",
     "whom",
@@ -32,7 +32,7 @@ const PERSON_WORDS: [&str; 15] = [
     "nobody's",
     "anyone's",
 ];
-/// Words behind which `who` is right.
+/// Words after which `who` is right.
 const PEOPLE: [&str; 12] = [
     "people",
     "user",
@@ -47,7 +47,7 @@ const PEOPLE: [&str; 12] = [
     "author",
     "authors",
 ];
-/// Documents whose text is the output of a command.
+/// Documents that are the output of a command.
 const GENERATED: &str = "docs/experiments/results";
 
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {
@@ -87,17 +87,17 @@ fn check_document(path: &Path, text: &str, findings: &mut Findings) {
     }
 }
 
-/// The text of a line that is nothing but a comment.
+/// The text of a line that is only a comment.
 fn comment_of(line: &str) -> Option<&str> {
     line.trim_start().strip_prefix("//").map(|rest| rest.trim_start_matches(['/', '!']).trim_start())
 }
 
-/// Whether a blank stands where a line could end: tables, and links behind a single word, have none.
+/// Whether the line has a blank to break at: tables, and links after a single word, have none.
 fn is_breakable(comment: &str) -> bool {
     !comment.starts_with('|') && !comment.contains("](") && comment.split(' ').count() > 2
 }
 
-/// `before` is the word in front of the line, and becomes its last one.
+/// `before` is the last word of the previous line, and is updated.
 fn check_words(path: &Path, number: usize, text: &str, before: &mut String, findings: &mut Findings) {
     let is_word = |char: char| char.is_alphanumeric() || char == '\'' || char == '_';
     let prose = outside_of_code(text);
@@ -112,7 +112,7 @@ fn check_words(path: &Path, number: usize, text: &str, before: &mut String, find
     }
 }
 
-/// The line without what stands between back ticks, where identifiers and file names are.
+/// The line without its code spans, which contain identifiers and file names.
 fn outside_of_code(text: &str) -> String {
     text.split('`').step_by(2).collect::<Vec<_>>().join(" ")
 }

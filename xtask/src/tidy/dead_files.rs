@@ -1,4 +1,4 @@
-//! Files that lie in the tree and are not compiled.
+//! Finds files that no target compiles.
 
 use crate::findings::Findings;
 use crate::repository::Repository;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Endings of leftover files.
 const LEFTOVERS: [&str; 6] = ["._rs", ".rs.bak", ".orig", ".rej", ".swp", "~"];
-/// Beginnings of lines of code that is commented out.
+/// Beginnings of commented-out lines of code.
 const SWITCHED_OFF: [&str; 8] =
     ["// mod ", "// pub mod ", "// use ", "// pub use ", "// let ", "// fn ", "// pub fn ", "// #["];
 

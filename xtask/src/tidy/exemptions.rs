@@ -1,17 +1,14 @@
-//! Functions that may be longer than a screen, and why.
+//! Functions that may be longer than a screen, with reasons.
 
-/// One of them.
 #[derive(Debug)]
 pub(super) struct Exemption {
-    /// Its file, relative to the repository's root.
+    /// Relative to the repository's root.
     pub(super) path: &'static str,
-    /// Its name.
     pub(super) function: &'static str,
-    /// Why taking it apart would make it worse.
+    /// Why dividing it would make it worse.
     pub(super) reason: &'static str,
 }
 
-/// All of them.
 pub(super) const FUNCTIONS: &[Exemption] = &[];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Identifiers of invariants: each is defined once, listed in [`LIST`], and cited only if it exists.
+//! Checks identifiers of invariants: each is defined once, listed in [`LIST`], and cited only if it exists.
 //!
 //! A comment defines one at the head of a list item (`* RV1. text`, `* RV1: text`, `* **RV1** text`) and
 //! cites it elsewhere by its identifier: a prefix of one to three capitals and a number. A prefix counts as
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The document that lists all invariants.
 const LIST: &str = "docs/invariants.md";
 
-/// Where each identifier stands in a kind of place.
+/// Positions of identifiers.
 type Places = BTreeMap<String, (PathBuf, usize)>;
 
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {
@@ -106,7 +106,7 @@ fn definition(comment: &str) -> Option<&str> {
     (is_id(id) && rest.starts_with(['.', ':', '*'])).then_some(id)
 }
 
-/// What looks like an identifier in a text; ranges are expanded.
+/// The identifiers in a text; ranges are expanded.
 fn ids_in(text: &str) -> BTreeSet<String> {
     let is_part = |char: char| char.is_ascii_alphanumeric() || char == '_';
     let words: Vec<&str> =
@@ -132,7 +132,6 @@ fn is_id(word: &str) -> bool {
         && number.chars().all(|char| char.is_ascii_digit())
 }
 
-/// The capitals that an identifier begins with.
 fn prefix_of(id: &str) -> &str {
     &id[..id.find(|char: char| !char.is_ascii_uppercase()).unwrap_or(id.len())]
 }

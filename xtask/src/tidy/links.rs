@@ -1,4 +1,5 @@
-//! Links between files of the repository, names of documents in comments, and names of files in documents.
+//! Checks links between files of the repository, names of documents in comments, and names of files in
+//! documents.
 
 use super::is_prose_or_code;
 use crate::findings::Findings;
@@ -25,15 +26,14 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     }
 }
 
-/// A document may be named by its place in the repository, beside the file, or by a name that only it has.
+/// A document may be named by its path in the repository, relative to the file, or by a unique file name.
 fn document_exists(repository: &Repository, from: &Path, name: &str) -> bool {
     let beside = from.parent().unwrap_or(Path::new("")).join(name);
     let places = [PathBuf::from(name), normalize(&beside)];
     repository.files.iter().any(|path| places.contains(path) || (!name.contains('/') && path.ends_with(name)))
 }
 
-/// What looks like the name of a document: `docs/format/table` with its ending. Of code, the comments are
-/// searched.
+/// Names of documents, such as `docs/format/table` with its ending. Of code, the comments are searched.
 fn document_names(text: &str, is_rust: bool) -> impl Iterator<Item = (usize, &str)> {
     let is_name = |char: char| char.is_ascii_alphanumeric() || "_-./".contains(char);
     (1..).zip(text.lines()).flat_map(move |(number, line)| {
@@ -55,7 +55,7 @@ fn is_document_name(word: &str) -> bool {
     })
 }
 
-/// What a document names by its place in the repository: `` `xtask/src/main.rs` ``.
+/// Source files that a document names by their path in the repository: `` `xtask/src/main.rs` ``.
 fn code_files(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_place = |name: &&str| {
         let beginnings = ["crates/", "docs/", "examples/", "fuzz/", "xtask/"];
@@ -109,7 +109,7 @@ fn link_targets(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What links call the headings of a document.
+/// The anchors of a document's headings.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     prose_lines(text).filter(|(_, line)| line.starts_with('#')).map(|(_, line)| {
         let title = line.trim_start_matches('#').trim().to_lowercase();
@@ -118,7 +118,7 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Takes `.` and `..` out of a path.
+/// Resolves `.` and `..` in a path.
 fn normalize(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {

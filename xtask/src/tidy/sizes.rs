@@ -1,7 +1,7 @@
-//! Sizes of files and functions.
+//! Checks the sizes of files and functions.
 //!
-//! The files one likes to read have 100 to 400 lines. Tests at a file's foot do not count; a file of tests
-//! may be longer than one of code, because it is read a test at a time.
+//! Files of 100 to 400 lines read well. Tests at a file's foot do not count; a file of tests may be longer,
+//! because it is read a test at a time.
 
 use super::exemptions::FUNCTIONS;
 use crate::findings::Findings;
@@ -10,13 +10,13 @@ use std::path::Path;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// Lines of code from which on a file should be taken apart.
+/// Lines of code from which on a file should be divided.
 const FILE_LINES_WARN: usize = 500;
-/// Lines of code that no file exceeds.
+/// Most lines of code of a file.
 const FILE_LINES_MAX: usize = 800;
-/// Lines that no file of tests exceeds.
+/// Most lines of a file of tests.
 const TEST_FILE_LINES_MAX: usize = 1_000;
-/// Lines that no function exceeds, from `fn` to its closing brace.
+/// Most lines of a function, from `fn` to its closing brace.
 const FUNCTION_LINES_MAX: usize = 70;
 
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {
@@ -50,7 +50,7 @@ fn check_file(path: &Path, source: &Source, findings: &mut Findings) {
     }
 }
 
-/// Lines but for those of items that only tests compile.
+/// Lines, except those of items that only tests compile.
 fn code_lines(source: &Source) -> usize {
     let tests = source.syntax.items.iter().filter(|item| is_test_only(attributes(item)));
     source.text.lines().count() - tests.map(lines_of).sum::<usize>()

@@ -1,6 +1,6 @@
-//! One meaning a name: a crate has no two types of one name.
+//! Checks that a crate has no two types of one name.
 //!
-//! A name such as `Table` must say which table it is without its path. Types of tests, and types inside of
+//! A name such as `Table` must say which table it is without its path. Types of tests, and types inside
 //! functions, do not count. The exemptions in [`SHARED`] are names that a crate repeats on purpose.
 
 use crate::findings::Findings;
@@ -16,7 +16,6 @@ struct Shared {
     reason: &'static str,
 }
 
-/// All of them.
 const SHARED: &[Shared] = &[
     Shared {
         package: "crates/cli",
@@ -40,7 +39,7 @@ const SHARED: &[Shared] = &[
     },
 ];
 
-/// Where a type was first seen, by the folder of its crate and its name.
+/// First position of a type, by the folder of its crate and its name.
 type Seen = BTreeMap<(PathBuf, String), (PathBuf, usize)>;
 
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {
@@ -94,7 +93,7 @@ fn check_items(path: &Path, package: &Path, items: &[syn::Item], seen: &mut Seen
     }
 }
 
-/// Twins for two platforms, or for a model of threads, have one name: only one of them is compiled.
+/// Twins for two platforms, or for a model of threads, share a name: only one of them is compiled.
 fn has_condition(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| attribute.path().is_ident("cfg"))
 }

@@ -1,5 +1,5 @@
-//! Words that do not belong: notes to oneself, switched-off tests, second versions beside the first, paths of
-//! one machine. Where they are listed below they are taken apart, so that the list does not find itself.
+//! Finds forbidden words: notes to oneself, switched-off tests, second versions beside the first, paths of
+//! one machine. They are split below, so that the list does not find itself.
 
 use super::is_prose_or_code;
 use crate::findings::Findings;

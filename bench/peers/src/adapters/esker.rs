@@ -1,7 +1,7 @@
 //! Esker, through its facade.
 //!
-//! One configuration for all workloads: the defaults, with a `memory_budget` of what the others have for
-//! memtable and cache together, and the durability asked for. Gets and scans use the calls that lend bytes.
+//! One configuration for all workloads: the defaults, with a `memory_budget` of the others' memtable and
+//! cache together, and the requested durability. Gets and scans use the calls that borrow values.
 
 use crate::engine::{
     Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, SeeValues, Session,
@@ -16,13 +16,11 @@ struct Esker {
     durability: Durability,
 }
 
-/// Opens it with its defaults.
 pub(super) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     open_with(directory, settings, |options| options)
 }
 
-/// Opens it with tables that are read as mapped memory, uncompressed, because only such blocks are searched
-/// where they lie.
+/// With tables in mapped memory, uncompressed, because only such blocks are searched in place.
 pub(super) fn open_mapped(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     let keyspaces = KeyspaceOptions::default().compression(PerLevel::all(Codec::None));
     open_with(directory, settings, |options| {
@@ -74,7 +72,7 @@ impl Engine for Esker {
 
 struct EskerSession<'a> {
     store: &'a Esker,
-    /// Used again for every batch.
+    /// Reused for every batch.
     batch: WriteBatch,
 }
 

@@ -1,4 +1,4 @@
-//! Engines that answer wrongly now and then: the checks of the harness must see it.
+//! Engines with deliberate faults: the checks of the harness must find them.
 
 use super::{Adapter, Role, limits};
 use crate::engine::{
@@ -7,11 +7,10 @@ use crate::engine::{
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One in so many operations of the faulty kind goes wrong; a prime, so that it meets all that is done by
-/// turns.
+/// One in this many operations of the faulty kind goes wrong; a prime, so that it meets every phase of
+/// alternating operations.
 const FAULTY_EVERY: u64 = 97;
 
-/// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Nothing,
@@ -28,7 +27,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// An adapter with this fault, and all faults there are with theirs.
+    /// All faults, each with its adapter.
     pub(crate) const ALL: [(Fault, Adapter); 11] = [
         (Fault::Nothing, adapter(|_, _| open(Fault::Nothing))),
         (Fault::PutIsLost, adapter(|_, _| open(Fault::PutIsLost))),
@@ -66,7 +65,7 @@ struct Faulty {
 }
 
 impl Faulty {
-    /// Whether this operation is to go wrong, if it is one that can.
+    /// Whether this operation must go wrong.
     fn is_due(&self, fault: Fault) -> bool {
         self.fault == fault
             && self.operations.fetch_add(1, Ordering::Relaxed) % FAULTY_EVERY == FAULTY_EVERY - 1
@@ -110,7 +109,7 @@ impl Session for FaultySession<'_> {
         if self.store.is_due(Fault::PutIsLost) {
             return Ok(());
         }
-        // What is there stays as it was.
+        // The old value stays.
         if self.store.fault == Fault::OverwriteIsLost
             && self.inner.get(key, &mut |_| {})?
             && self.store.is_due(Fault::OverwriteIsLost)
@@ -139,7 +138,7 @@ impl Session for FaultySession<'_> {
             return Ok(false);
         }
         if self.store.is_due(Fault::GetFindsAnother) {
-            // Its first entry.
+            // The first entry.
             self.inner.scan(&[], 1, &mut |_, value| see(value))?;
             return Ok(true);
         }

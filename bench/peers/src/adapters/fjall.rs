@@ -1,8 +1,8 @@
 //! fjall 3.
 //!
-//! Compression as it is by default (none on its first two levels, LZ4 below), filters as by default (10 bits
-//! for each key, more on level 0). A put hands the record to the operating system; `Power` is a `persist`
-//! behind each write, which concurrent writers do not share.
+//! Default compression (none on its first two levels, LZ4 below) and default filters (10 bits per key, more
+//! on level 0). A put passes the record to the operating system; `Power` is a `persist` after each write,
+//! which concurrent writers do not share.
 
 use crate::engine::{
     Abilities, BACKGROUND_THREADS, BLOCK_BYTES, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue,
@@ -18,12 +18,11 @@ struct Fjall {
     is_power: bool,
 }
 
-/// Opens it with its defaults.
 pub(super) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     open_with(directory, settings, |options| options)
 }
 
-/// Opens it with a hash index of three buckets for four entries in data blocks.
+/// With a hash index of three buckets for four entries in data blocks.
 pub(super) fn open_hash_index(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     open_with(directory, settings, |options| options.data_block_hash_ratio_policy(HashRatioPolicy::all(0.75)))
 }

@@ -1,9 +1,9 @@
 //! LMDB 0.9 through heed.
 //!
-//! Under `Process` it has `MDB_NOSYNC`: pages reach the file by `pwrite(2)` at each commit and survive the
-//! end of the process; a power cut may then damage the whole file, which is weaker than a log. One write
-//! transaction for each put, one read transaction for each get, multi-get or scan. It has no compression, and
-//! no cache beside the operating system's.
+//! `Process` is `MDB_NOSYNC`: each commit writes pages to the file by `pwrite(2)`, which survive the end of
+//! the process; a power cut may damage the whole file, so this is weaker than a log. One write transaction
+//! for each put, one read transaction for each get, multi-get or scan. It has no compression, and no cache
+//! beside the operating system's.
 
 use crate::engine::{
     Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, SeeValues, Session,
@@ -20,23 +20,22 @@ struct Lmdb {
     environment: Env,
 }
 
-/// Opens it with its defaults.
 pub(super) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     open_with(directory, settings, EnvFlags::empty())
 }
 
-/// Opens it with a map that is written to.
+/// With a writable map.
 pub(super) fn open_write_map(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     open_with(directory, settings, EnvFlags::WRITE_MAP)
 }
 
 fn open_with(directory: &Path, settings: &EngineSettings, more: EnvFlags) -> Result<Box<dyn Engine>> {
-    // Address space only: pages that are half full, those of the transactions in flight, and a floor.
+    // Address space only: for half-full pages, those of transactions in flight, and a minimum.
     let map_bytes = (settings.expected_bytes * 8 + (1 << 30)).next_multiple_of(1 << 20);
     let mut options = EnvOpenOptions::new();
     options.map_size(usize::try_from(map_bytes)?);
     let flags = if settings.is_power() { more } else { more | EnvFlags::NO_SYNC };
-    // SAFETY: without syncs the file may be damaged by a power cut, after which no run goes on with it.
+    // SAFETY: without syncs a power cut may damage the file, after which no run uses it.
     unsafe { options.flags(flags) };
     // SAFETY: the directory belongs to this run: no other process opens or changes the file.
     let environment = unsafe { options.open(directory)? };
@@ -46,8 +45,8 @@ fn open_with(directory: &Path, settings: &EngineSettings, more: EnvFlags) -> Res
             Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(table))
         })?;
     let table = made.unwrap_commit();
-    // SAFETY: the lifetime only ties the handle, a number, to its environment; both live and die together in
-    // `Lmdb`.
+    // SAFETY: the lifetime only ties the handle, a number, to its environment; `Lmdb` owns both and drops
+    // them together.
     let table = unsafe { std::mem::transmute::<Database<'_, Bytes, Bytes>, Table>(table) };
     Ok(Box::new(Lmdb { table, environment }))
 }

@@ -1,4 +1,4 @@
-//! One adapter for each store, and the list of what this binary was built with.
+//! One adapter for each store, and the list of those in this binary.
 
 #[cfg(feature = "esker")]
 mod esker;
@@ -34,29 +34,28 @@ use std::path::Path;
 #[cfg(all(feature = "rocksdb", feature = "speedb"))]
 compile_error!("the libraries of RocksDB and Speedb export the same names: build a binary for each");
 
-/// What an engine takes part as.
+/// Role of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A store that keeps what it is given.
+    /// A store.
     Store,
-    /// A store with a setting that suits these workloads better than the one all are measured with.
+    /// A store with a setting that suits some workloads better than the common one.
     Variant {
-        /// The name of the engine that it is a variant of.
+        /// Name of the store.
         of: &'static str,
         /// Workloads for which the setting is meant.
         suits: &'static [&'static str],
     },
-    /// No store: what the machine allows, if one of its parts is all there is to do.
+    /// Not a store: the limit of the machine for one part of it.
     Limit,
 }
 
-/// An engine that can be measured.
+/// An engine.
 pub(crate) struct Adapter {
-    /// Its name in commands and tables; a variant's is its store's, a plus and the setting's.
+    /// Name in commands and tables; a variant has its store's, a plus and the setting's.
     pub(crate) name: &'static str,
-    /// What it is, or what is set otherwise.
+    /// Description, or what is set otherwise.
     pub(crate) about: &'static str,
-    /// What it takes part as.
     pub(crate) role: Role,
     open: Open,
 }
@@ -96,7 +95,7 @@ const GETS: &[&str] = &["get_uniform", "get_zipf", "get_absent", "multi_get_32",
 /// Workloads of scans.
 #[cfg(feature = "surrealkv")]
 const SCANS: &[&str] = &["scan_forward", "scan_backward", "seek_100"];
-/// Workloads of writes that need not survive a power cut.
+/// Writes that need not survive a power cut.
 #[cfg(any(feature = "lmdb", feature = "rocksdb", feature = "speedb"))]
 const WRITES: &[&str] = &["fill_seq", "fill_batch", "fill_random", "overwrite", "delete"];
 
@@ -190,7 +189,7 @@ pub(crate) const ADAPTERS: &[Adapter] = &[
 /// The engine of this name.
 ///
 /// # Errors
-/// With the names there are, if this binary has none of this name.
+/// With the available names, if this binary has none of this name.
 pub(crate) fn find(name: &str) -> Result<&'static Adapter> {
     ADAPTERS.iter().find(|adapter| adapter.name == name).ok_or_else(|| {
         let built: Vec<&str> = ADAPTERS.iter().map(|adapter| adapter.name).collect();
@@ -200,7 +199,7 @@ pub(crate) fn find(name: &str) -> Result<&'static Adapter> {
 }
 
 impl Adapter {
-    /// Opens the store in this directory, which is made if it is missing.
+    /// Opens the store in this directory, and creates the directory if it is missing.
     pub(crate) fn open(&self, directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
         std::fs::create_dir_all(directory)
             .map_err(|error| format!("cannot make the directory {}: {error}", directory.display()))?;
@@ -208,7 +207,7 @@ impl Adapter {
             .map_err(|error| format!("cannot open {} in {}: {error}", self.name, directory.display()).into())
     }
 
-    /// Whether this workload is to be measured for this engine.
+    /// Whether this workload is measured for this engine.
     pub(crate) fn takes_part(&self, workload: &str) -> bool {
         match self.role {
             Role::Variant { suits, .. } => suits.contains(&workload),

@@ -1,8 +1,8 @@
 //! redb 4.
 //!
-//! It has no log and no compression. Under `Process` a commit has the durability `None`, which is not there
-//! after the process has ended until a later durable commit; one in so many records is durable, which bounds
-//! the loss and lets it use pages again. One transaction for each operation.
+//! It has no log and no compression. `Process` is the durability `None`, which is lost at the end of the
+//! process unless a later commit is durable; one in [`DURABLE_EVERY_RECORDS`] records is, which bounds the
+//! loss and lets it reuse pages. One transaction for each operation.
 
 use crate::engine::{
     Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, SeeValues, Session,
@@ -24,7 +24,6 @@ struct Redb {
     records: AtomicU64,
 }
 
-/// Opens it with its defaults.
 pub(super) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     let database = Database::builder()
         .set_cache_size(usize::try_from(settings.cache_bytes)?)

@@ -21,13 +21,13 @@ use library::{
 use std::path::Path;
 
 const FAMILY: &str = "default";
-/// Bytes of a cache's entry that it makes room for; 0 lets it find out.
+/// Estimated bytes of a cache entry; 0 lets the cache adapt.
 #[cfg(not(feature = "speedb"))]
 const ENTRY_BYTES: usize = 0;
-/// Speedb is older, and has to be told: with 0 it has hardly any room.
+/// Speedb is older and needs the estimate: with 0 it has almost no capacity.
 #[cfg(feature = "speedb")]
 const ENTRY_BYTES: usize = BLOCK_BYTES;
-/// Levels that it has by default.
+/// Its default number of levels.
 const LEVELS: usize = 7;
 #[cfg(not(feature = "speedb"))]
 const VERSION: &str = "RocksDB 11.8 (crate 0.25)";
@@ -39,12 +39,11 @@ struct RocksDb {
     is_power: bool,
 }
 
-/// Opens it with its defaults.
 pub(super) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     open_with(directory, settings, |_, _| {})
 }
 
-/// Opens it with a hash index of three buckets for four entries in data blocks.
+/// With a hash index of three buckets for four entries in data blocks.
 pub(super) fn open_hash_index(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     open_with(directory, settings, |_, table| {
         table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
@@ -52,7 +51,7 @@ pub(super) fn open_hash_index(directory: &Path, settings: &EngineSettings) -> Re
     })
 }
 
-/// Opens it with writes that readers may see in another order, and batches in parts.
+/// With unordered writes: readers may see them in another order, and batches in parts.
 pub(super) fn open_unordered(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     open_with(directory, settings, |options, _| options.set_unordered_write(true))
 }
@@ -69,7 +68,8 @@ fn open_with(
     options.create_if_missing(true);
     options.set_write_buffer_size(usize::try_from(settings.memtable_bytes)?);
     options.set_max_background_jobs(BACKGROUND_THREADS as i32);
-    // As its guide for tuning advises: what is soon merged again is not compressed, the last level always is.
+    // As its tuning guide advises: data that are soon compacted again are not compressed, the last level
+    // always is.
     let levels: Vec<DBCompressionType> = (0..LEVELS)
         .map(|level| if level < 2 { DBCompressionType::None } else { DBCompressionType::Lz4 })
         .collect();
@@ -111,7 +111,7 @@ impl Engine for RocksDb {
 struct RocksDbSession<'a> {
     database: &'a DB,
     options: WriteOptions,
-    /// Made once: a get without them makes some, and frees them.
+    /// Created once: a get without them allocates and frees some.
     reading: ReadOptions,
 }
 

@@ -1,14 +1,14 @@
-//! sled 0.34, the line that is called stable.
+//! sled 0.34, its stable line.
 //!
-//! Under `Process` writes sit in the process until its flusher runs, every 500 ms: the end of the process
-//! loses up to that, which is less than what the others keep. `Power` is a `flush` behind each write. It has
-//! no LZ4, and its default is no compression.
+//! `Process` leaves writes in the process until its flusher runs, every 500 ms: the end of the process loses
+//! up to that much, more than in the other stores. `Power` is a `flush` after each write. It has no LZ4, and
+//! its default is no compression.
 
 use crate::engine::{Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, Session};
 use ::sled::{Config, Db, IVec, Mode};
 use std::path::Path;
 
-/// How often what was written leaves the process: its default.
+/// Interval of the flusher: its default.
 const FLUSH_EVERY_MS: u64 = 500;
 
 struct Sled {
@@ -16,7 +16,7 @@ struct Sled {
     is_power: bool,
 }
 
-/// Opens it with its defaults, in the mode that favours throughput.
+/// In the mode that favours throughput.
 pub(super) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     let is_power = settings.is_power();
     let database = Config::new()

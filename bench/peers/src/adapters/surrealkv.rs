@@ -1,8 +1,7 @@
 //! SurrealKV 1.2.
 //!
-//! Its commits are asynchronous: one small tokio runtime drives them. One transaction for each operation;
-//! commits are optimistic, so a conflict with another thread is tried again. It has no LZ4: Snappy below
-//! level 0.
+//! Its commits are asynchronous, driven by one small tokio runtime. One transaction for each operation;
+//! commits are optimistic, so a conflict with another thread is retried. It has no LZ4: Snappy below level 0.
 
 use crate::engine::{
     Abilities, BACKGROUND_THREADS, BLOCK_BYTES, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue,
@@ -23,12 +22,12 @@ struct SurrealKv {
     is_power: bool,
 }
 
-/// Opens it with blocks of the common size.
+/// With blocks of the common size.
 pub(super) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     open_with(directory, settings, BLOCK_BYTES)
 }
 
-/// Opens it with blocks of its own default size.
+/// With blocks of its own default size.
 pub(super) fn open_large_blocks(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     open_with(directory, settings, LARGE_BLOCK_BYTES)
 }

@@ -1,9 +1,8 @@
 //! WiredTiger through its C interface: B-tree pages with a log.
 //!
-//! Under `Process` it has `transaction_sync=(enabled=true,method=none)`: the log's record has been written to
-//! the operating system when the call returns; under `Power` the method is `fsync`, which concurrent writers
-//! share. LZ4, which must have been built in. A checkpoint every 30 seconds or 256 MB of log, so that the log
-//! does not grow without end.
+//! `Process` is `transaction_sync=(enabled=true,method=none)`: the log record is with the operating system
+//! when the call returns; `Power` is the method `fsync`, which concurrent writers share. LZ4, which must have
+//! been built in. A checkpoint every 30 seconds or 256 MB of log bounds the log.
 
 #[allow(
     non_camel_case_types,
@@ -37,12 +36,12 @@ fn checked(code: i32) -> Result<()> {
     if code == 0 {
         return Ok(());
     }
-    // SAFETY: a string that WiredTiger keeps.
+    // SAFETY: WiredTiger owns the string, which stays valid.
     let text = unsafe { CStr::from_ptr(raw::wiredtiger_strerror(code)) };
     Err(text.to_string_lossy().into_owned().into())
 }
 
-/// A method of one of WiredTiger's handles; all that are used here are there.
+/// A method of one of WiredTiger's handles; all that are used here exist.
 fn method<F>(method: Option<F>) -> Result<F> {
     method.ok_or_else(|| Error::from("WiredTiger lacks a method of its interface"))
 }
@@ -51,12 +50,11 @@ struct WiredTiger {
     connection: *mut WT_CONNECTION,
 }
 
-// SAFETY: a connection may be used by many threads at a time; sessions are made by each for itself.
+// SAFETY: many threads may use a connection at a time; each opens sessions of its own.
 unsafe impl Send for WiredTiger {}
 // SAFETY: as above.
 unsafe impl Sync for WiredTiger {}
 
-/// Opens it.
 pub(super) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     let configuration = CString::new(format!(
         "create,cache_size={},log=(enabled=true,file_max=100MB),transaction_sync=(enabled=true,method={}),\
@@ -93,7 +91,7 @@ impl WiredTiger {
     fn with_session(&self, work: impl FnOnce(*mut WT_SESSION) -> Result<()>) -> Result<()> {
         let session = self.open_session()?;
         let done = work(session);
-        // SAFETY: opened above, used no more.
+        // SAFETY: opened above, not used afterwards.
         checked(unsafe { method((*session).close)?(session, ptr::null()) })?;
         done
     }
@@ -132,7 +130,7 @@ impl Engine for WiredTiger {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        // It makes a checkpoint. Closed here, where what it says is heard, and not again when it is dropped.
+        // Writes a checkpoint. Closed here, where its error is returned, and not again in `drop`.
         let closed = ManuallyDrop::new(self);
         // SAFETY: the connection is open, and no session outlives its store.
         checked(unsafe { method((*closed.connection).close)?(closed.connection, ptr::null()) })
@@ -140,13 +138,13 @@ impl Engine for WiredTiger {
 
     fn version(&self) -> String {
         let (mut major, mut minor, mut patch) = (0, 0, 0);
-        // SAFETY: three numbers to write to.
+        // SAFETY: three integers that the call writes.
         unsafe { raw::wiredtiger_version(&raw mut major, &raw mut minor, &raw mut patch) };
         format!("WiredTiger {major}.{minor}.{patch}")
     }
 }
 
-/// One session and one cursor for each thread, kept, as WiredTiger wants it.
+/// One session and one cursor for each thread, kept open as WiredTiger recommends.
 struct WiredTigerSession {
     session: *mut WT_SESSION,
     cursor: *mut WT_CURSOR,
@@ -164,7 +162,7 @@ impl Drop for WiredTigerSession {
 }
 
 fn item(bytes: &[u8]) -> WT_ITEM {
-    // SAFETY: an item is numbers and pointers, of which zero is a valid one.
+    // SAFETY: an item is integers and pointers, for which zero is valid.
     let mut item: WT_ITEM = unsafe { std::mem::zeroed() };
     item.data = bytes.as_ptr().cast();
     item.size = bytes.len();
@@ -172,21 +170,21 @@ fn item(bytes: &[u8]) -> WT_ITEM {
 }
 
 /// # Safety
-/// The item's bytes must live and not change for as long as the caller uses them.
+/// The item's bytes must live, unchanged, for as long as the caller uses them.
 unsafe fn bytes<'a>(item: &WT_ITEM) -> &'a [u8] {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller guarantees it, see above.
     unsafe { std::slice::from_raw_parts(item.data.cast(), item.size) }
 }
 
 impl WiredTigerSession {
     fn set_key(&self, key: &[u8]) -> Result<()> {
         let key = item(key);
-        // SAFETY: the cursor is open; it is used while the key lives, by the operation that follows.
+        // SAFETY: the cursor is open; the following operation uses the key while it lives.
         unsafe { method((*self.cursor).set_key)?(self.cursor, &raw const key) };
         Ok(())
     }
 
-    /// The code that WiredTiger returns.
+    /// Returns WiredTiger's code.
     fn insert(&self, key: &[u8], value: &[u8]) -> Result<i32> {
         let (key, value) = (item(key), item(value));
         // SAFETY: the cursor is open, key and value live until the insertion is done.
@@ -197,13 +195,13 @@ impl WiredTigerSession {
         }
     }
 
-    /// Lets go of the page that the cursor is on.
+    /// Releases the page that the cursor is on.
     fn reset(&self) -> Result<()> {
         // SAFETY: the cursor is open.
         checked(unsafe { method((*self.cursor).reset)?(self.cursor) })
     }
 
-    /// Inserts a batch in one transaction; false if another one was in the way.
+    /// Inserts a batch in one transaction; false after a conflict.
     fn try_batch(&self, batch: &Batch) -> Result<bool> {
         // SAFETY: the session is open.
         unsafe {
@@ -222,7 +220,7 @@ impl WiredTigerSession {
         Ok(true)
     }
 
-    /// Walks on from where the cursor was placed with the result `code`.
+    /// Walks on from the position that the cursor took with the result `code`.
     fn walk(
         &self,
         mut code: i32,
@@ -322,7 +320,7 @@ impl Session for WiredTigerSession {
             // SAFETY: the cursor is open.
             unsafe { (*self.cursor).prev },
         )?;
-        // SAFETY: a cursor without a place goes to the last entry.
+        // SAFETY: an unpositioned cursor goes to the last entry.
         let code = unsafe { previous(self.cursor) };
         self.walk(code, usize::MAX, see, previous)
     }

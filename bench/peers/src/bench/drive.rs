@@ -1,5 +1,6 @@
-//! Runs one workload: operations by threads, some of them timed, until they are done or time is up; then
-//! waits for the work in the background that they caused, so that the next workload does not pay for it.
+//! Driver of one workload: runs operations on threads, times some of them, stops at the end or at the time
+//! limit, and waits for the background work that they caused, so that it does not count for the next
+//! workload.
 
 use super::Bench;
 use crate::cores;
@@ -13,29 +14,28 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// At least so many operations of a workload that is not cut short are timed, and about twice as many at
-/// most: enough for a percentile of 99.9. Timing one takes some 80 ns (two looks at the clock, which wait for
-/// all that the processor has begun, and a place in a large table), as long as a get of a fast store; so of
-/// many operations few are timed.
+/// Least timed operations of a workload that is not cut short; about twice as many at most. Enough for a
+/// percentile of 99.9. Timing one takes some 80 ns (two clock readings, which wait for the processor's
+/// pipeline, and a slot in a large table), as long as a get of a fast store; so of many operations few are
+/// timed.
 const TIMED_OPERATIONS: u64 = 20_000;
-/// Longest latency that is told from longer ones: 100 seconds.
+/// Longest latency that the histogram resolves: 100 seconds.
 const LONGEST_NS: u64 = 100_000_000_000;
-/// Digits of a latency that are kept.
+/// Significant digits of a latency.
 const DIGITS: u8 = 3;
-/// A process is calm if it used less than a twentieth of a processor for so long, and no thread of it waits
-/// for a device then.
+/// A process is calm if for this long it used less than a twentieth of a processor and no thread waited for a
+/// device.
 const CALM: Duration = Duration::from_millis(100);
-/// How often it is looked at: the moment from which it was calm is known as well as that.
+/// Interval of the checks for calm, and so the resolution of its beginning.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Several threads take the operations in at least so many pieces each, if they are equally fast and there
-/// are enough. With one piece each, the thread that is done last would be alone for a while: in a run of
-/// mixed work it was for a tenth of the time.
+/// With several threads, each takes the operations in at least this many pieces, if they are equally fast.
+/// With one piece each, the slowest thread would be alone for up to a tenth of the time.
 const PIECES_A_THREAD: u64 = 256;
 /// Largest piece: a millisecond or two of a fast store.
 const LARGEST_PIECE: u64 = 4096;
 
-/// The operations of a workload that no thread has taken yet.
+/// The operations that no thread has taken yet.
 struct Work {
     next: AtomicU64,
     operations: u64,
@@ -52,14 +52,14 @@ impl Work {
         Work { next: AtomicU64::new(0), operations, piece: piece.max(1) }
     }
 
-    /// The next piece; none if all are taken.
+    /// The next piece; `None` if all are taken.
     fn take(&self) -> Option<Range<u64>> {
         let start = self.next.fetch_add(self.piece, Ordering::Relaxed);
         (start < self.operations).then(|| start..(start + self.piece).min(self.operations))
     }
 }
 
-/// What the operations of one thread found.
+/// Results of the operations of one thread.
 #[derive(Default)]
 pub(super) struct Tally {
     /// Records moved, where an operation moves several; else 0.
@@ -68,21 +68,21 @@ pub(super) struct Tally {
     pub(super) errors: u64,
 }
 
-/// What is to be done.
+/// A workload.
 pub(super) struct Workload<'a> {
     pub(super) name: &'a str,
     pub(super) threads: usize,
     /// Operations over all threads.
     pub(super) operations: u64,
     pub(super) max_seconds: f64,
-    /// Does the operation of this number.
+    /// Runs the operation of this number.
     pub(super) operation: &'a Operation<'a>,
 }
 
-/// Does the operation of a number, and tallies what it found.
+/// Runs the operation of a number, and tallies its results.
 pub(super) type Operation<'a> = dyn Fn(&mut dyn Session, u64, &mut Tally) -> Result<()> + Sync + 'a;
 
-/// What one thread brings home.
+/// Results of one thread.
 struct Share {
     operations: u64,
     tally: Tally,
@@ -96,7 +96,7 @@ fn latencies() -> Result<Histogram<u64>> {
 }
 
 impl Bench {
-    /// Runs a workload and waits until its traces in the background are gone. The record lacks nothing but a
+    /// Runs a workload and waits until its background work has ended. The record is complete except for a
     /// note.
     pub(super) fn drive(&self, engine: &dyn Engine, workload: &Workload<'_>) -> Result<Record> {
         let core_round_trip_ns = || if workload.threads > 1 { cores::round_trip_ns() } else { 0.0 };
@@ -138,7 +138,7 @@ impl Bench {
         Ok(record)
     }
 
-    /// Waits until this process is calm, for as long as is allowed, and says how long it went on working.
+    /// Waits until this process is calm, within the limit, and returns how long it went on working.
     pub(super) fn settle(&self) -> f64 {
         let start = Instant::now();
         let most_seconds = CALM.as_secs_f64() / 20.0;
@@ -159,14 +159,14 @@ impl Bench {
     }
 }
 
-/// What one thread does of the operations.
+/// One thread's part of the operations.
 fn run_share(engine: &dyn Engine, workload: &Workload<'_>, work: &Work, barrier: &Barrier) -> Result<Share> {
     let session = engine.session();
     let mut latencies_ns = latencies()?;
     let mut tally = Tally::default();
     let timed_every = 1u64 << (workload.operations / TIMED_OPERATIONS).max(1).ilog2();
     let most = Duration::from_secs_f64(workload.max_seconds);
-    // Behind the barrier only: a thread that gave up before it would leave the others waiting.
+    // Only after the barrier: a thread that returned before it would block the others.
     barrier.wait();
     let mut session = session?;
     let session = session.as_mut();
@@ -194,8 +194,8 @@ fn run_share(engine: &dyn Engine, workload: &Workload<'_>, work: &Work, barrier:
     Ok(Share { operations, tally, start, end: Instant::now(), latencies_ns })
 }
 
-/// Which operation of so many is timed, the `window`-th of `every`: any of them, because workloads may do
-/// different things at even and at odd places. `every` is a power of two.
+/// Which of `every` operations is timed in this window: any, because workloads may do different things at
+/// even and at odd numbers. `every` is a power of two.
 fn timed_of(window: u64, every: u64) -> u64 {
     window * every + (mix(window) & (every - 1))
 }

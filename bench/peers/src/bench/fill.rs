@@ -7,7 +7,7 @@ use crate::engine::{Batch, Durability, Engine, Result, Session};
 use crate::record::Record;
 use std::cell::RefCell;
 
-/// Records that are looked up after a fill.
+/// Records that are read after a fill.
 const LOOKED_UP: u64 = 10_000;
 /// Threads of the durable fills.
 const DURABLE_THREADS: [usize; 2] = [1, 8];
@@ -44,7 +44,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The fill that leaves the data for all later workloads.
+    /// The fill whose data all later workloads use.
     pub(super) fn main_fill(&mut self) -> Result<Box<dyn Engine>> {
         let threads = self.settings.threads[0];
         let (engine, mut record) = self.fill("fill_random", Order::Random, threads)?;
@@ -59,7 +59,7 @@ impl Bench {
         Ok(engine)
     }
 
-    /// All records in one copy: the limit of everything that has to look at them.
+    /// All records in one copy: the limit of everything that touches all of them.
     pub(super) fn copy_all(&self, engine: &dyn Engine) -> Result<Option<Record>> {
         if engine.copy_all().is_none() || !self.wants("copy_all") {
             return Ok(None);
@@ -110,11 +110,11 @@ impl Bench {
         Ok((engine, record))
     }
 
-    /// Writes the records that a fill by one or more threads did not come to.
+    /// Writes the records that a fill cut short did not reach.
     fn complete(&self, engine: &dyn Engine, filled: &Record) -> Result<()> {
         let random = Permutation::new(self.settings.records, self.settings.seed);
         let threads = filled.threads as u64;
-        // With several threads it is not known where each stopped; writing all again is safe.
+        // With several threads it is unknown where each stopped; writing all again is safe.
         let done = if threads == 1 { filled.count } else { 0 };
         let mut session = engine.session()?;
         let mut batch = Batch::default();
@@ -128,7 +128,7 @@ impl Bench {
         Ok(())
     }
 
-    /// How many of some records are not as they were written.
+    /// Number of sampled records that are not as written.
     fn look_up(&self, engine: &dyn Engine) -> Result<u64> {
         let mut session = engine.session()?;
         let mut random = Random::new(self.settings.seed ^ 0x6c_6f_6f_6b);
@@ -145,7 +145,7 @@ impl Bench {
         Ok(errors)
     }
 
-    /// Writes that survive a power cut, one by one, from so many threads.
+    /// Writes that survive a power cut, one by one, from this many threads.
     fn durable_fill(&mut self, threads: usize) -> Result<()> {
         let engine = self.open_empty(Durability::Power)?;
         let data = &self.data;

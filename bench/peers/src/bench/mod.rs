@@ -1,10 +1,9 @@
 //! The workloads, in a fixed order, on one engine in one process.
 //!
-//! First come the fills, each into an empty directory of its own. The last fill, by one thread in random
-//! order, leaves the data that all later workloads use: reads before anything is updated, because updates of
-//! hot keys are what ruins scans; then YCSB, of which E runs before and after A; then overwriting, reopening,
-//! and at the very end deletes, after which the whole contents are counted. Every answer is checked while it
-//! is measured.
+//! First come the fills, each into an empty directory. The last fill, by one thread in random order, leaves
+//! the data of all later workloads: reads before any update, because updates of hot keys slow scans down;
+//! then YCSB, of which E runs before and after A; then overwriting, reopening, and at the very end deletes,
+//! after which the whole content is counted. Every answer is checked while it is measured.
 
 mod drive;
 mod fill;
@@ -26,15 +25,15 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Most seconds of reading to bring a GiB of cache into its steady state.
+/// Most seconds of reading to warm a GiB of cache.
 const MAX_WARM_SECONDS_PER_GIB: f64 = 16.0;
-/// The least that these seconds are counted for, so that small caches are warm on slow stores as well.
+/// Least cache size for these seconds, so that small caches are warm on slow stores as well.
 const LEAST_WARM_MIB: u64 = 256;
-/// Gets for each block that the cache has room for: where the records are twice as large as the cache, they
-/// touch 1.26 times as many blocks as it holds, and more where the records are larger.
+/// Gets for each block that the cache can hold: where the records are twice as large as the cache, they touch
+/// 1.26 times as many blocks as it holds, and more where the records are larger.
 const WARM_GETS_PER_BLOCK: u64 = 2;
 
-/// How records are chosen.
+/// Distribution of the records.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Choice {
     Uniform,
@@ -53,12 +52,12 @@ pub(crate) struct Bench {
     /// When this run began, in ms since 1970.
     run: u64,
     errors: u64,
-    /// Bytes of what was chosen for the workload to come: they are not the store's.
+    /// Bytes of the record numbers chosen for the next workload: not the store's memory.
     chosen_bytes: Cell<usize>,
 }
 
 impl Bench {
-    /// What these settings ask for.
+    /// A run with these settings.
     ///
     /// # Errors
     /// If they cannot be met.
@@ -74,10 +73,10 @@ impl Bench {
         Ok(Bench { settings, adapter, data, zipf, home, version, run, errors: 0, chosen_bytes })
     }
 
-    /// Runs all workloads, and says how many wrong results there were.
+    /// Runs all workloads, and returns the number of wrong results.
     ///
     /// # Errors
-    /// Whatever the engine says that went wrong.
+    /// Any error of the engine.
     pub(crate) fn run(&mut self) -> Result<u64> {
         let start = Instant::now();
         let anonymous_mib = process::anonymous_mib();
@@ -135,7 +134,7 @@ impl Bench {
         self.emit_value("disk_after_compaction", (megabytes(process::disk_bytes(&self.home)), "MB"), "")
     }
 
-    /// Whether a workload was asked for, and is meant for this engine.
+    /// Whether a workload is selected, and meant for this engine.
     fn wants(&self, workload: &str) -> bool {
         self.settings.wants(workload) && self.adapter.takes_part(workload)
     }
@@ -165,8 +164,7 @@ impl Bench {
         }
     }
 
-    /// So many records, chosen with a seed of the workload's own; numbers of 32 bits, so that they take
-    /// little memory.
+    /// Record numbers, chosen with a seed of the workload's own; 32 bits each, to save memory.
     fn choose(&self, choice: Choice, count: u64, salt: u64) -> Vec<u32> {
         let records = self.settings.records;
         let mut random = Random::new(self.settings.seed ^ mix(salt));
@@ -176,7 +174,7 @@ impl Bench {
         })
     }
 
-    /// Notes what the next workload keeps in memory beside the store.
+    /// Counts what the next workload keeps in memory beside the store.
     fn keep(&self, chosen: Vec<u32>) -> Vec<u32> {
         self.chosen_bytes.set(self.chosen_bytes.get() + chosen.capacity() * size_of::<u32>());
         chosen
@@ -207,7 +205,7 @@ impl Bench {
         }
     }
 
-    /// Writes a record, and shows it.
+    /// Writes a record, and prints its summary.
     #[allow(clippy::print_stderr, reason = "those who wait want to see that it goes on")]
     fn emit(&mut self, record: Record) -> Result<()> {
         self.errors += record.errors;
@@ -234,7 +232,7 @@ thread_local! {
     static VALUE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Hands a value of a record to `work`, in memory that is used again.
+/// Passes a value of a record to `work`, in reused memory.
 #[inline]
 fn with_value<T>(data: &Data, record: u64, version: u64, work: impl FnOnce(&[u8]) -> T) -> T {
     VALUE.with_borrow_mut(|value| {

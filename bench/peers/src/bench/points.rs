@@ -10,7 +10,6 @@ use std::time::Instant;
 const MULTI_GET_KEYS: usize = 32;
 
 impl Bench {
-    /// All of them.
     pub(super) fn points(&mut self, engine: &dyn Engine) -> Result<()> {
         for threads in self.settings.threads.clone() {
             self.gets(engine, "get_uniform", Choice::Uniform, threads)?;
@@ -20,7 +19,7 @@ impl Bench {
         self.multi_gets(engine)
     }
 
-    /// Gets of present records, untimed, so that caches are in their steady state.
+    /// Untimed gets of present records, which warm the caches.
     pub(super) fn warm(&self, engine: &dyn Engine) -> Result<()> {
         let mut session = engine.session()?;
         let mut key = [0; KEY_BUFFER_BYTES];

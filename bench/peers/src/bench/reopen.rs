@@ -1,5 +1,4 @@
-//! Closing, opening, and opening after the process was killed: how long until the first answer, and what is
-//! lost.
+//! Closing, opening, and opening after a kill: time to the first answer, and lost writes.
 
 use super::{Bench, with_value};
 use crate::data::{Data, KEY_BUFFER_BYTES, Permutation};
@@ -9,17 +8,16 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Most records that the process which is killed writes: about 100,000, and no round number that a flush
-/// could fall on.
+/// Most records that the killed process writes: about 100,000, and no round number at which a flush could
+/// fall.
 const MOST_KILLED_RECORDS: u64 = 97_777;
-/// The version of its values.
+/// Version of its values.
 const KILLED_VERSION: u64 = 0x00dd_dddd;
 /// The command that runs it; its other arguments are those of `run`.
 pub(crate) const KILLED_COMMAND: &str = "run-killed";
 
 impl Bench {
-    /// Closes the store, opens it, kills a process that writes to it, opens it again and looks at what is
-    /// there.
+    /// Closes and opens the store, kills a process that writes to it, opens it again and checks its content.
     pub(super) fn reopen(&mut self, engine: Box<dyn Engine>) -> Result<Box<dyn Engine>> {
         if !self.wants("reopen") {
             return Ok(engine);
@@ -57,7 +55,7 @@ impl Bench {
         Ok(engine)
     }
 
-    /// Has a process write and be killed; returns how many writes were acknowledged to it.
+    /// Runs the process to be killed; returns its number of acknowledged writes.
     fn killed_writes(&self) -> Result<u64> {
         let arguments = std::env::args_os().skip(2);
         let program = std::env::current_exe()?;
@@ -71,10 +69,10 @@ impl Bench {
         })
     }
 
-    /// What that process does: it writes, says how much, and is killed by the kernel.
+    /// Body of that process: writes, reports how much, and kills itself.
     ///
     /// # Errors
-    /// If it came to an end otherwise.
+    /// If it ends otherwise.
     pub(crate) fn write_and_be_killed(&self) -> Result<()> {
         let engine = self.open(Durability::Process)?;
         let data = &self.data;
@@ -94,7 +92,7 @@ impl Bench {
         let mut out = std::io::stdout();
         writeln!(out, "{written}")?;
         out.flush()?;
-        // SAFETY: a signal to this very process.
+        // SAFETY: a signal to this process.
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
         Err("this process survived a SIGKILL to itself".into())
     }
@@ -103,7 +101,8 @@ impl Bench {
         Permutation::new(self.settings.records, self.settings.seed ^ 0xd1)
     }
 
-    /// What is there must be a beginning of what was written, and all of it where the engine promises so.
+    /// The stored records must be a prefix of the written ones, and all of them where the engine guarantees
+    /// it.
     fn judge(&mut self, engine: &dyn Engine, written: u64) -> Result<()> {
         let random = self.killed_order();
         let mut session = engine.session()?;

@@ -6,9 +6,9 @@ use crate::data::{Data, KEY_BUFFER_BYTES};
 use crate::engine::{Engine, Result, Session};
 
 impl Bench {
-    /// All of them; there are so many live records, the first ones.
+    /// All scans; the first `live` records exist.
     pub(super) fn scans(&mut self, engine: &dyn Engine, live: u64) -> Result<()> {
-        // The first pass brings what it can into caches; it has a row of its own.
+        // The first pass warms the caches; it has a row of its own.
         for name in ["scan_forward_first", "scan_forward", "scan_backward"] {
             self.whole_scan(engine, name, live)?;
         }
@@ -35,7 +35,7 @@ impl Bench {
             tally.errors += order.errors + order.count.abs_diff(live) + (told as u64).abs_diff(order.count);
             Ok(())
         };
-        // One operation: there is nothing at which it could be cut short.
+        // One operation, which cannot be cut short.
         let max_seconds = self.settings.max_fill_seconds;
         let workload = Workload { name, threads: 1, operations: 1, max_seconds, operation: &operation };
         let mut record = self.drive(engine, &workload)?;
@@ -66,8 +66,8 @@ impl Bench {
     }
 }
 
-/// Scans `length` records from a stored one on, of which the first `stored` are known to be there, and says
-/// how many were wrong.
+/// Scans `length` records from a stored one on; records below `stored` are known to exist. Returns the number
+/// of wrong ones.
 pub(super) fn scan_some(
     data: &Data,
     session: &mut dyn Session,
@@ -88,8 +88,8 @@ pub(super) fn scan_some(
     Ok(errors + u64::from(!is_counted))
 }
 
-/// Counts everything, and checks the order, a sample of the values, and that no `deleted` record is there;
-/// returns the count and the wrong ones.
+/// Counts everything, and checks the order, a sample of the values, and that no `deleted` record exists;
+/// returns the count and the number of wrong ones.
 pub(super) fn count_all(data: &Data, session: &mut dyn Session, deleted: &[bool]) -> Result<(u64, u64)> {
     let mut order = ScanOrder::new(data, false);
     let mut revived = 0;
@@ -100,7 +100,7 @@ pub(super) fn count_all(data: &Data, session: &mut dyn Session, deleted: &[bool]
     Ok((order.count, order.errors + revived + (told as u64).abs_diff(order.count)))
 }
 
-/// What a scan of everything must keep.
+/// Checks of a full scan.
 struct ScanOrder<'a> {
     data: &'a Data,
     is_backward: bool,

@@ -1,4 +1,4 @@
-//! The harness must see wrong answers, and nothing wrong where there is none.
+//! The harness must find wrong answers, and none where there is none.
 
 use super::{Bench, Choice, Result};
 use crate::adapters::{self, Adapter, Fault};
@@ -36,7 +36,7 @@ fn run(settings: RunSettings, adapter: &'static Adapter) -> Result<u64> {
 
 #[test]
 fn every_fault_is_seen() {
-    // Made once for all, because an adapter lives as long as the program.
+    // Static, because an adapter lives as long as the program.
     static FAULTS: [(Fault, Adapter); 11] = Fault::ALL;
     let directory = directory("faults");
     for (fault, adapter) in &FAULTS {
@@ -68,7 +68,7 @@ fn every_engine_answers_rightly_and_has_its_rows() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// Peaks of memory are told without it; see `Bench::drive`.
+/// Peaks of memory are reported without it; see `Bench::drive`.
 #[test]
 fn what_the_harness_keeps_for_the_next_workload_is_counted() {
     let directory = directory("chosen");

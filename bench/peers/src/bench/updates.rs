@@ -1,4 +1,4 @@
-//! Overwriting, reading and writing mixed, and deleting.
+//! Overwriting, mixed reading and writing, and deleting.
 
 use super::drive::{Tally, Workload};
 use super::scans::count_all;
@@ -7,22 +7,22 @@ use crate::data::{Data, KEY_BUFFER_BYTES, Permutation, mix};
 use crate::engine::{Engine, Result, Session};
 use std::collections::HashMap;
 
-/// About so many records' versions are looked at after they were overwritten: few, so that what is remembered
-/// of them does not count as the store's memory.
+/// Number of overwritten records whose versions are checked: few, so that their list does not count as the
+/// store's memory.
 const VERSIONS_SEEN: u64 = 10_000;
-/// Of gets and puts mixed there are so many times as many operations as of others: enough puts for several
-/// memtables, so that what they cost in the background is part of the rate.
+/// Mixed gets and puts have this many times as many operations as others: enough puts for several memtables,
+/// so that their background cost is part of the rate.
 const MIXED_LENGTH: u64 = 4;
-/// One in so many records is deleted.
+/// One in this many records is deleted.
 const DELETED_SHARE: u64 = 4;
 
-/// Whether so many threads may set keys that others read.
+/// Whether this many threads may set keys that others read.
 pub(super) fn can_share(engine: &dyn Engine, threads: usize) -> bool {
     threads == 1 || engine.abilities().replaces_whole
 }
 
-/// How many of some overwritten records do not have the version that was written last. `written` are records
-/// and versions in the order in which one thread wrote them, at most `count` of them.
+/// Number of overwritten records that do not have the last version. `written` has records and versions in the
+/// order in which one thread wrote them, at most `count` of them.
 pub(super) fn stale(
     data: &Data,
     engine: &dyn Engine,
@@ -75,9 +75,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Gets and puts of random present records by turns. Each number of threads begins with nothing left to
-    /// do of what was written before: else the first leaves its memtable's work to the second, and the two
-    /// cannot be compared.
+    /// Alternating gets and puts of random present records. Each number of threads begins with no background
+    /// work left: else the first would leave its memtable to the second, and the two could not be compared.
     pub(super) fn mixed(&mut self, engine: &mut dyn Engine) -> Result<()> {
         let name = "mixed";
         for threads in self.settings.threads.clone() {
@@ -114,8 +113,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Deletes a quarter of the records, and counts what is left of `live`, none of which may be a deleted
-    /// one.
+    /// Deletes a quarter of the records, and counts the rest of `live`, which must contain no deleted one.
     pub(super) fn deletes(&mut self, engine: &dyn Engine, live: u64) -> Result<()> {
         let name = "delete";
         if !self.wants(name) {

@@ -1,10 +1,10 @@
-//! The core workloads of YCSB (Cooper et al., "Benchmarking cloud serving systems with YCSB", 2010), one
-//! thread unless said.
+//! The core workloads of YCSB (Cooper et al., "Benchmarking cloud serving systems with YCSB", 2010), with one
+//! thread unless stated.
 //!
-//! A: half reads, half updates. B: 95 in 100 reads. C: reads. D: 95 in 100 reads of what was inserted last,
-//! the rest inserts. E: 95 in 100 scans of 1 to 100 records, the rest inserts. F: half reads, half reads with
-//! an update behind. Records are chosen by Zipf's law, scattered over the keys; in D by their age. Inserts go
-//! behind the last record.
+//! A: half reads, half updates. B: 95 % reads. C: reads. D: 95 % reads of recent inserts, the rest inserts.
+//! E: 95 % scans of 1 to 100 records, the rest inserts. F: half reads, half reads followed by an update.
+//! Records are Zipf-distributed and scattered over the keys; in D by their age. Inserts go after the last
+//! record.
 
 use super::drive::{Tally, Workload};
 use super::scans::scan_some;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Longest scan of E.
 const LONGEST_SCAN: u64 = 100;
 
-/// What an operation is.
+/// Kind of an operation.
 #[derive(Clone, Copy)]
 enum Step {
     Read,
@@ -28,7 +28,7 @@ enum Step {
 }
 
 impl Bench {
-    /// All of them, in an order in which E comes before and after A; returns how many records were inserted.
+    /// All of them, with E before and after A; returns the number of inserted records.
     pub(super) fn ycsb(&mut self, engine: &dyn Engine) -> Result<u64> {
         let mut end = self.settings.records;
         let most_threads = self.settings.threads.iter().copied().max().unwrap_or(1);
@@ -48,7 +48,7 @@ impl Bench {
         Ok(end - self.settings.records)
     }
 
-    /// Runs one of them on records up to `end`, and returns the end behind what it inserted.
+    /// Runs one of them on records up to `end`, and returns the end after its inserts.
     fn one(&mut self, engine: &dyn Engine, name: &str, threads: usize, end: u64) -> Result<u64> {
         let which = name.as_bytes()[5];
         if !self.wants(name) || (which != b'c' && !can_share(engine, threads)) {
@@ -93,7 +93,7 @@ impl Bench {
         Ok(end.into_inner())
     }
 
-    /// How far from the last record reads of D are.
+    /// Distances of D's reads from the last record.
     fn choose_ages(&self, count: u64) -> Vec<u32> {
         let mut random = Random::new(self.settings.seed ^ mix(0x6c61_7374));
         self.keep((0..count).map(|_| self.zipf().rank(&mut random) as u32).collect())
@@ -112,7 +112,7 @@ fn step_of(which: u8, dice: u64) -> Step {
     }
 }
 
-/// Reads a record, and says whether it was wrong.
+/// Reads a record, and returns the number of wrong answers.
 fn read(data: &Data, session: &mut dyn Session, record: u64, number: u64) -> Result<u64> {
     let mut key = [0; KEY_BUFFER_BYTES];
     let mut is_right = false;

@@ -1,10 +1,10 @@
-//! Keys and values: the very same for every engine, and recognizable, so that every answer can be checked.
+//! Keys and values: the same for every engine, and self-describing, so that every answer can be checked.
 //!
 //! A stored key is an even number, big-endian, followed by a hash of it up to the key's length; the odd
-//! number behind it is an absent key, which lies before the next present one. The number is the record's own,
-//! with as many random bits behind it as the gaps between keys are to have: with one bit the keys are dense.
-//! A value begins with a tag of its key and its version; the rest of it follows from the tag and compresses
-//! to about half. So a checker needs to know nothing but the key.
+//! number after it is an absent key, which lies before the next present one. The number is the record's own,
+//! followed by random bits for the gaps between keys: with one bit the keys are dense. A value begins with a
+//! tag of its key and its version; the rest of it follows from the tag and compresses to about half. So a
+//! check needs only the key.
 
 mod random;
 mod zipf;
@@ -17,19 +17,18 @@ use std::ops::RangeInclusive;
 
 /// Lengths of keys that can be made: the number must fit, and the buffer is on the stack.
 pub(crate) const KEY_BYTES: RangeInclusive<usize> = 8..=64;
-/// Length of a buffer for one key.
 pub(crate) const KEY_BUFFER_BYTES: usize = *KEY_BYTES.end();
 /// Lengths of values that can be made: the tag must fit, and bodies are cut from a pool.
 pub(crate) const VALUE_BYTES: RangeInclusive<usize> = 8..=POOL_BYTES / 2;
 /// Bits of gaps that can be made: one tells absent keys, and 32 are left for the record's number.
 pub(crate) const GAP_BITS: RangeInclusive<u32> = 1..=32;
 
-/// Bytes that bodies are cut from. So few that they stay in a core's own cache beside what a store needs
-/// there: with 1 MiB, as much as that cache has in many machines, copying a body waited for memory and took a
-/// quarter of a put of the fastest store. So many that a block of 4 KiB seldom has the same body twice, and
-/// one of 32 KiB has one in twenty twice, so that codecs find no more than the half they are given.
+/// Bytes that values are cut from. Few enough to stay in a core's L2 cache beside what a store needs there:
+/// with 1 MiB, copying a value waited for memory and took a quarter of a put of the fastest store. Many
+/// enough that a block of 4 KiB seldom has the same body twice, and one of 32 KiB has one in twenty twice, so
+/// that codecs find no more than the intended half.
 const POOL_BYTES: usize = 256 << 10;
-/// Bits of a tag that hold the version; the others hold the key's mark.
+/// Bits of a tag for the version; the others are for the key's mark.
 const VERSION_BITS: u32 = 24;
 const TAG_BYTES: usize = 8;
 
@@ -39,12 +38,12 @@ pub(crate) struct Data {
     pub(crate) key_bytes: usize,
     /// Bytes of a value.
     pub(crate) value_bytes: usize,
-    /// Bits behind a record's number, all but the last of them random.
+    /// Bits after a record's number, all but the last of them random.
     gap_bits: u32,
     pool: Vec<u8>,
     /// Bytes of a fragment of the pool; bodies begin where fragments do.
     fragment_bytes: usize,
-    /// Fragments that a body can begin with.
+    /// Number of fragments at which a body can begin.
     starts: u64,
 }
 
@@ -52,7 +51,7 @@ impl Data {
     /// The data of this seed, with dense keys. Both lengths must be in their ranges.
     pub(crate) fn new(key_bytes: usize, value_bytes: usize, seed: u64) -> Data {
         let body = value_bytes - TAG_BYTES;
-        // The second half of a fragment repeats the first, so that codecs of the LZ family make a half of it.
+        // The second half of a fragment repeats the first: an LZ codec halves it.
         let mut half = vec![0u8; (body / 2).clamp(1, 50)];
         let fragment_bytes = half.len() * 2;
         let mut random = Random::new(seed ^ 0x70_6f_6f_6c);
@@ -69,7 +68,7 @@ impl Data {
         Data { key_bytes, value_bytes, gap_bits: *GAP_BITS.start(), pool, fragment_bytes, starts }
     }
 
-    /// The same with gaps of so many bits between keys, a number in [`GAP_BITS`].
+    /// The same with this many bits of gaps between keys, within [`GAP_BITS`].
     pub(crate) fn with_gaps(self, gap_bits: u32) -> Data {
         Data { gap_bits, ..self }
     }
@@ -80,7 +79,7 @@ impl Data {
         self.key_of_number(self.number_of(record), buffer)
     }
 
-    /// A key that is never stored, behind that of this record and before the next.
+    /// A key that is never stored, after that of this record and before the next.
     #[inline]
     pub(crate) fn absent_key<'b>(&self, record: u64, buffer: &'b mut [u8; KEY_BUFFER_BYTES]) -> &'b [u8] {
         self.key_of_number(self.number_of(record) | 1, buffer)
@@ -126,7 +125,7 @@ impl Data {
         &self.pool[start..start + self.value_bytes - TAG_BYTES]
     }
 
-    /// Whether a value belongs to this record: its length and its tag; the last byte is touched, too.
+    /// Whether a value belongs to this record, by length and tag; the last byte is read, too.
     #[inline]
     pub(crate) fn belongs(&self, record: u64, value: &[u8]) -> bool {
         if value.len() != self.value_bytes {
@@ -136,7 +135,7 @@ impl Data {
         tag_of(value) >> VERSION_BITS == (mark(record) << VERSION_BITS) >> VERSION_BITS
     }
 
-    /// Whether every byte of a value is one that this record can have.
+    /// Whether every byte of a value is right for this record.
     pub(crate) fn is_whole(&self, record: u64, value: &[u8]) -> bool {
         self.belongs(record, value) && value[TAG_BYTES..] == *self.body(tag_of(value))
     }
@@ -148,17 +147,17 @@ impl Data {
         if answer & 15 == 0 { self.is_whole(record, value) } else { self.belongs(record, value) }
     }
 
-    /// The version that a value was written with.
+    /// The version in a value.
     pub(crate) fn version_of(value: &[u8]) -> u64 {
         tag_of(value) & version_mask()
     }
 
-    /// What is left of a version in a value.
+    /// The part of a version that a value stores.
     pub(crate) fn stored_version(version: u64) -> u64 {
         version & version_mask()
     }
 
-    /// Makes `batch` hold version 0 of these records.
+    /// Fills `batch` with version 0 of these records.
     pub(crate) fn fill_batch(&self, batch: &mut Batch, records: impl Iterator<Item = u64>) {
         batch.clear(self.key_bytes, self.value_bytes);
         let mut buffer = [0; KEY_BUFFER_BYTES];

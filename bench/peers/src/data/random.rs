@@ -1,4 +1,4 @@
-//! Randomness that every engine gets alike: a generator, and an order of all records without a table.
+//! Randomness, the same for every engine: a generator, and a random order of all records without a table.
 
 /// A generator of numbers from a seed: xorshift64* (Vigna, "An experimental exploration of Marsaglia's
 /// xorshift generators").
@@ -6,7 +6,6 @@
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The sequence of this seed.
     pub(crate) fn new(seed: u64) -> Random {
         Random(mix(seed).max(1))
     }
@@ -45,8 +44,8 @@ pub(crate) fn mix(number: u64) -> u64 {
 /// A random order of the numbers below a limit, computed and not stored, so that a billion records take no
 /// memory.
 ///
-/// Each step of [`Permutation::at`] is a bijection of the numbers with as many bits as the limit has; what
-/// falls outside of the limit goes round again, which it leaves after two rounds on average at most.
+/// Each step of [`Permutation::at`] is a bijection of the numbers with as many bits as the limit has; numbers
+/// beyond the limit are mapped again, two rounds on average at most.
 #[derive(Clone)]
 pub(crate) struct Permutation {
     limit: u64,
@@ -57,18 +56,18 @@ pub(crate) struct Permutation {
 }
 
 impl Permutation {
-    /// The order of the numbers below `limit` that belongs to this seed.
+    /// The order of the numbers below `limit` for this seed.
     pub(crate) fn new(limit: u64, seed: u64) -> Permutation {
         let bits = 64 - (limit.max(2) - 1).leading_zeros();
         let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
         let mut random = Random::new(seed);
-        // Only odd factors are bijections.
+        // Only multiplications by odd factors are bijections.
         let mut odd = || random.next() | 1;
         let factors = [odd(), odd()];
         Permutation { limit, mask, shift: bits.div_ceil(2), factors, offsets: [random.next(), random.next()] }
     }
 
-    /// The number at this place of the order.
+    /// The number at this position.
     #[inline]
     pub(crate) fn at(&self, place: u64) -> u64 {
         let mut number = place;

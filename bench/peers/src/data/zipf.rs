@@ -2,7 +2,7 @@
 
 use super::random::{Random, mix};
 
-/// The skew of all skewed workloads: YCSB's.
+/// Exponent of all skewed workloads: YCSB's.
 const EXPONENT: f64 = 0.99;
 
 /// Zipf-distributed choices among so many records (Gray et al., "Quickly generating billion-record synthetic

@@ -1,18 +1,18 @@
-//! From records of several rounds to one cell for each workload and engine.
+//! Aggregates records of several rounds to one cell for each workload and engine.
 
 use crate::record::{RUN_ENDED, Record};
 use std::collections::BTreeMap;
 
-/// A row of a table: a workload and its threads.
+/// Key of a table row: a workload and its threads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Row {
-    /// Its place among the workloads.
+    /// Position among the workloads.
     place: usize,
     pub(super) workload: String,
     pub(super) threads: usize,
 }
 
-/// Workloads in the order of tables; what is not named comes behind.
+/// Workloads in the order of tables; others come last.
 const WORKLOADS: &[&str] = &[
     "copy_all",
     "fill_seq",
@@ -50,7 +50,7 @@ const WORKLOADS: &[&str] = &[
     "memory_end",
 ];
 
-/// Others took more than this of a processor: the cell is marked.
+/// Other processes took more than this of a processor: the cell is marked.
 const DISTURBED_CPUS: f64 = 0.2;
 
 impl Row {
@@ -59,7 +59,7 @@ impl Row {
         Row { place, workload: record.workload.clone(), threads: record.threads }
     }
 
-    /// What stands at the row's head.
+    /// Label of the row.
     pub(super) fn head(&self) -> String {
         if self.threads == 1 {
             self.workload.clone()
@@ -68,26 +68,25 @@ impl Row {
         }
     }
 
-    /// Whether it writes so much that work in the background follows.
+    /// Whether background work follows.
     pub(super) fn writes(&self) -> bool {
         let writing = ["fill_", "overwrite", "delete", "mixed", "ycsb_a", "ycsb_f"];
         writing.iter().any(|beginning| self.workload.starts_with(beginning))
     }
 }
 
-/// What several rounds say.
+/// The values of several rounds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Cell {
     numbers: Vec<f64>,
     pub(super) is_void: bool,
     pub(super) is_cut_short: bool,
     pub(super) is_disturbed: bool,
-    /// Writes are kept less surely than elsewhere in the row, so that it does not compete.
+    /// Writes are less durable than elsewhere in the row, so it does not compete.
     pub(super) is_weaker: bool,
 }
 
 impl Cell {
-    /// The middle of the rounds.
     pub(super) fn median(&self) -> f64 {
         let mut numbers = self.numbers.clone();
         numbers.sort_by(f64::total_cmp);
@@ -98,13 +97,13 @@ impl Cell {
         }
     }
 
-    /// All rounds, as they came.
+    /// All rounds in their order.
     pub(super) fn all_rounds(&self) -> String {
         let numbers: Vec<String> = self.numbers.iter().map(|number| format!("{number:.0}")).collect();
         numbers.join(", ")
     }
 
-    /// Half of the distance between the least and the greatest round, in hundredths of the median.
+    /// Half of the distance between the least and the greatest round, in percent of the median.
     pub(super) fn spread_percent(&self) -> f64 {
         let least = self.numbers.iter().copied().fold(f64::INFINITY, f64::min);
         let greatest = self.numbers.iter().copied().fold(0.0, f64::max);
@@ -116,8 +115,8 @@ impl Cell {
 /// The cells of a table, by row and engine.
 pub(super) type Cells = BTreeMap<Row, BTreeMap<String, Cell>>;
 
-/// The records of the last run of each engine in each round, if it came to its end; and what is to be said of
-/// those that did not.
+/// The records of the last run of each engine in each round, if it was complete; and remarks on the
+/// incomplete ones.
 pub(super) fn of_ended_runs(records: Vec<Record>) -> (Vec<Record>, Vec<String>) {
     let place_of = |record: &Record| (record.configuration.clone(), record.engine.clone(), record.round);
     let mut runs: BTreeMap<_, (u64, bool)> = BTreeMap::new();

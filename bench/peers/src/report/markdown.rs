@@ -12,12 +12,12 @@ pub(super) enum Better {
     Less,
 }
 
-/// Engines that are no stores; they stand behind the others, and do not compete.
+/// Engines that are not stores; they come last, and do not compete.
 pub(super) const LIMITS: &[&str] = &["skiplist", "btreemap", "array", "raw-write", "raw-map", "memcpy"];
 /// The store that all others are compared with.
 const OURS: &str = "esker";
 
-/// The name of the store that an engine is a variant of.
+/// The store of a variant.
 fn store_of(engine: &str) -> Option<&str> {
     engine.split_once('+').map(|(store, _)| store)
 }
@@ -31,7 +31,7 @@ pub(super) fn columns(cells: &Cells) -> Vec<String> {
     columns
 }
 
-/// The best number of a row among stores but `without`.
+/// The best number of a row among stores except `without`.
 fn best(row: &BTreeMap<String, Cell>, better: Better, without: Option<&str>) -> Option<f64> {
     let stores = row.iter().filter(|(engine, cell)| {
         let competes = !LIMITS.contains(&engine.as_str()) && store_of(engine).is_none();
@@ -44,7 +44,7 @@ fn best(row: &BTreeMap<String, Cell>, better: Better, without: Option<&str>) -> 
     }
 }
 
-/// A number with as many digits as it is worth.
+/// A number with its significant digits.
 pub(super) fn short(number: f64) -> String {
     match number {
         n if n >= 1e7 => format!("{:.1} M", n / 1e6),
@@ -72,7 +72,7 @@ fn show(cell: &Cell, is_best: bool) -> String {
     text
 }
 
-/// A table of what each round found, for what no engine is to be praised or blamed for.
+/// A table of all rounds, for numbers that no engine is responsible for.
 pub(super) fn all_rounds(cells: &Cells) -> String {
     let columns = columns(cells);
     let mut text =
@@ -86,7 +86,7 @@ pub(super) fn all_rounds(cells: &Cells) -> String {
 }
 
 /// A table with a row for each workload and a column for each engine, the best store of each row in bold, and
-/// a last column that says how ours does beside the best other store.
+/// a last column that compares ours with the best other store.
 pub(super) fn table(cells: &Cells, better: Better) -> String {
     let columns = columns(cells);
     let is_compared = columns.iter().any(|engine| engine == OURS);
@@ -114,7 +114,7 @@ pub(super) fn table(cells: &Cells, better: Better) -> String {
     text
 }
 
-/// How ours does beside the best other store.
+/// Our number compared with the best other store.
 fn compared(engines: &BTreeMap<String, Cell>, better: Better) -> String {
     let ours = engines.get(OURS).filter(|cell| !cell.is_void).map(Cell::median);
     match ours.zip(best(engines, better, Some(OURS))) {
@@ -123,7 +123,7 @@ fn compared(engines: &BTreeMap<String, Cell>, better: Better) -> String {
     }
 }
 
-/// What better settings change: a row for each workload and variant.
+/// The effect of better settings: a row for each workload and variant.
 pub(super) fn variants(cells: &Cells) -> Option<String> {
     let mut text =
         "| workload | store | as above | with | setting | ratio |\n|---|---|---:|---:|---|---:|\n".to_owned();

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// The file of tables.
 const REPORT_FILE: &str = "report.md";
 
-/// What can be chosen about a report.
+/// Settings of a report.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReportSettings {
     /// Directory of a suite; tables and plots go there.
@@ -25,13 +25,12 @@ pub(crate) struct ReportSettings {
 }
 
 impl ReportSettings {
-    /// The report of a suite in this directory.
     pub(crate) fn of(directory: &Path) -> ReportSettings {
         ReportSettings { directory: directory.to_owned() }
     }
 }
 
-/// A table: its title, what it shows of a record, and which way is better.
+/// A table: its title, its number in a record, and which way is better.
 type Table = (&'static str, fn(&Row, &Record) -> Option<f64>, Better);
 
 const TABLES: &[Table] = &[
@@ -54,7 +53,7 @@ const TABLES: &[Table] = &[
     ),
 ];
 
-/// Plots: the name of the file, the title, and beginnings of the workloads in it.
+/// Plots: file name, title, and prefixes of the workloads in it.
 const PLOTS: &[(&str, &str, &[&str])] = &[
     ("writes", "writes", &["fill_", "overwrite", "delete"]),
     ("reads", "reads", &["get_", "multi_get", "seek_", "scan_"]),
@@ -82,14 +81,14 @@ fn written(row: &Row, record: &Record) -> Option<f64> {
     record.written_mb.map(|megabytes| megabytes * 1e6 / record.count.max(1) as f64)
 }
 
-/// Percentiles of 99.9 of fewer latencies than this would be those of a handful.
+/// Least samples for a percentile of 99.9.
 const SAMPLES_OF_P999: u64 = 20_000;
 
 fn p999_us(_: &Row, record: &Record) -> Option<f64> {
     rate(record).filter(|_| record.samples >= SAMPLES_OF_P999).map(|_| record.p999_us)
 }
 
-/// Makes the report.
+/// Writes the report.
 ///
 /// # Errors
 /// If the records cannot be read or a file cannot be written.
@@ -165,7 +164,7 @@ fn configuration(text: &mut String, name: &str, records: &[Record]) {
     notes(text, records);
 }
 
-/// What was remarked, once for each engine and workload.
+/// Remarks, once for each engine and workload.
 fn notes(text: &mut String, records: &[Record]) {
     let told = records.iter().filter(|record| !record.note.is_empty() && record.value.is_none());
     let notes: BTreeSet<String> =

@@ -1,7 +1,7 @@
-//! Bars as SVG: for each workload the stores beside each other, each as a share of the fastest.
+//! Bar charts as SVG: for each workload the stores beside each other, each as a share of the fastest.
 //!
-//! Colours are those of Okabe and Ito (2008), which colour-blind readers tell apart, ours the strongest of
-//! them. Text is left to the reader's sans-serif font, so that a file has a few kilobytes.
+//! Colours are those of Okabe and Ito (2008), which colour-blind readers can distinguish, ours the strongest.
+//! Text uses the reader's sans-serif font, so that a file has a few kilobytes.
 
 use super::cells::{Cell, Cells};
 use super::markdown::{LIMITS, columns, short};
@@ -25,7 +25,7 @@ const RIGHT: usize = 90;
 /// Pixels for title and legend.
 const TOP: usize = 64;
 
-/// A picture of the stores in `cells`: rates, of which more is better.
+/// A chart of the stores in `cells`: rates, of which more is better.
 pub(super) fn bars(title: &str, cells: &Cells) -> String {
     let stores: Vec<String> =
         columns(cells).into_iter().filter(|name| !LIMITS.contains(&name.as_str())).collect();

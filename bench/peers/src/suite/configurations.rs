@@ -1,10 +1,9 @@
-//! The data sets and lengths of runs that there are, and the forms of a suite that are made of them.
+//! Configurations (data sets and lengths of runs), and the forms of a suite that combine them.
 
-/// A data set, what the engines are given for it, and how much is done with it.
+/// A data set, the engines' memory for it, and the amount of work.
 pub(crate) struct Configuration {
-    /// Its name.
     pub(crate) name: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub(crate) about: &'static str,
     pub(super) records: u64,
     pub(super) key_bytes: usize,
@@ -22,7 +21,7 @@ pub(crate) struct Configuration {
     pub(super) scan_lengths: &'static [u64],
 }
 
-/// How much is done, and how long it may take.
+/// The amount of work and its time limits.
 #[derive(Clone, Copy)]
 pub(super) struct Length {
     pub(super) operations: u64,
@@ -31,7 +30,7 @@ pub(super) struct Length {
     pub(super) max_seconds: f64,
     pub(super) max_fill_seconds: f64,
     pub(super) max_settle_seconds: f64,
-    /// After so long a run is ended from outside.
+    /// Seconds after which a run is killed.
     pub(super) timeout_seconds: u64,
 }
 
@@ -45,7 +44,7 @@ const QUICK: Length = Length {
     max_settle_seconds: 5.0,
     timeout_seconds: 300,
 };
-/// What fits a quarter of an hour with few engines.
+/// A quarter of an hour with few engines.
 const MIDDLE: Length = Length {
     operations: 500_000,
     scans: 50_000,
@@ -55,7 +54,7 @@ const MIDDLE: Length = Length {
     max_settle_seconds: 10.0,
     timeout_seconds: 600,
 };
-/// What is published.
+/// For publication.
 const FULL: Length = Length {
     operations: 1_000_000,
     scans: 100_000,
@@ -72,13 +71,12 @@ const LONG: Length =
 /// Records for each MiB of memtable in configurations that grow.
 const GROWTH_MEMTABLE_RECORDS: u64 = 100_000_000 / 16;
 
-/// What says how a store grows: filling, gets, ranges of 100, room, opening.
+/// Workloads that show how a store grows: filling, gets, ranges of 100, mixed, opening.
 const GROWTH: &[&str] = &["fill_random", "get_uniform", "seek_100", "mixed", "reopen"];
-/// Stores that can be expected to write 100 million records in the time there is, and the limit that does it
-/// in memory.
+/// Stores that can write 100 million records in the available time, and the limit in memory.
 const LARGE: &[&str] = &["esker", "rocksdb", "fjall", "lmdb", "array"];
 
-/// 2 million records of 16 and 100 bytes, all of which fit the cache: what others are variations of.
+/// 2 million records of 16 and 100 bytes, all of which fit the cache: the base of other configurations.
 const CACHED: Configuration = Configuration {
     name: "cached",
     about: "2 M records of 16 + 100 bytes, a cache for all of them",
@@ -95,9 +93,9 @@ const CACHED: Configuration = Configuration {
     scan_lengths: &[10, 100],
 };
 
-/// Records of 8 and 8 bytes, a cache of half of them, and a memtable that grows as they do: 16 MiB at 100
-/// million, where it stays. Were it 16 MiB at every size, a store that divides its memory by itself would
-/// have all of a million records in it, and half of the others.
+/// Records of 8 and 8 bytes, a cache of half of them, and a memtable that grows with them up to 16 MiB at 100
+/// million. With 16 MiB at every size, a store that divides its memory by itself would have all of a million
+/// records in it, and half of the others.
 const fn growth(
     name: &'static str,
     about: &'static str,
@@ -214,13 +212,11 @@ pub(crate) const CONFIGURATIONS: &[Configuration] = &[
 pub(super) struct Form {
     pub(super) name: &'static str,
     pub(super) configurations: &'static [&'static str],
-    /// All in the binary if there are none.
+    /// All in the binary if empty.
     pub(super) engines: &'static [&'static str],
 }
 
-/// The check.
 pub(super) const QUICK_FORM: Form = Form { name: "quick", configurations: &["quick"], engines: &[] };
-/// The quarter of an hour.
 pub(super) const MIDDLE_FORM: Form = Form {
     name: "middle",
     configurations: &["middle"],
@@ -249,7 +245,7 @@ mod tests {
     use super::{CONFIGURATIONS, FULL_FORM, MIDDLE_FORM, QUICK_FORM};
     use crate::adapters::ORDER;
 
-    /// As README.md has it: with the records, up to 16 MiB.
+    /// As README.md states: with the records, up to 16 MiB.
     #[test]
     fn memtables_grow_with_the_records() {
         let memtable_mib = |name| {

@@ -1,8 +1,8 @@
-//! Runs engines by turns, several rounds, each engine in a process and a directory of its own.
+//! Runs engines in turn, several rounds, each engine in a process and a directory of its own.
 //!
-//! Rounds are interleaved and each begins with another engine, so that what changes on the machine over the
-//! hours meets all of them alike. What came to its end is not measured again when the same suite is started
-//! again, so a long one can be interrupted.
+//! Rounds are interleaved and each begins with another engine, so that changes of the machine over the hours
+//! affect all of them alike. Complete runs are not repeated when the same suite is started again, so a long
+//! one can be interrupted.
 
 mod configurations;
 
@@ -23,16 +23,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The file of a suite's lines of JSON, in its directory.
 pub(crate) const RECORDS_FILE: &str = "records.jsonl";
-/// The file that tells on what machine and when.
+/// The file that describes machine and time.
 pub(crate) const ABOUT_FILE: &str = "about.txt";
-/// The file that tells what must be the same for all that is measured into a directory.
+/// The file with what must be the same for all measurements in a directory.
 const SAME_FILE: &str = "same.txt";
-/// More work than this on the machine, in processes that want to run, makes figures doubtful.
+/// Load average above which figures are doubtful.
 const BUSY_LOAD: f64 = 0.5;
-/// How often it is looked whether a run has ended.
+/// Interval of the checks whether a run has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What can be chosen about a suite.
+/// Settings of a suite.
 #[derive(Args, Clone, Debug)]
 #[command(group(clap::ArgGroup::new("form").required(true)))]
 pub(crate) struct SuiteSettings {
@@ -51,7 +51,7 @@ pub(crate) struct SuiteSettings {
     /// Only these engines.
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
-    /// How often each is measured.
+    /// Number of rounds.
     #[arg(long, default_value_t = 3)]
     rounds: u32,
     /// Directory for records, tables and plots (default: target/peers-results and the form's name).
@@ -60,7 +60,7 @@ pub(crate) struct SuiteSettings {
     /// Directory for the data.
     #[arg(long, default_value = "target/peers-data")]
     data: PathBuf,
-    /// Another binary of this program, which has engines that this one has not; may be given several times.
+    /// Another binary of this program with further engines; may be given several times.
     #[arg(long)]
     program: Vec<PathBuf>,
     /// Only workloads whose names contain one of these.
@@ -71,16 +71,16 @@ pub(crate) struct SuiteSettings {
     skip: Vec<String>,
 }
 
-/// A binary and the engines in it.
+/// A binary and its engines.
 struct Program {
     path: PathBuf,
     engines: BTreeSet<String>,
 }
 
-/// Runs it.
+/// Runs the suite.
 ///
 /// # Errors
-/// If something cannot be started or written; runs that fail are told at the end, after all others.
+/// If something cannot be started or written; failed runs are reported at the end, after all others.
 #[allow(clippy::print_stderr, reason = "those who wait want to see that it goes on")]
 pub(crate) fn run(settings: &SuiteSettings) -> Result<()> {
     let form = form_of(settings);
@@ -176,8 +176,8 @@ fn engines_of(settings: &SuiteSettings, form: Option<&Form>, programs: &[Program
     if engines.is_empty() { Err("no engine is left to be measured".into()) } else { Ok(engines) }
 }
 
-/// Whether an engine, or the store it is a variant of, is measured in a configuration. An array has no place
-/// for what lies between dense keys.
+/// Whether an engine, or the store it is a variant of, is measured in a configuration. An array has no slots
+/// for keys with gaps.
 fn takes_part(configuration: &Configuration, engine: &str) -> bool {
     if engine == "array" && configuration.gap_bits != *GAP_BITS.start() {
         return false;
@@ -185,8 +185,8 @@ fn takes_part(configuration: &Configuration, engine: &str) -> bool {
     configuration.engines.is_empty() || configuration.engines.contains(&engine)
 }
 
-/// Refuses to go on with a directory in which another build, another machine or other workloads were
-/// measured: medians of both would be medians of nothing.
+/// Refuses a directory in which another build, another machine or other workloads were measured: medians over
+/// both would mean nothing.
 fn refuse_another(out: &Path, settings: &SuiteSettings) -> Result<()> {
     let same = format!(
         "build {}, on {}, only [{}], without [{}]\n",
@@ -210,7 +210,7 @@ fn refuse_another(out: &Path, settings: &SuiteSettings) -> Result<()> {
     }
 }
 
-/// The runs that came to their end before, without wrong results.
+/// The complete runs without wrong results.
 fn ended(out: &Path) -> Result<BTreeSet<(String, u32, String)>> {
     let path = out.join(RECORDS_FILE);
     let records = if path.exists() { Record::read(&path)? } else { Vec::new() };
@@ -218,7 +218,7 @@ fn ended(out: &Path) -> Result<BTreeSet<(String, u32, String)>> {
     Ok(ended.map(|record| (record.configuration, record.round, record.engine)).collect())
 }
 
-/// Writes down on what machine this is, and says so if it is busy.
+/// Writes a description of the machine, and warns if it is busy.
 #[allow(clippy::print_stderr, reason = "a busy machine makes figures worthless, which must be seen at once")]
 fn write_about(out: &Path) -> Result<()> {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -236,8 +236,8 @@ fn write_about(out: &Path) -> Result<()> {
         .map_err(|error| format!("cannot write {}: {error}", path.display()).into())
 }
 
-/// The day of a time in seconds since 1970, as `2026-11-22`: days are counted from a March, so that a leap
-/// day is the last of its year (Richards, "Calendars", 2013).
+/// A time in seconds since 1970 as a date, such as `2026-11-22`: days are counted from a March, so that a
+/// leap day is the last of its year (Richards, "Calendars", 2013).
 fn date(unix_seconds: u64) -> String {
     const DAYS_OF_400_YEARS: u64 = 146_097;
     // From the 1st of March of year 0.
@@ -252,7 +252,7 @@ fn date(unix_seconds: u64) -> String {
     format!("{year}-{month:02}-{day:02}")
 }
 
-/// The command that runs an engine; which one and which round is to be added.
+/// The command that runs an engine; engine and round are to be added.
 fn command(settings: &SuiteSettings, configuration: &Configuration, program: &Path, out: &Path) -> Command {
     let join = |words: &[&str]| words.join(",");
     let numbers = |numbers: Vec<String>| numbers.join(",");
@@ -289,7 +289,7 @@ fn command(settings: &SuiteSettings, configuration: &Configuration, program: &Pa
     command
 }
 
-/// Runs an engine, and ends it if it takes too long.
+/// Runs an engine, and kills it at the timeout.
 fn run_one(mut command: Command, timeout_seconds: u64) -> Result<()> {
     let mut child = command.spawn()?;
     match wait(&mut child, Duration::from_secs(timeout_seconds))? {

@@ -8,16 +8,16 @@ use std::io::Write;
 
 pub(super) fn draw(out: &mut dyn Write, seen: &Amplification) -> Result<(), Failure> {
     let lookups = seen.reads.lookups;
-    writeln!(out, "level      write     read   asked searched in vain expected")?;
+    writeln!(out, "level      write     read  probed searched  misses expected")?;
     for level in &seen.levels {
-        let [asked, searched, in_vain] = of_lookups(level, lookups);
+        let [probed, searched, misses] = of_lookups(level, lookups);
         writeln!(
             out,
-            "{:<7} {:>8} {:>8} {asked:>7} {searched:>8} {in_vain:>7} {:>8}",
+            "{:<7} {:>8} {:>8} {probed:>7} {searched:>8} {misses:>7} {:>8}",
             level.label(),
             ratio(seen.over_user_bytes(level.written_bytes)),
             ratio(seen.over_user_bytes(level.read_bytes)),
-            share(level.expected_in_vain),
+            share(level.expected_misses),
         )?;
     }
     writeln!(out)?;
@@ -27,13 +27,13 @@ pub(super) fn draw(out: &mut dyn Write, seen: &Amplification) -> Result<(), Fail
     Ok(())
 }
 
-/// Tables of a level per lookup: those whose filter was probed, those that were searched, and those searched
-/// in vain.
+/// Tables of a level per lookup: those whose filter was probed, those that were searched, and those that
+/// did not have the key.
 fn of_lookups(level: &LevelAmplification, lookups: u64) -> [String; 3] {
     let of = |count: u64| {
         if lookups == 0 { "-".to_owned() } else { share(count as f64 / lookups as f64) }
     };
-    [of(level.asked), of(level.searched), of(level.searched.saturating_sub(level.found))]
+    [of(level.probed), of(level.searched), of(level.searched.saturating_sub(level.found))]
 }
 
 /// Bytes per byte of the user.
@@ -69,25 +69,25 @@ fn jobs(count: u64) -> String {
 
 fn read_words(reads: &ReadAmplification) -> String {
     let (memtables, runs) = (reads.memtables, reads.runs);
-    let places = memtables + runs;
+    let sources = memtables + runs;
     let mut text = format!(
-        "a lookup asks {places} places now, {} and {} of tables",
+        "a lookup probes {sources} sources now, {} and {} of tables",
         counted(memtables, "memtable"),
         counted(runs, "run"),
     );
     for bound in &reads.worst_case {
-        text.push_str(&format!("; at worst {} by {} ({})", bound.places, bound.formula, bound.source));
+        text.push_str(&format!("; at worst {} by {} ({})", bound.sources, bound.formula, bound.source));
     }
     text.push_str(&format!(
         ". By the filters {} tables are searched for an absent key and {} for a present one",
         share(reads.expected_absent),
         share(reads.expected_present)
     ));
-    if let (Some(searched), Some(in_vain)) = (reads.searched(), reads.in_vain()) {
+    if let (Some(searched), Some(misses)) = (reads.searched(), reads.misses()) {
         let lookups = human_count(reads.lookups);
-        let (searched, in_vain) = (share(searched), share(in_vain));
+        let (searched, misses) = (share(searched), share(misses));
         text.push_str(&format!(
-            "; seen in {lookups} lookups, one in 64: {searched}, of them {in_vain} in vain"
+            "; measured in {lookups} lookups, one in 64: {searched}, {misses} of them without the key"
         ));
     }
     text
@@ -100,10 +100,10 @@ fn counted(count: usize, thing: &str) -> String {
 fn space_words(seen: &Amplification) -> String {
     let space = &seen.space;
     let taken = human_bytes(space.table_bytes + space.blob_bytes);
-    let Some(most) = space.at_most() else { return format!("{taken}, nothing of it known to be alive") };
+    let Some(most) = space.at_most() else { return format!("{taken}, live share unknown") };
     let Some(times) = space.ratio() else {
         return format!(
-            "{taken}, how much of it is alive no merge has shown yet: 1.00 if nothing was overwritten, at most {most:.2}"
+            "{taken}; live share unknown until a compaction has measured it: 1.00 if nothing was overwritten, at most {most:.2}"
         );
     };
     if seen.reads.runs <= 1 && space.blob_bytes == 0 {
@@ -111,7 +111,7 @@ fn space_words(seen: &Amplification) -> String {
     }
     let percent = (space.overwritten_share * 100.0).round();
     format!(
-        "{times:.2}: {taken} for {} alive, if of what lies above the oldest run {percent}% replaces something, as late merges saw",
+        "{times:.2}: {taken} for {} of live data; {percent}% of the entries above the oldest run overwrite older ones, by recent compactions",
         human_bytes(space.live_bytes),
     )
 }
@@ -136,13 +136,13 @@ pub(super) fn as_json(seen: &Amplification) -> serde_json::Value {
             "read_bytes": level.read_bytes,
             "table_bytes": level.table_bytes,
             "runs": level.runs,
-            "expected_in_vain": level.expected_in_vain,
-            "asked": level.asked,
+            "expected_misses": level.expected_misses,
+            "probed": level.probed,
             "searched": level.searched,
             "found": level.found,
         })
     };
-    let bound = |bound: &esker::parts::strategy::WorstCase| json!({"formula": bound.formula, "source": bound.source, "places": bound.places});
+    let bound = |bound: &esker::parts::strategy::WorstCase| json!({"formula": bound.formula, "source": bound.source, "sources": bound.sources});
     let (reads, space) = (&seen.reads, &seen.space);
     json!({
         "put_bytes": seen.put_bytes,
@@ -158,8 +158,8 @@ pub(super) fn as_json(seen: &Amplification) -> serde_json::Value {
             "expected_absent": reads.expected_absent,
             "expected_present": reads.expected_present,
             "sampled_lookups": reads.lookups,
-            "memtables_asked": reads.memtables_asked,
-            "tables_asked": reads.tables_asked,
+            "memtables_probed": reads.memtables_probed,
+            "tables_probed": reads.tables_probed,
             "tables_searched": reads.tables_searched,
             "found_in_tables": reads.found_in_tables,
         },

@@ -23,10 +23,10 @@ pub(super) fn run(context: &mut Context<'_>, args: &LevelsArgs) -> Result<Exit, 
     }
     let targets = context.database.targets();
     for (at, tree) in trees.iter().enumerate() {
-        let promised = targets.iter().find(|targets| targets.name == tree.name);
+        let target = targets.iter().find(|targets| targets.name == tree.name);
         if context.shape.json {
             let serde_json::Value::Object(mut members) = as_json(tree) else { continue };
-            members.extend(promised.map(|promised| ("promises".to_owned(), promises_as_json(promised))));
+            members.extend(target.map(|target| ("targets".to_owned(), targets_as_json(target))));
             write_json(context.out, members)?;
             continue;
         }
@@ -34,8 +34,8 @@ pub(super) fn run(context: &mut Context<'_>, args: &LevelsArgs) -> Result<Exit, 
             writeln!(context.out)?;
         }
         draw(context.out, tree, args.tables, &context.shape)?;
-        if let Some(promised) = promised {
-            write!(context.out, "{promised}")?;
+        if let Some(target) = target {
+            write!(context.out, "{target}")?;
         }
     }
     Ok(Exit::Done)
@@ -228,10 +228,10 @@ fn as_json(tree: &KeyspaceLevels) -> serde_json::Value {
     })
 }
 
-fn promises_as_json(targets: &KeyspaceTargets) -> serde_json::Value {
+fn targets_as_json(targets: &KeyspaceTargets) -> serde_json::Value {
     let space = targets.space.as_ref().map(|space| {
         json!({
-            "promised": space.promised,
+            "target": space.target,
             "taken": space.taken(),
             "live_bytes": space.live_bytes,
             "table_bytes": space.table_bytes,

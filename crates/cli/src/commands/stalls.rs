@@ -27,7 +27,7 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Exit, Failure> {
     let metrics = context.database.metrics();
     writeln!(
         context.out,
-        "since opening: {} writes held back for {} ms, {} stopped for {} ms",
+        "since opening: {} writes slowed for {} ms, {} stopped for {} ms",
         human_count(metrics.delays),
         human_count(metrics.delay_time.as_millis() as u64),
         human_count(metrics.stalls),
@@ -45,7 +45,7 @@ fn tell(out: &mut dyn Write, keyspace: &KeyspaceStall) -> Result<(), Failure> {
         [("flushes", keyspace.flush_bytes_per_second), ("compactions", keyspace.compaction_bytes_per_second)];
     for (work, measured) in rates {
         if let Some(rate) = measured {
-            writeln!(out, "  {name}: {work} keep up with {} a second", human_bytes(rate))?;
+            writeln!(out, "  {name}: {work} run at {} a second", human_bytes(rate))?;
         }
     }
     Ok(())
@@ -110,7 +110,7 @@ fn pressure_as_json(pressure: &Pressure) -> serde_json::Value {
         PressureCause::Memory => "memory",
         PressureCause::SharedMemory => "shared memory",
         PressureCause::Level0 => "level 0",
-        PressureCause::Space => "room",
+        PressureCause::Space => "space",
         PressureCause::Garbage => "garbage",
         _ => "other",
     };

@@ -46,13 +46,13 @@ fn print(context: &mut Context<'_>) -> Result<(), Failure> {
     if context.for_reading {
         metrics.read_only_cause = None;
     }
-    let holding = context.database.open_readers();
+    let readers = context.database.open_readers();
     if context.shape.json {
-        let serde_json::Value::Object(members) = as_json(&metrics, &holding) else { return Ok(()) };
+        let serde_json::Value::Object(members) = as_json(&metrics, &readers) else { return Ok(()) };
         write_json(context.out, members)?;
     } else {
         table(context.out, &metrics)?;
-        open_readers(context.out, &holding)?;
+        open_readers(context.out, &readers)?;
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ fn totals(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
         ),
         ("  their bytes", human_bytes(metrics.user_bytes)),
         (
-            "  held back",
+            "  slowed",
             format!(
                 "{} times, {} ms",
                 human_count(metrics.delays),
@@ -136,7 +136,8 @@ fn keyspaces(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
     let rows: Vec<[String; 9]> = metrics.keyspaces.iter().map(keyspace_row).collect();
     columns(out, &head, &rows)?;
     writeln!(out)?;
-    let head = ["keyspace", "write amp.", "space amp.", "flushed", "merged", "places", "in vain", "searched"];
+    let head =
+        ["keyspace", "write amp.", "space amp.", "flushed", "merged", "sources", "absent get", "searched"];
     let rows: Vec<[String; 8]> = metrics.keyspaces.iter().map(amplification_row).collect();
     columns(out, &head, &rows)?;
     let with_blobs = metrics.keyspaces.iter().filter(|keyspace| keyspace.blob_files > 0);
@@ -163,21 +164,22 @@ fn open_readers(out: &mut dyn Write, open_readers: &[OpenReader]) -> Result<(), 
         return Ok(());
     }
     writeln!(out)?;
-    let head = ["holder", "of", "seconds", "sequence number", "newer writes", "memtables", "tables", "log"];
-    let row = |holder: &OpenReader| {
+    let head =
+        ["open reader", "of", "seconds", "sequence number", "newer writes", "memtables", "tables", "log"];
+    let row = |reader: &OpenReader| {
         [
-            holder.kind.to_string(),
-            holder
+            reader.kind.to_string(),
+            reader
                 .name
                 .as_ref()
-                .or(holder.keyspace.as_ref())
+                .or(reader.keyspace.as_ref())
                 .map_or("-".to_owned(), |name| name.escape_debug().to_string()),
-            human_count(holder.age.as_secs()),
-            holder.seqno.to_string(),
-            human_count(holder.newer_operations),
-            human_bytes(holder.memtable_bytes),
-            human_bytes(holder.table_bytes),
-            human_bytes(holder.log_bytes),
+            human_count(reader.age.as_secs()),
+            reader.seqno.to_string(),
+            human_count(reader.newer_operations),
+            human_bytes(reader.memtable_bytes),
+            human_bytes(reader.table_bytes),
+            human_bytes(reader.log_bytes),
         ]
     };
     columns(out, &head, &open_readers.iter().map(row).collect::<Vec<_>>())
@@ -238,17 +240,17 @@ fn columns<const N: usize>(
     Ok(())
 }
 
-fn reader_as_json(holder: &OpenReader) -> serde_json::Value {
+fn reader_as_json(reader: &OpenReader) -> serde_json::Value {
     json!({
-        "kind": holder.kind.to_string(),
-        "name": holder.name,
-        "keyspace": holder.keyspace,
-        "age_ms": u64::try_from(holder.age.as_millis()).unwrap_or(u64::MAX),
-        "seqno": holder.seqno.get(),
-        "newer_operations": holder.newer_operations,
-        "memtable_bytes": holder.memtable_bytes,
-        "table_bytes": holder.table_bytes,
-        "log_bytes": holder.log_bytes,
+        "kind": reader.kind.to_string(),
+        "name": reader.name,
+        "keyspace": reader.keyspace,
+        "age_ms": u64::try_from(reader.age.as_millis()).unwrap_or(u64::MAX),
+        "seqno": reader.seqno.get(),
+        "newer_operations": reader.newer_operations,
+        "memtable_bytes": reader.memtable_bytes,
+        "table_bytes": reader.table_bytes,
+        "log_bytes": reader.log_bytes,
     })
 }
 
@@ -360,7 +362,7 @@ fn as_json(metrics: &Metrics, open_readers: &[OpenReader]) -> serde_json::Value 
             "blocks": blocks,
         },
         "keyspaces": keyspaces,
-        "holders": open_readers,
+        "open_readers": open_readers,
         "background_errors": errors,
         "read_only_cause": metrics.read_only_cause,
     })

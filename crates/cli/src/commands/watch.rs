@@ -8,7 +8,7 @@ const LINES_PER_HEAD: u64 = 20;
 /// One lookup in this many is sampled.
 const SAMPLE: f64 = esker::parts::filter::watch::SAMPLE as f64;
 
-const HEAD: &str = "    s  writes/s  users  flush  merge write  lookups/s tables space  runs   debt  held
+const HEAD: &str = "    s  writes/s  users  flush  merge write  lookups/s tables space  runs   debt stall
                   MiB/s  MiB/s  MiB/s                /lookup               MiB    ms";
 
 #[derive(Clone, Copy, Debug, Default)]

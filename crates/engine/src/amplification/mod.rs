@@ -60,9 +60,9 @@ pub struct LevelAmplification {
     pub runs: usize,
     /// Tables of this level that a lookup of an absent key is expected to search because of false positives,
     /// by their filters.
-    pub expected_in_vain: f64,
+    pub expected_misses: f64,
     /// Runs of this level in which sampled lookups found a table that spans their key.
-    pub asked: u64,
+    pub probed: u64,
     /// Tables of it that they searched, because the filter passed or there is none.
     pub searched: u64,
     /// Searches that found the key, or its tombstone.
@@ -134,8 +134,8 @@ pub fn amplification(
             read_bytes: moved.read_bytes,
             table_bytes: present.map_or(0, Level::bytes),
             runs: present.map_or(0, |level| level.runs().len()),
-            expected_in_vain: rates.of_level(index),
-            asked: seen.asked,
+            expected_misses: rates.of_level(index),
+            probed: seen.probed,
             searched: seen.searched,
             found: seen.found,
         }

@@ -27,7 +27,7 @@ impl fmt::Display for ModelTerm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             ModelTerm::WriteAmplification => "bytes written for a byte",
-            ModelTerm::BlocksInVain => "blocks in vain for a lookup",
+            ModelTerm::BlocksInVain => "block reads per lookup that miss",
             ModelTerm::Runs => "runs",
             ModelTerm::SpaceAmplification => "room for a byte alive",
         })
@@ -84,7 +84,7 @@ pub(super) fn checks(
         ModelCheck {
             term: ModelTerm::BlocksInVain,
             predicted: in_vain,
-            measured: lookups.in_vain().filter(|_| lookups.lookups >= LEAST_LOOKUPS),
+            measured: lookups.misses().filter(|_| lookups.lookups >= LEAST_LOOKUPS),
         },
         ModelCheck {
             term: ModelTerm::Runs,

@@ -115,12 +115,12 @@ fn usage(
         }
     };
     let most_write_buffer = store.memory.memtables_bytes / WRITE_BUFFER_DIVISOR;
-    let promised = options.max_space_amp_permille.map(|permille| permille as f64 / 1000.0);
+    let space_target = options.max_space_amp_permille.map(|permille| permille as f64 / 1000.0);
     Usage {
         block_bytes: options.block_size_bytes as f64,
         reserved_bytes,
         most_write_buffer_bytes: share * most_write_buffer.max(own) as f64,
-        max_space_amplification: promised,
+        max_space_amplification: space_target,
         operations,
         ..Usage::new(content.entries, content.key_bytes, content.entry_bytes, memory_bytes)
     }

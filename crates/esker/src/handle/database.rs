@@ -257,7 +257,7 @@ impl Database {
     /// # fn main() -> esker::Result<()> {
     /// # let dir = std::env::temp_dir().join(format!("esker-doc-stalls-{}", std::process::id()));
     /// let db = esker::Database::open(&dir)?;
-    /// assert_eq!(db.stalls().to_string(), "default: writes go through freely\n");
+    /// assert_eq!(db.stalls().to_string(), "default: writes are not slowed\n");
     /// # db.close()?;
     /// # std::fs::remove_dir_all(dir).ok();
     /// # Ok(()) }

@@ -243,7 +243,7 @@ pub struct LevelInfo {
 pub struct FilterInfo {
     /// Probes with such keys.
     pub probes: u64,
-    /// Probes that passed nevertheless, so that a block was searched in vain.
+    /// False positives: probes that passed, so that a block was searched for nothing.
     pub false_positives: u64,
     /// The expected number of these.
     pub expected_false_positives: f64,
@@ -427,8 +427,8 @@ fn levels_of(keyspace: &KeyspaceState, watch: &FilterWatch) -> KeyspaceLevels {
         let tuning = keyspace.filters.present(&options, &view.tree.version, level);
         FilterInfo {
             probes: seen.probes,
-            false_positives: seen.in_vain,
-            expected_false_positives: seen.expected_in_vain,
+            false_positives: seen.false_positives,
+            expected_false_positives: seen.expected_false_positives,
             tuning: tuning.map(|(target_rate, tuned)| FilterTuningInfo {
                 target_rate,
                 bits_per_key: tuned.bits,

@@ -53,7 +53,7 @@ pub enum TargetState {
 #[non_exhaustive]
 pub struct SpaceTarget {
     /// The target as a multiple of the live bytes.
-    pub promised: f64,
+    pub target: f64,
     /// Live bytes.
     pub live_bytes: u64,
     /// Tables of the present tree.
@@ -93,12 +93,12 @@ impl SpaceTarget {
         let state = match used {
             used if used > limit && !room.is_measured => TargetState::Unknown,
             used if used > limit => TargetState::Missed,
-            // The last twentieth of the room.
+            // The last twentieth below the target.
             used if used > limit - (limit - u128::from(room.live_bytes) * 1000) / 20 => TargetState::AtRisk,
             _ => TargetState::Kept,
         };
         SpaceTarget {
-            promised: target_permille as f64 / 1000.0,
+            target: target_permille as f64 / 1000.0,
             live_bytes: room.live_bytes,
             table_bytes: room.table_bytes,
             blob_bytes: room.blob_bytes,
@@ -123,9 +123,9 @@ pub(crate) fn targets(store: &Store) -> Vec<KeyspaceTargets> {
 }
 
 fn targets_of(store: &Store, keyspace: &KeyspaceState) -> KeyspaceTargets {
-    let promised = keyspace.options().max_space_amp_permille;
-    let space = promised
-        .and_then(|promised| Some(SpaceTarget::new(promised, space_use::space_use_of(store, keyspace)?)));
+    let target = keyspace.options().max_space_amp_permille;
+    let space =
+        target.and_then(|target| Some(SpaceTarget::new(target, space_use::space_use_of(store, keyspace)?)));
     KeyspaceTargets { name: keyspace.name().to_string(), space, deletes: delete_target(store, keyspace) }
 }
 
@@ -167,46 +167,42 @@ impl fmt::Display for TargetState {
             TargetState::Kept => "kept",
             TargetState::AtRisk => "at risk",
             TargetState::Missed => "missed",
-            TargetState::Unknown => "not known before a merge shows what is alive",
+            TargetState::Unknown => "unknown until a compaction has measured the live data",
         })
     }
 }
 
 impl fmt::Display for SpaceTarget {
-    /// `room: 1.18 times what is alive, 1.25 promised: kept`.
+    /// `space: 1.18 times the live data, target 1.25: kept`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (taken, promised) = (self.taken(), self.promised);
-        write!(f, "room: {taken:.2} times what is alive, {promised} promised: {}", self.state)?;
+        let (taken, target) = (self.taken(), self.target);
+        write!(f, "space: {taken:.2} times the live data, target {target}: {}", self.state)?;
         if self.held_bytes > 0 {
             let mebibytes = self.held_bytes as f64 / f64::from(1 << 20);
-            write!(f, "; {mebibytes:.1} MiB of replaced tables are held by readers")?;
+            write!(f, "; {mebibytes:.1} MiB of replaced tables are pinned by readers")?;
         }
         Ok(())
     }
 }
 
 impl fmt::Display for DeleteTarget {
-    /// `deletes: the oldest is 12 s old, promised to be gone within 60 s: kept`.
+    /// `deletes: the oldest is up to 12 s old, target 60 s: kept`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let within = self.within.as_secs_f64();
         match self.oldest {
             None => {
-                write!(f, "deletes: none to be seen, promised to be gone within {within} s: {}", self.state)?;
+                write!(f, "deletes: none visible, target {within} s: {}", self.state)?;
             }
             Some(age) => {
                 let age = age.as_secs();
-                write!(
-                    f,
-                    "deletes: the oldest is up to {age} s old, promised to be gone within {within} s: {}",
-                    self.state
-                )?;
+                write!(f, "deletes: the oldest is up to {age} s old, target {within} s: {}", self.state)?;
             }
         }
         if let Some(age) = self.held_by_snapshot {
-            write!(f, "; a snapshot of {} s may hold it", age.as_secs())?;
+            write!(f, "; a snapshot of {} s may keep it", age.as_secs())?;
         }
         if let Some(shortfall) = &self.shortfall {
-            write!(f, "; cannot be kept: {shortfall}")?;
+            write!(f, "; cannot be met: {shortfall}")?;
         }
         Ok(())
     }

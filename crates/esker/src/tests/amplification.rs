@@ -150,13 +150,13 @@ fn one_lookup_in_sixty_four_is_followed_through_memtable_and_runs() {
     let present = told(&db).reads;
     let followed = (0..KEYS).map(key).filter(sampled).count() as u64;
     let followed_odd = (1..KEYS).step_by(2).map(key).filter(sampled).count() as u64;
-    assert_eq!((present.lookups, present.memtables_asked), (followed, followed));
+    assert_eq!((present.lookups, present.memtables_probed), (followed, followed));
     assert_eq!((present.found_in_tables, present.runs), (followed, 2));
     // The last odd key is beyond the newer run.
-    let asked = followed + followed_odd;
-    assert!((asked - 1..=asked).contains(&present.tables_asked), "{present:?}, {asked}");
-    let in_vain = present.tables_searched - present.found_in_tables;
-    assert!(in_vain <= followed_odd / 10, "filters keep lookups away: {present:?}");
+    let probed = followed + followed_odd;
+    assert!((probed - 1..=probed).contains(&present.tables_probed), "{present:?}, {probed}");
+    let misses = present.tables_searched - present.found_in_tables;
+    assert!(misses <= followed_odd / 10, "filters keep lookups away: {present:?}");
 
     for number in 0..KEYS {
         assert!(db.default_keyspace().get(absent(number)).expect("a get").is_none());
@@ -170,10 +170,10 @@ fn one_lookup_in_sixty_four_is_followed_through_memtable_and_runs() {
     let expected_present = 1.0 + both.expected_absent / 2.0 * 2.0 / 3.0;
     assert!((both.expected_present - expected_present).abs() < 0.002, "{both:?}");
     let levels = told(&db).levels;
-    assert_eq!(levels.iter().map(|level| level.asked).sum::<u64>(), both.tables_asked);
+    assert_eq!(levels.iter().map(|level| level.probed).sum::<u64>(), both.tables_probed);
     assert_eq!(levels.iter().map(|level| level.searched).sum::<u64>(), both.tables_searched);
     assert!(
-        (levels.iter().map(|level| level.expected_in_vain).sum::<f64>() - both.expected_absent).abs() < 1e-9
+        (levels.iter().map(|level| level.expected_misses).sum::<f64>() - both.expected_absent).abs() < 1e-9
     );
 }
 

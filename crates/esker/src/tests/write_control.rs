@@ -69,7 +69,7 @@ fn pressure_comes_with_sealed_memtables_and_goes_with_them() {
     let width = (4 * BUFFER_BYTES - 3 * BUFFER_BYTES / 2) as f64;
     let expected = 1000.0 * (memory.amount as f64 - 1.5 * BUFFER_BYTES as f64) / width;
     assert!((f64::from(memory.permille) - expected).abs() < 2.0, "{memory:?} instead of {expected}");
-    assert!(stall.to_string().starts_with("default: writes are held back to "), "{stall}");
+    assert!(stall.to_string().starts_with("default: writes are slowed to "), "{stall}");
     drop(gate);
     db.flush().unwrap();
     let stall = only(&db);
@@ -85,7 +85,7 @@ fn pressure_comes_with_sealed_memtables_and_goes_with_them() {
 fn a_stall_names_the_flush_that_is_waited_for() {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));
     let db = open(&faults);
-    assert_eq!(only(&db).blocking, None, "nothing is held back");
+    assert_eq!(only(&db).blocking, None, "nothing is slowed");
     let gate = hold_flush(&faults);
     // The first is sealed when it has no room for the next write.
     put(db.default_keyspace(), 3 * BUFFER_BYTES / 2);
@@ -387,7 +387,7 @@ fn garbage_is_pressure_and_growth_is_not() {
     db.compact_all().unwrap();
     assert_eq!(most(&pass(KEYS, 0)), Some(0), "all keys are new, and something rests below them");
     db.compact_all().unwrap();
-    assert!(most(&pass(0, 1)) < Some(500), "merges keep up, and writers are held back below their pace");
+    assert!(most(&pass(0, 1)) < Some(500), "merges keep up, and writers are slowed below their pace");
     db.drain().unwrap();
     // As if a job occupied all of the last level: nothing can be merged into it.
     let whole = manual_plan(&db);

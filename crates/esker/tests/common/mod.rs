@@ -1,4 +1,4 @@
-//! A directory that goes with the test.
+//! A directory that is removed with the test.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::path::{Path, PathBuf};

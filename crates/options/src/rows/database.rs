@@ -118,7 +118,7 @@ const ROWS: &[Own] = &[
         |options| options.max_subcompactions.map(|pieces| pieces as u64),
         |options, pieces| options.max_subcompactions = pieces.map(size),
     )
-    .or("auto", "as many as there are idle compaction threads, or processors while writers are held back")
+    .or("auto", "as many as there are idle compaction threads, or processors while writers are slowed")
     .help("Most pieces that one compaction is divided into by key, each on a thread of its own."),
     Own::number(
         "background_read_bytes_per_second",

@@ -84,7 +84,7 @@ fn what_is_echoed_is_cut_and_printable() {
 
 #[test]
 fn no_line_makes_the_parser_panic() {
-    // Short lines over the bytes that mean something, all of them.
+    // All short lines over the bytes that have a meaning.
     let alphabet = b"pgrdlsq \"\\xn0-9\xff\r";
     let mut line = [0u8; 4];
     for index in 0..alphabet.len().pow(4) {

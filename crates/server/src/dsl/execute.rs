@@ -1,5 +1,5 @@
-//! Runs commands. Short ones are answered at once; long ones become a [`LongAnswer`] that is carried on in
-//! pieces, so that the caller decides on which thread, and can stop between two pieces.
+//! Command executor. Short commands are answered at once; long ones become a [`LongAnswer`] that advances in
+//! pieces, so that the caller chooses the thread and can stop between pieces.
 
 use super::PIECE_BYTES;
 use super::load::Load;
@@ -19,30 +19,30 @@ pub struct Executor {
     load_files: LoadFiles,
 }
 
-/// What became of a command that was begun.
+/// State of a command after [`Executor::begin`].
 #[derive(Debug)]
 pub enum Begun {
-    /// The answer, be it an error, is complete.
+    /// The answer, or an error, is complete.
     Answered,
-    /// The answer takes long, or its maker may have to wait: call [`LongAnswer::advance`].
+    /// The answer takes long, or may have to wait: call [`LongAnswer::advance`].
     Long(LongAnswer),
-    /// The client wants to leave; there is no answer.
+    /// `q`: there is no answer.
     Quit,
 }
 
-/// How far a long answer is.
+/// State of a long answer.
 #[derive(Debug)]
 pub enum Progress {
-    /// There is more to come.
+    /// More is to come.
     More,
     /// The answer is complete.
     Finished,
-    /// Part of the answer is out and the rest cannot be had. Nothing that could still be written would make
-    /// the answer right; close the connection, so that the client does not take it for complete.
+    /// Part of the answer is out and the rest failed. No further bytes can make it right; close the
+    /// connection, so that the client does not take it for complete.
     Broken(Error),
 }
 
-/// An answer in the making. Holds no lock, table or memtable between two calls.
+/// An answer in progress. Holds no lock, table or memtable between two calls.
 #[derive(Debug)]
 pub struct LongAnswer(Long);
 
@@ -58,10 +58,10 @@ enum Long {
     Load(Load),
 }
 
-/// What became of one line.
+/// Result of one line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// The client wants to leave.
+    /// The line was `q`.
     pub quit: bool,
     /// The answer is an error.
     pub refused: bool,
@@ -90,8 +90,8 @@ impl Executor {
         &self.database
     }
 
-    /// Begins a command and appends the answer to `out` if it is a short one. Does not wait: a write that the
-    /// database would hold back becomes a long answer.
+    /// Begins a command and appends a short answer to `out`. Does not wait: a write that would stall becomes
+    /// a long answer.
     pub fn begin(&self, command: Command, out: &mut Vec<u8>) -> Begun {
         let long = match command {
             Command::Put { key, value } => return self.put(&key, &value, out),
@@ -154,12 +154,10 @@ impl Executor {
         }
     }
 
-    /// Runs one line to its end on this thread and writes the answer: for the shell and for files of
-    /// commands.
+    /// Runs one line to its end on this thread and writes the answer: for the shell and for command files.
     ///
     /// # Errors
-    /// Those of writing to `output`, and an answer that broke off. What the command itself meets is an
-    /// answer.
+    /// Those of writing to `output`, and an answer that failed half-way. Errors of the command are answers.
     pub fn run_line(&self, line: &[u8], output: &mut impl Write) -> io::Result<Outcome> {
         let mut out = Vec::new();
         if is_blank(line) {
@@ -184,7 +182,7 @@ impl Executor {
                 progress = long.advance(&mut out);
             }
             if !out.is_empty() {
-                // No other answer can begin so, because strings with a colon are quoted.
+                // No other answer begins so, because strings with a colon are quoted.
                 refused.get_or_insert_with(|| out.starts_with(b"Error:"));
             }
             output.write_all(&out)?;
@@ -199,8 +197,8 @@ impl Executor {
 }
 
 impl LongAnswer {
-    /// Carries the answer on until about [`PIECE_BYTES`] were appended to `out` or a bounded amount of work
-    /// was done. May block: for the disk, or as long as the database holds writes back.
+    /// Advances the answer until about [`PIECE_BYTES`] were appended to `out` or a bounded amount of work was
+    /// done. May block on the disk or in a write stall.
     pub fn advance(&mut self, out: &mut Vec<u8>) -> Progress {
         match &mut self.0 {
             Long::Write { database, batch } => {
@@ -215,7 +213,7 @@ impl LongAnswer {
         }
     }
 
-    /// Whether it writes, and so may be held back by the database.
+    /// Whether it writes, and so may stall.
     pub fn is_write(&self) -> bool {
         matches!(self.0, Long::Write { .. } | Long::Load(_))
     }
@@ -228,7 +226,6 @@ fn answer_write(result: esker::Result<()>, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether enough output has been made for one piece.
 pub(super) fn is_full(out: &[u8]) -> bool {
     out.len() >= PIECE_BYTES
 }

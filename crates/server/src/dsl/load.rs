@@ -1,4 +1,4 @@
-//! The answer to `l "FILE"`: the file's pairs put into the database, in batches.
+//! The answer to `l "FILE"`: writes the file's pairs in batches.
 
 use super::execute::{Executor, Progress};
 use crate::load_file::{LoadFile, LoadFiles};
@@ -6,10 +6,9 @@ use esker_protocol::scalar::encode_integer;
 use esker_protocol::{Kind, answer, pairs};
 use std::io::Read;
 
-/// Pairs of one batch: about half a megabyte of log, so that no single batch holds other writers up for long.
+/// Pairs of one batch: about half a megabyte of log, so that no batch blocks other writers for long.
 const BATCH_PAIRS: u64 = 16 << 10;
 
-/// A file that is being loaded.
 #[derive(Debug)]
 pub(super) struct Load {
     executor: Executor,

@@ -1,4 +1,4 @@
-//! One command of the DSL on a database.
+//! Commands of the DSL on a database.
 
 mod execute;
 mod load;
@@ -7,5 +7,5 @@ mod show;
 
 pub use execute::{Begun, Executor, LongAnswer, Outcome, Progress};
 
-/// Bytes of output after which an answer is handed on before more of it is made.
+/// Bytes of output that form one piece of an answer.
 pub const PIECE_BYTES: usize = 64 << 10;

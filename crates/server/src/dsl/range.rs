@@ -1,11 +1,11 @@
-//! The answer to `r A B`: pairs at one snapshot, in pieces.
+//! The answer to `r A B`: pairs of one snapshot, in pieces.
 
 use super::execute::{Executor, Progress, is_full};
 use esker::{Keyspace, Snapshot};
 use esker_protocol::{Kind, Scalar, ScalarRef, answer};
 
-/// A range that is being answered. Between two pieces it holds the snapshot and a key: each piece seeks
-/// afresh, which costs little beside 64 KiB of pairs, and pins nothing while the client takes its time.
+/// A range in progress. Between two pieces it holds the snapshot and a key. Each piece seeks anew, which
+/// costs little beside 64 KiB of pairs, and pins nothing while the client reads slowly.
 #[derive(Debug)]
 pub(super) struct Range {
     keyspace: Keyspace,
@@ -13,7 +13,7 @@ pub(super) struct Range {
     snapshot: Snapshot,
     next: Vec<u8>,
     end: Vec<u8>,
-    /// A pair of the answer was already handed on.
+    /// A pair of the answer was sent.
     begun: bool,
 }
 
@@ -50,7 +50,7 @@ impl Range {
         }
     }
 
-    /// Appends pairs; whether the range came to its end.
+    /// Appends pairs; returns whether the range is complete.
     fn piece(&mut self, out: &mut Vec<u8>) -> esker::Result<bool> {
         let mut cursor = self.keyspace.at(&self.snapshot).cursor()?;
         cursor.seek(&self.next)?;

@@ -1,9 +1,8 @@
 //! The answer to `s`: how many pairs there are, how many each level holds, and which.
 //!
-//! All of it is counted at one snapshot by walking the data, once as readers see it and once level by level:
-//! what a level holds on its own cannot be had from its tables' statistics, which count overwritten versions
-//! and deletions too. The levels stay pinned until the answer is complete, because a flush in between would
-//! move pairs from one level to another and show them twice or not at all.
+//! Counts by walking the data at one snapshot, once as readers see it and once level by level: the statistics
+//! of tables count overwritten versions and tombstones too. The levels stay pinned until the answer is
+//! complete, because a flush in between would move pairs to another level and show them twice or not at all.
 
 use super::execute::{Executor, Progress, is_full};
 use esker::metrics::Layer;
@@ -13,23 +12,22 @@ use esker_protocol::{Kind, ScalarRef, answer};
 /// Entries walked between two chances to stop.
 const PIECE_ENTRIES: u64 = 32 << 10;
 
-/// The command in the making.
 #[derive(Debug)]
 pub(super) struct Show {
     keyspaces: [(Kind, Keyspace); 2],
     snapshot: Snapshot,
-    /// Pairs of contents that may still be shown.
+    /// Remaining pairs of contents to show.
     limit: u64,
     logical: u64,
-    /// What each level holds of each kind, by level.
+    /// The pairs of each level and kind, by level.
     sections: Vec<Section>,
     phase: Phase,
-    /// Where the walk goes on: in which keyspace or section, and behind which key of it.
+    /// Position of the walk: the keyspace or section, and the last key visited in it.
     at: usize,
     last: Option<Vec<u8>>,
-    /// The level whose line of contents has begun and not ended.
+    /// The level whose line of contents is unfinished.
     open_line: Option<usize>,
-    /// Something was already handed on.
+    /// Something was sent.
     begun: bool,
 }
 
@@ -44,7 +42,7 @@ enum Phase {
 #[derive(Debug)]
 struct Section {
     kind: Kind,
-    /// As it is printed: 0 is memory, the first level on disk is 1.
+    /// As printed: 0 is memory, the first level on disk is 1.
     level: usize,
     layer: Layer,
     pairs: u64,
@@ -55,7 +53,7 @@ struct Section {
 enum Walked {
     /// At the end of the data.
     All,
-    /// Because enough was done for one piece.
+    /// The piece is full.
     Piece,
 }
 
@@ -186,8 +184,8 @@ impl Show {
     }
 }
 
-/// Shows entries to `visit`, from behind `last` on, until it answers false or there were enough for one
-/// piece, and leaves in `last` the key to go on behind.
+/// Shows entries after `last` to `visit`, until it returns false or the piece is full, and leaves in `last`
+/// the key to continue after.
 fn walk(
     mut cursor: Cursor,
     last: &mut Option<Vec<u8>>,

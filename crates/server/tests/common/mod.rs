@@ -1,4 +1,4 @@
-//! A server on a port of the system's choice, in a directory of its own, and clients for it.
+//! A server on a free port, in a directory of its own, and clients for it.
 
 use esker::Database;
 use esker_server::{Config, ServeError, serve};
@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// A directory that is removed in the end.
+/// A directory that is removed on drop.
 pub(crate) struct TempDir(PathBuf);
 
 impl TempDir {
@@ -34,7 +34,6 @@ impl Drop for TempDir {
     }
 }
 
-/// A running server.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -42,12 +41,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Serves the database in `dir` with the given configuration, but for the port.
+    /// Serves the database in `dir` with the given configuration, on a free port.
     pub(crate) fn start(dir: &Path, config: Config) -> Running {
         Running::serve(Database::open(dir).unwrap(), config)
     }
 
-    /// Serves a database that was opened otherwise.
+    /// Serves an open database.
     pub(crate) fn serve(database: Database, config: Config) -> Running {
         let config = Config { address: ([127, 0, 0, 1], 0).into(), ..config };
         let (stop, stopped) = oneshot::channel();
@@ -69,14 +68,12 @@ impl Running {
         drop(self.stop.take());
     }
 
-    /// Stops the server and waits for its end.
     pub(crate) fn stop(mut self) {
         self.tell_to_stop();
         self.thread.take().unwrap().join().unwrap().unwrap();
     }
 }
 
-/// A client that speaks lines.
 pub(crate) struct Client {
     pub(crate) reader: BufReader<TcpStream>,
 }

@@ -1,11 +1,11 @@
-//! A full disk: what it keeps from happening, and what must happen all the same.
+//! A full disk: which work stops, and which must go on.
 
 use crate::world::{DIR, SEGMENT_BYTES, World, live_tables, metrics_of, settle};
 use esker::options::{Codec, PerLevel};
 use esker::parts::env::fault::{Crash, Fault, Operation, Rule, When};
 use esker::{Database, Error, KeyspaceOptions};
 
-/// Entries that no codec makes smaller, in tables of their own size.
+/// Incompressible entries, in tables of their own size.
 fn plain() -> KeyspaceOptions {
     KeyspaceOptions::default()
         .compression(PerLevel::all(Codec::None))
@@ -20,9 +20,8 @@ fn put_and_flush(db: &Database, round: u8) {
     db.flush().unwrap();
 }
 
-/// Guards that the log lane deletes obsolete tables before it prepares a segment. In the other order a disk
-/// that a compaction had filled stayed full for good: no segment could be prepared, so nothing was deleted,
-/// so no segment could be prepared.
+/// Guards that the log pool deletes obsolete tables before it prepares a segment. In the other order a disk
+/// that a compaction has filled stays full: no segment can be prepared, so nothing is deleted.
 #[test]
 fn obsolete_tables_are_deleted_although_no_segment_can_be_prepared() {
     for seed in 0..4 {
@@ -32,21 +31,20 @@ fn obsolete_tables_are_deleted_although_no_segment_can_be_prepared() {
         (0..6).for_each(|round| put_and_flush(&db, round));
         db.close().unwrap();
         drop(db);
-        // In a new life no segment is ready yet, and none can be made.
+        // After reopening no segment is ready yet, and none can be made.
         let db = Database::open_with(DIR, options()).unwrap();
         world.break_down(Fault::Full, Operation::Create, "wal/");
         settle(&db);
         assert!(db.metrics().background_errors.iter().any(|error| matches!(error, Error::Full(_))));
         db.compact_all().unwrap();
         assert!(world.files("tables").len() > live_tables(&db).len(), "the compaction made nothing obsolete");
-        // The disk is full now, and the lane works once more.
+        // The disk is full now, and the pool runs once more.
         world.faults.heal();
         world.strict.set_capacity_bytes(Some(world.strict.used_bytes()));
         settle(&db);
         assert_eq!(world.files("tables"), live_tables(&db));
         assert!(db.metrics().background_errors.is_empty(), "{:?}", db.metrics().background_errors);
-        // The space that came back is enough to go on with: for more than the segments that the lane keeps
-        // ready.
+        // The freed space suffices for more than the segments that the pool keeps ready.
         let more = 4 * SEGMENT_BYTES / 100;
         for number in 0..more as u32 {
             db.default_keyspace().put(number.to_be_bytes(), [9; 100]).unwrap();
@@ -54,10 +52,10 @@ fn obsolete_tables_are_deleted_although_no_segment_can_be_prepared() {
     }
 }
 
-/// When not even a new manifest can be written, an edit that was refused before a byte of it was written
-/// leaves no doubt: no manifest refers to its tables. Guards that they are deleted then, too; without it
-/// every attempt to flush left its tables behind, on a disk that was full already. Those of an edit in doubt
-/// go as soon as another manifest counts.
+/// When not even a new manifest can be written, an edit that failed before its first byte leaves no doubt: no
+/// manifest refers to its tables. Guards that they are deleted then, too; otherwise every attempt to flush
+/// leaves its tables on a full disk. Those of an edit in doubt are deleted as soon as another manifest is
+/// current.
 #[test]
 fn tables_of_refused_edits_do_not_pile_up() {
     let world = World::new(1);
@@ -73,14 +71,14 @@ fn tables_of_refused_edits_do_not_pile_up() {
         assert!(db.flush().is_err(), "the edit was written");
         attempts += 1;
         settle(&db);
-        // Those of the first attempt may be named by the old manifest, so they stay until a new one counts.
+        // The old manifest may name those of the first attempt, so they stay until a new one is current.
         let left = world.files("tables").len() - before.len();
         assert!(left <= 1, "{left} tables are left after {attempts} attempts");
     }
     assert_eq!(metrics_of(&db, "default").sealed_memtables, 1, "what could not be flushed is kept");
     world.faults.heal();
-    // Still refused, but now the manifest is replaced, and the tables of the first attempt are in doubt no
-    // longer.
+    // Still refused, but now the manifest is replaced, and the tables of the first attempt are no longer in
+    // doubt.
     assert!(db.flush().is_err());
     db.flush().unwrap();
     settle(&db);
@@ -90,8 +88,8 @@ fn tables_of_refused_edits_do_not_pile_up() {
     assert_eq!(db.default_keyspace().iter().count(), 1001);
 }
 
-/// The other side of the same: an edit whose sync failed may be found in the old manifest, so the tables it
-/// names must be there for an open of that manifest.
+/// The converse: an edit whose sync failed may be in the old manifest, so the tables it names must be there
+/// when that manifest is opened.
 #[test]
 fn tables_of_an_edit_in_doubt_stay_as_long_as_its_manifest_counts() {
     let world = World::new(1);
@@ -107,7 +105,7 @@ fn tables_of_an_edit_in_doubt_stay_as_long_as_its_manifest_counts() {
     assert!(db.verify().unwrap().is_clean());
 }
 
-/// Guards that jobs which fail while they write clean up after themselves, however often they fail.
+/// Guards that jobs which fail while they write remove their files, however often they fail.
 #[test]
 fn tables_that_were_not_finished_do_not_pile_up() {
     for operation in [Operation::Write, Operation::SyncData, Operation::SyncDir] {
@@ -130,8 +128,8 @@ fn tables_that_were_not_finished_do_not_pile_up() {
     }
 }
 
-/// A log that cannot be flushed makes the database read-only, whatever a job has written by then. Guards that
-/// its tables, which are whole but installed nowhere, are deleted like unfinished ones.
+/// A failed sync of the log makes the database read-only, whatever a job has written by then. Guards that its
+/// tables, which are complete but not installed, are deleted like unfinished ones.
 #[test]
 fn tables_of_jobs_that_a_poisoned_log_interrupts_are_deleted() {
     for compacts in [false, true] {
@@ -158,9 +156,9 @@ fn tables_of_jobs_that_a_poisoned_log_interrupts_are_deleted() {
     }
 }
 
-/// An open writes what it replays into tables, and may then find no room for the manifest that would name
-/// them. Guards that it takes them back: without it every attempt made the disk fuller, and no open could
-/// come to the point where orphans are deleted.
+/// An open writes what it replays into tables, and may then find no space for the manifest that would name
+/// them. Guards that it deletes them; otherwise every attempt fills the disk further, and no open reaches the
+/// deletion of orphans.
 #[test]
 fn opens_that_fail_leave_no_tables_behind() {
     let world = World::new(5);
@@ -189,7 +187,7 @@ fn opens_that_fail_leave_no_tables_behind() {
         }
         world.faults.heal();
     }
-    // Whether the last of all, the sync after the rename, made the new manifest count is unknown: the
+    // Whether the last failure, the sync after the rename, left the new manifest in force is unknown: the
     // tables stay.
     world.faults.add(Rule::new(Fault::Io, When::Nth(3)).on(Operation::SyncDir).path(DIR));
     let opened = Database::open_with(DIR, world.options());

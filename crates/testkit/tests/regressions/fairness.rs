@@ -1,4 +1,4 @@
-//! Many keyspaces share the lanes: none keeps the others from their flushes and compactions.
+//! Fairness of the worker pools: no keyspace keeps others from their flushes and compactions.
 
 use crate::world::{DIR, World, live_tables, metrics_of, settle};
 use esker::options::{Codec, PerLevel};
@@ -6,7 +6,7 @@ use esker::parts::env::fault::{Fault, Operation};
 use esker::{Database, Error, Keyspace, KeyspaceOptions};
 use std::sync::{Arc, Mutex};
 
-/// Writes entries of a hundred bytes with these numbers as keys.
+/// Puts entries of a hundred bytes with these numbers as keys.
 fn put_many(keyspace: &Keyspace, numbers: std::ops::Range<u32>) {
     for number in numbers {
         keyspace.put(number.to_be_bytes(), [b'v'; 96]).unwrap();
@@ -18,7 +18,7 @@ fn lazy_leveled(level0_stop_runs: u32) -> KeyspaceOptions {
     KeyspaceOptions::default().strategy("lazy-leveled:4".parse().unwrap()).level0_stop_runs(level0_stop_runs)
 }
 
-/// Flushes until level 0 has that many runs. Nothing is merged meanwhile, because tables cannot be read.
+/// Flushes until level 0 has this many runs. Nothing is merged meanwhile, because tables cannot be read.
 fn pile_up(world: &World, db: &Database, keyspaces: &[&Keyspace], runs: usize) {
     world.break_down(Fault::Io, Operation::Open, "tables/");
     for keyspace in keyspaces {
@@ -35,9 +35,9 @@ fn pile_up(world: &World, db: &Database, keyspaces: &[&Keyspace], runs: usize) {
     world.faults.heal();
 }
 
-/// Lets the lanes try again what failed, and wants them to succeed.
+/// Has the pools retry what failed, and expects success.
 fn try_again(db: &Database) {
-    // This wait is still told the error of the last attempt, but it asks for another one.
+    // This wait still returns the error of the last attempt, but it requests another one.
     let _told = db.drain();
     settle(db);
     db.drain().unwrap();
@@ -49,14 +49,14 @@ fn level0_runs(db: &Database, name: &str) -> usize {
     levels.iter().find(|level| level.number == 0).map_or(0, |level| level.runs.len())
 }
 
-/// On a nearly full disk a large flush may find no room while small ones do. Guards that the lane goes on to
-/// the next keyspace: without it the first failure ended the step, small memtables stayed with the large one,
-/// and with them the log that they pin.
+/// On a nearly full disk a large flush may find no space while small ones do. Guards that the flush pool goes
+/// on to the next keyspace; otherwise the first failure ends the step, and small memtables stay with the
+/// large one, and with them the log that they pin.
 #[test]
 fn a_keyspace_whose_flush_fails_does_not_keep_the_others_from_theirs() {
     for seed in 0..4 {
         let world = World::new(seed);
-        // Stored as they are, so that the large flush needs the room that it should not find.
+        // Uncompressed, so that the large flush needs the space that it must not find.
         let plain = KeyspaceOptions::default().compression(PerLevel::all(Codec::None));
         let db = Database::open_with(DIR, world.options().keyspace_options(plain)).unwrap();
         let small = [db.keyspace("small").unwrap(), db.keyspace("smaller").unwrap()];
@@ -72,15 +72,15 @@ fn a_keyspace_whose_flush_fails_does_not_keep_the_others_from_theirs() {
             let metrics = metrics_of(&db, &keyspace.name());
             assert_eq!((metrics.sealed_memtables, metrics.flushes), (0, 1), "{}", metrics.name);
         }
-        assert!(!db.metrics().background_errors.is_empty(), "nobody is told");
+        assert!(!db.metrics().background_errors.is_empty(), "no error is reported");
         world.strict.set_capacity_bytes(None);
         try_again(&db);
         assert_eq!(metrics_of(&db, "default").sealed_memtables, 0);
     }
 }
 
-/// Guards the order of flushes: the memtable that pins the oldest part of the log first, because the log gets
-/// nothing back before it is gone, whichever keyspace is older.
+/// Guards the order of flushes: the memtable that pins the oldest part of the log first, because nothing of
+/// the log is released before, whichever keyspace is older.
 #[test]
 fn the_flush_that_gives_log_back_comes_first() {
     let world = World::new(3);
@@ -104,8 +104,8 @@ fn the_flush_that_gives_log_back_comes_first() {
     assert_eq!((default, young), (1, 0), "memtables left when the second flush began");
 }
 
-/// Guards that the compaction lane goes on to the next keyspace when a job fails: without it a damaged or
-/// unreadable table of one keyspace ended every step, and no other keyspace was ever compacted again.
+/// Guards that the compaction pool goes on to the next keyspace when a job fails; otherwise a damaged or
+/// unreadable table of one keyspace ends every step, and no other keyspace is ever compacted.
 #[test]
 fn a_keyspace_whose_compaction_fails_does_not_keep_the_others_from_theirs() {
     for seed in 0..6 {
@@ -127,7 +127,7 @@ fn a_keyspace_whose_compaction_fails_does_not_keep_the_others_from_theirs() {
         }
         let broken = metrics_of(&db, "default");
         assert!(broken.compactions == 0 && broken.compaction_debt_bytes > 0, "{broken:?}");
-        assert!(!db.metrics().background_errors.is_empty(), "nobody is told");
+        assert!(!db.metrics().background_errors.is_empty(), "no error is reported");
         assert_eq!(world.files("tables"), live_tables(&db), "failed jobs left files");
         world.faults.heal();
         try_again(&db);
@@ -135,10 +135,10 @@ fn a_keyspace_whose_compaction_fails_does_not_keep_the_others_from_theirs() {
     }
 }
 
-/// Guards that of several keyspaces the one goes first whose level 0 is about to stop its writers.
+/// Guards that the keyspace whose level 0 is about to stop its writers goes first.
 #[test]
 fn the_most_urgent_compaction_of_all_keyspaces_comes_first() {
-    // Each of them once, so that it is not its turn that brings it to the front.
+    // Each of them once, so that the round-robin order is not what brings it to the front.
     for urgent in 0..3 {
         let world = World::new(5);
         let db = Database::open_with(DIR, world.options()).unwrap();
@@ -155,8 +155,8 @@ fn the_most_urgent_compaction_of_all_keyspaces_comes_first() {
     }
 }
 
-/// Guards that equally urgent keyspaces take turns: without it the oldest keyspace was served until it wanted
-/// nothing more, which under steady writes is never.
+/// Guards that equally urgent keyspaces take turns; otherwise the oldest one is served until it has no plan,
+/// which under steady writes is never.
 #[test]
 fn equally_urgent_keyspaces_take_turns() {
     for seed in 0..4 {

@@ -1,11 +1,11 @@
-//! Background work that comes to an end, and does not go round in circles on the way.
+//! Background work ends, and takes no idle rounds on the way.
 
 use crate::world::{DIR, World, settle};
 use esker::metrics::Metrics;
 use esker::parts::env::SeededRandom;
 use esker::{Database, KeyspaceOptions};
 
-/// Pieces of work done so far that change something.
+/// Jobs done so far that changed something.
 fn work_done(metrics: &Metrics) -> u64 {
     let of_keyspaces = metrics.keyspaces.iter();
     let jobs: u64 =
@@ -13,18 +13,18 @@ fn work_done(metrics: &Metrics) -> u64 {
     jobs + metrics.log.segments_prepared
 }
 
-/// Counts the steps of some calls and compares them with what was done meanwhile.
+/// Counts the steps of `calls` and compares them with the work done.
 fn expect_no_idle_rounds(db: &Database, what: &str, calls: impl FnOnce() -> usize) {
     let before = work_done(&db.metrics());
     let steps = calls() as u64;
     let done = work_done(&db.metrics()) - before;
-    // Beside the steps that work, each lane may look once for a request from before and once more when all is
-    // done; a job may make files obsolete, which are deleted in one step.
+    // Beside the steps with work, each pool may check once for an earlier request and once more at the end; a
+    // job may make files obsolete, which are deleted in one step.
     let most = 2 * done + 6;
     assert!(steps <= most, "{what}: {steps} steps for {done} pieces of work");
 }
 
-/// Guards that a lane which finds nothing to do is not asked again until something has changed.
+/// Guards that a pool which finds nothing to do is not requested again until something has changed.
 #[test]
 fn background_work_takes_no_more_steps_than_there_are_things_to_do() {
     let strategies = [
@@ -51,8 +51,7 @@ fn background_work_takes_no_more_steps_than_there_are_things_to_do() {
         let random = SeededRandom::new(seed as u64);
         for round in 0..20 {
             for _ in 0..8 {
-                // Batches, because after every write a step may be taken, and this is about those that are
-                // left.
+                // Batches, because a step may run after every write, and only the steps that are left count.
                 let mut batch = db.batch();
                 for _ in 0..50 {
                     let target = if random.below(3) == 0 { &other } else { db.default_keyspace() };
@@ -65,7 +64,7 @@ fn background_work_takes_no_more_steps_than_there_are_things_to_do() {
         }
         db.drain().unwrap();
         settle(&db);
-        // Nothing is left, and a wait for it returns at once.
+        // With nothing to do, a wait returns at once.
         expect_no_idle_rounds(&db, name, || {
             db.drain().unwrap();
             db.flush().unwrap();

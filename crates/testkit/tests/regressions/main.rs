@@ -1,8 +1,8 @@
-//! Failures that were met once, each by a test under a name of its own: growth without bound, waiting for
-//! ever, one keyspace in the way of others, space that did not come back.
+//! Regression tests, each under a name of its own: unbounded growth, endless waits, one keyspace blocking
+//! others, space that is not released.
 //!
-//! The world of every test is simulated: files in memory, background work step by step in the one thread,
-//! moments chosen by seeds. Each test says what it guards, and was seen to fail without it.
+//! Every test is simulated: files in memory, background work step by step in one thread, moments chosen by
+//! seeds. Each test says what it guards, and was seen to fail without it.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
 mod disk_full;

@@ -1,4 +1,4 @@
-//! Opening: what must be durable afterwards, and what must not be asked for.
+//! Opening: what must be durable afterwards, and which calls it must not make.
 
 use crate::world::{World, settle};
 use esker::parts::env::FileSystem;
@@ -6,31 +6,30 @@ use esker::parts::env::fault::{Crash, Fault, Operation, StrictFs};
 use esker::{Database, Durability, Error};
 use std::path::Path;
 
-/// Nothing of it exists at first.
+/// No part of this path exists at first.
 const NESTED: &str = "/data/of/many/tenants/db";
 
 fn put_durably(db: &Database, key: &[u8]) {
     db.default_keyspace().put_with(key, b"value", Durability::Power).unwrap();
 }
 
-/// What was promised to survive a power cut is lost with any directory above it whose name was not durable.
-/// Guards that creating a database makes all names above it durable; syncing the parent alone lost whole
-/// databases in nested paths.
+/// Durable data are lost with any directory above them whose name was not durable. Guards that creating a
+/// database makes all names above it durable, not only the parent's.
 #[test]
 fn a_database_in_a_path_that_was_made_for_it_survives_a_power_cut() {
     for (path, there) in [(NESTED, "/"), (NESTED, "/data/of"), ("/db", "/"), ("relative/db", "/")] {
         let world = World::new(1);
         world.strict.create_dir_all(Path::new(there)).unwrap();
         let db = Database::open_with(path, world.options()).unwrap();
-        put_durably(&db, b"promised");
+        put_durably(&db, b"durable");
         let world = world.crashed(Crash::PowerAllLost);
         let db = Database::open_with(path, world.options()).unwrap();
-        assert!(db.default_keyspace().contains(b"promised").unwrap(), "{path}, of which {there} was there");
+        assert!(db.default_keyspace().contains(b"durable").unwrap(), "{path}, of which {there} was there");
     }
 }
 
-/// A process that is killed while it creates a database leaves directories that are there but not durable,
-/// and nothing tells them from durable ones. Guards that the next open syncs them all the same.
+/// A process killed during the creation of a database leaves directories that exist but are not durable, and
+/// nothing distinguishes them from durable ones. Guards that the next open syncs them all the same.
 #[test]
 fn a_database_whose_creation_was_interrupted_survives_a_power_cut_after_the_next_open() {
     let world = World::over(StrictFs::new(), 1);
@@ -41,17 +40,17 @@ fn a_database_whose_creation_was_interrupted_survives_a_power_cut_after_the_next
         replayer.advance_to(cut);
         let killed = World::over(replayer.image(Crash::Process), 2);
         let db = Database::open_with(NESTED, killed.options()).unwrap();
-        put_durably(&db, b"promised");
+        put_durably(&db, b"durable");
         let cut_off = killed.crashed(Crash::PowerAllLost);
         let opened = Database::open_with(NESTED, cut_off.options().create_if_missing(false));
         let db = opened.unwrap_or_else(|error| panic!("killed after event {cut} of {events}: {error}"));
-        assert!(db.default_keyspace().contains(b"promised").unwrap(), "killed after event {cut} of {events}");
+        assert!(db.default_keyspace().contains(b"durable").unwrap(), "killed after event {cut} of {events}");
     }
 }
 
-/// Guards that no open waits for the device where the close has said everything, and that what is promised
-/// afterwards is kept all the same: the first flush of the log makes durable what the open did not. Six
-/// flushes, one after the other, were 9 ms.
+/// Guards that an open after a clean close waits for no sync of the device, and that later durability holds
+/// all the same: the first sync of the log also makes durable what the open did not. Six syncs in a row take
+/// 9 ms.
 #[test]
 fn an_open_after_a_clean_close_waits_for_no_flush_of_the_device() {
     let syncs = |world: &World| -> u64 {
@@ -72,7 +71,7 @@ fn an_open_after_a_clean_close_waits_for_no_flush_of_the_device() {
         settle(&db);
         db.close().unwrap();
         drop(db);
-        // What was closed does not need what was not flushed.
+        // A cleanly closed database does not depend on what was not synced.
         let crash = if round % 2 == 0 { Crash::Process } else { Crash::PowerNoneLost };
         world = world.crashed(crash);
         let db = Database::open_with("/db", world.options()).unwrap();
@@ -82,15 +81,15 @@ fn an_open_after_a_clean_close_waits_for_no_flush_of_the_device() {
     }
 }
 
-/// A medium that cannot be written to: every call that changes something fails.
+/// A write-protected medium: every call that changes something fails.
 fn write_protect(world: &World) {
     let changing = Operation::ALL.into_iter().filter(|operation| operation.is_change());
     changing.for_each(|operation| world.break_down(Fault::Io, operation, ""));
 }
 
-/// Guards that a read-only open of a directory without a lock file, such as a copy on a medium that cannot be
-/// written to, makes no lock file: it was refused there. With a lock file it takes a shared lock, and in
-/// neither case changes anything.
+/// Guards that a read-only open of a directory without a lock file, such as a copy on a write-protected
+/// medium, creates no lock file. With a lock file it takes a shared lock. In neither case it changes
+/// anything.
 #[test]
 fn a_read_only_open_changes_nothing_and_needs_no_lock_file() {
     for (flushed, has_lock) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -104,7 +103,7 @@ fn a_read_only_open_changes_nothing_and_needs_no_lock_file() {
         drop(db);
         if !has_lock {
             world.strict.remove_file(Path::new("/db/LOCK")).unwrap();
-            // Without one nothing may ask for a lock, which might make it.
+            // Without a lock file no call may take a lock, which might create it.
             world.break_down(Fault::Io, Operation::Lock, "");
         }
         write_protect(&world);

@@ -1,4 +1,4 @@
-//! A database that has become read-only takes nothing more.
+//! A database that has become read-only accepts no further write.
 
 use crate::world::{DIR, World};
 use esker::Database;
@@ -7,9 +7,9 @@ use esker::parts::env::fault::{Fault, Operation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Between a write's first look at the state of the database and its turn under the commit lock, another
-/// thread's flush of the log may fail. Guards the second look under the lock (CP5): without it the write was
-/// acknowledged, and made visible, by a database that had promised to take nothing more.
+/// Between a write's first check of the database state and its commit, a sync of the log by another thread
+/// may fail. Guards the second check under the commit lock (CP5): otherwise the write is acknowledged, and
+/// made visible, by a read-only database.
 #[test]
 fn a_write_that_passed_the_first_check_is_not_acknowledged_after_the_log_is_poisoned() {
     for mapped in [true, false] {
@@ -17,7 +17,7 @@ fn a_write_that_passed_the_first_check_is_not_acknowledged_after_the_log_is_pois
         let db = Database::open_with(DIR, world.options().mapped_log(mapped)).unwrap();
         db.default_keyspace().put(b"before", b"1").unwrap();
         world.break_down(Fault::LostSync, Operation::SyncData, "wal/");
-        // Preparing the segment of a large batch is where a write can be met between the two looks.
+        // The preparation of a large batch's segment lies between the two checks.
         let happened = Arc::new(AtomicBool::new(false));
         let (within, faults, flag) = (db.clone(), world.faults.clone(), Arc::clone(&happened));
         world.faults.interrupt(Operation::Create, "wal/", move || {
@@ -31,7 +31,7 @@ fn a_write_that_passed_the_first_check_is_not_acknowledged_after_the_log_is_pois
         assert!(matches!(refused, Err(Error::ReadOnly { .. })), "{refused:?}");
         assert!(db.default_keyspace().get(b"large").unwrap().is_none(), "what was refused is visible");
         assert!(db.default_keyspace().get(b"before").unwrap().is_some(), "reads go on");
-        assert!(db.close().is_err(), "closing promises that everything is durable");
+        assert!(db.close().is_err(), "a successful close means that everything is durable");
         drop(db);
         let db = Database::open_with(DIR, world.options()).unwrap();
         assert!(db.default_keyspace().get(b"before").unwrap().is_some());

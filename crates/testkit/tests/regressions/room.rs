@@ -1,4 +1,4 @@
-//! Room for writes: how much may pile up, and which writers must not wait.
+//! Room for writes: the bounds of memtables and log, and which writers must not wait.
 
 use crate::world::{DIR, LOG_BYTES, MEMTABLES_BYTES, SEGMENT_BYTES, World, live_tables, metrics_of, settle};
 use esker::options::Strategy;
@@ -8,12 +8,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Sealed memtables that a keyspace may queue.
+/// Most sealed memtables that a keyspace may queue.
 const MAX_SEALED: usize = 3;
 /// The log may grow to this many times its share.
 const LOG_CAP_FACTOR: u64 = 2;
 
-/// Writes entries of this many bytes until one is refused because there is no room; gives their number.
+/// Writes entries of this many bytes until one is refused for lack of room; returns their number.
 fn write_until_refused(db: &Database, value_bytes: usize, most: u32) -> u32 {
     let value = vec![7; value_bytes];
     for number in 0..most {
@@ -26,9 +26,9 @@ fn write_until_refused(db: &Database, value_bytes: usize, most: u32) -> u32 {
     panic!("{most} writes went through although no memtable was ever flushed");
 }
 
-/// A rotation of the log seals memtables without checking the share; so it must not happen while what is
-/// sealed already fills the memtables' share. Guards the first bound in `rotate_log`: without it memory grew
-/// by a memtable with every few rotations as long as flushes failed, or were slower than writers.
+/// A rotation of the log seals memtables without checking the memtables' share; so it must not happen while
+/// sealed memtables fill it. Guards the first bound in `rotate_log`: otherwise memory grows by a memtable
+/// with every few rotations while flushes fail, or are slower than writers.
 #[test]
 fn rotations_do_not_seal_more_than_memtables_may_hold() {
     const VALUE_BYTES: usize = 1000;
@@ -55,9 +55,9 @@ fn rotations_do_not_seal_more_than_memtables_may_hold() {
 }
 
 /// Entries that are small beside their log records fill the log long before they fill memtables. Guards the
-/// two other bounds of a rotation: the log may grow to twice its share and no further, and the memtables that
-/// pin it are sealed only while fewer than the most wait to be flushed. Without them the log, or the queue of
-/// sealed memtables, grew without end.
+/// two other bounds of a rotation: the log grows to twice its share at most, and the memtables that pin it
+/// are sealed only while the queue of sealed memtables has room. Otherwise the log, or the queue, grows
+/// without bound.
 #[test]
 fn rotations_let_neither_the_log_nor_the_queue_of_memtables_grow() {
     let world = World::new(1);
@@ -78,8 +78,8 @@ fn rotations_let_neither_the_log_nor_the_queue_of_memtables_grow() {
 }
 
 /// A batch larger than a segment gets one of its own, and may have to wait for memtables after it has rotated
-/// to it. If others fill that segment meanwhile, the batch needs another one. Guards that a used private
-/// segment is forgotten and a new one prepared; without it the write failed with an internal error.
+/// to it. If other writers fill that segment meanwhile, the batch needs another one. Guards that a used
+/// private segment is forgotten and a new one prepared; otherwise the write fails with an internal error.
 #[test]
 fn a_large_batch_whose_own_segment_was_filled_by_others_gets_another_one() {
     let mut tried = 0;
@@ -96,8 +96,7 @@ fn a_large_batch_whose_own_segment_was_filled_by_others_gets_another_one() {
             continue;
         }
         tried += 1;
-        // While the batch waits for the flush, another writer's record takes the room at the end of its
-        // segment.
+        // While the batch waits for the flush, another writer's record fills the end of its segment.
         let happened = Arc::new(AtomicBool::new(false));
         let (within, flag) = (other.clone(), Arc::clone(&happened));
         world.faults.interrupt(Operation::Create, "tables/", move || {
@@ -127,11 +126,10 @@ fn batch_of(db: &Database, numbers: Range<u32>) -> WriteBatch {
     batch
 }
 
-/// Level 0 stops writers so that compaction can catch up. Guards that it does so only while there is
-/// something to catch up with: a limit below what the strategy merges at, or a strategy that never merges,
-/// stopped writers for good.
+/// Level 0 stops writers so that compaction can catch up. Guards that it does so only if a compaction can: a
+/// limit below the strategy's trigger, or a strategy that never merges, would stop writers for good.
 #[test]
-fn a_stop_limit_below_the_trigger_of_the_strategy_stops_nobody_for_good() {
+fn a_stop_limit_below_the_trigger_of_the_strategy_stops_no_writer_for_good() {
     let strategies = [
         "none",
         "partitioned",
@@ -152,7 +150,7 @@ fn a_stop_limit_below_the_trigger_of_the_strategy_stops_nobody_for_good() {
             KeyspaceOptions::default().strategy(strategy).level0_stop_runs(2).write_buffer_size(4 << 10);
         let db = Database::open_with(DIR, world.options().keyspace_options(keyspace)).unwrap();
         for number in 0..2000u32 {
-            // All over the keys, so that every flush overlaps the tables below.
+            // Spread over the keys, so that every flush overlaps the tables below.
             let key = number.wrapping_mul(0x9e37_79b9).to_be_bytes();
             let written = db.default_keyspace().put(key, [9; 60]);
             assert!(written.is_ok(), "{name}, write {number}: {written:?}");

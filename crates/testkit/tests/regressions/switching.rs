@@ -32,8 +32,8 @@ fn switch(db: &Database, strategy: &str) {
     db.default_keyspace().update_options(|options| options.strategy(strategy)).unwrap();
 }
 
-/// Guards that a change goes on over pauses and reopenings, changes no content, and ends; and that it can be
-/// taken back.
+/// Guards that a change of strategy survives pauses and reopenings, changes no content, ends, and can be
+/// reverted.
 #[test]
 fn a_change_of_strategy_is_worked_through() {
     let pairs = [
@@ -91,8 +91,8 @@ fn a_change_of_strategy_is_worked_through() {
     }
 }
 
-/// Level 0 may hold any number of runs under one strategy and few under the next. Guards that those that are
-/// there at the change make no writer wait: without it the first seal waited for a compaction of everything.
+/// Level 0 may hold any number of runs under one strategy and few under the next. Guards that the runs
+/// present at the change stop no writer; otherwise the first seal waits for a compaction of everything.
 #[test]
 fn runs_from_before_a_change_stop_no_writers() {
     let (world, random) = (World::new(1), SeededRandom::new(1));

@@ -1,4 +1,4 @@
-//! A small simulated world, and what tests ask of it.
+//! A simulated environment for the regression tests.
 
 use esker::metrics::KeyspaceMetrics;
 use esker::parts::env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, StrictOptions, When};
@@ -10,9 +10,9 @@ use std::sync::Arc;
 pub(crate) const DIR: &str = "/db";
 /// The smallest budget.
 pub(crate) const BUDGET_BYTES: u64 = 8 << 20;
-/// What memtables may hold of it, payload only.
+/// Payload bytes that memtables may hold.
 pub(crate) const MEMTABLES_BYTES: u64 = BUDGET_BYTES / 4;
-/// What the log may hold before memtables are sealed to let go of it.
+/// Bytes that the log may hold before memtables are sealed to release it.
 pub(crate) const LOG_BYTES: u64 = MEMTABLES_BYTES + MEMTABLES_BYTES / 2;
 /// The smallest segment, so that the log rotates often.
 pub(crate) const SEGMENT_BYTES: u64 = 16 << 10;
@@ -20,7 +20,7 @@ pub(crate) const SEGMENT_BYTES: u64 = 16 << 10;
 /// More steps than any work in these tests takes; a test that needs more makes no progress.
 const MAX_STEPS: usize = 100_000;
 
-/// A file system in memory and the faults over it.
+/// A file system in memory with injected faults.
 pub(crate) struct World {
     pub(crate) strict: StrictFs,
     pub(crate) faults: FaultFs,
@@ -36,7 +36,7 @@ impl World {
         World { faults: FaultFs::over_strict(strict.clone()), strict, seed }
     }
 
-    /// The world after a crash.
+    /// The file system after a crash.
     pub(crate) fn crashed(&self, crash: Crash) -> World {
         World::over(self.strict.crash(crash), self.seed)
     }
@@ -51,14 +51,13 @@ impl World {
         self.faults.add(Rule::new(fault, When::From(1)).on(operation).path(path));
     }
 
-    /// Names of the files in a directory of the database.
     pub(crate) fn files(&self, dir: &str) -> Vec<String> {
         let entries = self.strict.list(&Path::new(DIR).join(dir)).unwrap();
         entries.into_iter().filter(|entry| !entry.is_dir).map(|entry| entry.name).collect()
     }
 }
 
-/// Runs background work until there is none; gives the number of steps.
+/// Runs background work until there is none; returns the number of steps.
 pub(crate) fn settle(db: &Database) -> usize {
     let steps = (0..MAX_STEPS).take_while(|_| db.step_background()).count();
     assert!(steps < MAX_STEPS, "background work does not come to an end");
@@ -76,7 +75,6 @@ pub(crate) fn live_tables(db: &Database) -> Vec<String> {
     names
 }
 
-/// What is known of a keyspace.
 pub(crate) fn metrics_of(db: &Database, name: &str) -> KeyspaceMetrics {
     let metrics = db.metrics();
     metrics.keyspaces.into_iter().find(|keyspace| keyspace.name == name).unwrap()

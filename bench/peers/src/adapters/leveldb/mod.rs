@@ -1,7 +1,7 @@
 //! LevelDB through its C interface, as the system packages it.
 //!
-//! It has no LZ4: Snappy. Its `get` returns a copy that was allocated, because its C interface has no other.
-//! It compacts with one thread, and writers wait for each other.
+//! It has no LZ4: Snappy. Its `get` returns an allocated copy; the C interface has no other. It compacts with
+//! one thread, and writers wait for each other.
 
 mod raw;
 
@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-/// Tables that may be open: more than there are.
+/// More than there are tables.
 const OPEN_FILES: c_int = 10_000;
 /// The number of Snappy in its interface.
 const SNAPPY: c_int = 1;
@@ -34,12 +34,12 @@ unsafe impl Send for LevelDb {}
 // SAFETY: as above.
 unsafe impl Sync for LevelDb {}
 
-/// Turns a message of LevelDB's into an error, and frees it.
+/// Turns a message of LevelDB into an error, and frees it.
 fn checked(message: *mut c_char) -> Result<()> {
     if message.is_null() {
         return Ok(());
     }
-    // SAFETY: a message is a string with a zero at its end, and ours to free.
+    // SAFETY: a message is a string that ends with a zero, and owned by the caller.
     let text = unsafe {
         let text = CStr::from_ptr(message).to_string_lossy().into_owned();
         raw::leveldb_free(message.cast());
@@ -48,7 +48,6 @@ fn checked(message: *mut c_char) -> Result<()> {
     Err(text.into())
 }
 
-/// Opens it with its defaults.
 pub(super) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     let name = CString::new(directory.as_os_str().as_bytes())?;
     let cache_bytes = usize::try_from(settings.cache_bytes)?;
@@ -98,7 +97,7 @@ impl Engine for LevelDb {
     }
 
     fn flush(&mut self) -> Result<()> {
-        // An empty batch that is synced syncs the log before it.
+        // An empty synced batch syncs the log before it.
         LevelDbSession::new(self, true).write()
     }
 
@@ -133,7 +132,7 @@ impl<'a> LevelDbSession<'a> {
         }
     }
 
-    /// Writes what is in the batch.
+    /// Writes the batch.
     fn write(&mut self) -> Result<()> {
         let mut message = ptr::null_mut();
         // SAFETY: all pointers belong to this handle or to its store.
@@ -248,13 +247,13 @@ impl Session for LevelDbSession<'_> {
     }
 
     fn scan(&mut self, from: &[u8], limit: usize, see: &mut SeeEntry<'_>) -> Result<usize> {
-        // SAFETY: `walk` hands over an iterator of its own.
+        // SAFETY: `walk` passes an iterator that only this call uses.
         let place = |iterator| unsafe { raw::leveldb_iter_seek(iterator, from.as_ptr(), from.len()) };
         self.walk(place, limit, see, raw::leveldb_iter_next)
     }
 
     fn scan_backward(&mut self, see: &mut SeeEntry<'_>) -> Result<usize> {
-        // SAFETY: `walk` hands over an iterator of its own.
+        // SAFETY: `walk` passes an iterator that only this call uses.
         let place = |iterator| unsafe { raw::leveldb_iter_seek_to_last(iterator) };
         self.walk(place, usize::MAX, see, raw::leveldb_iter_prev)
     }

@@ -1,10 +1,10 @@
-//! What is used of LevelDB's C interface (leveldb/c.h, part of its stable ABI).
+//! The part of LevelDB's C interface that is used (leveldb/c.h, its stable ABI).
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// A pointer to something of LevelDB's.
+/// An opaque pointer.
 pub(super) type Pointer = *mut c_void;
-/// Where an error message goes: memory of LevelDB's.
+/// Receives an error message, allocated by LevelDB.
 pub(super) type Message = *mut *mut c_char;
 
 #[link(name = "leveldb")]

@@ -1,29 +1,27 @@
-//! The session of whatever only appends: records are written, one or many at a time, and nothing is ever
-//! read.
+//! Session of a limit that only appends: records are written, one or many at a time, and never read.
 
 use crate::engine::{Batch, Error, Result, SeeEntry, SeeValue, Session};
 
-/// One thread's end of something that only appends.
+/// One thread's append-only writer.
 pub(super) trait Append {
     /// Adds these records, in this order.
     fn append<'a>(&mut self, records: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Result<()>;
 }
 
-/// Makes a session of it.
 pub(super) fn session<'a>(end: impl Append + 'a) -> Box<dyn Session + 'a> {
     Box::new(AppendSession(end))
 }
 
-/// Records made into bytes as a log has them, and handed over in one piece: the length of the key, that of
-/// the value, key and value; no checksum.
+/// Encodes records as a log does, and passes them on in one buffer: length of the key, length of the value,
+/// key and value; no checksum.
 pub(super) struct Framed<F> {
     write: F,
-    /// Used again for every piece.
+    /// Reused.
     bytes: Vec<u8>,
 }
 
 impl<F: Fn(&[u8]) -> Result<()>> Framed<F> {
-    /// Hands the bytes to `write`.
+    /// Passes the bytes to `write`.
     pub(super) fn new(write: F) -> Framed<F> {
         Framed { write, bytes: Vec::new() }
     }
@@ -70,7 +68,7 @@ impl<A: Append> Session for AppendSession<A> {
     }
 }
 
-/// What is said of all but writing. No workload asks.
+/// The error of every operation but writing. No workload calls them.
 fn refused() -> Error {
     "this limit appends, and neither reads nor deletes".into()
 }

@@ -1,22 +1,21 @@
-//! Entries in an array, each in the place that its key's number says: nothing to search, so that a get is one
-//! access to memory, of which the processor knows beforehand where it goes. What this loses when the data set
-//! grows, any store loses at the least.
+//! Entries in an array, indexed by the number in the key: no search, so a get is one memory access at an
+//! address that the processor knows early. What this loses when the data set grows, any store loses at least.
 //!
-//! Keys must be dense, as they are unless gaps are asked for.
+//! Keys must be dense, as they are by default.
 
 use crate::engine::{Abilities, Batch, Engine, EngineSettings, Result, SeeEntry, SeeValue, Session};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Bytes of a number at the head of a key; its last bit tells absent keys.
+/// Bytes of the number at the head of a key; its last bit marks absent keys.
 const NUMBER_BYTES: usize = 8;
-/// Bytes of an empty place. No key has them all: numbers would end before.
+/// Bytes of an empty slot. No key has them all: numbers end before.
 const EMPTY: u8 = 0xff;
-/// The array may become so many times as large as the data set, for entries that workloads add; an adapter
-/// that needs more has keys with gaps.
+/// The array may be this many times as large as the data set, for entries that workloads add; beyond it keys
+/// have gaps.
 const MOST_FACTOR: u64 = 4;
-/// Bytes that even a small one may have.
+/// Least bytes of the array.
 const LEAST_BYTES: u64 = 1 << 20;
 
 struct Array(RwLock<Places>);
@@ -29,8 +28,7 @@ struct Places {
     most_bytes: usize,
 }
 
-/// An empty one, with room for the data set in large pages, so that as few addresses as possible are to be
-/// translated.
+/// Empty, with capacity for the data set in huge pages, so that few address translations are needed.
 pub(in crate::adapters) fn open(_: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     let bytes: Vec<u8> = Vec::with_capacity(usize::try_from(settings.expected_bytes)?);
     advise_large_pages(&bytes);
@@ -38,18 +36,17 @@ pub(in crate::adapters) fn open(_: &Path, settings: &EngineSettings) -> Result<B
     Ok(Box::new(Array(RwLock::new(Places { bytes, most_bytes, ..Places::default() }))))
 }
 
-/// Asks for large pages for what a vector has room for. If there are none, its pages are small.
+/// Requests huge pages for the capacity of a vector. If there are none, its pages are small.
 fn advise_large_pages(bytes: &Vec<u8>) {
     const PAGE_BYTES: usize = 4096;
     let start = bytes.as_ptr();
     let skipped = start.align_offset(PAGE_BYTES);
     let Some(len) = bytes.capacity().checked_sub(skipped) else { return };
-    // SAFETY: advice on pages of memory that is ours, from the first that is whole; what is in them does not
-    // change.
+    // SAFETY: advice on whole pages of memory owned by this vector; their content does not change.
     unsafe { libc::madvise(start.wrapping_add(skipped).cast_mut().cast(), len, libc::MADV_HUGEPAGE) };
 }
 
-/// Number of the place of a key, or of the first behind an absent key, which the empty key is as well.
+/// Slot of a key, or of the first key after an absent one; the empty key is absent.
 fn place_of(key: &[u8]) -> usize {
     let number = match key.first_chunk::<NUMBER_BYTES>() {
         Some(number) => u64::from_be_bytes(*number),
@@ -59,7 +56,7 @@ fn place_of(key: &[u8]) -> usize {
 }
 
 impl Places {
-    /// Where the entry of a key is to be put.
+    /// The slot into which an entry is put.
     fn range_for(&mut self, key: &[u8], value: &[u8]) -> Option<Range<usize>> {
         if self.place_bytes == 0 {
             (self.key_bytes, self.place_bytes) = (key.len(), key.len() + value.len());
@@ -89,7 +86,7 @@ impl Places {
         Ok(())
     }
 
-    /// Key and value in a place, if there are any.
+    /// The entry of a slot, if it has one.
     fn entry(&self, place: usize) -> Option<(&[u8], &[u8])> {
         let start = place.checked_mul(self.place_bytes)?;
         let (key, value) =
@@ -102,7 +99,7 @@ impl Places {
         (found == key).then_some(value)
     }
 
-    /// Places from the first to the last.
+    /// Number of slots.
     fn count(&self) -> usize {
         self.bytes.len().checked_div(self.place_bytes).unwrap_or(0)
     }

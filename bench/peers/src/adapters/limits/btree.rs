@@ -10,7 +10,6 @@ type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 struct BTree(RwLock<Map>);
 
-/// An empty one.
 pub(in crate::adapters) fn open(_: &Path, _: &EngineSettings) -> Result<Box<dyn Engine>> {
     Ok(Box::new(BTree(RwLock::new(Map::new()))))
 }

@@ -1,5 +1,4 @@
-//! Records copied into memory that was touched before, and then all of them in one go: what the memory
-//! allows.
+//! Limit of memory: records copied into touched memory, and then all of them in one go.
 
 use super::append::{self, Append};
 use crate::engine::{Abilities, Engine, EngineSettings, Result, Session};
@@ -10,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 const PIECE_BYTES: usize = 1 << 20;
 
 struct Copies {
-    /// Memory that no thread has taken yet, and memory that was filled.
+    /// Free pieces, and full ones.
     pieces: Mutex<Pieces>,
 }
 
@@ -39,7 +38,7 @@ pub(in crate::adapters) fn open(_: &Path, settings: &EngineSettings) -> Result<B
 }
 
 impl Copies {
-    /// Gives back a piece and takes an empty one.
+    /// Returns a full piece and takes an empty one.
     fn exchange(&self, piece: Piece) -> Piece {
         let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
         pieces.full.push(piece);
@@ -63,7 +62,7 @@ impl Engine for Copies {
 
     fn copy_all(&self) -> Option<u64> {
         let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
-        // Into one piece after the other, so that the target's pages are touched but for the first round.
+        // Into one piece after the other, so that the target's pages are touched except in the first round.
         let mut target = vec![1; PIECE_BYTES];
         let mut records = 0;
         for piece in &pieces.full {
@@ -75,14 +74,12 @@ impl Engine for Copies {
     }
 }
 
-/// One thread's piece.
 struct CopyEnd<'a> {
     store: &'a Copies,
     piece: Piece,
 }
 
 impl CopyEnd<'_> {
-    /// Gives back the piece it has.
     fn exchange(&mut self) {
         let full = std::mem::take(&mut self.piece);
         self.piece = self.store.exchange(full);

@@ -1,4 +1,4 @@
-//! What no store is, but a part of one alone: how fast it could be if the rest took no time.
+//! Limits: one part of a store alone, as fast as it could be if the rest took no time.
 
 mod append;
 pub(super) mod array;

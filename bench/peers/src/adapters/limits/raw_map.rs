@@ -1,6 +1,5 @@
-//! Records copied into a mapped file whose blocks are allocated: the limit of logs that are written through a
-//! map. Where writes are to survive a power cut, zeros were written to the beginning of the file and synced
-//! before, and each record is followed by an `msync(2)` of its pages.
+//! Limit of mapped logs: records copied into a mapped, allocated file. For durable writes, the beginning of
+//! the file was filled with zeros and synced, and each record is followed by an `msync(2)` of its pages.
 
 use super::append::{self, Framed};
 use crate::engine::{Abilities, Engine, EngineSettings, Result, Session};
@@ -11,9 +10,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const PAGE_BYTES: usize = 4096;
-/// Room for the lengths of records of 16 bytes, and for twice as many records as expected.
+/// Capacity for the lengths of records of 16 bytes, and for twice as many records as expected.
 const ROOM_FACTOR: u64 = 3;
-/// Room besides, and as much is filled with zeros for durable writes.
+/// Additional capacity; for durable writes this much is filled with zeros.
 const ROOM_BYTES: u64 = 64 << 20;
 
 struct RawMap {
@@ -24,12 +23,12 @@ struct RawMap {
     is_power: bool,
 }
 
-// SAFETY: threads write to ranges that `end` gave to one of them each, and nothing is read.
+// SAFETY: `end` gives each range to one thread, which alone writes to it, and nothing is read.
 unsafe impl Send for RawMap {}
 // SAFETY: as above.
 unsafe impl Sync for RawMap {}
 
-/// An empty file, allocated as a log segment that is used again would be.
+/// An empty file, allocated like a recycled log segment.
 pub(in crate::adapters) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     let path = directory.join("log");
     let file = OpenOptions::new().create(true).read(true).write(true).truncate(false).open(path)?;
@@ -46,7 +45,7 @@ pub(in crate::adapters) fn open(directory: &Path, settings: &EngineSettings) -> 
         file.sync_all()?;
     }
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping of an open file that has that many bytes.
+    // SAFETY: a new mapping of an open file of that length.
     let start = unsafe {
         libc::mmap(std::ptr::null_mut(), len_bytes, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
     };
@@ -70,7 +69,7 @@ impl RawMap {
         if at + bytes.len() > self.len_bytes {
             return Err(format!("the mapped file of {} bytes is full", self.len_bytes).into());
         }
-        // SAFETY: the range lies in the mapping, and belongs to this call alone.
+        // SAFETY: the range lies in the mapping, and only this call writes to it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(at), bytes.len()) };
         if self.is_power {
             let from = at / PAGE_BYTES * PAGE_BYTES;

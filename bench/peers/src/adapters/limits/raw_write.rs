@@ -1,7 +1,7 @@
-//! One `write(2)` for each record at the end of a file: the limit of logs that are written by calls. Where
-//! records are to survive a power cut, the file was filled with zeros and synced before, and each write is
-//! followed by an `fdatasync(2)`: so the device is told of data alone, and not of a length or of blocks that
-//! were given out. That is the limit of durable writes that share nothing.
+//! Limit of logs that are written by calls: one `write(2)` for each record at the end of a file. For durable
+//! writes, the file was filled with zeros and synced, and each write is followed by an `fdatasync(2)`: the
+//! device receives data alone, no new length and no new blocks. That is the limit of durable writes that
+//! share nothing.
 
 use super::append::{self, Framed};
 use crate::engine::{Abilities, Engine, EngineSettings, Result, Session};
@@ -11,17 +11,16 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Zeros that durable writes go over: more than any of the workloads writes; behind them the file grows.
+/// Zeros that durable writes overwrite: more than any workload writes; beyond them the file grows.
 const PREPARED_BYTES: usize = 64 << 20;
 
 struct RawWrite {
     file: File,
-    /// Where the next durable record goes.
+    /// Position of the next durable record.
     end: AtomicU64,
     is_power: bool,
 }
 
-/// An empty file.
 pub(in crate::adapters) fn open(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
     let is_power = settings.is_power();
     let mut options = OpenOptions::new();

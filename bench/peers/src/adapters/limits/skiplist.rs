@@ -1,7 +1,7 @@
-//! crossbeam's SkipMap without a log: what a memtable of that kind allows.
+//! crossbeam's SkipMap without a log: the limit of a memtable of that kind.
 //!
-//! Setting a key again is a removal and an insertion, so that concurrent readers can miss the key in between:
-//! it takes no part in workloads in which some threads read what others set.
+//! Setting a key again is a removal and an insertion, so concurrent readers can miss the key in between: it
+//! takes no part in workloads in which some threads read what others set.
 
 use crate::engine::{Abilities, Engine, EngineSettings, Result, SeeEntry, SeeValue, Session};
 use crossbeam_skiplist::SkipMap;
@@ -12,7 +12,6 @@ type Map = SkipMap<Vec<u8>, Vec<u8>>;
 
 struct SkipList(Map);
 
-/// An empty one.
 pub(in crate::adapters) fn open(_: &Path, _: &EngineSettings) -> Result<Box<dyn Engine>> {
     Ok(Box::new(SkipList(Map::new())))
 }

@@ -56,13 +56,13 @@ impl DeleteShortfall {
 
 impl fmt::Display for DeleteShortfall {
     /// "3000.0 MB of tables have to be rewritten in 90 s where deletes lie all over them, 33.3 MB/s, and
-    /// compactions can rewrite 10.0 MB/s (background_write_bytes_per_second); 400 s can be promised"
+    /// compactions can rewrite 10.0 MB/s (background_write_bytes_per_second); 400 s can be met"
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (megabytes, seconds) = (self.table_bytes as f64 / 1e6, self.time.as_secs_f64());
         write!(
             f,
             "{megabytes:.1} MB of tables have to be rewritten in {seconds:.0} s where deletes lie all over them, {:.3} MB/s, and \
-             compactions can rewrite {:.3} MB/s ({}); {} s can be promised",
+             compactions can rewrite {:.3} MB/s ({}); {} s can be met",
             megabytes / seconds,
             self.bytes_per_second / 1e6,
             self.limited_by,
@@ -123,13 +123,13 @@ mod tests {
         assert_eq!(of(120, rates(None, None), Some(40e6)), None, "75 s of 90");
         let measured = of(120, rates(None, None), Some(30e6)).unwrap();
         assert_eq!((measured.limited_by, measured.least.as_secs()), ("the measured rate", 134));
-        assert_eq!(of(134, rates(None, None), Some(30e6)), None, "what it says can be promised");
+        assert_eq!(of(134, rates(None, None), Some(30e6)), None, "what it says can be met");
         let read = of(120, rates(Some(20_000_000), Some(10_000_000)), Some(30e6)).unwrap();
         assert_eq!((read.limited_by, read.least.as_secs()), ("background_read_bytes_per_second", 400));
         assert_eq!(
             of(120, rates(Some(10_000_000), None), Some(30e6)).unwrap().to_string(),
             "3000.0 MB of tables have to be rewritten in 90 s where deletes lie all over them, 33.333 MB/s, and compactions can \
-             rewrite 10.000 MB/s (background_write_bytes_per_second); 400 s can be promised"
+             rewrite 10.000 MB/s (background_write_bytes_per_second); 400 s can be met"
         );
     }
 }

@@ -57,9 +57,9 @@ const USABLE_PERCENT: f64 = 70.0;
 /// DW2: no segment is kept for reuse as long as some keyspace has a delete-persistence target.
 pub fn settle_log_reuse(store: &Store) {
     if let Some(writing) = &store.writing {
-        let is_promised =
+        let has_delete_target =
             store.all_keyspaces().iter().any(|keyspace| keyspace.options().delete_within.is_some());
-        if let Err(error) = writing.log.set_recycling(!is_promised) {
+        if let Err(error) = writing.log.set_recycling(!has_delete_target) {
             tracing::warn!(%error, "log segments that were kept for reuse could not be deleted");
         }
     }
@@ -81,8 +81,8 @@ pub fn check_feasible(store: &Store, keyspace: &KeyspaceState, options: &Keyspac
     let (Some(written), Some(one_job)) = (written, writes) else { return Ok(()) };
     let usable = one_job * store.compaction_threads as f64 * USABLE_PERCENT / 100.0;
     let cost = |permille: u64| {
-        let promised = KeyspaceOptions { max_space_amp_permille: Some(permille), ..options.clone() };
-        SpaceBudget::new(&shape::strategy_options(store, &promised), base_bytes)
+        let with_target = KeyspaceOptions { max_space_amp_permille: Some(permille), ..options.clone() };
+        SpaceBudget::new(&shape::strategy_options(store, &with_target), base_bytes)
             .map_or(0.0, |allowance| allowance.amplification())
     };
     let asked = options.max_space_amp_permille.unwrap_or_default();

@@ -347,7 +347,7 @@ pub struct JobMetrics {
     pub number: u64,
     /// The keyspace.
     pub keyspace: String,
-    /// Its priority class: `flush`, `free` (parts that are dropped unread), `level 0 urgent`, `promise`,
+    /// Its priority class: `flush`, `free` (parts that are dropped unread), `level 0 urgent`, `target`,
     /// `shape`, `clean` or `idle`.
     pub class: String,
     /// Why the strategy planned it; `None` for a flush.

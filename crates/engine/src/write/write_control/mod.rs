@@ -257,13 +257,13 @@ pub fn level0_pressure(store: &Store, keyspace: &KeyspaceState) -> Pressure {
 /// the room if that is less.
 fn space_pressure(store: &Store, keyspace: &KeyspaceState) -> Pressure {
     let free = Pressure::none(PressureCause::Space);
-    let promised = keyspace.options().max_space_amp_permille;
-    let (Some(promised), Some(room)) = (promised, space_use::space_use_of(store, keyspace)) else {
+    let target = keyspace.options().max_space_amp_permille;
+    let (Some(target), Some(room)) = (target, space_use::space_use_of(store, keyspace)) else {
         return free;
     };
     let of_live = |permille: u64| room.live_bytes / 1000 * permille;
-    let (used, hard) = (room.used_bytes(), of_live(promised));
-    let soft = hard - of_live(100.min((promised - 1000) / 2));
+    let (used, hard) = (room.used_bytes(), of_live(target));
+    let soft = hard - of_live(100.min((target - 1000) / 2));
     if used <= soft || !shape::can_compact(store, keyspace) {
         return Pressure { amount: used, ..Pressure::new(PressureCause::Space, 0, soft, hard) };
     }
@@ -314,7 +314,7 @@ pub fn refuse_early(store: &Store, state: &mut CommitState, batch: &EncodedBatch
     match throttle_debt.max_by_key(|(throttle_debt, _)| *throttle_debt) {
         Some((retry_after, name)) if !retry_after.is_zero() => {
             let cause =
-                format!("writes to keyspace {name:?} are held back while flushes and compactions catch up");
+                format!("writes to keyspace {name:?} are slowed while flushes and compactions catch up");
             Err(Error::WouldStall { retry_after, cause: cause.into() })
         }
         _ => Ok(()),

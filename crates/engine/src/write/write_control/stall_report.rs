@@ -98,12 +98,12 @@ impl fmt::Display for KeyspaceStall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let worst = &self.pressures[0];
         match self.state {
-            WriteState::Free => write!(f, "{}: writes go through freely", self.name)?,
+            WriteState::Free => write!(f, "{}: writes are not slowed", self.name)?,
             WriteState::Slowed { bytes_per_second } => {
                 let rate = bytes_per_second as f64 / 1e6;
-                write!(f, "{}: writes are held back to {rate:.1} MB/s, because {worst}", self.name)?;
+                write!(f, "{}: writes are slowed to {rate:.1} MB/s, because {worst}", self.name)?;
             }
-            WriteState::Stopped => write!(f, "{}: writes wait, because {worst}", self.name)?,
+            WriteState::Stopped => write!(f, "{}: writes are stopped, because {worst}", self.name)?,
         }
         match &self.blocking {
             Some(blocking) => write!(f, "; {blocking}"),

@@ -383,7 +383,7 @@ fn infeasible_targets_are_refused() {
     assert!(refused(none.clone().max_space_amp(2.0)).contains("strategy none"));
     let fifo = KeyspaceOptions::default().strategy("fifo:1GiB".parse().unwrap());
     assert!(refused(fifo.max_space_amp(2.0)).contains("strategy fifo"));
-    assert!(refused(none.delete_within(WITHIN)).contains("delete_within cannot be promised"));
+    assert!(refused(none.delete_within(WITHIN)).contains("delete_within cannot be met"));
     let blobs = KeyspaceOptions::default().blob_threshold(100).delete_within(WITHIN);
     assert!(refused(blobs).contains("blob_threshold"));
     assert!(refused(KeyspaceOptions::default().max_space_amp(1.01)).contains("1.05"));
@@ -430,18 +430,18 @@ fn a_deadline_that_measurements_rule_out_is_refused_with_the_numbers() {
             control.capacity.note_merged(bytes_per_second, second);
         }
     };
-    let promise =
+    let set_target =
         |seconds| keyspace.update_options(|options| options.delete_within(Duration::from_secs(seconds)));
     measure(100);
-    let told = promise(120).unwrap_err().to_string();
-    for part in ["delete_within = 120 s", "\"default\"", "in 90 s", "the measured rate", "can be promised"] {
+    let told = set_target(120).unwrap_err().to_string();
+    for part in ["delete_within = 120 s", "\"default\"", "in 90 s", "the measured rate", "can be met"] {
         assert!(told.contains(part), "{told}");
     }
     assert!(world.db.targets().is_empty(), "nothing was changed");
-    promise(100_000).unwrap();
+    set_target(100_000).unwrap();
     assert_eq!(world.deletes().shortfall, None);
     measure(1 << 20);
-    promise(120).unwrap();
+    set_target(120).unwrap();
     assert_eq!(world.deletes().shortfall, None);
     measure(100);
     let told = world.deletes().to_string();

@@ -1,4 +1,4 @@
-//! What readers have in the cache is there after a merge, too.
+//! Cache warming: blocks that readers have in the cache are there after a flush or compaction, too.
 
 mod common;
 
@@ -12,15 +12,14 @@ use std::sync::Arc;
 
 const KEYS: u64 = 60_000;
 
-/// A database of some tables, merged when it is asked to, over a file system that may be told to fail,
-/// settled.
+/// A database of some tables, compacted on request only, over a file system that can be told to fail.
 fn database(dir: &TestDir) -> (Database, Arc<FaultFs>) {
     let faults = Arc::new(FaultFs::new(Arc::new(StdFileSystem)));
     let db = database_over(dir, Arc::<FaultFs>::clone(&faults), Codec::Lz4, ReadMode::Positioned);
     (db, faults)
 }
 
-/// The same over any file system, with what comes to rest compressed, and files read, in a certain way.
+/// The same over any file system, with a codec for the last level and a read mode.
 fn database_over(dir: &TestDir, fs: Arc<dyn FileSystem>, codec: Codec, reads: ReadMode) -> Database {
     let keyspace = KeyspaceOptions::default().table_size(1 << 20).strategy(Strategy::None);
     let keyspace = keyspace.compression(PerLevel::split(Codec::None, codec));
@@ -34,14 +33,14 @@ fn database_over(dir: &TestDir, fs: Arc<dyn FileSystem>, codec: Codec, reads: Re
     db
 }
 
-/// Bytes that no codec makes shorter.
+/// Incompressible bytes.
 fn value(number: u64) -> Vec<u8> {
     (0..13)
         .flat_map(|at| (number * 13 + at).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).to_le_bytes())
         .collect()
 }
 
-/// Does what the pools want to do.
+/// Runs all pending background work.
 fn settle(db: &Database) {
     while db.step_background() {}
 }
@@ -50,7 +49,7 @@ fn cache(db: &Database) -> CacheStats {
     db.metrics().cache
 }
 
-/// Reads so much of the data; how many blocks were read from files.
+/// Reads these keys; returns how many blocks were read from files.
 fn read(db: &Database, numbers: std::ops::Range<u64>) -> u64 {
     let before = cache(db)[BlockKind::Data].misses;
     for number in numbers {
@@ -69,50 +68,50 @@ fn overwrite(db: &Database) {
 }
 
 #[test]
-fn what_was_in_the_cache_is_there_after_a_merge() {
-    let dir = TestDir::new("handing-over");
+fn a_compaction_warms_the_cache() {
+    let dir = TestDir::new("cache-warming");
     let (db, _) = database(&dir);
     let blocks = read(&db, 0..KEYS);
     assert!(blocks > 1_000, "{blocks}");
     overwrite(&db);
-    let handed_before = cache(&db).warm_inserts;
+    let before = cache(&db).warm_inserts;
     let hits = cache(&db)[BlockKind::Data].hits;
     db.compact_all().expect("compaction");
     settle(&db);
-    assert_eq!(cache(&db)[BlockKind::Data].hits, hits, "nobody has asked for anything");
-    let warm_inserts = cache(&db).warm_inserts - handed_before;
+    assert_eq!(cache(&db)[BlockKind::Data].hits, hits, "no read has happened");
+    let warm_inserts = cache(&db).warm_inserts - before;
     assert!(warm_inserts >= blocks * 95 / 100, "{warm_inserts} of {blocks}");
     let opened = db.metrics().open_tables.opened;
     let misses = read(&db, 0..KEYS);
     assert!(misses * 5 < blocks, "{misses} of {blocks} blocks were read again");
-    assert_eq!(db.metrics().open_tables.opened, opened, "the merge has opened its tables");
+    assert_eq!(db.metrics().open_tables.opened, opened, "the merge opened its outputs");
     let stats = cache(&db);
     let resident = stats.entries as u64;
-    assert!(resident <= blocks + blocks / 10, "{resident} are there, the inputs' among them: {blocks}");
+    assert!(resident <= blocks + blocks / 10, "{resident} blocks, those of the inputs included: {blocks}");
 }
 
-/// Flushes, too, of what is read as well as written, and of nothing else.
+/// Flushes warm the cache for keys that are read as well as written, and for no others.
 #[test]
-fn what_is_flushed_is_in_the_cache_if_it_is_read() {
-    let dir = TestDir::new("handing-over");
+fn a_flush_warms_the_cache_for_keys_that_are_read() {
+    let dir = TestDir::new("cache-warming");
     let (db, _) = database(&dir);
     overwrite(&db);
-    assert_eq!(cache(&db).warm_inserts, 0, "nobody reads");
-    // A look at a key now and then is none.
+    assert_eq!(cache(&db).warm_inserts, 0, "no reads");
+    // An occasional get does not count as reading.
     read(&db, 0..KEYS / 200);
     overwrite(&db);
-    assert_eq!(cache(&db).warm_inserts, 0, "few read");
+    assert_eq!(cache(&db).warm_inserts, 0, "few reads");
     read(&db, 0..KEYS);
     overwrite(&db);
     let warm_inserts = cache(&db).warm_inserts;
     assert!(warm_inserts > 80, "{warm_inserts} blocks");
-    assert_eq!(read(&db, 0..KEYS), 0, "a flush has brought in what hides the blocks before");
+    assert_eq!(read(&db, 0..KEYS), 0, "the flush inserted all new blocks");
 }
 
-/// Blocks that are read where they lie in a mapped file would fill the cache without use.
+/// Blocks that are read in place in a mapped file are not cached.
 #[test]
-fn what_is_read_in_place_stays_out() {
-    let dir = TestDir::new("handing-over");
+fn blocks_read_in_place_are_not_cached() {
+    let dir = TestDir::new("cache-warming");
     let db = database_over(&dir, Arc::new(StdFileSystem), Codec::None, ReadMode::Mapped);
     for _ in 0..2 {
         read(&db, 0..KEYS);
@@ -120,15 +119,15 @@ fn what_is_read_in_place_stays_out() {
     }
     db.compact_all().expect("compaction");
     settle(&db);
-    assert_eq!(read(&db, 0..KEYS), 0, "everything is there where it lies");
+    assert_eq!(read(&db, 0..KEYS), 0, "everything is read in place");
     let stats = cache(&db);
     assert_eq!((stats.warm_inserts, stats[BlockKind::Data].inserts), (0, 0), "{stats:?}");
 }
 
-/// Of a database of which a part is read the rest stays out.
+/// If only a part of the database is read, the rest stays out of the cache.
 #[test]
-fn what_nobody_reads_is_not_brought_in() {
-    let dir = TestDir::new("handing-over");
+fn blocks_that_are_not_read_are_not_cached() {
+    let dir = TestDir::new("cache-warming");
     let (db, _) = database(&dir);
     overwrite(&db);
     let blocks = read(&db, 0..KEYS / 10);
@@ -140,10 +139,10 @@ fn what_nobody_reads_is_not_brought_in() {
     assert!(misses * 5 < blocks, "{misses} of {blocks} blocks were read again");
 }
 
-/// HO10, whichever call the merge fails at.
+/// HO10, at whichever call the merge fails.
 #[test]
-fn a_merge_that_fails_leaves_nothing_in_the_cache() {
-    let dir = TestDir::new("handing-over");
+fn a_failed_merge_leaves_nothing_in_the_cache() {
+    let dir = TestDir::new("cache-warming");
     let (db, faults) = database(&dir);
     overwrite(&db);
     read(&db, 0..KEYS);
@@ -157,7 +156,7 @@ fn a_merge_that_fails_leaves_nothing_in_the_cache() {
         faults.heal();
         settle(&db);
         let after = cache(&db);
-        assert!(after.warm_inserts > warm_inserts, "it had begun");
+        assert!(after.warm_inserts > warm_inserts, "warming had begun");
         assert_eq!((after.entries, after.used_bytes), (before.entries, before.used_bytes));
     }
     assert_eq!(read(&db, 0..KEYS), 0);

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[test]
-fn every_holder_is_listed_while_it_lives() {
-    let dir = TestDir::new("holders");
+fn every_open_reader_is_listed_while_it_lives() {
+    let dir = TestDir::new("open-readers");
     let clock = Arc::new(ManualClock::new(0));
     let env = Env { clock: Arc::clone(&clock) as _, ..Env::real() };
     let db = Database::open_with(dir.path(), Options::default().keyspace_options(tiny()).env(env)).unwrap();
@@ -30,7 +30,7 @@ fn every_holder_is_listed_while_it_lives() {
     let range = keyspace.at(&snapshot).range(key(3)..);
     assert!(keyspace.get(key(3)).unwrap().is_some() && keyspace.first().unwrap().is_some());
     let open_readers = db.open_readers();
-    let listed: Vec<_> = open_readers.iter().map(|holder| (holder.kind, holder.age.as_secs())).collect();
+    let listed: Vec<_> = open_readers.iter().map(|reader| (reader.kind, reader.age.as_secs())).collect();
     assert_eq!(
         listed,
         [
@@ -41,13 +41,13 @@ fn every_holder_is_listed_while_it_lives() {
             (ReaderKind::Range, 0)
         ]
     );
-    assert!(open_readers.iter().all(|holder| holder.seqno.get() == 1_000 && holder.newer_operations == 0));
-    assert!(open_readers[..3].iter().all(|holder| holder.keyspace.is_none()));
-    assert!(open_readers[3..].iter().all(|holder| holder.keyspace.as_deref() == Some("k")));
+    assert!(open_readers.iter().all(|reader| reader.seqno.get() == 1_000 && reader.newer_operations == 0));
+    assert!(open_readers[..3].iter().all(|reader| reader.keyspace.is_none()));
+    assert!(open_readers[3..].iter().all(|reader| reader.keyspace.as_deref() == Some("k")));
     drop((snapshot.clone(), copy, tx, range));
     assert_eq!(db.open_readers().len(), 2);
 
-    // What the cursor's view has and the present one has not, is what it pins.
+    // A cursor pins what its view has and the present one has not.
     db.drain().unwrap();
     drop(keyspace.cursor().unwrap());
     let before: u64 = db.metrics().keyspaces.iter().map(|keyspace| keyspace.table_bytes).sum();
