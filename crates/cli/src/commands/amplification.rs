@@ -27,8 +27,7 @@ pub(super) fn draw(out: &mut dyn Write, seen: &Amplification) -> Result<(), Fail
     Ok(())
 }
 
-/// Tables of a level per lookup: those whose filter was probed, those that were searched, and those that
-/// did not have the key.
+/// Tables of a level per lookup: probed filters, searched tables, and those without the key.
 fn of_lookups(level: &LevelAmplification, lookups: u64) -> [String; 3] {
     let of = |count: u64| {
         if lookups == 0 { "-".to_owned() } else { share(count as f64 / lookups as f64) }
