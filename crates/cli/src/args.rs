@@ -63,13 +63,13 @@ pub(crate) struct Global {
     pub(crate) data: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
-    /// File with options, as `esker options --toml` prints one; what else is given here comes before it
+    /// File with options, in the form of `esker options --toml`; the command line takes precedence
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Memory that the database may take, such as 256MiB [default: a quarter of what the machine allows]
+    /// Memory budget of the database, such as 256MiB [default: a quarter of the available memory]
     #[arg(long, global = true, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) memory: Option<u64>,
-    /// What to log to standard error: off, error, warn, info, debug or trace [default: warn; of `serve` info]
+    /// Log level for standard error: off, error, warn, info, debug or trace [default: warn; of `serve` info]
     #[arg(long, global = true, value_name = "LEVEL")]
     pub(crate) log: Option<LevelFilter>,
 }
@@ -80,13 +80,13 @@ pub(crate) struct ShapeArgs {
     /// Keyspace to work on [default: default]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) keyspace: Option<String>,
-    /// How keys are given and printed: text, int or hex [default: text]
+    /// Format of keys in input and output: text, int or hex [default: text]
     #[arg(long, global = true, value_name = "FORMAT", hide_possible_values = true)]
     pub(crate) key: Option<Format>,
-    /// How values are given and printed: text, int or hex [default: text]
+    /// Format of values in input and output: text, int or hex [default: text]
     #[arg(long, global = true, value_name = "FORMAT", hide_possible_values = true)]
     pub(crate) value: Option<Format>,
-    /// Answer with one JSON object a line
+    /// Print one JSON object a line
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -161,11 +161,11 @@ pub(crate) enum DataCommand {
     /// Draw the tree: its levels, runs and tables
     #[command(after_help = "Example:\n  esker levels --keyspace users")]
     Levels(LevelsArgs),
-    /// Say why writes are slowed or stopped, if they are; for the shell, while a load runs
+    /// Explain why writes are slowed or stopped; for the shell, while a load runs
     #[command(after_help = "Example:\n  echo stalls | esker shell")]
     Stalls,
     Compact(CompactArgs),
-    /// Read everything and check it; exit code 3 if something is damaged
+    /// Read and check everything; exit code 3 if something is damaged
     #[command(after_help = "Example:\n  esker verify --data ./esker-data")]
     Verify,
     Keyspaces(KeyspacesArgs),
@@ -188,16 +188,16 @@ Examples:
 The commands are: p KEY VALUE, g KEY, r START END, d KEY, l \"FILE\", s [LIMIT], q.
 Clients are not authenticated: listen on loopback only, unless the network is trusted.")]
 pub(crate) struct ServeArgs {
-    /// Where to listen [default: 127.0.0.1 with the port in SERVER_PORT, or 8080]
+    /// Address to listen on [default: 127.0.0.1 with the port in SERVER_PORT, or 8080]
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) dsl: Option<String>,
-    /// Let clients load files of this directory with `l`; without it, `l` is an error
+    /// Allow `l` to load files of this directory; without it, `l` is an error
     #[arg(long, value_name = "DIR")]
     pub(crate) load_dir: Option<PathBuf>,
-    /// Clients that may be connected at the same time
+    /// Most connected clients
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub(crate) max_clients: usize,
-    /// Print what happens, a line for each interval such as 1s, to standard error; see `esker stats --help`
+    /// Print a line of figures to standard error at this interval, such as 1s; see `esker stats --help`
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) watch: Option<Duration>,
     /// Longest line of a command
@@ -205,7 +205,7 @@ pub(crate) struct ServeArgs {
     pub(crate) max_line: u64,
 }
 
-/// Type commands at a prompt, on a database or on a server
+/// Read commands at a prompt, for a database or a server
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -218,7 +218,7 @@ Without a terminal, commands are read from standard input and no prompt is shown
 On a database, the shell knows the DSL of the server and the words get, put, scan, ... of this program; \
 type help there. On a server it speaks the DSL.")]
 pub(crate) struct ShellArgs {
-    /// Talk to a server instead of opening a database
+    /// Connect to a server instead of opening a database
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) connect: Option<String>,
     /// Read commands from a file instead of the terminal
@@ -252,7 +252,7 @@ pub(crate) struct PutArgs {
     /// The value; without it, standard input to its end
     #[arg(value_name = "VALUE", allow_negative_numbers = true)]
     pub(crate) content: Option<String>,
-    /// How long the key lives, such as 500ms, 10s, 30m, 12h or 7d [default: forever, or as the keyspace says]
+    /// Time to live, such as 500ms, 10s, 30m, 12h or 7d [default: the keyspace's, which is forever]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) ttl: Option<Duration>,
     /// What the write must survive: the end of the process, a power cut (power), or nothing in particular
@@ -261,7 +261,7 @@ pub(crate) struct PutArgs {
     pub(crate) durability: DurabilityArg,
 }
 
-/// Print how long a key lives on, in milliseconds, or `forever`; exit code 1 if it has no value
+/// Print the remaining time to live in milliseconds, or `forever`; exit code 1 without a value
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  esker ttl session:9\n  esker ttl session:9 --json")]
 pub(crate) struct TtlArgs {
@@ -270,7 +270,7 @@ pub(crate) struct TtlArgs {
     pub(crate) wanted: String,
 }
 
-/// Remove keys; one that has no value is no error
+/// Delete keys; a key without a value is no error
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  esker delete user:17 user:18")]
 pub(crate) struct DeleteArgs {
@@ -279,19 +279,19 @@ pub(crate) struct DeleteArgs {
     pub(crate) targets: Vec<String>,
 }
 
-/// Remove all keys from START up to, but not including, END
+/// Delete all keys from START up to, but not including, END
 ///
-/// Takes the time of one write, whatever the range holds. It does not ask, and it cannot be undone.
+/// Takes the time of one write, whatever the range contains. There is no confirmation and no undo.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   esker delete-range user:17 user:18
   esker delete-range --keyspace events 2024-01 2024-02")]
 pub(crate) struct DeleteRangeArgs {
-    /// The first key to remove
+    /// The first key to delete
     #[arg(value_name = "START", allow_negative_numbers = true)]
     pub(crate) start: String,
-    /// The key before which to stop
+    /// The first key to keep
     #[arg(value_name = "END", allow_negative_numbers = true)]
     pub(crate) end: String,
 }
@@ -302,7 +302,7 @@ pub(crate) struct RangeArgs {
     /// First key
     #[arg(long, value_name = "KEY", allow_negative_numbers = true)]
     pub(crate) start: Option<String>,
-    /// Key before which to end
+    /// First key after the range
     #[arg(long, value_name = "KEY", allow_negative_numbers = true)]
     pub(crate) end: Option<String>,
     /// Only keys that begin with this
@@ -310,9 +310,9 @@ pub(crate) struct RangeArgs {
     pub(crate) prefix: Option<String>,
 }
 
-/// Print pairs in the order of their keys
+/// Print pairs in key order
 ///
-/// A line holds key, tab and value. Tabs, line ends and what is not printable are escaped as in TSV files of
+/// A line is key, tab and value. Tabs, line ends and unprintable characters are escaped as in TSV files of
 /// `dump`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -325,7 +325,7 @@ pub(crate) struct ScanArgs {
     /// From the last key to the first
     #[arg(long)]
     pub(crate) reverse: bool,
-    /// At most so many pairs
+    /// Most pairs to print
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
 }
@@ -363,14 +363,14 @@ pub(crate) struct LoadArgs {
     /// The first line of a CSV or TSV file names the columns
     #[arg(long)]
     pub(crate) header: bool,
-    /// At a bad line: stop, and apply nothing of its batch; or skip it, and count
+    /// At a bad line: stop, and apply nothing of its batch; or skip and count it
     #[arg(long, value_name = "stop|skip", default_value = "stop", hide_possible_values = true)]
     pub(crate) on_error: OnError,
-    /// How long the pairs live, such as 10s, 30m or 7d [default: forever, or as the keyspace says]
+    /// Time to live of the pairs, such as 10s, 30m or 7d [default: the keyspace's, which is forever]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) ttl: Option<Duration>,
-    /// All pairs or none, past the log, in any order: much faster for many, and sorted ones go straight to
-    /// the last level
+    /// All pairs or none, past the log, in any order: much faster for many; sorted ones go straight to the
+    /// last level
     #[arg(long, conflicts_with = "batch_size")]
     pub(crate) bulk: bool,
     /// Pairs of a batch
@@ -401,23 +401,23 @@ pub(crate) struct DumpArgs {
 
 /// Show counters, sizes and memory
 ///
-/// With --watch, a line for each interval: entries written in a second; bytes of keys and values that users
-/// wrote, and bytes that flushes and compactions wrote; write amplification since the beginning, without the
-/// log; lookups of single keys, counted one in 64, and the tables that each searched; space amplification, by
-/// estimate; runs; compaction debt; and for how long writers were slowed or stopped.
+/// With --watch, a line for each interval: entries written per second; MiB/s written by users, flushes and
+/// compactions; write amplification since the start, without the log; gets per second, sampled one in 64, and
+/// the tables that each searched; estimated space amplification; runs; compaction debt; and how long writers
+/// were stopped.
 ///
-/// The counters are those of this process. `esker serve --watch` shows the same of a server.
+/// The counters are those of this process. `esker serve --watch` shows those of a server.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   esker stats --data ./esker-data
   esker stats --watch 1s --count 60")]
 pub(crate) struct StatsArgs {
-    /// Print a line for each interval such as 1s or 500ms; the database is opened for writing, so that its
+    /// Print a line for each interval, such as 1s or 500ms; the database is opened for writing, so that its
     /// background work goes on
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) watch: Option<Duration>,
-    /// Stop after so many lines [default: when interrupted]
+    /// Number of lines [default: until interrupted]
     #[arg(long, value_name = "N", requires = "watch")]
     pub(crate) count: Option<u64>,
 }
@@ -429,7 +429,7 @@ pub(crate) struct LevelsArgs {
     pub(crate) tables: bool,
 }
 
-/// Merge a keyspace, or a range of its keys, into the last level
+/// Compact a keyspace, or a range of its keys, into the last level
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  esker compact\n  esker compact --keyspace users --start a --end m")]
 pub(crate) struct CompactArgs {
@@ -455,14 +455,13 @@ pub(crate) struct InspectArgs {
     /// The file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// At most so many blocks and entries, records or edits
+    /// Most blocks and entries, records or edits to print
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
     /// Of a table, show the entries, too
     #[arg(long)]
     pub(crate) entries: bool,
-    /// Of a table, the kind of block index to read it with, as the option index_type; the choice of an
-    /// adaptive one is shown
+    /// Index kind to read a table with, as the option index_type; shows the choice of an adaptive one
     #[arg(long, value_name = "KIND", default_value_t)]
     pub(crate) index: IndexKind,
 }
@@ -481,7 +480,7 @@ pub(crate) enum FileKind {
 
 /// Run a file of DSL commands on the database and print the answers
 ///
-/// An error is an answer like any other, but the exit code is 5 then.
+/// An error is an answer, but the exit code is 5 then.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  esker exec commands.txt\n  generate | esker exec -")]
 pub(crate) struct ExecArgs {
@@ -490,24 +489,23 @@ pub(crate) struct ExecArgs {
     pub(crate) file: PathBuf,
 }
 
-/// Measure the database on generated data, every answer checked
+/// Measure the database on generated data, with every answer checked
 ///
 /// Groups of workloads: fill (fillseq, fillbatch, fillrandom), bulkload (rawwrite, bulkseq, bulkrandom), read
 /// (readrandom, readzipf, readmissing, multireadrandom), scan (readseq, readreverse, seekrandom), mixed
 /// (readwrite, transaction, mergerandom), deleted (seekdeleted, seekrangedeleted, queue), open (reopen,
 /// reopenkill). A fill begins with an empty database and replaces data of an earlier benchmark; the others
-/// use the data that is there, or fill first. A transaction gets one key and puts it; mergerandom adds 1 to
-/// counters in a keyspace of its own. Of the group open, p50 is the median of 5 openings: reopen opens after
-/// a clean close, reopenkill after another process has filled a memtable and was killed. Of the group
-/// bulkload, rawwrite writes the pairs' bytes into a file and counts them as pairs: what the device allows.
-/// Of the group deleted, which `all` leaves out, the first two delete all records, one by one or by one range
-/// delete, let the database rest, and seek over them; queue puts at the tail, looks for the head and deletes
-/// it, and tells how the search changed. Blob, left out likewise, overwrites values of 4 KiB evenly and tells
-/// what is written for each byte put, and what room a byte alive takes; and compact merges 4 runs of the
-/// records, nothing compressed, and tells the processor time. Overwrite, left out as well, puts random
-/// present keys for --seconds, times each of them and counts each second. Rest, left out too, is readrested:
-/// a tenth of the records are overwritten, the database lies idle for --idle_seconds, and it tells how many
-/// runs of tables a get may touch then.
+/// use stored data, or fill first. A transaction gets one key and puts it; mergerandom adds 1 to counters in
+/// a separate keyspace. Of the group open, p50 is the median of 5 openings: reopen opens after a clean close,
+/// reopenkill after another process has filled a memtable and was killed. Of the group bulkload, rawwrite
+/// writes the pairs' bytes into a file and counts them as pairs: the device's limit.
+///
+/// Not in `all`: deleted deletes all records, one by one or by one range delete, waits, and seeks over them;
+/// queue puts at the tail, finds the head and deletes it, and reports how the latency changed. Blob
+/// overwrites values of 4 KiB evenly and reports write and space amplification. Compact merges 4 uncompressed
+/// runs of the records and reports processor time. Overwrite puts random present keys for --seconds and times
+/// each. Rest is readrested: overwrites a tenth of the records, waits for --idle_seconds, and reports how
+/// many runs a get may probe.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -535,7 +533,7 @@ pub(crate) struct BenchArgs {
     /// Exactly these workloads in this order
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_workload)]
     pub(crate) benchmarks: Option<Vec<esker_bench::Workload>>,
-    /// Use the data that is there, and never replace it
+    /// Use stored data, and never replace it
     #[arg(long = "use_existing_db")]
     pub(crate) use_existing_db: bool,
     /// Records of the data set
@@ -565,16 +563,16 @@ pub(crate) struct BenchArgs {
     /// Share of gets in readwrite, in percent
     #[arg(long = "read_percent", value_name = "PERCENT", default_value_t = 50)]
     pub(crate) read_percent: u8,
-    /// Rest before the seeks of seekdeleted and seekrangedeleted, and before readrested
+    /// Idle seconds before the seeks of seekdeleted and seekrangedeleted, and before readrested
     #[arg(long = "idle_seconds", value_name = "N", default_value_t = 60)]
     pub(crate) idle_seconds: u64,
-    /// How long overwrite runs
+    /// Seconds of overwrite
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub(crate) seconds: u64,
-    /// Write the figures of each second of overwrite into this file, as comma-separated values
+    /// CSV file for the figures of each second of overwrite
     #[arg(long, value_name = "FILE")]
     pub(crate) series: Option<PathBuf>,
-    /// Bytes of large values alive in blob
+    /// Live bytes of large values in blob
     #[arg(long = "blob_bytes", value_name = "BYTES", value_parser = parse_bytes, default_value = "2GB")]
     pub(crate) blob_bytes: u64,
     /// Seed of all random choices
@@ -592,7 +590,7 @@ pub(crate) struct BenchArgs {
     /// Print the distribution of latencies
     #[arg(long)]
     pub(crate) histogram: bool,
-    /// Make so many puts and wait to be killed: the child process of `reopenkill`
+    /// Make this many puts and wait for the kill: the child process of `reopenkill`
     #[arg(long = "victim_puts", value_name = "N", hide = true)]
     pub(crate) victim_puts: Option<u64>,
     /// Which of a record's two values those puts write
@@ -612,7 +610,7 @@ pub(crate) enum BenchGroup {
     Scan,
     /// Reads and writes at the same time
     Mixed,
-    /// Reading where much was deleted
+    /// Reads among deleted keys
     Deleted,
     /// Opening the database
     Open,

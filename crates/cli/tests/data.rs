@@ -235,7 +235,7 @@ fn maintenance_has_answers() {
     assert_eq!(levels["keyspace"], "default");
     assert_eq!(place.run("levels --keyspace nowhere").code, 2);
     let read = &levels["amplification"]["read"];
-    assert_eq!((&read["runs"], &read["worst_case"][0]["sources"]), (&json!(1), &json!(2)));
+    assert_eq!((&read["runs"], &read["worst_case"][0]["max_sources"]), (&json!(1), &json!(2)));
     assert_eq!(levels["amplification"]["space"]["ratio"], 1.0);
     assert!(
         picture.contains("(L-1) K + 1 + 1") && picture.contains("KiB, all of it in one run"),

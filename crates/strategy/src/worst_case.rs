@@ -15,7 +15,7 @@ pub struct WorstCase {
     /// The source of the formula.
     pub source: &'static str,
     /// Its value.
-    pub sources: u64,
+    pub max_sources: u64,
 }
 
 impl Strategy {
@@ -23,7 +23,7 @@ impl Strategy {
     pub fn worst_case_reads(&self, levels: u64, options: &StrategyOptions) -> Vec<WorstCase> {
         let upper = levels.saturating_sub(1);
         let last = levels.min(1);
-        let bound = |formula, source, sources| WorstCase { formula, source, sources };
+        let bound = |formula, source, max_sources| WorstCase { formula, source, max_sources };
         match *self {
             Strategy::Leveled { .. } => vec![bound("L + 1", "O'Neil 1996", levels + 1)],
             Strategy::Tiered { size_ratio } => {
@@ -71,7 +71,7 @@ mod tests {
         let bounds = |name: &str, levels| {
             let strategy: Strategy = name.parse().unwrap();
             let bounds = strategy.worst_case_reads(levels, &options);
-            bounds.into_iter().map(|bound| bound.sources).collect::<Vec<_>>()
+            bounds.into_iter().map(|bound| bound.max_sources).collect::<Vec<_>>()
         };
         assert_eq!(bounds("leveled:10", 4), [5]);
         assert_eq!(bounds("tiered:4", 3), [13]);
@@ -87,7 +87,7 @@ mod tests {
         let options = StrategyOptions { level0_trigger_runs: Some(20), ..options.clone() };
         for name in ["partial:4", "golden-ratio"] {
             let bounds = name.parse::<Strategy>().unwrap().worst_case_reads(3, &options);
-            assert_eq!(bounds[0].sources, 23, "{name}");
+            assert_eq!(bounds[0].max_sources, 23, "{name}");
         }
         for name in
             ["leveled:10", "tiered:4", "lazy-leveled:4", "fluid:10,3,1", "golden-ratio", "partitioned"]

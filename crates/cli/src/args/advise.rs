@@ -5,13 +5,13 @@ use crate::format::parse_bytes;
 use clap::Args;
 use esker::advice::Operations;
 
-/// Propose strategy, size ratio and division of memory for what a keyspace is used for, and say why
+/// Propose strategy, size ratio and division of memory for the operations on a keyspace, with reasons
 ///
-/// By closed formulas: what a write, a lookup and a scan cost under some ten thousand designs, in blocks that
-/// are read and bytes that are written. What the formulas say of the present design stands beside what was
-/// measured on this database, and corrects them. The operations are those that the database saw since it was
-/// opened (in the shell, or in a program by Keyspace::advise), or those that are stated: numbers in any unit,
-/// of which only the proportions matter. With --entries the data is stated, too, and no database is opened.
+/// Closed formulas compute the costs of writes, lookups and scans under some ten thousand designs, in blocks
+/// read and bytes written. The formulas' costs of the present design are compared with measurements on this
+/// database and corrected by them. The operations are those since the database was opened (in the shell, or
+/// in a program by Keyspace::advise), or stated ones: numbers in any unit, of which only the proportions
+/// matter. With --entries the data is stated, too, and no database is opened.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -40,13 +40,13 @@ pub(crate) struct AdviseArgs {
     /// Scans of few entries
     #[arg(long, value_name = "N", default_value_t = 0.0)]
     pub(crate) short_scans: f64,
-    /// How many entries they return on average
+    /// Entries that they return on average
     #[arg(long, value_name = "N", default_value_t = 10.0)]
     pub(crate) short_scan_length: f64,
     /// Scans of many entries
     #[arg(long, value_name = "N", default_value_t = 0.0)]
     pub(crate) long_scans: f64,
-    /// How many entries they return on average
+    /// Entries that they return on average
     #[arg(long, value_name = "N", default_value_t = 10_000.0)]
     pub(crate) long_scan_length: f64,
     /// Puts
@@ -55,7 +55,7 @@ pub(crate) struct AdviseArgs {
     /// Deletes
     #[arg(long, value_name = "N", default_value_t = 0.0)]
     pub(crate) deletes: f64,
-    /// State the data, too: so many entries, such as 10000000, 10M or 1e9
+    /// Number of entries, such as 10000000, 10M or 1e9; the data is stated, too
     #[arg(long, value_name = "N", value_parser = parse_count, conflicts_with = "apply")]
     pub(crate) entries: Option<u64>,
     /// Bytes of a key with its value
@@ -64,16 +64,16 @@ pub(crate) struct AdviseArgs {
     /// Bytes of a key
     #[arg(long, value_name = "BYTES", default_value_t = 16, requires = "entries")]
     pub(crate) key_bytes: u32,
-    /// How much room tables may take at most, over that of what is alive
+    /// Most space amplification: bytes of tables over live bytes
     #[arg(long, value_name = "FACTOR", requires = "entries")]
     pub(crate) max_space_amp: Option<f64>,
-    /// How long the read of a block takes that is in no cache, in microseconds
+    /// Time to read an uncached block, in microseconds
     #[arg(long, value_name = "N", default_value_t = 100.0)]
     pub(crate) read_us: f64,
-    /// Bytes that background work reads, merges and writes in a second
+    /// Bytes per second that background work reads, merges and writes
     #[arg(long, value_name = "BYTES", default_value = "250MB", value_parser = parse_bytes)]
     pub(crate) merge_rate: u64,
-    /// Change strategy, write buffer and filters to what is proposed, if that saves enough to be worth it
+    /// Apply the proposed strategy, write buffer and filters, if they save enough
     #[arg(long)]
     pub(crate) apply: bool,
 }

@@ -2,12 +2,10 @@
 
 use clap::Args;
 
-/// Show committed batches in their order, as far back as the log goes; create, move and drop consumers of
-/// changes
+/// Show committed batches in order, as far back as the log goes; create, move and drop consumers
 ///
-/// What was written since the database was last opened for writing is in the log. For a named consumer the
-/// log is kept longer, until it has acknowledged what it has, up to a limit (1 GiB). Showing changes nothing
-/// and acknowledges nothing.
+/// The log holds what was written since the database was last opened for writing. For a named consumer it is
+/// kept longer, until the consumer has acknowledged it, up to a limit (1 GiB). Showing acknowledges nothing.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -25,19 +23,19 @@ are not changes; one that has been dropped since is shown by its number.
 A database is open in one process at a time, so there is nobody to follow from here: a program that wants \
 changes as they come reads them in its own process, by `db.changes_since(..)` or `db.consumer(..)`.")]
 pub(crate) struct ChangesArgs {
-    /// Begin after this sequence number [default: the oldest that there is]
+    /// Begin after this sequence number [default: the oldest in the log]
     #[arg(long, value_name = "SEQNO", conflicts_with = "consumer")]
     pub(crate) since: Option<u64>,
-    /// Begin where this consumer stands
+    /// Begin at this consumer's position
     #[arg(long, value_name = "NAME")]
     pub(crate) consumer: Option<String>,
-    /// Show so many batches at most
+    /// Most batches to show
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
     /// Create a consumer: after the last write, or at --since
     #[arg(long, value_name = "NAME", group = "change", conflicts_with = "consumer")]
     pub(crate) create: Option<String>,
-    /// Say that --consumer has everything up to this sequence number
+    /// Acknowledge everything up to this sequence number for --consumer
     #[arg(long, value_name = "SEQNO", group = "change", requires = "consumer")]
     pub(crate) acknowledge: Option<u64>,
     /// Drop a consumer

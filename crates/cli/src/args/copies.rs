@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Copy the database to a new directory on the same disk, sharing its table files
 ///
-/// The copy is a database of its own that shows one moment. Files get a second name where the file system
-/// allows it, so it takes milliseconds and hardly any room; onto another device everything is copied.
+/// The copy is a database that shows one moment. Files are linked where the file system can, so it takes
+/// milliseconds and hardly any space; onto another device everything is copied.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -20,10 +20,10 @@ pub(crate) struct CheckpointArgs {
     pub(crate) target: PathBuf,
 }
 
-/// Make, list, check and remove backups
+/// Create, list, check and remove backups
 ///
-/// A directory of backups holds any number of them. Each is whole, and they share the tables that did not
-/// change in between: only what is new is copied.
+/// A directory holds any number of backups. Each is whole, and they share unchanged tables: only new ones are
+/// copied.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -45,11 +45,11 @@ pub(crate) enum BackupCommand {
     Prune(BackupPruneArgs),
 }
 
-/// Add a backup of the present to a directory of backups
+/// Add a backup of the present state to a directory of backups
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  esker backup create /mnt/backups --data ./esker-data")]
 pub(crate) struct BackupCreateArgs {
-    /// The directory of backups; made if missing
+    /// The directory of backups; created if missing
     #[arg(value_name = "BACKUPS")]
     pub(crate) dir: PathBuf,
 }
@@ -63,8 +63,7 @@ pub(crate) struct BackupListArgs {
     pub(crate) dir: PathBuf,
 }
 
-/// Prove that backups can be restored: read all of them and check everything; exit code 3 if something is
-/// damaged
+/// Prove that backups can be restored by reading and checking them; exit code 3 if something is damaged
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  esker backup verify /mnt/backups\n  esker backup verify /mnt/backups --id 3"
@@ -80,22 +79,22 @@ pub(crate) struct BackupVerifyArgs {
 
 /// Remove old backups, and the tables that only they had; the newest always stays
 ///
-/// A backup stays if any part of the rule wants it.
+/// A backup stays if any part of the rule keeps it.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  esker backup prune /mnt/backups --keep 7 --within 30d")]
 pub(crate) struct BackupPruneArgs {
     /// The directory of backups
     #[arg(value_name = "BACKUPS")]
     pub(crate) dir: PathBuf,
-    /// Keep so many of the newest
+    /// Keep this many of the newest
     #[arg(long, value_name = "N", required_unless_present = "within")]
     pub(crate) keep: Option<usize>,
-    /// Keep those that are not older than this, such as 12h or 30d
+    /// Keep those no older than this, such as 12h or 30d
     #[arg(long, value_name = "AGE", value_parser = parse_duration)]
     pub(crate) within: Option<Duration>,
 }
 
-/// Make a database of a backup, in the directory --data, which must be missing or empty
+/// Restore a backup into the directory --data, which must be missing or empty
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -110,10 +109,10 @@ pub(crate) struct RestoreArgs {
     pub(crate) id: Option<u32>,
 }
 
-/// Write keyspaces to a file that any version and other programs can read
+/// Write keyspaces to a portable file
 ///
-/// The file holds what a reader sees at one moment: keys, values and expiry times, with checksums,
-/// compressed. Without --keyspace, all keyspaces. `dump` writes text instead.
+/// The file has what a reader sees at one moment: keys, values and expiry times, with checksums, compressed.
+/// Without --keyspace, all keyspaces. `dump` writes text instead.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -125,9 +124,9 @@ pub(crate) struct ExportArgs {
     pub(crate) file: PathBuf,
 }
 
-/// Read a file of `export` into the keyspaces that it names, or check it
+/// Read a file of `export` into its keyspaces, or check it
 ///
-/// Keyspaces that are missing are created. Keys that are there get the file's values, others stay.
+/// Missing keyspaces are created. Existing keys get the file's values, others stay.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -137,7 +136,7 @@ pub(crate) struct ImportArgs {
     /// The file, or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Read all of it and check it, and put nothing anywhere
+    /// Read and check it, without importing
     #[arg(long)]
     pub(crate) check: bool,
 }

@@ -8,9 +8,8 @@ use std::path::PathBuf;
 
 /// Compare the kinds of a part: memtables, filters, codecs and so on
 ///
-/// Prints tables, what was asked for beside what was measured, and what documents report beside that. With
-/// --out, everything is written into files, too: a page, comma-separated values and plots. Figures mean
-/// something on an idle machine only.
+/// Prints tables of measurements with the figures that documents report. With --out, also writes a page, CSV
+/// files and plots. Figures are meaningful on an idle machine only.
 #[derive(Args, Debug)]
 #[command(after_help = examples())]
 pub(crate) struct ExperimentArgs {

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 /// Add table files that `build-table` wrote, all or nothing
 ///
-/// The files are checked before: every checksum, and the order of the keys. Keys that are in the keyspace get
-/// the values of the tables. Tables of one call must not share keys. They are copied, unless told otherwise,
-/// and not written again where their keys overlap nothing.
+/// Every checksum and the order of the keys are checked first. Existing keys get the values of the tables.
+/// Tables of one call must not share keys. They are copied by default, and not rewritten where their keys
+/// overlap nothing.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -19,7 +19,7 @@ pub(crate) struct IngestArgs {
     /// The table files, in any order
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Remove the files once they are part of the database; on one file system nothing is copied
+    /// Move the files into the database; on one file system nothing is copied
     #[arg(long = "move")]
     pub(crate) moves: bool,
     /// Link the files into the database where the file system can; they must not be written to afterwards
@@ -29,9 +29,8 @@ pub(crate) struct IngestArgs {
 
 /// Write a table file from sorted pairs, without a database; `ingest` adds it to one
 ///
-/// The pairs must ascend by their keys, compared byte by byte (`LC_ALL=C sort` for text), each key once.
-/// Pairs in any order are for `esker load --bulk`, which sorts. The input is written as `esker load` reads
-/// it.
+/// The keys must ascend, compared byte by byte (`LC_ALL=C sort` for text), each once; `esker load --bulk`
+/// sorts pairs in any order. The input has the formats of `esker load`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -45,13 +44,13 @@ pub(crate) struct BuildTableArgs {
     /// The pairs, or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// How the pairs are written: csv, tsv, jsonl or pairs [default: by the file's extension]
+    /// Format of the pairs: csv, tsv, jsonl or pairs [default: by the file's extension]
     #[arg(long, hide_possible_values = true)]
     pub(crate) format: Option<FileFormat>,
     /// The first line of a CSV or TSV file names the columns
     #[arg(long)]
     pub(crate) header: bool,
-    /// An option of keyspaces that concerns tables, such as block_size or filter
+    /// A keyspace option that concerns tables, such as block_size or filter
     #[arg(long, value_name = "OPTION=VALUE")]
     pub(crate) set: Vec<String>,
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// List the keyspaces with what they hold; create, drop and rename them, show and change their options
+/// List the keyspaces with their sizes; create, drop and rename them, show and change their options
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -13,21 +13,21 @@ Examples:
   esker keyspaces --keyspace events --set block_size=16KiB --set level0_stop_runs=40
   esker keyspaces --drop events
 
-Entries are counted with superseded versions and tombstones. A drop asks nothing and cannot be taken back.")]
+Entries are counted with superseded versions and tombstones. A drop has no confirmation and no undo.")]
 pub(crate) struct KeyspacesArgs {
     /// Create a keyspace
     #[arg(long, value_name = "NAME", group = "change")]
     pub(crate) create: Option<String>,
-    /// Drop a keyspace with everything in it
+    /// Drop a keyspace and everything in it
     #[arg(long, value_name = "NAME", group = "change")]
     pub(crate) drop: Option<String>,
-    /// Give a keyspace another name
+    /// Rename a keyspace
     #[arg(long, value_names = ["OLD", "NEW"], num_args = 2, group = "change")]
     pub(crate) rename: Option<Vec<String>>,
     /// Show the options of --keyspace
     #[arg(long, group = "change")]
     pub(crate) options: bool,
-    /// Set an option of --keyspace, or of the one that is created
+    /// Set an option of --keyspace, or of the created one
     #[arg(long, value_name = "OPTION=VALUE", conflicts_with_all = ["drop", "rename", "options"])]
     pub(crate) set: Vec<String>,
 }

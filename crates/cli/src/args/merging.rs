@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-/// Add a number to a counter and print what it is then
+/// Add a number to a counter and print the result
 ///
-/// The keyspace must have the merge operator `counter` or `counter-checked`; one that is missing is created
-/// with `counter`. A key without a value counts from 0.
+/// The keyspace must have the merge operator `counter` or `counter-checked`; a missing one is created with
+/// `counter`. A key without a value counts from 0.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -17,15 +17,14 @@ pub(crate) struct IncrArgs {
     /// The key
     #[arg(value_name = "KEY", allow_negative_numbers = true)]
     pub(crate) target: String,
-    /// What is added
+    /// The number to add
     #[arg(value_name = "NUMBER", default_value_t = 1, allow_negative_numbers = true)]
     pub(crate) by: i64,
 }
 
 /// Append to the value of a key
 ///
-/// The keyspace must have the merge operator `append`; one that is missing is created with it and the
-/// separator.
+/// The keyspace must have the merge operator `append`; a missing one is created with it and the separator.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -37,10 +36,10 @@ pub(crate) struct AppendArgs {
     /// The key
     #[arg(value_name = "KEY", allow_negative_numbers = true)]
     pub(crate) target: String,
-    /// What is appended; without it, standard input to its end
+    /// The text to append; without it, standard input to its end
     #[arg(value_name = "VALUE", allow_negative_numbers = true)]
     pub(crate) content: Option<String>,
-    /// What stands between two pieces, if the keyspace is created now [default: a line end]
+    /// Separator of a keyspace that is created [default: a line end]
     #[arg(long, value_name = "TEXT")]
     pub(crate) separator: Option<String>,
 }

@@ -4,9 +4,9 @@ use clap::Args;
 
 /// List all options, or show and change those of a database
 ///
-/// Without a database: what there is, with defaults, what each may be, and when a change holds. With one
-/// (--data): the values of --keyspace, and what the database is opened with. NAME=VALUE changes an option of
-/// --keyspace.
+/// Without a database: all options, with defaults, allowed values, and when a change takes effect. With one
+/// (--data): the values of --keyspace, and those that the database is opened with. NAME=VALUE changes an
+/// option of --keyspace.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -18,7 +18,7 @@ Examples:
   esker options --preset write-heavy --toml > esker.toml
   esker serve --config esker.toml")]
 pub(crate) struct OptionsArgs {
-    /// Only these; with a value, what an option is to be
+    /// Only these options; NAME=VALUE changes one
     #[arg(value_name = "NAME[=VALUE]")]
     pub(crate) chosen: Vec<String>,
     /// List the presets

@@ -18,12 +18,11 @@ const USUAL: [&str; 9] = [
     "partitioned",
 ];
 
-/// Tell what strategies would cost on a tree of any size, without one
+/// Compute the costs of strategies on a tree of any size, without a database
 ///
-/// The planners of the store run on a tree that exists as figures only, a million million entries in seconds.
-/// Prints how many times a byte is written, and beside it what the closed formula says; how much more room
-/// than the live data the tree takes; how many runs a lookup meets and how many blocks it reads; and with
-/// --rate how long writers had to wait.
+/// The store's planners run on a tree of figures only, a million million entries in seconds. Prints write
+/// amplification beside the closed formula's, space amplification, the runs that a lookup probes and the
+/// blocks that it reads; and with --rate how long writers had to wait.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -59,15 +58,15 @@ pub(crate) struct SimulateArgs {
     /// Different keys, such as 10000000, 10M or 1e9
     #[arg(long, value_name = "N", default_value = "10M", value_parser = parse_count)]
     pub(crate) entries: u64,
-    /// What is written
+    /// Order and frequency of the written keys
     #[arg(long, value_name = "INPUT", default_value = "uniform")]
     pub(crate) input: Input,
-    /// The part of overwrites that are deletes, 0 to 0.95; so many of the keys are gone at any time
+    /// Share of overwrites that are deletes, 0 to 0.95; as many of the keys are absent at any time
     #[arg(long, value_name = "PART", default_value_t = 0.0)]
     pub(crate) deletes: f64,
-    /// How long an entry lives after it was written, in passes over all keys: 0.5 [default: for good]. Where
-    /// that is hardly more flushes than level 0 holds runs, and with several runs in the last level, take
-    /// writes for right within a factor of two only
+    /// Lifetime of an entry in passes over all keys, such as 0.5 [default: forever]. If that is hardly more
+    /// flushes than level 0 holds runs, and with several runs in the last level, writes are right within a
+    /// factor of two only
     #[arg(long, value_name = "PASSES")]
     pub(crate) ttl: Option<f64>,
     /// Bytes of a key
@@ -85,31 +84,29 @@ pub(crate) struct SimulateArgs {
     /// Most bytes of the last level that a merge rewrites, where a strategy can go window by window
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) max_job: Option<u64>,
-    /// Writes that are counted, in passes over all keys [default: 2 and more, in whole cycles of the last
-    /// level, and up to 16 where level 0 is merged window by window, so that as many of its merges are
-    /// counted; 1 for loads]
+    /// Measured writes, in passes over all keys [default: 2 and more, in whole cycles of the last level, and
+    /// up to 16 where level 0 is merged window by window; 1 for loads]
     #[arg(long, value_name = "N")]
     pub(crate) passes: Option<f64>,
-    /// Writes before anything is counted, in passes over all keys [default: 1 and more; 0 for loads]
+    /// Writes before the measurement, in passes over all keys [default: 1 and more; 0 for loads]
     #[arg(long, value_name = "N")]
     pub(crate) warm_up: Option<f64>,
-    /// Filter memory in bits for each entry, divided over the runs by Monkey
+    /// Filter memory in bits per entry, divided over the runs by Monkey
     #[arg(long, value_name = "BITS", default_value_t = 10.0)]
     pub(crate) filter_bits: f64,
-    /// Bytes of keys and values that writers want to write in a second [default: each flush waits until
-    /// compaction rests]
+    /// Bytes of keys and values that arrive per second [default: each flush waits for the end of compaction]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) rate: Option<u64>,
-    /// Bytes that the disk writes in a second
+    /// Bytes that the disk writes per second
     #[arg(long, value_name = "BYTES", default_value = "400MiB", value_parser = parse_bytes)]
     pub(crate) disk: u64,
-    /// Do the same on the engine, too, in a directory for temporary files or below --data, and print both
+    /// Run the engine as well, in a temporary directory or below --data, and print both
     #[arg(long, conflicts_with = "rate")]
     pub(crate) against_engine: bool,
-    /// Fail if writes or space of some strategy are off the engine's by more than so many percent
+    /// Fail if writes or space of some strategy deviate from the engine's by more than this percentage
     #[arg(long, value_name = "PERCENT", requires = "against_engine")]
     pub(crate) within: Option<f64>,
-    /// Threads that merge
+    /// Compaction threads
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) threads: usize,
 }

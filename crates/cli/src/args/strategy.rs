@@ -2,8 +2,7 @@
 
 use clap::Args;
 
-/// Show by which strategy the tree is kept in form, and how far it is from that form; change it, pause and
-/// resume
+/// Show or change the compaction strategy, and the progress of a migration to it
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -16,19 +15,19 @@ Examples:
 Strategies: partitioned, leveled:T, tiered:T, lazy-leveled:T, tiered-leveled:T, fluid:T,K,Z, partial:T,PICK, \
 golden-ratio, fifo:SIZE,AGE and none. T is the size ratio, from 1.5 to 32.
 
-What is there is rewritten step by step whenever the database is open, behind everything that writes need. \
-To take a change back, set the strategy before. With the option adaptive_compaction it follows the workload.")]
+The tree is rewritten step by step whenever the database is open, after all compactions that writes need. \
+To revert a change, set the previous strategy. With the option adaptive_compaction the strategy follows the workload.")]
 pub(crate) struct StrategyArgs {
-    /// The strategy from now on
+    /// The new strategy
     #[arg(value_name = "STRATEGY")]
     pub(crate) strategy: Option<String>,
-    /// Leave the tree as it is for now, but for what writes need
+    /// Pause the migration; only what writes need is compacted
     #[arg(long, conflicts_with_all = ["resume", "wait"])]
     pub(crate) pause: bool,
-    /// Go on after a pause
+    /// Resume the migration
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Return when the tree has the form of its strategy
+    /// Return when the migration is complete
     #[arg(long)]
     pub(crate) wait: bool,
 }

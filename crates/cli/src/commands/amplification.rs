@@ -75,7 +75,7 @@ fn read_words(reads: &ReadAmplification) -> String {
         counted(runs, "run"),
     );
     for bound in &reads.worst_case {
-        text.push_str(&format!("; at worst {} by {} ({})", bound.sources, bound.formula, bound.source));
+        text.push_str(&format!("; at worst {} by {} ({})", bound.max_sources, bound.formula, bound.source));
     }
     text.push_str(&format!(
         ". By the filters {} tables are searched for an absent key and {} for a present one",
@@ -141,7 +141,7 @@ pub(super) fn as_json(seen: &Amplification) -> serde_json::Value {
             "found": level.found,
         })
     };
-    let bound = |bound: &esker::parts::strategy::WorstCase| json!({"formula": bound.formula, "source": bound.source, "sources": bound.sources});
+    let bound = |bound: &esker::parts::strategy::WorstCase| json!({"formula": bound.formula, "source": bound.source, "max_sources": bound.max_sources});
     let (reads, space) = (&seen.reads, &seen.space);
     json!({
         "put_bytes": seen.put_bytes,
