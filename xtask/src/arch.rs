@@ -24,7 +24,6 @@ use std::process::ExitCode;
 /// Where the table is, for messages.
 const TABLE: &str = "xtask/src/arch/floors.rs";
 
-/// Checks the whole workspace.
 pub(crate) fn check(repository: &Repository, findings: &mut Findings) {
     for package in &repository.metadata.packages {
         let manifest = relative(repository, package.manifest_path.as_ref());

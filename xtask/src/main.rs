@@ -62,7 +62,6 @@ fn usage_error(message: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Runs one of the checks over the repository and prints its findings.
 fn check(name: &str, checks: fn(&Repository, &mut Findings)) -> ExitCode {
     let repository = match Repository::open() {
         Ok(repository) => repository,

@@ -16,7 +16,6 @@ const KEYSPACE: &str = "esker.bench.deleted";
 /// Seeks after the idle time: enough for a 99th percentile.
 const SEEKS: u64 = 1_000;
 
-/// Length of the queue.
 const QUEUE_LEN: u64 = 1_000;
 
 /// A queue's operations are divided into this many parts; the first and the last are compared.

@@ -133,7 +133,6 @@ pub struct SecondRow {
 }
 
 impl OverwriteRow {
-    /// Writes the seconds as CSV.
     pub(crate) fn write_series(&self, path: &Path) -> Result<(), BenchError> {
         let mut text = String::from("second,puts,longest_us\n");
         for SecondRow { second, puts, longest_us } in &self.series {

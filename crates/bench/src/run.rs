@@ -111,7 +111,6 @@ impl Run<'_> {
         Ok(self.report.row(&Row::new(Workload::RawWrite, self.settings, &measured))?)
     }
 
-    /// Measures a workload that needs data.
     fn measure(&mut self, workload: Workload) -> Result<(), BenchError> {
         self.see_to_data()?;
         if !self.is_warm {

@@ -19,13 +19,11 @@ pub(crate) struct Sampler<'a> {
     left: u64,
 }
 
-/// Results of one thread.
 #[derive(Debug)]
 pub(crate) struct Work {
     /// In nanoseconds.
     pub(crate) histogram: Histogram<u64>,
     pub(crate) ops: u64,
-    /// Pairs found.
     pub(crate) found: u64,
     /// Bytes of keys and values written or read.
     pub(crate) bytes: u64,
@@ -33,7 +31,6 @@ pub(crate) struct Work {
     pub(crate) wrong: Option<String>,
 }
 
-/// Results of all threads.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) work: Work,
@@ -42,7 +39,6 @@ pub(crate) struct Measured {
 }
 
 impl<'a> Sampler<'a> {
-    /// Times every `interval`-th operation.
     pub(crate) fn new(clock: &'a dyn Clock, interval: u64) -> Sampler<'a> {
         Sampler { clock, histogram: empty_histogram(), interval: interval.max(1), left: 1 }
     }

@@ -35,7 +35,6 @@ pub(crate) struct Store {
 }
 
 impl DataSet {
-    /// The description of a fill with these settings.
     pub(crate) fn of(settings: &Settings) -> DataSet {
         DataSet {
             num: settings.num,

@@ -64,7 +64,6 @@ impl<'a> Prepared<'a> {
         self.keys.memory_bytes()
     }
 
-    /// Runs it, and checks the answers.
     pub(crate) fn run(&self, store: &Store, clock: &dyn Clock) -> Result<Measured, BenchError> {
         // One file, so one thread writes it.
         let threads = if self.workload == Workload::RawWrite { 1 } else { self.settings.threads };
@@ -337,7 +336,6 @@ fn check_sum(counters: &Keyspace, expected: u64) -> Result<(), BenchError> {
     Err(BenchError::WrongAnswer { workload: Workload::MergeRandom, detail })
 }
 
-/// Counts answers, and keeps the first that is wrong.
 struct Check<'a> {
     data: &'a Data,
     answers: u64,

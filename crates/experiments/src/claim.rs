@@ -68,7 +68,6 @@ impl Claim {
     }
 }
 
-/// All claims as a table.
 pub(crate) fn table(claims: &[Claim]) -> Table {
     let columns =
         [Column::key("claim"), Column::key("asked"), Column::number("measured", 2), Column::key("verdict")];

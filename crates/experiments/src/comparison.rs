@@ -41,7 +41,6 @@ impl Comparison {
     }
 }
 
-/// All of them as a table.
 pub(crate) fn table(comparisons: &[Comparison]) -> Table {
     let columns = [
         Column::key("document"),

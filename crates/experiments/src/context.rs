@@ -27,7 +27,6 @@ impl Watcher for Unwatched {
     fn ends(&mut self) {}
 }
 
-/// Context of a running experiment.
 pub(crate) struct Context<'a> {
     name: &'static str,
     clock: SystemClock,
@@ -58,7 +57,6 @@ impl<'a> Context<'a> {
         SeededRandom::new(self.settings.seed ^ purpose.wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 
-    /// The clock to measure with.
     pub(crate) fn clock(&self) -> SystemClock {
         self.clock
     }
@@ -77,12 +75,10 @@ impl<'a> Context<'a> {
         Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
     }
 
-    /// Announces the number of steps.
     pub(crate) fn expect_steps(&mut self, steps: usize) {
         self.watcher.begins(self.name, steps);
     }
 
-    /// Announces a step.
     pub(crate) fn step(&mut self, what: &str) {
         self.watcher.step(what);
     }

@@ -45,13 +45,11 @@ impl Counts {
         Counts { cycles, instructions, references, misses }
     }
 
-    /// The share of references that missed, in percent.
     pub(crate) fn miss_percent(&self) -> f64 {
         self.misses * 100.0 / self.references
     }
 }
 
-/// Whether this machine has counters.
 #[derive(Clone, Debug)]
 pub(crate) struct Counters {
     /// The reason, if it has none.
@@ -59,7 +57,6 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Tries to count.
     pub(crate) fn look() -> Counters {
         let missing = match Counting::begin().and_then(Counting::end) {
             Err(reason) => Some(reason),
@@ -89,7 +86,6 @@ impl Counters {
     }
 }
 
-/// A running `perf stat`.
 struct Counting {
     perf: Child,
 }

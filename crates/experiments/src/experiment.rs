@@ -79,7 +79,6 @@ pub struct Experiment {
     pub title: &'static str,
     /// What it shows and how, in some sentences.
     pub about: &'static str,
-    /// Runs it.
     pub(crate) run: fn(&mut Context<'_>) -> Result<Outcome>,
 }
 

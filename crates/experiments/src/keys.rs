@@ -23,11 +23,9 @@ pub(crate) enum Shape {
 const SPARSE_EVERY: u64 = 4;
 
 impl Shape {
-    /// All of them.
     pub(crate) const ALL: [Shape; 6] =
         [Shape::Random, Shape::Sequential, Shape::Dense, Shape::Sparse, Shape::Number, Shape::Path];
 
-    /// Name in tables.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Shape::Random => "random",
@@ -87,7 +85,6 @@ pub(crate) fn scatter(number: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// Keys of one length.
 #[derive(Debug)]
 pub(crate) struct Keys {
     bytes: Vec<u8>,
@@ -119,30 +116,25 @@ impl Keys {
         self.picked((0..self.count()).step_by(2))
     }
 
-    /// The keys at these places, copied out in that order.
     pub(crate) fn picked(&self, places: impl Iterator<Item = usize>) -> Keys {
         let mut bytes = Vec::new();
         places.for_each(|place| bytes.extend_from_slice(self.at(place)));
         Keys { bytes, len: self.len }
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.bytes.len() / self.len
     }
 
-    /// Bytes of one.
     pub(crate) fn key_len(&self) -> usize {
         self.len
     }
 
-    /// One of them.
     #[inline]
     pub(crate) fn at(&self, index: usize) -> &[u8] {
         &self.bytes[index * self.len..(index + 1) * self.len]
     }
 
-    /// All of them.
     pub(crate) fn iter(&self) -> std::slice::ChunksExact<'_, u8> {
         self.bytes.chunks_exact(self.len)
     }

@@ -26,7 +26,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// All tables, those of claims and comparisons last.
     fn tables(&self) -> Vec<Table> {
         let mut tables = self.outcome.tables.clone();
         if !self.outcome.claims.is_empty() {
@@ -38,7 +37,6 @@ impl Report {
         tables
     }
 
-    /// The conditions of the measurement.
     fn setup(&self) -> String {
         let mut text = self.machine.text();
         let _ = writeln!(
@@ -92,7 +90,6 @@ impl Report {
         Ok(names)
     }
 
-    /// The report as a Markdown page with the plots.
     fn page(&self) -> String {
         let Experiment { name, title, about, .. } = self.experiment;
         let quick = if self.settings.scale == Scale::Full { "" } else { " --quick" };

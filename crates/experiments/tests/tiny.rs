@@ -7,7 +7,6 @@ use esker_experiments::plot::Plot;
 use esker_experiments::{Experiment, Report, Scale, Settings, Unwatched, Watcher};
 use std::path::PathBuf;
 
-/// A directory of its own for a test, removed at its end.
 struct Scratch(PathBuf);
 
 impl Scratch {

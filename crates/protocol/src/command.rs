@@ -91,7 +91,6 @@ pub fn parse_line(line: &[u8]) -> Result<Command, ParseError> {
     Ok(command)
 }
 
-/// The words after the command letter.
 struct Arguments<'a> {
     words: Words<'a>,
     usage: &'static str,

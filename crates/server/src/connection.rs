@@ -20,7 +20,6 @@ const READ_BYTES: usize = 16 << 10;
 /// closing with unread input makes the system discard output on its way.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// State that all connections share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) executor: Executor,

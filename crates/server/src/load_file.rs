@@ -27,7 +27,6 @@ pub struct LoadDirectory {
     canonical: PathBuf,
 }
 
-/// A regular file, open for reading, with its length at opening.
 #[derive(Debug)]
 pub(crate) struct LoadFile {
     pub(crate) file: File,

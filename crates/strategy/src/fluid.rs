@@ -398,7 +398,7 @@ impl Fluid {
         let most = cx.options.max_job_runs.map_or(runs.len(), |most| most.max(2) as usize);
         let oldest = &runs[runs.len().saturating_sub(most)..];
         // Where one run is allowed, more exist only after a change of strategy: they are merged into one in
-        // place. LevelParts are compacted from a single run only.
+        // place. Parts are compacted from a single run only.
         let is_divided = too_many || (self.partial.is_some() && runs.len() > 1);
         let draft = if is_divided && (allowed == 1 || level.is_last()) {
             let (target, newer) = oldest.split_last()?;

@@ -8,7 +8,7 @@
 //!
 //! A part that extends beyond the window widens it as long as the window stays small; otherwise the part is
 //! sliced, if slices are allowed and large enough; otherwise the column ends below that part's run.
-//! PartitionWindows always begin with the oldest run and include every overlapping part, so no older data
+//! Windows always begin with the oldest run and include every overlapping part, so no older data
 //! stays above newer data (V1).
 
 use crate::plan::{Class, CompactionPlan, InputPart, PlanInput, Reason};

@@ -140,7 +140,6 @@ fn joined(at: &[String], name: &str) -> Names {
     names
 }
 
-/// Reads one file.
 struct Reader<'a> {
     modules: &'a mut Modules,
     /// The current module.

@@ -24,7 +24,6 @@ pub(super) struct Crate {
 /// The floor of the facade: crates above it use it and nothing below.
 pub(super) const FACADE_FLOOR: u32 = 9;
 
-/// All crates, bottom up.
 pub(super) const CRATES: &[Crate] = &[
     Crate { name: "esker-base", place: Place::Floor(0), unsafe_modules: &[] },
     Crate {

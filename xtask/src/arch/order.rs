@@ -14,7 +14,6 @@ use std::path::Path;
 /// Path of the orders, for messages.
 const TABLE: &str = "xtask/src/arch/module_orders.rs";
 
-/// Checks all crates of the workspace.
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     for package in &repository.metadata.packages {
         let name = package.name.as_str();

@@ -8,7 +8,6 @@ use proc_macro2::{TokenStream, TokenTree};
 use std::path::Path;
 use syn::{AttrStyle, Meta};
 
-/// Checks every source file of the workspace.
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     for package in &repository.metadata.packages {
         let Some(known) = find(&package.name) else { continue };
@@ -54,7 +53,6 @@ fn check_modules(repository: &Repository, known: &Crate, directory: &Path, findi
     }
 }
 
-/// Whether the root file of a crate has `#![forbid(unsafe_code)]`.
 fn forbids_unsafe(source: &Source) -> bool {
     source.syntax.attrs.iter().any(|attribute| match &attribute.meta {
         Meta::List(list)

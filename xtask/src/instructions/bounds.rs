@@ -29,7 +29,6 @@ pub(super) struct Row<'a> {
     pub(super) counted: Option<f64>,
 }
 
-/// Verdict on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Within,

@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprLit, Item, ItemMod, Lit, Meta, Token};
 
-/// A compiled source file.
 pub(crate) struct Source {
     pub(crate) text: String,
-    /// Its syntax tree.
     pub(crate) syntax: syn::File,
     /// Only tests, benchmarks, examples and build scripts compile it.
     pub(crate) is_test: bool,
@@ -108,7 +106,6 @@ impl Walk<'_> {
     }
 }
 
-/// The value of `#[path = "..."]`.
 fn explicit_path(attributes: &[Attribute]) -> Option<String> {
     attributes.iter().find_map(|attribute| match &attribute.meta {
         Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {

@@ -12,7 +12,6 @@ pub enum Scaling {
     Logarithmic,
 }
 
-/// An axis for the drawing library.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     scaling: Scaling,
@@ -79,7 +78,6 @@ impl Axis {
         Axis { marks: (fit && !marks.is_empty()).then_some(marks), ..self }
     }
 
-    /// Where the axis begins.
     pub(super) fn bottom(&self) -> f64 {
         self.range.start
     }

@@ -31,7 +31,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 /// Shares of the blocks that the cache has room for, in percent.
 const PERCENTS: [u64; 5] = [0, 1, 5, 10, 20];
-/// Keys of a block.
 const KEYS_PER_BLOCK: u64 = 32;
 const BLOCK_BYTES: usize = 4096;
 

@@ -143,7 +143,6 @@ fn seconds_allowed(context: &Context<'_>) -> f64 {
     context.pick(0.5, 1.0, 6.0)
 }
 
-/// A database that grows.
 struct Growing<'a> {
     variant: &'a Variant,
     directory: std::path::PathBuf,
@@ -220,7 +219,6 @@ impl<'a> Growing<'a> {
         })
     }
 
-    /// Operations per second on random pairs.
     fn rate(
         &self,
         clock: &SystemClock,

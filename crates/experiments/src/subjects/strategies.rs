@@ -250,7 +250,6 @@ fn causes(all: &All) -> Table {
     table
 }
 
-/// The data of the bar plot.
 fn amplifications(all: &All) -> Table {
     let columns = [
         Column::key("strategy"),

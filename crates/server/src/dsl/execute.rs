@@ -78,7 +78,6 @@ impl Executor {
         Ok(Executor { database, integers, texts, load_files })
     }
 
-    /// The keyspace of keys of a kind.
     pub(crate) fn keyspace(&self, kind: Kind) -> &Keyspace {
         match kind {
             Kind::Integer => &self.integers,

@@ -38,7 +38,6 @@ enum Phase {
     Contents,
 }
 
-/// The pairs of one kind in one level.
 #[derive(Debug)]
 struct Section {
     kind: Kind,
@@ -48,7 +47,6 @@ struct Section {
     pairs: u64,
 }
 
-/// Why a walk stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Walked {
     /// At the end of the data.

@@ -46,7 +46,6 @@ impl Running {
         Running::serve(Database::open(dir).unwrap(), config)
     }
 
-    /// Serves an open database.
     pub(crate) fn serve(database: Database, config: Config) -> Running {
         let config = Config { address: ([127, 0, 0, 1], 0).into(), ..config };
         let (stop, stopped) = oneshot::channel();
@@ -63,7 +62,6 @@ impl Running {
         Client::connect(self.address)
     }
 
-    /// Tells the server to stop, without waiting.
     pub(crate) fn tell_to_stop(&mut self) {
         drop(self.stop.take());
     }
@@ -101,7 +99,6 @@ impl Client {
         Some(String::from_utf8(line).unwrap())
     }
 
-    /// Sends one command and takes its one line of answer.
     pub(crate) fn ask(&mut self, command: &str) -> String {
         self.send(format!("{command}\n").as_bytes());
         self.line().expect("the server closed the connection")

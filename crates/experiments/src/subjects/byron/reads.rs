@@ -33,7 +33,6 @@ pub(super) fn rounds(context: &Context<'_>) -> usize {
     context.pick(1, 3, 3)
 }
 
-/// A database that has been loaded.
 struct Loaded {
     store: Store,
     opened: Opened,

@@ -41,7 +41,6 @@ pub(super) fn value_of(number: u32) -> [u8; 4] {
     number.to_le_bytes()
 }
 
-/// A kind of database.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
     pub(super) name: String,
@@ -78,7 +77,6 @@ impl Store {
         Store::of(bits.to_string(), KeyspaceOptions::default().filter(filter), MemtableKind::default())
     }
 
-    /// A new database in the directory `name`.
     pub(super) fn open(&self, context: &Context<'_>, name: &str) -> Result<Opened> {
         self.open_in(&context.directory(name)?)
     }
@@ -92,7 +90,6 @@ impl Store {
     }
 }
 
-/// An open database.
 pub(super) struct Opened {
     directory: PathBuf,
     pub(super) database: Database,
@@ -100,7 +97,6 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Puts entries one by one.
     pub(super) fn put(&self, numbers: std::ops::Range<u32>) -> Result<()> {
         Ok(numbers.into_iter().try_for_each(|number| self.keyspace.put(key_of(number), value_of(number)))?)
     }
@@ -126,7 +122,6 @@ impl Opened {
         })
     }
 
-    /// Closes it and removes its files.
     pub(super) fn close(self) -> Result<()> {
         let Opened { directory, database, keyspace } = self;
         drop(keyspace);
@@ -136,7 +131,6 @@ impl Opened {
     }
 }
 
-/// An error unless an answer is right.
 #[inline]
 pub(super) fn must_be(is_right: bool, what: &str, number: u32) -> Result<()> {
     if is_right {

@@ -29,7 +29,6 @@ pub(super) const SETUP: &str = "databases: 1 M random keys of 16 + 100 bytes (qu
      one by one, of keys that are there for `threads` and `sizes`, half of them absent for `rows`; misses are read from the \
      system's page cache, not from a disk";
 
-/// What was found.
 pub(super) struct CacheTables {
     pub(super) threads: Table,
     pub(super) rows: Table,

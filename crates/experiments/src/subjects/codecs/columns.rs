@@ -16,7 +16,6 @@ pub(super) const CLAIMED_SPAN: u64 = 50_000;
 /// Bit-packing, which may write several numbers as one, and a codec that packs each alone.
 pub(super) const CODECS: [&str; 2] = ["bit-packing", "delta"];
 const BLOCK_SIZES: [usize; 2] = [4096, 65_536];
-/// Least value.
 const BASE: u64 = 5_000_000_000;
 
 pub(super) const STEPS: usize = SPANS.len() * CODECS.len() * BLOCK_SIZES.len();

@@ -11,7 +11,6 @@ use esker::parts::sst::{TableOptions, TableWriter};
 
 /// Keys and values of 64 bits, both within 2^16 of each other: 1 MiB.
 const ENTRIES: u64 = 1 << 16;
-/// Least value.
 const BASE: u64 = 5_000_000_000;
 
 const NAMES: [&str; 7] = ["none", "lz4", "zstd:3", "bit-packing", "delta", "dictionary", "adaptive"];

@@ -8,7 +8,6 @@ use esker::parts::filter::{Filter, FilterBuilder, FilterKind};
 use fastbloom::BloomFilter;
 use std::hint::black_box;
 
-/// Keys of a batch.
 const BATCH: usize = 32;
 
 /// The external crate for comparison.
@@ -43,12 +42,9 @@ impl Probes {
     }
 }
 
-/// A filter under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// One of the store's.
     Kind(FilterKind),
-    /// The crate's.
     Fastbloom,
 }
 

@@ -6,7 +6,6 @@ use crate::error::Result;
 use crate::keys::scatter;
 use esker::parts::env::SystemClock;
 
-/// An operation of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     SequentialWrites,

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 pub(super) const VALUE_BYTES: usize = 100;
 const MEMORY_BUDGET_BYTES: u64 = 1 << 30;
-/// Entries of a batch.
 pub(super) const BATCH: usize = 1000;
 
 /// Keys, values and orders, all made before anything is timed.
@@ -153,7 +152,6 @@ impl<'a> Stored<'a> {
         Ok(Stored { data, directory: directory.to_owned(), database, keyspace })
     }
 
-    /// Closes it and removes its files.
     pub(super) fn close(self) -> Result<()> {
         let Stored { directory, database, keyspace, .. } = self;
         drop(keyspace);

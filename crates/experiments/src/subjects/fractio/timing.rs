@@ -87,7 +87,6 @@ fn of<'a, T: Target<'a>>(
     Ok(numbers)
 }
 
-/// How operations are timed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TimingMethod {
     AsAWhole,

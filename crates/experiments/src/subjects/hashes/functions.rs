@@ -6,7 +6,6 @@ use std::hash::{BuildHasher, Hasher};
 
 pub(super) const SHARDS: usize = 16;
 
-/// A function under test.
 trait Function {
     /// The hash of some bytes. Functions of fewer than 64 bits leave the low ones zero.
     fn hash(bytes: &[u8]) -> u64;
@@ -58,7 +57,6 @@ macro_rules! subjects {
             }
         )*
         impl HashFunction {
-            /// All of them.
             pub(super) const ALL: &[HashFunction] = &[$(HashFunction {
                 name: $name,
                 pieces: pieces::<$function>,

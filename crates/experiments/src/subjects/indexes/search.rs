@@ -8,7 +8,6 @@ use esker::parts::env::{Random, SeededRandom, SystemClock};
 use esker::parts::sst::{FenceIndex, IndexKind};
 use std::hint::black_box;
 
-/// Name of the baseline.
 pub(super) const BASELINE: &str = "binary-search";
 /// Keys that are searched for, again and again.
 pub(super) const PROBES: usize = 1 << 17;
@@ -21,7 +20,6 @@ pub(super) const RANGES: [(&str, usize, usize); 4] =
 const KEY_BYTES: usize = 16;
 type Key = [u8; KEY_BYTES];
 
-/// The shape of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IndexKeyKind {
     /// Random bytes.
@@ -57,7 +55,6 @@ impl IndexKeyKind {
     }
 }
 
-/// The entries of an index.
 #[derive(Debug)]
 pub(super) struct Fences {
     keys: Vec<Key>,
@@ -80,7 +77,6 @@ impl Fences {
     }
 }
 
-/// The keys that are searched for.
 #[derive(Debug)]
 pub(super) struct IndexProbes {
     points: Vec<Key>,
@@ -108,7 +104,6 @@ impl IndexProbes {
     }
 }
 
-/// A form of the index under test.
 #[derive(Debug)]
 pub(super) struct SearchedIndex {
     pub(super) name: &'static str,
@@ -119,7 +114,6 @@ pub(super) struct SearchedIndex {
 enum Form {
     /// Heads of the entries behind the bytes that all have in common.
     Heads { heads: Vec<u64>, prefix_len: usize },
-    /// One of the store's.
     Index(Box<FenceIndex>),
 }
 

@@ -17,25 +17,18 @@ use std::sync::Arc;
 pub(super) const VALUE_BYTES: usize = 100;
 static VALUE: [u8; VALUE_BYTES] = [b'v'; VALUE_BYTES];
 
-/// Entries of a batch.
 const BATCH: usize = 1000;
-/// Keys of a multi-get.
 const MULTI_GET: usize = 32;
 
-/// Name of the baseline in tables.
 pub(super) const CROSSBEAM: &str = "crossbeam-skipmap";
 
-/// A structure under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Structure {
-    /// One of the store's.
     Kind(MemtableKind),
-    /// The baseline.
     Crossbeam,
 }
 
 impl Structure {
-    /// All kinds, and the baseline.
     pub(super) fn all() -> Vec<Structure> {
         MemtableKind::ALL.into_iter().map(Structure::Kind).chain([Structure::Crossbeam]).collect()
     }

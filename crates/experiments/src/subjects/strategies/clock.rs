@@ -12,7 +12,6 @@ pub(super) struct ForwardClock {
 }
 
 impl ForwardClock {
-    /// Advances the clock.
     pub(super) fn forward(&self, by: Duration) {
         self.forward_ms.fetch_add(by.as_millis() as u64, Ordering::Relaxed);
     }

@@ -30,7 +30,6 @@ const LOOKS: u64 = 200;
 /// The value of a record that was never overwritten.
 const LOADED: u32 = u32::MAX;
 
-/// Size of the measurement.
 pub(super) struct TreeForm {
     entries: u64,
     memtable_bytes: u64,
@@ -108,7 +107,6 @@ pub(super) struct Rested {
     pub(super) runs: u64,
 }
 
-/// GetCounts of one kind.
 #[derive(Default)]
 pub(super) struct GetCounts {
     pub(super) per_second: f64,
@@ -116,7 +114,6 @@ pub(super) struct GetCounts {
     pub(super) tables: Option<f64>,
 }
 
-/// Measurements of a strategy.
 #[derive(Default)]
 pub(super) struct Measured {
     pub(super) strategy: String,
@@ -150,7 +147,6 @@ impl Measured {
     }
 }
 
-/// A database with one strategy.
 struct World<'a> {
     form: &'a TreeForm,
     seed: u64,
@@ -165,7 +161,6 @@ struct World<'a> {
     written_before: u64,
 }
 
-/// Runs one strategy through all phases.
 pub(super) fn measure(context: &mut Context<'_>, form: &TreeForm, strategy: Strategy) -> Result<Measured> {
     use esker::parts::env::Random;
     let directory = context.directory("strategy")?;
@@ -353,7 +348,6 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Checks that some keys have the values that were put last.
     fn check(&self) -> Result<()> {
         for record in (0..self.form.entries).step_by(CHECK_EVERY as usize) {
             let expected = value_of(self.last_puts[record as usize]);
