@@ -445,7 +445,7 @@ fn a_deadline_that_measurements_rule_out_is_refused_with_the_numbers() {
     assert_eq!(world.deletes().shortfall, None);
     measure(100);
     let told = world.deletes().to_string();
-    assert!(told.contains("cannot be kept") && told.contains("MB of tables"), "{told}");
+    assert!(told.contains("cannot be met") && told.contains("MB of tables"), "{told}");
     world.db.close().unwrap();
 }
 

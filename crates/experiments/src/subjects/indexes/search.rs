@@ -113,7 +113,10 @@ pub(super) struct SearchedIndex {
 #[derive(Debug)]
 enum Form {
     /// Heads of the entries behind the bytes that all have in common.
-    Heads { heads: Vec<u64>, prefix_len: usize },
+    Heads {
+        heads: Vec<u64>,
+        prefix_len: usize,
+    },
     Index(Box<FenceIndex>),
 }
 
