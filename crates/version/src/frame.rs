@@ -128,6 +128,7 @@ pub enum Tail {
     Clean,
     /// With this many bytes of a record that was being written at a power failure: it is ignored.
     Torn {
+        /// Where the bytes begin.
         offset: u64,
         /// Their number.
         bytes: u64,
