@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn sectors_are_those_of_the_device_asked_for() {
+    fn sectors_are_those_of_the_requested_device() {
         let table = " 254       0 vda 9 8 7 6 5 4 3000 2 0 1 1\n 254      16 vdb 1 1 1 1 1 1 77 1 0 1 1\n";
         assert_eq!(written_sectors(table, 254, 0), Some(3000));
         assert_eq!(written_sectors(table, 254, 16), Some(77));

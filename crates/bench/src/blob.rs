@@ -25,17 +25,17 @@ const THRESHOLD_BYTES: u64 = 1024;
 const WARM_UP: u64 = 1;
 const MEASURED: u64 = 2;
 /// Space samples in one pass over the data.
-const LOOKS: u64 = 100;
+const SAMPLES: u64 = 100;
 
 /// Space amplification over the samples.
 #[derive(Clone, Copy, Debug, Default)]
-struct Room {
+struct SpaceSamples {
     sum: f64,
     most: f64,
     looks: u64,
 }
 
-impl Room {
+impl SpaceSamples {
     fn note(&mut self, bytes: u64, live_bytes: u64) {
         let times = bytes as f64 / live_bytes as f64;
         self.sum += times;
@@ -75,8 +75,8 @@ struct Overwriting<'a> {
     rng: Rng,
     records: u64,
     pair_bytes: u64,
-    in_version: Room,
-    in_directory: Room,
+    in_version: SpaceSamples,
+    in_directory: SpaceSamples,
 }
 
 impl<'a> Overwriting<'a> {
@@ -90,12 +90,12 @@ impl<'a> Overwriting<'a> {
             tables: settings.directory.join("tables"),
             data: Data::new(settings.key_size, VALUE_BYTES, settings.seed),
             rng: Rng::new(settings.seed, 77),
-            records: (settings.blob_bytes / pair_bytes).max(LOOKS),
+            records: (settings.blob_bytes / pair_bytes).max(SAMPLES),
             store,
             fs,
             pair_bytes,
-            in_version: Room::default(),
-            in_directory: Room::default(),
+            in_version: SpaceSamples::default(),
+            in_directory: SpaceSamples::default(),
         })
     }
 
@@ -106,7 +106,7 @@ impl<'a> Overwriting<'a> {
         }
         self.overwrite(WARM_UP * self.records)?;
         self.store.database.drain()?;
-        (self.in_version, self.in_directory) = (Room::default(), Room::default());
+        (self.in_version, self.in_directory) = (SpaceSamples::default(), SpaceSamples::default());
         let (written, start) = (self.fs.written_bytes(), clock.monotonic_ns());
         let puts = MEASURED * self.records;
         self.overwrite(puts)?;
@@ -131,7 +131,7 @@ impl<'a> Overwriting<'a> {
     }
 
     fn overwrite(&mut self, puts: u64) -> Result<(), BenchError> {
-        let interval = (self.records / LOOKS).max(1);
+        let interval = (self.records / SAMPLES).max(1);
         for put in 0..puts {
             let record = self.rng.below(self.records);
             let keys = self.data.keys(record..record + 1);
@@ -139,13 +139,13 @@ impl<'a> Overwriting<'a> {
                 self.keyspace.put(key, self.data.value(key, put % 2))?;
             }
             if put % interval == 0 {
-                self.look()?;
+                self.sample()?;
             }
         }
         Ok(())
     }
 
-    fn look(&mut self) -> Result<(), BenchError> {
+    fn sample(&mut self) -> Result<(), BenchError> {
         let live_bytes = self.records * self.pair_bytes;
         let metrics = self.store.database.metrics();
         let here = metrics.keyspaces.iter().find(|keyspace| keyspace.name == *self.keyspace.name());

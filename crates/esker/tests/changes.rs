@@ -467,12 +467,12 @@ fn power_cut_at_a_rotation(lives: u32) {
 }
 
 #[test]
-fn a_consumer_gets_what_survived_a_power_cut_first_life() {
+fn a_consumer_gets_what_survived_a_power_cut_first_open() {
     power_cut_at_a_rotation(0);
 }
 
 #[test]
-fn a_consumer_gets_what_survived_a_power_cut_second_life() {
+fn a_consumer_gets_what_survived_a_power_cut_second_open() {
     power_cut_at_a_rotation(1);
 }
 

@@ -69,7 +69,7 @@ fn a_cursor_over_one_run_keeps_its_moment() {
 }
 
 #[test]
-fn what_has_expired_is_not_shown_from_one_run() {
+fn expired_entries_of_one_run_are_hidden() {
     let dir = TestDir::new("cursors-expiring");
     let clock = Arc::new(ManualClock::new(1_000_000));
     let env = Env { clock: Arc::<ManualClock>::clone(&clock), ..Env::real() };

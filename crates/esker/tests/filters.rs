@@ -47,7 +47,7 @@ fn is(text: &str) -> Option<String> {
 }
 
 #[test]
-fn values_are_kept_changed_and_removed_and_nothing_older_comes_back() {
+fn filters_keep_change_and_remove_values_and_uncover_nothing() {
     let dir = TestDir::new("filter");
     let filter = Arc::new(Obedient::default());
     let options = KeyspaceOptions::default().compaction_filter(Arc::<Obedient>::clone(&filter));
@@ -95,7 +95,7 @@ fn values_are_kept_changed_and_removed_and_nothing_older_comes_back() {
 }
 
 #[test]
-fn what_a_snapshot_needs_is_not_shown() {
+fn versions_that_a_snapshot_needs_are_not_filtered() {
     let dir = TestDir::new("filter-snapshot");
     let filter = Arc::new(Obedient::default());
     let options = KeyspaceOptions::default().compaction_filter(Arc::<Obedient>::clone(&filter));

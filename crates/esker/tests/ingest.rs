@@ -93,7 +93,7 @@ fn an_ingest_has_one_place_in_the_order_of_writes() {
 }
 
 #[test]
-fn what_overlaps_nothing_goes_to_the_last_level() {
+fn tables_that_overlap_nothing_go_to_the_last_level() {
     let dir = TestDir::new("ingest-place");
     let db = stepped(&dir.path().join("db"));
     let default = db.default_keyspace();
@@ -146,7 +146,7 @@ fn the_log_brings_back_what_no_manifest_has() {
 }
 
 #[test]
-fn modes_say_what_becomes_of_the_files() {
+fn files_are_copied_moved_or_linked_by_mode() {
     let dir = TestDir::new("ingest-modes");
     let db = stepped(&dir.path().join("db"));
     let default = db.default_keyspace();
@@ -174,7 +174,7 @@ fn remove(path: &Path) {
 }
 
 #[test]
-fn what_cannot_be_ingested_is_refused_by_name() {
+fn invalid_tables_are_refused_by_name() {
     let dir = TestDir::new("ingest-refused");
     let db = stepped(&dir.path().join("db"));
     let default = db.default_keyspace();
@@ -326,7 +326,7 @@ fn a_dropped_keyspace_takes_its_ingested_tables_along() {
 }
 
 #[test]
-fn what_was_empty_is_not_after_an_ingest() {
+fn an_ingest_fills_spans_remembered_as_empty() {
     let dir = TestDir::new("ingest-gaps");
     let db = stepped(&dir.path().join("db"));
     // Nothing is flushed: readers walk over deleted entries and remember the empty spans.
@@ -354,7 +354,7 @@ fn what_was_empty_is_not_after_an_ingest() {
 }
 
 #[test]
-fn the_change_stream_tells_of_an_ingest_in_its_place() {
+fn the_change_stream_reports_an_ingest_in_order() {
     let dir = TestDir::new("ingest-stream");
     let db = stepped(&dir.path().join("db"));
     let default = db.default_keyspace();

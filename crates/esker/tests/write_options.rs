@@ -48,7 +48,7 @@ fn an_expiry_goes_with_any_durability() {
 }
 
 #[test]
-fn what_changes_a_value_keeps_its_expiry() {
+fn updates_keep_the_expiry() {
     let dir = TestDir::new("kept-expiry");
     let (db, clock) = open(&dir);
     let options = KeyspaceOptions::default().default_ttl(MINUTE);

@@ -69,8 +69,8 @@ impl<'a> Context<'a> {
 
     /// The standard output of another process of this program with these arguments; `None` if this run cannot
     /// start one.
-    pub(crate) fn ask_another_process(&self, arguments: &[&str]) -> Result<Option<String>> {
-        let Some(start) = self.settings.start_another else { return Ok(None) };
+    pub(crate) fn run_child_process(&self, arguments: &[&str]) -> Result<Option<String>> {
+        let Some(start) = self.settings.start_child else { return Ok(None) };
         let output = start(arguments)?.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
         Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
     }
@@ -141,7 +141,7 @@ mod tests {
     fn every_subject_is_measured_in_every_round() {
         let mut watcher = Unwatched;
         let settings =
-            Settings { scale: Scale::Tiny, seed: 1, scratch: std::env::temp_dir(), start_another: None };
+            Settings { scale: Scale::Tiny, seed: 1, scratch: std::env::temp_dir(), start_child: None };
         let mut context = Context::new("test", &settings, &mut watcher);
         for rounds in 1..6 {
             let mut calls = Vec::new();

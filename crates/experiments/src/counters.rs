@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_counted_is_not_a_number() {
+    fn missing_counts_are_not_a_number() {
         let counts = Counts::parse("<not supported>,,instructions,0,100.00,,\n");
         assert!(counts.instructions.is_nan() && counts.cycles.is_nan() && counts.miss_percent().is_nan());
     }

@@ -40,7 +40,7 @@ impl fmt::Display for Scale {
 }
 
 /// Starts this program once more, with these arguments of `esker experiment`.
-pub type StartAnother = fn(arguments: &[&str]) -> std::io::Result<Command>;
+pub type StartChild = fn(arguments: &[&str]) -> std::io::Result<Command>;
 
 /// Settings of a run.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub struct Settings {
     /// Directory for scratch files.
     pub scratch: PathBuf,
     /// Starts another process of this program, for measurements that need one; without it, they are left out.
-    pub start_another: Option<StartAnother>,
+    pub start_child: Option<StartChild>,
 }
 
 /// Results of an experiment.

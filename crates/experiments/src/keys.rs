@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_look_as_they_are_described() {
+    fn keys_have_their_described_form() {
         let key = |shape: Shape, number| {
             let mut bytes = Vec::new();
             shape.push(number, &mut bytes);

@@ -39,7 +39,7 @@ pub mod table;
 
 pub use context::{Unwatched, Watcher};
 pub use error::ExperimentError;
-pub use experiment::{Experiment, Outcome, Scale, Settings, StartAnother};
+pub use experiment::{Experiment, Outcome, Scale, Settings, StartChild};
 pub use machine::Machine;
 pub use report::Report;
 pub use subjects::codecs::compress_for_memory;

@@ -48,7 +48,7 @@ mod fs {
 }
 
 fn settings(scratch: &Scratch) -> Settings {
-    Settings { scale: Scale::Tiny, seed: 7, scratch: scratch.0.clone(), start_another: None }
+    Settings { scale: Scale::Tiny, seed: 7, scratch: scratch.0.clone(), start_child: None }
 }
 
 fn run_tiny(name: &str) {
@@ -175,7 +175,7 @@ tiny!(hashes, memtables, filters, indexes, caches, codecs, strategies, csc443, b
 
 /// Checks that a run announces its number of steps; otherwise progress would be a guess.
 #[test]
-fn as_many_steps_as_said() {
+fn runs_announce_their_number_of_steps() {
     #[derive(Default)]
     struct Counting {
         said: usize,

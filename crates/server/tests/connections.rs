@@ -72,7 +72,7 @@ fn an_over_long_line_is_an_error_and_the_next_is_not() {
 }
 
 #[test]
-fn a_client_too_many_is_told_so() {
+fn one_client_too_many_gets_an_error() {
     let dir = TempDir::new();
     let server = Running::start(dir.path(), Config { max_clients: 2, ..Config::default() });
     let (mut first, mut second) = (server.client(), server.client());

@@ -288,7 +288,7 @@ fn large_values() {
 }
 
 #[test]
-fn whatever_comes() {
+fn random_workloads() {
     for seed in 0..3 {
         let mut plan = Generator::plan(seed, 0);
         plan.script = Generator::writes(seed, 50, 15);

@@ -294,7 +294,7 @@ fn only_so_many_blob_files_are_open() {
 }
 
 #[test]
-fn damage_is_told_with_file_and_offset() {
+fn damage_is_reported_with_file_and_offset() {
     let store = Store::new(large());
     store.write(0);
     store.settle();

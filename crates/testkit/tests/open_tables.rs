@@ -106,7 +106,7 @@ impl Simulated {
 }
 
 #[test]
-fn whatever_reads_the_number_of_open_tables_stays_near_the_limit() {
+fn open_tables_stay_near_the_limit_under_every_reader() {
     let Simulated { fs, db, .. } = &Simulated::new();
     let check = |what: &str| {
         let most = fs.take_most_open();

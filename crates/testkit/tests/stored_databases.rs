@@ -194,7 +194,7 @@ fn everything_is_there_before_and_after_compactions() {
 }
 
 #[test]
-fn it_opens_for_reading_alone() {
+fn it_opens_read_only() {
     let dir = copied();
     check(
         &Database::open_with(dir.path(), options().read_only(true)).expect("the database opens"),

@@ -347,7 +347,7 @@ fn cursors_walk_over_range_deletes_as_the_model_does() {
 
 /// Reads of tables fail now and then: the call returns the error, and the next seek works.
 #[test]
-fn what_a_failed_read_leaves_behind_harms_no_later_seek() {
+fn a_failed_read_harms_no_later_seek() {
     let met = std::cell::Cell::new(0);
     for_each_seed(|seed| {
         let mut world = World::new(seed, seed % 3 == 0);

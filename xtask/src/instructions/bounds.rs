@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_told_with_its_line() {
+    fn damage_of_a_file_is_reported_with_its_line() {
         for damaged in ["put = 1", "[paths]\nput 1", "[paths]\nput = many", "[paths]\nput = 0"] {
             let told = damaged.parse::<Bounds>().unwrap_err();
             assert!(told.contains("put") && told.contains("line"), "{told}");

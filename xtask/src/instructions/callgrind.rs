@@ -64,7 +64,7 @@ mod tests {
     use super::an_operation;
 
     #[test]
-    fn what_was_counted_is_divided_by_the_operations() {
+    fn counts_are_divided_by_the_operations() {
         let file = "version: 1\ndesc: Trigger: --dump-after=x\nevents: Ir\nfn=(1)\n5 7\nsummary: 4000\n";
         assert_eq!(an_operation("put 20", file), Ok(("put".to_owned(), 200.0)));
     }

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn test_code_is_told_from_product_code() {
+    fn test_code_is_distinguished_from_product_code() {
         for test in ["#[test]", "#[cfg(test)]", "#[cfg(all(test, not(loom)))]", "#[cfg(any(test, unix))]"] {
             assert!(is_test_only(&attributes(test)), "{test}");
         }

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cited_exists() {
+    fn cited_invariants_exist() {
         assert_eq!(found("| RV1 | a |\n", "// see RV2\n").len(), 1);
         assert_eq!(found("| RV1 | a |\n", "// see RV1-RV3\n").len(), 2);
         assert!(found("| RV1 | a |\n", "// AVX2, CS265, T1 and x86\n").is_empty());

@@ -81,7 +81,7 @@ fn what_the_harness_keeps_for_the_next_workload_is_counted() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_with_what_can() {
+fn invalid_settings_are_refused_with_the_allowed_ones() {
     let directory = directory("refused");
     let refused = |change: fn(&mut RunSettings)| {
         let mut settings = settings(&directory, "btreemap");

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_holds_what_was_asked_for() {
+    fn a_batch_has_the_requested_records() {
         let data = Data::new(16, 100, 7);
         let mut batch = Batch::default();
         data.fill_batch(&mut batch, [3u64, 1].into_iter());

@@ -20,7 +20,7 @@ pub(crate) fn run(global: &Global, args: &ExperimentArgs, out: &mut dyn Write) -
         scale: if args.quick { Scale::Quick } else { Scale::Full },
         seed: args.seed,
         scratch: global.data.clone().unwrap_or_else(std::env::temp_dir),
-        start_another: Some(start_another),
+        start_child: Some(start_child),
     };
     for experiment in args.experiments() {
         let mut progress = Progress::new();
@@ -35,7 +35,7 @@ pub(crate) fn run(global: &Global, args: &ExperimentArgs, out: &mut dyn Write) -
     Ok(Exit::Done)
 }
 
-fn start_another(arguments: &[&str]) -> io::Result<Command> {
+fn start_child(arguments: &[&str]) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("experiment").args(arguments);
     Ok(command)

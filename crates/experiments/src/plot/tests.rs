@@ -72,7 +72,7 @@ fn long_names_stand_one_below_the_other_and_short_ones_side_by_side() {
 }
 
 #[test]
-fn what_is_alone_has_no_legend_and_colours_differ() {
+fn a_single_series_has_no_legend_and_colours_differ() {
     let one = Plot::bars("p", "t", &table(), &[("entries", "100")], Columns { x: "kind", ..COLUMNS });
     assert_eq!(one.svg().unwrap().matches("\nart\n").count(), 1, "the axis, and not the legend");
     let colours = draw::COLOURS;

@@ -59,7 +59,7 @@ fn two_degrees_of_freedom_are_an_exponential() {
 }
 
 #[test]
-fn drawers_are_judged() {
+fn balance_over_shards_is_tested() {
     let even = balance(&[100, 100, 100, 100]).unwrap();
     assert_eq!((even.chi_square, even.p_value, even.deviation), (0.0, 1.0, 0.0));
 
@@ -75,7 +75,7 @@ fn drawers_are_judged() {
 }
 
 #[test]
-fn all_in_one_drawer_is_no_chance() {
+fn all_keys_in_one_shard_is_no_chance() {
     let mut counts = [0u64; 16];
     counts[3] = 1_000_000;
     assert!(balance(&counts).unwrap().p_value < 1e-300);

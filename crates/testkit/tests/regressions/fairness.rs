@@ -82,7 +82,7 @@ fn a_keyspace_whose_flush_fails_does_not_keep_the_others_from_theirs() {
 /// Guards the order of flushes: the memtable that pins the oldest part of the log first, because nothing of
 /// the log is released before, whichever keyspace is older.
 #[test]
-fn the_flush_that_gives_log_back_comes_first() {
+fn the_flush_that_releases_log_comes_first() {
     let world = World::new(3);
     let db = Database::open_with(DIR, world.options()).unwrap();
     let young = db.keyspace("young").unwrap();

@@ -27,7 +27,7 @@ const FILTERED: &str = "default";
 const UNFILTERED: &str = "none";
 
 /// A method of lookup, with a filter setting.
-struct Way {
+struct LookupMethod {
     filter: &'static str,
     way: &'static str,
     together: usize,
@@ -38,7 +38,12 @@ pub(super) fn steps(context: &Context<'_>) -> usize {
     6 + reads::rounds(context) * 6
 }
 
-fn open(context: &mut Context<'_>, filter: &'static str, way: &'static str, at: usize) -> Result<Way> {
+fn open(
+    context: &mut Context<'_>,
+    filter: &'static str,
+    way: &'static str,
+    at: usize,
+) -> Result<LookupMethod> {
     context.step(&format!("filter {filter}: loading {RUNS} runs"));
     let mut options = KeyspaceOptions::default().set("strategy", "none")?;
     if filter == UNFILTERED {
@@ -54,7 +59,7 @@ fn open(context: &mut Context<'_>, filter: &'static str, way: &'static str, at: 
         opened.keyspace.flush()?;
     }
     opened.database.drain()?;
-    Ok(Way { filter, way, together: if way == ONE_BY_ONE { 1 } else { TOGETHER }, opened })
+    Ok(LookupMethod { filter, way, together: if way == ONE_BY_ONE { 1 } else { TOGETHER }, opened })
 }
 
 pub(super) fn measure(context: &mut Context<'_>) -> Result<Table> {
@@ -69,28 +74,28 @@ pub(super) fn measure(context: &mut Context<'_>) -> Result<Table> {
     ];
     let title = "Gets over ten runs that nothing merges, 90 % absent: one by one, and many at a time";
     let mut table = Table::new("probing", title, &columns);
-    let mut ways = Vec::new();
+    let mut methods = Vec::new();
     for filter in [FILTERED, UNFILTERED] {
         for way in [ONE_BY_ONE, OFF, AUTO] {
-            ways.push(open(context, filter, way, ways.len())?);
+            methods.push(open(context, filter, way, methods.len())?);
         }
     }
     let (entries, count) = (scaled(context, PUTS), scaled(context, GETS));
     let asked = uniform(count, 10 * entries, &context.random(6));
-    let name = |way: &Way| format!("filter {}: {count} gets, {}", way.filter, way.way);
-    let measured = context.rounds(reads::rounds(context), &ways, name, |clock, way| {
-        let (taken_ns, done) = time_ns(clock, || match way.together {
-            1 => way.opened.get(&asked, entries),
-            together => asked.chunks(together).try_for_each(|numbers| get(&way.opened, numbers, entries)),
+    let name = |method: &LookupMethod| format!("filter {}: {count} gets, {}", method.filter, method.way);
+    let measured = context.rounds(reads::rounds(context), &methods, name, |clock, method| {
+        let (taken_ns, done) = time_ns(clock, || match method.together {
+            1 => method.opened.get(&asked, entries),
+            together => asked.chunks(together).try_for_each(|numbers| get(&method.opened, numbers, entries)),
         });
         done?;
         Ok(vec![taken_ns / 1e9])
     })?;
-    for (way, samples) in ways.iter().zip(measured) {
+    for (method, samples) in methods.iter().zip(measured) {
         let [seconds] = samples[..] else { continue };
         let row: Vec<Cell> = vec![
-            way.filter.into(),
-            way.way.into(),
+            method.filter.into(),
+            method.way.into(),
             u64::from(RUNS).into(),
             asked.len().into(),
             seconds.mean.into(),
@@ -99,7 +104,7 @@ pub(super) fn measure(context: &mut Context<'_>) -> Result<Table> {
         ];
         table.push(row);
     }
-    ways.into_iter().try_for_each(|way| way.opened.close())?;
+    methods.into_iter().try_for_each(|method| method.opened.close())?;
     Ok(table)
 }
 

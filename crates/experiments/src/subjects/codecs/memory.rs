@@ -22,7 +22,7 @@ pub(super) fn measure(context: &mut Context<'_>, codecs: &[(&str, Codec)]) -> Re
     let mut table = Table::new("memory", "Memory while compressing blocks of 64 KiB", &columns);
     for (name, _) in codecs {
         context.step(&format!("memory of {name}"));
-        let said = context.ask_another_process(&["codecs", "--memory-of", name])?;
+        let said = context.run_child_process(&["codecs", "--memory-of", name])?;
         let kib = said.and_then(|said| said.trim().parse::<f64>().ok());
         table.push(vec![(*name).into(), kib.into()]);
     }

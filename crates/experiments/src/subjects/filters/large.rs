@@ -1,7 +1,7 @@
 //! Measures filters larger than any cache: a hundred million keys, where every probe misses the processor's
 //! caches and its TLB, and a batch shows the gain of overlapping the misses.
 
-use super::probes::{build, count, look_briefly};
+use super::probes::{build, count, sample_lookups};
 use super::{BITS_PER_KEY, STANDARD};
 use crate::context::Context;
 use crate::error::Result;
@@ -45,7 +45,7 @@ pub(super) fn measure(context: &mut Context<'_>) -> Result<Option<Table>> {
         let clock = context.clock();
         let (filter, build_ns) = build(&clock, kind, BITS_PER_KEY, keys, (0..keys as u64).map(scatter))?;
         let rounds =
-            (0..ROUNDS).map(|_| look_briefly(&clock, &filter, &present)).collect::<Result<Vec<_>>>()?;
+            (0..ROUNDS).map(|_| sample_lookups(&clock, &filter, &present)).collect::<Result<Vec<_>>>()?;
         let mut row: Vec<Cell> = vec![kind.name().into(), keys.into(), build_ns.into()];
         for number in 0..3 {
             let values: Vec<f64> = rounds.iter().map(|round| round[number]).collect();

@@ -228,7 +228,7 @@ fn concurrent(clock: &SystemClock, filter: &impl Probe, hashes: &[u64]) -> f64 {
 }
 
 /// Times a lookup, a dependent one and a key of a batch: filters this large get no more.
-pub(super) fn look_briefly(clock: &SystemClock, filter: &Filter, present: &[u64]) -> Result<Vec<f64>> {
+pub(super) fn sample_lookups(clock: &SystemClock, filter: &Filter, present: &[u64]) -> Result<Vec<f64>> {
     let lookups = present.len() as f64;
     let (lookup_ns, found) =
         time_ns(clock, || present.iter().filter(|&&hash| filter.may_contain(hash)).count());

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_hash_as_many_bytes_as_told() {
+    fn pieces_hash_the_requested_bytes() {
         let buffer = vec![7; 1 << 17];
         for subject in HashFunction::ALL {
             // An even number of equal pieces cancels out.

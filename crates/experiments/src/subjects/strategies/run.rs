@@ -20,13 +20,13 @@ const FULL_ENTRIES: u64 = 10_000_000;
 const FULL_MEMTABLE_BYTES: u64 = 64 << 20;
 const FULL_TABLE_BYTES: u64 = 16 << 20;
 /// Idle time: the database is idle when nothing was written for ten seconds.
-const REST: Duration = Duration::from_secs(15);
+const IDLE_TIME: Duration = Duration::from_secs(15);
 /// The idle time ends when so many checks in a row found nothing written since the one before.
-const CALM_LOOKS: u32 = 3;
+const CALM_CHECKS: u32 = 3;
 /// One key in so many is read back.
 const CHECK_EVERY: u64 = 101;
 /// Samples of space and runs while everything is overwritten.
-const LOOKS: u64 = 200;
+const SAMPLES: u64 = 200;
 /// The value of a record that was never overwritten.
 const LOADED: u32 = u32::MAX;
 
@@ -99,7 +99,7 @@ pub(super) struct Moment {
 
 /// State of the tree when there was nothing more to do.
 #[derive(Default)]
-pub(super) struct Rested {
+pub(super) struct TreeState {
     /// Since the first put.
     pub(super) seconds: f64,
     pub(super) written_bytes: u64,
@@ -122,8 +122,8 @@ pub(super) struct Measured {
     pub(super) put_seconds: f64,
     pub(super) running_written_bytes: u64,
     pub(super) flushed_bytes: u64,
-    pub(super) drained: Rested,
-    pub(super) rested: Rested,
+    pub(super) drained: TreeState,
+    pub(super) rested: TreeState,
     pub(super) live_bytes: u64,
     pub(super) most_held_bytes: u64,
     pub(super) stall_ms: u64,
@@ -147,7 +147,7 @@ impl Measured {
     }
 }
 
-struct World<'a> {
+struct MeasuredDatabase<'a> {
     form: &'a TreeForm,
     seed: u64,
     directory: PathBuf,
@@ -165,7 +165,7 @@ pub(super) fn measure(context: &mut Context<'_>, form: &TreeForm, strategy: Stra
     use esker::parts::env::Random;
     let directory = context.directory("strategy")?;
     let seed = context.random(1).next_u64();
-    let mut world = World::open(directory, form, strategy, seed)?;
+    let mut database = MeasuredDatabase::open(directory, form, strategy, seed)?;
     let clock = context.clock();
     let mut found = Measured {
         strategy: strategy.to_string(),
@@ -173,16 +173,16 @@ pub(super) fn measure(context: &mut Context<'_>, form: &TreeForm, strategy: Stra
         user_bytes: (form.entries * (KEY_BYTES + VALUE_BYTES) as u64) as f64,
         ..Measured::default()
     };
-    world.load()?;
-    world.overwrite(&clock, &mut found)?;
-    world.check()?;
-    (found.present, found.absent) = (world.gets(&clock, false)?, world.gets(&clock, true)?);
-    world.rest(&mut found)?;
-    world.check()?;
-    world.database.compact_all()?;
-    found.live_bytes = world.metrics().table_bytes;
-    world.check()?;
-    world.close()?;
+    database.load()?;
+    database.overwrite(&clock, &mut found)?;
+    database.check()?;
+    (found.present, found.absent) = (database.gets(&clock, false)?, database.gets(&clock, true)?);
+    database.rest(&mut found)?;
+    database.check()?;
+    database.database.compact_all()?;
+    found.live_bytes = database.metrics().table_bytes;
+    database.check()?;
+    database.close()?;
     Ok(found)
 }
 
@@ -205,8 +205,13 @@ fn is_of_tree(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "sst" || extension == "blob")
 }
 
-impl<'a> World<'a> {
-    fn open(directory: PathBuf, form: &'a TreeForm, strategy: Strategy, seed: u64) -> Result<World<'a>> {
+impl<'a> MeasuredDatabase<'a> {
+    fn open(
+        directory: PathBuf,
+        form: &'a TreeForm,
+        strategy: Strategy,
+        seed: u64,
+    ) -> Result<MeasuredDatabase<'a>> {
         let real = Env::real();
         let fs = CountingFs::new(Arc::clone(&real.fs), is_of_tree);
         let clock = Arc::new(ForwardClock::default());
@@ -217,11 +222,21 @@ impl<'a> World<'a> {
         )?;
         let keyspace = database.keyspace(esker::DEFAULT_KEYSPACE)?;
         let last_puts = vec![LOADED; form.entries as usize];
-        Ok(World { form, seed, directory, fs, clock, database, keyspace, last_puts, written_before: 0 })
+        Ok(MeasuredDatabase {
+            form,
+            seed,
+            directory,
+            fs,
+            clock,
+            database,
+            keyspace,
+            last_puts,
+            written_before: 0,
+        })
     }
 
     fn close(self) -> Result<()> {
-        let World { directory, database, keyspace, .. } = self;
+        let MeasuredDatabase { directory, database, keyspace, .. } = self;
         drop(keyspace);
         database.close()?;
         drop(database);
@@ -247,7 +262,7 @@ impl<'a> World<'a> {
 
     fn overwrite(&mut self, clock: &SystemClock, found: &mut Measured) -> Result<()> {
         let entries = self.form.entries;
-        let interval = (entries / LOOKS).max(1);
+        let interval = (entries / SAMPLES).max(1);
         self.fs.forget_most_held();
         self.written_before = self.fs.written_bytes();
         let stalled_before = self.database.metrics().stall_time;
@@ -267,7 +282,7 @@ impl<'a> World<'a> {
         found.running_written_bytes = self.fs.written_bytes() - self.written_before;
         self.keyspace.flush()?;
         self.database.drain()?;
-        found.drained = Rested { seconds: seconds(), ..self.rested() };
+        found.drained = TreeState { seconds: seconds(), ..self.rested() };
         found.most_held_bytes = self.fs.most_held_bytes();
         found.stall_ms = (self.database.metrics().stall_time - stalled_before).as_millis() as u64;
         found.cpu_seconds = cpu.zip(machine::processor_seconds()).map(|(before, after)| after - before);
@@ -281,9 +296,9 @@ impl<'a> World<'a> {
         Moment { percent, table_bytes: metrics.table_bytes, held_bytes, runs: metrics.runs as u64 }
     }
 
-    fn rested(&self) -> Rested {
+    fn rested(&self) -> TreeState {
         let metrics = self.metrics();
-        Rested {
+        TreeState {
             seconds: 0.0,
             written_bytes: self.fs.written_bytes() - self.written_before,
             table_bytes: metrics.table_bytes,
@@ -293,14 +308,14 @@ impl<'a> World<'a> {
 
     /// Advances the clock until the database has nothing more to do.
     fn rest(&self, found: &mut Measured) -> Result<()> {
-        let mut calm_looks = 0;
-        while calm_looks < CALM_LOOKS {
+        let mut calm_checks = 0;
+        while calm_checks < CALM_CHECKS {
             let before = self.fs.written_bytes();
-            self.clock.forward(REST);
+            self.clock.forward(IDLE_TIME);
             // With nothing to flush, this only wakes background work.
             self.keyspace.flush()?;
             self.wait_until_calm()?;
-            calm_looks = if self.fs.written_bytes() == before { calm_looks + 1 } else { 0 };
+            calm_checks = if self.fs.written_bytes() == before { calm_checks + 1 } else { 0 };
         }
         found.rested = self.rested();
         let metrics = self.metrics();
