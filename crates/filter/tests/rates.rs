@@ -76,7 +76,7 @@ fn solved_filters_take_less_memory() {
 
 /// The guarantee of the default: fewer than 1.3 % at 10 bits.
 #[test]
-fn the_default_keeps_its_promise() {
+fn the_default_keeps_its_rate() {
     assert!(assert_rate(FilterPolicy::DEFAULT, 200_000) < 0.013);
 }
 

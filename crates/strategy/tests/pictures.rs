@@ -6,7 +6,7 @@
 //! * `plan STRATEGY` draws the next plan. Options: `idle`, `scanned`, `migrating` and `paused` (after a
 //!   change of strategy), `memtable`, `table`, `max_job` (MiB), `k0`, `job_runs`, `hard`, `garbage` and
 //!   `worth` (1/1000), `hidden` (a range in which everything is deleted), `small` (MiB), `slices=no`,
-//!   `snapshot` (a sequence number), `now`, `delete_within`, `reserve` (seconds), `room` (space target,
+//!   `snapshot` (a sequence number), `now`, `delete_within`, `reserve` (seconds), `space_amp` (space target,
 //!   1/1000), `jobs`, `plans=n` (this many, each added to the running jobs before the next).
 //! * `drain STRATEGY` executes plans, without dropping anything, until there is none; draws their number and
 //!   the first.
@@ -95,7 +95,7 @@ impl<'a> Words<'a> {
             small_garbage_bytes: self.number("small").unwrap_or(0) * MIB,
             idle_permille: self.number("worth").unwrap_or(0) as u32,
             slices: self.named.get("slices") != Some(&"no"),
-            max_space_amp_permille: self.number("room"),
+            max_space_amp_permille: self.number("space_amp"),
             jobs: self.number("jobs").unwrap_or(1) as u32,
             delete_within_ms: seconds("delete_within"),
             delete_reserve_ms: seconds("reserve"),
