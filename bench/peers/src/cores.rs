@@ -76,7 +76,7 @@ mod tests {
     use super::round_trip_ns;
 
     #[test]
-    fn a_line_takes_a_while_there_and_back() {
+    fn the_round_trip_of_a_line_takes_a_plausible_time() {
         let ns = round_trip_ns();
         // With a single processor each trip is two context switches.
         assert!((1.0..10_000_000.0).contains(&ns), "{ns} ns");

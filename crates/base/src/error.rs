@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_hold_the_facts() {
+    fn messages_name_the_facts() {
         let error = Error::corruption("/d/7.sst", 4096, "checksum 1 expected, 2 found").in_keyspace("users");
         let text = error.to_string();
         assert_eq!(
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_not_a_mere_io_error() {
+    fn a_full_disk_has_its_own_error() {
         let error = Error::io("write", "/d/7.sst", std::io::Error::from(std::io::ErrorKind::StorageFull));
         assert!(matches!(error, Error::Full(_)));
         assert!(std::mem::size_of::<Error>() <= 40);

@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_stands_in_front_and_is_the_first_moment_without_the_value() {
+    fn the_expiry_time_precedes_the_value_and_is_exclusive() {
         let bytes = [&0x0102_0304u64.to_le_bytes(), b"value".as_slice()].concat();
         assert_eq!(split(&bytes), Some((0x0102_0304, b"value".as_slice())));
         assert_eq!(split(&bytes[..8]), Some((0x0102_0304, b"".as_slice())));

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lucky_pass_does_not_count_for_all() {
+    fn passes_are_averaged() {
         let pass = |user_seconds: f64, system_seconds: f64| MergeRow {
             workload: Workload::Compact,
             passes: 1,

@@ -111,7 +111,7 @@ fn every_workload_gives_a_row() {
 }
 
 #[test]
-fn reads_fill_first_what_is_lacking_and_then_use_it() {
+fn reads_load_missing_data_first_and_then_reuse_it() {
     let dir = TempDir::new();
     let read = settings(&dir, [Workload::ReadRandom]);
     let (_, notes) = json(&read).unwrap();
@@ -135,7 +135,7 @@ fn the_runs_left_after_an_idle_time_are_reported() {
 }
 
 #[test]
-fn a_wrong_answer_is_no_result() {
+fn a_wrong_answer_yields_no_result() {
     let dir = TempDir::new();
     let read = settings(&dir, [Workload::ReadRandom]);
     json(&read).unwrap();
@@ -153,7 +153,7 @@ fn a_wrong_answer_is_no_result() {
 }
 
 #[test]
-fn an_opening_that_lost_something_is_no_result() {
+fn an_open_that_lost_entries_yields_no_result() {
     let dir = TempDir::new();
     let reopen = settings(&dir, [Workload::ReopenKill]);
     json(&reopen).unwrap();
@@ -179,7 +179,7 @@ fn an_opening_that_lost_something_is_no_result() {
 }
 
 #[test]
-fn data_of_users_is_left_alone() {
+fn user_data_is_not_touched() {
     let dir = TempDir::new();
     let db = esker::Database::open(&dir.0).unwrap();
     db.keyspace("users").unwrap().put(b"k", b"v").unwrap();

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pointers_read_back_and_nothing_else_does() {
+    fn only_encoded_pointers_decode() {
         for (file, offset, len) in [(0, 64, 1), (7, 1 << 20, 4200), (u64::MAX, u64::MAX, u32::MAX)] {
             let pointer = BlobPointer {
                 file: FileNumber(file),

@@ -689,7 +689,7 @@ mod tests {
     /// Examples and columns are laid out by hand and must not be wrapped; clap wraps the rest to the
     /// terminal's width.
     #[test]
-    fn what_is_laid_out_by_hand_fits_the_page() {
+    fn help_formatted_by_hand_fits_the_page() {
         for command in Cli::command().get_subcommands() {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             for line in help.lines().filter(|line| line.starts_with(' ')) {

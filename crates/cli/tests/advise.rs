@@ -99,7 +99,7 @@ fn a_database_is_advised_and_changed() {
 }
 
 #[test]
-fn the_shell_advises_by_what_it_saw() {
+fn the_shell_advises_from_its_own_operations() {
     let place = filled();
     let mut script = String::new();
     for number in 0..6000 {
@@ -118,7 +118,7 @@ fn the_shell_advises_by_what_it_saw() {
 }
 
 #[test]
-fn a_keyspace_that_adapts_says_so() {
+fn an_adaptive_keyspace_is_shown_as_such() {
     let place = filled();
     assert!(!place.ok("strategy --data db").contains("adapts"));
     assert!(json(&place.ok("strategy --data db --json"))["adaptation"].is_null());

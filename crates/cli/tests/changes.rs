@@ -9,7 +9,7 @@ mod common;
 use common::Place;
 
 #[test]
-fn batches_are_shown_from_where_a_consumer_stands() {
+fn batches_are_shown_from_the_position_of_a_consumer() {
     let place = Place::new();
     place.ok("put a 1");
     assert_eq!(place.ok("changes"), "1\n  default  put a = 1\n");
@@ -40,7 +40,7 @@ fn batches_are_shown_from_where_a_consumer_stands() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn impossible_requests_are_refused_with_the_reason() {
     let place = Place::new();
     place.ok("put a 1");
     place.ok("compact");

@@ -62,7 +62,7 @@ fn ranges_are_walked_both_ways() {
 }
 
 #[test]
-fn what_is_dumped_can_be_loaded() {
+fn a_dump_can_be_loaded() {
     let place = Place::new();
     let mut lines = String::new();
     for byte in 0..=255u8 {
@@ -169,7 +169,7 @@ fn exit_codes_are_those_of_the_help() {
 
 /// A mistyped name of a database or of a file creates nothing.
 #[test]
-fn no_database_is_made_of_a_mistake() {
+fn commands_that_need_a_database_create_none() {
     let place = Place::new();
     for arguments in [
         "compact",
@@ -195,7 +195,7 @@ fn no_database_is_made_of_a_mistake() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_failure() {
+fn a_closed_pipe_is_no_failure() {
     let place = Place::new();
     let lines: String = (0..50_000).map(|line| format!("key{line}\tvalue\n")).collect();
     place.write("many.tsv", lines);
@@ -206,7 +206,7 @@ fn a_reader_that_leaves_is_no_failure() {
 }
 
 #[test]
-fn maintenance_has_answers() {
+fn maintenance_commands_report_results() {
     let place = Place::new();
     let lines: String = (0..20_000).map(|line| format!("key{line}\tvalue{line}\n")).collect();
     place.write("many.tsv", lines);
@@ -244,7 +244,7 @@ fn maintenance_has_answers() {
 }
 
 #[test]
-fn what_happens_is_watched() {
+fn events_are_watched() {
     let place = Place::new();
     let script = "put a 1\nput b 2\nflush\nstats --watch 10ms --count 3\nlevels --json\nquit\n";
     let ran = place.run_with("shell", script);
@@ -274,7 +274,7 @@ fn what_happens_is_watched() {
 }
 
 #[test]
-fn what_has_a_time_to_live_ends() {
+fn entries_with_a_ttl_expire() {
     let place = Place::new();
     place.ok("put session token --ttl 1d");
     place.ok("put user:1 Ada");

@@ -82,7 +82,7 @@ fn a_server_answers_the_shell() {
 }
 
 #[test]
-fn signals_end_the_server_and_keep_what_it_acknowledged() {
+fn signals_end_the_server_and_keep_acknowledged_writes() {
     for signal in ["-TERM", "-INT"] {
         let place = Place::new();
         let served = Served::start(&place, "");

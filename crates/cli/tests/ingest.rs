@@ -29,7 +29,7 @@ fn tables_are_built_and_ingested() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn errors_name_file_and_line() {
     let place = Place::new();
     place.write("a.tsv", "b\t1\na\t2\n");
     let ran = place.run("build-table a.sst a.tsv");

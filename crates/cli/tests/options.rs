@@ -9,7 +9,7 @@ mod common;
 use common::Place;
 
 #[test]
-fn options_are_listed_with_all_that_there_is_to_know() {
+fn options_are_listed_with_all_details() {
     let place = Place::new();
     let mut command = place.command("options");
     let listed = String::from_utf8(command.output().unwrap().stdout).unwrap();
@@ -91,7 +91,7 @@ fn a_configuration_is_for_every_command_that_opens_a_database() {
 }
 
 #[test]
-fn the_file_of_all_options_is_one_that_is_read() {
+fn the_file_of_all_options_can_be_read() {
     let place = Place::new();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_esker"));
     let template = command.args(["options", "--toml"]).current_dir(place.path()).output().unwrap().stdout;

@@ -38,7 +38,7 @@ fn strategies_are_compared() {
 /// A tenth more entries than below: 100,000 come to within a hundredth of sixteen memtables, where lazy
 /// leveling adds a level, so the engine might do so a merge earlier or later than the model.
 #[test]
-fn the_engine_does_what_the_simulation_says() {
+fn the_engine_agrees_with_the_simulation() {
     assert_agrees(
         "--entries 110000 --passes 2 --warm-up 1 --strategies leveled:10 tiered:4 lazy-leveled:4 partial:10",
         4,
@@ -49,7 +49,7 @@ fn the_engine_does_what_the_simulation_says() {
 /// window. Real runs begin a few keys apart where those of the model begin at the same key. Writes come in
 /// bursts, when level 0 is full: there are enough passes that one burst more or less does not count.
 #[test]
-fn the_engine_does_so_window_by_window() {
+fn the_engine_agrees_window_by_window() {
     assert_agrees(
         "--entries 100000 --passes 8 --warm-up 2 --max-job 336KiB --strategies partial:10 partitioned",
         2,
@@ -59,7 +59,7 @@ fn the_engine_does_so_window_by_window() {
 /// The same with entries that expire: merges turn them into tombstones and drop them, and tables of nothing
 /// else are dropped as a whole.
 #[test]
-fn the_engine_does_so_with_entries_that_expire() {
+fn the_engine_agrees_with_entries_that_expire() {
     assert_agrees(
         "--entries 100000 --ttl 1 --passes 2 --warm-up 2 --max-job 336KiB --strategies leveled:10 lazy-leveled:4 partial:10 partitioned",
         4,
@@ -94,7 +94,7 @@ fn assert_agrees(options: &str, strategies: usize) {
 /// A bound tighter than the model's error fails, and prints which figures deviate and by how much after the
 /// whole table.
 #[test]
-fn what_is_off_by_too_much_is_told() {
+fn large_deviations_are_reported() {
     let place = Place::new();
     let asked = "simulate --against-engine --data . --entries 20000 --write-buffer-size 131KiB --table-size 64KiB \
                  --passes 2 --strategies leveled:10 tiered:4 --within";

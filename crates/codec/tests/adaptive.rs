@@ -51,7 +51,7 @@ fn id_of(name: &str, block: &[u8]) -> u8 {
 /// At 400 MB/s and four reads LZ4 takes longer for text than it saves; the slower the device and the fewer
 /// the reads, the more compression pays.
 #[test]
-fn what_costs_least_is_chosen() {
+fn the_cheapest_codec_is_chosen() {
     let mut random = Random(0x5eed_0020);
     let (text, numbers) = (text(&mut random), numbers(&mut random));
     let lines = b"2026-11-22 09:41:07 INFO accepted a connection\n".repeat(100)[..BLOCK_BYTES].to_vec();

@@ -199,7 +199,7 @@ mod tests {
 
     /// Enough of them for huge regions, dropped and allocated again, so that memory is reused.
     #[test]
-    fn lasting_values_are_those_that_were_given() {
+    fn lasting_slices_hold_their_values() {
         let value = |slice: usize, at: usize| ((slice << 32 | at) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let lens = [100_000, 300, 160_000, 20_000, 400_000, 5_000, 1_500_000, 7];
         let mut slices: Vec<(usize, OffHeapSlice<u64>)> = Vec::new();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_those_that_were_given_whatever_their_number() {
+    fn slices_of_every_length_hold_their_values() {
         for len in [0, 1, 7, LONG_BYTES / 8 - 1, LONG_BYTES / 8, 3 << 20] {
             let value = |at: usize| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let mut slice = OffHeapSlice::collect((0..len).map(value));

@@ -250,7 +250,7 @@ fn links_and_removals_wait_for_their_directory() {
 }
 
 #[test]
-fn a_directory_without_a_durable_name_takes_its_content_with_it() {
+fn a_directory_whose_name_is_lost_loses_its_content() {
     let fs = StrictFs::new();
     fs.create_dir_all("/db/wal".as_ref()).unwrap();
     durable(&fs, "/db/wal/1", b"abc");
@@ -457,7 +457,7 @@ fn a_cut_past_the_end_is_a_mistake() {
 }
 
 #[test]
-fn without_a_trace_only_the_present_can_be_crashed() {
+fn without_a_trace_only_the_current_state_can_be_crashed() {
     let fs = StrictFs::with_options(StrictOptions { record_trace: false, ..StrictOptions::default() });
     durable(&fs, "/file", b"synced").write_at(b"AND NOT", 6).unwrap();
     assert_eq!(fs.trace_len(), 0);

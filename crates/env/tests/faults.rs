@@ -95,7 +95,7 @@ fn a_short_write_leaves_its_beginning() {
 }
 
 #[test]
-fn reads_can_lie() {
+fn reads_can_return_wrong_bytes() {
     let (_, fs) = strict();
     let file = fs.open("/file".as_ref(), OpenMode::CreateNew).unwrap();
     file.write_at(&[0xFF; 1200], 0).unwrap();
@@ -130,7 +130,7 @@ fn after_a_failed_sync_a_second_one_tries_again() {
 
 /// As on Linux: the failed sync marks the pages clean, and the next one succeeds without writing them.
 #[test]
-fn after_a_lost_sync_a_second_one_lies() {
+fn after_a_lost_sync_a_second_one_succeeds_without_the_data() {
     let (inner, fs) = strict();
     let file = fs.open("/file".as_ref(), OpenMode::CreateNew).unwrap();
     file.write_at(&[b'0'; 3 * 4096], 0).unwrap();
@@ -193,7 +193,7 @@ fn a_sector_dirtied_again_takes_the_lost_bytes_with_it() {
 }
 
 #[test]
-fn of_several_rules_the_first_counts_and_all_of_them_count() {
+fn the_first_matching_rule_applies_and_all_count_the_call() {
     let (_, fs) = strict();
     let file = fs.open("/file".as_ref(), OpenMode::CreateNew).unwrap();
     fs.add(Rule::new(Fault::Io, When::Nth(2)));

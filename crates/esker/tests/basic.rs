@@ -65,7 +65,7 @@ fn everything_survives_a_clean_reopen_in_every_state() {
 }
 
 #[test]
-fn ranges_go_both_ways_and_meet() {
+fn ranges_are_read_from_both_ends_until_they_meet() {
     let dir = TestDir::new("ranges");
     let db = Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     let users = db.keyspace("users").unwrap();
@@ -101,7 +101,7 @@ fn ranges_go_both_ways_and_meet() {
 }
 
 #[test]
-fn a_cursor_lends_entries() {
+fn a_cursor_borrows_entries() {
     let dir = TestDir::new("cursor");
     let db = Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     for number in (0..1_000).step_by(2) {
@@ -121,7 +121,7 @@ fn a_cursor_lends_entries() {
 }
 
 #[test]
-fn snapshots_keep_their_moment_through_flush_and_compaction() {
+fn snapshots_are_unchanged_by_flush_and_compaction() {
     let dir = TestDir::new("snapshots");
     let db = Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     let users = db.default_keyspace().clone();

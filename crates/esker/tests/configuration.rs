@@ -17,7 +17,7 @@ fn size(keyspace: &Keyspace) -> u64 {
 }
 
 #[test]
-fn keyspaces_get_what_is_said_of_them_when_created_and_when_opened() {
+fn keyspaces_get_configured_options_when_created_and_when_opened() {
     let dir = TestDir::new("configured");
     let open =
         |text: &str| Options::from_toml(text).and_then(|options| Database::open_with(dir.path(), options));
@@ -52,7 +52,7 @@ fn keyspaces_get_what_is_said_of_them_when_created_and_when_opened() {
 }
 
 #[test]
-fn explicit_options_and_stored_ones_come_before_what_is_said_of_others() {
+fn explicit_options_replace_configured_ones() {
     let dir = TestDir::new("configured-explicit");
     let options = Options::default().set_keyspace("a", "block_size", "1KiB").expect("an option");
     let db = Database::open_with(dir.path(), options).expect("opening");

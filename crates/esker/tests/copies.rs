@@ -109,7 +109,7 @@ fn checkpoints_during_writes_are_prefixes() {
 
 /// Tables are shared by links: compactions, deletions and writes on either side must not show on the other.
 #[test]
-fn a_checkpoint_and_its_source_go_separate_ways() {
+fn a_checkpoint_and_its_source_are_independent() {
     let (dir, copies) = (TestDir::new("separate"), TestDir::new("separate-copies"));
     let db = open(dir.path());
     fill(&db, 0..2000, 1);
@@ -162,7 +162,7 @@ fn copies_never_overwrite_anything() {
 }
 
 #[test]
-fn backups_share_what_did_not_change_and_restore_each_its_moment() {
+fn backups_share_unchanged_files_and_restore_their_own_state() {
     let (dir, store) = (TestDir::new("backup"), TestDir::new("backups"));
     let db = open(dir.path());
     let backups = Backups::new(store.path());
@@ -200,7 +200,7 @@ fn backups_share_what_did_not_change_and_restore_each_its_moment() {
 }
 
 #[test]
-fn retention_removes_what_only_the_removed_had() {
+fn retention_removes_files_of_removed_backups_only() {
     let (dir, store) = (TestDir::new("retention"), TestDir::new("retention-backups"));
     let db = open(dir.path());
     let backups = Backups::new(store.path());
@@ -275,7 +275,7 @@ fn copy_tree(from: &Path, to: &Path) {
 
 /// Keys and values of every awkward shape, over several keyspaces, at one moment.
 #[test]
-fn an_export_holds_what_a_reader_saw() {
+fn an_export_has_the_entries_of_its_snapshot() {
     let (dir, other) = (TestDir::new("export"), TestDir::new("import"));
     let db = open(dir.path());
     fill(&db, 0..700, 1);

@@ -32,7 +32,7 @@ fn shown(cursor: &mut Cursor) -> Pairs {
 }
 
 #[test]
-fn a_cursor_over_one_run_keeps_its_moment() {
+fn a_cursor_over_one_run_keeps_its_snapshot() {
     let dir = TestDir::new("cursors-one-run");
     let db = Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     let keyspace = db.default_keyspace().clone();

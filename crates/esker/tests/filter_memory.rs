@@ -128,7 +128,7 @@ fn lookups_measure_the_filters() {
 }
 
 #[test]
-fn dynamic_filters_aim_at_their_targets_and_say_what_is_out_of_reach() {
+fn dynamic_filters_aim_at_their_targets_and_report_those_out_of_reach() {
     let dir = TestDir::new("filter-memory");
     let db = open(&dir, "dynamic:0.0001,0.1");
     grow(&db, 2);

@@ -126,7 +126,7 @@ fn versions_that_a_snapshot_needs_are_not_filtered() {
 }
 
 #[test]
-fn operands_are_merged_before_they_are_shown() {
+fn operands_are_merged_before_they_are_filtered() {
     let dir = TestDir::new("filter-merge");
     let filter = Arc::new(Obedient::default());
     let options = KeyspaceOptions::default()
@@ -170,7 +170,7 @@ impl CompactionFilter for Meeting {
 
 /// CF2: a snapshot taken after the job read the snapshots, and before what it removed is gone.
 #[test]
-fn a_snapshot_that_is_taken_meanwhile_keeps_what_it_sees() {
+fn a_snapshot_taken_meanwhile_is_unchanged() {
     let dir = TestDir::new("filter-meanwhile");
     let filter = Arc::new(Meeting { barrier: Barrier::new(2), calls: AtomicUsize::new(0) });
     let options = KeyspaceOptions::default().compaction_filter(Arc::<Meeting>::clone(&filter));
@@ -215,7 +215,7 @@ impl CompactionFilter for ByBeginning {
 }
 
 #[test]
-fn large_values_are_shown_as_well() {
+fn large_values_are_filtered() {
     let dir = TestDir::new("filter-large");
     let options = KeyspaceOptions::default().blob_threshold(4096).compaction_filter(Arc::new(ByBeginning));
     let db = Database::open_with(dir.path(), Options::default().keyspace_options(options)).expect("opening");

@@ -114,7 +114,7 @@ fn tables_that_overlap_nothing_go_to_the_last_level() {
 }
 
 #[test]
-fn the_log_brings_back_what_no_manifest_has() {
+fn the_log_recovers_ingests_missing_from_the_manifest() {
     let dir = TestDir::new("ingest-replay");
     let path = dir.path().join("db");
     let options = || Options::default().flush_on_close(false).keyspace_options(tiny());
@@ -276,7 +276,7 @@ fn transactions_conflict_with_an_ingest() {
 }
 
 #[test]
-fn copies_have_what_was_ingested() {
+fn copies_include_ingested_tables() {
     let dir = TestDir::new("ingest-copies");
     let db = stepped(&dir.path().join("db"));
     let default = db.default_keyspace();

@@ -83,7 +83,7 @@ fn a_dropped_keyspace_does_not_pin_the_log() {
 }
 
 #[test]
-fn a_keyspace_of_the_same_name_is_another_one() {
+fn a_new_keyspace_of_an_old_name_is_distinct() {
     let dir = TestDir::new("again");
     let db = stepped(dir.path());
     let old = db.keyspace("name").unwrap();
@@ -188,7 +188,7 @@ fn options_change_online_and_stay() {
 /// Keyspaces are dropped while their memtables are flushed, their tables merged and others written to. All
 /// their work is abandoned without a trace: no background error, no file that nothing refers to.
 #[test]
-fn keyspaces_are_dropped_while_they_work() {
+fn keyspaces_are_dropped_during_background_work() {
     let dir = TestDir::new("drop-busy");
     let options = Options::default().keyspace_options(tiny().write_buffer_size(16 << 10));
     let db = Database::open_with(dir.path(), options.clone()).unwrap();

@@ -12,7 +12,7 @@ fn open(path: &Path) -> Database {
 }
 
 #[test]
-fn every_open_finds_what_the_one_before_wrote() {
+fn every_open_finds_earlier_writes() {
     let dir = TestDir::new("log-only");
     for round in 0..5u64 {
         // Rounds of one entry, of a few, and of many memtables.

@@ -34,7 +34,7 @@ fn flushes(db: &Database) -> u64 {
 }
 
 #[test]
-fn an_idle_keyspace_takes_next_to_nothing() {
+fn an_idle_keyspace_takes_little_memory() {
     let fs = file_system();
     let db = open(&fs, 256 << 20);
     // Recycled memory, which nearly empty keyspaces must not keep.

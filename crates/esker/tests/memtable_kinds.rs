@@ -58,7 +58,7 @@ fn open_readers_hold_no_lock() {
 /// Transactions that read a range, plain writers and readers, at once on a memtable that is sealed
 /// repeatedly.
 #[test]
-fn transactions_writers_and_readers_go_together() {
+fn transactions_writers_and_readers_work_concurrently() {
     const THREADS: u64 = 3;
     const ROUNDS: u64 = 150;
     for kind in MemtableKind::ALL {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[test]
-fn every_open_reader_is_listed_while_it_lives() {
+fn every_open_reader_is_listed_until_it_is_dropped() {
     let dir = TestDir::new("open-readers");
     let clock = Arc::new(ManualClock::new(0));
     let env = Env { clock: Arc::clone(&clock) as _, ..Env::real() };

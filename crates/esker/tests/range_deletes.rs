@@ -72,7 +72,7 @@ fn without(all: std::ops::Range<u64>, gone: std::ops::Range<u64>) -> Vec<u64> {
 }
 
 #[test]
-fn a_snapshot_in_between_keeps_what_it_sees() {
+fn a_snapshot_in_between_is_unchanged() {
     let dir = TestDir::new("ranges-snapshot");
     let db = open(&dir);
     let ks = db.default_keyspace();
@@ -104,7 +104,7 @@ fn a_snapshot_in_between_keeps_what_it_sees() {
 }
 
 #[test]
-fn a_compaction_leaves_nothing_of_it_behind() {
+fn a_compaction_removes_deleted_ranges_and_their_tombstones() {
     let dir = TestDir::new("ranges-compact");
     let db = open(&dir);
     let ks = db.default_keyspace();

@@ -251,7 +251,7 @@ fn a_forgotten_range_is_depended_on_as_a_whole() {
 /// A conflicting change is found wherever it is: in the active memtable, a sealed one, a table above, the
 /// last level.
 #[test]
-fn a_change_is_found_wherever_it_went() {
+fn a_change_is_found_in_memtables_and_at_every_level() {
     type Move = fn(&Database);
     let moves: [Move; 4] = [
         |_| (),

@@ -29,7 +29,7 @@ fn left(keyspace: &Keyspace, key: &str) -> Option<Duration> {
 }
 
 #[test]
-fn an_expiry_goes_with_any_durability() {
+fn expiries_work_with_every_durability() {
     let dir = TestDir::new("write-options");
     let (db, clock) = open(&dir);
     let keyspace = db.default_keyspace();

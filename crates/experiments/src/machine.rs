@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_facts_is_described_all_the_same() {
+    fn machines_without_facts_are_described() {
         let machine = Machine { processor: None, largest_cache: None, load: None, ..Machine::look() };
         assert!(machine.text().contains("processor: not told by the system\n"));
         assert!(machine.cores >= 1 && machine.memory_bytes > 0);

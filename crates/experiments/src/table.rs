@@ -365,7 +365,7 @@ art,500000,12.34,0.0405,0.5
     }
 
     #[test]
-    fn rows_are_found_by_what_they_say() {
+    fn rows_are_found_by_their_cells() {
         let table = table();
         assert_eq!(table.number(&[("kind", "art"), ("entries", "500000")], "get_ns"), Some(12.34));
         assert_eq!(table.number(&[("kind", "art"), ("entries", "7")], "get_ns"), None);

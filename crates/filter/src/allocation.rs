@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tables_get() {
+    fn allocations_give_tables_their_bits() {
         let policy = FilterPolicy::blocked_bloom(10.0);
         let bits = |allocation: FilterAllocation, run| {
             allocation.policy_for(policy, &tree(&[100_000, 1_000_000, 10_000_000], run)).bits_per_key()

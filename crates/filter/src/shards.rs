@@ -130,7 +130,7 @@ mod tests {
 
     /// With random hashes the first shard's pass brings nearly all others into place.
     #[test]
-    fn what_is_out_of_place_at_the_end_alone_is_moved() {
+    fn a_single_misplaced_hash_at_the_end_is_moved() {
         let mut hashes: Vec<u64> = (0..10_000).map(|at| seeded(at, 3)).collect();
         hashes.sort_unstable_by_key(|&hash| shard_of(hash, 100));
         let of_the_last_but_one = hashes.partition_point(|&hash| shard_of(hash, 100) < 98);

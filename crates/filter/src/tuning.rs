@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_out_of_reach_is_told() {
+    fn a_target_out_of_reach_is_reported() {
         let (_, tuned) = settle(0.001, 1.0, 3);
         assert_eq!((tuned.bits, tuned.is_in_reach), (MAX_BITS, false));
         assert!(tuned.rate > 0.009);

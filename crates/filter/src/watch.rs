@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_told_apart_and_differences_taken() {
+    fn levels_are_distinguished_and_differences_taken() {
         let watch = FilterWatch::default();
         for at in 0..1000 {
             watch.note(2, 0.01, at % 50 == 0);

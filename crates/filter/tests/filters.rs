@@ -24,7 +24,7 @@ fn assert_finds(policy: FilterPolicy, hashes: &[u64], what: &str) -> Filter {
 }
 
 #[test]
-fn what_was_added_is_found_at_every_size() {
+fn added_keys_are_found_at_every_size() {
     for policy in policies() {
         for keys in [0, 1, 2, 3, 7, 50, 51, 52, 127, 128, 129, 1000, 20_000] {
             let hashes: Vec<u64> = (0..keys).map(key).collect();
@@ -36,7 +36,7 @@ fn what_was_added_is_found_at_every_size() {
 }
 
 #[test]
-fn what_was_added_is_found_among_a_hundred_thousand() {
+fn added_keys_are_found_among_a_hundred_thousand() {
     for kind in kinds() {
         for keys in [65_537, 100_000, 131_072] {
             let hashes: Vec<u64> = (0..keys).map(key).collect();
@@ -49,7 +49,7 @@ fn what_was_added_is_found_among_a_hundred_thousand() {
 /// Kinds that are solved in shards, with keys for two of the larger ones: each shard has its own place in the
 /// filter.
 #[test]
-fn what_was_added_is_found_in_each_of_several_shards() {
+fn added_keys_are_found_in_each_of_several_shards() {
     for kind in [FilterKind::Ribbon, FilterKind::BinaryFuse] {
         let filter = Filter::decode(&build(kind.policy(10.0), (0..600_000).map(key))).unwrap();
         assert_eq!(filter.kind(), Some(kind));

@@ -54,7 +54,7 @@ fn measured(policy: FilterPolicy, keys: u64) -> (usize, usize) {
 }
 
 #[test]
-fn finishing_takes_what_it_says() {
+fn finishing_takes_at_most_the_stated_memory() {
     for kind in kinds() {
         for (keys, bits) in
             [(0, 10.0), (1, 2.0), (1000, 10.0), (60_000, 6.0), (700_000, 10.0), (1_100_000, 4.0)]

@@ -81,7 +81,7 @@ fn the_default_keeps_its_rate() {
 }
 
 #[test]
-fn bloom_filters_take_the_bits_they_say() {
+fn bloom_filters_take_the_stated_bits() {
     for kind in
         [FilterKind::BlockedBloom, FilterKind::Bloom, FilterKind::LocalBloom, FilterKind::DoubleProbeBloom]
     {

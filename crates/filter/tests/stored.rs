@@ -41,7 +41,7 @@ fn the_stored_forms_are_stable() {
 }
 
 #[test]
-fn unknown_kinds_say_maybe() {
+fn unknown_kinds_answer_maybe() {
     for kind in kinds() {
         let bytes = build(kind.policy(10.0), (0..1000).map(key));
         for (at, value) in [(0, 0), (0, 77), (0, 255), (1, 0), (1, 2)] {
@@ -57,7 +57,7 @@ fn unknown_kinds_say_maybe() {
 }
 
 #[test]
-fn damage_is_told_by_the_kinds_of_lines() {
+fn kinds_of_lines_detect_damage() {
     let cases = [
         (FilterKind::BlockedBloom, 17),
         (FilterKind::LocalBloom, 17),
@@ -80,7 +80,7 @@ fn damage_is_told_by_the_kinds_of_lines() {
 
 /// Fields of the kinds of shards that exceed the bytes present, or contradict each other.
 #[test]
-fn damage_is_told_by_the_kinds_of_shards() {
+fn kinds_of_shards_detect_damage() {
     let damages: [(FilterKind, &[(usize, u8)]); 2] = [
         // Padding, number of shards, blocks, words, padding.
         (
@@ -177,7 +177,7 @@ fn lookups_survive_what_decoding_accepts() {
 
 /// Any stored number of probes is used, not the one this build would choose.
 #[test]
-fn stored_parameters_rule() {
+fn stored_parameters_apply() {
     for kind in [FilterKind::BlockedBloom, FilterKind::LocalBloom, FilterKind::Bloom] {
         let mut bytes = build(kind.policy(10.0), (0..5000).map(key));
         for probes in 1..=bytes[2] {

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn each_entry_ends_on_its_own() {
+    fn each_entry_expires_on_its_own() {
         let operand_merger = operand_merger(MergeOperator::append(b","));
         let expiring = |seqno, kind: ValueKind| Tag::from_parts(SeqNo::new(seqno), kind as u8 | FLAG_EXPIRY);
         let at = |end_ms: u64, value: &[u8]| [&end_ms.to_le_bytes(), value].concat();

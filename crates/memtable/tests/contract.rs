@@ -425,7 +425,7 @@ fn any_number_of_shards_is_one_map() {
 
 /// A stub that took an entry would be sealed with it when the next one comes: a table for each.
 #[test]
-fn a_stub_has_room_for_nothing() {
+fn a_stub_has_no_room() {
     let pool = ArenaPool::new(1 << 20);
     for kind in MemtableKind::ALL {
         let (stub, _inserter) = Memtable::create_stub(kind, &pool).unwrap();

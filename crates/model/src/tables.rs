@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_between_tables() {
+    fn tables_add_up_to_their_segments() {
         let (source, sizes) = everything();
         let segments: Vec<Segment> = (0..50)
             .map(|at| Segment {

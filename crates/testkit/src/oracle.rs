@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_expires_is_a_matter_of_time() {
+    fn entries_expire_as_time_passes() {
         let mut oracle = Oracle::default();
         oracle.commit(&[put(b"a", b"1")]);
         oracle.commit(&[(0, b"a".to_vec(), Written::Expiring(b"2".to_vec(), 11))]);
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_show_a_moment() {
+    fn ranges_show_one_sequence_number() {
         let mut oracle = Oracle::default();
         for key in [b"a", b"b", b"c"] {
             oracle.commit(&[put(key, b"v")]);

@@ -114,7 +114,7 @@ mod tests {
     use crate::{Failure, Generator};
 
     #[test]
-    fn what_matters_is_what_remains() {
+    fn shrinking_keeps_the_needed_operation() {
         let plan = Generator::plan(1, 300);
         let needed = plan.script.iter().find(|op| matches!(op, Op::Write { .. })).cloned().unwrap();
         // Fails whenever the operation is there.

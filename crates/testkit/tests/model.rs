@@ -45,12 +45,12 @@ fn simulate(seeds: impl Iterator<Item = u64>) {
 }
 
 #[test]
-fn the_database_answers_as_the_oracle_does() {
+fn the_database_agrees_with_the_oracle_even_seeds() {
     simulate((0..).map(|number| 2 * number));
 }
 
 #[test]
-fn the_database_answers_as_the_oracle_does_too() {
+fn the_database_agrees_with_the_oracle_odd_seeds() {
     simulate((0..).map(|number| 2 * number + 1));
 }
 

@@ -215,7 +215,7 @@ fn expiry_times_are_kept() {
 }
 
 #[test]
-fn options_are_read_by_the_names_of_then() {
+fn options_are_read_by_their_former_names() {
     let dir = copied();
     let db = Database::open_with(dir.path(), options()).expect("the database opens");
     let stored = db.open_keyspace("tuned").expect("the keyspace").options();

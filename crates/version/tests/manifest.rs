@@ -316,7 +316,7 @@ fn check_one_fault(call: u64, fault: Fault, poisoned: &mut u32, survived: &mut u
 
 /// Only a closed manifest is resumed, without a sync; one whose tail may not be durable is not.
 #[test]
-fn only_a_manifest_that_was_closed_is_gone_on_with() {
+fn only_a_closed_manifest_is_continued() {
     let fs = FaultFs::over_strict(StrictFs::new());
     let open = || Installer::open(Arc::new(fs.clone())).unwrap();
     let mut installer = open();
@@ -341,7 +341,7 @@ fn only_a_manifest_that_was_closed_is_gone_on_with() {
 }
 
 #[test]
-fn a_disk_that_keeps_failing_is_given_up_and_a_full_one_is_not() {
+fn repeated_failures_are_fatal_and_a_full_disk_is_not() {
     let fs = FaultFs::over_strict(StrictFs::new());
     let mut installer = Installer::open(Arc::new(fs.clone())).unwrap();
     fs.add(Rule::new(Fault::Full, When::From(1)).on(Operation::Write).on(Operation::Allocate));
@@ -463,7 +463,7 @@ fn damage_is_reported_and_never_read_past() {
 }
 
 #[test]
-fn directories_without_a_database_are_told_apart() {
+fn directories_without_a_database_are_distinguished() {
     let fs = StrictFs::new();
     let dir = Path::new(DIR);
     assert!(matches!(recover(&fs, dir), Ok(Recovery::Nothing)), "absent");

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_format_is_told_from_damage() {
+    fn a_newer_format_is_distinguished_from_damage() {
         let mut bytes = header().encode();
         bytes[8] = 2;
         let crc = crc32c(&bytes[..CRC_AT]);

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_bounds_are_read_back() {
         let written = bounds("rustc 1.95.0 (59807616e 2026-04-14)", &[("put", 812.5), ("get", 400.0)]);
         assert_eq!(written.to_string().parse(), Ok(written));
     }

@@ -221,7 +221,7 @@ mod tests {
     use super::{ADAPTERS, ORDER, Role};
 
     #[test]
-    fn every_engine_has_its_place_and_every_variant_its_store() {
+    fn every_engine_is_ordered_and_every_variant_has_its_store() {
         for adapter in ADAPTERS {
             assert!(ORDER.contains(&adapter.name), "{} has no place in the order of tables", adapter.name);
             if let Role::Variant { of, suits } = adapter.role {

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_so_many_is_timed_and_at_even_places_as_often_as_at_odd_ones() {
+    fn one_operation_in_n_is_timed_at_even_and_odd_places_alike() {
         assert!((0..100).all(|place| timed_of(place, 1) == place));
         for every in [2u64, 16, 1024] {
             let timed: Vec<u64> = (0..1_000).map(|window| timed_of(window, every)).collect();

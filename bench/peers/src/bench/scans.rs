@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_order_or_twice_is_wrong() {
+    fn keys_out_of_order_or_repeated_are_wrong() {
         assert_eq!(errors(&[1, 2, 5], false), 0);
         assert_eq!(errors(&[5, 2, 1], true), 0);
         assert_eq!(errors(&[1, 1, 5], false), 1);

@@ -47,7 +47,7 @@ fn every_fault_is_seen() {
 }
 
 #[test]
-fn every_engine_answers_rightly_and_has_its_rows() {
+fn every_engine_answers_correctly_and_has_rows() {
     let directory = directory("engines");
     for adapter in adapters::ADAPTERS {
         let mut settings = settings(&directory, adapter.name);
@@ -70,7 +70,7 @@ fn every_engine_answers_rightly_and_has_its_rows() {
 
 /// Peaks of memory are reported without it; see `Bench::drive`.
 #[test]
-fn what_the_harness_keeps_for_the_next_workload_is_counted() {
+fn memory_kept_for_the_next_workload_is_counted() {
     let directory = directory("chosen");
     let bench = Bench::new(settings(&directory, "btreemap")).unwrap();
     let lists = [(Choice::Uniform, 1000), (Choice::Zipf, 3000)];

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_name_what_there_is() {
+    fn forms_name_existing_configurations_and_engines() {
         for form in [QUICK_FORM, MIDDLE_FORM, FULL_FORM] {
             for name in form.configurations {
                 assert!(CONFIGURATIONS.iter().any(|configuration| configuration.name == *name), "{name}");

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_apart() {
+    fn kinds_are_distinguished() {
         for len in [1024, 4096, 65_536] {
             let kind = |raw: &[u8]| classify(raw, &[]).0;
             assert_eq!(kind(&noise(len)), DataKind::Noise, "{len}");

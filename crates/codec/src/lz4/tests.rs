@@ -227,7 +227,7 @@ fn far_repetitions_are_found_within_two_bytes_of_distance() {
 
 /// An empty bucket reads as zero, which at 65,536 is the position itself.
 #[test]
-fn nothing_repeats_itself() {
+fn incompressible_ends_after_long_runs_survive() {
     for start in 65_510..65_540 {
         let mut raw = vec![7; start];
         raw.extend(Noise(7).bytes(60));

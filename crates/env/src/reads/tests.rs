@@ -64,7 +64,7 @@ fn all_bytes_come_in_the_order_of_the_requests() {
 }
 
 #[test]
-fn a_file_that_ends_too_early_is_told_with_place_and_length() {
+fn a_short_file_is_reported_with_offset_and_length() {
     let sample = Sample::new("end", 10_000);
     for queue in queues() {
         for mode in [OpenMode::Read, OpenMode::ReadDirect] {
@@ -126,7 +126,7 @@ fn many_threads_share_a_queue() {
 }
 
 #[test]
-fn errors_of_the_file_system_are_told() {
+fn file_system_errors_are_reported() {
     let sample = Sample::new("errors", 10_000);
     for queue in queues() {
         let fs = FaultFs::new(Arc::new(StdFileSystem));

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_one_number_have_axes_too() {
+    fn axes_exist_without_numbers_and_for_one() {
         for scaling in [Scaling::Linear, Scaling::Logarithmic] {
             for numbers in [vec![], vec![0.0], vec![5.0], vec![f64::NAN]] {
                 let axis = Axis::over(scaling, numbers.into_iter(), 0.05);

@@ -80,7 +80,7 @@ fn a_single_series_has_no_legend_and_colours_differ() {
 }
 
 #[test]
-fn nothing_gives_an_empty_picture() {
+fn no_data_gives_an_empty_picture() {
     let empty =
         Table::new("t", "x", &[Column::key("kind"), Column::key("entries"), Column::measured("get_ns", 1)]);
     for plot in [Plot::lines("p", "t", &empty, &[], COLUMNS), Plot::bars("p", "t", &empty, &[], COLUMNS)] {

@@ -383,7 +383,7 @@ mod tests {
     /// A requirement on amplification that was checked at one moment only would judge each strategy at its
     /// better one.
     #[test]
-    fn every_number_for_amplification_is_held_against_both_moments() {
+    fn amplification_is_compared_drained_and_after_rest() {
         let measured = |name, column| {
             let columns =
                 [Column::key("strategy"), Column::number(column, 2), Column::number("after_rest", 2)];

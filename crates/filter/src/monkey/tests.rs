@@ -163,7 +163,7 @@ fn small_runs_get_more_bits_and_idle_ones_none() {
 }
 
 #[test]
-fn goals_out_of_reach_get_what_there_is() {
+fn goals_out_of_reach_get_the_nearest_limit() {
     let curve = RateCurve::of(FilterKind::BlockedBloom);
     let runs = [FilteredRun::of_keys(1_000), FilteredRun::of_keys(1_000_000)];
     let most = BitsPerKey::MAX_OF_LINES.bits();

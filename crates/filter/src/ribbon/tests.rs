@@ -47,7 +47,7 @@ fn rows_stay_within_their_slots() {
 
 /// Few attempts fail, and some must be able to: otherwise slots would be wasted.
 #[test]
-fn attempts_succeed_as_often_as_the_share_of_spare_slots_promises() {
+fn attempts_succeed_as_often_as_the_share_of_spare_slots_predicts() {
     for keys in [10, 100, 115, 116, 117, 1000, 5000, 20_000, SHARD_KEYS, SHARD_KEYS * 5 / 4] {
         let rounds = (200_000 / keys).clamp(8, 200);
         let mut attempts = 0;

@@ -206,7 +206,7 @@ mod tests {
 
     /// WP2: equal leading bytes are not equal keys.
     #[test]
-    fn keys_with_equal_leading_bytes_are_told_apart() {
+    fn keys_with_equal_leading_bytes_are_distinguished() {
         for keys in [
             [&b"k"[..], b"k\0", b"k\0\0"],
             [b"sixteen bytes of", b"sixteen bytes of\0", b"sixteen bytes of it"],

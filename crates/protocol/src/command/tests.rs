@@ -75,7 +75,7 @@ fn errors_are_one_precise_line() {
 }
 
 #[test]
-fn what_is_echoed_is_cut_and_printable() {
+fn echoed_text_is_shortened_and_printable() {
     let long = [b"g ".as_slice(), &[b'\n' + 1; 1000]].concat();
     let message = parse_line(&[b"\x1b[2J".as_slice(), &long].concat()).expect_err("no command").to_string();
     assert!(message.is_ascii() && message.len() < 300, "{message}");

@@ -39,7 +39,7 @@ fn apply(state: &mut DatabaseState, edit: &VersionEdit) -> Result<Applied, EditE
 }
 
 #[test]
-fn parts_come_move_and_go() {
+fn parts_are_added_moved_and_removed() {
     let mut state = state_with_keyspace();
     let (low, high) = (part(1, keys("a", "f")), part(2, keys("g", "m")));
     let mut edit = VersionEdit::new();

@@ -87,7 +87,7 @@ fn forge(change: impl Fn(&mut [u8])) -> Vec<u8> {
 }
 
 #[test]
-fn records_of_a_newer_version_are_told_from_damage() {
+fn records_of_a_newer_version_are_distinguished_from_damage() {
     let decode = |bytes: &[u8]| RecordHeader::decode(bytes, &identity(), OFFSET);
     let kind = decode(&forge(|bytes| bytes[28] = 6));
     assert_eq!(kind, Err(HeaderFault::Unknown { kind: 6, flags: 0 }));

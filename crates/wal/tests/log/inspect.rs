@@ -47,7 +47,7 @@ fn records_are_shown_with_place_kind_and_state() {
 }
 
 #[test]
-fn a_file_that_was_never_begun_says_so() {
+fn a_file_never_begun_is_reported_as_such() {
     let harness = LogHarness::new(&StrictFs::new(), 9, true);
     harness.log.prepare_next().unwrap();
     let path = PathBuf::from(DIR).join("0002.seg");

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_are_what_they_are_called() {
+    fn samples_match_their_names() {
         let samples = DataSample::all(8192);
         assert!(samples.iter().all(|sample| sample.bytes.len() == 8192));
         let words = |name: &str| {

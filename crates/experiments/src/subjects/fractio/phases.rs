@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phases_stand_where_their_numbers_do() {
+    fn phases_are_in_the_order_of_their_numbers() {
         for (at, phase) in Phase::ALL.into_iter().enumerate() {
             assert_eq!(phase as usize, at, "{}", phase.name());
         }

@@ -140,7 +140,7 @@ mod tests {
 
     /// Published test values of the functions: a crate that computes another function must not get a row.
     #[test]
-    fn functions_are_what_they_are_called() {
+    fn functions_match_their_names() {
         let fox = b"The quick brown fox jumps over the lazy dog";
         let murmur = fastmurmur3::murmur3_x64_128(fox, 0);
         let (low, high) = (murmur as u64, (murmur >> 64) as u64);

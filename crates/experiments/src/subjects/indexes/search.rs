@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_as_far_apart_as_they_are_called() {
+    fn ranges_match_their_names() {
         let random = SeededRandom::new(4);
         let fences = Fences::new(IndexKeyKind::Random, 20_000, &random);
         let probes = IndexProbes::new(IndexKeyKind::Random, &fences, &random);

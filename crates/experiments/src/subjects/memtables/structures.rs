@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_skiplists_overhead_is_what_its_layout_says() {
+    fn the_skiplists_overhead_follows_from_its_layout() {
         // Half of the nodes have one pointer (64 bytes, 80 allocated), a quarter two (72, 80), ...; the key
         // takes 32 of 16, the value 112 of 100.
         let overhead = crossbeam_overhead_bytes(16);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_are_refused() {
+    fn wrong_lengths_are_refused() {
         for (name, bytes) in hostile() {
             assert!(!accepts(&bytes), "{name}");
         }
