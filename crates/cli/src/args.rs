@@ -332,10 +332,16 @@ pub(crate) struct ScanArgs {
 
 /// Count pairs
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  esker count --prefix user:")]
+#[command(after_help = "\
+Examples:
+  esker count --prefix user:
+  esker count --estimate --start 2024-01 --end 2024-02")]
 pub(crate) struct CountArgs {
     #[command(flatten)]
     pub(crate) range: RangeArgs,
+    /// Estimate pairs and bytes without reading them; deleted and overwritten pairs count until a compaction
+    #[arg(long)]
+    pub(crate) estimate: bool,
 }
 
 /// Read pairs from a file into the database

@@ -55,6 +55,9 @@ fn ranges_are_walked_both_ways() {
     assert_eq!(place.ok("count"), "6\n");
     assert_eq!(place.ok("count --prefix b"), "2\n");
     assert_eq!(objects(&place.ok("count --json")), [json!({"count": 6})]);
+    let estimate = &objects(&place.ok("count --estimate --json"))[0];
+    assert_eq!(estimate["entries"], json!(6));
+    assert!(place.ok("count --estimate --prefix b").starts_with("about "));
     assert_eq!(
         objects(&place.ok("scan --prefix b --json")),
         [json!({"key": "b", "value": "4"}), json!({"key_hex": "62ff", "value": "5"})]

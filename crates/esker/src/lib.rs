@@ -146,7 +146,7 @@
 //! [`Database`] and [`Keyspace`] are cheap to clone, and may be shared and used by any number of threads at
 //! once. [`Snapshot`], [`WriteBatch`], [`Transaction`], [`Cursor`], [`Range`] and [`Keys`] may be sent to
 //! another thread, and are used by one at a time. None of them borrows from another, but [`View`] and the
-//! ranges of a transaction.
+//! ranges and cursors of a transaction.
 //!
 //! * A get, a range or a cursor waits for no lock of a writer; it takes as long as reading the blocks that
 //!   the caches do not have.
@@ -237,8 +237,8 @@ pub mod merge {
     pub use esker_iter::operator::{Merge, MergeError, MergeOperator, set};
 }
 
-/// What a database reports about itself: counters, the shape of its trees, open readers, why writes are held
-/// back, amplification, targets, and what a verification found.
+/// What a database reports about itself: counters, the shape of its trees, sizes of ranges, open readers, why
+/// writes are held back, amplification, targets, and what a verification found.
 #[doc(alias = "statistics")]
 pub mod metrics {
     pub use crate::damage::Damage;
@@ -259,6 +259,7 @@ pub mod metrics {
     pub use esker_engine::write::write_control::{BlockingWork, KeyspaceStall, Stalls, WriteState};
     pub use esker_view::read::layer::Layer;
     pub use esker_view::read::open_readers::ReaderKind;
+    pub use esker_view::read::range_size::RangeSize;
 }
 
 /// The values that options take. [`Options`] and [`KeyspaceOptions`]

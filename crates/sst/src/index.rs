@@ -12,6 +12,7 @@
 //! depends on the wanted version. Such blocks are listed apart, so that tables without them have no cost.
 
 mod dispatch;
+mod estimate;
 mod fence;
 mod form;
 mod kind;

@@ -133,7 +133,7 @@ pub(super) const ORDERS: &[Order] = &[
         package: "esker-view",
         folder: "read",
         modules: "key_range last_run_predictor scan_tally pinned open_readers run_cursor range_tombstones source \
-                  cursor layer range keys versions resolve multi point mod",
+                  cursor layer range keys versions resolve multi point range_size split_points mod",
         closed: &[Closed {
             modules: "range_tombstones source",
             reason: "a source of a merge may itself be read under range tombstones",

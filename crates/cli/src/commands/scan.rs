@@ -1,8 +1,10 @@
 //! `scan` and `count`.
 
-use super::{Context, unprintable, write_json, write_json_pair};
+use super::{Context, KeyRange, unprintable, write_json, write_json_pair};
 use crate::args::{CountArgs, ScanArgs};
 use crate::failure::{Exit, Failure};
+use crate::format::{human_bytes, human_count};
+use std::ops::Bound;
 
 pub(super) fn scan(context: &mut Context<'_>, args: &ScanArgs) -> Result<Exit, Failure> {
     let range = context.parse_range(&args.range)?;
@@ -28,6 +30,9 @@ pub(super) fn scan(context: &mut Context<'_>, args: &ScanArgs) -> Result<Exit, F
 
 pub(super) fn count(context: &mut Context<'_>, args: &CountArgs) -> Result<Exit, Failure> {
     let range = context.parse_range(&args.range)?;
+    if args.estimate {
+        return estimate(context, range);
+    }
     let cursor = context.existing_keyspace()?.cursor()?;
     let mut count = 0u64;
     range.walk(cursor, false, |_, _| {
@@ -38,6 +43,24 @@ pub(super) fn count(context: &mut Context<'_>, args: &CountArgs) -> Result<Exit,
         write_json(context.out, [("count".to_owned(), count.into())])?;
     } else {
         writeln!(context.out, "{count}")?;
+    }
+    Ok(Exit::Done)
+}
+
+fn estimate(context: &mut Context<'_>, range: KeyRange) -> Result<Exit, Failure> {
+    let end = range.end.map_or(Bound::Unbounded, Bound::Excluded);
+    let size = context.existing_keyspace()?.approximate_size((Bound::Included(range.start), end))?;
+    if context.shape.json {
+        let members =
+            [("entries", size.entries), ("disk_bytes", size.disk_bytes), ("memory_bytes", size.memory_bytes)];
+        write_json(context.out, members.map(|(name, number)| (name.to_owned(), number.into())))?;
+    } else {
+        let (disk, memory) = (human_bytes(size.disk_bytes), human_bytes(size.memory_bytes));
+        writeln!(
+            context.out,
+            "about {} entries, {disk} in tables, {memory} in memory",
+            human_count(size.entries)
+        )?;
     }
     Ok(Exit::Done)
 }

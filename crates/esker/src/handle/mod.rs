@@ -8,6 +8,7 @@ mod database;
 mod expiring;
 mod keyspace;
 mod merging;
+mod sizes;
 mod snapshot;
 
 pub use batch::{BatchEntry, WriteBatch};

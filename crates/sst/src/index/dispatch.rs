@@ -62,18 +62,7 @@ impl Table {
     /// # Errors
     /// Errors of reading index pages, if the index is paged.
     pub fn anchors(&self, most: usize) -> Result<Vec<(Vec<u8>, u64)>> {
-        let Some(index) = &self.index else { return Ok(Vec::new()) };
-        let (blocks, count) = (self.blocks(), most.min(self.blocks()));
-        let mut anchors = Vec::with_capacity(count);
-        for at in 0..count {
-            let (first, end) = (at * blocks / count, (at + 1) * blocks / count);
-            let key = match first {
-                0 => self.properties().min_key.clone(),
-                _ => self.separator(index, first)?.into_owned(),
-            };
-            anchors.push((key, self.place(end - 1)?.end - self.place(first)?.start));
-        }
-        Ok(anchors)
+        self.anchors_within(&[], None, most)
     }
 
     /// The tag of the first entry of block `number`, if the block continues the key of its predecessor.

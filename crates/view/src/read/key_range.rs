@@ -93,6 +93,14 @@ impl HalfOpen {
         (end.is_empty() || start < end).then_some(HalfOpen { start, end })
     }
 
+    /// The same range in the form of parts.
+    pub fn to_key_range(&self) -> esker_version::KeyRange {
+        match self.end.as_slice() {
+            [] => esker_version::KeyRange::from_key(self.start.as_slice()),
+            end => esker_version::KeyRange::half_open(self.start.as_slice(), end),
+        }
+    }
+
     /// What a range delete counts for in the limits of memtables.
     pub fn counted_bytes(&self) -> usize {
         self.start.len() + self.end.len() + esker_memtable::RANGE_DELETE_OVERHEAD_BYTES as usize

@@ -85,15 +85,15 @@ fn fold(
     Ok((fold.finish(operand_merger, key)?, fold.end_ms()))
 }
 
-/// When a key's value ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// When a key's value ends; ordered from the earliest to the latest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
     /// It has no value now.
     Past,
-    /// It does not expire.
-    Never,
     /// At this time, in milliseconds since 1970.
     At(u64),
+    /// It does not expire.
+    Never,
 }
 
 /// When the value of `key` that is visible at `seqno` and `time` ends.
