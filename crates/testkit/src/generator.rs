@@ -2,7 +2,7 @@
 
 use crate::ingest::Joining;
 use crate::options::{Chosen, DATABASE, KEYSPACE};
-use crate::script::{At, Deed, Edit, How, Move, Op, Plan, Step};
+use crate::script::{At, CursorStep, Deed, Edit, How, Lifetime, Move, Op, Plan, Step};
 use crate::{Filler, KEYS, Key, PREFIXES, SPACES};
 use esker::Durability;
 use esker::ingest::IngestMode;
@@ -129,6 +129,41 @@ impl Generator {
         [0, 1, 2, 10, 50, 1_000, 100_000][self.random.below(7) as usize]
     }
 
+    fn lifetime(&self) -> Lifetime {
+        match self.random.below(8) {
+            0 | 1 => Lifetime::Default,
+            2 => Lifetime::Never,
+            3 if self.expires => Lifetime::At(self.ttl_ms() as i32 - 2),
+            4..=6 if self.expires => Lifetime::After(self.ttl_ms()),
+            _ => Lifetime::Keep,
+        }
+    }
+
+    /// A lifetime of an operand, which has nothing to keep.
+    fn operand_lifetime(&self) -> Lifetime {
+        match self.lifetime() {
+            Lifetime::Keep => Lifetime::Default,
+            lifetime => lifetime,
+        }
+    }
+
+    /// A write of one key with options, or an update of it.
+    fn write_one(&mut self) -> Op {
+        let (space, key, durability) = (self.space(), self.key(), self.durability());
+        match self.random.below(3) {
+            0 => Op::Put { space, key, value: self.value(), lifetime: self.lifetime(), durability },
+            1 => {
+                let (operand, lifetime) = (self.value(), self.operand_lifetime());
+                Op::Merge { space, key, operand, lifetime, durability }
+            }
+            _ => {
+                let value = if self.percent(80) { Some(self.value()) } else { None };
+                let lifetime = if self.percent(50) { Lifetime::Default } else { self.lifetime() };
+                Op::Update { space, key, value, lifetime }
+            }
+        }
+    }
+
     fn clock(&self) -> Op {
         let by_ms = 1 + self.random.below([2, 12, 60, 1_100][self.random.below(4) as usize]) as i32;
         Op::Clock(if self.percent(20) { -by_ms } else { by_ms })
@@ -155,16 +190,20 @@ impl Generator {
         Op::Join { space: self.space(), edits, joining }
     }
 
-    fn write(&mut self) -> Op {
-        let durability = match self.random.below(12) {
+    fn durability(&self) -> Durability {
+        match self.random.below(12) {
             0 => Durability::Power,
             1..=2 => Durability::None,
             _ => Durability::Process,
-        };
+        }
+    }
+
+    fn write(&mut self) -> Op {
+        let durability = self.durability();
         let (count, how) = match self.random.below(10) {
             0 => (2 + self.random.below(20), How::Batch),
             1 => (1 + self.random.below(5), How::Try),
-            2 => (1, How::Batch),
+            2 => (1 + self.random.below(3), How::Parsed),
             3 => (1 + self.random.below(6), How::Transaction),
             _ => (1, How::Plain),
         };
@@ -174,7 +213,11 @@ impl Generator {
 
     fn read(&self) -> Op {
         let (space, at) = (self.space(), self.at());
-        match self.random.below(11) {
+        match self.random.below(12) {
+            11 => {
+                let (lower, upper) = (self.bound(), self.bound());
+                Op::Size { space, lower, upper, parts: self.random.below(20) as u8 }
+            }
             10 => Op::Ttl { space, key: self.key() },
             0..=4 => Op::Get { space, key: self.key(), at },
             5 => {
@@ -200,12 +243,13 @@ impl Generator {
     fn transaction(&mut self) -> Op {
         let which = self.random.below(8) as u8;
         let space = self.space();
-        let step = match self.random.below(20) {
+        let step = match self.random.below(26) {
             0..=2 => return Op::Begin { serializable: self.percent(60) },
             3..=4 => return Op::Finish { which, commit: self.percent(85) },
             5..=9 => Step::Change(self.edit()),
             10..=14 => Step::Get { space, key: self.key(), for_update: self.percent(20) },
             15..=17 => Step::Range {
+                keys_only: self.percent(30),
                 space,
                 lower: self.bound(),
                 upper: self.bound(),
@@ -213,9 +257,35 @@ impl Generator {
                 count: if self.percent(20) { u8::MAX } else { self.random.below(6) as u8 },
             },
             18 => Step::Savepoint,
-            _ => Step::RollbackTo(self.random.below(8) as u8),
+            19 => Step::RollbackTo(self.random.below(8) as u8),
+            20 => Step::Put { space, key: self.key(), value: self.value(), lifetime: self.lifetime() },
+            21 => {
+                let (key, operand) = (self.key(), self.value());
+                Step::Merge { space, key, operand, lifetime: self.operand_lifetime() }
+            }
+            22 => {
+                let value = if self.percent(80) { Some(self.value()) } else { None };
+                Step::Update { space, key: self.key(), value }
+            }
+            23 => Step::Ends { space },
+            _ => self.cursor_in_transaction(space),
         };
         Op::InTransaction { which, step }
+    }
+
+    fn cursor_in_transaction(&mut self, space: u8) -> Step {
+        let count = 1 + self.random.below(20);
+        let steps = (0..count).map(|_| match self.random.below(8) {
+            0 => CursorStep::Put(self.value()),
+            1 => CursorStep::Delete,
+            _ => CursorStep::Move(self.cursor_move()),
+        });
+        let steps = steps.collect();
+        let (lower, upper) = match self.percent(50) {
+            true => (Bound::Unbounded, Bound::Unbounded),
+            false => (self.bound(), self.bound()),
+        };
+        Step::Cursor { space, lower, upper, steps }
     }
 
     fn cursor_move(&self) -> Move {
@@ -272,7 +342,8 @@ impl Generator {
             return if self.percent(60) { self.clock() } else { touch };
         }
         match self.random.below(100) {
-            0..=44 => self.write(),
+            0..=38 => self.write(),
+            39..=44 => self.write_one(),
             45..=64 => self.transaction(),
             _ => self.read(),
         }

@@ -2,7 +2,7 @@
 
 use crate::oracle::{Change, Written};
 use crate::runner::{Mark, Runner, plain_change};
-use crate::script::{Deed, Edit, How};
+use crate::script::{Deed, Edit};
 use crate::{Key, Outcome, ensure};
 use esker::ingest::{IngestMode, IngestOptions, TableWriter};
 use esker::parts::env::Env;
@@ -166,7 +166,7 @@ impl Runner {
             let edit = Edit { space, key: *key, deed: *deed };
             let (space, key, written) = match deed {
                 Deed::Put(_) | Deed::Merge(_) => self.written(plain_change(&edit))?,
-                Deed::PutFor(..) | Deed::MergeFor(..) => self.change_of(&edit, How::Plain)?,
+                Deed::PutFor(..) | Deed::MergeFor(..) => self.change_of(&edit)?,
                 Deed::Delete | Deed::DeleteUpTo(_) => continue,
             };
             last.insert(key, (space, written));

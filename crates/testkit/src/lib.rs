@@ -8,6 +8,7 @@
 //! | [`generator`] | random plans |
 //! | [`oracle`] | what a database must contain, at each commit and at each snapshot |
 //! | [`runner`] | a database under test, with its oracle |
+//! | `one_key` | operations that write one key, with an expiry |
 //! | `transactions` | transactions of a script, and which of them must meet a conflict |
 //! | [`model`], [`shrink`] | the model test, and shrinking of its failing plans |
 //! | [`crash`] | the crash sweep: every cut of a workload's trace, and of recovery's |
@@ -32,6 +33,7 @@ pub mod generator;
 pub mod ingest;
 pub mod kill;
 pub mod model;
+mod one_key;
 pub mod operators;
 pub mod options;
 pub mod oracle;

@@ -8,7 +8,7 @@ use esker::parts::env::fault::{StrictFs, StrictOptions};
 use esker::parts::env::{Env, FileSystem};
 use esker::{Cursor, Durability, Error, Keys, Keyspace, Snapshot, Ttl, Value};
 use std::borrow::Cow;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -155,6 +155,9 @@ impl Runner {
             Op::ReopenReadOnly => self.check_read_only(),
             Op::CheckAll => self.check_all(),
             Op::Ttl { space, key } => self.check_ttl(usize::from(*space), &key.bytes()),
+            Op::Size { space, lower, upper, parts } => {
+                self.check_size(usize::from(*space), key_bounds(lower, upper), usize::from(*parts))
+            }
             Op::Get { space, at, .. }
             | Op::MultiGet { space, at, .. }
             | Op::Range { space, at, .. }
@@ -221,6 +224,22 @@ impl Runner {
             (found, expected) => found == expected,
         };
         ensure!(is_same, "ttl is {found:?}, expected {expected:?}");
+        Ok(())
+    }
+
+    /// What an estimate must be, however rough: no more than of everything, and keys inside of the range.
+    fn check_size(&self, space: usize, bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>), parts: usize) -> Outcome {
+        let Some(keyspace) = &self.spaces[space] else { return Ok(()) };
+        let (size, whole) = (keyspace.approximate_size(bounds.clone())?, keyspace.approximate_size(..)?);
+        let is_part = size.entries <= whole.entries
+            && size.disk_bytes <= whole.disk_bytes
+            && size.memory_bytes <= whole.memory_bytes;
+        // Where threads run, a compaction may have made everything smaller between the two.
+        ensure!(is_part || !self.moves_clock(), "a range of {size:?} in {whole:?}");
+        let points = keyspace.split_points(bounds.clone(), parts)?;
+        ensure!(points.len() < parts.max(1), "{} points for {parts} parts", points.len());
+        ensure!(points.is_sorted_by(|a, b| a < b), "points out of order");
+        ensure!(points.iter().all(|point| RangeBounds::contains(&bounds, point)), "a point outside");
         Ok(())
     }
 

@@ -150,7 +150,8 @@ impl Oracle {
         self.look_up(space, key, at).map(|(_, end)| end)
     }
 
-    fn look_up(&self, space: usize, key: &[u8], at: Moment) -> Option<(Cow<'_, [u8]>, Option<u64>)> {
+    /// The value of a key and its expiry at a moment, in the keyspace that has the name now.
+    pub(crate) fn look_up(&self, space: usize, key: &[u8], at: Moment) -> Living<'_> {
         visible(self.keyspaces[self.bearers_at(self.now())[space]?].get(key)?, at)
     }
 
@@ -291,32 +292,38 @@ fn in_order<'b>(bounds: (Bound<&'b [u8]>, Bound<&'b [u8]>)) -> (Bound<&'b [u8]>,
     if is_empty { (Bound::Included([].as_slice()), Bound::Excluded([].as_slice())) } else { bounds }
 }
 
+/// The value of a key and its expiry, if it has one.
+pub(crate) type Living<'a> = Option<(Cow<'a, [u8]>, Option<u64>)>;
+
 /// The value of a key at a moment, and its expiry if it has one.
-fn visible(versions: &Versions, at: Moment) -> Option<(Cow<'_, [u8]>, Option<u64>)> {
+fn visible(versions: &Versions, at: Moment) -> Living<'_> {
     let behind = versions.partition_point(|(commit, _)| *commit <= at.commit);
     let versions = &versions[..behind];
     let operands =
         versions.iter().rev().take_while(|(_, written)| matches!(written, Written::Merge(..))).count();
-    let (below, operands) = versions.split_at(versions.len() - operands);
-    let base = match below.last().map(|(_, written)| written) {
-        Some(Written::Put(value)) => Some((Cow::Borrowed(value.as_slice()), None)),
-        Some(Written::Expiring(value, expiry_ms)) if *expiry_ms > at.time_ms => {
-            Some((Cow::Borrowed(value.as_slice()), Some(*expiry_ms)))
+    let from = versions.len().saturating_sub(operands + 1);
+    versions[from..].iter().fold(None, |below, (_, written)| over(below, written, at.time_ms))
+}
+
+/// What a change makes of what is below it, for a reader at this time.
+pub(crate) fn over<'a>(below: Living<'a>, written: &'a Written, time_ms: u64) -> Living<'a> {
+    match written {
+        Written::Delete => None,
+        Written::Put(value) => Some((Cow::Borrowed(value.as_slice()), None)),
+        Written::Expiring(value, expiry_ms) => {
+            (*expiry_ms > time_ms).then_some((Cow::Borrowed(value.as_slice()), Some(*expiry_ms)))
         }
-        _ => None,
-    };
-    operands.iter().fold(base, |value, (_, written)| match written {
-        Written::Merge(operator, operand, end_ms) if end_ms.is_none_or(|end_ms| end_ms > at.time_ms) => {
+        Written::Merge(_, _, Some(end_ms)) if *end_ms <= time_ms => below,
+        Written::Merge(operator, operand, end_ms) => {
             // The key lives as long as the last of its pieces; one that never expires counts as the latest.
-            let end_ms = match &value {
+            let end_ms = match &below {
                 Some((_, end)) => end.zip(*end_ms).map(|(a, b)| a.max(b)),
                 None => *end_ms,
             };
-            let value = value.map(|(value, _)| value.into_owned());
-            Some((Cow::Owned(operator.apply(value, operand)), end_ms))
+            let below = below.map(|(value, _)| value.into_owned());
+            Some((Cow::Owned(operator.apply(below, operand)), end_ms))
         }
-        _ => value,
-    })
+    }
 }
 
 fn entry_hash(space: usize, key: &[u8], value: &[u8]) -> u64 {

@@ -3,7 +3,7 @@
 use crate::follower::Follower;
 use crate::operators::{Chain, Operator};
 use crate::options::{Chosen, DATABASE, KEYSPACE};
-use crate::oracle::{Change, Content, Moment, Oracle, Written, difference};
+use crate::oracle::{Change, Content, Moment, Oracle, Written, difference, over};
 use crate::script::{Deed, Edit, How, Op, Plan};
 use crate::transactions::{Open, write_transaction};
 use crate::{Failure, Filler, Outcome, SPACES, ensure};
@@ -13,7 +13,6 @@ use esker::{
     Database, Durability, Error, Expiry, Keyspace, KeyspaceOptions, Options, Snapshot, WriteBatch,
     WriteOptions,
 };
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, RangeBounds};
 use std::path::Path;
@@ -346,15 +345,17 @@ impl Runner {
     }
 
     /// What edits mean to the oracle: a range delete removes every key of its range that ever was there, or
-    /// that edits before it put there. A transaction takes it for a delete of its first key.
+    /// that edits before it put there; that of a transaction those that have a value.
     fn changes(&self, edits: &[Edit], how: How) -> Outcome<Vec<Change>> {
         let mut changes: Vec<Change> = Vec::new();
         for edit in edits {
             match range_of(edit) {
-                _ if how == How::Transaction && !merges(edit) => {
-                    changes.push(self.written(plain_change(edit))?);
+                None => changes.push(self.change_of(edit)?),
+                Some(range) if how == How::Transaction => {
+                    let space = usize::from(edit.space);
+                    let gone = self.living_in(space, &range, &changes)?;
+                    changes.extend(gone.into_iter().map(|key| (space, key, Written::Delete)));
                 }
-                None => changes.push(self.change_of(edit, how)?),
                 Some(range) => {
                     let space = usize::from(edit.space);
                     let bounds = (range.0.as_ref().map(Vec::as_slice), range.1.as_ref().map(Vec::as_slice));
@@ -367,6 +368,21 @@ impl Runner {
             }
         }
         Ok(changes)
+    }
+
+    /// The keys of a range that have a value now, after these changes.
+    fn living_in(&self, space: usize, range: &Range, changes: &[Change]) -> Outcome<Vec<Vec<u8>>> {
+        let (now, bounds) =
+            (self.now()?, (range.0.as_ref().map(Vec::as_slice), range.1.as_ref().map(Vec::as_slice)));
+        let stored = self.oracle.range(space, bounds, now).map(|(key, _)| key.to_vec());
+        let changed = changes.iter().filter(|(of, key, _)| *of == space && range.contains(key));
+        let keys: BTreeSet<Vec<u8>> = stored.chain(changed.map(|(_, key, _)| key.clone())).collect();
+        let lives = |key: &Vec<u8>| {
+            let own = changes.iter().filter(|(of, changed, _)| *of == space && changed == key);
+            let stored = self.oracle.look_up(space, key, now);
+            own.fold(stored, |below, (_, _, written)| over(below, written, now.time_ms)).is_some()
+        };
+        Ok(keys.into_iter().filter(lives).collect())
     }
 
     fn write_plain(&self, edit: &Edit, keyspace: &Keyspace, durability: Durability) -> esker::Result<()> {
@@ -399,7 +415,9 @@ impl Runner {
         self.mark(Mark::Begun, self.oracle.now() + 1);
         let written = match (how, edits, keyspaces.as_slice()) {
             (How::Plain, [edit], [keyspace]) => self.write_plain(edit, keyspace, durability),
-            (How::Transaction, ..) => write_transaction(self.db()?, edits, &keyspaces, durability),
+            (How::Transaction, ..) => {
+                write_transaction(self.db()?, edits, &keyspaces, durability, |ms| self.ttl(ms))
+            }
             _ => {
                 let db = self.db()?;
                 let mut batch = db.batch();
@@ -423,6 +441,11 @@ impl Runner {
                 }
                 let written = edits.iter().filter(|edit| !is_empty_range(edit)).count();
                 ensure!(batch.len() == written, "a batch of {} says it has {}", edits.len(), batch.len());
+                if how == How::Parsed {
+                    let parsed = db.batch_from_bytes(&batch.to_bytes()?)?;
+                    ensure!(parsed.iter().eq(batch.iter()), "a batch changed on its way through bytes");
+                    batch = parsed;
+                }
                 if how == How::Try {
                     db.write_with(&batch, WriteOptions::new().no_stall())
                 } else {
@@ -454,6 +477,13 @@ impl Runner {
             Op::Write { edits, how, durability } => {
                 self.write(edits, *how, *durability)?;
             }
+            Op::Put { space, key, value, lifetime, durability } => {
+                self.put_one(*space, *key, *value, *lifetime, *durability)?;
+            }
+            Op::Merge { space, key, operand, lifetime, durability } => {
+                self.merge_one(*space, *key, *operand, *lifetime, *durability)?;
+            }
+            Op::Update { space, key, value, lifetime } => self.update(*space, *key, *value, *lifetime)?,
             Op::Join { space, edits, joining } => self.join(*space, edits, *joining)?,
             Op::Snapshot => {
                 let snapshot = self.db()?.snapshot();
@@ -534,31 +564,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Gives a key's value another end.
-    fn touch(&mut self, space: usize, key: crate::Key, ttl_ms: Option<u32>) -> Outcome {
-        let Some(keyspace) = self.spaces[space].clone() else { return Ok(()) };
-        let (key, now) = (key.bytes(), self.now()?);
-        let (value, end) =
-            (self.oracle.get(space, &key, now).map(Cow::into_owned), self.oracle.end(space, &key, now));
-        self.mark(Mark::Begun, now.commit + 1);
-        let (was_there, written) = match (ttl_ms, value.clone()) {
-            (None, value) => (keyspace.persist(&key)?, value.filter(|_| end != Some(None)).map(Written::Put)),
-            (Some(ms), value) => {
-                let ttl = self.ttl(ms);
-                let there = keyspace.touch(&key, ttl)?;
-                let expiry_ms = now.time_ms + ttl.as_millis() as u64;
-                (there, value.map(|value| Written::Expiring(value, expiry_ms)))
-            }
-        };
-        ensure!(was_there == value.is_some(), "touched {}, which was there: {}", was_there, value.is_some());
-        if let Some(written) = written {
-            let commit = self.oracle.commit(&[(space, key, written)]);
-            self.mark(Mark::Acknowledged, commit);
-        }
-        Ok(())
-    }
-
-    pub(crate) fn change_of(&self, edit: &Edit, how: How) -> Outcome<Change> {
+    pub(crate) fn change_of(&self, edit: &Edit) -> Outcome<Change> {
         let space = usize::from(edit.space);
         let end_ms = |ttl_ms| Ok::<_, Failure>(self.now()?.time_ms + self.ttl(ttl_ms).as_millis() as u64);
         let merged = |operand: Filler, end_ms| {
@@ -569,10 +575,6 @@ impl Runner {
         let written = match edit.deed {
             Deed::PutFor(value, ttl_ms) => Some(Written::Expiring(value.bytes(), end_ms(ttl_ms)?)),
             Deed::Merge(operand) => merged(operand, self.default_end_ms(space)?),
-            // A transaction knows the default only.
-            Deed::MergeFor(operand, _) if how == How::Transaction => {
-                merged(operand, self.default_end_ms(space)?)
-            }
             Deed::MergeFor(operand, ttl_ms) => merged(operand, Some(end_ms(ttl_ms)?)),
             Deed::Put(_) | Deed::Delete | Deed::DeleteUpTo(_) => None,
         };
@@ -600,7 +602,7 @@ impl Runner {
         Ok(Some(self.now()?.time_ms + ttl.as_millis() as u64))
     }
 
-    fn default_ttl(&self, space: usize) -> Option<Duration> {
+    pub(crate) fn default_ttl(&self, space: usize) -> Option<Duration> {
         self.spaces[space].as_ref()?.options().ttl_by_default()
     }
 
@@ -670,10 +672,6 @@ pub(crate) fn effective(edit: &Edit, keyspace: &Keyspace) -> Edit {
     Edit { deed, ..*edit }
 }
 
-fn merges(edit: &Edit) -> bool {
-    matches!(edit.deed, Deed::Merge(_) | Deed::MergeFor(..))
-}
-
 /// An edit as a put or delete: expiring ones count as lasting, merges as puts.
 pub(crate) fn plain_change(edit: &Edit) -> PlainChange {
     let value = match edit.deed {
@@ -685,7 +683,7 @@ pub(crate) fn plain_change(edit: &Edit) -> PlainChange {
     (usize::from(edit.space), edit.key.bytes(), value)
 }
 
-type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+pub(crate) type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// Adds an edit to a batch; what expires is taken for what stays, and what is merged for what is put.
 pub(crate) fn put_into(batch: &mut WriteBatch, keyspace: &Keyspace, edit: &Edit) {
@@ -721,7 +719,7 @@ pub(crate) fn plain_changes(
 }
 
 /// The range that an edit deletes, if it deletes one.
-fn range_of(edit: &Edit) -> Option<Range> {
+pub(crate) fn range_of(edit: &Edit) -> Option<Range> {
     let Deed::DeleteUpTo(end) = edit.deed else { return None };
     Some((Bound::Included(edit.key.bytes()), end.map(crate::Key::bytes)))
 }

@@ -35,6 +35,21 @@ pub enum Deed {
     DeleteUpTo(Bound<Key>),
 }
 
+/// When a value or an operand that is written ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// By the keyspace's default TTL, if it has one.
+    Default,
+    /// Never.
+    Never,
+    /// After so many milliseconds.
+    After(u32),
+    /// At a time that is so many milliseconds from now, or was.
+    At(i32),
+    /// With the value that is replaced.
+    Keep,
+}
+
 /// How a write is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
@@ -42,6 +57,8 @@ pub enum How {
     Plain,
     /// As a batch.
     Batch,
+    /// As a batch that is stored as bytes and read back before it is written.
+    Parsed,
     /// As a batch that may be refused.
     Try,
     /// As a transaction that reads each key before it changes it.
@@ -65,11 +82,70 @@ pub enum Move {
     Prev,
 }
 
-/// What is done in a transaction.
+/// What is done with the cursor of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CursorStep {
+    /// It is moved.
+    Move(Move),
+    /// The current entry, if there is one, gets another value.
+    Put(Filler),
+    /// The current entry is deleted, if there is one.
+    Delete,
+}
+
+/// What is done in a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A key is changed; creates its keyspace.
+    /// A key or a range is changed; creates its keyspace.
     Change(Edit),
+    /// A key gets a value with an expiry; creates its keyspace.
+    Put {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// The key.
+        key: Key,
+        /// The value.
+        value: Filler,
+        /// When it ends.
+        lifetime: Lifetime,
+    },
+    /// An operand is merged into a key, if the keyspace has a merge operator; creates it.
+    Merge {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// The key.
+        key: Key,
+        /// The operand.
+        operand: Filler,
+        /// When it ends; not [`Lifetime::Keep`].
+        lifetime: Lifetime,
+    },
+    /// The value of a key is read and replaced, or removed; what replaces another keeps its expiry. Creates
+    /// the keyspace.
+    Update {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// The key.
+        key: Key,
+        /// The new value.
+        value: Option<Filler>,
+    },
+    /// The first and the last entry are read.
+    Ends {
+        /// Index into [`SPACES`].
+        space: u8,
+    },
+    /// A cursor is moved about within bounds, and changes what it is at.
+    Cursor {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// Where it starts.
+        lower: Bound<Key>,
+        /// Where it ends.
+        upper: Bound<Key>,
+        /// What is done with it.
+        steps: Vec<CursorStep>,
+    },
     /// A key is read in every way there is.
     Get {
         /// Index into [`SPACES`].
@@ -81,6 +157,8 @@ pub enum Step {
     },
     /// A range is read, to its end or not. As in [`Op::Range`] otherwise.
     Range {
+        /// Whether its keys alone are read.
+        keys_only: bool,
         /// Index into [`SPACES`].
         space: u8,
         /// Where it starts.
@@ -112,6 +190,43 @@ pub enum Op {
         how: How,
         /// What it is to survive.
         durability: Durability,
+    },
+    /// A key gets a value, which creates its keyspace.
+    Put {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// The key.
+        key: Key,
+        /// The value.
+        value: Filler,
+        /// When it ends.
+        lifetime: Lifetime,
+        /// What it is to survive.
+        durability: Durability,
+    },
+    /// An operand is merged into a key, if the keyspace has a merge operator; creates it.
+    Merge {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// The key.
+        key: Key,
+        /// The operand.
+        operand: Filler,
+        /// When it ends; not [`Lifetime::Keep`].
+        lifetime: Lifetime,
+        /// What it is to survive.
+        durability: Durability,
+    },
+    /// The value of a key is read and replaced, or removed, in one step. Creates the keyspace.
+    Update {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// The key.
+        key: Key,
+        /// The new value.
+        value: Option<Filler>,
+        /// When it ends; by default with the value that it replaces.
+        lifetime: Lifetime,
     },
     /// Entries join a keyspace as a whole; creates it.
     Join {
@@ -174,6 +289,17 @@ pub enum Op {
         moves: Vec<Move>,
         /// When.
         at: At,
+    },
+    /// The size of a range is estimated, and keys are asked for that divide it.
+    Size {
+        /// Index into [`SPACES`].
+        space: u8,
+        /// Where it starts.
+        lower: Bound<Key>,
+        /// Where it ends.
+        upper: Bound<Key>,
+        /// Into how many parts it is to be divided.
+        parts: u8,
     },
     /// A transaction begins; the oldest open one is dropped if there are many.
     Begin {

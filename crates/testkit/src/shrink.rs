@@ -1,6 +1,6 @@
 //! Makes a failing plan small.
 
-use crate::script::{Op, Plan};
+use crate::script::{Op, Plan, Step};
 use crate::{Outcome, SPACES};
 
 /// Most runs of a plan that shrinking may take.
@@ -72,6 +72,9 @@ impl Shrinker<'_> {
                     match &mut candidate.script[at] {
                         Op::Write { edits, .. } => drop(edits.remove(edit)),
                         Op::Join { edits, .. } => drop(edits.remove(edit)),
+                        Op::InTransaction { step: Step::Cursor { steps, .. }, .. } => {
+                            steps.remove(edit);
+                        }
                         _ => {}
                     }
                     self.attempt(candidate)
@@ -104,6 +107,7 @@ fn edits_of(op: &Op) -> Option<usize> {
     match op {
         Op::Write { edits, .. } => Some(edits.len()),
         Op::Join { edits, .. } => Some(edits.len()),
+        Op::InTransaction { step: Step::Cursor { steps, .. }, .. } => Some(steps.len()),
         _ => None,
     }
 }

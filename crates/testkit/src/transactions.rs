@@ -2,43 +2,24 @@
 //! of them must meet a conflict, and which must not.
 
 use crate::model::{lent, same, same_entry};
+use crate::one_key::put;
 use crate::operators::Operator;
-use crate::oracle::{Change, Moment, Written};
-use crate::runner::{Mark, Runner, effective, key_bounds, plain_change};
-use crate::script::{Deed, Edit, Op, Step};
-use crate::{Oracle, Outcome, SPACES, ensure};
-use esker::transaction::{Isolation, Savepoint};
-use esker::{Database, Durability, Error, Keyspace, Transaction, TransactionOptions};
+use crate::oracle::{Change, Living, Moment, Written, over};
+use crate::runner::{Mark, Runner, effective, key_bounds, plain_change, range_of};
+use crate::script::{CursorStep, Deed, Edit, Lifetime, Move, Op, Step};
+use crate::{Filler, Key, Oracle, Outcome, SPACES, ensure};
+use esker::transaction::{Isolation, Savepoint, TransactionCursor};
+use esker::{Database, Durability, Error, Expiry, Keyspace, Transaction, TransactionOptions, Value};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
+use std::time::Duration;
 
 /// Most transactions that a script has open at once.
 const MAX_OPEN: usize = 4;
 
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-type Changes = BTreeMap<(usize, Vec<u8>), Own>;
-
-/// What a transaction makes of a key.
-#[derive(Clone, Debug)]
-enum Own {
-    /// A put with its expiry in milliseconds since 1970, which counts from the call.
-    Put(Vec<u8>, Option<u64>),
-    Delete,
-    Merge(Operator, Vec<Vec<u8>>),
-}
-
-impl Own {
-    /// What a reader in the transaction sees over what is stored.
-    fn over(&self, stored: Option<Vec<u8>>) -> Option<Vec<u8>> {
-        match self {
-            Own::Put(value, _) => Some(value.clone()),
-            Own::Delete => None,
-            Own::Merge(operator, operands) => {
-                operands.iter().fold(stored, |value, operand| Some(operator.apply(value, operand)))
-            }
-        }
-    }
-}
+/// Changes by keyspace and key: operands, oldest first, behind a put or a delete if there was one.
+type Changes = BTreeMap<(usize, Vec<u8>), Vec<Written>>;
 
 #[derive(Debug)]
 pub(crate) struct Open {
@@ -52,32 +33,132 @@ pub(crate) struct Open {
     savepoints: Vec<(Savepoint, Changes)>,
 }
 
+/// What is taken of a range: from which ends, and how much.
+#[derive(Clone, Copy)]
+struct Taken {
+    keys_only: bool,
+    ends: u64,
+    count: usize,
+}
+
+/// The walks of a cursor, each from a seek on, and where it is.
+struct Walks {
+    all: Vec<Bounds>,
+    at: Option<Vec<u8>>,
+}
+
+impl Walks {
+    /// Moves over these entries within these bounds, as the cursor does.
+    fn turn(&mut self, entries: &BTreeMap<Vec<u8>, Vec<u8>>, bounds: &Bounds, by: &Move) {
+        let next = |from: Bound<Vec<u8>>| {
+            let behind = |key: &&Vec<u8>| RangeBounds::contains(&(from.clone(), Bound::Unbounded), *key);
+            entries.keys().find(behind).cloned()
+        };
+        let previous = |from: Bound<Vec<u8>>| {
+            let before = |key: &&Vec<u8>| RangeBounds::contains(&(Bound::Unbounded, from.clone()), *key);
+            entries.keys().rev().find(before).cloned()
+        };
+        let is_forward = matches!(by, Move::First | Move::Seek(_) | Move::Next);
+        let (found, begin) = match (by, self.at.take()) {
+            (Move::First, _) => (next(Bound::Unbounded), Some(bounds.0.clone())),
+            (Move::Last, _) => (previous(Bound::Unbounded), Some(bounds.1.clone())),
+            (Move::Seek(key), _) => {
+                let key = key.bytes();
+                // A seek to before the bounds begins where they do.
+                let is_inside = RangeBounds::contains(&(bounds.0.clone(), Bound::Unbounded), &key);
+                let begin = if is_inside { Bound::Included(key.clone()) } else { bounds.0.clone() };
+                (next(Bound::Included(key)), Some(begin))
+            }
+            (Move::SeekForPrev(key), _) => {
+                let key = key.bytes();
+                let is_inside = RangeBounds::contains(&(Bound::Unbounded, bounds.1.clone()), &key);
+                let begin = if is_inside { Bound::Included(key.clone()) } else { bounds.1.clone() };
+                (previous(Bound::Included(key)), Some(begin))
+            }
+            (Move::Next | Move::Prev, None) => return,
+            (Move::Next, Some(at)) => (next(Bound::Excluded(at)), None),
+            (Move::Prev, Some(at)) => (previous(Bound::Excluded(at)), None),
+        };
+        let reached = found.clone().map(Bound::Included);
+        match (begin, self.all.last_mut()) {
+            (Some(begin), _) if is_forward => self.all.push((begin, reached.unwrap_or(bounds.1.clone()))),
+            (Some(begin), _) => self.all.push((reached.unwrap_or(bounds.0.clone()), begin)),
+            (None, Some((_, upper))) if is_forward => match (upper, &found) {
+                (upper, None) => *upper = bounds.1.clone(),
+                (Bound::Included(upper), Some(key)) if key > upper => upper.clone_from(key),
+                _ => {}
+            },
+            (None, Some((lower, _))) => match (lower, &found) {
+                (lower, None) => *lower = bounds.0.clone(),
+                (Bound::Included(lower), Some(key)) if key < lower => lower.clone_from(key),
+                _ => {}
+            },
+            (None, None) => {}
+        }
+        self.at = found;
+    }
+}
+
+fn turn(cursor: &mut TransactionCursor<'_>, by: &Move) -> esker::Result<()> {
+    match by {
+        Move::First => cursor.seek_to_first(),
+        Move::Last => cursor.seek_to_last(),
+        Move::Seek(key) => cursor.seek(key.bytes()),
+        Move::SeekForPrev(key) => cursor.seek_for_prev(key.bytes()),
+        Move::Next => cursor.advance(),
+        Move::Prev => cursor.retreat(),
+    }
+}
+
 fn lend(bounds: &Bounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
     (bounds.0.as_ref().map(Vec::as_slice), bounds.1.as_ref().map(Vec::as_slice))
 }
 
 impl Open {
-    fn value(&self, oracle: &Oracle, space: usize, key: &[u8]) -> Option<Vec<u8>> {
-        let stored = oracle.get(space, key, self.at).map(std::borrow::Cow::into_owned);
-        match self.changes.get(&(space, key.to_vec())) {
-            Some(own) => own.over(stored),
-            None => stored,
-        }
+    /// The value of a key that it should see, and when that ends.
+    fn living<'a>(&'a self, oracle: &'a Oracle, space: usize, key: &[u8]) -> Living<'a> {
+        let stored = oracle.look_up(space, key, self.at);
+        let own = self.changes.get(&(space, key.to_vec()));
+        own.into_iter().flatten().fold(stored, |below, written| over(below, written, self.at.time_ms))
     }
 
     fn entries(&self, oracle: &Oracle, space: usize, bounds: &Bounds) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let stored = oracle.range(space, lend(bounds), self.at);
         let mut entries: BTreeMap<Vec<u8>, Vec<u8>> =
             stored.map(|(key, value)| (key.to_vec(), value.into_owned())).collect();
-        for ((of, key), value) in &self.changes {
-            if *of == space && std::ops::RangeBounds::contains(bounds, key) {
-                let stored = entries.remove(key);
-                if let Some(value) = value.over(stored) {
-                    entries.insert(key.clone(), value);
-                }
+        for (of, key) in self.changes.keys() {
+            if *of == space && RangeBounds::contains(bounds, key) {
+                match self.living(oracle, space, key) {
+                    Some((value, _)) => entries.insert(key.clone(), value.into_owned()),
+                    None => entries.remove(key),
+                };
             }
         }
         entries
+    }
+
+    /// Records a change.
+    fn change(&mut self, space: usize, key: Vec<u8>, written: Written) {
+        let own = self.changes.entry((space, key)).or_default();
+        if !matches!(written, Written::Merge(..)) {
+            own.clear();
+        }
+        own.push(written);
+    }
+
+    /// Records that a key was read at this level, unless the stored value does not matter.
+    fn read(&mut self, space: usize, key: &[u8], depends: bool) {
+        let own = self.changes.get(&(space, key.to_vec())).and_then(|own| own.first());
+        if depends && own.is_none_or(|first| matches!(first, Written::Merge(..))) {
+            self.points.insert((space, key.to_vec()));
+        }
+    }
+
+    /// Records that a range was read.
+    fn read_range(&mut self, space: usize, bounds: Bounds) {
+        if self.serializable {
+            self.ranges.push((space, bounds));
+        }
     }
 
     fn conflicts(&self, oracle: &Oracle) -> BTreeSet<(usize, Vec<u8>)> {
@@ -102,24 +183,39 @@ impl Open {
     }
 }
 
-/// Writes the edits in one transaction, which reads each key before it is put or deleted.
+/// Writes the edits in one transaction, which reads each key before it is put or deleted. `ttl` says how long
+/// something lives.
 pub(crate) fn write_transaction(
     db: &Database,
     edits: &[Edit],
     keyspaces: &[Keyspace],
     durability: Durability,
+    ttl: impl Fn(u32) -> Duration,
 ) -> esker::Result<()> {
     db.transact_with(TransactionOptions::default().durability(durability), |tx| {
         for (edit, keyspace) in edits.iter().zip(keyspaces) {
-            let (_, key, value) = plain_change(edit);
-            if let Deed::Merge(operand) | Deed::MergeFor(operand, _) = edit.deed {
-                tx.merge(keyspace, &key, operand.bytes())?;
-                continue;
-            }
-            tx.get(keyspace, &key)?;
-            match value {
-                Some(value) => tx.put(keyspace, &key, value)?,
-                None => tx.delete(keyspace, &key)?,
+            let key = edit.key.bytes();
+            let after = |ttl_ms| Expiry::After(ttl(ttl_ms));
+            match edit.deed {
+                Deed::Merge(operand) => tx.merge(keyspace, &key, operand.bytes())?,
+                Deed::MergeFor(operand, ttl_ms) => {
+                    tx.merge_with(keyspace, &key, operand.bytes(), after(ttl_ms))?;
+                }
+                Deed::Put(value) => {
+                    tx.get(keyspace, &key)?;
+                    tx.put(keyspace, &key, value.bytes())?;
+                }
+                Deed::PutFor(value, ttl_ms) => {
+                    tx.get(keyspace, &key)?;
+                    tx.put_with(keyspace, &key, value.bytes(), after(ttl_ms))?;
+                }
+                Deed::Delete => {
+                    tx.get(keyspace, &key)?;
+                    tx.delete(keyspace, &key)?;
+                }
+                Deed::DeleteUpTo(end) => {
+                    tx.delete_range(keyspace, (Bound::Included(key), end.map(Key::bytes)))?;
+                }
             }
         }
         Ok(())
@@ -176,47 +272,25 @@ impl Runner {
 
     fn carry_out(&mut self, open: &mut Open, step: &Step) -> Outcome {
         match step {
-            Step::Change(edit) => {
-                let keyspace = self.create(edit.space)?;
-                let edit = effective(edit, &keyspace);
-                let (space, key, value) = plain_change(&edit);
-                let operator = Operator::of(&keyspace.options());
-                let own = match (edit.deed, operator) {
-                    (Deed::Merge(operand) | Deed::MergeFor(operand, _), Some(operator)) => {
-                        let operand = operand.bytes();
-                        open.tx.merge(&keyspace, &key, &operand)?;
-                        match open.changes.remove(&(space, key.clone())) {
-                            Some(Own::Put(value, end_ms)) => {
-                                Own::Put(operator.apply(Some(value), &operand), end_ms)
-                            }
-                            Some(Own::Delete) => {
-                                Own::Put(operator.apply(None, &operand), self.default_end_ms(space)?)
-                            }
-                            Some(Own::Merge(_, operands)) => {
-                                Own::Merge(operator, [operands, vec![operand]].concat())
-                            }
-                            None => Own::Merge(operator, vec![operand]),
-                        }
-                    }
-                    _ => match value {
-                        Some(value) => {
-                            open.tx.put(&keyspace, &key, &value)?;
-                            Own::Put(value, self.default_end_ms(space)?)
-                        }
-                        None => {
-                            open.tx.delete(&keyspace, &key)?;
-                            Own::Delete
-                        }
-                    },
-                };
-                open.changes.insert((space, key), own);
+            Step::Change(edit) => self.change_in(open, edit)?,
+            Step::Put { space, key, value, lifetime } => {
+                self.put_in(open, *space, *key, *value, *lifetime)?;
             }
+            Step::Merge { space, key, operand, lifetime } => {
+                self.merge_in(open, *space, *key, *operand, *lifetime)?;
+            }
+            Step::Update { space, key, value } => self.update_in(open, *space, *key, *value)?,
             Step::Get { space, key, for_update } => {
                 self.check_get_in(open, usize::from(*space), &key.bytes(), *for_update)?;
             }
-            Step::Range { space, lower, upper, ends, count } => {
+            Step::Range { keys_only, space, lower, upper, ends, count } => {
                 let bounds = key_bounds(lower, upper);
-                self.check_range_in(open, usize::from(*space), bounds, *ends, usize::from(*count))?;
+                let taken = Taken { keys_only: *keys_only, ends: *ends, count: usize::from(*count) };
+                self.check_range_in(open, usize::from(*space), bounds, taken)?;
+            }
+            Step::Ends { space } => self.check_ends_in(open, usize::from(*space))?,
+            Step::Cursor { space, lower, upper, steps } => {
+                self.check_cursor_in(open, usize::from(*space), key_bounds(lower, upper), steps)?;
             }
             Step::Savepoint => open.savepoints.push((open.tx.savepoint(), open.changes.clone())),
             Step::RollbackTo(which) => {
@@ -230,12 +304,89 @@ impl Runner {
         Ok(())
     }
 
+    fn change_in(&mut self, open: &mut Open, edit: &Edit) -> Outcome {
+        let keyspace = self.create(edit.space)?;
+        let edit = effective(edit, &keyspace);
+        match edit.deed {
+            Deed::Put(value) => self.put_in(open, edit.space, edit.key, value, Lifetime::Default),
+            Deed::PutFor(value, ttl_ms) => {
+                self.put_in(open, edit.space, edit.key, value, Lifetime::After(ttl_ms))
+            }
+            Deed::Merge(operand) => self.merge_in(open, edit.space, edit.key, operand, Lifetime::Default),
+            Deed::MergeFor(operand, ttl_ms) => {
+                self.merge_in(open, edit.space, edit.key, operand, Lifetime::After(ttl_ms))
+            }
+            Deed::Delete => {
+                let (space, key, _) = plain_change(&edit);
+                open.tx.delete(&keyspace, &key)?;
+                open.change(space, key, Written::Delete);
+                Ok(())
+            }
+            Deed::DeleteUpTo(_) => self.delete_range_in(open, &edit, &keyspace),
+        }
+    }
+
+    fn delete_range_in(&self, open: &mut Open, edit: &Edit, keyspace: &Keyspace) -> Outcome {
+        let (space, Some(bounds)) = (usize::from(edit.space), range_of(edit)) else { return Ok(()) };
+        let expected = open.entries(&self.oracle, space, &bounds);
+        let deleted = open.tx.delete_range(keyspace, bounds.clone())?;
+        ensure!(deleted == expected.len() as u64, "{deleted} keys deleted, not {}", expected.len());
+        for key in expected.into_keys() {
+            open.change(space, key, Written::Delete);
+        }
+        open.read_range(space, bounds);
+        Ok(())
+    }
+
+    fn put_in(&mut self, open: &mut Open, space: u8, key: Key, value: Filler, lifetime: Lifetime) -> Outcome {
+        let keyspace = self.create(space)?;
+        let (space, key, value) = (usize::from(space), key.bytes(), value.bytes());
+        let replaced = open.living(&self.oracle, space, &key).map(|(_, end)| end);
+        let end_ms = self.end_ms(space, lifetime, replaced)?;
+        open.tx.put_with(&keyspace, &key, &value, self.expiry(lifetime)?)?;
+        open.read(space, &key, lifetime == Lifetime::Keep);
+        open.change(space, key, put(value, end_ms));
+        Ok(())
+    }
+
+    fn merge_in(
+        &mut self,
+        open: &mut Open,
+        space: u8,
+        key: Key,
+        operand: Filler,
+        lifetime: Lifetime,
+    ) -> Outcome {
+        let keyspace = self.create(space)?;
+        let Some(operator) = Operator::of(&keyspace.options()) else { return Ok(()) };
+        let (space, key, operand) = (usize::from(space), key.bytes(), operand.bytes());
+        let end_ms = self.end_ms(space, lifetime, None)?;
+        open.tx.merge_with(&keyspace, &key, &operand, self.expiry(lifetime)?)?;
+        open.change(space, key, Written::Merge(operator, operand, end_ms));
+        Ok(())
+    }
+
+    fn update_in(&mut self, open: &mut Open, space: u8, key: Key, value: Option<Filler>) -> Outcome {
+        let keyspace = self.create(space)?;
+        let (space, key) = (usize::from(space), key.bytes());
+        let before = open.living(&self.oracle, space, &key).map(|(value, end)| (value.into_owned(), end));
+        let end_ms = self.end_ms(space, Lifetime::Keep, before.as_ref().map(|(_, end)| *end))?;
+        let found = open.tx.fetch_update(&keyspace, &key, |_| value.map(Filler::bytes))?;
+        let expected = before.as_ref().map(|(value, _)| value.as_slice());
+        same("an update in a transaction", found.as_deref(), expected)?;
+        open.read(space, &key, true);
+        match value {
+            Some(value) => open.change(space, key, put(value.bytes(), end_ms)),
+            None if before.is_some() => open.change(space, key, Written::Delete),
+            None => {}
+        }
+        Ok(())
+    }
+
     fn check_get_in(&self, open: &mut Open, space: usize, key: &[u8], for_update: bool) -> Outcome {
         let Some(keyspace) = &self.spaces[space] else { return Ok(()) };
-        let expected = open.value(&self.oracle, space, key);
-        if !open.changes.contains_key(&(space, key.to_vec())) && (for_update || open.serializable) {
-            open.points.insert((space, key.to_vec()));
-        }
+        open.read(space, key, for_update || open.serializable);
+        let expected = open.living(&self.oracle, space, key).map(|(value, _)| value);
         let found = if for_update {
             open.tx.get_for_update(keyspace, key)?
         } else {
@@ -247,28 +398,48 @@ impl Runner {
         same("get in a transaction", found.as_deref(), expected.as_deref())
     }
 
-    /// Takes up to `count` entries of a range; what was walked of it is what is depended on.
-    fn check_range_in(
-        &self,
-        open: &mut Open,
-        space: usize,
-        bounds: Bounds,
-        ends: u64,
-        count: usize,
-    ) -> Outcome {
+    fn check_ends_in(&self, open: &mut Open, space: usize) -> Outcome {
+        let Some(keyspace) = &self.spaces[space] else { return Ok(()) };
+        let entries = open.entries(&self.oracle, space, &(Bound::Unbounded, Bound::Unbounded));
+        let expected = [entries.first_key_value(), entries.last_key_value()];
+        let found = [open.tx.first(keyspace)?, open.tx.last(keyspace)?];
+        for (found, expected) in found.iter().zip(expected) {
+            let expected = expected.map(|(key, value)| (key.as_slice(), value.as_slice()));
+            same_entry("an end of a transaction's keyspace", lent(found), expected)?;
+        }
+        let up_to = |entry: Option<(&Vec<u8>, _)>| {
+            entry.map_or(Bound::Unbounded, |(key, _)| Bound::Included(key.clone()))
+        };
+        open.read_range(space, (Bound::Unbounded, up_to(entries.first_key_value())));
+        open.read_range(space, (up_to(entries.last_key_value()), Bound::Unbounded));
+        Ok(())
+    }
+
+    /// Takes some entries of a range; what was walked of it is what is depended on.
+    fn check_range_in(&self, open: &mut Open, space: usize, bounds: Bounds, taken: Taken) -> Outcome {
         let Some(keyspace) = &self.spaces[space] else { return Ok(()) };
         let entries = open.entries(&self.oracle, space, &bounds);
         let mut expected = entries.iter();
         let (mut front, mut back, mut is_finished) = (None, None, false);
-        let mut range = open.tx.range(keyspace, bounds.clone());
-        for turn in 0..count {
-            let from_back = ends >> (turn % 64) & 1 == 1;
+        let mut range: Box<dyn DoubleEndedIterator<Item = esker::Result<(Value, Option<Value>)>>> =
+            match taken.keys_only {
+                true => Box::new(open.tx.keys(keyspace, bounds.clone()).map(|key| Ok((key?, None)))),
+                false => Box::new(open.tx.range(keyspace, bounds.clone()).map(|entry| {
+                    let (key, value) = entry?;
+                    Ok((key, Some(value)))
+                })),
+            };
+        for turn in 0..taken.count {
+            let from_back = taken.ends >> (turn % 64) & 1 == 1;
             let (found, expected) = match from_back {
                 true => (range.next_back().transpose()?, expected.next_back()),
                 false => (range.next().transpose()?, expected.next()),
             };
             let what = format!("range in a transaction, entry {turn}");
-            same_entry(&what, lent(&found), expected.map(|(key, value)| (key.as_slice(), value.as_slice())))?;
+            same(&what, found.as_ref().map(|(key, _)| &**key), expected.map(|(key, _)| key.as_slice()))?;
+            if let Some((_, Some(value))) = &found {
+                same(&what, Some(value), expected.map(|(_, value)| value.as_slice()))?;
+            }
             match expected {
                 Some((key, _)) => *if from_back { &mut back } else { &mut front } = Some(key.clone()),
                 None => {
@@ -278,12 +449,66 @@ impl Runner {
             }
         }
         drop(range);
-        if open.serializable && is_finished {
-            open.ranges.push((space, bounds));
-        } else if open.serializable {
+        if is_finished {
+            open.read_range(space, bounds);
+        } else {
             let (lower, upper) = bounds;
-            open.ranges.extend(front.map(|key| (space, (lower, Bound::Included(key)))));
-            open.ranges.extend(back.map(|key| (space, (Bound::Included(key), upper))));
+            if let Some(key) = front {
+                open.read_range(space, (lower, Bound::Included(key)));
+            }
+            if let Some(key) = back {
+                open.read_range(space, (Bound::Included(key), upper));
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves a cursor about, and changes what it is at; what was walked since each seek is depended on.
+    fn check_cursor_in(
+        &self,
+        open: &mut Open,
+        space: usize,
+        bounds: Bounds,
+        steps: &[CursorStep],
+    ) -> Outcome {
+        let Some(keyspace) = &self.spaces[space] else { return Ok(()) };
+        let mut entries = open.entries(&self.oracle, space, &bounds);
+        let mut walks = Walks { all: Vec::new(), at: None };
+        let mut changes = Vec::new();
+        let mut cursor = open.tx.cursor_in(keyspace, bounds.clone())?;
+        for (number, step) in steps.iter().enumerate() {
+            let at = cursor.key().map(<[u8]>::to_vec);
+            ensure!(at == walks.at, "cursor in a transaction, step {number}: a change moved it");
+            match (step, at) {
+                (CursorStep::Move(by), _) => {
+                    turn(&mut cursor, by)?;
+                    walks.turn(&entries, &bounds, by);
+                    let expected = walks.at.as_ref().map(|key| (key.as_slice(), entries[key].as_slice()));
+                    same_entry(&format!("cursor in a transaction, step {number}"), cursor.entry(), expected)?;
+                }
+                (CursorStep::Put(value), Some(key)) => {
+                    cursor.put(value.bytes())?;
+                    let written = put(value.bytes(), self.default_end_ms(space)?);
+                    match over(None, &written, open.at.time_ms) {
+                        Some(_) => entries.insert(key.clone(), value.bytes()),
+                        None => entries.remove(&key),
+                    };
+                    changes.push((key, written));
+                }
+                (CursorStep::Delete, Some(key)) => {
+                    cursor.delete()?;
+                    entries.remove(&key);
+                    changes.push((key, Written::Delete));
+                }
+                (_, None) => ensure!(cursor.delete().is_err(), "there is nothing to delete"),
+            }
+        }
+        drop(cursor);
+        for (key, written) in changes {
+            open.change(space, key, written);
+        }
+        for walk in walks.all {
+            open.read_range(space, walk);
         }
         Ok(())
     }
@@ -308,18 +533,7 @@ impl Runner {
         if !open.changes.is_empty() {
             let mut changes: Vec<Change> = Vec::new();
             for ((space, key), own) in open.changes {
-                match own {
-                    Own::Put(value, None) => changes.push((space, key, Written::Put(value))),
-                    Own::Put(value, Some(end_ms)) => {
-                        changes.push((space, key, Written::Expiring(value, end_ms)));
-                    }
-                    Own::Delete => changes.push((space, key, Written::Delete)),
-                    Own::Merge(operator, operands) => {
-                        let end_ms = self.default_end_ms(space)?;
-                        let written = |operand| Written::Merge(operator, operand, end_ms);
-                        changes.extend(operands.into_iter().map(|of| (space, key.clone(), written(of))));
-                    }
-                }
+                changes.extend(own.into_iter().map(|written| (space, key.clone(), written)));
             }
             let commit = self.oracle.commit(&changes);
             self.mark(Mark::Acknowledged, commit);

@@ -210,7 +210,7 @@ pub(super) const ORDERS: &[Order] = &[
         package: "esker-testkit",
         folder: "",
         modules: "mod decoders dir domain failure kill operators options oracle follower script runner \
-                  ingest model transactions crash damage errors generator shrink watch",
+                  ingest one_key model transactions crash damage errors generator shrink watch",
         closed: &[],
         allowed: &[("runner", "transactions"), ("script", "ingest")],
     },

@@ -119,12 +119,23 @@ impl WriteBatch {
         operand: impl AsRef<[u8]>,
         expiry: Expiry,
     ) {
-        let (key, operand) = (key.as_ref(), operand.as_ref());
-        let expiry_ms = match expiry.resolve(&keyspace.store().time, keyspace.state().default_ttl()) {
-            Ends::Never => None,
-            Ends::At(expiry_ms) => Some(expiry_ms),
-            Ends::AsBefore => return self.fail(no_expiry_to_keep()),
-        };
+        match expiry.resolve(&keyspace.store().time, keyspace.state().default_ttl()) {
+            Ends::Never => self.merge_until(keyspace, key.as_ref(), operand.as_ref(), None),
+            Ends::At(expiry_ms) => {
+                self.merge_until(keyspace, key.as_ref(), operand.as_ref(), Some(expiry_ms));
+            }
+            Ends::AsBefore => self.fail(no_expiry_to_keep()),
+        }
+    }
+
+    /// Adds an operand for `key` until `expiry_ms`, in milliseconds since 1970; without expiry if `None`.
+    pub(crate) fn merge_until(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        operand: &[u8],
+        expiry_ms: Option<u64>,
+    ) {
         let bytes = key.len() + expiry_ms.map_or(0, |_| EXPIRY_LEN) + operand.len();
         self.add(keyspace, bytes, |encoder, id| {
             keyspace.state().operand_merger()?.check_operand(key, operand)?;

@@ -98,14 +98,10 @@ impl View<'_> {
         Ok(Pinned { view, seqno, time: ReadTime::at(read_time_ms) })
     }
 
-    /// When the value of `key` expires, in milliseconds since 1970; `None` if it does not, or if there is
-    /// none.
-    pub(crate) fn end_ms(&self, key: &[u8]) -> Result<Option<u64>> {
+    /// When the value of `key` ends.
+    pub(crate) fn end(&self, key: &[u8]) -> Result<End> {
         let mut pinned = self.pin()?;
-        Ok(match end_of(&pinned.view, &mut pinned.time, key, pinned.seqno)? {
-            End::At(end_ms) => Some(end_ms),
-            End::Never | End::Past => None,
-        })
+        end_of(&pinned.view, &mut pinned.time, key, pinned.seqno)
     }
 
     /// The value of `key`.
@@ -141,7 +137,11 @@ impl View<'_> {
 
     /// A cursor that shows the entries in a range only.
     pub fn cursor_in(&self, range: impl KeyRange) -> Result<Cursor> {
-        Ok(self.keyspace.cursor_of(self.pin()?, range.into_bounds()))
+        self.cursor_within(range.into_bounds())
+    }
+
+    pub(crate) fn cursor_within(&self, bounds: Bounds) -> Result<Cursor> {
+        Ok(self.keyspace.cursor_of(self.pin()?, bounds))
     }
 
     /// The entries in a range of keys.

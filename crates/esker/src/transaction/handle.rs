@@ -1,4 +1,4 @@
-//! The transaction handle: reads, changes, savepoints, commit and rollback.
+//! The transaction handle: reads, savepoints, commit and rollback.
 
 use super::options::{Isolation, TransactionOptions};
 use super::range::TransactionRange;
@@ -7,14 +7,10 @@ use super::reads::Reads;
 use super::validate::Validation;
 use super::writes::{Pending, Writes};
 use crate::handle::Handle;
-use crate::{Database, Expiry, WriteBatch};
-use crate::{KeyRange, Keyspace, Snapshot, Value};
-use esker_base::expiry::is_over;
-use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
+use crate::{Database, KeyRange, Keyspace, Snapshot, Value, WriteBatch};
 use esker_base::{Error, Result, SeqNo};
 use esker_engine::state::store::Store;
 use esker_engine::write::commit;
-use esker_engine::write::write_options::Ends;
 use esker_engine::write::write_stall::StallPolicy;
 use esker_iter::Bounds;
 use esker_view::read::open_readers::ReaderKind;
@@ -59,15 +55,15 @@ impl Database {
 #[derive(Debug)]
 pub struct Transaction {
     options: TransactionOptions,
-    writes: Writes,
+    pub(super) writes: Writes,
     reads: RefCell<Reads>,
-    snapshot: Snapshot,
+    pub(super) snapshot: Snapshot,
     handle: Arc<Handle>,
-    /// Distinguishes its savepoints from those of other transactions; 0 while it has none.
+    /// Distinguishes its savepoints and cursors from those of other transactions; 0 while it has none.
     number: u64,
 }
 
-/// The number of the next transaction that sets a savepoint.
+/// The number of the next transaction that sets a savepoint or makes a cursor.
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// A point in a transaction to roll back to, see [`Transaction::savepoint`].
@@ -92,6 +88,19 @@ impl Transaction {
 
     fn store(&self) -> &Arc<Store> {
         &self.handle.store
+    }
+
+    /// The time at which its reads judge expiry, in milliseconds since 1970.
+    pub(super) fn time_ms(&self) -> u64 {
+        self.snapshot.time_ms()
+    }
+
+    /// Its number, which no other transaction has.
+    pub(super) fn number(&mut self) -> u64 {
+        if self.number == 0 {
+            self.number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+        }
+        self.number
     }
 
     /// The sequence number of the last operation it sees.
@@ -202,50 +211,54 @@ impl Transaction {
     }
 
     fn range_within<'t>(&'t self, keyspace: &'t Keyspace, bounds: Bounds) -> TransactionRange<'t> {
-        let mut place = None;
-        let mut changes = self.writes.of(keyspace.id());
-        let stored = match self.check_limit(Reads::range_cost(&bounds)) {
-            Ok(()) => {
-                if self.is_serializable() && !bounds.is_empty() {
-                    place = Some(self.reads.borrow_mut().add_range(keyspace, bounds.clone()));
-                }
-                keyspace.at(&self.snapshot).range_within(bounds.clone())
+        let (place, stored, changes) = match self.depend_on_range(keyspace, &bounds) {
+            Ok(place) => {
+                let stored = keyspace.at(&self.snapshot).range_within(bounds.clone());
+                (place, stored, self.writes.of(keyspace.id()))
             }
-            Err(error) => {
-                changes = None;
-                Range::new(Err(error), bounds.clone())
-            }
+            Err(error) => (None, Range::new(Err(error), bounds.clone()), None),
         };
         TransactionRange::new(self, keyspace, bounds, place, stored, changes)
+    }
+
+    /// Records a range before it is read; returns its index in the read set if the transaction depends on
+    /// it, for [`Transaction::narrow`].
+    pub(super) fn depend_on_range(&self, keyspace: &Keyspace, bounds: &Bounds) -> Result<Option<usize>> {
+        self.check_limit(Reads::range_cost(bounds))?;
+        let depends = self.is_serializable() && !bounds.is_empty();
+        Ok(depends.then(|| self.reads.borrow_mut().add_range(keyspace, bounds.clone())))
     }
 
     pub(super) fn narrow(&self, keyspace: &Keyspace, place: usize, pieces: [Option<Bounds>; 2]) {
         self.reads.borrow_mut().narrow(keyspace, place, pieces);
     }
 
-    fn is_serializable(&self) -> bool {
+    pub(super) fn is_serializable(&self) -> bool {
         self.options.isolation == Isolation::Serializable
     }
 
     #[inline]
     fn get_depending(&self, keyspace: &Keyspace, key: &[u8], depends: bool) -> Result<Option<Value>> {
-        let operands = match self.writes.get(keyspace.id(), key) {
+        let merge = match self.writes.get(keyspace.id(), key) {
             Some(Pending::Put(value, _)) => return Ok(Some(Value::copied(value))),
             Some(Pending::Delete) => return Ok(None),
-            Some(Pending::Merge(operands)) => Some(operands),
+            Some(Pending::Merge(merge)) if merge.base.is_some() => {
+                return merge.value(keyspace, key, None, self.time_ms());
+            }
+            Some(Pending::Merge(merge)) => Some(merge),
             None => None,
         };
         if depends {
             self.depend_on(keyspace, key)?;
         }
         let stored = keyspace.at(&self.snapshot).get(key)?;
-        match operands {
+        match merge {
             None => Ok(stored),
-            Some(operands) => merged(keyspace, key, stored.as_deref(), operands).map(Some),
+            Some(merge) => merge.value(keyspace, key, stored.as_deref(), self.time_ms()),
         }
     }
 
-    fn depend_on(&self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
+    pub(super) fn depend_on(&self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
         match self.check_limit(Reads::point_cost(key)) {
             Ok(()) => self.reads.borrow_mut().add_point(keyspace, key),
             // Nothing new has to be recorded.
@@ -255,179 +268,7 @@ impl Transaction {
         Ok(())
     }
 
-    // ---- changing
-
-    /// Sets `key` to `value`. In a keyspace with a default TTL the value expires by it, counted from this
-    /// call. It does not keep the expiry of the value that it replaces: [`Transaction::fetch_update`] does,
-    /// and [`Expiry::Keep`] in [`Transaction::put_with`].
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a key over 65,535 bytes or a value over 512 MiB, or a keyspace of another
-    /// database; `Full` past the memory limit. The transaction is as it was before then.
-    pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.put_with(keyspace, key, value, Expiry::Default)
-    }
-
-    /// Sets `key` to `value`, with this expiry, counted from this call.
-    ///
-    /// A transaction sees one moment, so what it puts does not expire for its own reads, unless it had
-    /// expired at that moment.
-    ///
-    /// ```no_run
-    /// # fn main() -> esker_base::Result<()> {
-    /// # use std::time::Duration;
-    /// # use esker::Expiry;
-    /// # let db = esker::Database::open("data")?;
-    /// let (sessions, by_user) = (db.keyspace("sessions")?, db.keyspace("sessions by user")?);
-    /// let hour = Expiry::After(Duration::from_secs(3600));
-    /// db.transact(|tx| {
-    ///     tx.put_with(&sessions, "token", "ada", hour)?;
-    ///     tx.put_with(&by_user, "ada", "token", hour)
-    /// })?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Transaction::put`]; with [`Expiry::Keep`] those of [`Transaction::get`].
-    pub fn put_with(
-        &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        expiry: Expiry,
-    ) -> Result<()> {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        self.check_change(keyspace, key, value.len())?;
-        let expiry_ms = match expiry.resolve(&keyspace.store().time, keyspace.state().default_ttl()) {
-            Ends::Never => None,
-            Ends::At(expiry_ms) => Some(expiry_ms),
-            Ends::AsBefore => self.expiry_kept(keyspace, key)?,
-        };
-        let is_past = expiry_ms.is_some_and(|expiry_ms| is_over(expiry_ms, self.snapshot.time_ms()));
-        let change = if is_past { Pending::Delete } else { Pending::Put(value.into(), expiry_ms) };
-        self.change(keyspace, key, change)
-    }
-
-    /// The expiry that a put of `key` keeps: of the value that the transaction sees, on which it then
-    /// depends.
-    fn expiry_kept(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<u64>> {
-        if let Some(Pending::Put(_, expiry_ms)) = self.writes.get(keyspace.id(), key) {
-            return Ok(*expiry_ms);
-        }
-        let is_deleted = matches!(self.writes.get(keyspace.id(), key), Some(Pending::Delete));
-        self.depend_on(keyspace, key)?;
-        let has_value = !is_deleted && keyspace.at(&self.snapshot).contains(key)?;
-        keyspace.resolve_over(key, &self.snapshot, has_value, Expiry::Keep)
-    }
-
-    /// Sets `key` to what `update` makes of its value, on which the transaction then depends at either
-    /// isolation level; `None` stands for no value on both sides. Returns the value that the key had before.
-    /// A value that replaces another keeps its expiry; one that is new takes the keyspace's default TTL.
-    ///
-    /// # Errors
-    /// As [`Transaction::get`] and [`Transaction::put`].
-    pub fn fetch_update(
-        &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        update: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>,
-    ) -> Result<Option<Value>> {
-        let key = key.as_ref();
-        let before = self.get_for_update(keyspace, key)?;
-        match update(before.as_deref()) {
-            Some(new) => self.put_with(keyspace, key, new, Expiry::Keep)?,
-            None if before.is_some() => self.delete(keyspace, key)?,
-            None => {}
-        }
-        Ok(before)
-    }
-
-    /// Deletes all keys in `range` that the transaction sees, each as [`Transaction::delete`] does, and
-    /// returns how many there were. It reads the keys and remembers a change for each; a serializable
-    /// transaction depends on the whole range. To delete a large range as one operation, use
-    /// [`Keyspace::delete_range`] outside of a transaction.
-    ///
-    /// # Errors
-    /// As [`Transaction::range`] and [`Transaction::delete`]; nothing is deleted then.
-    pub fn delete_range(&mut self, keyspace: &Keyspace, range: impl KeyRange) -> Result<u64> {
-        let keys: Vec<Value> = self.keys(keyspace, range).collect::<Result<_>>()?;
-        self.check_limit(keys.iter().map(|key| self.writes.cost(key, &Pending::Delete)).sum())?;
-        for key in &keys {
-            self.delete(keyspace, key)?;
-        }
-        Ok(keys.len() as u64)
-    }
-
-    /// Deletes `key`.
-    ///
-    /// # Errors
-    /// As [`Transaction::put`].
-    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
-        self.check_change(keyspace, key.as_ref(), 0)?;
-        self.change(keyspace, key.as_ref(), Pending::Delete)
-    }
-
-    /// Merges an operand into the value of `key`, without reading it; see [`Keyspace::merge`]. The
-    /// transaction's own reads see the result. Two transactions that merge into the same key conflict as two
-    /// that put it do.
-    ///
-    /// # Errors
-    /// As [`Transaction::put`]; `InvalidArgument` if the keyspace has no merge operator or rejects the
-    /// operand; [`Error::Merge`] if it cannot be merged into a value that the transaction has put.
-    pub fn merge(
-        &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        operand: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        let (key, operand) = (key.as_ref(), operand.as_ref());
-        self.check_change(keyspace, key, operand.len())?;
-        let operand_merger = keyspace.state().operand_merger()?;
-        operand_merger.check_operand(key, operand)?;
-        let put = |base, end| {
-            operand_merger.full_merge(key, base, &[operand]).map(|value| Pending::Put(value.into(), end))
-        };
-        let changed = match self.writes.get(keyspace.id(), key) {
-            Some(Pending::Put(value, end)) => put(Some(value), *end)?,
-            Some(Pending::Delete) => {
-                let ttl = keyspace.state().default_ttl();
-                put(None, ttl.map(|ttl| keyspace.store().time.after(ttl)))?
-            }
-            None => Pending::Merge(vec![operand.into()]),
-            Some(Pending::Merge(operands)) => {
-                let all: Vec<&[u8]> = operands.iter().map(|operand| &**operand).chain([operand]).collect();
-                match operand_merger.partial_merge(key, &all) {
-                    Some(one) => Pending::Merge(vec![one.into()]),
-                    None => Pending::Merge(operands.iter().cloned().chain([operand.into()]).collect()),
-                }
-            }
-        };
-        self.change(keyspace, key, changed)
-    }
-
-    fn check_change(&self, keyspace: &Keyspace, key: &[u8], value_len: usize) -> Result<()> {
-        if !self.snapshot.belongs_to(keyspace.store()) {
-            let name = keyspace.name();
-            return Err(Error::invalid(format!(
-                "keyspace {name:?} belongs to another database than the transaction"
-            )));
-        }
-        if key.len() > MAX_KEY_LEN || value_len > MAX_VALUE_LEN {
-            let len = key.len();
-            return Err(Error::invalid(format!(
-                "a key of {len} bytes with a value of {value_len} bytes; keys have up to {MAX_KEY_LEN} and values up to {MAX_VALUE_LEN} bytes"
-            )));
-        }
-        Ok(())
-    }
-
-    fn change(&mut self, keyspace: &Keyspace, key: &[u8], value: Pending) -> Result<()> {
-        self.check_limit(self.writes.cost(key, &value))?;
-        self.writes.set(keyspace, key, value);
-        Ok(())
-    }
-
-    fn check_limit(&self, more: u64) -> Result<()> {
+    pub(super) fn check_limit(&self, more: u64) -> Result<()> {
         if self.memory_bytes() + more <= self.options.memory_limit_bytes {
             return Ok(());
         }
@@ -447,10 +288,7 @@ impl Transaction {
     /// Sets a savepoint for [`Transaction::rollback_to`]. Costs a few bytes, and from here on each change
     /// also keeps what it replaced.
     pub fn savepoint(&mut self) -> Savepoint {
-        if self.number == 0 {
-            self.number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        }
-        Savepoint { transaction: self.number, number: self.writes.savepoint() }
+        Savepoint { transaction: self.number(), number: self.writes.savepoint() }
     }
 
     /// Reverts the changes since `savepoint`, which stays; later savepoints are removed. Reads since then
@@ -522,15 +360,4 @@ impl Transaction {
     pub(super) fn attempts(&self) -> u32 {
         self.options.attempts
     }
-}
-
-/// The result of a transaction's operands on the stored value.
-pub(super) fn merged(
-    keyspace: &Keyspace,
-    key: &[u8],
-    stored: Option<&[u8]>,
-    operands: &[Arc<[u8]>],
-) -> Result<Value> {
-    let operands: Vec<&[u8]> = operands.iter().map(|operand| &**operand).collect();
-    keyspace.state().operand_merger()?.full_merge(key, stored, &operands).map(Value::owned)
 }

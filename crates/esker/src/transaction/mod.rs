@@ -28,10 +28,12 @@
 //! read-write dependencies as PostgreSQL does, which lets some more transactions commit but has to record
 //! committed ones.
 //!
-//! Files, in reading order: [`options`]; [`handle`] the transaction; [`writes`], [`reads`] its state;
-//! [`range`] its scans; [`read_set`] what a commit depends on; [`validate`] the check at the commit;
-//! [`retry`] repeating after conflicts; [`one_key`] single-key operations.
+//! Files, in reading order: [`options`]; [`handle`] the transaction; [`changing`] its changes; [`writes`],
+//! [`reads`] its state; [`range`], [`cursor`] its scans; [`read_set`] what a commit depends on; [`validate`]
+//! the check at the commit; [`retry`] repeating after conflicts; [`one_key`] single-key operations.
 
+mod changing;
+mod cursor;
 mod handle;
 mod one_key;
 mod options;
@@ -42,6 +44,7 @@ mod retry;
 mod validate;
 mod writes;
 
+pub use cursor::TransactionCursor;
 pub use handle::{Savepoint, Transaction};
 pub use one_key::CompareAndSet;
 pub(crate) use one_key::Next;

@@ -13,6 +13,7 @@ use esker_base::Result;
 use esker_engine::write::commit;
 use esker_engine::write::commit::WriteMode;
 use esker_engine::write::write_options::Ends;
+use esker_view::read::resolve::End;
 
 /// The outcome of a [`Keyspace::compare_and_set`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -215,7 +216,7 @@ impl Keyspace {
     }
 
     /// The expiry of a value that overwrites what `snapshot` shows of `key`; `None` for never.
-    pub(super) fn resolve_over(
+    fn resolve_over(
         &self,
         key: &[u8],
         snapshot: &Snapshot,
@@ -230,7 +231,10 @@ impl Keyspace {
         Ok(match expiry.resolve(&self.store().time, self.state().default_ttl()) {
             Ends::Never => None,
             Ends::At(expiry_ms) => Some(expiry_ms),
-            Ends::AsBefore => self.at(snapshot).end_ms(key)?,
+            Ends::AsBefore => match self.at(snapshot).end(key)? {
+                End::At(expiry_ms) => Some(expiry_ms),
+                End::Never | End::Past => None,
+            },
         })
     }
 }

@@ -1,7 +1,6 @@
 //! A transaction's range scan: its own changes merged with its snapshot.
 
 use super::Transaction;
-use super::handle::merged;
 use super::writes::{Changes, Pending};
 use crate::{Keyspace, Range, Value};
 use esker_base::Result;
@@ -113,9 +112,12 @@ impl<'t> TransactionRange<'t> {
             let value = match change {
                 Pending::Put(value, _) => Value::copied(value),
                 Pending::Delete => continue,
-                Pending::Merge(operands) => {
+                Pending::Merge(merge) => {
                     let stored = hidden.as_ref().map(|(_, value)| &**value);
-                    merged(self.keyspace, key, stored, operands)?
+                    match merge.value(self.keyspace, key, stored, self.transaction.time_ms())? {
+                        Some(value) => value,
+                        None => continue,
+                    }
                 }
             };
             return Ok(Some((Value::copied(key), value)));

@@ -1,8 +1,10 @@
 //! The uncommitted changes of a transaction: the last change of each key, and the undo log for savepoints.
 
-use crate::Keyspace;
-use crate::WriteBatch;
-use esker_base::KeyspaceId;
+use crate::{Keyspace, Value, WriteBatch};
+use esker_base::expiry::is_over;
+use esker_base::{KeyspaceId, Result};
+use esker_iter::OperandMerger;
+use esker_view::read::resolve::End;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -18,8 +20,34 @@ pub(super) enum Pending {
     Put(Box<[u8]>, Option<u64>),
     /// Deleted.
     Delete,
-    /// Operands, oldest first, to merge into the stored value.
-    Merge(Vec<Arc<[u8]>>),
+    /// Operands are merged into a value.
+    Merge(PendingMerge),
+}
+
+/// Operands of a transaction for one key, and what they are merged into.
+#[derive(Clone, Debug)]
+pub(super) struct PendingMerge {
+    /// The value that the transaction put before; `None` for the stored one.
+    pub(super) base: Option<MergePart>,
+    /// Oldest first.
+    operands: Vec<MergePart>,
+}
+
+/// A value or an operand with an expiry of its own, in milliseconds since 1970.
+#[derive(Clone, Debug)]
+pub(super) struct MergePart {
+    pub(super) bytes: Arc<[u8]>,
+    pub(super) expiry_ms: Option<u64>,
+}
+
+impl MergePart {
+    fn end_at(&self, now_ms: u64) -> End {
+        match self.expiry_ms {
+            None => End::Never,
+            Some(expiry_ms) if is_over(expiry_ms, now_ms) => End::Past,
+            Some(expiry_ms) => End::At(expiry_ms),
+        }
+    }
 }
 
 impl Pending {
@@ -27,9 +55,94 @@ impl Pending {
         match self {
             Pending::Put(value, _) => value.len() as u64 + 16,
             Pending::Delete => 0,
-            // Each behind a pointer, with reference counts.
-            Pending::Merge(operands) => operands.iter().map(|operand| operand.len() as u64 + 32).sum(),
+            Pending::Merge(PendingMerge { base, operands }) => {
+                // Each behind a pointer, with reference counts and an expiry.
+                base.iter().chain(operands).map(|part| part.bytes.len() as u64 + 48).sum()
+            }
         }
+    }
+
+    /// The change `before` followed by one more operand of `key`, for a reader at `now_ms`.
+    ///
+    /// Parts become one only if they have the same expiry, so that the result is at any time what the engine
+    /// makes of the same operations in a batch, where each part expires on its own.
+    pub(super) fn merged(
+        before: Option<&Pending>,
+        operand_merger: &OperandMerger,
+        key: &[u8],
+        operand: MergePart,
+        now_ms: u64,
+    ) -> Result<Pending> {
+        let put = |base| {
+            let value = operand_merger.full_merge(key, base, &[&operand.bytes])?;
+            Ok(Pending::Put(value.into(), operand.expiry_ms))
+        };
+        Ok(Pending::Merge(match before {
+            Some(Pending::Delete) if operand.end_at(now_ms) == End::Past => return Ok(Pending::Delete),
+            Some(Pending::Delete) => return put(None),
+            Some(Pending::Put(value, expiry_ms)) if *expiry_ms == operand.expiry_ms => {
+                return put(Some(value));
+            }
+            Some(Pending::Put(value, expiry_ms)) => {
+                let base = MergePart { bytes: (&**value).into(), expiry_ms: *expiry_ms };
+                PendingMerge { base: Some(base), operands: vec![operand] }
+            }
+            Some(Pending::Merge(before)) => before.with(operand_merger, key, operand),
+            None => PendingMerge { base: None, operands: vec![operand] },
+        }))
+    }
+}
+
+impl PendingMerge {
+    /// These operands and a newer one, which becomes one with the last ones if they expire together and the
+    /// operator can combine them.
+    fn with(&self, operand_merger: &OperandMerger, key: &[u8], operand: MergePart) -> PendingMerge {
+        let expiry_ms = operand.expiry_ms;
+        let mut operands = self.operands.clone();
+        let together = operands.iter().rev().take_while(|part| part.expiry_ms == expiry_ms).count();
+        let first = operands.len() - together;
+        operands.push(operand);
+        if together > 0 {
+            let parts: Vec<&[u8]> = operands[first..].iter().map(|part| &*part.bytes).collect();
+            if let Some(one) = operand_merger.partial_merge(key, &parts) {
+                operands.truncate(first);
+                operands.push(MergePart { bytes: one.into(), expiry_ms });
+            }
+        }
+        PendingMerge { base: self.base.clone(), operands }
+    }
+
+    /// The value of `key` for a reader at `now_ms`, where `stored` is the stored value; `None` if there is
+    /// none, because everything has expired.
+    pub(super) fn value(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        stored: Option<&[u8]>,
+        now_ms: u64,
+    ) -> Result<Option<Value>> {
+        let is_alive = |part: &&MergePart| part.end_at(now_ms) != End::Past;
+        let base = match &self.base {
+            Some(base) => Some(base).filter(is_alive).map(|base| &*base.bytes),
+            None => stored,
+        };
+        let operands: Vec<&[u8]> =
+            self.operands.iter().filter(is_alive).map(|operand| &*operand.bytes).collect();
+        if base.is_none() && operands.is_empty() {
+            return Ok(None);
+        }
+        keyspace
+            .state()
+            .operand_merger()?
+            .full_merge(key, base, &operands)
+            .map(|value| Some(Value::owned(value)))
+    }
+
+    /// When the value ends for a reader at `now_ms`, where `stored` says when the stored value ends: it lives
+    /// as long as the last of its parts.
+    pub(super) fn end(&self, stored: End, now_ms: u64) -> End {
+        let base = self.base.as_ref().map_or(stored, |base| base.end_at(now_ms));
+        self.operands.iter().map(|operand| operand.end_at(now_ms)).fold(base, End::max)
     }
 }
 
@@ -130,8 +243,13 @@ impl Writes {
                 match value {
                     Pending::Put(value, expiry_ms) => batch.put_until(keyspace, key, value, *expiry_ms),
                     Pending::Delete => batch.delete(keyspace, key),
-                    Pending::Merge(operands) => {
-                        operands.iter().for_each(|operand| batch.merge(keyspace, key, operand));
+                    Pending::Merge(PendingMerge { base, operands }) => {
+                        if let Some(base) = base {
+                            batch.put_until(keyspace, key, &base.bytes, base.expiry_ms);
+                        }
+                        for operand in operands {
+                            batch.merge_until(keyspace, key, &operand.bytes, operand.expiry_ms);
+                        }
                     }
                 }
             }
