@@ -230,6 +230,8 @@ pub mod error {
     pub use esker_base::{Conflict, Corruption, Error, HistoryGone, IoFailure, MergeFailure, Result};
 }
 
+pub mod events;
+
 pub mod ingest;
 
 /// Merge operators: those that are built in, and the trait for one of your own.
@@ -254,9 +256,11 @@ pub mod metrics {
     };
     pub use esker_engine::background::migration::MigrationInfo;
     pub use esker_engine::background::targets::DeleteShortfall;
+    pub use esker_engine::state::events::ListenerMetrics;
     pub use esker_engine::state::jobs::JobMetrics;
-    pub use esker_engine::state::write_control::{Pressure, PressureCause, StallChange, WaitingWrites};
-    pub use esker_engine::write::write_control::{BlockingWork, KeyspaceStall, Stalls, WriteState};
+    pub use esker_engine::state::write_control::{StallChange, WaitingWrites};
+    pub use esker_engine::write::write_control::{BlockingWork, KeyspaceStall, Stalls};
+    pub use esker_strategy::write_control::{Pressure, PressureCause, WriteState};
     pub use esker_view::read::layer::Layer;
     pub use esker_view::read::open_readers::ReaderKind;
     pub use esker_view::read::range_size::RangeSize;
@@ -284,6 +288,7 @@ pub mod transaction;
 /// The building blocks, for inspection, experiments and tests. Outside of the stability promise: names and
 /// signatures here may change in any release.
 pub mod parts {
+    pub use crate::handle::StepBackground;
     pub use esker_base as base;
     pub use esker_blob as blob;
     pub use esker_cache as cache;

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{TestDir, key, tiny, value};
+use esker::parts::StepBackground;
 use esker::parts::env::fault::{Fault, FaultFs, Operation, Rule, When};
 use esker::parts::env::{Env, StdFileSystem};
 use esker::{Database, Error, Expiry, Options};

@@ -4,6 +4,7 @@ mod common;
 
 use common::{TestDir, key};
 use esker::options::{Codec, PerLevel, ReadMode, Strategy};
+use esker::parts::StepBackground;
 use esker::parts::cache::{BlockKind, CacheStats};
 use esker::parts::env::fault::{Fault, FaultFs, Operation, Rule, When};
 use esker::parts::env::{Env, FileSystem, StdFileSystem};

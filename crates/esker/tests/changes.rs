@@ -8,6 +8,7 @@ mod common;
 use common::{TestDir, key, tiny, value};
 use esker::changes::{Change, ChangeBatch, Changes};
 use esker::metrics::ReaderKind;
+use esker::parts::StepBackground;
 use esker::parts::env::Env;
 use esker::parts::env::fault::{Crash, StrictFs};
 use esker::{Database, Durability, Error, Options, SeqNo};

@@ -6,6 +6,7 @@ use common::{TestDir, key, tiny, value};
 use esker::backup::Backups;
 use esker::changes::Change;
 use esker::ingest::{IngestMode, IngestOptions, TableWriter};
+use esker::parts::StepBackground;
 use esker::parts::env::{Env, StdFileSystem};
 use esker::transaction::Isolation;
 use esker::{Database, Error, Expiry, Keyspace, KeyspaceOptions, Options, TransactionOptions};

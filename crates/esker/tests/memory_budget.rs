@@ -4,6 +4,7 @@ mod common;
 
 use common::{TestDir, key};
 use esker::metrics::MemoryMetrics;
+use esker::parts::StepBackground;
 use esker::parts::env::{Env, StdFileSystem};
 use esker::{Database, Options};
 use std::sync::Arc;

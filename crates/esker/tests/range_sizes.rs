@@ -8,6 +8,7 @@ mod common;
 use common::{TestDir, key, tiny};
 use esker::metrics::RangeSize;
 use esker::options::{IndexKind, MemtableKind};
+use esker::parts::StepBackground;
 use esker::parts::env::{Background, Env, SeededRandom};
 use esker::{Database, Keyspace, KeyspaceOptions, Options};
 use std::ops::Bound;

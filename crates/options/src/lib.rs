@@ -5,6 +5,7 @@ mod by_name;
 mod config;
 mod design;
 mod durability;
+mod events;
 mod filtering;
 mod keyspace;
 mod memory;
@@ -21,6 +22,10 @@ mod stored;
 mod tests;
 
 pub use durability::Durability;
+pub use events::{
+    CompactionJob, CopyKind, Event, EventListener, FileInfo, FileReason, FlushJob, JobOutput, KeyspaceRef,
+    ListenerList, WorkKind,
+};
 pub use filtering::OwnFilter;
 pub use keyspace::KeyspaceOptions;
 pub use memory::MemoryPlan;
@@ -101,6 +106,8 @@ pub struct Options {
     pub merge_operators: Vec<MergeOperator>,
     #[doc(hidden)]
     pub allow_missing_operators: bool,
+    #[doc(hidden)]
+    pub listeners: ListenerList,
     #[doc(hidden)]
     pub env: Env,
 }

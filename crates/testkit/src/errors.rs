@@ -6,6 +6,7 @@
 //! holds its last acknowledged value or one whose write failed later. After a failed sync the sweep also cuts
 //! power: then everything acknowledged as surviving that must be there.
 
+use crate::events::EventAudit;
 use crate::follower::CONSUMER;
 use crate::ingest::{Joining, table_edits, without_merge, write_tables};
 use crate::options::KEYSPACE;
@@ -14,10 +15,12 @@ use crate::runner::{DIR, PlainChange, Runner, key_bounds, plain_changes, put_int
 use crate::script::{Deed, Edit, How, Op, Plan};
 use crate::{Failure, Key, Outcome, SPACES, ensure};
 use esker::ingest::IngestOptions;
+use esker::parts::StepBackground;
+use esker::parts::base::FileNumber;
 use esker::parts::env::Env;
 use esker::parts::env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, When};
 use esker::{Database, Durability, Error, KeyspaceOptions, TransactionOptions};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeBounds;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -70,6 +73,22 @@ pub fn sweep(plan: &Plan, fault: Fault, operations: &[Operation]) -> Outcome<u64
         outcome.map_err(|failure| failure.during(format_args!("{fault:?} at call {number} of {calls}")))?;
     }
     Ok(calls)
+}
+
+/// An open database, and the audit of its events.
+struct Audited {
+    db: Database,
+    audit: EventAudit,
+    at_open: BTreeSet<FileNumber>,
+}
+
+impl Audited {
+    /// Closes the database and checks its events, whatever the outcome.
+    fn close(&self) -> Outcome<esker::Result<()>> {
+        let closed = self.db.close();
+        self.audit.check(&self.db, &self.at_open).map_err(|failure| failure.during("the events"))?;
+        Ok(closed)
+    }
 }
 
 struct Trial<'a> {
@@ -160,14 +179,17 @@ impl<'a> Trial<'a> {
         Env::simulated(Arc::new(self.faults.clone()), self.plan.seed)
     }
 
-    fn open(&self) -> esker::Result<Database> {
-        Database::open_with(DIR, Runner::options(self.plan, self.env()))
+    fn open(&self) -> esker::Result<Audited> {
+        let audit = EventAudit::default();
+        let db = Database::open_with(DIR, audit.watch(Runner::options(self.plan, self.env())))?;
+        let at_open = EventAudit::files(&db);
+        Ok(Audited { db, audit, at_open })
     }
 
     /// Opens the database. One call fails in a run, so the second attempt succeeds.
-    fn open_again(&self) -> Outcome<Database> {
+    fn open_again(&self) -> Outcome<Audited> {
         match self.open() {
-            Ok(db) => Ok(db),
+            Ok(open) => Ok(open),
             Err(error) => {
                 expect_sane(error)?;
                 self.open().map_err(|error| Failure::from(error).during("the second attempt to open"))
@@ -176,40 +198,40 @@ impl<'a> Trial<'a> {
     }
 
     fn run(&self, fault: Fault) -> Outcome {
-        let mut db = self.open_again()?;
+        let mut open = self.open_again()?;
         let mut promised = Promised::default();
         for op in &self.plan.script {
             if let Op::Reopen { .. } = op {
-                match db.close() {
+                match open.close()? {
                     Ok(()) => promised.settle(),
                     Err(error) => expect_sane(error)?,
                 }
-                db = self.open_again()?;
+                open = self.open_again()?;
             } else {
-                step(&db, &self.env(), op, &mut promised)?;
+                step(&open.db, &self.env(), op, &mut promised)?;
             }
         }
         let happened = self.faults.injected() > 0;
         self.faults.heal();
         if happened {
-            let healed = db.default_keyspace().put(b"healed", b"yes");
+            let healed = open.db.default_keyspace().put(b"healed", b"yes");
             let excused = matches!(healed, Err(Error::ReadOnly { .. })) && !matches!(fault, Fault::Full);
             ensure!(healed.is_ok() || excused, "after healing, a write says {healed:?}");
             promised.note(&[(0, b"healed".to_vec(), Some(b"yes".to_vec()))], healed.is_ok());
         }
-        let _ = db.close();
-        drop(db);
+        let _ = open.close()?;
+        drop(open);
         if fault == Fault::LostSync {
             let lost = self.strict.crash(Crash::PowerAllLost);
             let env = Env::simulated(Arc::new(lost), self.plan.seed);
             check(&Database::open_with(DIR, Runner::options(self.plan, env))?, &promised.power)
                 .map_err(|failure| failure.during("after a power cut"))?;
         }
-        let db = self.open()?;
-        check(&db, &promised.process)?;
-        ensure!(db.verify()?.is_clean(), "verify found damage");
-        db.default_keyspace().put(b"more", b"1")?;
-        db.close()?;
+        let open = self.open()?;
+        check(&open.db, &promised.process)?;
+        ensure!(open.db.verify()?.is_clean(), "verify found damage");
+        open.db.default_keyspace().put(b"more", b"1")?;
+        open.close()??;
         Ok(())
     }
 }

@@ -13,6 +13,7 @@
 //! | [`model`], [`shrink`] | the model test, and shrinking of its failing plans |
 //! | [`crash`] | the crash sweep: every cut of a workload's trace, and of recovery's |
 //! | [`damage`] | the damage sweep: every place of every file |
+//! | [`events`] | the audit of events, which the model and the error sweep run with |
 //! | [`errors`] | the error sweep: every call fails once |
 //! | [`kill`] | the writes of the process that is killed, and the check of what it left |
 //! | [`decoders`] | a fuzz target for every decoder of bytes from outside |
@@ -27,6 +28,7 @@ pub mod decoders;
 mod dir;
 pub mod domain;
 pub mod errors;
+pub mod events;
 mod failure;
 mod follower;
 pub mod generator;

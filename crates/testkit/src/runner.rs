@@ -1,5 +1,6 @@
 //! Runs the writing half of a script on a database and on the oracle.
 
+use crate::events::EventAudit;
 use crate::follower::Follower;
 use crate::operators::{Chain, Operator};
 use crate::options::{Chosen, DATABASE, KEYSPACE};
@@ -7,8 +8,10 @@ use crate::oracle::{Change, Content, Moment, Oracle, Written, difference, over};
 use crate::script::{Deed, Edit, How, Op, Plan};
 use crate::transactions::{Open, write_transaction};
 use crate::{Failure, Filler, Outcome, SPACES, ensure};
+use esker::parts::StepBackground;
+use esker::parts::base::FileNumber;
 use esker::parts::env::fault::StrictFs;
-use esker::parts::env::{Clock, Env, FileSystem, ManualClock};
+use esker::parts::env::{Background, Clock, Env, FileSystem, ManualClock};
 use esker::{
     Database, Durability, Error, Expiry, Keyspace, KeyspaceOptions, Options, Snapshot, WriteBatch,
     WriteOptions,
@@ -83,6 +86,8 @@ pub struct Runner {
     /// The wall clock, where it is one that the script may move.
     clock: Option<Arc<ManualClock>>,
     flush_on_close: bool,
+    /// The events since the open, and the files of that time.
+    audit: Option<(EventAudit, BTreeSet<FileNumber>)>,
     /// Operations whose answers were checked.
     pub checked: u64,
 }
@@ -123,6 +128,7 @@ impl Runner {
             follower: None,
             clock,
             flush_on_close: true,
+            audit: None,
             checked: 0,
         };
         runner.open(true)?;
@@ -158,7 +164,14 @@ impl Runner {
     pub(crate) fn open(&mut self, flush_on_close: bool) -> Outcome {
         self.flush_on_close = flush_on_close;
         let options = Runner::options(&self.plan, self.env.clone()).flush_on_close(flush_on_close);
-        self.attach(Database::open_with(&self.dir, options)?)
+        // With threads files change before they can be listed.
+        if !matches!(self.env.background, Background::Stepped { .. }) {
+            return self.attach(Database::open_with(&self.dir, options)?);
+        }
+        let audit = EventAudit::default();
+        let db = Database::open_with(&self.dir, audit.watch(options))?;
+        self.audit = Some((audit, EventAudit::files(&db)));
+        self.attach(db)
     }
 
     pub(crate) fn open_read_only(&mut self) -> Outcome {
@@ -205,6 +218,9 @@ impl Runner {
         if let Some(db) = self.db.take() {
             db.close()?;
             self.mark(Mark::Powered, now);
+            if let Some((audit, at_open)) = self.audit.take() {
+                audit.check(&db, &at_open).map_err(|failure| failure.during("the events"))?;
+            }
         }
         Ok(())
     }

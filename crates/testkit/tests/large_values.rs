@@ -4,6 +4,7 @@
 
 use esker::backup::Backups;
 use esker::metrics::KeyspaceMetrics;
+use esker::parts::StepBackground;
 use esker::parts::env::fault::{StrictFs, StrictOptions};
 use esker::parts::env::{Env, FileSystem, OpenMode, SeededRandom};
 use esker::{Database, Error, Expiry, KeyspaceOptions, Options};

@@ -2,6 +2,7 @@
 //! removed, which `WatchFs` refuses; and all answers are right.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 
+use esker::parts::StepBackground;
 use esker::parts::env::fault::{StrictFs, StrictOptions};
 use esker::parts::env::{Env, SeededRandom, StdFileSystem};
 use esker::{Cursor, Database, KeyspaceOptions, Options};

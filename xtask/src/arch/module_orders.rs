@@ -149,7 +149,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-engine",
         folder: "state",
-        modules: "activity adaptive_state commit_notifier consumers idle_budget installed log_ages \
+        modules: "activity adaptive_state commit_notifier consumers events idle_budget installed log_ages \
                   memory_shares no_plan_cache post_commit read_heat read_triggered scheduler \
                   traffic write_control counters keyspace commit_state commit_lock jobs store shape \
                   space_use",
@@ -166,7 +166,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-engine",
         folder: "background",
-        modules: "install flush picker subcompactions table_eviction targets idle_wal idle install_options \
+        modules: "file_events install flush picker subcompactions table_eviction targets idle_wal idle install_options \
                   migration compact workers",
         closed: &[],
         allowed: &[],
@@ -182,7 +182,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker",
         folder: "",
-        modules: "compaction_filter damage error transaction handle advice changes copy backup ingest \
+        modules: "compaction_filter damage error events transaction handle advice changes copy backup ingest \
                   merge open options parts report metrics",
         closed: &[],
         allowed: &[("transaction", "handle")],
@@ -209,7 +209,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-testkit",
         folder: "",
-        modules: "mod decoders dir domain failure kill operators options oracle follower script runner \
+        modules: "mod decoders dir domain failure events kill operators options oracle follower script runner \
                   ingest one_key model transactions crash damage errors generator shrink watch",
         closed: &[],
         allowed: &[("runner", "transactions"), ("script", "ingest")],
@@ -218,7 +218,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-options",
         folder: "",
-        modules: "mod durability memory migration_record open_tables per_level stored keyspace schema \
+        modules: "mod durability events memory migration_record open_tables per_level stored keyspace schema \
                   filtering by_name design merging presets config named rows",
         closed: &[],
         allowed: &[("keyspace", "filtering"), ("keyspace", "schema")],

@@ -7,7 +7,7 @@ use crate::args::StatsArgs;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count};
 use crate::host;
-use esker::metrics::{KeyspaceMetrics, Metrics, OpenReader};
+use esker::metrics::{KeyspaceMetrics, ListenerMetrics, Metrics, OpenReader};
 use esker::parts::cache::{BlockKind, KindStats};
 use serde_json::json;
 use std::io::Write;
@@ -365,5 +365,15 @@ fn as_json(metrics: &Metrics, open_readers: &[OpenReader]) -> serde_json::Value 
         "open_readers": open_readers,
         "background_errors": errors,
         "read_only_cause": metrics.read_only_cause,
+        "listeners": listeners_as_json(&metrics.listeners),
+    })
+}
+
+fn listeners_as_json(listeners: &ListenerMetrics) -> serde_json::Value {
+    json!({
+        "delivered": listeners.delivered,
+        "queued": listeners.queued,
+        "lost": listeners.lost,
+        "panics": listeners.panics,
     })
 }

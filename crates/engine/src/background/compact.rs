@@ -10,6 +10,7 @@
 
 pub mod manual;
 
+use crate::background::file_events::output_of;
 use crate::background::idle;
 use crate::background::install;
 use crate::background::migration;
@@ -32,7 +33,7 @@ use esker_build::table_sink::OutputControl;
 use esker_build::table_sink::{OutputAccounting, OutputLayout, OutputRetention, OutputSpec, write_tables};
 use esker_build::warmed_outputs::{CacheWarming, open_outputs, remove_leftovers};
 use esker_iter::{Boundaries, CompactionFilter, LargeValues, MergingCursor};
-use esker_options::KeyspaceOptions;
+use esker_options::{CompactionJob, Event, FileReason, JobOutput, KeyspaceOptions};
 use esker_sst::{InputReading, InputResidency, JobControl};
 use esker_strategy::{Busy, Class, CompactionPlan, InputPart, JobId, PlanInput, PlanKind, Reason};
 use esker_version::{KeyRange, PartFlags, PartMeta, Version, VersionEdit};
@@ -205,29 +206,46 @@ fn holds_up_urgent_work(store: &Store, preemptible: &Job, is_crowded: bool) -> b
     })
 }
 
-/// Executes a plan and installs it.
-pub fn carry_out(
+/// Executes a plan and installs it, and reports its begin and its end.
+pub fn carry_out(store: &Store, job: &Arc<Job>, picked: &PickedCompaction) -> Result<()> {
+    let (keyspace, plan) = (&**job.keyspace(), &picked.plan);
+    tracing::debug!(keyspace = %keyspace.name(), %plan, "compaction begins");
+    let described = || CompactionJob::of_plan(keyspace.event_ref(), job.number(), plan);
+    store.events.emit(|| Event::CompactionBegun(described()));
+    let began_ns = store.monotonic_ns();
+    let result = execute(store, job, picked);
+    let duration = Duration::from_nanos(store.monotonic_ns().saturating_sub(began_ns));
+    let done = result.as_ref().map(|_| ()).map_err(Clone::clone);
+    store.events.emit(|| Event::CompactionEnded { job: described(), result, duration });
+    done
+}
+
+fn execute(
     store: &Store,
     job: &Arc<Job>,
     PickedCompaction { plan, victims }: &PickedCompaction,
-) -> Result<()> {
+) -> Result<JobOutput> {
     let keyspace = &**job.keyspace();
-    tracing::debug!(keyspace = %keyspace.name(), %plan, "compaction begins");
     if plan.kind == PlanKind::Merge {
-        merge(store, job, plan, victims).inspect_err(|_| remove_leftovers(&store.files))?;
+        merge(store, job, plan, victims).inspect_err(|_| remove_leftovers(&store.files))
     } else {
         let writing = store.writing()?;
-        install::install(store, keyspace, &[], |version, _| {
+        install::install(store, keyspace, &[], FileReason::Compaction(plan.reason), |version, _| {
             // Taken under the manifest's lock, so that run ids grow in the order of installs.
             let new_run = writing.tables.take_run_id();
             plan.edit_without_output(keyspace.id, version, new_run, || writing.tables.take_part_id())
         })?;
         keyspace.traffic.note_move();
+        Ok(JobOutput::default())
     }
-    Ok(())
 }
 
-fn merge(store: &Store, job: &Arc<Job>, plan: &CompactionPlan, victims: &BTreeSet<FileNumber>) -> Result<()> {
+fn merge(
+    store: &Store,
+    job: &Arc<Job>,
+    plan: &CompactionPlan,
+    victims: &BTreeSet<FileNumber>,
+) -> Result<JobOutput> {
     let (keyspace, start_ns) = (&**job.keyspace(), store.monotonic_ns());
     let options = keyspace.options();
     let filter = options.compaction_filter.as_ref().map(|filter| Arc::clone(&filter.0));
@@ -250,9 +268,10 @@ fn merge(store: &Store, job: &Arc<Job>, plan: &CompactionPlan, victims: &BTreeSe
         control.capacity.note_compaction(tables.bytes(), plan.bytes_into_last(), took);
         control.capacity.note_merged(plan.est_in_bytes, took);
     }
+    let output = output_of(&tables);
     let installed = install_merge(store, keyspace, plan, tables);
     drop(frozen);
-    installed
+    installed.map(|()| output)
 }
 
 /// Writes the merge of a plan to new tables, in parallel subcompactions if worthwhile.
@@ -398,7 +417,7 @@ fn install_merge(
         keyspace.options().strategy.uses_overwrite_ratios(),
         &mut tables,
     );
-    install::install(store, keyspace, &[], |version, _| {
+    install::install(store, keyspace, &[], FileReason::Compaction(plan.reason), |version, _| {
         let new_run = writing.tables.take_run_id();
         let mut edit = VersionEdit::new();
         plan.remove_inputs(keyspace.id, &mut edit, || writing.tables.take_part_id());

@@ -10,6 +10,7 @@
 //! tables. F2 sync their directory. F3 sync the log if another keyspace depends on it (WL6). F4 to F6
 //! install.
 
+use crate::background::file_events::output_of;
 use crate::background::install;
 use crate::state::jobs::JobFacts;
 use crate::state::keyspace::KeyspaceState;
@@ -32,7 +33,7 @@ use esker_build::table_sink::{OutputAccounting, OutputLayout, OutputSpec, write_
 use esker_build::warmed_outputs::{CacheWarming, open_outputs, remove_leftovers};
 use esker_filter::FilterWatch;
 use esker_iter::{Boundaries, MergingCursor};
-use esker_options::KeyspaceOptions;
+use esker_options::{Event, FileReason, FlushJob, JobOutput, KeyspaceOptions};
 use esker_strategy::{Busy, Class, Cut, Position, StrategyOptions};
 use esker_version::{DatabaseState, EditOp, KeyRange, PartMeta, Place, Version, VersionEdit};
 use esker_view::MemtableView;
@@ -40,6 +41,7 @@ use esker_view::read::source::Source;
 use esker_view::tree::TreeRun;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Flushes the keyspace whose sealed memtables pin the oldest part of the log; `false` if there are none.
 /// A failed flush of one keyspace does not prevent those of others.
@@ -81,7 +83,7 @@ fn try_flush_sealed(store: &Store, keyspace: &Arc<KeyspaceState>) -> Result<()> 
         match &group[0].ingested {
             Some(run) => install_ingested(store, writing, keyspace, group, run)?,
             None => {
-                flush_memtables(store, writing, keyspace, group)
+                flush_group(store, writing, keyspace, group)
                     .inspect_err(|_| remove_leftovers(&store.files))?;
             }
         }
@@ -90,13 +92,31 @@ fn try_flush_sealed(store: &Store, keyspace: &Arc<KeyspaceState>) -> Result<()> 
     Ok(())
 }
 
+/// Flushes a group of memtables, and reports its begin and its end.
+fn flush_group(
+    store: &Store,
+    writing: &Writing,
+    keyspace: &Arc<KeyspaceState>,
+    memtables: &[Arc<MemtableView>],
+) -> Result<()> {
+    let payload_bytes = memtables.iter().map(|memtable| memtable.bytes()).sum();
+    let job = FlushJob::new(keyspace.event_ref(), memtables.len(), payload_bytes);
+    store.events.emit(|| Event::FlushBegun(job.clone()));
+    let began_ns = store.monotonic_ns();
+    let result = flush_memtables(store, writing, keyspace, memtables);
+    let duration = Duration::from_nanos(store.monotonic_ns().saturating_sub(began_ns));
+    let done = result.as_ref().map(|_| ()).map_err(Clone::clone);
+    store.events.emit(|| Event::FlushEnded { job, result, duration });
+    done
+}
+
 /// Writes some sealed memtables, the oldest there are, given newest first, to tables and installs those.
 fn flush_memtables(
     store: &Store,
     writing: &Writing,
     keyspace: &Arc<KeyspaceState>,
     memtables: &[Arc<MemtableView>],
-) -> Result<()> {
+) -> Result<JobOutput> {
     let sealed_at = memtables.first().and_then(|newest| newest.seal_seqno()).unwrap_or(SeqNo::ZERO);
     debug_assert!(store.visible.load(Ordering::Acquire) >= sealed_at.get(), "CP6");
     let hull = hull_of(memtables);
@@ -113,7 +133,8 @@ fn flush_memtables(
         keyspace.options().strategy.uses_overwrite_ratios(),
         &mut tables,
     );
-    install::install(store, keyspace, memtables, |version, busy| {
+    let output = output_of(&tables);
+    install::install(store, keyspace, memtables, FileReason::Flush, |version, busy| {
         let new_run = writing.tables.take_run_id();
         let mut edit = VersionEdit::new();
         if let Some(hull) = &hull {
@@ -126,7 +147,7 @@ fn flush_memtables(
         edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno: sealed_at });
         edit
     })?;
-    Ok(())
+    Ok(output)
 }
 
 /// Reports the rate of a flush to the write control.
@@ -172,7 +193,7 @@ fn install_ingested(
     let seqno = group.first().and_then(|view| view.seal_seqno()).unwrap_or(SeqNo::ZERO);
     order_behind_others(store, writing, keyspace, group, seqno)?;
     let mut placed = Vec::with_capacity(run.parts.len());
-    install::install(store, keyspace, group, |version, busy| {
+    install::install(store, keyspace, group, FileReason::Ingest, |version, busy| {
         let mut edit = VersionEdit::new();
         let parts = run.parts.iter().map(|part| Arc::clone(&part.meta));
         place_ingested(&keyspace.options(), version, busy, &writing.tables, parts, |place, part| {

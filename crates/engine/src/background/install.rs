@@ -7,6 +7,7 @@
 //! (IN2). Before that the job has made the tables it names durable, bytes and directory entries (IN1); after
 //! it, files and log segments that the new state does not need are released (IN3, WL7).
 
+use crate::background::file_events;
 use crate::state::installed::{DataFile, Installed};
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::WorkerPool;
@@ -14,6 +15,7 @@ use crate::state::store::{Store, Writing};
 use crate::write::memory_arbiter;
 use crate::write::write_control;
 use esker_base::{LogId, Result, SeqNo};
+use esker_options::FileReason;
 use esker_strategy::Busy;
 use esker_version::{AppendError, Applied, DatabaseState, EditOp, FileKind, Version, VersionEdit};
 use esker_view::tree::Tree;
@@ -22,7 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Makes an edit of `keyspace` durable and publishes the resulting view. `flushed` are the memtables
-/// whose entries the edit's tables hold; they leave the view together with the tables' arrival.
+/// whose entries the edit's tables hold; they leave the view together with the tables' arrival. Listeners are
+/// told `reason`.
 ///
 /// `make_edit` gets the tree and the running jobs as they are at the install, and both stay so until the
 /// new view is published: a placement chosen from them is legal (4.3). No planning happens meanwhile,
@@ -31,6 +34,7 @@ pub fn install(
     store: &Store,
     keyspace: &KeyspaceState,
     flushed: &[Arc<MemtableView>],
+    reason: FileReason,
     make_edit: impl FnOnce(&Version, &Busy) -> VersionEdit,
 ) -> Result<()> {
     let writing = store.writing()?;
@@ -38,14 +42,16 @@ pub fn install(
     // A keyspace is dropped under this lock. `make_edit` drops tables that were not claimed.
     keyspace.check_living()?;
     let busy = keyspace.busy.lock();
-    let mut edit = make_edit(&keyspace.view.load().tree.version, &busy);
+    let before = Arc::clone(&keyspace.view.load().tree.version);
+    let mut edit = make_edit(&before, &busy);
     let min_log_id = min_log_id(store, writing, flushed);
     add_counters(store, writing, &mut edit, min_log_id);
     let applied = make_durable(store, writing, &mut installed, &edit)?;
     if let Some(changed) = installed.state.keyspace(keyspace.id) {
         publish_tree(store, keyspace, Arc::clone(&changed.version), flushed);
     }
-    drop(busy);
+    file_events::emit_changes(store, keyspace, reason, (&before, &edit, &applied));
+    drop((busy, before));
     drop(installed);
     retire_files(store, &applied);
     let freed: u64 = flushed.iter().map(|memtable| memtable.bytes()).sum();

@@ -8,6 +8,7 @@ use crate::state::scheduler::{BackgroundWork, ErrorScope, LOOK_INTERVAL, WorkerP
 use crate::state::store::Store;
 use crate::write::memory_arbiter;
 use esker_base::{Error, Result};
+use esker_options::{Event, WorkKind};
 use esker_strategy::Class;
 use std::time::Duration;
 
@@ -39,6 +40,19 @@ impl BackgroundWork for Store {
                 compact::preempt(self)
             }
         }
+    }
+
+    fn note_condition(&self, pool: WorkerPool, failure: Option<&Error>) {
+        let work = match pool {
+            WorkerPool::Log => WorkKind::Log,
+            WorkerPool::Flush => WorkKind::Flush,
+            WorkerPool::Compaction => WorkKind::Compaction,
+            WorkerPool::Urgent => WorkKind::UrgentCompaction,
+        };
+        self.events.emit(|| match failure {
+            Some(error) => Event::BackgroundError { work, error: error.clone() },
+            None => Event::BackgroundRecovered { work },
+        });
     }
 }
 

@@ -11,6 +11,13 @@ use std::sync::atomic::Ordering;
 
 /// Closes the database; the second call does nothing.
 pub fn close(store: &Store) -> Result<()> {
+    let result = close_once(store);
+    // Without any lock, because a listener may be in a call that takes one (EV3).
+    store.events.finish();
+    result
+}
+
+fn close_once(store: &Store) -> Result<()> {
     let _one_at_a_time = store.closing.lock();
     if store.closed.swap(true, Ordering::AcqRel) {
         return Ok(());

@@ -32,6 +32,7 @@ use crate::state::commit_state::CommitState;
 use crate::state::commit_state::MemtableLimits;
 use crate::state::consumers::Consumers;
 use crate::state::counters::Counters;
+use crate::state::events::Events;
 use crate::state::idle_budget::IdleBudget;
 use crate::state::installed::Installed;
 use crate::state::jobs::Jobs;
@@ -536,6 +537,7 @@ impl Opening {
         let writing = parts.map(|parts| parts.into_writing(assembly.state, active));
         let open_readers = OpenReaders::new(Arc::clone(&self.env.clock), self.options.reader_warn_age);
         let jobs = Jobs::new(&self.scheduler, &self.env.clock, &assembly.files.rates);
+        let events = Events::start(&self.env, self.options.listeners)?;
         let store = Arc::new(Store {
             adapt_keyspaces: self.adapt_keyspaces,
             idle_budget: Mutex::new(IdleBudget::new(self.env.clock.monotonic_ns())),
@@ -563,6 +565,7 @@ impl Opening {
             history: assembly.history,
             history_limit_bytes: self.options.change_history_bytes,
             counters: Counters::default(),
+            events,
             jobs,
             compaction_threads: self.options.compaction_threads,
             max_subcompactions: self.options.max_subcompactions,

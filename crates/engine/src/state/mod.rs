@@ -9,6 +9,7 @@ pub mod commit_notifier;
 pub mod commit_state;
 pub mod consumers;
 pub mod counters;
+pub mod events;
 pub mod idle_budget;
 pub mod installed;
 pub mod jobs;

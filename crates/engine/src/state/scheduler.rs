@@ -38,6 +38,7 @@
 use esker_base::{Error, Result};
 use esker_env::{Background, Env, host};
 use parking_lot::{Condvar, Mutex};
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -97,6 +98,10 @@ pub trait BackgroundWork: Send + Sync + 'static {
     fn look_interval(&self, pool: WorkerPool) -> Option<Duration> {
         matches!(pool, WorkerPool::Compaction | WorkerPool::Urgent).then_some(LOOK_INTERVAL)
     }
+
+    /// A pool fails, with another kind of error than before, or has succeeded after a failure. Called under
+    /// the scheduler's lock, so it must not call the scheduler.
+    fn note_condition(&self, _pool: WorkerPool, _failure: Option<&Error>) {}
 }
 
 /// Which failures end a wait.
@@ -426,16 +431,22 @@ impl Scheduler {
             Ok(true) => {
                 // In stepped mode no thread continues by itself.
                 pool_state.requests += u64::from(self.stepped);
-                pool_state.error = None;
+                note_recovery(work, pool, pool_state.error.take().as_ref());
                 Outcome::Done
             }
             Ok(false) => {
-                has_changed = pool_state.running == 0 && pool_state.error.take().is_some();
+                let ended = if pool_state.running == 0 { pool_state.error.take() } else { None };
+                note_recovery(work, pool, ended.as_ref());
+                has_changed = ended.is_some();
                 Outcome::Nothing
             }
             Err(error) => {
                 if !matches!(error, Error::Closed) {
                     tracing::warn!(?pool, %error, "background work failed and will be tried again");
+                    let before = pool_state.error.as_ref();
+                    if before.is_none_or(|before| discriminant(before) != discriminant(&error)) {
+                        work.note_condition(pool, Some(&error));
+                    }
                 }
                 pool_state.error = Some(error);
                 Outcome::Failed
@@ -491,6 +502,12 @@ impl Scheduler {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
+    }
+}
+
+fn note_recovery<W: BackgroundWork>(work: &W, pool: WorkerPool, ended: Option<&Error>) {
+    if ended.is_some_and(|error| !matches!(error, Error::Closed)) {
+        work.note_condition(pool, None);
     }
 }
 

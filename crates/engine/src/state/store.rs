@@ -2,9 +2,10 @@
 //!
 //! Lock order, outermost first: `closing` > `activity` > a keyspace's `flushing` > `manifest` > a keyspace's
 //! `control` > its `busy` > the lock of the memory arbiter > `commit` > the log's flush > `snapshots` > a
-//! keyspace's `publishing` > a keyspace's view > table files > a cache shard. From `commit` on there is no
-//! I/O under any of them but `manifest`, with three exceptions: a store into the mapped log, which may fault,
-//! the `write(2)` path of the log, and a table file that is opened under its own lock.
+//! keyspace's `publishing` > a keyspace's view > table files > a cache shard > the event queue (EV3). From
+//! `commit` on there is no I/O under any of them but `manifest`, with three exceptions: a store into the
+//! mapped log, which may fault, the `write(2)` path of the log, and a table file that is opened under its own
+//! lock.
 
 use crate::state::activity::Activity;
 use crate::state::activity::IdleState;
@@ -12,6 +13,7 @@ use crate::state::commit_lock::CommitLock;
 use crate::state::commit_notifier::CommitNotifier;
 use crate::state::consumers::Consumers;
 use crate::state::counters::Counters;
+use crate::state::events::Events;
 use crate::state::idle_budget::IdleBudget;
 use crate::state::installed::Installed;
 use crate::state::jobs::Jobs;
@@ -93,6 +95,8 @@ pub struct Store {
     pub history_limit_bytes: u64,
     /// Counters of rare events.
     pub counters: Counters,
+    /// The events for listeners.
+    pub events: Events,
     /// The running jobs.
     pub jobs: Jobs,
     /// The number of compaction threads.
@@ -181,7 +185,10 @@ impl Store {
             return Error::ReadOnly { cause: "it was opened for reading only".into() };
         };
         let cause = self.failure.get().cloned().or_else(|| writing.log.poisoned());
-        Error::ReadOnly { cause: cause.unwrap_or_else(|| "an earlier failure".into()) }
+        let cause = cause.unwrap_or_else(|| "an earlier failure".into());
+        // A log whose sync failed is noticed here.
+        self.events.emit_read_only(&cause);
+        Error::ReadOnly { cause }
     }
 
     /// An error if the database was closed.
@@ -195,6 +202,7 @@ impl Store {
         let cause = cause.into();
         if self.failure.set(Arc::clone(&cause)).is_ok() {
             tracing::error!(%cause, "the database turns read-only");
+            self.events.emit_read_only(&cause);
         }
         self.scheduler.announce_progress();
         if let Some(writing) = &self.writing {

@@ -26,6 +26,7 @@ use esker_engine::file_transfer::{CopyProgress, Progress, checksum_of, copy};
 use esker_engine::lifecycle::open::make_directory;
 use esker_engine::state::store::Store;
 use esker_env::{Env, FileLock, LockKind};
+use esker_options::CopyKind;
 use esker_version::Current;
 use esker_view::paths;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +48,9 @@ impl Database {
 
     /// As [`Database::backup`], telling how far it is.
     pub fn backup_with(&self, to: &Backups, mut told: impl FnMut(CopyProgress)) -> Result<BackupReport> {
-        backup(&self.handle().store, to, &mut told)
+        let store = &self.handle().store;
+        let copied = (store.monotonic_ns(), backup(store, to, &mut told));
+        super::report_end(store, CopyKind::Backup, &to.dir, copied, |report| report.seqno)
     }
 }
 

@@ -8,6 +8,7 @@ use esker_engine::lifecycle::open::make_directory;
 use esker_engine::state::store::Store;
 use esker_env::FileSystem;
 use esker_env::fs::parent_dir;
+use esker_options::CopyKind;
 use esker_view::paths;
 use std::path::{Path, PathBuf};
 
@@ -40,7 +41,9 @@ impl Database {
         to: impl AsRef<Path>,
         mut told: impl FnMut(CopyProgress),
     ) -> Result<CheckpointReport> {
-        checkpoint(&self.handle().store, to.as_ref(), &mut told)
+        let (store, to) = (&self.handle().store, to.as_ref());
+        let copied = (store.monotonic_ns(), checkpoint(store, to, &mut told));
+        super::report_end(store, CopyKind::Checkpoint, to, copied, |report| report.seqno)
     }
 }
 

@@ -47,3 +47,26 @@ pub use checkpoint::CheckpointReport;
 pub use portable::{ExportReport, ImportReport, check_export};
 pub use restore::{BackupVerification, RestoreReport};
 pub use retention::Retention;
+
+use esker_base::{Result, SeqNo};
+use esker_engine::state::store::Store;
+use esker_options::{CopyKind, Event};
+use std::path::Path;
+use std::time::Duration;
+
+/// Tells listeners that a copy, begun at that time of the monotonic clock, was made or has failed.
+fn report_end<T>(
+    store: &Store,
+    kind: CopyKind,
+    directory: &Path,
+    (began_ns, copied): (u64, Result<T>),
+    seqno: impl FnOnce(&T) -> SeqNo,
+) -> Result<T> {
+    store.events.emit(|| Event::CopyEnded {
+        kind,
+        directory: directory.to_path_buf(),
+        result: copied.as_ref().map(seqno).map_err(Clone::clone),
+        duration: Duration::from_nanos(store.monotonic_ns().saturating_sub(began_ns)),
+    });
+    copied
+}

@@ -242,13 +242,6 @@ impl Database {
         store.all_keyspaces().iter().try_for_each(compact)
     }
 
-    /// Runs one step of background work; `false` if there is none. Only for databases whose
-    /// [`esker_env::Background`] is stepped: elsewhere threads do it.
-    pub fn step_background(&self) -> bool {
-        let store = &self.handle.store;
-        store.scheduler.is_stepped() && store.scheduler.step(&**store)
-    }
-
     /// Why writes take longer at this moment, if they do: how close each queue of background work is to its
     /// limit, the admission rate of writers, the measured rates of flushes and compactions, and recent
     /// changes.
@@ -271,5 +264,19 @@ impl Database {
     /// allowed.
     pub fn close(&self) -> Result<()> {
         close::close(&self.handle.store)
+    }
+}
+
+/// Background work step by step, for tests and simulations: of a database whose
+/// [`Background`](esker_env::Background) is stepped, so that one seed gives one interleaving.
+pub trait StepBackground {
+    /// Runs one step of background work; `false` if there is none, and where threads do the work.
+    fn step_background(&self) -> bool;
+}
+
+impl StepBackground for Database {
+    fn step_background(&self) -> bool {
+        let store = &self.handle.store;
+        store.scheduler.is_stepped() && store.scheduler.step(&**store)
     }
 }

@@ -12,7 +12,7 @@ mod sizes;
 mod snapshot;
 
 pub use batch::{BatchEntry, WriteBatch};
-pub use database::Database;
+pub use database::{Database, StepBackground};
 pub use expiring::Ttl;
 pub use keyspace::Keyspace;
 pub(crate) use merging::no_expiry_to_keep;

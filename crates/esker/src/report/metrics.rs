@@ -8,6 +8,7 @@ use esker_engine::amplification::{Amplification, level_label};
 use esker_engine::background::migration;
 use esker_engine::background::migration::MigrationInfo;
 use esker_engine::background::picker;
+use esker_engine::state::events::ListenerMetrics;
 use esker_engine::state::jobs::JobMetrics;
 use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
@@ -71,6 +72,8 @@ pub struct Metrics {
     pub background_errors: Vec<Error>,
     /// Why the database takes no writes, if it does not.
     pub read_only_cause: Option<String>,
+    /// Event listeners.
+    pub listeners: ListenerMetrics,
 }
 
 /// The memory budget and its use, in bytes.
@@ -357,6 +360,7 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
         jobs: store.jobs.progress(store.env.clock.monotonic_ns()),
         background_errors: store.scheduler.errors(),
         read_only_cause: cause,
+        listeners: store.events.metrics(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The output of merges, on the simulated file system, step by step.
 
+use crate::parts::StepBackground;
 use crate::{Database, KeyspaceOptions, Options};
 use esker_base::SeqNo;
 use esker_env::Env;

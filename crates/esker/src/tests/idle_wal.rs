@@ -1,5 +1,6 @@
 //! The log's files after shrinking, and that no data is lost: on the simulated file system, step by step.
 
+use crate::parts::StepBackground;
 use crate::{Database, KeyspaceOptions, Options};
 use esker_base::SeqNo;
 use esker_engine::background::idle_wal;

@@ -2,6 +2,7 @@
 
 use crate::compaction_filter::{CompactionFilter, Decision};
 use crate::options::PerLevel;
+use crate::parts::StepBackground;
 use crate::{Database, KeyspaceOptions, MergeOperator, Options};
 use esker_base::{Error, Tag};
 use esker_codec::Codec;
@@ -12,13 +13,13 @@ use esker_engine::background::subcompactions::subcompaction_ranges;
 use esker_engine::state::jobs::JobFacts;
 use esker_engine::state::scheduler::WorkerPool;
 use esker_engine::state::shape;
-use esker_engine::state::write_control::PressureCause;
 use esker_env::BackgroundRates;
 use esker_env::Direction;
 use esker_env::fault::{Fault, FaultFs, Operation, Rule, StrictFs, When};
 use esker_env::{Env, ManualClock, SeededRandom, host};
 use esker_iter::{Cursor, MergingCursor, RangeTombstones};
 use esker_sst::{JobControl, ReadPurpose};
+use esker_strategy::write_control::PressureCause;
 use esker_strategy::{Class, CompactionPlan, PlanKind, SizeRatio, Strategy};
 use esker_version::LevelIndex;
 use esker_view::read::source::Source;

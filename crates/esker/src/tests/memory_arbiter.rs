@@ -1,5 +1,6 @@
 //! Which component has the memory at which moment: on the simulated file system, step by step.
 
+use crate::parts::StepBackground;
 use crate::{Database, KeyspaceOptions, Options};
 use esker_engine::state::scheduler::{BackgroundWork, LOOK_INTERVAL, WorkerPool};
 use esker_engine::state::store::{Store, Writing};

@@ -1,6 +1,7 @@
 //! Overwrite ratios of real flushes and merges, step by step, and their effect on space.
 
 use crate::options::PerLevel;
+use crate::parts::StepBackground;
 use crate::{Database, KeyspaceOptions, Options};
 use esker_base::PartId;
 use esker_build::overwrite_ratio::overwrite_ratios_of;

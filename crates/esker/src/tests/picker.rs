@@ -1,6 +1,7 @@
 //! Background work without a request by a write: on the simulated file system, step by step.
 
 use crate::options::PerLevel;
+use crate::parts::StepBackground;
 use crate::{Database, KeyspaceOptions, Options};
 use esker_codec::Codec;
 use esker_engine::background::idle::IDLE_SEAL_BYTES;

@@ -1,5 +1,6 @@
 //! Unreferenced files and their blocks in the cache.
 
+use crate::parts::StepBackground;
 use crate::{Database, KeyspaceOptions, Options};
 use esker_env::Env;
 use esker_env::fault::StrictFs;

@@ -2,6 +2,7 @@
 //! the lock it waits for shows whether closing waits, so the tests depend on neither luck nor time.
 
 use crate::backup::Backups;
+use crate::parts::StepBackground;
 use crate::{Database, Durability, KeyspaceOptions, Options};
 use esker_base::{Error, Result};
 use esker_env::Env;

@@ -6,14 +6,13 @@ use esker_base::{Error, SeqNo};
 use esker_engine::background::install;
 use esker_engine::state::jobs::JobFacts;
 use esker_engine::state::shape;
-use esker_engine::state::write_control::{Pressure, PressureCause};
 use esker_engine::write::write_control;
 use esker_engine::write::write_control::blocking_work;
 use esker_engine::write::write_control::*;
 use esker_env::fault::{FaultFs, Operation, StrictFs};
 use esker_env::{Background, Clock, Env};
-use esker_options::Options;
-use esker_strategy::write_control::Capacity;
+use esker_options::{FileReason, Options};
+use esker_strategy::write_control::{Capacity, Pressure, PressureCause, WriteState};
 use esker_strategy::{
     Busy, Class, CompactionPlan, ManualMark, ManualStep, Reason, Strategy, StrategyOptions,
 };
@@ -126,7 +125,7 @@ fn a_flush_keeps_no_table_that_was_replaced() {
         std::thread::yield_now();
     }
     let keyspace = store.find_keyspace("default").unwrap();
-    let replaced = install::install(store, &keyspace, &[], |version, _| {
+    let replaced = install::install(store, &keyspace, &[], FileReason::Flush, |version, _| {
         let mut edit = VersionEdit::new();
         for (level, run) in version.runs() {
             for part in run.parts() {

@@ -6,8 +6,8 @@ use crate::open_tables::{MIN_OPEN_TABLES, validate_open_tables};
 use crate::schema::units::Unit;
 use crate::schema::{OptionGroup, OptionScope, Row, Scope};
 use crate::{
-    Durability, KeyspaceOptions, MAX_WAL_SEGMENT_BYTES, MIN_MEMORY_BUDGET_BYTES, MIN_WAL_SEGMENT_BYTES,
-    NamedKeyspaces, Options,
+    Durability, KeyspaceOptions, ListenerList, MAX_WAL_SEGMENT_BYTES, MIN_MEMORY_BUDGET_BYTES,
+    MIN_WAL_SEGMENT_BYTES, NamedKeyspaces, Options,
 };
 use esker_base::{Error, Result};
 use esker_cache::CacheKind;
@@ -45,6 +45,7 @@ impl Default for Options {
             named: NamedKeyspaces::default(),
             merge_operators: Vec::new(),
             allow_missing_operators: false,
+            listeners: ListenerList::default(),
             env: Env::real(),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::world::{DIR, World, live_tables, metrics_of, settle};
 use esker::options::{Codec, PerLevel};
+use esker::parts::StepBackground;
 use esker::parts::env::fault::{Fault, Operation};
 use esker::{Database, Error, Keyspace, KeyspaceOptions};
 use std::sync::{Arc, Mutex};

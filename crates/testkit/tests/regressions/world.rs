@@ -1,6 +1,7 @@
 //! A simulated environment for the regression tests.
 
 use esker::metrics::KeyspaceMetrics;
+use esker::parts::StepBackground;
 use esker::parts::env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, StrictOptions, When};
 use esker::parts::env::{Env, FileSystem};
 use esker::{Database, Options};

@@ -9,6 +9,7 @@ use crate::args::Global;
 use crate::failure::Failure;
 use esker::metrics::KeyspaceMetrics;
 use esker::options::{Codec, PerLevel};
+use esker::parts::StepBackground;
 use esker::parts::env::{Env, FileSystem, ManualClock, Random, SeededRandom, StdFileSystem};
 use esker::parts::model::{Input, Outcome, Scenario};
 use esker::{Database, KeyspaceOptions, Options};

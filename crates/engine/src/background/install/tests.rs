@@ -27,7 +27,7 @@ fn tables_of_an_edit_that_cannot_be_applied_are_deleted() {
         let range = KeyRange::inclusive(b"a".as_slice(), b"b".as_slice());
         let part = PartMeta::new(tables.take_part_id(), file, 100, TableUid(7), range);
         let missing = PartMeta { id: PartId(1_000_000), ..part.clone() };
-        let refused = install::install(&store, &keyspace, &[], |_, _| {
+        let refused = install::install(&store, &keyspace, &[], FileReason::Flush, |_, _| {
             let mut edit = VersionEdit::new();
             edit.remove_part(keyspace.id, LevelIndex::FLUSH, RunId(1_000_000), &missing);
             let place = Place { level: LevelIndex::FLUSH, run, order: run.get() };
@@ -51,7 +51,7 @@ fn room_is_judged_while_an_install_holds_the_jobs() {
     let env = Env::simulated(Arc::new(StrictFs::new()), 1);
     let store = crate::lifecycle::open::open(Path::new(DIR), Options::default().env(env), |_, _| ()).unwrap();
     let keyspace = store.all_keyspaces()[0].clone();
-    let installed = install::install(&store, &keyspace, &[], |_, _| {
+    let installed = install::install(&store, &keyspace, &[], FileReason::Flush, |_, _| {
         assert!(keyspace.busy.is_locked());
         assert!(!shape::can_compact(&store, &keyspace), "there is nothing to compact");
         VersionEdit::new()

@@ -12,7 +12,7 @@ use crate::write::make_room;
 use crate::write::make_room::{RoomCheck, RotationReason};
 use crate::write::switch_memtable;
 use esker_base::{KeyspaceId, LogId, Result};
-use esker_options::DEFAULT_KEYSPACE;
+use esker_options::{DEFAULT_KEYSPACE, FileReason};
 use esker_strategy::write_control::MAX_SEALED;
 use esker_version::VersionEdit;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ fn leave_segment(store: &Store, writing: &Writing, segment: LogId, ages: &mut Lo
 /// Releases unneeded segments by an edit without other changes (WL7).
 pub fn release_log(store: &Store) -> Result<()> {
     let Some(keyspace) = store.find_keyspace(DEFAULT_KEYSPACE) else { return Ok(()) };
-    install::install(store, &keyspace, &[], |_, _| VersionEdit::new())?;
+    install::install(store, &keyspace, &[], FileReason::Flush, |_, _| VersionEdit::new())?;
     store.scheduler.request(WorkerPool::Log);
     Ok(())
 }

@@ -18,6 +18,7 @@
 //! 5. A running flush or compaction finds the mark while it writes, or finds under the manifest's lock that
 //!    the keyspace is gone; it deletes its output and reports nothing.
 
+use crate::background::file_events;
 use crate::background::install;
 use crate::background::install_options;
 use crate::background::migration;
@@ -33,7 +34,7 @@ use crate::write::switch_memtable::stub_memtable;
 use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
 use esker_base::{Error, Result};
 use esker_options::DEFAULT_KEYSPACE;
-use esker_options::KeyspaceOptions;
+use esker_options::{Event, FileReason, KeyspaceOptions};
 use esker_version::{EditOp, VersionEdit};
 use esker_view::SuperVersion;
 use esker_view::semantics::Semantics;
@@ -67,6 +68,7 @@ pub fn create_keyspace(store: &Store, name: &str, options: KeyspaceOptions) -> R
     install::make_durable(store, writing, &mut installed, &edit)?;
     writing.commit.lock().add_keyspace(active);
     store.keyspaces.write().add(&keyspace);
+    store.events.emit(|| Event::KeyspaceCreated(keyspace.event_ref()));
     targets::settle_log_reuse(store);
     Ok(keyspace)
 }
@@ -95,7 +97,9 @@ pub fn rename_keyspace(store: &Store, from: &str, to: &str) -> Result<()> {
     let mut edit = VersionEdit::new();
     edit.push(EditOp::RenameKeyspace { id: keyspace.id, name: Arc::clone(&to) });
     install::make_durable(store, writing, &mut installed, &edit)?;
+    let before = keyspace.name();
     store.keyspaces.write().rename(&keyspace, &to);
+    store.events.emit(|| Event::KeyspaceRenamed { keyspace: keyspace.event_ref(), from: before });
     Ok(())
 }
 
@@ -146,8 +150,12 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     let waiting: Vec<_> = ingested.flat_map(|run| run.parts.iter()).map(|part| part.file.number()).collect();
     drop(sealed);
     let publishing = keyspace.publishing.lock();
+    let before = Arc::clone(&keyspace.view.load().tree.version);
     keyspace.view.update(|_| empty);
     drop(publishing);
+    file_events::emit_changes(store, &keyspace, FileReason::KeyspaceDropped, (&before, &edit, &applied));
+    drop(before);
+    store.events.emit(|| Event::KeyspaceDropped(keyspace.event_ref()));
     drop(installed);
     tracing::info!(
         keyspace = name,

@@ -120,6 +120,11 @@ impl std::fmt::Debug for Job {
 }
 
 impl Job {
+    /// Its number: the first since the open has 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Its mark among the busy plans of its keyspace.
     pub fn mark(&self) -> Option<JobId> {
         self.mark

@@ -15,7 +15,6 @@ pub mod recent_drops;
 pub mod registry;
 
 use crate::state::no_plan_cache::NoPlan;
-use crate::state::write_control::PressureCause;
 use compaction_outcome::CompactionOutcome;
 pub use recent_drops::RecentDrops;
 pub use registry::Registry;
@@ -32,7 +31,7 @@ use esker_build::filters::FilterTuner;
 use esker_build::overwrite_ratio::OverwriteRatios;
 use esker_build::warmed_outputs::ReadsAtFlush;
 use esker_iter::OperandMerger;
-use esker_options::{KeyspaceOptions, OwnFilter};
+use esker_options::{KeyspaceOptions, KeyspaceRef, OwnFilter};
 use esker_strategy::{BlobSpace, Busy, due_permille, upper_bytes, upper_runs};
 use esker_version::LevelIndex;
 use esker_view::ViewCell;
@@ -142,6 +141,11 @@ impl KeyspaceState {
         Arc::clone(&self.name.lock())
     }
 
+    /// Its identity and present name, for an event.
+    pub fn event_ref(&self) -> KeyspaceRef {
+        KeyspaceRef { id: self.id, name: self.name() }
+    }
+
     /// Its present options. A job takes them once and keeps them.
     pub fn options(&self) -> Arc<KeyspaceOptions> {
         Arc::clone(&self.options.lock())
@@ -228,7 +232,7 @@ impl KeyspaceState {
     /// Whether its writers are throttled by a queue that merges drain.
     pub fn waits_for_merges(&self) -> bool {
         let cause = self.control.lock().state;
-        matches!(cause, Some(PressureCause::Level0 | PressureCause::Space | PressureCause::Garbage))
+        cause.is_some_and(|cause| !cause.is_drained_by_flushes())
     }
 
     /// Clears the cached answer of the strategy.

@@ -6,46 +6,12 @@
 
 pub mod pace;
 
-use esker_strategy::write_control::{Capacity, FULL_PERMILLE, pressure_permille};
+use esker_strategy::write_control::{Capacity, Pressure, PressureCause, WriteState};
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::{Duration, SystemTime};
 
 /// The number of recorded state changes.
 const MAX_CHANGES: usize = 64;
-
-/// A queue that slows writers when it grows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Pressure {
-    /// Which queue.
-    pub cause: PressureCause,
-    /// Its content: bytes, or runs.
-    pub amount: u64,
-    /// The amount from which on writers are slowed.
-    pub soft: u64,
-    /// The amount at which writers stop.
-    pub hard: u64,
-    /// The position between the two, in 1/1000; 0 if compaction could not reduce it.
-    pub permille: u32,
-}
-
-/// The kind of a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PressureCause {
-    /// Bytes of the keyspace's memtables, before the flush.
-    Memory,
-    /// Bytes of all keyspaces' memtables, before the flush.
-    SharedMemory,
-    /// Runs of level 0, before compaction.
-    Level0,
-    /// Bytes of tables and unfinished outputs, under a space target.
-    Space,
-    /// Bytes above the last level and in memtables that overwrite older ones, where merges keep them within a
-    /// budget.
-    Garbage,
-}
 
 /// A change of the state or of the limiting queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +49,19 @@ pub struct Control {
     pub state: Option<PressureCause>,
     /// The last changes of that.
     pub changes: VecDeque<StallChange>,
+    /// The state that listeners were told last, and its cause.
+    told: (WriteState, Option<PressureCause>),
+}
+
+/// A change of the state of writes.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteStateChange {
+    /// The state before.
+    pub from: WriteState,
+    /// The state from now on.
+    pub to: WriteState,
+    /// The queue closest to its limit.
+    pub worst: Pressure,
 }
 
 /// The limits and fill of a keyspace's queues.
@@ -96,23 +75,6 @@ pub struct Queues {
     pub space: Pressure,
     /// Garbage in blob files.
     pub garbage: Pressure,
-}
-
-impl Pressure {
-    /// The pressure of an amount between a soft and a hard limit.
-    pub fn new(cause: PressureCause, amount: u64, soft: u64, hard: u64) -> Pressure {
-        Pressure { cause, amount, soft, hard, permille: pressure_permille(amount, soft, hard) }
-    }
-
-    /// No pressure.
-    pub fn none(cause: PressureCause) -> Pressure {
-        Pressure { cause, amount: 0, soft: 0, hard: 0, permille: 0 }
-    }
-
-    /// Whether the hard limit is reached.
-    pub fn is_full(&self) -> bool {
-        self.permille >= FULL_PERMILLE
-    }
 }
 
 impl Control {
@@ -132,10 +94,19 @@ impl Control {
         self.state = state;
     }
 
-    /// Records a change of state.
-    pub fn note(&mut self, queues: &Queues, rate: Option<u64>, now_ms: u64) {
-        let all = [queues.garbage, queues.space, queues.memory, queues.level0];
-        let worst = all.into_iter().max_by_key(|pressure| pressure.permille).unwrap_or(queues.level0);
+    /// Records a change of state. Returns what listeners are told: the state before, the new one, and the
+    /// queue closest to its limit; `None` if at most a rate has changed.
+    pub fn note(&mut self, queues: &Queues, rate: Option<u64>, now_ms: u64) -> Option<WriteStateChange> {
+        let worst = queues.worst();
+        let state = WriteState::of(&worst, rate);
+        let told = (state, (state != WriteState::Free).then_some(worst.cause));
+        let before = std::mem::replace(&mut self.told, told);
+        let has_changed = !before.0.is_same_kind(told.0) || before.1 != told.1;
+        self.note_cause(worst, rate, now_ms);
+        has_changed.then_some(WriteStateChange { from: before.0, to: told.0, worst })
+    }
+
+    fn note_cause(&mut self, worst: Pressure, rate: Option<u64>, now_ms: u64) {
         let state = rate.map(|_| worst.cause);
         if state == self.state {
             return;
@@ -152,38 +123,15 @@ impl Control {
     }
 }
 
-impl fmt::Display for Pressure {
-    /// `level 0 has 19 runs (slower from 12, stop at 24)`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (amount, soft, hard) = (self.amount, self.soft, self.hard);
-        match self.cause {
-            PressureCause::Level0 => {
-                write!(f, "level 0 has {amount} runs (slower from {soft}, stop at {hard})")
-            }
-            PressureCause::Garbage => {
-                let (amount, soft, hard) = (Mebibytes(amount), Mebibytes(soft), Mebibytes(hard));
-                write!(
-                    f,
-                    "{amount} overwritten by newer data wait for compaction (slower from {soft}, slowest from {hard})"
-                )
-            }
-            PressureCause::Memory | PressureCause::SharedMemory | PressureCause::Space => {
-                let whose = match self.cause {
-                    PressureCause::Memory => "its memtables",
-                    PressureCause::SharedMemory => "all keyspaces' memtables",
-                    _ => "tables and running compactions",
-                };
-                let (amount, soft, hard) = (Mebibytes(amount), Mebibytes(soft), Mebibytes(hard));
-                write!(f, "{whose} hold {amount} (slower from {soft}, stop at {hard})")
+impl Queues {
+    /// The queue closest to its limit.
+    fn worst(&self) -> Pressure {
+        let mut worst = self.garbage;
+        for pressure in [self.space, self.memory, self.level0] {
+            if pressure.permille >= worst.permille {
+                worst = pressure;
             }
         }
-    }
-}
-
-struct Mebibytes(u64);
-
-impl fmt::Display for Mebibytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.1} MiB", self.0 as f64 / f64::from(1 << 20))
+        worst
     }
 }

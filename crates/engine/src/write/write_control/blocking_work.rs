@@ -8,9 +8,9 @@ use crate::state::jobs::{JobFacts, JobMetrics};
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::WorkerPool;
 use crate::state::store::Store;
-use crate::state::write_control::{Pressure, PressureCause};
 use esker_base::KeyspaceId;
 use esker_strategy::Class;
+use esker_strategy::write_control::{Pressure, PressureCause};
 use esker_version::LevelIndex;
 use std::fmt;
 use std::time::Duration;
@@ -49,17 +49,14 @@ impl BlockingRole {
         facts: &JobFacts,
     ) -> Option<BlockingRole> {
         let is_flush = facts.class == Class::Flush;
-        let of_lane = match cause {
-            PressureCause::Memory | PressureCause::SharedMemory => is_flush,
-            PressureCause::Level0 | PressureCause::Space | PressureCause::Garbage => !is_flush,
-        };
+        let is_of_pool = cause.is_drained_by_flushes() == is_flush;
         let empties_queue = match cause {
             PressureCause::SharedMemory => true,
             PressureCause::Level0 => id == keyspace && facts.from.contains(&LevelIndex::FLUSH),
-            PressureCause::Memory | PressureCause::Space | PressureCause::Garbage => id == keyspace,
+            _ => id == keyspace,
         };
         match () {
-            () if !of_lane => None,
+            () if !is_of_pool => None,
             () if empties_queue => Some(BlockingRole::EmptiesIt),
             () if id == keyspace => Some(BlockingRole::HasTables),
             () => Some(BlockingRole::HasThread),
@@ -78,13 +75,10 @@ pub fn blocking_work(
     let job = store
         .jobs
         .most(store.monotonic_ns(), |id, facts| BlockingRole::of(worst.cause, keyspace.id, id, facts));
-    let (failure, sustained) = match worst.cause {
-        PressureCause::Memory | PressureCause::SharedMemory => {
-            (store.scheduler.error(WorkerPool::Flush), of_flushes)
-        }
-        PressureCause::Level0 | PressureCause::Space | PressureCause::Garbage => {
-            (keyspace.compaction_outcome.last_failure(), of_one_merge)
-        }
+    let (failure, sustained) = if worst.cause.is_drained_by_flushes() {
+        (store.scheduler.error(WorkerPool::Flush), of_flushes)
+    } else {
+        (keyspace.compaction_outcome.last_failure(), of_one_merge)
     };
     let ends_in = job.as_ref().and_then(|job| ends_in(job, sustained));
     BlockingWork { job, ends_in, error: failure.map(|error| error.to_string()) }

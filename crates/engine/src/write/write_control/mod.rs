@@ -33,7 +33,7 @@ pub mod blocking_work;
 pub mod stall_report;
 
 pub use blocking_work::BlockingWork;
-pub use stall_report::{KeyspaceStall, Stalls, WriteState};
+pub use stall_report::{KeyspaceStall, Stalls};
 
 use crate::state::commit_state::CommitState;
 use crate::state::keyspace::KeyspaceState;
@@ -42,12 +42,13 @@ use crate::state::shape;
 use crate::state::space_use;
 use crate::state::store::{Store, Writing};
 use crate::state::write_control::pace::rescaled_ns;
-use crate::state::write_control::{Pressure, PressureCause, Queues};
+use crate::state::write_control::{Queues, WriteStateChange};
 use crate::write::batch::EncodedBatch;
 use esker_base::Error;
+use esker_options::Event;
 use esker_strategy::write_control::{
-    Capacity, GarbageQueue, MAX_SEALED, UNKNOWN_BYTES_PER_SECOND, admitted_bytes_per_second,
-    fullness_permille, memory_limits,
+    Capacity, GarbageQueue, MAX_SEALED, Pressure, PressureCause, UNKNOWN_BYTES_PER_SECOND,
+    admitted_bytes_per_second, fullness_permille, memory_limits,
 };
 use esker_strategy::{base_bytes, upper_bytes};
 use esker_version::LevelIndex;
@@ -159,7 +160,10 @@ fn adapt_pace(store: &Store, writing: &Writing, keyspace: &KeyspaceState) {
     control.looked_ns = now_ns;
     let queues = queues(store, keyspace, &control.capacity);
     let rate = rate_under(store, &queues, &control.capacity);
-    control.note(&queues, rate, store.time.now_ms());
+    if let Some(change) = control.note(&queues, rate, store.time.now_ms()) {
+        let WriteStateChange { from, to, worst: pressure } = change;
+        store.events.emit(|| Event::StallChanged { keyspace: keyspace.event_ref(), from, to, pressure });
+    }
     if rate == control.rate {
         return;
     }
@@ -242,13 +246,10 @@ pub fn level0_pressure(store: &Store, keyspace: &KeyspaceState) -> Pressure {
     let view = keyspace.view.load();
     let runs = view.tree.version.runs_of(LevelIndex::FLUSH).len() as u64;
     if hard == u32::MAX {
-        return Pressure { amount: runs, ..Pressure::none(PressureCause::Level0) };
+        return Pressure::none(PressureCause::Level0).holding(runs);
     }
     if runs <= u64::from(soft) || !shape::can_compact(store, keyspace) {
-        return Pressure {
-            amount: runs,
-            ..Pressure::new(PressureCause::Level0, 0, soft.into(), hard.into())
-        };
+        return Pressure::new(PressureCause::Level0, 0, soft.into(), hard.into()).holding(runs);
     }
     Pressure::new(PressureCause::Level0, runs, soft.into(), hard.into())
 }
@@ -265,7 +266,7 @@ fn space_pressure(store: &Store, keyspace: &KeyspaceState) -> Pressure {
     let (used, hard) = (room.used_bytes(), of_live(target));
     let soft = hard - of_live(100.min((target - 1000) / 2));
     if used <= soft || !shape::can_compact(store, keyspace) {
-        return Pressure { amount: used, ..Pressure::new(PressureCause::Space, 0, soft, hard) };
+        return Pressure::new(PressureCause::Space, 0, soft, hard).holding(used);
     }
     Pressure::new(PressureCause::Space, used, soft, hard)
 }
@@ -291,13 +292,9 @@ pub fn garbage_pressure(store: &Store, keyspace: &KeyspaceState, capacity: &Capa
     );
     let Some(queue) = queue else { return free };
     let permille = queue.permille();
-    Pressure {
-        cause: PressureCause::Garbage,
-        amount: queue.bytes,
-        soft: queue.soft_bytes,
-        hard: queue.hard_bytes,
-        permille: if permille > 0 && shape::can_compact(store, keyspace) { permille } else { 0 },
-    }
+    let is_waited_for = permille > 0 && shape::can_compact(store, keyspace);
+    Pressure::new(PressureCause::Garbage, queue.bytes, queue.soft_bytes, queue.hard_bytes)
+        .at_permille(if is_waited_for { permille } else { 0 })
 }
 
 /// The error of a non-blocking write that would be delayed.

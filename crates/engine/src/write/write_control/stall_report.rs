@@ -3,9 +3,10 @@
 use super::blocking_work::BlockingWork;
 use crate::state::keyspace::KeyspaceState;
 use crate::state::store::Store;
-use crate::state::write_control::{Pressure, StallChange, WaitingWrites};
+use crate::state::write_control::{StallChange, WaitingWrites};
 use crate::write::write_control;
 use crate::write::write_control::blocking_work;
+use esker_strategy::write_control::{Pressure, WriteState};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -42,21 +43,6 @@ pub struct KeyspaceStall {
     pub changes: Vec<StallChange>,
 }
 
-/// The state of a keyspace's writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WriteState {
-    /// Not throttled.
-    Free,
-    /// Admitted at a rate.
-    Slowed {
-        /// Bytes of keys and values a second.
-        bytes_per_second: u64,
-    },
-    /// A queue is full: the next write that needs a new memtable waits.
-    Stopped,
-}
-
 /// The report of the present moment.
 pub fn stalls(store: &Store) -> Stalls {
     Stalls {
@@ -72,11 +58,7 @@ fn stall_of(store: &Store, keyspace: &KeyspaceState) -> KeyspaceStall {
     let mut pressures = vec![queues.memory, queues.level0, queues.space, queues.garbage];
     pressures.sort_by_key(|pressure| std::cmp::Reverse(pressure.permille));
     let rate = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
-    let state = match rate {
-        _ if pressures[0].is_full() => WriteState::Stopped,
-        0 => WriteState::Free,
-        bytes_per_second => WriteState::Slowed { bytes_per_second },
-    };
+    let state = WriteState::of(&pressures[0], Some(rate).filter(|rate| *rate != 0));
     let capacity = &control.capacity;
     let flush_bytes_per_second = capacity.flush_bytes_per_second();
     let blocking = (state != WriteState::Free).then(|| {
@@ -103,7 +85,7 @@ impl fmt::Display for KeyspaceStall {
                 let rate = bytes_per_second as f64 / 1e6;
                 write!(f, "{}: writes are slowed to {rate:.1} MB/s, because {worst}", self.name)?;
             }
-            WriteState::Stopped => write!(f, "{}: writes are stopped, because {worst}", self.name)?,
+            _ => write!(f, "{}: writes are stopped, because {worst}", self.name)?,
         }
         match &self.blocking {
             Some(blocking) => write!(f, "; {blocking}"),

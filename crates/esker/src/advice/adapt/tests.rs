@@ -1,6 +1,7 @@
 //! A keyspace with a changing workload, with a clock that the test moves, stepped.
 
 use super::*;
+use crate::parts::StepBackground;
 use crate::{Database, Options};
 use esker_engine::state::scheduler::WorkerPool;
 use esker_env::fault::StrictFs;

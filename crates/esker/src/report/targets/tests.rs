@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::options::BackgroundRates;
+use crate::parts::StepBackground;
 use crate::{Database, Expiry, KeyspaceOptions, Options};
 use esker_env::fault::StrictFs;
 use esker_env::{Clock, Env, FileSystem, ManualClock, OpenMode};

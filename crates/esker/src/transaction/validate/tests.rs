@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::WriteBatch;
+use crate::parts::StepBackground;
 use crate::{Database, Durability, Expiry, Keyspace, KeyspaceOptions, MergeOperator, Options, Snapshot};
 use esker_engine::write::commit;
 use esker_engine::write::write_stall::StallPolicy;
