@@ -1,7 +1,6 @@
 //! Sort buffer: entries in memory in the order of arrival, sorted on demand.
 
-use esker_base::{Error, Result, SeqNo, Tag, key};
-use esker_iter::Cursor;
+use esker_base::{SeqNo, Tag, key};
 
 /// An entry of the buffer: the position of its key, which the value follows, and the first bytes of the key,
 /// which decide most comparisons.
@@ -121,56 +120,35 @@ impl BufferCursor {
     fn slot(&self) -> &Slot {
         &self.buffer.slots[self.at]
     }
-}
 
-impl Cursor for BufferCursor {
-    fn seek_to_first(&mut self) -> Result<()> {
+    pub(super) fn seek_to_first(&mut self) {
         self.at = 0;
-        Ok(())
     }
 
-    fn next(&mut self) -> Result<()> {
+    #[inline]
+    pub(super) fn next(&mut self) {
         self.at += 1;
-        Ok(())
     }
 
-    fn is_valid(&self) -> bool {
+    #[inline]
+    pub(super) fn is_valid(&self) -> bool {
         self.at < self.buffer.slots.len()
     }
 
-    fn key(&self) -> &[u8] {
+    #[inline]
+    pub(super) fn key(&self) -> &[u8] {
         self.buffer.key(self.slot())
     }
 
-    fn tag(&self) -> Tag {
+    #[inline]
+    pub(super) fn tag(&self) -> Tag {
         Tag::from_parts(self.seqno, self.slot().kind_byte)
     }
 
-    fn value(&self) -> &[u8] {
+    #[inline]
+    pub(super) fn value(&self) -> &[u8] {
         self.buffer.value(self.slot())
     }
-
-    fn seek_to_last(&mut self) -> Result<()> {
-        Err(forwards_only())
-    }
-
-    fn seek(&mut self, _: &[u8], _: SeqNo) -> Result<()> {
-        Err(forwards_only())
-    }
-
-    fn seek_before(&mut self, _: &[u8]) -> Result<()> {
-        Err(forwards_only())
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        Err(forwards_only())
-    }
-}
-
-/// The error of cursor methods that a forward merge does not use.
-#[cold]
-pub(super) fn forwards_only() -> Error {
-    Error::internal("the entries of a bulk load are read from the first to the last only")
 }
 
 #[cfg(test)]
@@ -188,12 +166,12 @@ mod tests {
         }
         assert!(!buffer.ascends_after(None));
         let mut cursor = buffer.into_cursor(SeqNo::new(7));
-        cursor.seek_to_first().unwrap();
+        cursor.seek_to_first();
         let mut found = Vec::new();
         while cursor.is_valid() {
             found.push((cursor.key().to_vec(), cursor.value().to_vec()));
             assert_eq!(cursor.tag().seqno(), SeqNo::new(7));
-            cursor.next().unwrap();
+            cursor.next();
         }
         let expected =
             [(b"a".to_vec(), b"3".to_vec()), (b"b".to_vec(), b"4".to_vec()), (long, b"5".to_vec())];

@@ -7,9 +7,9 @@
 //! Sixty-four runs of one tier are merged into one of the next. So a load of n buffers writes each entry
 //! log64(n) times and holds no more than a few times sixty-four files open, whatever its size.
 
-use super::buffer::{Buffer, BufferCursor, forwards_only};
+use super::buffer::{Buffer, BufferCursor};
 use super::tables::{FinishedTables, Purpose, Tables};
-use esker_base::{Result, SeqNo, Tag};
+use esker_base::{Error, Result, SeqNo, Tag};
 use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
 use esker_env::OpenMode;
@@ -71,7 +71,9 @@ impl Runs {
             let merged = self.runs.split_off(from);
             let tier = merged[0].tier + 1;
             let mut tables = Tables::new(&self.store, &self.keyspace, Purpose::Pass);
-            let sources = merged.into_iter().map(|run| self.source(run.tables)).collect::<Result<_>>()?;
+            let runs =
+                merged.into_iter().map(|run| LoadSource::of_run(&self.store, &self.keyspace, run.tables));
+            let sources = runs.collect::<Result<_>>()?;
             merge(sources, |key, tag, value| tables.add(key, tag, value))?;
             self.runs.push(Run { tier, tables: tables.finish()? });
         }
@@ -102,17 +104,11 @@ impl Runs {
         each: impl FnMut(&[u8], Tag, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let newest = buffer.into_cursor(self.next_seqno());
-        let runs = self
-            .runs
-            .into_iter()
-            .map(|run| RunReader::new(&self.store, &self.keyspace, run.tables).map(LoadSource::Run));
+        let Runs { store, keyspace, runs, .. } = self;
+        let runs = runs.into_iter().map(|run| LoadSource::of_run(&store, &keyspace, run.tables));
         let mut sources = runs.collect::<Result<Vec<_>>>()?;
         sources.push(LoadSource::Buffer(newest));
         merge(sources, each)
-    }
-
-    fn source(&self, tables: FinishedTables) -> Result<LoadSource> {
-        RunReader::new(&self.store, &self.keyspace, tables).map(LoadSource::Run)
     }
 }
 
@@ -201,9 +197,25 @@ macro_rules! each {
     };
 }
 
+impl LoadSource {
+    fn of_run(
+        store: &Arc<Store>,
+        keyspace: &Arc<KeyspaceState>,
+        tables: FinishedTables,
+    ) -> Result<LoadSource> {
+        RunReader::new(store, keyspace, tables).map(LoadSource::Run)
+    }
+}
+
 impl Cursor for LoadSource {
     fn seek_to_first(&mut self) -> Result<()> {
-        each!(self, run => run.enter_next(), buffer => buffer.seek_to_first())
+        match self {
+            LoadSource::Run(run) => run.enter_next(),
+            LoadSource::Buffer(buffer) => {
+                buffer.seek_to_first();
+                Ok(())
+            }
+        }
     }
 
     #[inline]
@@ -214,7 +226,10 @@ impl Cursor for LoadSource {
                 cursor.next()?;
                 if cursor.is_valid() { Ok(()) } else { run.enter_next() }
             }
-            LoadSource::Buffer(buffer) => buffer.next(),
+            LoadSource::Buffer(buffer) => {
+                buffer.next();
+                Ok(())
+            }
         }
     }
 
@@ -253,4 +268,10 @@ impl Cursor for LoadSource {
     fn prev(&mut self) -> Result<()> {
         Err(forwards_only())
     }
+}
+
+/// The error of cursor methods that a forward merge does not use.
+#[cold]
+fn forwards_only() -> Error {
+    Error::internal("the entries of a bulk load are read from the first to the last only")
 }
