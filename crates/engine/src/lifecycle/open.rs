@@ -515,8 +515,12 @@ impl Opening {
 
     /// The stored options of a keyspace, with a user-defined merge operator attached.
     fn stored_options(&self, stored: &esker_version::KeyspaceState) -> Result<KeyspaceOptions> {
-        let options =
-            KeyspaceOptions::decode(&stored.options).map_err(|error| error.in_keyspace(&stored.name))?;
+        let options = KeyspaceOptions::decode(&stored.options).map_err(|error| match error {
+            Error::Unsupported(detail) => {
+                Error::Unsupported(format!("keyspace {:?}: {detail}", stored.name).into())
+            }
+            other => other.in_keyspace(&stored.name),
+        })?;
         let mut options = self.options.supply(options);
         if !self.options.allow_missing_operators {
             options.check_supplied(&stored.name)?;

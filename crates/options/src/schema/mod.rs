@@ -82,8 +82,12 @@ pub(super) fn decode<O: Scope>(bytes: &[u8]) -> Result<O> {
     let mut options = O::default();
     for (name, field) in stored::fields(bytes)? {
         let row = O::rows().iter().find(|row| row.stored == name);
-        let unknown = || Error::Unsupported(format!("option {name} = {field}").into());
-        row.and_then(|row| row.set_field(&mut options, &field)).ok_or_else(unknown)?;
+        let Some(row) = row else {
+            return Err(Error::Unsupported(format!("option {name} = {field}").into()));
+        };
+        // The detail names the Cargo feature if the value needs one that this build is without.
+        row.set_field(&mut options, &field)
+            .map_err(|detail| Error::Unsupported(format!("option {name} = {field}: {detail}").into()))?;
     }
     check(&options)?;
     Ok(options)

@@ -216,21 +216,21 @@ impl<O: Scope> Row<O> {
         Error::invalid(format!("{text:?} is no value of {name}{reason}{allowed}"))
     }
 
-    /// Sets the value from its stored form; `None` if the value is invalid here.
-    pub(super) fn set_field(&self, options: &mut O, field: &Field<'_>) -> Option<()> {
+    /// Sets the value from its stored form. An error says what is wrong with it here.
+    pub(super) fn set_field(&self, options: &mut O, field: &Field<'_>) -> Result<(), String> {
         match (&self.access, field) {
             (Access::Number { absent, set, .. }, Field::Number(number)) => {
                 let is_absent = *number == self.absent_stored && absent.is_some();
                 if !is_absent {
-                    self.in_range(*number).ok()?;
+                    self.in_range(*number).map_err(|error| error.to_string())?;
                 }
                 set(options, (!is_absent).then_some(*number));
             }
-            (Access::Text { set, .. }, Field::Text(text)) => set(options, text).ok()?,
+            (Access::Text { set, .. }, Field::Text(text)) => set(options, text)?,
             (Access::Flag { set, .. }, Field::Number(number @ (0 | 1))) => set(options, *number == 1),
-            _ => return None,
+            _ => return Err("a value of another type".to_owned()),
         }
-        Some(())
+        Ok(())
     }
 
     /// An error unless the option's value is allowed, however it was set.
