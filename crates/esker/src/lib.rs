@@ -173,6 +173,11 @@
 //!
 //! One number, [`Options::memory_budget`], covers memtables, block cache, indexes, filters and the log's
 //! mapped pages. [`Database::metrics`] reports what is used of it.
+//!
+//! # Observing
+//!
+//! [`Database::metrics`] counts, [`Database::stalls`] says why writes take longer, and a listener
+//! ([`Options::listener`]) is told of each flush, compaction, stall and error: see [`events`].
 #![forbid(unsafe_code)]
 
 mod copy;
