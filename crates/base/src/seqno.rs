@@ -8,6 +8,7 @@ use std::fmt;
 /// 56 bits are used, so that a sequence number and an entry's kind share one word ([`Tag`]). At 10 million
 /// operations a second they last 228 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[doc(alias = "SequenceNumber")]
 pub struct SeqNo(u64);
 
 impl SeqNo {

@@ -51,6 +51,7 @@ pub const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
 
 /// Rate limits of background work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[doc(alias = "GenericRateLimiter")]
 pub struct BackgroundRates {
     /// Bytes of tables read a second, cached blocks included; unlimited if `None`.
     pub read_bytes_per_second: Option<u64>,

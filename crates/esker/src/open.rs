@@ -35,6 +35,9 @@ impl Database {
     /// # Errors
     /// `Locked` if it is open elsewhere, `Corruption` if stored bytes are damaged, `NotFound` if it is
     /// missing and must not be created, `InvalidArgument` for options that contradict each other.
+    #[doc(alias = "OpenForReadOnly")]
+    #[doc(alias = "builder")]
+    #[doc(alias = "create")]
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         let path = path.as_ref();
         options.validate()?;

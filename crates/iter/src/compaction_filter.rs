@@ -43,6 +43,7 @@ pub enum Decision {
 ///     }
 /// }
 /// ```
+#[doc(alias = "compaction_filter_factory")]
 pub trait CompactionFilter: Send + Sync {
     /// Its name, for logs and reports.
     fn name(&self) -> &str;

@@ -10,6 +10,9 @@
 /// At every level, a batch survives whole or not at all, and the surviving writes are a prefix of the order
 /// in which writes were acknowledged: there is no hole (RC5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[doc(alias = "PersistMode")]
+#[doc(alias = "disableWAL")]
+#[doc(alias = "sync")]
 pub enum Durability {
     /// No guarantee beyond the last flush. Treated like [`Durability::Process`], because copying into the
     /// mapped log costs less than distinguishing the two would save.

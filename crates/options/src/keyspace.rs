@@ -17,6 +17,9 @@ use std::time::Duration;
 /// Options of a keyspace. They are stored with it when it is created; opening it again uses the stored ones.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
+#[doc(alias = "ColumnFamilyOptions")]
+#[doc(alias = "PartitionCreateOptions")]
+#[doc(alias = "KeyspaceCreateOptions")]
 pub struct KeyspaceOptions {
     #[doc(hidden)]
     pub memtable: MemtableKind,
@@ -84,6 +87,7 @@ pub struct KeyspaceOptions {
 
 impl KeyspaceOptions {
     /// The structure of the memtable. Default: the radix tree.
+    #[doc(alias = "memtable_factory")]
     pub fn memtable(mut self, kind: MemtableKind) -> KeyspaceOptions {
         self.memtable = kind;
         self
@@ -91,6 +95,7 @@ impl KeyspaceOptions {
 
     /// Payload bytes (keys and values) at which the memtable is sealed. Default: from the memory budget, at
     /// most 16 MiB.
+    #[doc(alias = "max_memtable_size")]
     pub fn write_buffer_size(mut self, bytes: u64) -> KeyspaceOptions {
         self.write_buffer_bytes = Some(bytes);
         self
@@ -116,6 +121,7 @@ impl KeyspaceOptions {
 
     /// Entries from one whole key to the next in blocks of the delta layout: a greater distance makes blocks
     /// smaller and slower to search. At least 1. Default: 16.
+    #[doc(alias = "data_block_restart_interval")]
     pub fn block_restart_interval(mut self, entries: u16) -> KeyspaceOptions {
         self.block_restart_interval = entries;
         self
@@ -123,6 +129,8 @@ impl KeyspaceOptions {
 
     /// Slots of the hash index in blocks of the delta layout for a hundred entries, a byte each: they lead
     /// lookups directly to the key, unless two keys collide. At most 400; 0 for no hash index. Default: 100.
+    #[doc(alias = "data_block_hash_table_util_ratio")]
+    #[doc(alias = "hash_ratio")]
     pub fn block_hash_slots_percent(mut self, percent: u16) -> KeyspaceOptions {
         self.block_hash_slots_percent = percent;
         self
@@ -146,6 +154,7 @@ impl KeyspaceOptions {
     }
 
     /// Compression of blocks. Default: none above the last level, LZ4 in it.
+    #[doc(alias = "compression_per_level")]
     pub fn compression(mut self, compression: PerLevel<Codec>) -> KeyspaceOptions {
         self.compression = compression;
         self
@@ -162,6 +171,9 @@ impl KeyspaceOptions {
     }
 
     /// The filter of each table. Default: cache-line-blocked Bloom with 10 bits a key.
+    #[doc(alias = "filter_policy")]
+    #[doc(alias = "BloomFilter")]
+    #[doc(alias = "bloom_bits_per_key")]
     pub fn filter(mut self, filter: FilterPolicy) -> KeyspaceOptions {
         self.filter = filter;
         self
@@ -170,12 +182,16 @@ impl KeyspaceOptions {
     /// How the memory for filters is divided over the tree's levels. Default: [`FilterAllocation::Monkey`],
     /// by which the bits a key of [`KeyspaceOptions::filter`] are the average over the tree, and small runs
     /// have more of them than large ones.
+    #[doc(alias = "Monkey")]
+    #[doc(alias = "optimize_filters_for_hits")]
     pub fn filter_allocation(mut self, allocation: FilterAllocation) -> KeyspaceOptions {
         self.filter_allocation = allocation;
         self
     }
 
     /// The compaction strategy.
+    #[doc(alias = "compaction_style")]
+    #[doc(alias = "CompactionStrategy")]
     pub fn strategy(mut self, strategy: Strategy) -> KeyspaceOptions {
         self.strategy = strategy;
         self
@@ -183,6 +199,8 @@ impl KeyspaceOptions {
 
     /// The size of tables in bytes. Default: from the size of the keyspace, 16 MiB to 1 GiB, less with a
     /// small memory budget.
+    #[doc(alias = "target_file_size_base")]
+    #[doc(alias = "max_output_file_size")]
     pub fn table_size(mut self, bytes: u64) -> KeyspaceOptions {
         self.table_bytes = Some(bytes);
         self
@@ -190,6 +208,7 @@ impl KeyspaceOptions {
 
     /// Runs in level 0 that start a merge, for strategies that do not fix them: leveled and partial ones.
     /// Default: 4 for leveled, 8 for partial, 2 for the golden ratio.
+    #[doc(alias = "level0_file_num_compaction_trigger")]
     pub fn level0_trigger_runs(mut self, runs: u32) -> KeyspaceOptions {
         self.level0_trigger_runs = Some(runs);
         self
@@ -198,6 +217,7 @@ impl KeyspaceOptions {
     /// The approximate limit of bytes that one compaction rewrites, where the strategy can divide its work:
     /// larger jobs are done key range by key range, which bounds their transient space. Default: two tables
     /// and at least 32 MiB for partitioned and partial strategies, no limit for the others.
+    #[doc(alias = "max_compaction_bytes")]
     pub fn compaction_job_size(mut self, bytes: u64) -> KeyspaceOptions {
         self.max_job_bytes = Some(bytes);
         self
@@ -212,6 +232,7 @@ impl KeyspaceOptions {
 
     /// Runs in level 0 from which on writes are slowed, increasingly towards
     /// [`KeyspaceOptions::level0_stop_runs`]. Default: half of those.
+    #[doc(alias = "level0_slowdown_writes_trigger")]
     pub fn level0_slowdown_runs(mut self, runs: u32) -> KeyspaceOptions {
         self.level0_slowdown_runs = Some(runs);
         self
@@ -219,6 +240,7 @@ impl KeyspaceOptions {
 
     /// Runs in level 0 at which writes wait for compaction. Default: 24, or four more than start a merge if
     /// that is more.
+    #[doc(alias = "level0_stop_writes_trigger")]
     pub fn level0_stop_runs(mut self, runs: u32) -> KeyspaceOptions {
         self.level0_stop_runs = Some(runs);
         self
@@ -226,6 +248,7 @@ impl KeyspaceOptions {
 
     /// The time to live of values that are put without one, counted from the put; in whole milliseconds,
     /// fractions are rounded up. Default: no expiry.
+    #[doc(alias = "DBWithTTL")]
     pub fn default_ttl(mut self, ttl: Duration) -> KeyspaceOptions {
         let ttl_ms = u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         self.default_ttl = Some(Duration::from_millis(ttl_ms));
@@ -238,6 +261,10 @@ impl KeyspaceOptions {
     ///
     /// A change applies to data written from then on; values in tables are separated by their next
     /// compaction.
+    #[doc(alias = "min_blob_size")]
+    #[doc(alias = "enable_blob_files")]
+    #[doc(alias = "KvSeparationOptions")]
+    #[doc(alias = "separation_threshold")]
     pub fn blob_threshold(mut self, bytes: u64) -> KeyspaceOptions {
         self.blob_threshold_bytes = (bytes != 0).then_some(bytes);
         self
@@ -267,6 +294,7 @@ impl KeyspaceOptions {
     /// Steady overwriting costs about `0.75 / (times - 1)` bytes of compaction for each. An infeasible target
     /// is refused with the numbers; `Database::targets` reports whether it is met. Tables only: not
     /// the log.
+    #[doc(alias = "max_size_amplification_percent")]
     pub fn max_space_amp(mut self, times: f64) -> KeyspaceOptions {
         // A value out of range is refused where the options are used; the conversion saturates, and maps NaN
         // to 0.
@@ -288,6 +316,9 @@ impl KeyspaceOptions {
     /// keyspace is judged as if it had that rate for itself. With a single compaction thread due work waits
     /// for the running merge, which may take long in strategies that merge whole levels: use two threads, or
     /// a longer time.
+    #[doc(alias = "periodic_compaction_seconds")]
+    #[doc(alias = "CompactOnDeletionCollector")]
+    #[doc(alias = "delete persistence")]
     pub fn delete_within(mut self, time: Duration) -> KeyspaceOptions {
         self.delete_within = Some(time);
         self

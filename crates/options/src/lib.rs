@@ -58,6 +58,9 @@ pub const MIN_MEMORY_BUDGET_BYTES: u64 = 8 << 20;
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
+#[doc(alias = "DBOptions")]
+#[doc(alias = "Config")]
+#[doc(alias = "Builder")]
 pub struct Options {
     #[doc(hidden)]
     pub memory_budget_bytes: Option<u64>,
@@ -121,6 +124,10 @@ impl Options {
     /// of batches, transactions and cursors; and freed memory kept by the heap of the C library, some 10 to
     /// 20 MiB where tables have a million keys. The log is mapped: its pages belong to files, and anonymous
     /// memory is less by them.
+    #[doc(alias = "WriteBufferManager")]
+    #[doc(alias = "block_cache")]
+    #[doc(alias = "cache_size")]
+    #[doc(alias = "db_write_buffer_size")]
     pub fn memory_budget(mut self, bytes: u64) -> Options {
         self.memory_budget_bytes = Some(bytes);
         self
@@ -134,18 +141,21 @@ impl Options {
 
     /// Opens read-only: no file is created, changed or deleted, and the log is replayed into private memory.
     /// Refused while another process has the database open for writing.
+    #[doc(alias = "OpenForReadOnly")]
     pub fn read_only(mut self, read_only: bool) -> Options {
         self.read_only = read_only;
         self
     }
 
     /// Whether a missing database is created (the default) or is an error.
+    #[doc(alias = "error_if_exists")]
     pub fn create_if_missing(mut self, create: bool) -> Options {
         self.create_if_missing = create;
         self
     }
 
     /// Whether closing flushes the memtables, so that the next open replays nothing. Default: yes.
+    #[doc(alias = "avoid_flush_during_shutdown")]
     pub fn flush_on_close(mut self, flush: bool) -> Options {
         self.flush_on_close = flush;
         self
@@ -154,18 +164,22 @@ impl Options {
     /// Whether the log is written through a memory map where the file system allows it. Default: yes. Without
     /// it every write is a system call, and an error of the file system is an error value rather than a
     /// signal.
+    #[doc(alias = "allow_mmap_writes")]
     pub fn mapped_log(mut self, mapped: bool) -> Options {
         self.mapped_log = mapped;
         self
     }
 
     /// Size of a log segment in bytes; a multiple of 4096, at least 16 KiB. Default: from the memory budget.
+    #[doc(alias = "max_total_wal_size")]
+    #[doc(alias = "max_journaling_size")]
     pub fn wal_segment_bytes(mut self, bytes: u64) -> Options {
         self.wal_segment_bytes = Some(bytes);
         self
     }
 
     /// How damage in the log is treated. Default: [`WalRecovery::Strict`].
+    #[doc(alias = "wal_recovery_mode")]
     pub fn wal_recovery(mut self, recovery: WalRecovery) -> Options {
         self.wal_recovery = recovery;
         self
@@ -175,6 +189,10 @@ impl Options {
     /// otherwise wait for, have one additional thread each. On Linux compaction threads have a niceness 5
     /// above that of the thread that opens the database, so that callers and flushes have priority where
     /// processors are scarce.
+    #[doc(alias = "max_background_jobs")]
+    #[doc(alias = "max_background_compactions")]
+    #[doc(alias = "IncreaseParallelism")]
+    #[doc(alias = "compaction_workers")]
     pub fn compaction_threads(mut self, threads: usize) -> Options {
         self.compaction_threads = threads;
         self
@@ -185,6 +203,7 @@ impl Options {
     /// while writers are throttled by pending compactions among as many threads as there are processors,
     /// eight at most; a number allows this many threads regardless of others. No subcompaction is smaller
     /// than two tables, and idle work is never divided.
+    #[doc(alias = "subcompaction")]
     pub fn max_subcompactions(mut self, pieces: Option<usize>) -> Options {
         self.max_subcompactions = pieces;
         self
@@ -206,6 +225,8 @@ impl Options {
     /// let options = Options::default().background_rates(rates);
     /// # let _ = options;
     /// ```
+    #[doc(alias = "RateLimiter")]
+    #[doc(alias = "rate_limiter")]
     pub fn background_rates(mut self, rates: BackgroundRates) -> Options {
         self.background_rates = rates;
         self
@@ -217,6 +238,8 @@ impl Options {
     /// reading takes; give it a large [`Options::memory_budget`]. [`ReadMode::Mapped`] is the fastest where
     /// the data fits into memory and is not compressed, with a disadvantage: an error of the device ends the
     /// process, where the others return an error.
+    #[doc(alias = "use_direct_reads")]
+    #[doc(alias = "allow_mmap_reads")]
     pub fn table_reads(mut self, mode: ReadMode) -> Options {
         self.table_reads = mode;
         self
@@ -230,6 +253,8 @@ impl Options {
     /// four times as fast with threads, for the same; blocks in the page cache cost `io_uring` a tenth more
     /// time than plain reads, and threads three times the processor time. `docs/experiments/reading.md` has
     /// the figures and the program.
+    #[doc(alias = "async_io")]
+    #[doc(alias = "io_uring")]
     pub fn async_reads(mut self, way: AsyncReads) -> Options {
         self.async_reads = way;
         self
@@ -253,6 +278,8 @@ impl Options {
     }
 
     /// The eviction policy of the block cache, which all keyspaces share. Default: [`CacheKind::Slots`].
+    #[doc(alias = "LRUCache")]
+    #[doc(alias = "HyperClockCache")]
     pub fn cache_kind(mut self, kind: CacheKind) -> Options {
         self.cache_kind = kind.within_limits();
         self
@@ -290,6 +317,8 @@ impl Options {
     /// that needed them gets [`esker_base::Error::HistoryGone`], and nothing more is kept for it. On disk
     /// only, and not part of the memory budget; counted in whole segments. Without consumers and streams
     /// nothing is kept, whatever the limit. Default: 1 GiB.
+    #[doc(alias = "WAL_size_limit_MB")]
+    #[doc(alias = "WAL_ttl_seconds")]
     pub fn change_history_limit(mut self, bytes: u64) -> Options {
         self.change_history_bytes = bytes;
         self
@@ -297,6 +326,7 @@ impl Options {
 
     /// Options of keyspaces that are created without options of their own, "default" among them;
     /// [`Options::set_keyspace`] sets options of single ones on top.
+    #[doc(alias = "ColumnFamilyOptions")]
     pub fn keyspace_options(mut self, options: KeyspaceOptions) -> Options {
         self.keyspace = options;
         self

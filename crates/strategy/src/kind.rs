@@ -38,6 +38,8 @@ use esker_version::{KeyRange, LevelIndex, Version};
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[doc(alias = "CompactionStyle")]
+#[doc(alias = "compaction style")]
 pub enum Strategy {
     /// No compaction: for experiments.
     ///

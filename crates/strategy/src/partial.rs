@@ -29,6 +29,8 @@ const MAX_TRIES: usize = 8;
 
 /// Compaction priority: which part of a level is compacted next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[doc(alias = "compaction_pri")]
+#[doc(alias = "CompactionPri")]
 pub enum CompactionPriority {
     /// Each in turn, by key, as LevelDB does. Equal treatment of all keys.
     RoundRobin,

@@ -13,6 +13,10 @@ use std::sync::Arc;
 /// A value found in a table is not copied: it keeps the block it lies in alive, 4 KiB unless configured
 /// otherwise. Copy it (`to_vec`) to keep a few small values for long.
 #[derive(Clone)]
+#[doc(alias = "PinnableSlice")]
+#[doc(alias = "DBPinnableSlice")]
+#[doc(alias = "UserValue")]
+#[doc(alias = "AccessGuard")]
 pub struct Value(Repr);
 
 #[derive(Clone)]

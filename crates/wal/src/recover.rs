@@ -52,6 +52,7 @@ use std::path::{Path, PathBuf};
 
 /// How the stop is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[doc(alias = "WALRecoveryMode")]
 pub enum WalRecovery {
     /// By the boot in which the segment was written.
     #[default]

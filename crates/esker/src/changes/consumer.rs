@@ -82,6 +82,8 @@ impl Database {
 /// The state of a consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[doc(alias = "replication slot")]
+#[doc(alias = "subscriber")]
 pub struct ConsumerInfo {
     /// Its name.
     pub name: String,

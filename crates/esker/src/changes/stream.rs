@@ -43,6 +43,10 @@ impl Database {
     /// # Errors
     /// [`Error::HistoryGone`] if batches after `seqno` are not in the log any more; `InvalidArgument` for a
     /// number that was not assigned yet; `Closed`.
+    #[doc(alias = "GetUpdatesSince")]
+    #[doc(alias = "TransactionLogIterator")]
+    #[doc(alias = "subscribe")]
+    #[doc(alias = "watch")]
     pub fn changes_since(&self, seqno: SeqNo) -> Result<Changes> {
         Changes::new(&self.handle().store, seqno, None)
     }
@@ -60,6 +64,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 /// and with [`Error::HistoryGone`] when the history it needs is gone; without an error only in a read-only
 /// database, at the end.
 #[derive(Debug)]
+#[doc(alias = "TransactionLogIterator")]
 pub struct Changes {
     store: Arc<Store>,
     reader: HistoryReader,

@@ -42,6 +42,8 @@ impl Database {
     /// # Errors
     /// `InvalidArgument` if the directory holds backups of another database, `Locked` if another backup is
     /// being made there, `Full`, `Io`, `ReadOnly`, `Closed`.
+    #[doc(alias = "CreateNewBackup")]
+    #[doc(alias = "BackupEngine")]
     pub fn backup(&self, to: &Backups) -> Result<BackupReport> {
         self.backup_with(to, |_| {})
     }
@@ -70,6 +72,8 @@ impl Database {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
+#[doc(alias = "BackupEngine")]
+#[doc(alias = "BackupEngineReadOnly")]
 pub struct Backups {
     env: Env,
     dir: PathBuf,
@@ -184,6 +188,7 @@ impl Backups {
 
     /// Removes the backups that `rule` does not keep, and the tables that only they had. Returns the removed
     /// backups.
+    #[doc(alias = "PurgeOldBackups")]
     pub fn retain(&self, rule: Retention) -> Result<Vec<BackupInfo>> {
         let _lock = self.lock_exclusive()?;
         let infos: Vec<BackupInfo> =

@@ -31,6 +31,10 @@ impl Database {
     /// # Errors
     /// `InvalidArgument` if the directory is not empty, `Full`, `Io`, `ReadOnly`, `Closed`; nothing is left
     /// there then.
+    #[doc(alias = "CreateCheckpoint")]
+    #[doc(alias = "Checkpoint")]
+    #[doc(alias = "hard link")]
+    #[doc(alias = "snapshot_to")]
     pub fn checkpoint(&self, to: impl AsRef<Path>) -> Result<CheckpointReport> {
         self.checkpoint_with(to, |_| {})
     }

@@ -53,6 +53,8 @@ impl Backups {
     /// # Errors
     /// `NotFound` if there is no such backup, `InvalidArgument` if the directory is not empty, `Corruption`
     /// naming the damaged file of the backup. Nothing is left in the directory then.
+    #[doc(alias = "RestoreDBFromBackup")]
+    #[doc(alias = "RestoreDBFromLatestBackup")]
     pub fn restore(&self, id: BackupId, to: impl AsRef<Path>) -> Result<RestoreReport> {
         self.restore_with(id, to, |_| {})
     }
@@ -97,6 +99,7 @@ impl Backups {
     ///
     /// # Errors
     /// `NotFound` if there is no such backup. Damage is no error: it is listed.
+    #[doc(alias = "VerifyBackup")]
     pub fn verify(&self, id: BackupId) -> Result<BackupVerification> {
         self.verify_with(id, |_| {})
     }

@@ -33,6 +33,8 @@ use std::time::SystemTime;
 /// An invalid argument (a key that is too long, a keyspace of another database) is recorded and reported by
 /// the call that writes the batch, which then changes nothing.
 #[derive(Debug)]
+#[doc(alias = "Batch")]
+#[doc(alias = "transaction")]
 pub struct WriteBatch {
     store: Weak<Store>,
     encoder: BatchEncoder,
@@ -198,6 +200,8 @@ impl WriteBatch {
     ///
     /// # Errors
     /// What was wrong while the batch was built.
+    #[doc(alias = "Data")]
+    #[doc(alias = "serialize")]
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         match &self.error {
             Some(error) => Err(error.clone()),
@@ -206,6 +210,7 @@ impl WriteBatch {
     }
 
     /// Operations in the batch.
+    #[doc(alias = "Count")]
     pub fn len(&self) -> usize {
         self.encoder.count() as usize
     }
@@ -216,6 +221,8 @@ impl WriteBatch {
     }
 
     /// Bytes the batch takes in the log.
+    #[doc(alias = "GetDataSize")]
+    #[doc(alias = "size_in_bytes")]
     pub fn encoded_bytes(&self) -> usize {
         self.encoder.payload().len()
     }
@@ -359,6 +366,7 @@ impl Database {
     /// # Errors
     /// `InvalidArgument` for bytes that are no batch; `NotFound` for a keyspace that the database does not
     /// have.
+    #[doc(alias = "deserialize")]
     pub fn batch_from_bytes(&self, bytes: &[u8]) -> Result<WriteBatch> {
         let store = self.store();
         let mut batch = WriteBatch::with_capacity(store, bytes.len());

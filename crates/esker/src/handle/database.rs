@@ -23,6 +23,10 @@ use std::time::SystemTime;
 
 /// An open database.
 #[derive(Clone, Debug)]
+#[doc(alias = "DB")]
+#[doc(alias = "Store")]
+#[doc(alias = "Env")]
+#[doc(alias = "TxDatabase")]
 pub struct Database {
     handle: Arc<Handle>,
     default: Keyspace,
@@ -49,6 +53,10 @@ impl Database {
 
     /// The keyspace with this name, created if missing: with the database's default options, and with the
     /// settings of [`Options::set_keyspace`](crate::Options::set_keyspace).
+    #[doc(alias = "CreateColumnFamily")]
+    #[doc(alias = "open_partition")]
+    #[doc(alias = "open_table")]
+    #[doc(alias = "open_tree")]
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         let store = &self.handle.store;
         self.keyspace_with(name, store.named.applied(name, store.default_options.clone())?)
@@ -60,6 +68,7 @@ impl Database {
     /// # Errors
     /// `InvalidArgument` for a name that is empty or over 255 bytes long, options out of range, or a merge
     /// operator where an existing keyspace has another.
+    #[doc(alias = "CreateColumnFamilyWithOptions")]
     pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.handle.store.check_open()?;
         let state = match self.handle.store.find_keyspace(name) {
@@ -79,6 +88,8 @@ impl Database {
     ///
     /// # Errors
     /// `NotFound` if there is none.
+    #[doc(alias = "GetColumnFamilyHandle")]
+    #[doc(alias = "cf_handle")]
     pub fn open_keyspace(&self, name: &str) -> Result<Keyspace> {
         self.handle.store.check_open()?;
         let state = self.handle.store.find_keyspace(name);
@@ -87,6 +98,9 @@ impl Database {
     }
 
     /// The names of all keyspaces, oldest first.
+    #[doc(alias = "ListColumnFamilies")]
+    #[doc(alias = "list_partitions")]
+    #[doc(alias = "list_tables")]
     pub fn keyspaces(&self) -> Vec<String> {
         self.handle.store.all_keyspaces().iter().map(|keyspace| keyspace.name().to_string()).collect()
     }
@@ -112,6 +126,9 @@ impl Database {
     ///
     /// # Errors
     /// `NotFound` if there is no such keyspace, `InvalidArgument` for "default", which every database has.
+    #[doc(alias = "DropColumnFamily")]
+    #[doc(alias = "delete_partition")]
+    #[doc(alias = "delete_table")]
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         change::drop_keyspace(&self.handle.store, name)
     }
@@ -132,6 +149,7 @@ impl Database {
     /// # Errors
     /// `NotFound` if there is no keyspace `from`; `InvalidArgument` if there is a keyspace `to` already, if
     /// `to` is empty or over 255 bytes long, and for "default", which every database has.
+    #[doc(alias = "rename_table")]
     pub fn rename_keyspace(&self, from: &str, to: &str) -> Result<()> {
         change::rename_keyspace(&self.handle.store, from, to)
     }
@@ -147,6 +165,7 @@ impl Database {
     /// pairs.put("ada", "1815")?;
     /// # Ok(()) }
     /// ```
+    #[doc(alias = "DefaultColumnFamily")]
     pub fn default_keyspace(&self) -> &Keyspace {
         &self.default
     }
@@ -154,6 +173,7 @@ impl Database {
     // ---- writing
 
     /// An empty batch for this database.
+    #[doc(alias = "NewBatch")]
     pub fn batch(&self) -> WriteBatch {
         WriteBatch::new(&self.handle.store)
     }
@@ -164,6 +184,8 @@ impl Database {
     /// # Errors
     /// The first error of building the batch; `Full` if it is larger than half of the memory budget;
     /// `ReadOnly`, `WouldStall`, `Closed`.
+    #[doc(alias = "apply")]
+    #[doc(alias = "commit")]
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, WriteOptions::new())
     }
@@ -172,6 +194,7 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::write`]; `InvalidArgument` for an expiry, which the entries of a batch have each.
+    #[doc(alias = "WriteOptions")]
     pub fn write_with(&self, batch: &WriteBatch, options: impl Into<WriteOptions>) -> Result<()> {
         let options = options.into();
         options.check_without_expiry("a batch")?;
@@ -183,6 +206,9 @@ impl Database {
     // ---- moments
 
     /// A snapshot of the present, over all keyspaces.
+    #[doc(alias = "GetSnapshot")]
+    #[doc(alias = "begin_read")]
+    #[doc(alias = "read_transaction")]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(&self.handle.store)
     }
@@ -197,18 +223,25 @@ impl Database {
     // ---- maintenance
 
     /// Makes every acknowledged write survive a power cut.
+    #[doc(alias = "SyncWAL")]
+    #[doc(alias = "FlushWAL")]
+    #[doc(alias = "persist")]
     pub fn sync(&self) -> Result<()> {
         self.handle.store.check_open()?;
         commit::sync(&self.handle.store)
     }
 
     /// Writes all memtables to tables.
+    #[doc(alias = "FlushMemTable")]
+    #[doc(alias = "rotate_memtable")]
     pub fn flush(&self) -> Result<()> {
         let store = &self.handle.store;
         flush::flush_keyspaces(store, &store.all_keyspaces())
     }
 
     /// Waits until there is no background work left: memtables flushed, the compaction debt zero.
+    #[doc(alias = "WaitForCompact")]
+    #[doc(alias = "wait_for_compaction")]
     pub fn drain(&self) -> Result<()> {
         workers::drain(&self.handle.store)
     }
@@ -218,6 +251,9 @@ impl Database {
     ///
     /// # Errors
     /// `InvalidArgument` for invalid rates.
+    #[doc(alias = "RateLimiter")]
+    #[doc(alias = "SetBytesPerSecond")]
+    #[doc(alias = "SetDBOptions")]
     pub fn set_background_rates(&self, rates: BackgroundRates) -> Result<()> {
         let store = &self.handle.store;
         store.check_open()?;
@@ -233,6 +269,8 @@ impl Database {
     }
 
     /// Merges every keyspace into its last level.
+    #[doc(alias = "CompactRange")]
+    #[doc(alias = "major_compaction")]
     pub fn compact_all(&self) -> Result<()> {
         let store = &self.handle.store;
         let compact = |state| match manual::compact_range(store, state, &Default::default()) {
@@ -255,6 +293,9 @@ impl Database {
     /// # std::fs::remove_dir_all(dir).ok();
     /// # Ok(()) }
     /// ```
+    #[doc(alias = "WriteStallInfo")]
+    #[doc(alias = "is_write_stopped")]
+    #[doc(alias = "rocksdb.actual-delayed-write-rate")]
     pub fn stalls(&self) -> Stalls {
         stall_report::stalls(&self.handle.store)
     }
@@ -262,6 +303,7 @@ impl Database {
     /// Closes the database: waits for writes in progress, stops background work, flushes (unless switched
     /// off), and releases the directory. Remaining handles return [`Error::Closed`]. Closing twice is
     /// allowed.
+    #[doc(alias = "Shutdown")]
     pub fn close(&self) -> Result<()> {
         close::close(&self.handle.store)
     }

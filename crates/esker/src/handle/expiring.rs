@@ -36,6 +36,8 @@ impl Keyspace {
     /// }
     /// # Ok(()) }
     /// ```
+    #[doc(alias = "DBWithTTL")]
+    #[doc(alias = "expire")]
     pub fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Ttl>> {
         let mut pinned = self.pin()?;
         let now_ms = pinned.time.fix(&pinned.view.semantics);
@@ -73,6 +75,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Keyspace::put`].
+    #[doc(alias = "expire")]
     pub fn touch(&self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<bool> {
         Ok(self.change_one(key.as_ref(), Expiry::After(ttl).into(), |_| Next::Rewrite)?.is_some())
     }

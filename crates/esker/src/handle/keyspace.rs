@@ -39,6 +39,13 @@ const SCRATCH_KEPT_BYTES: usize = 1 << 20;
 /// A named, ordered map from keys to values inside a database.
 #[doc(alias = "column family")]
 #[derive(Clone, Debug)]
+#[doc(alias = "ColumnFamily")]
+#[doc(alias = "ColumnFamilyHandle")]
+#[doc(alias = "Partition")]
+#[doc(alias = "PartitionHandle")]
+#[doc(alias = "Table")]
+#[doc(alias = "Tree")]
+#[doc(alias = "bucket")]
 pub struct Keyspace {
     handle: Arc<Handle>,
     state: Arc<KeyspaceState>,
@@ -65,6 +72,8 @@ impl Keyspace {
     }
 
     /// Its present options.
+    #[doc(alias = "GetOptions")]
+    #[doc(alias = "GetDescriptor")]
     pub fn options(&self) -> KeyspaceOptions {
         self.state.options().without_switch()
     }
@@ -88,6 +97,8 @@ impl Keyspace {
     /// # Errors
     /// `InvalidArgument`, naming the option, for one out of range; nothing is changed then. `NotFound` if the
     /// keyspace was dropped, `ReadOnly`, `Closed`.
+    #[doc(alias = "SetOptions")]
+    #[doc(alias = "DisableAutoCompactions")]
     pub fn update_options(&self, change: impl Fn(KeyspaceOptions) -> KeyspaceOptions) -> Result<()> {
         loop {
             let before = self.state.options();
@@ -237,6 +248,9 @@ impl Keyspace {
     /// events.delete_range(..="2023~")?;
     /// # Ok(()) }
     /// ```
+    #[doc(alias = "DeleteRange")]
+    #[doc(alias = "clear")]
+    #[doc(alias = "truncate")]
     pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
         self.delete_range_with(range, WriteOptions::new())
     }
@@ -305,6 +319,7 @@ impl Keyspace {
 
     /// The value of `key`.
     #[inline]
+    #[doc(alias = "GetPinnableSlice")]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.pin()?.get(key.as_ref())
     }
@@ -317,6 +332,9 @@ impl Keyspace {
 
     /// Whether `key` has a value.
     #[inline]
+    #[doc(alias = "KeyMayExist")]
+    #[doc(alias = "contains_key")]
+    #[doc(alias = "exists")]
     pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.pin()?.contains(key.as_ref())
     }
@@ -329,16 +347,25 @@ impl Keyspace {
 
     /// The entries in a range of keys, forwards and backwards. If the iterator cannot be created, the error
     /// is its first item.
+    #[doc(alias = "iterator")]
+    #[doc(alias = "NewIterator")]
+    #[doc(alias = "scan")]
     pub fn range(&self, range: impl KeyRange) -> Range {
         self.range_of(self.pin(), range.into_bounds())
     }
 
     /// The entries whose keys start with `prefix`.
+    #[doc(alias = "prefix_iterator")]
+    #[doc(alias = "scan_prefix")]
+    #[doc(alias = "prefix_same_as_start")]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
         self.range_of(self.pin(), Bounds::prefix(prefix.as_ref()))
     }
 
     /// All entries.
+    #[doc(alias = "iterator")]
+    #[doc(alias = "NewIterator")]
+    #[doc(alias = "full_iterator")]
     pub fn iter(&self) -> Range {
         self.range_of(self.pin(), Bounds::default())
     }
@@ -360,11 +387,15 @@ impl Keyspace {
     }
 
     /// The entry with the smallest key.
+    #[doc(alias = "first_key_value")]
+    #[doc(alias = "SeekToFirst")]
     pub fn first(&self) -> Result<Option<(Value, Value)>> {
         self.pin()?.first()
     }
 
     /// The entry with the greatest key.
+    #[doc(alias = "last_key_value")]
+    #[doc(alias = "SeekToLast")]
     pub fn last(&self) -> Result<Option<(Value, Value)>> {
         self.pin()?.last()
     }
@@ -383,11 +414,15 @@ impl Keyspace {
     /// }
     /// # Ok(()) }
     /// ```
+    #[doc(alias = "NewIterator")]
+    #[doc(alias = "raw_iterator")]
     pub fn cursor(&self) -> Result<Cursor> {
         Ok(self.cursor_of(self.pin()?, Bounds::default()))
     }
 
     /// A cursor that shows the entries in a range only.
+    #[doc(alias = "iterate_lower_bound")]
+    #[doc(alias = "iterate_upper_bound")]
     pub fn cursor_in(&self, range: impl KeyRange) -> Result<Cursor> {
         Ok(self.cursor_of(self.pin()?, range.into_bounds()))
     }
@@ -421,6 +456,8 @@ impl Keyspace {
     }
 
     /// This keyspace as `snapshot` sees it.
+    #[doc(alias = "ReadOptions")]
+    #[doc(alias = "snapshot_at")]
     pub fn at<'a>(&'a self, snapshot: &'a Snapshot) -> View<'a> {
         View { keyspace: self, snapshot }
     }
@@ -428,6 +465,8 @@ impl Keyspace {
     // ---- maintenance
 
     /// Writes the memtables to tables.
+    #[doc(alias = "FlushMemTable")]
+    #[doc(alias = "rotate_memtable")]
     pub fn flush(&self) -> Result<()> {
         flush::flush_keyspaces(&self.handle.store, &[Arc::clone(&self.state)])?;
         self.state.check_living()
@@ -435,6 +474,8 @@ impl Keyspace {
 
     /// Merges everything in a range of keys into the last level, and waits until it is done. Overwritten
     /// versions and deletes that no snapshot needs are dropped.
+    #[doc(alias = "CompactRange")]
+    #[doc(alias = "major_compaction")]
     pub fn compact(&self, range: impl KeyRange) -> Result<()> {
         manual::compact_range(&self.handle.store, &self.state, &range.into_bounds())
     }

@@ -33,6 +33,8 @@ impl Keyspace {
     /// [`Keyspace::put`].
     #[doc(alias = "increment")]
     #[inline]
+    #[doc(alias = "MergeOperator")]
+    #[doc(alias = "merge operator")]
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         let (key, operand, mode) = (key.as_ref(), operand.as_ref(), commit::default_write_mode(self.store()));
         match self.state().default_ttl() {

@@ -19,6 +19,8 @@ use std::time::SystemTime;
 /// committed before it was taken. While it lives, compaction keeps the versions it can see; dropping it frees
 /// them.
 #[derive(Debug)]
+#[doc(alias = "ReadTransaction")]
+#[doc(alias = "read_tx")]
 pub struct Snapshot {
     store: Arc<Store>,
     moment: Moment,
@@ -81,6 +83,7 @@ impl Drop for Snapshot {
 
 /// A keyspace as a snapshot sees it.
 #[derive(Clone, Copy, Debug)]
+#[doc(alias = "ReadOnlyTable")]
 pub struct View<'a> {
     pub(crate) keyspace: &'a Keyspace,
     pub(crate) snapshot: &'a Snapshot,

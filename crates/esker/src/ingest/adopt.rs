@@ -33,6 +33,7 @@ pub enum IngestMode {
 /// Options of an ingest.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
+#[doc(alias = "IngestExternalFileOptions")]
 pub struct IngestOptions {
     mode: IngestMode,
 }
@@ -253,6 +254,7 @@ impl Keyspace {
     /// file is damaged, is no table, or was not finished; `InvalidArgument` if tables overlap or hold entries
     /// that cannot be ingested, naming them; `Full`, `Io`, `WouldStall`, `ReadOnly`, `Closed`. Nothing was
     /// added then, unless the log's device failed: then the outcome is unknown, and the database read-only.
+    #[doc(alias = "IngestExternalFile")]
     pub fn ingest<P: AsRef<Path>>(
         &self,
         paths: impl IntoIterator<Item = P>,

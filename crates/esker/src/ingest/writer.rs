@@ -34,6 +34,7 @@ use std::time::SystemTime;
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
+#[doc(alias = "SstFileWriter")]
 pub struct TableWriter {
     env: Env,
     path: PathBuf,

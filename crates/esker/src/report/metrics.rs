@@ -19,11 +19,19 @@ use std::time::Duration;
 
 impl Database {
     /// Counters, sizes and states.
+    #[doc(alias = "GetProperty")]
+    #[doc(alias = "GetIntProperty")]
+    #[doc(alias = "Statistics")]
+    #[doc(alias = "stats")]
+    #[doc(alias = "disk_space")]
     pub fn metrics(&self) -> Metrics {
         metrics(&self.handle().store)
     }
 
     /// The shape of the tree of every keyspace.
+    #[doc(alias = "GetLiveFilesMetaData")]
+    #[doc(alias = "GetColumnFamilyMetaData")]
+    #[doc(alias = "SSTables")]
     pub fn levels(&self) -> Vec<KeyspaceLevels> {
         levels(&self.handle().store)
     }
@@ -279,6 +287,8 @@ pub struct RunInfo {
 /// A table, or a slice of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[doc(alias = "SstFileMetaData")]
+#[doc(alias = "LiveFileMetaData")]
 pub struct TableInfo {
     /// Number of the file: `tables/NNNNNN.sst`.
     pub file: FileNumber,

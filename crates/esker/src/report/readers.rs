@@ -25,6 +25,10 @@ impl Database {
     /// }
     /// # Ok(()) }
     /// ```
+    #[doc(alias = "holders")]
+    #[doc(alias = "GetNumSnapshots")]
+    #[doc(alias = "oldest snapshot")]
+    #[doc(alias = "rocksdb.oldest-snapshot-time")]
     pub fn open_readers(&self) -> Vec<OpenReader> {
         list_open_readers(&self.handle().store)
     }

@@ -15,6 +15,7 @@ use std::time::Duration;
 impl Database {
     /// The targets set by `max_space_amp` and `delete_within`, and whether they are met; only of keyspaces
     /// with targets.
+    #[doc(alias = "promises")]
     pub fn targets(&self) -> Vec<KeyspaceTargets> {
         targets(&self.handle().store)
     }

@@ -14,6 +14,8 @@ impl Database {
     /// Reads every table and checks every checksum, the order of all entries, and what the manifest says of
     /// them. Reports what is damaged instead of stopping at the first damage. The log and the manifest are
     /// checked by opening.
+    #[doc(alias = "VerifyChecksum")]
+    #[doc(alias = "check_integrity")]
     pub fn verify(&self) -> Result<VerifyReport> {
         verify(&self.handle().store)
     }

@@ -23,6 +23,9 @@ impl Database {
     /// A transaction that begins now, serializable, with the database's default durability.
     ///
     /// Costs a registered snapshot; see [`Transaction`].
+    #[doc(alias = "BeginTransaction")]
+    #[doc(alias = "begin_write")]
+    #[doc(alias = "write_tx")]
     pub fn transaction(&self) -> Transaction {
         self.transaction_with(TransactionOptions::default())
     }
@@ -53,6 +56,10 @@ impl Database {
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
+#[doc(alias = "OptimisticTransaction")]
+#[doc(alias = "WriteBatchWithIndex")]
+#[doc(alias = "WriteTransaction")]
+#[doc(alias = "write_tx")]
 pub struct Transaction {
     options: TransactionOptions,
     pub(super) writes: Writes,
@@ -68,6 +75,7 @@ static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// A point in a transaction to roll back to, see [`Transaction::savepoint`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "SetSavePoint")]
 pub struct Savepoint {
     /// The transaction it belongs to.
     transaction: u64,
@@ -287,6 +295,7 @@ impl Transaction {
 
     /// Sets a savepoint for [`Transaction::rollback_to`]. Costs a few bytes, and from here on each change
     /// also keeps what it replaced.
+    #[doc(alias = "SetSavePoint")]
     pub fn savepoint(&mut self) -> Savepoint {
         Savepoint { transaction: self.number(), number: self.writes.savepoint() }
     }
@@ -296,6 +305,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `InvalidArgument` if the savepoint is of another transaction, or removed.
+    #[doc(alias = "RollbackToSavePoint")]
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         if savepoint.transaction != self.number {
             return Err(Error::invalid("the savepoint belongs to another transaction"));
@@ -309,6 +319,7 @@ impl Transaction {
     // ---- the end
 
     /// Discards all changes, which were never visible to others.
+    #[doc(alias = "abort")]
     pub fn rollback(self) {}
 
     /// Makes the changes visible and as durable as the options say, all at once. Returns the sequence number

@@ -107,6 +107,7 @@ pub trait Merge: Send + Sync {
 
 /// The merge operator of a keyspace. Operators are equal if their texts are.
 #[derive(Clone)]
+#[doc(alias = "AssociativeMergeOperator")]
 pub struct MergeOperator {
     /// Name and parameters, as stored.
     text: Arc<str>,

@@ -50,6 +50,7 @@ impl Options {
     ///
     /// # Errors
     /// `InvalidArgument`, naming the line, the option, and the allowed values or a similar name.
+    #[doc(alias = "GetDBOptionsFromString")]
     pub fn from_toml(text: &str) -> Result<Options> {
         read::read(text, None)
     }
@@ -58,6 +59,7 @@ impl Options {
     ///
     /// # Errors
     /// Those of reading the file, and `InvalidArgument` naming file and line.
+    #[doc(alias = "LoadOptionsFromFile")]
     pub fn from_file(path: impl AsRef<Path>) -> Result<Options> {
         let path = path.as_ref();
         let wrong = |what: &str| Error::invalid(format!("configuration {}: {what}", path.display()));

@@ -19,6 +19,8 @@ use std::time::SystemTime;
 ///
 /// A cursor lends its entries instead of copying them, which makes it the fast way to scan. It pins memtables
 /// and table files: drop it when done.
+#[doc(alias = "Iterator")]
+#[doc(alias = "DBRawIterator")]
 pub struct Cursor {
     // Before the view: what the cursor borrows from is dropped after it.
     entries: Entries,
@@ -106,6 +108,8 @@ impl Cursor {
     }
 
     /// Moves to the first entry whose key is not less than `key`.
+    #[doc(alias = "set_range")]
+    #[doc(alias = "lower_bound")]
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.tally.begin();
         let key = key.as_ref();
@@ -113,6 +117,7 @@ impl Cursor {
     }
 
     /// Moves to the last entry whose key is not greater than `key`.
+    #[doc(alias = "upper_bound")]
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.tally.begin();
         let key = key.as_ref();

@@ -16,6 +16,8 @@ use std::iter::FusedIterator;
 /// Items are copies; a [`Cursor`](crate::read::cursor::Cursor) lends entries instead and is several times
 /// faster for small values.
 #[derive(Debug)]
+#[doc(alias = "Iterator")]
+#[doc(alias = "DBIterator")]
 pub struct Range {
     entries: Result<DoubleEnded<RangeView>, Option<Error>>,
     /// Its slot among the open readers.

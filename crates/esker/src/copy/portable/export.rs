@@ -40,6 +40,8 @@ impl Database {
     ///
     /// # Errors
     /// `Io` if the stream cannot be written; any error of reading.
+    #[doc(alias = "dump")]
+    #[doc(alias = "ExportColumnFamily")]
     pub fn export(
         &self,
         keyspaces: &[Keyspace],

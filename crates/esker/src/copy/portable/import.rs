@@ -27,6 +27,7 @@ impl Database {
     /// # Errors
     /// `Corruption` with the offset in the stream, `Unsupported` if a newer version wrote it, `Io`; and any
     /// error of writing. Chunks before the error have been written: importing the whole export again is safe.
+    #[doc(alias = "CreateColumnFamilyWithImport")]
     pub fn import(&self, from: &mut dyn Read, told: impl FnMut(ImportReport)) -> Result<ImportReport> {
         read_export(from, &mut Importer { database: self, keyspace: None }, told)
     }

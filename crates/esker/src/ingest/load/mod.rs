@@ -376,6 +376,9 @@ impl Keyspace {
     ///
     /// # Errors
     /// `NotFound` if the keyspace was dropped, `ReadOnly`, `Closed`.
+    #[doc(alias = "PrepareForBulkLoad")]
+    #[doc(alias = "ingestion")]
+    #[doc(alias = "start_ingestion")]
     pub fn bulk_load(&self) -> Result<BulkLoader> {
         let (handle, state) = self.parts();
         BulkLoader::new(handle, state)
