@@ -49,7 +49,7 @@ fn count_and_compare(is_update: bool) -> Result<bool, String> {
     };
     let root = crate::repository::root();
     let program = build(&root)?;
-    let counted = Bounds { counted_with: surroundings(valgrind), paths: callgrind::count(&program)? };
+    let counted = Bounds { counted_with: toolchain(valgrind), paths: callgrind::count(&program)? };
     let path = root.join(BOUNDS);
     if is_update {
         std::fs::write(&path, counted.to_string())
@@ -116,7 +116,7 @@ fn build(root: &Path) -> Result<PathBuf, String> {
 }
 
 /// The versions that the counts depend on.
-fn surroundings(valgrind: String) -> Vec<(String, String)> {
+fn toolchain(valgrind: String) -> Vec<(String, String)> {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let unknown = || "unknown".to_owned();
     let all = [

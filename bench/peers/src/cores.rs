@@ -11,20 +11,20 @@ use std::time::Instant;
 /// Round trips in one sample: half a millisecond and less.
 const ROUND_TRIPS: u32 = 1_000;
 /// Samples, of which the shortest counts: in others a thread may have been interrupted.
-const LOOKS: usize = 12;
+const SAMPLES: usize = 12;
 /// Polls after which a thread yields to the other thread: there may be a single processor.
-const MOST_LOOKS: u32 = 1 << 14;
+const POLLS_PER_YIELD: u32 = 1 << 14;
 
 /// Alone on its cache lines.
 #[repr(align(128))]
-struct Ball(AtomicU32);
+struct SharedWord(AtomicU32);
 
-impl Ball {
+impl SharedWord {
     fn pass(&self, from: u32, to: u32) {
-        let mut looks = 0u32;
+        let mut polls = 0u32;
         while self.0.load(Ordering::Acquire) != from {
-            looks += 1;
-            if looks.is_multiple_of(MOST_LOOKS) {
+            polls += 1;
+            if polls.is_multiple_of(POLLS_PER_YIELD) {
                 std::thread::yield_now();
             }
         }
@@ -34,7 +34,7 @@ impl Ball {
 
 /// Keeps this thread off a processor, if there is another: beside a spinning thread it would have to wait
 /// until it is scheduled.
-fn keep_off(processor: usize) {
+fn exclude_processor(processor: usize) {
     // SAFETY: a set of processors is plain bits, and all zeros is the empty set; the calls write to it or
     // read it within its size, and nothing keeps it.
     unsafe {
@@ -52,19 +52,19 @@ fn keep_off(processor: usize) {
 /// Nanoseconds that a cache line takes from one thread to another, which writes to it, and back.
 pub(crate) fn round_trip_ns() -> f64 {
     let mut shortest = f64::INFINITY;
-    for _ in 0..LOOKS {
-        let ball = Ball(AtomicU32::new(0));
+    for _ in 0..SAMPLES {
+        let word = SharedWord(AtomicU32::new(0));
         // SAFETY: a call without pointers; a negative result means that the number is unknown.
         let here = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(usize::MAX);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                keep_off(here);
-                (0..ROUND_TRIPS).for_each(|_| ball.pass(1, 0));
+                exclude_processor(here);
+                (0..ROUND_TRIPS).for_each(|_| word.pass(1, 0));
             });
             // The first trip waits for the other thread to begin.
-            ball.pass(0, 1);
+            word.pass(0, 1);
             let start = Instant::now();
-            (1..ROUND_TRIPS).for_each(|_| ball.pass(0, 1));
+            (1..ROUND_TRIPS).for_each(|_| word.pass(0, 1));
             shortest = shortest.min(start.elapsed().as_nanos() as f64 / f64::from(ROUND_TRIPS - 1));
         });
     }

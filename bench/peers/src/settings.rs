@@ -131,7 +131,7 @@ impl RunSettings {
     }
 
     /// Whether a workload is selected.
-    pub(crate) fn wants(&self, workload: &str) -> bool {
+    pub(crate) fn selects(&self, workload: &str) -> bool {
         let named = |names: &[String]| names.iter().any(|name| workload.contains(name.as_str()));
         (self.only.is_empty() || named(&self.only)) && !named(&self.skip)
     }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 /// Starts a process, waits until it prints a line that is `awaited`, and kills it by a signal that it cannot
 /// handle. Returns the line; `None` if the process ended without it.
-pub(crate) fn kill_once_it_said(
+pub(crate) fn kill_after_line(
     mut command: Command,
     awaited: impl Fn(&str) -> bool,
 ) -> io::Result<Option<String>> {

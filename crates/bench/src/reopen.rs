@@ -61,7 +61,7 @@ fn full_memtable(store: &Store, settings: &Settings) -> u64 {
 
 fn kill(settings: &Settings, victim: &Victim) -> Result<(), BenchError> {
     let start = settings.victim.ok_or_else(|| BenchError::Settings("there is no program to kill".into()))?;
-    let said = host::kill_once_it_said(start(settings, victim)?, |line| line.ends_with(FULL))?;
+    let said = host::kill_after_line(start(settings, victim)?, |line| line.ends_with(FULL))?;
     match said {
         Some(line) if line == said_when_full(victim.puts) => Ok(()),
         said => Err(BenchError::WrongAnswer {

@@ -112,7 +112,7 @@ impl Run<'_> {
     }
 
     fn measure(&mut self, workload: Workload) -> Result<(), BenchError> {
-        self.see_to_data()?;
+        self.ensure_data()?;
         if !self.is_warm {
             // A warm-up pass: without it the first reads, and only they, would measure the disk.
             Prepared::new(Workload::ReadSeq, self.settings, &self.data).run(self.store(), &self.clock)?;
@@ -126,7 +126,7 @@ impl Run<'_> {
     }
 
     fn reopen(&mut self, workload: Workload) -> Result<(), BenchError> {
-        self.see_to_data()?;
+        self.ensure_data()?;
         // The next reads meet a cold cache.
         self.is_warm = false;
         let store = self.store.take().expect("the store is there but while it is replaced");
@@ -146,7 +146,7 @@ impl Run<'_> {
     }
 
     fn rest(&mut self) -> Result<(), BenchError> {
-        self.see_to_data()?;
+        self.ensure_data()?;
         let (measured, note) = rest::measure(self.store(), self.settings, &self.data, &self.clock)?;
         let memory = self.memory_now(0);
         self.note_memory(memory);
@@ -173,7 +173,7 @@ impl Run<'_> {
     }
 
     fn overwrite(&mut self) -> Result<(), BenchError> {
-        self.see_to_data()?;
+        self.ensure_data()?;
         self.is_warm = false;
         let row = overwrite::measure(self.store(), self.settings, &self.data, &self.clock)?;
         if let Some(file) = &self.settings.series {
@@ -182,7 +182,7 @@ impl Run<'_> {
         Ok(self.report.overwrite(&row)?)
     }
 
-    fn see_to_data(&mut self) -> Result<(), BenchError> {
+    fn ensure_data(&mut self) -> Result<(), BenchError> {
         let (wanted, found) = (DataSet::of(self.settings), self.store().data_set()?);
         let directory = self.settings.directory.display();
         if found.as_ref() == Some(&wanted) {

@@ -91,9 +91,9 @@ impl Failure {
     pub(crate) fn report(&self, out: &mut impl Write) -> ExitCode {
         if self.code != READER_LEFT {
             // A missing standard error is no failure.
-            let _told = writeln!(out, "esker: {}", self.message);
+            let _result = writeln!(out, "esker: {}", self.message);
             if let Some(advice) = &self.advice {
-                let _told = writeln!(out, "  {advice}");
+                let _result = writeln!(out, "  {advice}");
             }
         }
         ExitCode::from(self.code)

@@ -111,7 +111,7 @@ pub(crate) fn variable(name: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a display waits for the next interval, not for anybody")]
+#[expect(clippy::disallowed_methods, reason = "a display waits for the next interval, not for a thread")]
 pub(crate) fn pause(interval: Duration) {
     std::thread::sleep(interval);
 }

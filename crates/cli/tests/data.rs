@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::Place;
+use common::WorkingDir;
 use serde_json::{Value, json};
 
 fn objects(text: &str) -> Vec<Value> {
@@ -15,31 +15,31 @@ fn objects(text: &str) -> Vec<Value> {
 
 #[test]
 fn pairs_go_in_and_come_out() {
-    let place = Place::new();
-    place.ok("put user:1 Ada");
-    assert_eq!(place.run_with("put picture", b"\x89PNG\0\xff").code, 0);
-    place.ok("put empty --value hex 00ff");
-    assert_eq!(place.ok("get user:1"), "Ada\n");
-    assert_eq!(place.run("get picture -n").out, b"\x89PNG\0\xff");
-    assert_eq!(place.ok("get empty --value hex"), "00ff\n");
-    assert_eq!(objects(&place.ok("get user:1 --json")), [json!({"key": "user:1", "value": "Ada"})]);
-    place.ok("put --keyspace numbers --key int --value int -5 70000000000");
-    assert_eq!(place.ok("get --keyspace numbers --key int --value int -5"), "70000000000\n");
-    assert_eq!(place.ok("get --keyspace numbers --key hex --value int 7ffffffffffffffb"), "70000000000\n");
-    place.ok("delete user:1 nobody");
-    assert_eq!(place.run("get user:1").code, 1);
-    let listed = place.ok("keyspaces");
+    let dir = WorkingDir::new();
+    dir.ok("put user:1 Ada");
+    assert_eq!(dir.run_with("put picture", b"\x89PNG\0\xff").code, 0);
+    dir.ok("put empty --value hex 00ff");
+    assert_eq!(dir.ok("get user:1"), "Ada\n");
+    assert_eq!(dir.run("get picture -n").out, b"\x89PNG\0\xff");
+    assert_eq!(dir.ok("get empty --value hex"), "00ff\n");
+    assert_eq!(objects(&dir.ok("get user:1 --json")), [json!({"key": "user:1", "value": "Ada"})]);
+    dir.ok("put --keyspace numbers --key int --value int -5 70000000000");
+    assert_eq!(dir.ok("get --keyspace numbers --key int --value int -5"), "70000000000\n");
+    assert_eq!(dir.ok("get --keyspace numbers --key hex --value int 7ffffffffffffffb"), "70000000000\n");
+    dir.ok("delete user:1 nobody");
+    assert_eq!(dir.run("get user:1").code, 1);
+    let listed = dir.ok("keyspaces");
     let names: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names, ["default", "numbers"]);
 }
 
 #[test]
 fn ranges_are_walked_both_ways() {
-    let place = Place::new();
-    place.write("pairs.tsv", "a\t1\nab\t2\nabc\t3\nb\t4\nb\\xff\t5\nc\t6\n");
-    assert_eq!(place.ok("load pairs.tsv"), "6 pairs loaded\n");
+    let dir = WorkingDir::new();
+    dir.write("pairs.tsv", "a\t1\nab\t2\nabc\t3\nb\t4\nb\\xff\t5\nc\t6\n");
+    assert_eq!(dir.ok("load pairs.tsv"), "6 pairs loaded\n");
     let keys = |arguments: &str| -> String {
-        place.ok(arguments).lines().map(|line| line.split('\t').next().unwrap()).collect::<Vec<_>>().join(" ")
+        dir.ok(arguments).lines().map(|line| line.split('\t').next().unwrap()).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(keys("scan"), "a ab abc b b\\xff c");
     assert_eq!(keys("scan --reverse"), "c b\\xff b abc ab a");
@@ -52,29 +52,29 @@ fn ranges_are_walked_both_ways() {
     assert_eq!(keys("scan --prefix b --end c --reverse --limit 1"), "b\\xff");
     assert_eq!(keys("scan --start c --end a"), "");
     assert_eq!(keys("scan --limit 0"), "");
-    assert_eq!(place.ok("count"), "6\n");
-    assert_eq!(place.ok("count --prefix b"), "2\n");
-    assert_eq!(objects(&place.ok("count --json")), [json!({"count": 6})]);
-    let estimate = &objects(&place.ok("count --estimate --json"))[0];
+    assert_eq!(dir.ok("count"), "6\n");
+    assert_eq!(dir.ok("count --prefix b"), "2\n");
+    assert_eq!(objects(&dir.ok("count --json")), [json!({"count": 6})]);
+    let estimate = &objects(&dir.ok("count --estimate --json"))[0];
     assert_eq!(estimate["entries"], json!(6));
-    assert!(place.ok("count --estimate --prefix b").starts_with("about "));
+    assert!(dir.ok("count --estimate --prefix b").starts_with("about "));
     assert_eq!(
-        objects(&place.ok("scan --prefix b --json")),
+        objects(&dir.ok("scan --prefix b --json")),
         [json!({"key": "b", "value": "4"}), json!({"key_hex": "62ff", "value": "5"})]
     );
 }
 
 #[test]
 fn a_dump_can_be_loaded() {
-    let place = Place::new();
+    let dir = WorkingDir::new();
     let mut lines = String::new();
     for byte in 0..=255u8 {
         lines += &format!("{{\"key_hex\":\"{byte:02x}\",\"value_hex\":\"{byte:02x}0a22{byte:02x}\"}}\n");
     }
     lines += "{\"key\":\"plain\",\"value\":\"grün, \\\"quoted\\\"\\n\"}\n{\"key\":\"none\",\"value\":\"\"}\n";
-    let loaded = place.run_with("load - --format jsonl --data first", lines);
+    let loaded = dir.run_with("load - --format jsonl --data first", lines);
     assert_eq!((loaded.code, loaded.text().as_str()), (0, "258 pairs loaded\n"), "{loaded:?}");
-    let first = place.ok("dump --data first");
+    let first = dir.ok("dump --data first");
     for (name, options) in [
         ("all.csv", ""),
         ("all.tsv", ""),
@@ -83,30 +83,30 @@ fn a_dump_can_be_loaded() {
         ("head.tsv", "--header"),
         ("hex.csv", "--key hex --value hex"),
     ] {
-        assert_eq!(place.ok(&format!("dump {name} --data first {options}")), "");
-        place.ok(&format!("load {name} --data {name}.db {options} --batch-size 7"));
-        assert_eq!(place.ok(&format!("dump --data {name}.db")), first, "{name}");
+        assert_eq!(dir.ok(&format!("dump {name} --data first {options}")), "");
+        dir.ok(&format!("load {name} --data {name}.db {options} --batch-size 7"));
+        assert_eq!(dir.ok(&format!("dump --data {name}.db")), first, "{name}");
     }
     let bytes: Vec<u8> =
         (-50..50i32).flat_map(|n| [n.to_le_bytes(), (n * n).to_le_bytes()].concat()).collect();
-    place.write("pairs.bin", &bytes);
-    place.ok("load pairs.bin --data ints");
-    place.ok("dump again.bin --data ints");
-    assert_eq!(place.read("again.bin"), bytes);
-    assert_eq!(place.ok("scan --data ints --key int --value int --limit 2"), "-50\t2500\n-49\t2401\n");
-    let ran = place.run("dump no.bin --data first");
+    dir.write("pairs.bin", &bytes);
+    dir.ok("load pairs.bin --data ints");
+    dir.ok("dump again.bin --data ints");
+    assert_eq!(dir.read("again.bin"), bytes);
+    assert_eq!(dir.ok("scan --data ints --key int --value int --limit 2"), "-50\t2500\n-49\t2401\n");
+    let ran = dir.run("dump no.bin --data first");
     assert!(ran.code == 2 && ran.err.contains("is no stored 32-bit integer"), "{ran:?}");
 }
 
 #[test]
 fn a_bad_line_stops_its_batch_or_is_skipped() {
-    let place = Place::new();
+    let dir = WorkingDir::new();
     let mut lines = String::new();
     for line in 1..=100 {
         lines += &if line % 33 == 0 { format!("bad{line}\n") } else { format!("k{line:03},v\n") };
     }
-    place.write("some.csv", lines);
-    let ran = place.run("load some.csv --batch-size 20 --data stop");
+    dir.write("some.csv", lines);
+    let ran = dir.run("load some.csv --batch-size 20 --data stop");
     assert_eq!(ran.code, 5, "{ran:?}");
     assert!(ran.err.contains("some.csv: line 33: "), "{}", ran.err);
     assert!(
@@ -114,31 +114,31 @@ fn a_bad_line_stops_its_batch_or_is_skipped() {
         "{}",
         ran.err
     );
-    assert_eq!(place.ok("count --data stop"), "20\n");
-    let ran = place.run("load some.csv --batch-size 20 --on-error skip --data skip");
+    assert_eq!(dir.ok("count --data stop"), "20\n");
+    let ran = dir.run("load some.csv --batch-size 20 --on-error skip --data skip");
     assert_eq!((ran.code, ran.text().as_str()), (0, "97 pairs loaded, 3 bad line(s) skipped\n"));
     for line in [33, 66, 99] {
         assert!(ran.err.contains(&format!("line {line} skipped")), "{}", ran.err);
     }
-    let ran = place.run("load some.csv --on-error skip --json --data json");
+    let ran = dir.run("load some.csv --on-error skip --json --data json");
     assert_eq!(objects(&ran.text()), [json!({"loaded": 97, "skipped": 3})]);
-    place.write("long.tsv", format!("fine\tv\n{}\tv\n", "k".repeat(70_000)));
-    let ran = place.run("load long.tsv --data stop");
+    dir.write("long.tsv", format!("fine\tv\n{}\tv\n", "k".repeat(70_000)));
+    let ran = dir.run("load long.tsv --data stop");
     assert!(ran.code == 5 && ran.err.contains("line 2: the key has 70000 bytes"), "{ran:?}");
-    assert_eq!(place.run("get fine --data stop").code, 1);
-    place.write("torn.bin", [0; 12]);
-    let ran = place.run("load torn.bin --data stop");
+    assert_eq!(dir.run("get fine --data stop").code, 1);
+    dir.write("torn.bin", [0; 12]);
+    let ran = dir.run("load torn.bin --data stop");
     assert!(ran.code == 5 && ran.err.contains("pair 2: the file ends after 4 of the 8 bytes"), "{ran:?}");
 }
 
 #[test]
 fn exit_codes_are_those_of_the_help() {
-    let place = Place::new();
-    let ran = place.run("scan");
+    let dir = WorkingDir::new();
+    let ran = dir.run("scan");
     assert!(ran.code == 2 && ran.err.contains("there is no directory ./esker-data"), "{ran:?}");
-    place.ok("put k v");
-    place.write("there.unknown", "");
-    place.write("there.jsonl", "");
+    dir.ok("put k v");
+    dir.write("there.unknown", "");
+    dir.write("there.jsonl", "");
     for (arguments, code, reason) in [
         ("get nothing", 1, ""),
         ("frobnicate", 2, "unrecognized subcommand"),
@@ -160,11 +160,11 @@ fn exit_codes_are_those_of_the_help() {
         ("bench fill --benchmarks none", 2, "fillseq"),
         ("serve --load-dir nowhere", 2, "--load-dir nowhere"),
     ] {
-        let ran = place.run(arguments);
+        let ran = dir.run(arguments);
         assert_eq!(ran.code, code, "{arguments}: {ran:?}");
         assert!(ran.err.contains(reason), "{arguments}: {}", ran.err);
     }
-    let mut serve = place.command("serve");
+    let mut serve = dir.command("serve");
     serve.env("SERVER_PORT", "many");
     let output = serve.output().unwrap();
     assert_eq!(output.status.code(), Some(2));
@@ -173,7 +173,7 @@ fn exit_codes_are_those_of_the_help() {
 /// A mistyped name of a database or of a file creates nothing.
 #[test]
 fn commands_that_need_a_database_create_none() {
-    let place = Place::new();
+    let dir = WorkingDir::new();
     for arguments in [
         "compact",
         "delete k",
@@ -184,59 +184,59 @@ fn commands_that_need_a_database_create_none() {
         "keyspaces --drop some",
         "changes --create some",
     ] {
-        let ran = place.run(arguments);
+        let ran = dir.run(arguments);
         assert!(
             ran.code == 2 && ran.err.contains("there is no directory ./esker-data"),
             "{arguments}: {ran:?}"
         );
     }
     for arguments in ["load nowhere.csv", "load nowhere --format csv", "ingest nowhere.sst"] {
-        let ran = place.run(arguments);
+        let ran = dir.run(arguments);
         assert!(ran.code == 4 && ran.err.contains("cannot read nowhere"), "{arguments}: {ran:?}");
     }
-    assert_eq!(place.run("scan").code, 2, "there is no database still");
+    assert_eq!(dir.run("scan").code, 2, "there is no database still");
 }
 
 #[test]
 fn a_closed_pipe_is_no_failure() {
-    let place = Place::new();
+    let dir = WorkingDir::new();
     let lines: String = (0..50_000).map(|line| format!("key{line}\tvalue\n")).collect();
-    place.write("many.tsv", lines);
-    place.ok("load many.tsv");
-    let mut child = place.command("scan").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    dir.write("many.tsv", lines);
+    dir.ok("load many.tsv");
+    let mut child = dir.command("scan").stdout(std::process::Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]
 fn maintenance_commands_report_results() {
-    let place = Place::new();
+    let dir = WorkingDir::new();
     let lines: String = (0..20_000).map(|line| format!("key{line}\tvalue{line}\n")).collect();
-    place.write("many.tsv", lines);
-    place.ok("load many.tsv");
-    place.ok("compact");
-    place.ok("compact --start key1 --end key2");
-    place.ok("compact --all");
-    assert!(place.ok("verify").ends_with("no damage\n"));
-    assert_eq!(objects(&place.ok("verify --json"))[0]["damage"], json!([]));
-    let stats = place.ok("stats");
+    dir.write("many.tsv", lines);
+    dir.ok("load many.tsv");
+    dir.ok("compact");
+    dir.ok("compact --start key1 --end key2");
+    dir.ok("compact --all");
+    assert!(dir.ok("verify").ends_with("no damage\n"));
+    assert_eq!(objects(&dir.ok("verify --json"))[0]["damage"], json!([]));
+    let stats = dir.ok("stats");
     assert!(stats.contains("memory budget            32.0 MiB"), "{stats}");
     assert!(
         stats.contains("last sequence number     20000\n"),
-        "who only reads knows no more of it: {stats}"
+        "a read-only open reports the recovered number: {stats}"
     );
-    let stats = &objects(&place.ok("stats --json"))[0];
+    let stats = &objects(&dir.ok("stats --json"))[0];
     assert_eq!(stats["keyspaces"][0]["name"], "default");
     assert_eq!(stats["memory"]["budget_bytes"], 32 << 20);
-    let current = String::from_utf8(place.read("esker-data/CURRENT")).unwrap();
-    let manifest = place.ok(&format!("inspect manifest esker-data/{}", current.lines().nth(1).unwrap()));
+    let current = String::from_utf8(dir.read("esker-data/CURRENT")).unwrap();
+    let manifest = dir.ok(&format!("inspect manifest esker-data/{}", current.lines().nth(1).unwrap()));
     assert!(manifest.lines().last().is_some_and(|line| line.starts_with("closed  number ")), "{manifest}");
-    let picture = place.ok("levels --tables");
+    let picture = dir.ok("levels --tables");
     assert!(picture.lines().all(|line| line.chars().count() <= 80), "{picture}");
     assert!(picture.contains("20,000"), "{picture}");
-    let levels = &objects(&place.ok("levels --json"))[0];
+    let levels = &objects(&dir.ok("levels --json"))[0];
     assert_eq!(levels["keyspace"], "default");
-    assert_eq!(place.run("levels --keyspace nowhere").code, 2);
+    assert_eq!(dir.run("levels --keyspace nowhere").code, 2);
     let read = &levels["amplification"]["read"];
     assert_eq!((&read["runs"], &read["worst_case"][0]["max_sources"]), (&json!(1), &json!(2)));
     assert_eq!(levels["amplification"]["space"]["ratio"], 1.0);
@@ -248,9 +248,9 @@ fn maintenance_commands_report_results() {
 
 #[test]
 fn events_are_watched() {
-    let place = Place::new();
+    let dir = WorkingDir::new();
     let script = "put a 1\nput b 2\nflush\nstats --watch 10ms --count 3\nlevels --json\nquit\n";
-    let ran = place.run_with("shell", script);
+    let ran = dir.run_with("shell", script);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let text = String::from_utf8(ran.out).unwrap();
     let heads = text.lines().filter(|line| line.contains("writes/s")).count();
@@ -271,26 +271,26 @@ fn events_are_watched() {
     assert_eq!((&causes[0]["cause"], &causes[0]["jobs"]), (&json!("flush"), &json!(1)));
     assert_eq!(levels[0]["amplification"]["put_bytes"], 4);
 
-    assert_eq!(objects(&place.ok("stats --watch 10ms --count 2 --json")).len(), 2);
-    assert_eq!(place.run("stats --count 2").code, 2);
-    assert_eq!(place.run("stats --watch 10ms --count 1 --keyspace nowhere").code, 2);
+    assert_eq!(objects(&dir.ok("stats --watch 10ms --count 2 --json")).len(), 2);
+    assert_eq!(dir.run("stats --count 2").code, 2);
+    assert_eq!(dir.run("stats --watch 10ms --count 1 --keyspace nowhere").code, 2);
 }
 
 #[test]
 fn entries_with_a_ttl_expire() {
-    let place = Place::new();
-    place.ok("put session token --ttl 1d");
-    place.ok("put user:1 Ada");
-    place.ok("put gone now --ttl 0s");
-    let left: u64 = place.ok("ttl session").trim().parse().unwrap();
+    let dir = WorkingDir::new();
+    dir.ok("put session token --ttl 1d");
+    dir.ok("put user:1 Ada");
+    dir.ok("put gone now --ttl 0s");
+    let left: u64 = dir.ok("ttl session").trim().parse().unwrap();
     assert!((80_000_000..=86_400_000).contains(&left), "{left} ms");
-    assert_eq!(place.ok("ttl user:1"), "forever\n");
-    assert_eq!(objects(&place.ok("ttl user:1 --json")), [json!({"ttl_ms": null, "expires_at_ms": null})]);
-    assert_eq!(place.run("ttl gone").code, 1);
-    assert_eq!(place.run("get gone").code, 1);
-    assert_eq!(place.ok("count"), "2\n");
-    place.write("pairs.tsv", "a\t1\n");
-    assert_eq!(place.ok("load pairs.tsv --ttl 2h"), "1 pairs loaded\n");
-    assert!(place.ok("ttl a").trim().parse::<u64>().unwrap() <= 7_200_000);
-    assert_eq!(place.run("put a 1 --ttl soon").code, 2);
+    assert_eq!(dir.ok("ttl user:1"), "forever\n");
+    assert_eq!(objects(&dir.ok("ttl user:1 --json")), [json!({"ttl_ms": null, "expires_at_ms": null})]);
+    assert_eq!(dir.run("ttl gone").code, 1);
+    assert_eq!(dir.run("get gone").code, 1);
+    assert_eq!(dir.ok("count"), "2\n");
+    dir.write("pairs.tsv", "a\t1\n");
+    assert_eq!(dir.ok("load pairs.tsv --ttl 2h"), "1 pairs loaded\n");
+    assert!(dir.ok("ttl a").trim().parse::<u64>().unwrap() <= 7_200_000);
+    assert_eq!(dir.run("put a 1 --ttl soon").code, 2);
 }

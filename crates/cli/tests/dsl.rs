@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Place, Served};
+use common::{Served, WorkingDir};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
@@ -16,26 +16,26 @@ const ANSWERS: &str = "OK\nOK\n2\n3\n\n1:2\nOK\nLogical Pairs: 1\nLVL0: 1\n\"a b
 
 #[test]
 fn exec_runs_a_file() {
-    let place = Place::new();
-    place.write("session.txt", SESSION);
-    assert_eq!(place.ok("exec session.txt"), ANSWERS);
-    assert_eq!(place.run_with("exec - --data other", SESSION).text(), ANSWERS);
-    place.write("pairs.bin", [1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
-    let ran = place.run_with("exec -", "l \"pairs.bin\"\ng 1\nl \"none.bin\"\nnonsense\nq\np 5 5\n");
+    let dir = WorkingDir::new();
+    dir.write("session.txt", SESSION);
+    assert_eq!(dir.ok("exec session.txt"), ANSWERS);
+    assert_eq!(dir.run_with("exec - --data other", SESSION).text(), ANSWERS);
+    dir.write("pairs.bin", [1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+    let ran = dir.run_with("exec -", "l \"pairs.bin\"\ng 1\nl \"none.bin\"\nnonsense\nq\np 5 5\n");
     let lines: Vec<String> = ran.text().lines().map(str::to_owned).collect();
     assert_eq!(lines[..2], ["OK", "-1"]);
     assert!(lines[2..].iter().all(|line| line.starts_with("Error: ")) && lines.len() == 4, "{lines:?}");
     assert_eq!(ran.code, 5);
-    assert_eq!(place.run_with("exec -", "g 5").text(), "\n");
-    assert_eq!(place.ok("get --keyspace dsl.int --key int --value int 1"), "-1\n");
+    assert_eq!(dir.run_with("exec -", "g 5").text(), "\n");
+    assert_eq!(dir.ok("get --keyspace dsl.int --key int --value int 1"), "-1\n");
 }
 
 #[test]
 fn the_shell_reads_a_pipe() {
-    let place = Place::new();
-    let ran = place.run_with("shell", SESSION);
+    let dir = WorkingDir::new();
+    let ran = dir.run_with("shell", SESSION);
     assert_eq!((ran.code, ran.text().as_str()), (0, ANSWERS));
-    let ran = place.run_with(
+    let ran = dir.run_with(
         "shell",
         "put fruit 'red apple'\nget fruit\nget nothing\nuse users\nput 1 Ada\nscan\nscan --keyspace default\n\
          count --json\nkeyspaces\nhelp get\nflush\nlevels\nquit\nput 2 Bob\n",
@@ -45,25 +45,25 @@ fn the_shell_reads_a_pipe() {
     assert!(text.starts_with(head), "{text}");
     assert!(text.contains("Print the value of a key") && text.contains("users, "), "{text}");
     assert_eq!(ran.code, 5);
-    assert_eq!(place.ok("count --keyspace users"), "1\n");
-    let ran = place.run_with("shell", "frob\nput\nput 'a\nscan --limit many\n");
+    assert_eq!(dir.ok("count --keyspace users"), "1\n");
+    let ran = dir.run_with("shell", "frob\nput\nput 'a\nscan --limit many\n");
     let lines: Vec<String> = ran.text().lines().map(str::to_owned).collect();
     assert!(lines.len() == 4 && lines.iter().all(|line| line.starts_with("Error: ")), "{lines:?}");
-    place.write("words.txt", "get fruit");
-    assert_eq!(place.ok("shell --file words.txt"), "red apple\n");
+    dir.write("words.txt", "get fruit");
+    assert_eq!(dir.ok("shell --file words.txt"), "red apple\n");
 }
 
 #[test]
 fn a_server_answers_the_shell() {
-    let place = Place::new();
-    std::fs::create_dir(place.path().join("files")).unwrap();
-    place.write("files/pairs.bin", [1, 0, 0, 0, 2, 0, 0, 0]);
-    place.write("outside.bin", [1, 0, 0, 0, 2, 0, 0, 0]);
-    let served = Served::start(&place, "--load-dir files");
+    let dir = WorkingDir::new();
+    std::fs::create_dir(dir.path().join("files")).unwrap();
+    dir.write("files/pairs.bin", [1, 0, 0, 0, 2, 0, 0, 0]);
+    dir.write("outside.bin", [1, 0, 0, 0, 2, 0, 0, 0]);
+    let served = Served::start(&dir, "--load-dir files");
     let connect = format!("shell --connect {}", served.address);
-    let ran = place.run_with(&connect, SESSION);
+    let ran = dir.run_with(&connect, SESSION);
     assert_eq!((ran.code, ran.text().as_str()), (0, ANSWERS), "{ran:?}");
-    let ran = place.run_with(&connect, "l \"pairs.bin\"\ng 1\nl \"../outside.bin\"\ns x\ng 1\nq\ng 1\n");
+    let ran = dir.run_with(&connect, "l \"pairs.bin\"\ng 1\nl \"../outside.bin\"\ns x\ng 1\nq\ng 1\n");
     let lines: Vec<String> = ran.text().lines().map(str::to_owned).collect();
     assert_eq!(lines[..2], ["OK", "2"]);
     assert!(lines[2].starts_with("Error: there is no file") && lines[3].starts_with("Error: "), "{lines:?}");
@@ -71,21 +71,21 @@ fn a_server_answers_the_shell() {
     assert_eq!(ran.code, 5);
     // Thousands of commands under way at once, in both directions.
     let puts: String = (0..30_000).map(|key| format!("p {key} {key}\n")).collect();
-    place.write("puts.txt", format!("{puts}r 0 100000\n"));
-    let answers = place.ok(&format!("{connect} --file puts.txt"));
+    dir.write("puts.txt", format!("{puts}r 0 100000\n"));
+    let answers = dir.ok(&format!("{connect} --file puts.txt"));
     assert_eq!(answers.lines().filter(|line| *line == "OK").count(), 30_000);
     assert_eq!(answers.lines().last().unwrap().split(' ').count(), 30_000);
-    let ran = place.run("get 1");
+    let ran = dir.run("get 1");
     assert!(ran.code == 4 && ran.err.contains("esker shell --connect"), "{ran:?}");
     assert_eq!(served.end("-TERM"), Some(0));
-    assert_eq!(place.ok("count --keyspace dsl.int"), "30000\n");
+    assert_eq!(dir.ok("count --keyspace dsl.int"), "30000\n");
 }
 
 #[test]
 fn signals_end_the_server_and_keep_acknowledged_writes() {
     for signal in ["-TERM", "-INT"] {
-        let place = Place::new();
-        let served = Served::start(&place, "");
+        let dir = WorkingDir::new();
+        let served = Served::start(&dir, "");
         let stream = TcpStream::connect(&served.address).unwrap();
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let mut acknowledged = 0;
@@ -109,7 +109,7 @@ fn signals_end_the_server_and_keep_acknowledged_writes() {
             code.unwrap().join().unwrap()
         });
         assert_eq!(code, Some(0), "{signal}");
-        let count: u64 = place.ok("count --keyspace dsl.int").trim().parse().unwrap();
+        let count: u64 = dir.ok("count --keyspace dsl.int").trim().parse().unwrap();
         assert!(
             count >= acknowledged && acknowledged >= 2000,
             "{signal}: {acknowledged} acknowledged, {count} kept"
@@ -119,23 +119,23 @@ fn signals_end_the_server_and_keep_acknowledged_writes() {
 
 #[test]
 fn the_port_comes_from_the_environment() {
-    let place = Place::new();
+    let dir = WorkingDir::new();
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut command = place.command("serve --log off");
+    let mut command = dir.command("serve --log off");
     command.env("SERVER_PORT", port.to_string()).stderr(Stdio::null());
     let served = Served::spawn(command);
     assert_eq!(served.address, format!("127.0.0.1:{port}"));
-    let taken = place.run(&format!("serve --data other --dsl {}", served.address));
+    let taken = dir.run(&format!("serve --data other --dsl {}", served.address));
     assert!(taken.code == 4 && taken.err.contains("cannot listen on"), "{taken:?}");
     assert_eq!(served.end("-INT"), Some(0));
-    assert!(place.path().join("esker-data").is_dir());
+    assert!(dir.path().join("esker-data").is_dir());
 }
 
 #[test]
 fn bench_reports_in_json() {
-    let place = Place::new();
-    let out = place.ok("bench --num 2000 --benchmarks fillrandom,readrandom --json --threads 2");
+    let dir = WorkingDir::new();
+    let out = dir.ok("bench --num 2000 --benchmarks fillrandom,readrandom --json --threads 2");
     let rows: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for (row, workload) in rows.iter().zip(["fillrandom", "readrandom"]) {
         assert_eq!(row["workload"], workload);
@@ -143,12 +143,12 @@ fn bench_reports_in_json() {
             assert!(!row[field].is_null(), "{workload} has no {field}");
         }
     }
-    assert!(place.path().join("esker-bench").is_dir() && !place.path().join("esker-data").exists());
+    assert!(dir.path().join("esker-bench").is_dir() && !dir.path().join("esker-data").exists());
     // Of which one kills a second process of this program.
-    let out = place.ok("bench open --num 2000 --json");
+    let out = dir.ok("bench open --num 2000 --json");
     let rows: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let opened = rows.iter().map(|row| (row["workload"].as_str().unwrap(), row["found"].as_u64().unwrap()));
     assert_eq!(opened.collect::<Vec<_>>(), [("reopen", 5 * 2000), ("reopenkill", 5 * 2000)]);
-    let table = place.run("bench read --num 2000");
+    let table = dir.run("bench read --num 2000");
     assert!(table.code == 0 && table.text().contains("multireadrandom"), "{table:?}");
 }

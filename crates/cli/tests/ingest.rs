@@ -6,62 +6,62 @@
 
 mod common;
 
-use common::Place;
+use common::WorkingDir;
 
 #[test]
 fn tables_are_built_and_ingested() {
-    let place = Place::new();
-    place.write("a.tsv", "a\t1\nb\t2\n");
-    place.write("c.jsonl", "{\"key\":\"c\",\"value\":\"3\"}\n");
-    assert!(place.ok("build-table a.sst a.tsv").starts_with("a.sst: 2 pairs, "));
-    place.ok("build-table c.sst c.jsonl --set compression_last=zstd:1");
-    place.ok("put b before --keyspace k");
-    let told = place.ok("ingest c.sst a.sst --keyspace k");
+    let dir = WorkingDir::new();
+    dir.write("a.tsv", "a\t1\nb\t2\n");
+    dir.write("c.jsonl", "{\"key\":\"c\",\"value\":\"3\"}\n");
+    assert!(dir.ok("build-table a.sst a.tsv").starts_with("a.sst: 2 pairs, "));
+    dir.ok("build-table c.sst c.jsonl --set compression_last=zstd:1");
+    dir.ok("put b before --keyspace k");
+    let told = dir.ok("ingest c.sst a.sst --keyspace k");
     assert!(told.starts_with("3 entries in 2 tables, "), "{told}");
-    assert_eq!(place.ok("scan --keyspace k"), "a\t1\nb\t2\nc\t3\n");
-    assert!(place.path().join("a.sst").exists());
-    let told = place.ok("ingest --move a.sst --json");
+    assert_eq!(dir.ok("scan --keyspace k"), "a\t1\nb\t2\nc\t3\n");
+    assert!(dir.path().join("a.sst").exists());
+    let told = dir.ok("ingest --move a.sst --json");
     assert!(told.contains("\"linked_tables\":1"), "{told}");
-    assert!(!place.path().join("a.sst").exists());
-    assert_eq!(place.ok("scan"), "a\t1\nb\t2\n");
-    place.ok("verify");
-    assert!(place.ok("inspect table c.sst").contains("entries"));
+    assert!(!dir.path().join("a.sst").exists());
+    assert_eq!(dir.ok("scan"), "a\t1\nb\t2\n");
+    dir.ok("verify");
+    assert!(dir.ok("inspect table c.sst").contains("entries"));
 }
 
 #[test]
 fn errors_name_file_and_line() {
-    let place = Place::new();
-    place.write("a.tsv", "b\t1\na\t2\n");
-    let ran = place.run("build-table a.sst a.tsv");
+    let dir = WorkingDir::new();
+    dir.write("a.tsv", "b\t1\na\t2\n");
+    let ran = dir.run("build-table a.sst a.tsv");
     assert_ne!(ran.code, 0);
     assert!(ran.err.contains("a.tsv: line 2") && ran.err.contains("keys must ascend"), "{}", ran.err);
     assert!(ran.err.contains("load --bulk"), "{}", ran.err);
-    assert!(!place.path().join("a.sst").exists(), "a table that was not finished goes");
-    place.write("junk.sst", vec![7; 5000]);
-    let ran = place.run("ingest junk.sst");
+    assert!(!dir.path().join("a.sst").exists(), "a table that was not finished goes");
+    dir.write("junk.sst", vec![7; 5000]);
+    let ran = dir.run("ingest junk.sst");
     assert_eq!(ran.code, 3, "{}", ran.err);
     assert!(ran.err.contains("junk.sst"), "{}", ran.err);
-    assert_ne!(place.run("ingest missing.sst").code, 0);
-    assert_ne!(place.run("ingest").code, 0);
-    assert_eq!(place.ok("count"), "0\n");
-    assert!(place.ok("ingest --help").contains("Examples:"));
-    assert!(place.ok("build-table --help").contains("Examples:"));
+    assert_ne!(dir.run("ingest missing.sst").code, 0);
+    assert_ne!(dir.run("ingest").code, 0);
+    assert_eq!(dir.ok("count"), "0\n");
+    assert!(dir.ok("ingest --help").contains("Examples:"));
+    assert!(dir.ok("build-table --help").contains("Examples:"));
 }
 
 #[test]
 fn bulk_loads_take_any_order_and_are_all_or_nothing() {
-    let place = Place::new();
-    place.write("pairs.tsv", "b\t1\na\t2\nb\t3\n");
-    assert_eq!(place.ok("load pairs.tsv --bulk"), "3 pairs loaded\n");
-    assert_eq!(place.ok("scan"), "a\t2\nb\t3\n");
-    place.write("bad.tsv", "x\t1\nno tab\ny\t2\n");
-    let ran = place.run("load bad.tsv --bulk");
+    let dir = WorkingDir::new();
+    dir.write("pairs.tsv", "b\t1\na\t2\nb\t3\n");
+    assert_eq!(dir.ok("load pairs.tsv --bulk"), "3 pairs loaded\n");
+    assert_eq!(dir.ok("scan"), "a\t2\nb\t3\n");
+    dir.write("bad.tsv", "x\t1\nno tab\ny\t2\n");
+    let ran = dir.run("load bad.tsv --bulk");
     assert_eq!(ran.code, 5, "{}", ran.err);
     assert!(ran.err.contains("bad.tsv: line 2") && ran.err.contains("nothing was loaded"), "{}", ran.err);
-    assert_eq!(place.ok("count"), "2\n");
-    assert_eq!(place.ok("load bad.tsv --bulk --on-error skip"), "2 pairs loaded, 1 bad line(s) skipped\n");
-    assert_eq!(place.ok("count"), "4\n");
-    place.write("later.tsv", "t\t1\n");
-    place.ok("load later.tsv --bulk --ttl 1h --keyspace k");
-    assert!(place.ok("ttl t --keyspace k").contains('5'), "an hour is nearly whole");
+    assert_eq!(dir.ok("count"), "2\n");
+    assert_eq!(dir.ok("load bad.tsv --bulk --on-error skip"), "2 pairs loaded, 1 bad line(s) skipped\n");
+    assert_eq!(dir.ok("count"), "4\n");
+    dir.write("later.tsv", "t\t1\n");
+    dir.ok("load later.tsv --bulk --ttl 1h --keyspace k");
+    assert!(dir.ok("ttl t --keyspace k").contains('5'), "an hour is nearly whole");
 }

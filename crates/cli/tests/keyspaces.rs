@@ -6,63 +6,63 @@
 
 mod common;
 
-use common::Place;
+use common::WorkingDir;
 
-fn names(place: &Place) -> Vec<String> {
-    let listed = place.ok("keyspaces");
+fn names(dir: &WorkingDir) -> Vec<String> {
+    let listed = dir.ok("keyspaces");
     listed.lines().map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
 }
 
 #[test]
 fn keyspaces_are_created_renamed_and_dropped() {
-    let place = Place::new();
-    place.ok("put k v");
-    assert_eq!(place.ok("keyspaces --create a --set block_size=16KiB"), "keyspace \"a\" created\n");
-    place.ok("put k v --keyspace a");
-    assert_eq!(place.run("keyspaces --create a").code, 2);
-    assert_eq!(place.ok("keyspaces --rename a b"), "keyspace \"b\" renamed\n");
-    assert_eq!(place.ok("get k --keyspace b"), "v\n");
-    assert_eq!(names(&place), ["default", "b"]);
-    let json = place.ok("keyspaces --json");
+    let dir = WorkingDir::new();
+    dir.ok("put k v");
+    assert_eq!(dir.ok("keyspaces --create a --set block_size=16KiB"), "keyspace \"a\" created\n");
+    dir.ok("put k v --keyspace a");
+    assert_eq!(dir.run("keyspaces --create a").code, 2);
+    assert_eq!(dir.ok("keyspaces --rename a b"), "keyspace \"b\" renamed\n");
+    assert_eq!(dir.ok("get k --keyspace b"), "v\n");
+    assert_eq!(names(&dir), ["default", "b"]);
+    let json = dir.ok("keyspaces --json");
     let of_b = |line: &str| line.contains("\"keyspace\":\"b\"") && line.contains("\"entries\":1");
     assert!(json.lines().any(of_b), "{json}");
-    assert_eq!(place.ok("keyspaces --drop b --json"), "{\"dropped\":\"b\"}\n");
-    assert_eq!(names(&place), ["default"]);
+    assert_eq!(dir.ok("keyspaces --drop b --json"), "{\"dropped\":\"b\"}\n");
+    assert_eq!(names(&dir), ["default"]);
     for (arguments, reason) in [
         ("keyspaces --drop b", "there is no keyspace \"b\""),
         ("keyspaces --drop default", "\"default\" cannot be dropped"),
         ("keyspaces --rename default c", "\"default\" keeps its name"),
         ("keyspaces --drop b --create c", "cannot be used with"),
     ] {
-        let ran = place.run(arguments);
+        let ran = dir.run(arguments);
         assert!(ran.code == 2 && ran.err.contains(reason), "{arguments}: {ran:?}");
     }
 }
 
 #[test]
 fn strategies_are_shown_and_changed() {
-    let place = Place::new();
-    place.ok("put k v");
-    assert_eq!(place.ok("strategy"), "default: partitioned, the tree has its form\n");
-    assert_eq!(place.ok("strategy tiered:4"), "default: tiered:4, the tree has its form\n");
+    let dir = WorkingDir::new();
+    dir.ok("put k v");
+    assert_eq!(dir.ok("strategy"), "default: partitioned, the tree has its form\n");
+    assert_eq!(dir.ok("strategy tiered:4"), "default: tiered:4, the tree has its form\n");
     for (words, what) in [("--pause", "paused"), ("--resume", "resumed")] {
         assert_eq!(
-            place.ok(&format!("strategy {words}")),
+            dir.ok(&format!("strategy {words}")),
             format!("default: tiered:4, the tree has its form, so nothing was {what}\n")
         );
     }
     assert_eq!(
-        place.ok("strategy partial:4,oldest --wait --json"),
+        dir.ok("strategy partial:4,oldest --wait --json"),
         "{\"keyspace\":\"default\",\"strategy\":\"partial:4,oldest\",\"migration\":null,\"adaptation\":null}\n"
     );
-    assert_eq!(place.ok("strategy --keyspace default"), "default: partial:4,oldest, the tree has its form\n");
-    assert_eq!(place.ok("get k"), "v\n");
+    assert_eq!(dir.ok("strategy --keyspace default"), "default: partial:4,oldest, the tree has its form\n");
+    assert_eq!(dir.ok("get k"), "v\n");
     for (arguments, reason) in [
         ("strategy slow", "no strategy is called \"slow\"; there are partitioned, leveled:T"),
         ("strategy --keyspace other", "there is no keyspace \"other\""),
         ("strategy --pause --resume", "cannot be used with"),
     ] {
-        let ran = place.run(arguments);
+        let ran = dir.run(arguments);
         assert!(ran.code == 2 && ran.err.contains(reason), "{arguments}: {ran:?}");
     }
 }
@@ -71,64 +71,64 @@ fn strategies_are_shown_and_changed() {
 /// taken back, and ends.
 #[test]
 fn a_change_of_strategy_is_shown_paused_and_resumed() {
-    let place = Place::new();
-    place.ok("put k v");
-    place.ok("strategy none");
+    let dir = WorkingDir::new();
+    dir.ok("put k v");
+    dir.ok("strategy none");
     let value = "x".repeat(32 << 10);
-    place.write("pairs.tsv", format!("a\t{value}\nz\t{value}\n"));
+    dir.write("pairs.tsv", format!("a\t{value}\nz\t{value}\n"));
     // Each run of the program leaves a table.
     for _ in 0..9 {
-        place.ok("load pairs.tsv");
+        dir.ok("load pairs.tsv");
     }
-    assert!(!place.ok("levels").contains("of the way"));
+    assert!(!dir.ok("levels").contains("of the way"));
     // So slow that a job which begins before the pause does not come to its end.
-    place.write("slow.toml", "background_read_bytes_per_second = \"64KiB\"\n");
-    let paused = place.ok("strategy leveled:4 --pause --config slow.toml");
+    dir.write("slow.toml", "background_read_bytes_per_second = \"64KiB\"\n");
+    let paused = dir.ok("strategy leveled:4 --pause --config slow.toml");
     assert!(paused.starts_with("default: leveled:4, 0 % of the way from none done, "), "{paused}");
     assert!(paused.ends_with(" left, paused\n"), "{paused}");
-    assert_eq!(place.ok("strategy"), paused, "it stays paused");
-    let levels = place.ok("levels");
+    assert_eq!(dir.ok("strategy"), paused, "it stays paused");
+    let levels = dir.ok("levels");
     let shown = paused.replacen("default: leveled:4, ", "default, leveled:4\n", 1);
     assert!(levels.starts_with(&shown), "{levels}");
-    let json: serde_json::Value = serde_json::from_str(&place.ok("levels --json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&dir.ok("levels --json")).unwrap();
     let migration = &json["migration"];
     assert_eq!((&migration["from"], &migration["paused"]), (&"none".into(), &true.into()));
     assert_eq!(migration["bytes_left"], migration["bytes_at_switch"]);
     assert_eq!(json["levels"][0]["runs"].as_array().unwrap().len(), 9);
-    assert_eq!(place.ok("strategy none"), "default: none, the tree has its form\n");
-    let resumed = place.ok("strategy leveled:4 --resume --wait");
+    assert_eq!(dir.ok("strategy none"), "default: none, the tree has its form\n");
+    let resumed = dir.ok("strategy leveled:4 --resume --wait");
     assert_eq!(resumed, "default: leveled:4, the tree has its form\n");
-    let json: serde_json::Value = serde_json::from_str(&place.ok("levels --json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&dir.ok("levels --json")).unwrap();
     assert!(json["migration"].is_null(), "{json}");
-    assert_eq!(place.ok("count"), "3\n");
+    assert_eq!(dir.ok("count"), "3\n");
 }
 
 #[test]
 fn stalls_are_explained() {
-    let place = Place::new();
-    place.ok("put k v");
-    place.ok("put k v --keyspace other");
-    let told = place.ok("stalls");
+    let dir = WorkingDir::new();
+    dir.ok("put k v");
+    dir.ok("put k v --keyspace other");
+    let told = dir.ok("stalls");
     assert!(told.starts_with("default: writes are not slowed\n"), "{told}");
     assert!(told.contains("level 0 has 0 runs (slower from 12, stop at 24)\n"), "{told}");
     assert!(told.ends_with("since opening: 0 writes slowed for 0 ms, 0 stopped for 0 ms\n"), "{told}");
-    let json: serde_json::Value = serde_json::from_str(&place.ok("stalls --json --keyspace other")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&dir.ok("stalls --json --keyspace other")).unwrap();
     let keyspaces = json["keyspaces"].as_array().unwrap();
     assert_eq!((keyspaces.len(), &keyspaces[0]["name"]), (1, &"other".into()));
     assert_eq!((&keyspaces[0]["state"], keyspaces[0]["blocking"].is_null()), (&"free".into(), true));
     assert_eq!(json["waiting"], serde_json::json!([]));
-    let ran = place.run("stalls --keyspace nobody");
+    let ran = dir.run("stalls --keyspace nobody");
     assert!(ran.code == 2 && ran.err.contains("there is no keyspace \"nobody\""), "{ran:?}");
-    let in_shell = place.run_with("shell", "stalls\n").text();
+    let in_shell = dir.run_with("shell", "stalls\n").text();
     assert!(in_shell.starts_with("default: writes are not slowed\n"), "{in_shell}");
 }
 
 #[test]
 fn options_are_shown_and_changed() {
-    let place = Place::new();
-    place.ok("put k v");
-    place.ok("keyspaces --set block_size=16KiB --set compression_last=zstd:3");
-    let options = place.ok("keyspaces --options");
+    let dir = WorkingDir::new();
+    dir.ok("put k v");
+    dir.ok("keyspaces --set block_size=16KiB --set compression_last=zstd:3");
+    let options = dir.ok("keyspaces --options");
     assert!(
         options.contains("block_size=16KiB\n") && options.contains("compression_last=zstd:3\n"),
         "{options}"
@@ -138,8 +138,8 @@ fn options_are_shown_and_changed() {
         ("block_size=1", "block_size is 1 B, it must be from 512 B to 64 KiB"),
         ("block_size", "'block_size' is not written OPTION=VALUE"),
     ] {
-        let ran = place.run(&format!("keyspaces --set {setting}"));
+        let ran = dir.run(&format!("keyspaces --set {setting}"));
         assert!(ran.code == 2 && ran.err.contains(reason), "{setting}: {ran:?}");
     }
-    assert_eq!(place.ok("keyspaces --options"), options);
+    assert_eq!(dir.ok("keyspaces --options"), options);
 }

@@ -6,30 +6,30 @@
 
 mod common;
 
-use common::Place;
+use common::WorkingDir;
 
 #[test]
 fn options_are_listed_with_all_details() {
-    let place = Place::new();
-    let mut command = place.command("options");
+    let dir = WorkingDir::new();
+    let mut command = dir.command("options");
     let listed = String::from_utf8(command.output().unwrap().stdout).unwrap();
     // The tests give a budget, so values are shown.
     assert!(listed.contains("memory_budget") && listed.contains("32MiB"), "{listed}");
-    for line in place.ok("options --presets").lines().filter(|line| !line.starts_with(' ')) {
-        let text = place.ok(&format!("options --preset {line} --toml"));
-        place.write("preset.toml", &text);
-        assert!(!place.ok("options --config preset.toml --toml").is_empty(), "{line}");
+    for line in dir.ok("options --presets").lines().filter(|line| !line.starts_with(' ')) {
+        let text = dir.ok(&format!("options --preset {line} --toml"));
+        dir.write("preset.toml", &text);
+        assert!(!dir.ok("options --config preset.toml --toml").is_empty(), "{line}");
     }
-    let ran = place.run("options blok_size");
+    let ran = dir.run("options blok_size");
     assert!(ran.code == 2 && ran.err.contains("did you mean block_size?"), "{ran:?}");
-    let json = place.ok("options bottommost_compression --json");
+    let json = dir.ok("options bottommost_compression --json");
     assert!(json.contains(r#""option":"compression_last","scope":"keyspace""#), "{json}");
 }
 
 #[test]
 fn the_page_of_the_manual_is_up_to_date() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
-    let page = Place::new().ok("options --markdown");
+    let page = WorkingDir::new().ok("options --markdown");
     let written = std::fs::read_to_string(path).unwrap();
     assert!(
         written == page,
@@ -39,19 +39,19 @@ fn the_page_of_the_manual_is_up_to_date() {
 
 #[test]
 fn options_of_a_database_are_shown_and_changed() {
-    let place = Place::new();
-    place.ok("put k v");
-    let changed = place.ok("options --db esker-data block_size=16KiB bottommost_compression=zstd:3");
+    let dir = WorkingDir::new();
+    dir.ok("put k v");
+    let changed = dir.ok("options --db esker-data block_size=16KiB bottommost_compression=zstd:3");
     assert_eq!(
         changed,
         "block_size: 4KiB -> 16KiB (holds: new tables)\ncompression_last: lz4 -> zstd:3 (holds: new tables)\n"
     );
-    assert_eq!(place.ok("options --data esker-data block_size=16384"), "block_size was 16KiB already\n");
-    let shown = place.ok("options --data esker-data");
+    assert_eq!(dir.ok("options --data esker-data block_size=16384"), "block_size was 16KiB already\n");
+    let shown = dir.ok("options --data esker-data");
     assert!(shown.contains("* block_size") && shown.contains("\n  block_layout "), "{shown}");
-    let toml = place.ok("options --data esker-data --toml");
+    let toml = dir.ok("options --data esker-data --toml");
     assert!(toml.contains("[keyspace.\"default\"]\nblock_size = \"16KiB\"\n"), "{toml}");
-    let json = place.ok("options --data esker-data block_size --json");
+    let json = dir.ok("options --data esker-data block_size --json");
     assert!(json.contains(r#""value":16384,"text":"16KiB","is_default":false"#), "{json}");
     for (arguments, reason) in [
         ("options --data esker-data block_size=1", "block_size is 1 B, it must be from 512 B to 64 KiB"),
@@ -60,44 +60,44 @@ fn options_of_a_database_are_shown_and_changed() {
         ("options --data esker-data --keyspace x", "x"),
         ("options --data nowhere", "nowhere"),
     ] {
-        let ran = place.run(arguments);
+        let ran = dir.run(arguments);
         assert!(ran.code == 2 && ran.err.contains(reason), "{arguments}: {ran:?}");
     }
-    assert_eq!(place.ok("options --data esker-data"), shown, "what was refused changed nothing");
+    assert_eq!(dir.ok("options --data esker-data"), shown, "what was refused changed nothing");
 }
 
 #[test]
 fn a_configuration_is_for_every_command_that_opens_a_database() {
-    let place = Place::new();
-    place.write(
+    let dir = WorkingDir::new();
+    dir.write(
         "esker.toml",
         "[keyspace.default]\nblock_size = \"1KiB\"\n[keyspace.users]\nmemtable = \"skiplist\"\n",
     );
-    place.ok("put k v --config esker.toml");
-    place.ok("put k v --config esker.toml --keyspace users");
-    assert!(place.ok("keyspaces --options").contains("block_size=1KiB\n"));
-    assert!(place.ok("keyspaces --options --keyspace users").contains("memtable=skiplist\n"));
-    place.write("esker.toml", "[keyspace.default]\nblock_size = \"2KiB\"\n");
-    place.ok("compact --config esker.toml");
-    assert!(place.ok("keyspaces --options").contains("block_size=2KiB\n"));
-    place.write("esker.toml", "\nmemory_bugdet = \"1GiB\"\n");
+    dir.ok("put k v --config esker.toml");
+    dir.ok("put k v --config esker.toml --keyspace users");
+    assert!(dir.ok("keyspaces --options").contains("block_size=1KiB\n"));
+    assert!(dir.ok("keyspaces --options --keyspace users").contains("memtable=skiplist\n"));
+    dir.write("esker.toml", "[keyspace.default]\nblock_size = \"2KiB\"\n");
+    dir.ok("compact --config esker.toml");
+    assert!(dir.ok("keyspaces --options").contains("block_size=2KiB\n"));
+    dir.write("esker.toml", "\nmemory_bugdet = \"1GiB\"\n");
     for command in ["get k", "put k v", "options", "serve", "bench fill"] {
-        let ran = place.run(&format!("{command} --config esker.toml"));
+        let ran = dir.run(&format!("{command} --config esker.toml"));
         let told = "esker.toml, line 2: there is no option memory_bugdet; did you mean memory_budget?";
         assert!(ran.code == 2 && ran.err.contains(told), "{command}: {ran:?}");
     }
-    let ran = place.run("get k --config nothing.toml");
+    let ran = dir.run("get k --config nothing.toml");
     assert!(ran.code != 0 && ran.err.contains("nothing.toml"), "{ran:?}");
 }
 
 #[test]
 fn the_file_of_all_options_can_be_read() {
-    let place = Place::new();
+    let dir = WorkingDir::new();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_esker"));
-    let template = command.args(["options", "--toml"]).current_dir(place.path()).output().unwrap().stdout;
+    let template = command.args(["options", "--toml"]).current_dir(dir.path()).output().unwrap().stdout;
     let template = String::from_utf8(template).unwrap();
-    place.write("esker.toml", &template);
-    place.ok("put k v --config esker.toml");
+    dir.write("esker.toml", &template);
+    dir.ok("put k v --config esker.toml");
     // Uncommented, every option has its default.
     let assignment =
         |line: &&str| line.contains(" = ") && !line.contains("preset") && !line.starts_with("# [");
@@ -105,6 +105,6 @@ fn the_file_of_all_options_can_be_read() {
     let all: Vec<&str> = lines
         .map(|line| Some(line).filter(assignment).and_then(|line| line.strip_prefix("# ")).unwrap_or(line))
         .collect();
-    place.write("all.toml", all.join("\n"));
-    assert_eq!(place.ok("options --config all.toml --toml"), "memory_budget = \"32MiB\"\n");
+    dir.write("all.toml", all.join("\n"));
+    assert_eq!(dir.ok("options --config all.toml --toml"), "memory_budget = \"32MiB\"\n");
 }

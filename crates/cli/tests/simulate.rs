@@ -6,15 +6,15 @@
 
 mod common;
 
-use common::Place;
+use common::WorkingDir;
 use serde_json::Value;
 
 #[test]
 fn strategies_are_compared() {
-    let place = Place::new();
-    let table = place.ok("simulate --entries 1M --write-buffer-size 8MiB");
+    let dir = WorkingDir::new();
+    let table = dir.ok("simulate --entries 1M --write-buffer-size 8MiB");
     assert!(table.lines().count() > 8 && table.contains("partitioned"), "{table}");
-    let chosen = place.ok("simulate --strategies leveled:10 fluid:10,3,1 --rate 50MiB --json");
+    let chosen = dir.ok("simulate --strategies leveled:10 fluid:10,3,1 --rate 50MiB --json");
     let rows: Vec<Value> = chosen.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(rows.len(), 2);
     assert_eq!(rows[1]["strategy"], "fluid:10,3,1");
@@ -28,7 +28,7 @@ fn strategies_are_compared() {
         "--ttl 0",
         "--against-engine --input load --ttl 1",
     ] {
-        let ran = place.run(&format!("simulate {wrong}"));
+        let ran = dir.run(&format!("simulate {wrong}"));
         assert!(ran.code == 2 && ran.out.is_empty(), "{wrong}: {ran:?}");
     }
 }
@@ -67,13 +67,13 @@ fn the_engine_agrees_with_entries_that_expire() {
 }
 
 fn assert_agrees(options: &str, strategies: usize) {
-    let place = Place::new();
+    let dir = WorkingDir::new();
     // As ten million entries are to 64 MiB, but with a hundredth of them.
     let asked = format!(
         "simulate --against-engine --data . --write-buffer-size 656KiB --table-size 168KiB \
          {options} --json --within"
     );
-    let answer = place.ok(&format!("{asked} 15"));
+    let answer = dir.ok(&format!("{asked} 15"));
     assert_eq!(answer.lines().count(), strategies);
     for line in answer.lines() {
         let row: Value = serde_json::from_str(line).unwrap();
@@ -87,7 +87,7 @@ fn assert_agrees(options: &str, strategies: usize) {
             );
         }
     }
-    let left = std::fs::read_dir(place.path()).unwrap().count();
+    let left = std::fs::read_dir(dir.path()).unwrap().count();
     assert_eq!(left, 0, "nothing is left behind");
 }
 
@@ -95,13 +95,13 @@ fn assert_agrees(options: &str, strategies: usize) {
 /// whole table.
 #[test]
 fn large_deviations_are_reported() {
-    let place = Place::new();
+    let dir = WorkingDir::new();
     let asked = "simulate --against-engine --data . --entries 20000 --write-buffer-size 131KiB --table-size 64KiB \
                  --passes 2 --strategies leveled:10 tiered:4 --within";
-    let ran = place.run(&format!("{asked} 0.0001"));
+    let ran = dir.run(&format!("{asked} 0.0001"));
     assert_eq!(ran.code, 70, "{ran:?}");
     assert!(ran.err.contains("writes of leveled:10: ") && ran.err.contains("measured"), "{ran:?}");
     let shown = String::from_utf8_lossy(&ran.out);
     assert!(shown.contains("tiered:4"), "what was found is shown: {shown}");
-    assert_eq!(place.run("simulate --within 15").code, 2, "there is nothing to compare with");
+    assert_eq!(dir.run("simulate --within 15").code, 2, "there is nothing to compare with");
 }

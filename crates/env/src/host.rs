@@ -85,7 +85,7 @@ mod tests {
         };
         let expected = Some((usual + 3).min(19));
         assert_eq!(std::thread::spawn(lowered).join().unwrap(), (expected, expected));
-        assert_eq!(lower_thread_priority(0), Some(usual), "whoever started it keeps what it has");
+        assert_eq!(lower_thread_priority(0), Some(usual), "the starting thread keeps its priority");
     }
 
     #[test]

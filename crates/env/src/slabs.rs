@@ -405,7 +405,7 @@ mod tests {
     fn give_back((piece, len, origin, filling): Held) {
         // SAFETY: the piece is held.
         let bytes = unsafe { std::slice::from_raw_parts(piece.as_ptr(), len) };
-        assert!(bytes.iter().all(|&byte| byte == filling), "somebody else wrote into a piece");
+        assert!(bytes.iter().all(|&byte| byte == filling), "a piece was overwritten");
         // SAFETY: allocated with this length, and not used any more.
         unsafe { free(piece, len, origin) };
     }

@@ -14,14 +14,14 @@ use esker::{Database, Error, Keyspace, Transaction, TransactionOptions};
 
 const LEVELS: [Isolation; 2] = [Isolation::Snapshot, Isolation::Serializable];
 
-struct World {
+struct IsolationTest {
     db: Database,
     test: Keyspace,
     level: Isolation,
     _dir: TestDir,
 }
 
-impl World {
+impl IsolationTest {
     fn begin(&self) -> Transaction {
         self.db.transaction_with(TransactionOptions::default().isolation(self.level))
     }
@@ -46,14 +46,14 @@ impl World {
 }
 
 /// Runs `test` at both levels, each time on the two rows.
-fn at_both_levels(test: impl Fn(&World)) {
+fn at_both_levels(test: impl Fn(&IsolationTest)) {
     for level in LEVELS {
         let dir = TestDir::new("anomalies");
         let db = Database::open(dir.path()).unwrap();
         let table = db.keyspace("test").unwrap();
         table.put([1], [10]).unwrap();
         table.put([2], [20]).unwrap();
-        test(&World { db, test: table, level, _dir: dir });
+        test(&IsolationTest { db, test: table, level, _dir: dir });
     }
 }
 
@@ -69,8 +69,8 @@ fn conflicts_on(tx: Transaction, id: u8) {
 }
 
 /// Only the serializable level forbids this: on row `id`.
-fn conflicts_if_serializable(world: &World, tx: Transaction, id: u8) {
-    match world.level {
+fn conflicts_if_serializable(test_db: &IsolationTest, tx: Transaction, id: u8) {
+    match test_db.level {
         Isolation::Serializable => conflicts_on(tx, id),
         Isolation::Snapshot => drop(tx.commit().unwrap()),
     }
@@ -79,28 +79,28 @@ fn conflicts_if_serializable(world: &World, tx: Transaction, id: u8) {
 /// Forbidden at both levels.
 #[test]
 fn g0_write_cycles() {
-    at_both_levels(|world| {
-        let (mut t1, mut t2) = (world.begin(), world.begin());
-        world.set(&mut t1, 1, 11);
-        world.set(&mut t2, 1, 12);
-        world.set(&mut t1, 2, 21);
+    at_both_levels(|test_db| {
+        let (mut t1, mut t2) = (test_db.begin(), test_db.begin());
+        test_db.set(&mut t1, 1, 11);
+        test_db.set(&mut t2, 1, 12);
+        test_db.set(&mut t1, 2, 21);
         t1.commit().unwrap();
-        assert_eq!(world.rows(), [(1, 11), (2, 21)]);
-        world.set(&mut t2, 2, 22);
+        assert_eq!(test_db.rows(), [(1, 11), (2, 21)]);
+        test_db.set(&mut t2, 2, 22);
         conflicts_on(t2, 1);
-        assert_eq!(world.rows(), [(1, 11), (2, 21)]);
+        assert_eq!(test_db.rows(), [(1, 11), (2, 21)]);
     });
 }
 
 /// Forbidden at both levels.
 #[test]
 fn g1a_aborted_reads() {
-    at_both_levels(|world| {
-        let (mut t1, t2) = (world.begin(), world.begin());
-        world.set(&mut t1, 1, 101);
-        assert_eq!(world.select(&t2, |_| true), [(1, 10), (2, 20)]);
+    at_both_levels(|test_db| {
+        let (mut t1, t2) = (test_db.begin(), test_db.begin());
+        test_db.set(&mut t1, 1, 101);
+        assert_eq!(test_db.select(&t2, |_| true), [(1, 10), (2, 20)]);
         t1.rollback();
-        assert_eq!(world.select(&t2, |_| true), [(1, 10), (2, 20)]);
+        assert_eq!(test_db.select(&t2, |_| true), [(1, 10), (2, 20)]);
         t2.commit().unwrap();
     });
 }
@@ -108,13 +108,13 @@ fn g1a_aborted_reads() {
 /// Forbidden at both levels.
 #[test]
 fn g1b_intermediate_reads() {
-    at_both_levels(|world| {
-        let (mut t1, t2) = (world.begin(), world.begin());
-        world.set(&mut t1, 1, 101);
-        assert_eq!(world.select(&t2, |_| true), [(1, 10), (2, 20)]);
-        world.set(&mut t1, 1, 11);
+    at_both_levels(|test_db| {
+        let (mut t1, t2) = (test_db.begin(), test_db.begin());
+        test_db.set(&mut t1, 1, 101);
+        assert_eq!(test_db.select(&t2, |_| true), [(1, 10), (2, 20)]);
+        test_db.set(&mut t1, 1, 11);
         t1.commit().unwrap();
-        assert_eq!(world.select(&t2, |_| true), [(1, 10), (2, 20)]);
+        assert_eq!(test_db.select(&t2, |_| true), [(1, 10), (2, 20)]);
         t2.commit().unwrap();
     });
 }
@@ -123,32 +123,32 @@ fn g1b_intermediate_reads() {
 /// skew.
 #[test]
 fn g1c_circular_information_flow() {
-    at_both_levels(|world| {
-        let (mut t1, mut t2) = (world.begin(), world.begin());
-        world.set(&mut t1, 1, 11);
-        world.set(&mut t2, 2, 22);
-        assert_eq!(world.get(&t1, 2), Some(20));
-        assert_eq!(world.get(&t2, 1), Some(10));
+    at_both_levels(|test_db| {
+        let (mut t1, mut t2) = (test_db.begin(), test_db.begin());
+        test_db.set(&mut t1, 1, 11);
+        test_db.set(&mut t2, 2, 22);
+        assert_eq!(test_db.get(&t1, 2), Some(20));
+        assert_eq!(test_db.get(&t2, 1), Some(10));
         t1.commit().unwrap();
-        conflicts_if_serializable(world, t2, 1);
+        conflicts_if_serializable(test_db, t2, 1);
     });
 }
 
 /// Forbidden at both levels.
 #[test]
 fn otv_observed_transaction_vanishes() {
-    at_both_levels(|world| {
-        let (mut t1, mut t2) = (world.begin(), world.begin());
-        world.set(&mut t1, 1, 11);
-        world.set(&mut t1, 2, 19);
-        world.set(&mut t2, 1, 12);
+    at_both_levels(|test_db| {
+        let (mut t1, mut t2) = (test_db.begin(), test_db.begin());
+        test_db.set(&mut t1, 1, 11);
+        test_db.set(&mut t1, 2, 19);
+        test_db.set(&mut t2, 1, 12);
         t1.commit().unwrap();
-        let t3 = world.begin();
-        assert_eq!(world.get(&t3, 1), Some(11));
-        world.set(&mut t2, 2, 18);
-        assert_eq!(world.get(&t3, 2), Some(19));
+        let t3 = test_db.begin();
+        assert_eq!(test_db.get(&t3, 1), Some(11));
+        test_db.set(&mut t2, 2, 18);
+        assert_eq!(test_db.get(&t3, 2), Some(19));
         conflicts_on(t2, 1);
-        assert_eq!((world.get(&t3, 2), world.get(&t3, 1)), (Some(19), Some(11)));
+        assert_eq!((test_db.get(&t3, 2), test_db.get(&t3, 1)), (Some(19), Some(11)));
         t3.commit().unwrap();
     });
 }
@@ -156,12 +156,12 @@ fn otv_observed_transaction_vanishes() {
 /// Forbidden at both levels.
 #[test]
 fn pmp_predicate_many_preceders() {
-    at_both_levels(|world| {
-        let (t1, mut t2) = (world.begin(), world.begin());
-        assert_eq!(world.select(&t1, |value| value == 30), []);
-        world.set(&mut t2, 3, 30);
+    at_both_levels(|test_db| {
+        let (t1, mut t2) = (test_db.begin(), test_db.begin());
+        assert_eq!(test_db.select(&t1, |value| value == 30), []);
+        test_db.set(&mut t2, 3, 30);
         t2.commit().unwrap();
-        assert_eq!(world.select(&t1, |value| value % 3 == 0), []);
+        assert_eq!(test_db.select(&t1, |value| value % 3 == 0), []);
         t1.commit().unwrap();
     });
 }
@@ -169,28 +169,28 @@ fn pmp_predicate_many_preceders() {
 /// Forbidden at both levels.
 #[test]
 fn pmp_for_a_predicate_that_decides_a_write() {
-    at_both_levels(|world| {
-        let (mut t1, mut t2) = (world.begin(), world.begin());
-        for (id, value) in world.select(&t1, |_| true) {
-            world.set(&mut t1, id, value + 10);
+    at_both_levels(|test_db| {
+        let (mut t1, mut t2) = (test_db.begin(), test_db.begin());
+        for (id, value) in test_db.select(&t1, |_| true) {
+            test_db.set(&mut t1, id, value + 10);
         }
-        for (id, _) in world.select(&t2, |value| value == 20) {
-            t2.delete(&world.test, [id]).unwrap();
+        for (id, _) in test_db.select(&t2, |value| value == 20) {
+            t2.delete(&test_db.test, [id]).unwrap();
         }
         t1.commit().unwrap();
         conflicts_on(t2, 2);
-        assert_eq!(world.rows(), [(1, 20), (2, 30)]);
+        assert_eq!(test_db.rows(), [(1, 20), (2, 30)]);
     });
 }
 
 /// Forbidden at both levels.
 #[test]
 fn p4_lost_update() {
-    at_both_levels(|world| {
-        let (mut t1, mut t2) = (world.begin(), world.begin());
-        assert_eq!((world.get(&t1, 1), world.get(&t2, 1)), (Some(10), Some(10)));
-        world.set(&mut t1, 1, 11);
-        world.set(&mut t2, 1, 11);
+    at_both_levels(|test_db| {
+        let (mut t1, mut t2) = (test_db.begin(), test_db.begin());
+        assert_eq!((test_db.get(&t1, 1), test_db.get(&t2, 1)), (Some(10), Some(10)));
+        test_db.set(&mut t1, 1, 11);
+        test_db.set(&mut t2, 1, 11);
         t1.commit().unwrap();
         conflicts_on(t2, 1);
     });
@@ -199,14 +199,14 @@ fn p4_lost_update() {
 /// Forbidden at both levels.
 #[test]
 fn g_single_read_skew() {
-    at_both_levels(|world| {
-        let (t1, mut t2) = (world.begin(), world.begin());
-        assert_eq!(world.get(&t1, 1), Some(10));
-        assert_eq!((world.get(&t2, 1), world.get(&t2, 2)), (Some(10), Some(20)));
-        world.set(&mut t2, 1, 12);
-        world.set(&mut t2, 2, 18);
+    at_both_levels(|test_db| {
+        let (t1, mut t2) = (test_db.begin(), test_db.begin());
+        assert_eq!(test_db.get(&t1, 1), Some(10));
+        assert_eq!((test_db.get(&t2, 1), test_db.get(&t2, 2)), (Some(10), Some(20)));
+        test_db.set(&mut t2, 1, 12);
+        test_db.set(&mut t2, 2, 18);
         t2.commit().unwrap();
-        assert_eq!(world.get(&t1, 2), Some(20));
+        assert_eq!(test_db.get(&t1, 2), Some(20));
         t1.commit().unwrap();
     });
 }
@@ -214,14 +214,14 @@ fn g_single_read_skew() {
 /// Forbidden at both levels.
 #[test]
 fn g_single_with_conditions() {
-    at_both_levels(|world| {
-        let (t1, mut t2) = (world.begin(), world.begin());
-        assert_eq!(world.select(&t1, |value| value % 5 == 0), [(1, 10), (2, 20)]);
-        for (id, _) in world.select(&t2, |value| value == 10) {
-            world.set(&mut t2, id, 12);
+    at_both_levels(|test_db| {
+        let (t1, mut t2) = (test_db.begin(), test_db.begin());
+        assert_eq!(test_db.select(&t1, |value| value % 5 == 0), [(1, 10), (2, 20)]);
+        for (id, _) in test_db.select(&t2, |value| value == 10) {
+            test_db.set(&mut t2, id, 12);
         }
         t2.commit().unwrap();
-        assert_eq!(world.select(&t1, |value| value % 3 == 0), []);
+        assert_eq!(test_db.select(&t1, |value| value % 3 == 0), []);
         t1.commit().unwrap();
     });
 }
@@ -229,16 +229,16 @@ fn g_single_with_conditions() {
 /// Forbidden at both levels.
 #[test]
 fn g_single_when_a_write_follows() {
-    at_both_levels(|world| {
-        let (mut t1, mut t2) = (world.begin(), world.begin());
-        assert_eq!(world.get(&t1, 1), Some(10));
-        world.set(&mut t2, 1, 12);
-        world.set(&mut t2, 2, 18);
+    at_both_levels(|test_db| {
+        let (mut t1, mut t2) = (test_db.begin(), test_db.begin());
+        assert_eq!(test_db.get(&t1, 1), Some(10));
+        test_db.set(&mut t2, 1, 12);
+        test_db.set(&mut t2, 2, 18);
         t2.commit().unwrap();
-        for (id, _) in world.select(&t1, |value| value == 20) {
-            t1.delete(&world.test, [id]).unwrap();
+        for (id, _) in test_db.select(&t1, |value| value == 20) {
+            t1.delete(&test_db.test, [id]).unwrap();
         }
-        conflicts_on(t1, if world.level == Isolation::Serializable { 1 } else { 2 });
+        conflicts_on(t1, if test_db.level == Isolation::Serializable { 1 } else { 2 });
     });
 }
 
@@ -246,25 +246,25 @@ fn g_single_when_a_write_follows() {
 /// update.
 #[test]
 fn g2_item_write_skew() {
-    at_both_levels(|world| {
-        let (mut t1, mut t2) = (world.begin(), world.begin());
+    at_both_levels(|test_db| {
+        let (mut t1, mut t2) = (test_db.begin(), test_db.begin());
         for tx in [&t1, &t2] {
-            assert_eq!((world.get(tx, 1), world.get(tx, 2)), (Some(10), Some(20)));
+            assert_eq!((test_db.get(tx, 1), test_db.get(tx, 2)), (Some(10), Some(20)));
         }
-        world.set(&mut t1, 1, 11);
-        world.set(&mut t2, 2, 21);
+        test_db.set(&mut t1, 1, 11);
+        test_db.set(&mut t2, 2, 21);
         t1.commit().unwrap();
         let expected =
-            if world.level == Isolation::Snapshot { [(1, 11), (2, 21)] } else { [(1, 11), (2, 20)] };
-        conflicts_if_serializable(world, t2, 1);
-        assert_eq!(world.rows(), expected);
+            if test_db.level == Isolation::Snapshot { [(1, 11), (2, 21)] } else { [(1, 11), (2, 20)] };
+        conflicts_if_serializable(test_db, t2, 1);
+        assert_eq!(test_db.rows(), expected);
     });
-    at_both_levels(|world| {
-        let (mut t1, mut t2) = (world.begin(), world.begin());
-        t1.get_for_update(&world.test, [2]).unwrap();
-        t2.get_for_update(&world.test, [1]).unwrap();
-        world.set(&mut t1, 1, 11);
-        world.set(&mut t2, 2, 21);
+    at_both_levels(|test_db| {
+        let (mut t1, mut t2) = (test_db.begin(), test_db.begin());
+        t1.get_for_update(&test_db.test, [2]).unwrap();
+        t2.get_for_update(&test_db.test, [1]).unwrap();
+        test_db.set(&mut t1, 1, 11);
+        test_db.set(&mut t2, 2, 21);
         t1.commit().unwrap();
         conflicts_on(t2, 1);
     });
@@ -273,16 +273,16 @@ fn g2_item_write_skew() {
 /// Forbidden by the serializable level; at the snapshot level write skew over a condition happens.
 #[test]
 fn g2_anti_dependency_cycles() {
-    at_both_levels(|world| {
-        let (mut t1, mut t2) = (world.begin(), world.begin());
-        assert_eq!(world.select(&t1, |value| value % 3 == 0), []);
-        assert_eq!(world.select(&t2, |value| value % 3 == 0), []);
-        world.set(&mut t1, 3, 30);
-        world.set(&mut t2, 4, 42);
+    at_both_levels(|test_db| {
+        let (mut t1, mut t2) = (test_db.begin(), test_db.begin());
+        assert_eq!(test_db.select(&t1, |value| value % 3 == 0), []);
+        assert_eq!(test_db.select(&t2, |value| value % 3 == 0), []);
+        test_db.set(&mut t1, 3, 30);
+        test_db.set(&mut t2, 4, 42);
         t1.commit().unwrap();
-        conflicts_if_serializable(world, t2, 3);
-        let divisible = world.select(&world.begin(), |value| value % 3 == 0).len();
-        assert_eq!(divisible, if world.level == Isolation::Snapshot { 2 } else { 1 });
+        conflicts_if_serializable(test_db, t2, 3);
+        let divisible = test_db.select(&test_db.begin(), |value| value % 3 == 0).len();
+        assert_eq!(divisible, if test_db.level == Isolation::Snapshot { 2 } else { 1 });
     });
 }
 
@@ -290,16 +290,16 @@ fn g2_anti_dependency_cycles() {
 /// O'Neil).
 #[test]
 fn g2_with_a_reader_in_the_cycle() {
-    at_both_levels(|world| {
-        let mut t1 = world.begin();
-        assert_eq!(world.select(&t1, |_| true), [(1, 10), (2, 20)]);
-        let mut t2 = world.begin();
-        world.set(&mut t2, 2, 25);
+    at_both_levels(|test_db| {
+        let mut t1 = test_db.begin();
+        assert_eq!(test_db.select(&t1, |_| true), [(1, 10), (2, 20)]);
+        let mut t2 = test_db.begin();
+        test_db.set(&mut t2, 2, 25);
         t2.commit().unwrap();
-        let t3 = world.begin();
-        assert_eq!(world.select(&t3, |_| true), [(1, 10), (2, 25)]);
+        let t3 = test_db.begin();
+        assert_eq!(test_db.select(&t3, |_| true), [(1, 10), (2, 25)]);
         t3.commit().unwrap();
-        world.set(&mut t1, 1, 0);
-        conflicts_if_serializable(world, t1, 2);
+        test_db.set(&mut t1, 1, 0);
+        conflicts_if_serializable(test_db, t1, 2);
     });
 }

@@ -149,12 +149,12 @@ fn operands_are_merged_before_they_are_filtered() {
 }
 
 /// Lets the test take a snapshot while the compaction runs.
-struct Meeting {
+struct PausingFilter {
     barrier: Barrier,
     calls: AtomicUsize,
 }
 
-impl CompactionFilter for Meeting {
+impl CompactionFilter for PausingFilter {
     fn name(&self) -> &str {
         "meeting"
     }
@@ -172,8 +172,8 @@ impl CompactionFilter for Meeting {
 #[test]
 fn a_snapshot_taken_meanwhile_is_unchanged() {
     let dir = TestDir::new("filter-meanwhile");
-    let filter = Arc::new(Meeting { barrier: Barrier::new(2), calls: AtomicUsize::new(0) });
-    let options = KeyspaceOptions::default().compaction_filter(Arc::<Meeting>::clone(&filter));
+    let filter = Arc::new(PausingFilter { barrier: Barrier::new(2), calls: AtomicUsize::new(0) });
+    let options = KeyspaceOptions::default().compaction_filter(Arc::<PausingFilter>::clone(&filter));
     let db = Database::open(dir.path()).expect("opening");
     let data = db.keyspace_with("data", options).expect("a keyspace");
     for key in ["a", "b"] {
@@ -197,9 +197,9 @@ fn a_snapshot_taken_meanwhile_is_unchanged() {
 }
 
 /// Decides by the first byte of a value.
-struct ByBeginning;
+struct FilterByFirstByte;
 
-impl CompactionFilter for ByBeginning {
+impl CompactionFilter for FilterByFirstByte {
     fn name(&self) -> &str {
         "by beginning"
     }
@@ -217,7 +217,8 @@ impl CompactionFilter for ByBeginning {
 #[test]
 fn large_values_are_filtered() {
     let dir = TestDir::new("filter-large");
-    let options = KeyspaceOptions::default().blob_threshold(4096).compaction_filter(Arc::new(ByBeginning));
+    let options =
+        KeyspaceOptions::default().blob_threshold(4096).compaction_filter(Arc::new(FilterByFirstByte));
     let db = Database::open_with(dir.path(), Options::default().keyspace_options(options)).expect("opening");
     let data = db.default_keyspace().clone();
     for (key, first) in [("kept", b'k'), ("larger", b'l'), ("removed", b'r'), ("smaller", b's')] {

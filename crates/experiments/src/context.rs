@@ -19,9 +19,9 @@ pub trait Watcher {
 
 /// Ignores progress.
 #[derive(Clone, Copy, Debug)]
-pub struct Unwatched;
+pub struct NoProgress;
 
-impl Watcher for Unwatched {
+impl Watcher for NoProgress {
     fn begins(&mut self, _experiment: &str, _steps: usize) {}
     fn step(&mut self, _what: &str) {}
     fn ends(&mut self) {}
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn every_subject_is_measured_in_every_round() {
-        let mut watcher = Unwatched;
+        let mut watcher = NoProgress;
         let settings =
             Settings { scale: Scale::Tiny, seed: 1, scratch: std::env::temp_dir(), start_child: None };
         let mut context = Context::new("test", &settings, &mut watcher);

@@ -37,7 +37,7 @@ pub mod statistics;
 mod subjects;
 pub mod table;
 
-pub use context::{Unwatched, Watcher};
+pub use context::{NoProgress, Watcher};
 pub use error::ExperimentError;
 pub use experiment::{Experiment, Outcome, Scale, Settings, StartChild};
 pub use machine::Machine;

@@ -21,7 +21,7 @@ pub struct Series {
 
 /// The horizontal axis.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Across {
+pub enum HorizontalAxis {
     /// Numbers: the series are lines.
     Numbers(Scaling),
     /// Names: the series are bars, side by side, or one below the other where the names are long.
@@ -40,7 +40,7 @@ pub struct Plot {
     /// What the vertical axis counts.
     pub y_label: &'static str,
     /// How the horizontal axis is scaled.
-    pub across: Across,
+    pub across: HorizontalAxis,
     /// How the vertical axis is scaled.
     pub upwards: Scaling,
     /// What is drawn.
@@ -78,7 +78,7 @@ impl Plot {
             points
         };
         let names = table.distinct(columns.series);
-        Plot::new(name, title, Across::Numbers(Scaling::Linear), columns, names, points)
+        Plot::new(name, title, HorizontalAxis::Numbers(Scaling::Linear), columns, names, points)
     }
 
     /// Bars for the rows of `table` in which the given columns have the given values.
@@ -104,13 +104,13 @@ impl Plot {
             .collect()
         };
         let names = table.distinct(columns.series);
-        Plot::new(name, title, Across::Names(categories.clone()), columns, names, points)
+        Plot::new(name, title, HorizontalAxis::Names(categories.clone()), columns, names, points)
     }
 
     fn new(
         name: &'static str,
         title: &str,
-        across: Across,
+        across: HorizontalAxis,
         columns: Columns,
         names: Vec<String>,
         points: impl Fn(&str) -> Vec<(f64, f64)>,
@@ -146,7 +146,7 @@ impl Plot {
     /// The same with logarithmic axes.
     #[must_use]
     pub fn logarithmic(mut self, x: bool, y: bool) -> Plot {
-        if let (true, Across::Numbers(scaling)) = (x, &mut self.across) {
+        if let (true, HorizontalAxis::Numbers(scaling)) = (x, &mut self.across) {
             *scaling = Scaling::Logarithmic;
         }
         if y {

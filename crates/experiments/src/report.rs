@@ -96,7 +96,7 @@ impl Report {
         let mut page = format!("# Results: {name}\n\n{title}.\n\n");
         let _ = writeln!(
             page,
-            "Written by `esker experiment {name}{quick} --seed {}`; whoever changes it by hand loses the change with the next run.\n",
+            "Written by `esker experiment {name}{quick} --seed {}`; the next run overwrites changes by hand.\n",
             self.settings.seed
         );
         let _ = writeln!(page, "{about}\n\n```text\n{}```\n", self.setup());

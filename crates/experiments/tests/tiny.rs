@@ -4,7 +4,7 @@
 
 use esker_experiments::claim::Verdict;
 use esker_experiments::plot::Plot;
-use esker_experiments::{Experiment, Report, Scale, Settings, Unwatched, Watcher};
+use esker_experiments::{Experiment, NoProgress, Report, Scale, Settings, Watcher};
 use std::path::PathBuf;
 
 struct Scratch(PathBuf);
@@ -54,7 +54,7 @@ fn settings(scratch: &Scratch) -> Settings {
 fn run_tiny(name: &str) {
     let experiment = Experiment::parse(name).unwrap();
     let scratch = Scratch::new(name);
-    let report = esker_experiments::run(experiment, &settings(&scratch), &mut Unwatched).unwrap();
+    let report = esker_experiments::run(experiment, &settings(&scratch), &mut NoProgress).unwrap();
     assert!(!report.outcome.tables.is_empty() && !report.outcome.plots.is_empty(), "{name}");
     for table in &report.outcome.tables {
         assert!(!table.is_empty(), "{name}: {} has no rows", table.name);

@@ -18,7 +18,7 @@ fn scanning() -> Operations {
 }
 
 /// A keyspace under the rules, without an engine.
-struct World {
+struct AdaptiveKeyspace {
     question: Question,
     history: History,
     rules: AdaptiveRules,
@@ -27,12 +27,12 @@ struct World {
     changes: Vec<(u64, Design)>,
 }
 
-impl World {
-    fn new(strategy: &str) -> World {
+impl AdaptiveKeyspace {
+    fn new(strategy: &str) -> AdaptiveKeyspace {
         let mut question = Question::new(Usage::new(1e6, 16.0, 116.0, 256e6));
         let strategy = strategy.parse().unwrap();
         question.present = Some(Design { strategy, write_buffer_bytes: 4e6, filter_bits_per_key: 10.0 });
-        World {
+        AdaptiveKeyspace {
             question,
             history: History::default(),
             rules: AdaptiveRules::for_window(WINDOW_MS),
@@ -67,65 +67,65 @@ impl World {
 /// AD1.
 #[test]
 fn a_change_needs_consecutive_windows() {
-    let mut world = World::new("leveled:4");
-    let before = world.write_amplification();
-    assert!(matches!(world.window(writing()), Decision::Waiting(_, _, 1)));
-    assert!(matches!(world.window(writing()), Decision::Waiting(_, _, 2)));
-    assert!(matches!(world.window(writing()), Decision::Change(..)));
-    assert!(world.write_amplification() < before);
-    assert_eq!(world.changes[0].1.write_buffer_bytes, 4e6, "the buffer stays");
+    let mut keyspace = AdaptiveKeyspace::new("leveled:4");
+    let before = keyspace.write_amplification();
+    assert!(matches!(keyspace.window(writing()), Decision::Waiting(_, _, 1)));
+    assert!(matches!(keyspace.window(writing()), Decision::Waiting(_, _, 2)));
+    assert!(matches!(keyspace.window(writing()), Decision::Change(..)));
+    assert!(keyspace.write_amplification() < before);
+    assert_eq!(keyspace.changes[0].1.write_buffer_bytes, 4e6, "the buffer stays");
     // The next window finds no better design, and so do the following.
     for _ in 0..50 {
-        assert!(matches!(world.window(writing()), Decision::Good(gain) if gain < 0.15));
+        assert!(matches!(keyspace.window(writing()), Decision::Good(gain) if gain < 0.15));
     }
-    assert_eq!(world.changes.len(), 1);
+    assert_eq!(keyspace.changes.len(), 1);
 }
 
 #[test]
 fn windows_without_operations_decide_nothing() {
-    let mut world = World::new("leveled:4");
-    world.window(writing());
-    world.window(writing());
+    let mut keyspace = AdaptiveKeyspace::new("leveled:4");
+    keyspace.window(writing());
+    keyspace.window(writing());
     let few = Operations { short_scans: 900.0, ..Operations::default() };
     for _ in 0..5 {
-        assert_eq!(world.window(few), Decision::Silent);
+        assert_eq!(keyspace.window(few), Decision::Silent);
     }
-    assert!(matches!(world.window(writing()), Decision::Change(..)), "neither for nor against");
+    assert!(matches!(keyspace.window(writing()), Decision::Change(..)), "neither for nor against");
 }
 
 #[test]
 fn strategies_without_formula_stay() {
     for strategy in ["none", "fifo:1GiB,7d"] {
-        let mut world = World::new(strategy);
-        (0..10).for_each(|_| assert_eq!(world.window(writing()), Decision::Unknown));
+        let mut keyspace = AdaptiveKeyspace::new(strategy);
+        (0..10).for_each(|_| assert_eq!(keyspace.window(writing()), Decision::Unknown));
     }
 }
 
 /// AD2.
 #[test]
 fn a_change_pays_for_its_migration() {
-    let mut world = World::new("leveled:4");
-    world.migration_bytes = 1e12;
+    let mut keyspace = AdaptiveKeyspace::new("leveled:4");
+    keyspace.migration_bytes = 1e12;
     for _ in 0..2 {
-        world.window(writing());
+        keyspace.window(writing());
     }
     for _ in 0..10 {
-        assert!(matches!(world.window(writing()), Decision::TooDear(_)));
+        assert!(matches!(keyspace.window(writing()), Decision::TooDear(_)));
     }
-    world.migration_bytes = 0.0;
-    assert!(matches!(world.window(writing()), Decision::Change(..)));
+    keyspace.migration_bytes = 0.0;
+    assert!(matches!(keyspace.window(writing()), Decision::Change(..)));
 }
 
 /// AD3: pauses, and longer ones for alternating workloads.
 #[test]
 fn after_a_change_there_is_a_pause_and_a_longer_one_for_oscillation() {
-    let mut world = World::new("leveled:4");
+    let mut keyspace = AdaptiveKeyspace::new("leveled:4");
     let mut turns = Vec::new();
     for turn in 0..6 {
         let operations = if turn % 2 == 0 { writing() } else { scanning() };
         let mut windows = 0;
-        while world.changes.len() == turn {
-            world.window(operations);
+        while keyspace.changes.len() == turn {
+            keyspace.window(operations);
             windows += 1;
             assert!(windows < 200, "turn {turn}");
         }
@@ -137,14 +137,14 @@ fn after_a_change_there_is_a_pause_and_a_longer_one_for_oscillation() {
     assert!(turns[5] <= 6 * 16, "{turns:?}");
     // After a long time in one workload the pause is the usual one again.
     (0..300).for_each(|_| {
-        world.window(scanning());
+        keyspace.window(scanning());
     });
-    let changes = world.changes.len();
+    let changes = keyspace.changes.len();
     (0..3).for_each(|_| {
-        world.window(writing());
+        keyspace.window(writing());
     });
-    assert_eq!(world.changes.len(), changes + 1);
-    assert_eq!(world.history.rest_left_ms(world.now_ms, &world.rules), 6 * WINDOW_MS);
+    assert_eq!(keyspace.changes.len(), changes + 1);
+    assert_eq!(keyspace.history.rest_left_ms(keyspace.now_ms, &keyspace.rules), 6 * WINDOW_MS);
 }
 
 /// For any workload: no change before enough windows, none during a pause, and none while workloads alternate
@@ -153,8 +153,9 @@ fn after_a_change_there_is_a_pause_and_a_longer_one_for_oscillation() {
 fn random_workloads_never_break_the_rules() {
     for seed in 0..12 {
         let random = SeededRandom::new(seed);
-        let mut world =
-            World::new(["leveled:10", "tiered:4", "partitioned", "golden-ratio"][seed as usize % 4]);
+        let mut keyspace = AdaptiveKeyspace::new(
+            ["leveled:10", "tiered:4", "partitioned", "golden-ratio"][seed as usize % 4],
+        );
         let mut since_change = 0;
         let mut last_ms: Option<u64> = None;
         for _ in 0..120 {
@@ -173,25 +174,25 @@ fn random_workloads_never_break_the_rules() {
                 },
             };
             since_change += 1;
-            if let Decision::Change(..) = world.window(operations) {
+            if let Decision::Change(..) = keyspace.window(operations) {
                 assert!(since_change >= 3, "seed {seed}");
                 if let Some(last_ms) = last_ms {
-                    assert!(world.now_ms - last_ms >= 6 * WINDOW_MS, "seed {seed}");
+                    assert!(keyspace.now_ms - last_ms >= 6 * WINDOW_MS, "seed {seed}");
                 }
-                (since_change, last_ms) = (0, Some(world.now_ms));
+                (since_change, last_ms) = (0, Some(keyspace.now_ms));
             }
         }
     }
-    let mut world = World::new("leveled:4");
-    world.question.present = None;
-    assert_eq!(world.window(writing()), Decision::Unknown);
-    let mut world = World::new("leveled:4");
+    let mut keyspace = AdaptiveKeyspace::new("leveled:4");
+    keyspace.question.present = None;
+    assert_eq!(keyspace.window(writing()), Decision::Unknown);
+    let mut keyspace = AdaptiveKeyspace::new("leveled:4");
     (0..3).for_each(|_| {
-        world.window(scanning());
+        keyspace.window(scanning());
     });
-    let changes = world.changes.len();
+    let changes = keyspace.changes.len();
     for turn in 0..100 {
-        world.window(if turn % 3 == 2 { scanning() } else { writing() });
+        keyspace.window(if turn % 3 == 2 { scanning() } else { writing() });
     }
-    assert_eq!(world.changes.len(), changes, "two windows in a row are not three");
+    assert_eq!(keyspace.changes.len(), changes, "two windows in a row are not three");
 }

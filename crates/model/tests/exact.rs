@@ -3,13 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 #[expect(dead_code, reason = "the tests of strategies need more of it")]
-#[path = "../../strategy/tests/support/world.rs"]
-mod world;
+#[path = "../../strategy/tests/support/simulated_store.rs"]
+mod simulated_store;
 
 use esker_env::SeededRandom;
 use esker_model::{Input, Scenario, Workload, simulate};
 use esker_strategy::{Strategy, StrategyOptions};
-use world::{ENTRY_BYTES, World};
+use simulated_store::{ENTRY_BYTES, SimulatedStore};
 
 const KEYS: u64 = 200_000;
 /// The same ratio as ten million entries of 116 bytes to 64 MiB.
@@ -35,19 +35,19 @@ fn options(strategy: Strategy) -> StrategyOptions {
 
 fn with_keys(strategy: Strategy, input: Input, deleted_percent: u64) -> Found {
     let random = SeededRandom::new(7);
-    let mut world = World::new(strategy, options(strategy));
+    let mut store = SimulatedStore::new(strategy, options(strategy));
     for key in 0..KEYS as u32 {
         // Keeps the share of deleted keys that the simulation has in the long run.
         if random.below(100) >= deleted_percent {
-            world.write(key, false);
+            store.write(key, false);
         }
     }
-    world.drain(true);
+    store.drain(true);
     let (mut written, mut space, mut states) = (0, 0.0, 0);
     for operation in 0..(WARM_UP + PASSES) * KEYS {
         if operation == WARM_UP * KEYS {
-            settle(&mut world);
-            written = world.written_bytes;
+            settle(&mut store);
+            written = store.written_bytes;
             (space, states) = (0.0, 0);
         }
         let key = match input {
@@ -61,31 +61,31 @@ fn with_keys(strategy: Strategy, input: Input, deleted_percent: u64) -> Found {
             }
             _ => random.below(KEYS),
         };
-        world.write(key as u32, random.below(100) < deleted_percent);
+        store.write(key as u32, random.below(100) < deleted_percent);
         // Memtables are sealed by the bytes written to them, not by the bytes that remain.
         if (operation + 1) % MEMTABLE == 0 {
-            settle(&mut world);
-            space += world.space_percent() as f64 / 100.0;
+            settle(&mut store);
+            space += store.space_percent() as f64 / 100.0;
             states += 1;
         }
     }
-    settle(&mut world);
+    settle(&mut store);
     Found {
-        writes: (world.written_bytes - written) as f64 / (PASSES * KEYS * ENTRY_BYTES) as f64,
+        writes: (store.written_bytes - written) as f64 / (PASSES * KEYS * ENTRY_BYTES) as f64,
         space: space / f64::from(states),
     }
 }
 
 /// Flushes, and executes all plans of the strategy.
-fn settle(world: &mut World) {
-    world.flush();
+fn settle(store: &mut SimulatedStore) {
+    store.flush();
     loop {
-        let version = world.version();
-        let plan = world.strategy.plan(&world.shape(&version, false), &world.busy, &world.options);
+        let version = store.version();
+        let plan = store.strategy.plan(&store.shape(&version, false), &store.busy, &store.options);
         let Some(plan) = plan else { return };
         drop(version);
-        world.begin(plan);
-        world.end(0, true);
+        store.begin(plan);
+        store.end(0, true);
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) async fn talk(stream: TcpStream, shared: Arc<Shared>, mut stop: watch
     let peer = stream.peer_addr();
     let mut connection = Connection { stream, shared, out: Vec::new() };
     match connection.talk(&mut stop).await {
-        Ok(()) => linger(connection.stream).await,
+        Ok(()) => drain_and_close(connection.stream).await,
         Err(error) => tracing::debug!(?peer, %error, "a connection broke"),
     }
 }
@@ -56,11 +56,11 @@ pub(crate) async fn refuse(mut stream: TcpStream) {
     let mut out = Vec::new();
     answer::error("too many clients", &mut out);
     if stream.write_all(&out).await.is_ok() {
-        linger(stream).await;
+        drain_and_close(stream).await;
     }
 }
 
-async fn linger(mut stream: TcpStream) {
+async fn drain_and_close(mut stream: TcpStream) {
     let silence = async {
         stream.shutdown().await?;
         let mut unread = [0; 1024];

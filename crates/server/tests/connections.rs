@@ -194,7 +194,7 @@ fn stopping_loses_nothing_that_was_acknowledged() {
         {
             std::thread::yield_now();
         }
-        server.tell_to_stop();
+        server.request_stop();
         clients.into_iter().map(|client| client.join().unwrap()).collect()
     });
     server.stop();

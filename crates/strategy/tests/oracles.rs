@@ -222,7 +222,7 @@ fn the_fluid_tree_contains_the_textbook_ones() {
 }
 
 /// The tree after an answer was carried out and a tenth of the bytes were dropped as old versions.
-fn carry_out(sizes: &mut Sizes, answer: &Answer) {
+fn apply(sizes: &mut Sizes, answer: &Answer) {
     let inputs = answer.inputs.iter();
     let bytes: u64 = inputs.clone().map(|(level, run)| sizes[*level][*run]).sum();
     let is_gone = |level: usize, run: usize| answer.inputs.contains(&(level, run));
@@ -268,7 +268,7 @@ fn whole_histories_follow_the_textbooks() {
                     let answer = plan.map(|plan| answer_of(&version, &plan, LEVELS - 1));
                     assert_eq!(answer, expected, "{strategy}, flush {flush}: {sizes:?}");
                     let Some(answer) = answer else { break };
-                    carry_out(&mut sizes, &answer);
+                    apply(&mut sizes, &answer);
                     plans += 1;
                     assert!(step < 100, "{strategy} does not come to rest: {sizes:?}");
                 }

@@ -201,7 +201,7 @@ fn drain_case(words: &Words<'_>, mut version: Version, options: &StrategyOptions
         let Some(plan) = strategy.plan(&shape, &Busy::new(), options) else { break };
         validate(&version, &Busy::new(), &plan).unwrap_or_else(|error| panic!("{error}"));
         first.get_or_insert_with(|| draw_plan(&version, &plan));
-        version = carry_out(&version, &plan);
+        version = apply(&version, &plan);
         count += 1;
         assert!(count < 10_000, "no end: {plan}");
     }
@@ -210,7 +210,7 @@ fn drain_case(words: &Words<'_>, mut version: Version, options: &StrategyOptions
 
 /// Applies a plan to the picture: nothing is dropped; output parts have the ranges of the parts they replace
 /// in the output run, or are one part.
-fn carry_out(version: &Version, plan: &CompactionPlan) -> Version {
+fn apply(version: &Version, plan: &CompactionPlan) -> Version {
     let keyspace = KeyspaceId(0);
     let mut state = DatabaseState::new([0; 16]);
     let mut edit = VersionEdit::new();

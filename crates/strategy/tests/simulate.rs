@@ -3,14 +3,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
-#[path = "support/world.rs"]
-mod world;
+#[path = "support/simulated_store.rs"]
+mod simulated_store;
 
 use esker_base::SeqNo;
 use esker_env::SeededRandom;
 use esker_strategy::*;
 use esker_version::*;
-use world::*;
+use simulated_store::*;
 
 /// A key by one of several patterns that change over time.
 fn some_key(random: &SeededRandom, step: u32, keys: u32) -> u32 {
@@ -27,72 +27,72 @@ fn some_key(random: &SeededRandom, step: u32, keys: u32) -> u32 {
 fn stress(seed: u64, steps: u32) -> u64 {
     let random = SeededRandom::new(seed);
     let keys = 300;
-    let mut world = World::new(some_strategy(&random), some_options(&random));
+    let mut store = SimulatedStore::new(some_strategy(&random), some_options(&random));
     let threads = 1 + random.below(3) as usize;
     for step in 0..steps {
         if step % 100 == 0 {
-            world.is_scanned = random.below(3) == 0;
+            store.is_scanned = random.below(3) == 0;
         }
-        world.write(some_key(&random, step, keys), random.below(5) == 0);
-        if random.below(8) == 0 && world.running.len() < threads {
-            let version = world.version();
-            let shape = world.shape(&version, random.below(10) == 0);
-            let plan = world.strategy.plan(&shape, &world.busy, &world.options);
-            assert_eq!(plan, world.strategy.plan(&shape, &world.busy, &world.options), "the same twice");
+        store.write(some_key(&random, step, keys), random.below(5) == 0);
+        if random.below(8) == 0 && store.running.len() < threads {
+            let version = store.version();
+            let shape = store.shape(&version, random.below(10) == 0);
+            let plan = store.strategy.plan(&shape, &store.busy, &store.options);
+            assert_eq!(plan, store.strategy.plan(&shape, &store.busy, &store.options), "the same twice");
             if let Some(plan) = plan {
-                world.begin(plan);
+                store.begin(plan);
             }
         }
-        if random.below(12) == 0 && !world.running.is_empty() {
-            let at = random.below(world.running.len() as u64) as usize;
-            world.end(at, random.below(10) > 0);
-            world.check();
+        if random.below(12) == 0 && !store.running.is_empty() {
+            let at = random.below(store.running.len() as u64) as usize;
+            store.end(at, random.below(10) > 0);
+            store.check();
         }
         match random.below(400) {
-            0 => world.take_snapshot(),
-            1 => world.snapshot = None,
-            2 => world.switch(some_strategy(&random), random.below(2) == 0),
-            3 => manual(&mut world, &random),
+            0 => store.take_snapshot(),
+            1 => store.snapshot = None,
+            2 => store.switch(some_strategy(&random), random.below(2) == 0),
+            3 => manual(&mut store, &random),
             4 => {
-                world.migration = world
+                store.migration = store
                     .migration
                     .map(|migration| Migration { is_paused: !migration.is_paused, ..migration });
             }
-            5..20 => world.end_migration(),
+            5..20 => store.end_migration(),
             _ => {}
         }
     }
-    world.drain(false);
-    world.check();
-    world.drain(true);
-    world.check();
-    world.snapshot = None;
-    world.drain(true);
-    world.check();
+    store.drain(false);
+    store.check();
+    store.drain(true);
+    store.check();
+    store.snapshot = None;
+    store.drain(true);
+    store.check();
     assert!(
-        world.overdue() == 0 || !world.strategy.merges(),
+        store.overdue() == 0 || !store.strategy.merges(),
         "{}: deletes that are due stay",
-        world.strategy
+        store.strategy
     );
-    world.installs
+    store.installs
 }
 
 /// Compacts a random range manually while jobs run; each step is executed at once.
-fn manual(world: &mut World, random: &SeededRandom) {
-    world.flush();
+fn manual(store: &mut SimulatedStore, random: &SeededRandom) {
+    store.flush();
     let (a, b) = (random.below(300) as u32, random.below(300) as u32);
     let range = KeyRange::inclusive(key_bytes(a.min(b)), key_bytes(a.max(b)));
-    let mark = ManualMark { seqno: SeqNo::MAX, part: world.state.next_part };
+    let mark = ManualMark { seqno: SeqNo::MAX, part: store.state.next_part };
     for _ in 0..1000 {
-        let version = world.version();
-        let shape = world.shape(&version, false);
-        match world.strategy.plan_manual(&shape, &world.busy, &world.options, &range, mark) {
+        let version = store.version();
+        let shape = store.shape(&version, false);
+        match store.strategy.plan_manual(&shape, &store.busy, &store.options, &range, mark) {
             ManualStep::Plan(plan) => {
-                world.begin(*plan);
-                world.end(world.running.len() - 1, true);
+                store.begin(*plan);
+                store.end(store.running.len() - 1, true);
             }
-            ManualStep::Blocked if world.running.is_empty() => panic!("blocked by nothing"),
-            ManualStep::Blocked => world.end(0, true),
+            ManualStep::Blocked if store.running.is_empty() => panic!("blocked by nothing"),
+            ManualStep::Blocked => store.end(0, true),
             ManualStep::Done => {
                 let above = version.runs().filter(|(level, _)| !level.is_last());
                 assert_eq!(above.filter(|(_, run)| run.overlaps(&range)).count(), 0, "not all went down");
@@ -118,17 +118,17 @@ fn scans_get_one_run_above_the_last_level() {
         max_job_bytes: Some(150 * ENTRY_BYTES),
         ..StrategyOptions::default()
     };
-    let mut world = World::new(Strategy::Partitioned, options);
-    (0..3000).for_each(|key| world.write(key, false));
-    world.drain(true);
-    assert_eq!(world.version().run_count(), 1);
-    (0..150).for_each(|step| world.write(step * 7, false));
-    world.is_scanned = true;
-    let before = world.installs;
-    world.drain(false);
-    world.check();
-    assert_eq!(world.version().run_count(), 2);
-    assert!(world.installs > before);
+    let mut store = SimulatedStore::new(Strategy::Partitioned, options);
+    (0..3000).for_each(|key| store.write(key, false));
+    store.drain(true);
+    assert_eq!(store.version().run_count(), 1);
+    (0..150).for_each(|step| store.write(step * 7, false));
+    store.is_scanned = true;
+    let before = store.installs;
+    store.drain(false);
+    store.check();
+    assert_eq!(store.version().run_count(), 2);
+    assert!(store.installs > before);
 }
 
 /// Which trees become one run when idle, as the advice assumes.
@@ -158,20 +158,20 @@ fn idle_makes_one_run_of_converging_trees() {
             idle_permille: 0,
             ..StrategyOptions::default()
         };
-        let mut world = World::new(name.parse().unwrap(), options);
+        let mut store = SimulatedStore::new(name.parse().unwrap(), options);
         let random = SeededRandom::new(23);
         for _ in 0..9000 {
-            world.write(random.below(3000) as u32, false);
-            compact(&mut world);
+            store.write(random.below(3000) as u32, false);
+            compact(&mut store);
         }
-        world.drain(true);
-        world.check();
-        assert_eq!(world.strategy.converges(), converges, "{name}");
+        store.drain(true);
+        store.check();
+        assert_eq!(store.strategy.converges(), converges, "{name}");
         assert_eq!(
-            world.version().run_count() == 1,
+            store.version().run_count() == 1,
             converges,
             "{name}: {} runs",
-            world.version().run_count()
+            store.version().run_count()
         );
     }
 }
@@ -196,41 +196,41 @@ fn overwrite(strategy: Strategy, garbage_permille: u32, memtable: u64, passes: u
         ..StrategyOptions::default()
     };
     let random = SeededRandom::new(5);
-    let mut world = World::new(strategy, options);
+    let mut store = SimulatedStore::new(strategy, options);
     for key in 0..keys {
-        world.write(key, false);
+        store.write(key, false);
     }
-    world.drain(true);
+    store.drain(true);
     let mut greatest = 0;
     let (mut written, mut user) = (0, 0);
     for pass in 0..passes {
         if pass == 1 {
-            (written, user) = (world.written_bytes, 0);
+            (written, user) = (store.written_bytes, 0);
         }
         for _ in 0..keys {
-            let installs = world.installs;
-            world.write(random.below(u64::from(keys)) as u32, false);
+            let installs = store.installs;
+            store.write(random.below(u64::from(keys)) as u32, false);
             user += ENTRY_BYTES;
-            if world.installs != installs {
-                compact(&mut world);
-                greatest = greatest.max(world.space_percent());
+            if store.installs != installs {
+                compact(&mut store);
+                greatest = greatest.max(store.space_percent());
             }
         }
     }
-    let amplification = (world.written_bytes - written) * 100 / user;
-    world.drain(true);
-    world.check();
-    (amplification, greatest, world.space_percent())
+    let amplification = (store.written_bytes - written) * 100 / user;
+    store.drain(true);
+    store.check();
+    (amplification, greatest, store.space_percent())
 }
 
 /// Executes all plans that follow a flush.
-fn compact(world: &mut World) {
+fn compact(store: &mut SimulatedStore) {
     loop {
-        let version = world.version();
-        let shape = world.shape(&version, false);
-        let Some(plan) = world.strategy.plan(&shape, &world.busy, &world.options) else { return };
-        world.begin(plan);
-        world.end(0, true);
+        let version = store.version();
+        let shape = store.shape(&version, false);
+        let Some(plan) = store.strategy.plan(&shape, &store.busy, &store.options) else { return };
+        store.begin(plan);
+        store.end(0, true);
     }
 }
 
@@ -267,16 +267,16 @@ fn amplification_matches_the_theory() {
 #[test]
 fn ascending_loads_are_written_once() {
     for name in ["leveled:10", "tiered:4", "lazy-leveled:4", "partitioned"] {
-        let mut world = World::new(name.parse().unwrap(), some_options(&SeededRandom::new(3)));
+        let mut store = SimulatedStore::new(name.parse().unwrap(), some_options(&SeededRandom::new(3)));
         for key in 0..3000 {
-            world.write(key, false);
+            store.write(key, false);
             if key % 7 == 0 {
-                compact(&mut world);
+                compact(&mut store);
             }
         }
-        world.drain(true);
-        assert_eq!(world.written_bytes, 3000 * ENTRY_BYTES, "{name}");
-        assert_eq!(world.version().run_count(), 1, "{name}");
+        store.drain(true);
+        assert_eq!(store.written_bytes, 3000 * ENTRY_BYTES, "{name}");
+        assert_eq!(store.version().run_count(), 1, "{name}");
     }
     // Two interleaved streams never overlap either.
     let options = StrategyOptions {
@@ -285,15 +285,15 @@ fn ascending_loads_are_written_once() {
         max_job_bytes: Some(64 * ENTRY_BYTES),
         ..StrategyOptions::default()
     };
-    let mut world = World::new(Strategy::Partitioned, options);
+    let mut store = SimulatedStore::new(Strategy::Partitioned, options);
     for key in 0..1500 {
-        world.write(key, false);
-        world.write(1_000_000 + key, false);
-        compact(&mut world);
+        store.write(key, false);
+        store.write(1_000_000 + key, false);
+        compact(&mut store);
     }
-    world.drain(true);
-    world.check();
-    assert!(world.written_bytes <= 2 * 3000 * ENTRY_BYTES, "{} bytes written", world.written_bytes);
+    store.drain(true);
+    store.check();
+    assert!(store.written_bytes <= 2 * 3000 * ENTRY_BYTES, "{} bytes written", store.written_bytes);
 }
 
 #[test]
@@ -301,31 +301,31 @@ fn drops_never_expose_older_versions() {
     let mut dropped = 0;
     for seed in 0..40 {
         let random = SeededRandom::new(seed);
-        let mut world = World::new(some_strategy(&random), some_options(&random));
+        let mut store = SimulatedStore::new(some_strategy(&random), some_options(&random));
         let fifo: Strategy = if seed % 2 == 0 { "fifo:9000B" } else { "fifo:5000B,merge" }.parse().unwrap();
         let threads = 1 + random.below(3) as usize;
         for step in 0..1500 {
-            world.write(some_key(&random, step, 300), random.below(5) == 0);
+            store.write(some_key(&random, step, 300), random.below(5) == 0);
             if step == 600 {
                 // Any tree can switch strategy, even with running jobs.
-                world.strategy = fifo;
-                world.may_lose = true;
+                store.strategy = fifo;
+                store.may_lose = true;
             }
-            let version = world.version();
-            let plan = world.strategy.plan(&world.shape(&version, false), &world.busy, &world.options);
-            if let Some(plan) = plan.filter(|_| world.running.len() < threads) {
+            let version = store.version();
+            let plan = store.strategy.plan(&store.shape(&version, false), &store.busy, &store.options);
+            if let Some(plan) = plan.filter(|_| store.running.len() < threads) {
                 dropped += u32::from(plan.kind == PlanKind::Drop);
-                world.begin(plan);
+                store.begin(plan);
             }
-            if random.below(3) == 0 && !world.running.is_empty() {
-                let at = random.below(world.running.len() as u64) as usize;
-                world.end(at, random.below(10) > 0);
-                world.check();
+            if random.below(3) == 0 && !store.running.is_empty() {
+                let at = random.below(store.running.len() as u64) as usize;
+                store.end(at, random.below(10) > 0);
+                store.check();
             }
         }
-        world.drain(false);
-        world.check();
-        assert!(world.version().bytes() <= 9000, "{} bytes are kept", world.version().bytes());
+        store.drain(false);
+        store.check();
+        assert!(store.version().bytes() <= 9000, "{} bytes are kept", store.version().bytes());
     }
     assert!(dropped > 1000, "much was dropped: {dropped}");
 }
@@ -339,21 +339,21 @@ fn round_robin_goes_round() {
         max_job_bytes: Some(40 * ENTRY_BYTES),
         ..StrategyOptions::default()
     };
-    let mut world = World::new("partial:4,round-robin".parse().unwrap(), options);
+    let mut store = SimulatedStore::new("partial:4,round-robin".parse().unwrap(), options);
     let mut starts = Vec::new();
     for step in 0..20_000 {
-        world.write(random.below(2000) as u32, false);
-        let version = world.version();
-        let plan = world.strategy.plan(&world.shape(&version, false), &world.busy, &world.options);
+        store.write(random.below(2000) as u32, false);
+        let version = store.version();
+        let plan = store.strategy.plan(&store.shape(&version, false), &store.busy, &store.options);
         let Some(plan) = plan else { continue };
         let goes_to_last = plan.reason == Reason::TooLarge && plan.to.level().is_last();
         if step > 4000 && goes_to_last {
             starts.push(plan.hull.start.clone());
         }
-        world.begin(plan);
-        world.end(0, true);
+        store.begin(plan);
+        store.end(0, true);
     }
-    world.check();
+    store.check();
     let rounds = starts.windows(2).filter(|pair| pair[1] < pair[0]).count();
     assert!(starts.len() > 200, "{} jobs", starts.len());
     assert!(rounds >= 5 && rounds * 8 < starts.len(), "{rounds} rounds of {} jobs", starts.len());
@@ -363,19 +363,19 @@ fn round_robin_goes_round() {
 fn deleting_everything_leaves_nothing() {
     for name in ["leveled:10", "lazy-leveled:4", "partitioned"] {
         let options = some_options(&SeededRandom::new(9));
-        let mut world = World::new(name.parse().unwrap(), options);
+        let mut store = SimulatedStore::new(name.parse().unwrap(), options);
         let random = SeededRandom::new(1);
         for _ in 0..3000 {
-            world.write(random.below(1000) as u32, false);
-            compact(&mut world);
+            store.write(random.below(1000) as u32, false);
+            compact(&mut store);
         }
         for key in 0..1000 {
-            world.write(key * 7 % 1000, true);
-            compact(&mut world);
+            store.write(key * 7 % 1000, true);
+            compact(&mut store);
         }
-        world.drain(true);
-        world.check();
-        assert_eq!(world.version().bytes(), 0, "{name}");
+        store.drain(true);
+        store.check();
+        assert_eq!(store.version().bytes(), 0, "{name}");
     }
 }
 

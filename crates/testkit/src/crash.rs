@@ -53,7 +53,7 @@ pub struct Sweep {
 
 /// What had been acknowledged at a cut.
 #[derive(Clone, Debug, Default)]
-struct Promise {
+struct Guarantee {
     begun: usize,
     acknowledged: usize,
     powered: usize,
@@ -65,7 +65,7 @@ struct Promise {
     followed: Option<usize>,
 }
 
-impl Promise {
+impl Guarantee {
     fn note(&mut self, mark: u64) {
         match Mark::parse(mark) {
             (Mark::Begun, commit) => self.begun = commit,
@@ -117,7 +117,7 @@ impl Recording {
     pub fn sweep(&self, nested_every: usize) -> Outcome<Sweep> {
         let mut sweep = Sweep::default();
         let mut replayer = self.fs.replayer();
-        let mut promise = Promise::default();
+        let mut guarantee = Guarantee::default();
         loop {
             let cut = replayer.position();
             sweep.cuts += 1;
@@ -125,13 +125,13 @@ impl Recording {
                 let image = replayer.image(crash);
                 let nested = cut.is_multiple_of(nested_every) && !matches!(crash, Crash::PowerNoneLost);
                 let last = || replayer.last_event().map_or_else(String::new, ToString::to_string);
-                let outcome = self.check_image(&image, &promise, &[crash], nested, &mut sweep);
+                let outcome = self.check_image(&image, &guarantee, &[crash], nested, &mut sweep);
                 outcome.map_err(|failure| {
-                    failure.during(format_args!("cut {cut} ({}), {crash:?}, promised {promise:?}", last()))
+                    failure.during(format_args!("cut {cut} ({}), {crash:?}, promised {guarantee:?}", last()))
                 })?;
             }
             match replayer.step() {
-                Some(event) => event.mark().into_iter().for_each(|mark| promise.note(mark)),
+                Some(event) => event.mark().into_iter().for_each(|mark| guarantee.note(mark)),
                 None => return Ok(sweep),
             }
         }
@@ -141,15 +141,15 @@ impl Recording {
     fn check_image(
         &self,
         image: &StrictFs,
-        promise: &Promise,
+        guarantee: &Guarantee,
         crashes: &[Crash],
         nested: bool,
         sweep: &mut Sweep,
     ) -> Outcome {
         sweep.images += 1;
-        let found = caught(|| self.check_open(image, promise, crashes))?;
+        let found = caught(|| self.check_open(image, guarantee, crashes))?;
         if nested {
-            self.crash_recovery(image, found.opened_at, promise, crashes[0], sweep)?;
+            self.crash_recovery(image, found.opened_at, guarantee, crashes[0], sweep)?;
         }
         let thorough = sweep.images.is_multiple_of(4);
         caught(|| self.check_afterwards(image, found, thorough))
@@ -159,22 +159,22 @@ impl Recording {
         Runner::options(&self.plan, Env::simulated(Arc::new(fs.clone()), self.plan.seed))
     }
 
-    fn check_open(&self, image: &StrictFs, promise: &Promise, crashes: &[Crash]) -> Outcome<Found> {
+    fn check_open(&self, image: &StrictFs, guarantee: &Guarantee, crashes: &[Crash]) -> Outcome<Recovered> {
         let db = Database::open_with(DIR, self.options(image))?;
         let opened_at = image.trace_len();
         let content = read_all(&db, None)?;
         let names = db.keyspaces();
         let is_there = |space: &usize| names.iter().any(|name| name == SPACES[*space]);
-        let missing = promise.created.iter().find(|space| !is_there(space));
+        let missing = guarantee.created.iter().find(|space| !is_there(space));
         ensure!(missing.is_none(), "a keyspace is missing: there are {names:?}");
-        let back = promise.gone.iter().find(|space| is_there(space));
+        let back = guarantee.gone.iter().find(|space| is_there(space));
         ensure!(back.is_none(), "a keyspace is back that was dropped or renamed: there are {names:?}");
         check_files(&db, image)?;
-        let survivor = promise.survivor(crashes);
-        let allowed = survivor..=promise.begun.max(survivor);
+        let survivor = guarantee.survivor(crashes);
+        let allowed = survivor..=guarantee.begun.max(survivor);
         self.oracle.find(&content, allowed, crate::unix_ms(db.now())).map_err(Failure::new)?;
-        self.check_stream(&db, &content, promise.followed)?;
-        Ok(Found { db, opened_at, content })
+        self.check_stream(&db, &content, guarantee.followed)?;
+        Ok(Recovered { db, opened_at, content })
     }
 
     /// A reader of the change stream that continues at the consumer's position gets exactly what the database
@@ -204,7 +204,7 @@ impl Recording {
         &self,
         image: &StrictFs,
         opened_at: usize,
-        promise: &Promise,
+        guarantee: &Guarantee,
         first: Crash,
         sweep: &mut Sweep,
     ) -> Outcome {
@@ -214,7 +214,7 @@ impl Recording {
             for second in [Crash::Process, Crash::PowerAllLost, Crash::PowerRandom { seed: cut as u64 }] {
                 let again = replayer.image(second);
                 sweep.nested += 1;
-                let outcome = self.check_image(&again, promise, &[first, second], false, sweep);
+                let outcome = self.check_image(&again, guarantee, &[first, second], false, sweep);
                 outcome
                     .map_err(|failure| failure.during(format_args!("cut {cut} of recovery, {second:?}")))?;
             }
@@ -223,8 +223,8 @@ impl Recording {
     }
 
     /// Checks that what an open has shown survives a power cut, and that the database takes writes again.
-    fn check_afterwards(&self, image: &StrictFs, found: Found, thorough: bool) -> Outcome {
-        let Found { db, mut content, .. } = found;
+    fn check_afterwards(&self, image: &StrictFs, found: Recovered, thorough: bool) -> Outcome {
+        let Recovered { db, mut content, .. } = found;
         if thorough {
             let lost = image.crash(Crash::PowerAllLost);
             let again = read_all(&Database::open_with(DIR, self.options(&lost))?, None)?;
@@ -261,7 +261,7 @@ fn check_files(db: &Database, image: &StrictFs) -> Outcome {
     Ok(())
 }
 
-struct Found {
+struct Recovered {
     db: Database,
     /// Length of the image's trace when opening ended.
     opened_at: usize,

@@ -88,7 +88,8 @@ impl Victim {
             let flips = flips.map(|start| Damage::Flip((start + random.below(PIECE_BITS)).min(len * 8 - 1)));
             let cuts = (0..len).step_by(512).map(Damage::Cut);
             for damage in flips.chain(cuts).chain([Damage::Delete]) {
-                let outcome = catch_unwind(AssertUnwindSafe(|| self.judge(&path, damage, &mut verdicts)));
+                let outcome =
+                    catch_unwind(AssertUnwindSafe(|| self.check_damage(&path, damage, &mut verdicts)));
                 let outcome = outcome.unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)));
                 outcome.map_err(|failure| {
                     let seed = self.plan.seed;
@@ -100,11 +101,13 @@ impl Victim {
         Ok(verdicts)
     }
 
-    fn judge(&self, path: &Path, damage: Damage, verdicts: &mut Verdicts) -> Outcome {
+    fn check_damage(&self, path: &Path, damage: Damage, verdicts: &mut Verdicts) -> Outcome {
         let fs = self.fs.crash(Crash::Process);
         apply(&fs, path, damage)?;
         let options = Runner::options(&self.plan, Env::simulated(Arc::new(fs), self.plan.seed));
-        let found = Database::open_with(DIR, options).map_err(Looked::Error).and_then(|db| self.look(&db));
+        let found = Database::open_with(DIR, options)
+            .map_err(ReadFailure::Error)
+            .and_then(|db| self.read_everything(&db));
         let is_log = path.extension().is_some_and(|extension| extension == "seg");
         match found {
             Ok(at) if at == self.oracle.now() => verdicts.harmless += 1,
@@ -112,10 +115,12 @@ impl Victim {
                 verdicts.earlier += 1;
             }
             Ok(at) => {
-                return Err(Failure::new(format!("nobody noticed that the state after commit {at} is old")));
+                return Err(Failure::new(format!(
+                    "the damage went unreported: the state after commit {at} is old"
+                )));
             }
-            Err(Looked::Wrong(failure)) => return Err(failure),
-            Err(Looked::Error(error)) => {
+            Err(ReadFailure::Wrong(failure)) => return Err(failure),
+            Err(ReadFailure::Error(error)) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 let named = error.to_string().contains(&*name) || name.starts_with("MANIFEST");
                 ensure!(named, "the error does not name the file: {error}");
@@ -131,37 +136,37 @@ impl Victim {
     }
 
     /// Reads everything in several ways; returns the number of the state that was found.
-    fn look(&self, db: &Database) -> Result<usize, Looked> {
-        let wrong = |text: String| Looked::Wrong(Failure::new(text));
+    fn read_everything(&self, db: &Database) -> Result<usize, ReadFailure> {
+        let wrong = |text: String| ReadFailure::Wrong(Failure::new(text));
         // Without verification first, so that a read finds the damage.
         for name in db.keyspaces() {
-            let keyspace = db.open_keyspace(&name).map_err(Looked::Error)?;
+            let keyspace = db.open_keyspace(&name).map_err(ReadFailure::Error)?;
             for entry in keyspace.iter().rev() {
-                entry.map_err(Looked::Error)?;
+                entry.map_err(ReadFailure::Error)?;
             }
             for entry in keyspace.iter() {
-                entry.map_err(Looked::Error)?;
+                entry.map_err(ReadFailure::Error)?;
             }
         }
-        let content = read_all(db, None).map_err(Looked::Wrong)?;
+        let content = read_all(db, None).map_err(ReadFailure::Wrong)?;
         let at =
             self.oracle.find(&content, 0..=self.oracle.now(), crate::unix_ms(db.now())).map_err(wrong)?;
         for (space, entries) in content.iter().enumerate() {
             let Ok(keyspace) = db.open_keyspace(SPACES[space]) else { continue };
             for key in (0..KEYS).map(|number| Key(number).bytes()) {
-                let found = keyspace.get(&key).map_err(Looked::Error)?;
+                let found = keyspace.get(&key).map_err(ReadFailure::Error)?;
                 if found.as_deref() != entries.get(&key).map(Vec::as_slice) {
                     return Err(wrong(format!("a get and a scan disagree on {}", key.escape_ascii())));
                 }
             }
         }
-        db.close().map_err(Looked::Error)?;
+        db.close().map_err(ReadFailure::Error)?;
         Ok(at)
     }
 }
 
 /// Why reading a damaged store failed.
-enum Looked {
+enum ReadFailure {
     Error(Error),
     Wrong(Failure),
 }

@@ -8,11 +8,11 @@
 
 use crate::events::EventAudit;
 use crate::follower::CONSUMER;
-use crate::ingest::{Joining, table_edits, without_merge, write_tables};
+use crate::ingest::{LoadMethod, table_edits, without_merge, write_tables};
 use crate::options::KEYSPACE;
 use crate::oracle::{Content, brief};
 use crate::runner::{DIR, PlainChange, Runner, key_bounds, plain_changes, put_into, read_all};
-use crate::script::{Deed, Edit, How, Op, Plan};
+use crate::script::{Action, Edit, Op, Plan, WriteMethod};
 use crate::{Failure, Key, Outcome, SPACES, ensure};
 use esker::ingest::IngestOptions;
 use esker::parts::StepBackground;
@@ -99,14 +99,14 @@ struct Trial<'a> {
 
 /// What the acknowledged writes of a run guarantee.
 #[derive(Default)]
-struct Promised {
+struct GuaranteedState {
     /// After the process dies.
     process: Possible,
     /// After power is lost.
     power: Possible,
 }
 
-impl Promised {
+impl GuaranteedState {
     /// The changes that edits may make: a range delete removes every key of its range that was ever written.
     fn changes(&self, edits: &[Edit]) -> Vec<PlainChange> {
         plain_changes(edits, |of, range| {
@@ -199,16 +199,16 @@ impl<'a> Trial<'a> {
 
     fn run(&self, fault: Fault) -> Outcome {
         let mut open = self.open_again()?;
-        let mut promised = Promised::default();
+        let mut guaranteed = GuaranteedState::default();
         for op in &self.plan.script {
             if let Op::Reopen { .. } = op {
                 match open.close()? {
-                    Ok(()) => promised.settle(),
+                    Ok(()) => guaranteed.settle(),
                     Err(error) => expect_sane(error)?,
                 }
                 open = self.open_again()?;
             } else {
-                step(&open.db, &self.env(), op, &mut promised)?;
+                step(&open.db, &self.env(), op, &mut guaranteed)?;
             }
         }
         let happened = self.faults.injected() > 0;
@@ -217,18 +217,18 @@ impl<'a> Trial<'a> {
             let healed = open.db.default_keyspace().put(b"healed", b"yes");
             let excused = matches!(healed, Err(Error::ReadOnly { .. })) && !matches!(fault, Fault::Full);
             ensure!(healed.is_ok() || excused, "after healing, a write says {healed:?}");
-            promised.note(&[(0, b"healed".to_vec(), Some(b"yes".to_vec()))], healed.is_ok());
+            guaranteed.note(&[(0, b"healed".to_vec(), Some(b"yes".to_vec()))], healed.is_ok());
         }
         let _ = open.close()?;
         drop(open);
         if fault == Fault::LostSync {
             let lost = self.strict.crash(Crash::PowerAllLost);
             let env = Env::simulated(Arc::new(lost), self.plan.seed);
-            check(&Database::open_with(DIR, Runner::options(self.plan, env))?, &promised.power)
+            check(&Database::open_with(DIR, Runner::options(self.plan, env))?, &guaranteed.power)
                 .map_err(|failure| failure.during("after a power cut"))?;
         }
         let open = self.open()?;
-        check(&open.db, &promised.process)?;
+        check(&open.db, &guaranteed.process)?;
         ensure!(open.db.verify()?.is_clean(), "verify found damage");
         open.db.default_keyspace().put(b"more", b"1")?;
         open.close()??;
@@ -255,29 +255,29 @@ fn follow(db: &Database, acknowledge: bool) -> esker::Result<()> {
 }
 
 /// Carries out an operation and accepts any sane error.
-fn step(db: &Database, env: &Env, op: &Op, promised: &mut Promised) -> Outcome {
+fn step(db: &Database, env: &Env, op: &Op, guaranteed: &mut GuaranteedState) -> Outcome {
     let done = match op {
         Op::Write { edits, how, durability } => {
-            let changes = promised.changes(edits);
+            let changes = guaranteed.changes(edits);
             let written = match how {
-                How::Transaction => transact(db, &changes, *durability),
+                WriteMethod::Transaction => transact(db, &changes, *durability),
                 _ => write(db, edits, *durability),
             };
-            promised.note(&changes, written.is_ok());
-            if written.is_ok() && *durability == Durability::Power && *how != How::Try {
-                promised.settle();
+            guaranteed.note(&changes, written.is_ok());
+            if written.is_ok() && *durability == Durability::Power && *how != WriteMethod::Try {
+                guaranteed.settle();
             }
             written
         }
-        Op::Join { space, edits, joining } => {
-            let edits: Vec<_> = edits.iter().map(|(key, deed)| (*key, staying(*deed))).collect();
-            let changes = joined_changes(*space, &edits, *joining);
-            let joined = join(db, env, *space, &edits, *joining);
-            promised.note(&changes, joined.is_ok());
-            joined.map(|()| promised.settle())
+        Op::Join { space, edits, load_method } => {
+            let edits: Vec<_> = edits.iter().map(|(key, action)| (*key, without_expiry(*action))).collect();
+            let changes = loaded_changes(*space, &edits, *load_method);
+            let joined = join(db, env, *space, &edits, *load_method);
+            guaranteed.note(&changes, joined.is_ok());
+            joined.map(|()| guaranteed.settle())
         }
-        Op::Flush => db.flush().map(|()| promised.settle()),
-        Op::Sync => db.sync().map(|()| promised.settle()),
+        Op::Flush => db.flush().map(|()| guaranteed.settle()),
+        Op::Sync => db.sync().map(|()| guaranteed.settle()),
         Op::Compact { space, lower, upper } => match db.open_keyspace(SPACES[usize::from(*space)]) {
             Ok(keyspace) => keyspace.compact(key_bounds(lower, upper)),
             Err(_) => Ok(()),
@@ -286,8 +286,8 @@ fn step(db: &Database, env: &Env, op: &Op, promised: &mut Promised) -> Outcome {
             // The default keyspace cannot be dropped.
             Err(Error::NotFound(_) | Error::InvalidArgument(_)) => Ok(()),
             dropped => {
-                promised.note_drop(usize::from(*space), dropped.is_ok());
-                dropped.map(|()| promised.settle())
+                guaranteed.note_drop(usize::from(*space), dropped.is_ok());
+                dropped.map(|()| guaranteed.settle())
             }
         },
         // A rename to the same name changes nothing.
@@ -298,8 +298,8 @@ fn step(db: &Database, env: &Env, op: &Op, promised: &mut Promised) -> Outcome {
                 // After a drop that failed the name may be taken.
                 Err(Error::NotFound(_) | Error::InvalidArgument(_)) => Ok(()),
                 renamed => {
-                    promised.note_rename(from, to, renamed.is_ok());
-                    renamed.map(|()| promised.settle())
+                    guaranteed.note_rename(from, to, renamed.is_ok());
+                    renamed.map(|()| guaranteed.settle())
                 }
             }
         }
@@ -327,35 +327,41 @@ fn step(db: &Database, env: &Env, op: &Op, promised: &mut Promised) -> Outcome {
 }
 
 /// The same edit without an expiry.
-fn staying(deed: Deed) -> Deed {
-    match without_merge(deed) {
-        Deed::PutFor(value, _) => Deed::Put(value),
+fn without_expiry(action: Action) -> Action {
+    match without_merge(action) {
+        Action::PutFor(value, _) => Action::Put(value),
         other => other,
     }
 }
 
 /// The changes of an ingest or a bulk load; of a key that comes twice the last edit counts, in both.
-fn joined_changes(space: u8, edits: &[(Key, Deed)], joining: Joining) -> Vec<PlainChange> {
-    let is_load = matches!(joining, Joining::BulkLoad { .. });
-    let kept = edits.iter().filter(|(_, deed)| !is_load || matches!(deed, Deed::Put(_))).copied();
+fn loaded_changes(space: u8, edits: &[(Key, Action)], load_method: LoadMethod) -> Vec<PlainChange> {
+    let is_load = matches!(load_method, LoadMethod::BulkLoad { .. });
+    let kept = edits.iter().filter(|(_, action)| !is_load || matches!(action, Action::Put(_))).copied();
     let last = table_edits(&kept.collect::<Vec<_>>());
-    let value = |deed| if let Deed::Put(value) = deed { Some(value.bytes()) } else { None };
-    last.into_iter().map(|(key, deed)| (usize::from(space), key, value(deed))).collect()
+    let value = |action| if let Action::Put(value) = action { Some(value.bytes()) } else { None };
+    last.into_iter().map(|(key, action)| (usize::from(space), key, value(action))).collect()
 }
 
-fn join(db: &Database, env: &Env, space: u8, edits: &[(Key, Deed)], joining: Joining) -> esker::Result<()> {
+fn join(
+    db: &Database,
+    env: &Env,
+    space: u8,
+    edits: &[(Key, Action)],
+    load_method: LoadMethod,
+) -> esker::Result<()> {
     let options = KeyspaceOptions::default().write_buffer_size(4 << 10);
     let keyspace = db.keyspace_with(SPACES[usize::from(space)], options)?;
-    match joining {
-        Joining::Tables { tables, mode } => {
+    match load_method {
+        LoadMethod::Tables { tables, mode } => {
             let edits = table_edits(edits);
             let paths = write_tables(env, Path::new(DIR), &keyspace.options(), &edits, tables, |_| 0)?;
             keyspace.ingest(paths, IngestOptions::new().mode(mode))?;
         }
-        Joining::BulkLoad { sort_memory } => {
+        LoadMethod::BulkLoad { sort_memory } => {
             let mut loader = keyspace.bulk_load()?.sort_memory(sort_memory.into());
-            for (key, deed) in edits {
-                if let Deed::Put(value) = deed {
+            for (key, action) in edits {
+                if let Action::Put(value) = action {
                     loader.add(key.bytes(), value.bytes())?;
                 }
             }

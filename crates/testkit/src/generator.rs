@@ -1,8 +1,8 @@
 //! Generates random plans from a seed.
 
-use crate::ingest::Joining;
+use crate::ingest::LoadMethod;
 use crate::options::{Chosen, DATABASE, KEYSPACE};
-use crate::script::{At, CursorStep, Deed, Edit, How, Lifetime, Move, Op, Plan, Step};
+use crate::script::{Action, At, CursorStep, Edit, Lifetime, Move, Op, Plan, Step, WriteMethod};
 use crate::{Filler, KEYS, Key, PREFIXES, SPACES};
 use esker::Durability;
 use esker::ingest::IngestMode;
@@ -23,7 +23,7 @@ pub struct Generator {
     /// Whether the plan follows the change stream.
     follows: bool,
     /// In 1/100: how often an operation changes the tree or the database as a whole.
-    upheaval: u64,
+    structural_change: u64,
 }
 
 impl Generator {
@@ -33,10 +33,10 @@ impl Generator {
         let count = [12, 60, 250, 600][random.below(4) as usize];
         let keys = (0..count).map(|_| pick_key(&random)).collect();
         let value_bytes = [4, 40, 200, 1_500][random.below(4) as usize];
-        let upheaval = [2, 5, 15][random.below(3) as usize];
+        let structural_change = [2, 5, 15][random.below(3) as usize];
         let expires = random.below(3) > 0;
         let follows = random.below(2) > 0;
-        Generator { random, keys, value_bytes, next_value: 0, expires, follows, upheaval }
+        Generator { random, keys, value_bytes, next_value: 0, expires, follows, structural_change }
     }
 
     /// A plan with so many operations, random options, and a full check at the end.
@@ -54,12 +54,12 @@ impl Generator {
     }
 
     /// Writes, with some flushes, compactions, syncs and reopenings: the workload of crash tests.
-    pub fn writes(seed: u64, operations: usize, upheaval: u64) -> Vec<Op> {
+    pub fn writes(seed: u64, operations: usize, structural_change: u64) -> Vec<Op> {
         let mut generator = Generator::new(seed);
         generator.value_bytes = generator.value_bytes.min(200);
-        generator.upheaval = upheaval;
+        generator.structural_change = structural_change;
         let next = |_| match generator.random.below(100) {
-            dice if dice < generator.upheaval => generator.upheaval(),
+            dice if dice < generator.structural_change => generator.structural_change(),
             dice if dice > 96 && generator.expires => generator.clock(),
             _ => generator.write(),
         };
@@ -111,17 +111,17 @@ impl Generator {
     }
 
     fn edit(&mut self) -> Edit {
-        let deed = match self.random.below(20) {
+        let action = match self.random.below(20) {
             // Mostly a few keys, sometimes all up to the end.
-            0 if self.percent(10) => Deed::DeleteUpTo(Bound::Unbounded),
-            0 => Deed::DeleteUpTo(self.bound()),
-            1..=4 => Deed::Delete,
-            5..=8 if self.expires => Deed::PutFor(self.value(), self.ttl_ms()),
-            9 if self.expires => Deed::MergeFor(self.value(), self.ttl_ms()),
-            10..=14 => Deed::Merge(self.value()),
-            _ => Deed::Put(self.value()),
+            0 if self.percent(10) => Action::DeleteUpTo(Bound::Unbounded),
+            0 => Action::DeleteUpTo(self.bound()),
+            1..=4 => Action::Delete,
+            5..=8 if self.expires => Action::PutFor(self.value(), self.ttl_ms()),
+            9 if self.expires => Action::MergeFor(self.value(), self.ttl_ms()),
+            10..=14 => Action::Merge(self.value()),
+            _ => Action::Put(self.value()),
         };
-        Edit { space: self.space(), key: self.key(), deed }
+        Edit { space: self.space(), key: self.key(), action }
     }
 
     /// About the time by which [`Op::Clock`] moves the clock.
@@ -174,20 +174,20 @@ impl Generator {
         let count = 1 + self.random.below([4, 30, 200][self.random.below(3) as usize]);
         let mut edits: Vec<_> = (0..count)
             .map(|_| {
-                let Edit { key, deed, .. } = self.edit();
-                (key, deed)
+                let Edit { key, action, .. } = self.edit();
+                (key, action)
             })
             .collect();
         if self.percent(40) {
             edits.sort_by_key(|(key, _)| key.bytes());
         }
-        let joining = if self.percent(50) {
+        let load_method = if self.percent(50) {
             let mode = [IngestMode::Copy, IngestMode::Link, IngestMode::Move][self.random.below(3) as usize];
-            Joining::Tables { tables: 1 + self.random.below(5) as u8, mode }
+            LoadMethod::Tables { tables: 1 + self.random.below(5) as u8, mode }
         } else {
-            Joining::BulkLoad { sort_memory: [1 << 10, 4 << 10, 1 << 20][self.random.below(3) as usize] }
+            LoadMethod::BulkLoad { sort_memory: [1 << 10, 4 << 10, 1 << 20][self.random.below(3) as usize] }
         };
-        Op::Join { space: self.space(), edits, joining }
+        Op::Join { space: self.space(), edits, load_method }
     }
 
     fn durability(&self) -> Durability {
@@ -201,11 +201,11 @@ impl Generator {
     fn write(&mut self) -> Op {
         let durability = self.durability();
         let (count, how) = match self.random.below(10) {
-            0 => (2 + self.random.below(20), How::Batch),
-            1 => (1 + self.random.below(5), How::Try),
-            2 => (1 + self.random.below(3), How::Parsed),
-            3 => (1 + self.random.below(6), How::Transaction),
-            _ => (1, How::Plain),
+            0 => (2 + self.random.below(20), WriteMethod::Batch),
+            1 => (1 + self.random.below(5), WriteMethod::Try),
+            2 => (1 + self.random.below(3), WriteMethod::Parsed),
+            3 => (1 + self.random.below(6), WriteMethod::Transaction),
+            _ => (1, WriteMethod::Plain),
         };
         let edits = (0..count).map(|_| self.edit()).collect();
         Op::Write { edits, how, durability }
@@ -304,7 +304,7 @@ impl Generator {
         Op::Follow { anew: self.percent(50), durability, acknowledge: self.percent(40) }
     }
 
-    fn upheaval(&mut self) -> Op {
+    fn structural_change(&mut self) -> Op {
         if self.follows && self.percent(20) {
             return self.follow();
         }
@@ -327,13 +327,13 @@ impl Generator {
     }
 
     fn op(&mut self) -> Op {
-        if self.percent(self.upheaval) {
+        if self.percent(self.structural_change) {
             return match self.random.below(12) {
                 0 => Op::CheckAll,
                 1 if self.percent(20) => Op::ReopenReadOnly,
                 2 | 3 => Op::Snapshot,
                 4 => Op::Release(self.random.below(8) as u8),
-                _ => self.upheaval(),
+                _ => self.structural_change(),
             };
         }
         if self.expires && self.percent(4) {

@@ -2,7 +2,7 @@
 
 use crate::oracle::{Change, Written};
 use crate::runner::{Mark, Runner, plain_change};
-use crate::script::{Deed, Edit};
+use crate::script::{Action, Edit};
 use crate::{Key, Outcome, ensure};
 use esker::ingest::{IngestMode, IngestOptions, TableWriter};
 use esker::parts::env::Env;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// How entries join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Joining {
+pub enum LoadMethod {
     /// By an ingest of so many tables, which are written first.
     Tables {
         /// At most the number of keys.
@@ -28,16 +28,17 @@ pub enum Joining {
 }
 
 /// The last edit of each key, without range deletes, in key order: a table holds one version of each.
-pub(crate) fn table_edits(edits: &[(Key, Deed)]) -> BTreeMap<Vec<u8>, Deed> {
-    let deed = |deed: Deed| if matches!(deed, Deed::DeleteUpTo(_)) { Deed::Delete } else { deed };
-    edits.iter().map(|(key, done)| (key.bytes(), deed(*done))).collect()
+pub(crate) fn table_edits(edits: &[(Key, Action)]) -> BTreeMap<Vec<u8>, Action> {
+    let action =
+        |action: Action| if matches!(action, Action::DeleteUpTo(_)) { Action::Delete } else { action };
+    edits.iter().map(|(key, done)| (key.bytes(), action(*done))).collect()
 }
 
 /// The edit without merges: ingested tables have no operands, so a merge becomes a put.
-pub(crate) fn without_merge(deed: Deed) -> Deed {
-    match deed {
-        Deed::Merge(value) => Deed::Put(value),
-        Deed::MergeFor(value, ttl_ms) => Deed::PutFor(value, ttl_ms),
+pub(crate) fn without_merge(action: Action) -> Action {
+    match action {
+        Action::Merge(value) => Action::Put(value),
+        Action::MergeFor(value, ttl_ms) => Action::PutFor(value, ttl_ms),
         other => other,
     }
 }
@@ -47,7 +48,7 @@ pub(crate) fn write_tables(
     env: &Env,
     dir: &Path,
     options: &KeyspaceOptions,
-    edits: &BTreeMap<Vec<u8>, Deed>,
+    edits: &BTreeMap<Vec<u8>, Action>,
     tables: u8,
     expiry_ms: impl Fn(u32) -> u64,
 ) -> esker::Result<Vec<PathBuf>> {
@@ -61,13 +62,13 @@ pub(crate) fn write_tables(
             env.fs.remove_file(&path)?;
         }
         let mut table = TableWriter::create_in(env, &path, options)?;
-        for (key, deed) in some {
-            match deed {
-                Deed::Put(value) | Deed::Merge(value) => table.put(key, value.bytes())?,
-                Deed::PutFor(value, ttl_ms) | Deed::MergeFor(value, ttl_ms) => {
+        for (key, action) in some {
+            match action {
+                Action::Put(value) | Action::Merge(value) => table.put(key, value.bytes())?,
+                Action::PutFor(value, ttl_ms) | Action::MergeFor(value, ttl_ms) => {
                     table.put_until(key, value.bytes(), crate::from_unix_ms(expiry_ms(*ttl_ms)))?;
                 }
-                Deed::Delete | Deed::DeleteUpTo(_) => table.delete(key)?,
+                Action::Delete | Action::DeleteUpTo(_) => table.delete(key)?,
             }
         }
         paths.push(table.finish()?.path);
@@ -78,17 +79,17 @@ pub(crate) fn write_tables(
 }
 
 impl Runner {
-    pub(crate) fn join(&mut self, space: u8, edits: &[(Key, Deed)], joining: Joining) -> Outcome {
+    pub(crate) fn join(&mut self, space: u8, edits: &[(Key, Action)], load_method: LoadMethod) -> Outcome {
         let keyspace = self.create(space)?;
-        let edits = &edits.iter().map(|(key, deed)| (*key, without_merge(*deed))).collect::<Vec<_>>()[..];
-        let changes = match joining {
-            Joining::Tables { .. } => self.table_changes(space, edits)?,
-            Joining::BulkLoad { .. } => self.load_changes(space, edits)?,
+        let edits = &edits.iter().map(|(key, action)| (*key, without_merge(*action))).collect::<Vec<_>>()[..];
+        let changes = match load_method {
+            LoadMethod::Tables { .. } => self.table_changes(space, edits)?,
+            LoadMethod::BulkLoad { .. } => self.load_changes(space, edits)?,
         };
         self.mark(Mark::Begun, self.oracle.now() + 1);
-        let entries = match joining {
-            Joining::Tables { tables, mode } => self.ingest(&keyspace, edits, tables, mode)?,
-            Joining::BulkLoad { sort_memory } => self.bulk_load(&keyspace, edits, sort_memory)?,
+        let entries = match load_method {
+            LoadMethod::Tables { tables, mode } => self.ingest(&keyspace, edits, tables, mode)?,
+            LoadMethod::BulkLoad { sort_memory } => self.bulk_load(&keyspace, edits, sort_memory)?,
         };
         ensure!(entries == changes.len() as u64, "{entries} entries joined, not {}", changes.len());
         if entries > 0 {
@@ -102,7 +103,7 @@ impl Runner {
     fn ingest(
         &self,
         keyspace: &Keyspace,
-        edits: &[(Key, Deed)],
+        edits: &[(Key, Action)],
         tables: u8,
         mode: IngestMode,
     ) -> Outcome<u64> {
@@ -122,17 +123,17 @@ impl Runner {
         Ok(report.entries)
     }
 
-    fn bulk_load(&self, keyspace: &Keyspace, edits: &[(Key, Deed)], sort_memory: u32) -> Outcome<u64> {
+    fn bulk_load(&self, keyspace: &Keyspace, edits: &[(Key, Action)], sort_memory: u32) -> Outcome<u64> {
         let mut loader = keyspace.bulk_load()?.sort_memory(sort_memory.into());
-        for (key, deed) in edits {
-            match deed {
-                Deed::Put(value) | Deed::Merge(value) => loader.add(key.bytes(), value.bytes())?,
-                Deed::PutFor(value, ttl_ms) | Deed::MergeFor(value, ttl_ms) => {
+        for (key, action) in edits {
+            match action {
+                Action::Put(value) | Action::Merge(value) => loader.add(key.bytes(), value.bytes())?,
+                Action::PutFor(value, ttl_ms) | Action::MergeFor(value, ttl_ms) => {
                     let end_ms = self.now()?.time_ms + self.ttl(*ttl_ms).as_millis() as u64;
                     let expiry = Expiry::At(crate::from_unix_ms(end_ms));
                     loader.add_with(key.bytes(), value.bytes(), expiry)?;
                 }
-                Deed::Delete | Deed::DeleteUpTo(_) => {}
+                Action::Delete | Action::DeleteUpTo(_) => {}
             }
         }
         let added = loader.added();
@@ -145,29 +146,29 @@ impl Runner {
     }
 
     /// The changes that the oracle sees. No default TTL applies to ingested tables.
-    fn table_changes(&self, space: u8, edits: &[(Key, Deed)]) -> Outcome<Vec<Change>> {
+    fn table_changes(&self, space: u8, edits: &[(Key, Action)]) -> Outcome<Vec<Change>> {
         let now_ms = self.now()?.time_ms;
-        let change = |(key, deed): (Vec<u8>, Deed)| {
-            let written = match deed {
-                Deed::Put(value) | Deed::Merge(value) => Written::Put(value.bytes()),
-                Deed::PutFor(value, ttl_ms) | Deed::MergeFor(value, ttl_ms) => {
+        let change = |(key, action): (Vec<u8>, Action)| {
+            let written = match action {
+                Action::Put(value) | Action::Merge(value) => Written::Put(value.bytes()),
+                Action::PutFor(value, ttl_ms) | Action::MergeFor(value, ttl_ms) => {
                     Written::Expiring(value.bytes(), now_ms + self.ttl(ttl_ms).as_millis() as u64)
                 }
-                Deed::Delete | Deed::DeleteUpTo(_) => Written::Delete,
+                Action::Delete | Action::DeleteUpTo(_) => Written::Delete,
             };
             (usize::from(space), key, written)
         };
         Ok(table_edits(edits).into_iter().map(change).collect())
     }
 
-    fn load_changes(&self, space: u8, edits: &[(Key, Deed)]) -> Outcome<Vec<Change>> {
+    fn load_changes(&self, space: u8, edits: &[(Key, Action)]) -> Outcome<Vec<Change>> {
         let mut last = BTreeMap::new();
-        for (key, deed) in edits {
-            let edit = Edit { space, key: *key, deed: *deed };
-            let (space, key, written) = match deed {
-                Deed::Put(_) | Deed::Merge(_) => self.written(plain_change(&edit))?,
-                Deed::PutFor(..) | Deed::MergeFor(..) => self.change_of(&edit)?,
-                Deed::Delete | Deed::DeleteUpTo(_) => continue,
+        for (key, action) in edits {
+            let edit = Edit { space, key: *key, action: *action };
+            let (space, key, written) = match action {
+                Action::Put(_) | Action::Merge(_) => self.written(plain_change(&edit))?,
+                Action::PutFor(..) | Action::MergeFor(..) => self.change_of(&edit)?,
+                Action::Delete | Action::DeleteUpTo(_) => continue,
             };
             last.insert(key, (space, written));
         }

@@ -362,7 +362,7 @@ impl Runner {
         ensure!(matches!(refused, Err(Error::ReadOnly { .. })), "a read-only database takes writes");
         self.close()?;
         self.open(true)?;
-        let edit = crate::script::Edit { space: 0, key: Key(40), deed: crate::script::Deed::Delete };
-        self.write(&[edit], crate::script::How::Plain, Durability::Process).map(|_| ())
+        let edit = crate::script::Edit { space: 0, key: Key(40), action: crate::script::Action::Delete };
+        self.write(&[edit], crate::script::WriteMethod::Plain, Durability::Process).map(|_| ())
     }
 }

@@ -74,9 +74,9 @@ impl Merge for Chain {
 
 /// Rewrites half of the entries it sees with their own values: readers must not notice the filter.
 #[derive(Debug)]
-pub struct Unnoticed;
+pub struct IdentityFilter;
 
-impl CompactionFilter for Unnoticed {
+impl CompactionFilter for IdentityFilter {
     fn name(&self) -> &str {
         "unnoticed"
     }

@@ -2,7 +2,7 @@
 //!
 //! The first choice of a row is the plainest: shrinking a failing case tries it.
 
-use crate::operators::{Operator, Unnoticed};
+use crate::operators::{IdentityFilter, Operator};
 use esker::options::{
     AccessPattern, AdaptiveIndex, AsyncReads, BackgroundRates, BlockBounds, BlockLayout, CacheKind, Codec,
     FilterAllocation, FilterPolicy, IndexKind, MemtableKind, PerLevel, ReadMode, Strategy,
@@ -361,7 +361,7 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
         name: "compaction filter",
         choices: &[
             ("none", |options| options),
-            ("unnoticed", |options| options.compaction_filter(Arc::new(Unnoticed))),
+            ("unnoticed", |options| options.compaction_filter(Arc::new(IdentityFilter))),
         ],
     },
 ];

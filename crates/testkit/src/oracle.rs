@@ -6,8 +6,8 @@
 //! per candidate, and one exact comparison at the end.
 //!
 //! A keyspace keeps its history across renames: reads of the present and at snapshots use the keyspace that
-//! has the name *now* ([`Oracle::get`], [`Oracle::range`], [`Oracle::seen`]), while a database recovered from
-//! a crash shows the names of its moment, too ([`Oracle::content`]).
+//! has the name *now* ([`Oracle::get`], [`Oracle::range`], [`Oracle::content_at`]), while a database
+//! recovered from a crash also shows the names of its time ([`Oracle::content`]).
 
 use crate::SPACES;
 use crate::operators::Operator;
@@ -53,7 +53,7 @@ pub struct Oracle {
     /// Every keyspace that ever existed.
     keyspaces: Vec<BTreeMap<Vec<u8>, Versions>>,
     /// Which of them has each name of [`SPACES`], and from which commit on.
-    bearers: Vec<(usize, Bearers)>,
+    keyspace_of_name: Vec<(usize, KeyspaceOfName)>,
     /// The fingerprint after each number of commits, from zero on; kept as long as nothing expires.
     fingerprints: Vec<u64>,
     /// Whether a state depends on more than the newest versions: on time or older versions.
@@ -66,12 +66,18 @@ pub struct Oracle {
 type Deleted = (usize, Option<usize>, (Bound<Vec<u8>>, Bound<Vec<u8>>));
 
 /// The keyspace that has each name of [`SPACES`].
-type Bearers = [Option<usize>; SPACES.len()];
+type KeyspaceOfName = [Option<usize>; SPACES.len()];
 
 impl Default for Oracle {
     fn default() -> Oracle {
-        let bearers = vec![(0, Bearers::default())];
-        Oracle { keyspaces: Vec::new(), bearers, fingerprints: vec![0], is_more: false, deleted: Vec::new() }
+        let keyspace_of_name = vec![(0, KeyspaceOfName::default())];
+        Oracle {
+            keyspaces: Vec::new(),
+            keyspace_of_name,
+            fingerprints: vec![0],
+            is_more: false,
+            deleted: Vec::new(),
+        }
     }
 }
 
@@ -87,8 +93,8 @@ impl Oracle {
         let mut fingerprint = self.fingerprints[commit - 1];
         for (space, key, written) in changes {
             self.is_more |= matches!(written, Written::Expiring(..) | Written::Merge(..));
-            let bearer = self.bearer_or_new(*space);
-            let versions = self.keyspaces[bearer].entry(key.clone()).or_default();
+            let keyspace = self.keyspace_or_new(*space);
+            let versions = self.keyspaces[keyspace].entry(key.clone()).or_default();
             if let Some((_, Written::Put(old))) = versions.last() {
                 fingerprint = fingerprint.wrapping_sub(entry_hash(*space, key, old));
             }
@@ -108,33 +114,33 @@ impl Oracle {
 
     /// Records the drop of a keyspace as a commit; returns its number.
     pub fn drop_keyspace(&mut self, space: usize) -> usize {
-        self.change_names(|bearers| bearers[space] = None)
+        self.change_names(|keyspace_of_name| keyspace_of_name[space] = None)
     }
 
     /// Records the rename of a keyspace as a commit; returns its number.
     pub fn rename_keyspace(&mut self, from: usize, to: usize) -> usize {
-        self.change_names(|bearers| bearers[to] = bearers[from].take())
+        self.change_names(|keyspace_of_name| keyspace_of_name[to] = keyspace_of_name[from].take())
     }
 
-    fn change_names(&mut self, change: impl FnOnce(&mut Bearers)) -> usize {
+    fn change_names(&mut self, change: impl FnOnce(&mut KeyspaceOfName)) -> usize {
         let commit = self.fingerprints.len();
-        let mut bearers = self.bearers_at(commit);
-        change(&mut bearers);
-        self.bearers.push((commit, bearers));
+        let mut keyspace_of_name = self.keyspaces_at(commit);
+        change(&mut keyspace_of_name);
+        self.keyspace_of_name.push((commit, keyspace_of_name));
         self.fingerprints.push(0);
         self.fingerprints[commit] = fingerprint(&self.content(Moment { commit, time_ms: 0 }));
         commit
     }
 
-    fn bearers_at(&self, at: usize) -> Bearers {
-        let behind = self.bearers.partition_point(|(since, _)| *since <= at);
-        self.bearers[behind - 1].1
+    fn keyspaces_at(&self, at: usize) -> KeyspaceOfName {
+        let behind = self.keyspace_of_name.partition_point(|(since, _)| *since <= at);
+        self.keyspace_of_name[behind - 1].1
     }
 
     /// The keyspace that has a name; if there is none, a new one, which was empty at every earlier commit.
-    fn bearer_or_new(&mut self, space: usize) -> usize {
-        let last = self.bearers.len() - 1;
-        *self.bearers[last].1[space].get_or_insert_with(|| {
+    fn keyspace_or_new(&mut self, space: usize) -> usize {
+        let last = self.keyspace_of_name.len() - 1;
+        *self.keyspace_of_name[last].1[space].get_or_insert_with(|| {
             self.keyspaces.push(BTreeMap::new());
             self.keyspaces.len() - 1
         })
@@ -152,7 +158,7 @@ impl Oracle {
 
     /// The value of a key and its expiry at a moment, in the keyspace that has the name now.
     pub(crate) fn look_up(&self, space: usize, key: &[u8], at: Moment) -> Living<'_> {
-        visible(self.keyspaces[self.bearers_at(self.now())[space]?].get(key)?, at)
+        visible(self.keyspaces[self.keyspaces_at(self.now())[space]?].get(key)?, at)
     }
 
     /// The entries of a range at a moment, in order, in the keyspace that has the name now.
@@ -162,7 +168,7 @@ impl Oracle {
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         at: Moment,
     ) -> impl DoubleEndedIterator<Item = (&'a [u8], Cow<'a, [u8]>)> + use<'a> {
-        self.range_of(self.bearers_at(self.now())[space], bounds, at)
+        self.range_of(self.keyspaces_at(self.now())[space], bounds, at)
     }
 
     fn range_of<'a>(
@@ -180,10 +186,10 @@ impl Oracle {
 
     /// Whether a key was changed after so many commits, in the keyspace that has the name now.
     pub fn is_changed(&self, space: usize, key: &[u8], after: usize) -> bool {
-        let bearer = self.bearers_at(self.now())[space];
-        let versions = bearer.and_then(|bearer| self.keyspaces[bearer].get(key));
+        let keyspace = self.keyspaces_at(self.now())[space];
+        let versions = keyspace.and_then(|keyspace| self.keyspaces[keyspace].get(key));
         let is_deleted = |(commit, of, range): &(usize, _, (_, _))| {
-            *commit > after && *of == bearer && RangeBounds::<Vec<u8>>::contains(range, &key.to_vec())
+            *commit > after && *of == keyspace && RangeBounds::<Vec<u8>>::contains(range, &key.to_vec())
         };
         versions.and_then(|versions| versions.last()).is_some_and(|(last, _)| *last > after)
             || self.deleted.iter().any(is_deleted)
@@ -195,21 +201,21 @@ impl Oracle {
         space: usize,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
     ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let bearer = self.bearers_at(self.now())[space];
-        let found = bearer.map(|bearer| self.keyspaces[bearer].range::<[u8], _>(in_order(bounds)));
+        let keyspace = self.keyspaces_at(self.now())[space];
+        let found = keyspace.map(|keyspace| self.keyspaces[keyspace].range::<[u8], _>(in_order(bounds)));
         found.into_iter().flatten().map(|(key, _)| key.as_slice())
     }
 
     /// Notes that the last commit deleted a range, with or without keys in it.
     pub fn note_deleted(&mut self, space: usize, range: (Bound<Vec<u8>>, Bound<Vec<u8>>)) {
         // The keyspace may never have been written to; later writes must go to the same one.
-        let bearer = self.bearer_or_new(space);
-        self.deleted.push((self.now(), Some(bearer), range));
+        let keyspace = self.keyspace_or_new(space);
+        self.deleted.push((self.now(), Some(keyspace), range));
     }
 
     /// Whether a range deleted after this many commits may overlap this one, even without keys.
     pub fn is_deleted_in(&self, space: usize, bounds: (Bound<&[u8]>, Bound<&[u8]>), after: usize) -> bool {
-        let bearer = self.bearers_at(self.now())[space];
+        let keyspace = self.keyspaces_at(self.now())[space];
         let ends_before = |upper: Bound<&[u8]>, lower: Bound<&[u8]>| match (upper, lower) {
             (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
             (Bound::Included(high) | Bound::Excluded(high), Bound::Included(low) | Bound::Excluded(low)) => {
@@ -219,7 +225,7 @@ impl Oracle {
         self.deleted.iter().any(|(commit, of, (lower, upper))| {
             let (lower, upper) = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
             let apart = ends_before(upper, bounds.0) || ends_before(bounds.1, lower);
-            *commit > after && *of == bearer && !apart
+            *commit > after && *of == keyspace && !apart
         })
     }
 
@@ -230,26 +236,26 @@ impl Oracle {
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         after: usize,
     ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let bearer = self.bearers_at(self.now())[space];
-        let found = bearer.map(|bearer| self.keyspaces[bearer].range::<[u8], _>(in_order(bounds)));
+        let keyspace = self.keyspaces_at(self.now())[space];
+        let found = keyspace.map(|keyspace| self.keyspaces[keyspace].range::<[u8], _>(in_order(bounds)));
         let keys = found.into_iter().flatten().map(|(key, _)| key.as_slice());
         keys.filter(move |key| self.is_changed(space, key, after))
     }
 
     /// All entries at a moment, under the names of that moment.
     pub fn content(&self, at: Moment) -> Content {
-        self.content_of(self.bearers_at(at.commit), at)
+        self.content_of(self.keyspaces_at(at.commit), at)
     }
 
     /// The entries at a moment of the keyspaces that exist now: what an older snapshot shows.
-    pub fn seen(&self, at: Moment) -> Content {
-        self.content_of(self.bearers_at(self.now()), at)
+    pub fn content_at(&self, at: Moment) -> Content {
+        self.content_of(self.keyspaces_at(self.now()), at)
     }
 
-    fn content_of(&self, bearers: Bearers, at: Moment) -> Content {
+    fn content_of(&self, keyspace_of_name: KeyspaceOfName, at: Moment) -> Content {
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let owned = |(key, value): (&[u8], Cow<'_, [u8]>)| (key.to_vec(), value.into_owned());
-        bearers.map(|keyspace| self.range_of(keyspace, everything, at).map(owned).collect()).to_vec()
+        keyspace_of_name.map(|keyspace| self.range_of(keyspace, everything, at).map(owned).collect()).to_vec()
     }
 
     /// The number of commits, within `allowed`, after which the database contained exactly `found`, at this
@@ -445,7 +451,7 @@ mod tests {
         assert_eq!(oracle.get(1, b"a", first), None);
         assert_eq!(oracle.drop_keyspace(2), 4);
         assert_eq!(oracle.get(2, b"a", at(3)), None);
-        assert_eq!(oracle.seen(first), vec![BTreeMap::new(); 3]);
+        assert_eq!(oracle.content_at(first), vec![BTreeMap::new(); 3]);
         for commit in 0..=4 {
             assert_eq!(oracle.find(&oracle.content(at(commit)), 0..=4, 10), Ok(commit));
         }

@@ -5,7 +5,7 @@ use crate::follower::Follower;
 use crate::operators::{Chain, Operator};
 use crate::options::{Chosen, DATABASE, KEYSPACE};
 use crate::oracle::{Change, Content, Moment, Oracle, Written, difference, over};
-use crate::script::{Deed, Edit, How, Op, Plan};
+use crate::script::{Action, Edit, Op, Plan, WriteMethod};
 use crate::transactions::{Open, write_transaction};
 use crate::{Failure, Filler, Outcome, SPACES, ensure};
 use esker::parts::StepBackground;
@@ -254,7 +254,7 @@ impl Runner {
         }
         // What they know of it goes by its name.
         self.transactions.clear();
-        let before = self.oracle.seen(self.now()?).swap_remove(space);
+        let before = self.oracle.content_at(self.now()?).swap_remove(space);
         let open = keyspace.iter();
         let mut batch = self.db()?.batch();
         batch.put(self.db()?.default_keyspace(), b"half of a batch", b"");
@@ -362,12 +362,12 @@ impl Runner {
 
     /// What edits mean to the oracle: a range delete removes every key of its range that ever was there, or
     /// that edits before it put there; that of a transaction those that have a value.
-    fn changes(&self, edits: &[Edit], how: How) -> Outcome<Vec<Change>> {
+    fn changes(&self, edits: &[Edit], how: WriteMethod) -> Outcome<Vec<Change>> {
         let mut changes: Vec<Change> = Vec::new();
         for edit in edits {
             match range_of(edit) {
                 None => changes.push(self.change_of(edit)?),
-                Some(range) if how == How::Transaction => {
+                Some(range) if how == WriteMethod::Transaction => {
                     let space = usize::from(edit.space);
                     let gone = self.living_in(space, &range, &changes)?;
                     changes.extend(gone.into_iter().map(|key| (space, key, Written::Delete)));
@@ -402,19 +402,19 @@ impl Runner {
     }
 
     fn write_plain(&self, edit: &Edit, keyspace: &Keyspace, durability: Durability) -> esker::Result<()> {
-        match edit.deed {
-            Deed::Put(value) => keyspace.put_with(edit.key.bytes(), value.bytes(), durability),
-            Deed::Delete => keyspace.delete_with(edit.key.bytes(), durability),
-            Deed::DeleteUpTo(end) => {
+        match edit.action {
+            Action::Put(value) => keyspace.put_with(edit.key.bytes(), value.bytes(), durability),
+            Action::Delete => keyspace.delete_with(edit.key.bytes(), durability),
+            Action::DeleteUpTo(end) => {
                 let range = (Bound::Included(edit.key.bytes()), end.map(crate::Key::bytes));
                 keyspace.delete_range_with(range, durability)
             }
-            Deed::Merge(operand) => keyspace.merge_with(edit.key.bytes(), operand.bytes(), durability),
-            Deed::MergeFor(operand, ttl_ms) => {
+            Action::Merge(operand) => keyspace.merge_with(edit.key.bytes(), operand.bytes(), durability),
+            Action::MergeFor(operand, ttl_ms) => {
                 let options = WriteOptions::from(durability).ttl(self.ttl(ttl_ms));
                 keyspace.merge_with(edit.key.bytes(), operand.bytes(), options)
             }
-            Deed::PutFor(value, ttl_ms) => {
+            Action::PutFor(value, ttl_ms) => {
                 let options = WriteOptions::from(durability).ttl(self.ttl(ttl_ms));
                 keyspace.put_with(edit.key.bytes(), value.bytes(), options)
             }
@@ -422,7 +422,12 @@ impl Runner {
     }
 
     /// Carries out a write; `Ok(false)` if it was refused, which a write that must not stall may be.
-    pub(crate) fn write(&mut self, edits: &[Edit], how: How, durability: Durability) -> Outcome<bool> {
+    pub(crate) fn write(
+        &mut self,
+        edits: &[Edit],
+        how: WriteMethod,
+        durability: Durability,
+    ) -> Outcome<bool> {
         let keyspaces = edits.iter().map(|edit| self.create(edit.space)).collect::<Outcome<Vec<_>>>()?;
         let edits: Vec<Edit> =
             edits.iter().zip(&keyspaces).map(|(edit, keyspace)| effective(edit, keyspace)).collect();
@@ -430,16 +435,16 @@ impl Runner {
         let changes = self.changes(edits, how)?;
         self.mark(Mark::Begun, self.oracle.now() + 1);
         let written = match (how, edits, keyspaces.as_slice()) {
-            (How::Plain, [edit], [keyspace]) => self.write_plain(edit, keyspace, durability),
-            (How::Transaction, ..) => {
+            (WriteMethod::Plain, [edit], [keyspace]) => self.write_plain(edit, keyspace, durability),
+            (WriteMethod::Transaction, ..) => {
                 write_transaction(self.db()?, edits, &keyspaces, durability, |ms| self.ttl(ms))
             }
             _ => {
                 let db = self.db()?;
                 let mut batch = db.batch();
                 for (edit, keyspace) in edits.iter().zip(&keyspaces) {
-                    match edit.deed {
-                        Deed::PutFor(value, ttl_ms) => {
+                    match edit.action {
+                        Action::PutFor(value, ttl_ms) => {
                             batch.put_with(
                                 keyspace,
                                 edit.key.bytes(),
@@ -447,8 +452,8 @@ impl Runner {
                                 Expiry::After(self.ttl(ttl_ms)),
                             );
                         }
-                        Deed::Merge(operand) => batch.merge(keyspace, edit.key.bytes(), operand.bytes()),
-                        Deed::MergeFor(operand, ttl_ms) => {
+                        Action::Merge(operand) => batch.merge(keyspace, edit.key.bytes(), operand.bytes()),
+                        Action::MergeFor(operand, ttl_ms) => {
                             let ttl = self.ttl(ttl_ms);
                             batch.merge_with(keyspace, edit.key.bytes(), operand.bytes(), Expiry::After(ttl));
                         }
@@ -457,12 +462,12 @@ impl Runner {
                 }
                 let written = edits.iter().filter(|edit| !is_empty_range(edit)).count();
                 ensure!(batch.len() == written, "a batch of {} says it has {}", edits.len(), batch.len());
-                if how == How::Parsed {
+                if how == WriteMethod::Parsed {
                     let parsed = db.batch_from_bytes(&batch.to_bytes()?)?;
                     ensure!(parsed.iter().eq(batch.iter()), "a batch changed on its way through bytes");
                     batch = parsed;
                 }
-                if how == How::Try {
+                if how == WriteMethod::Try {
                     db.write_with(&batch, WriteOptions::new().no_stall())
                 } else {
                     db.write_with(&batch, durability)
@@ -470,17 +475,17 @@ impl Runner {
             }
         };
         match written {
-            Err(Error::WouldStall { .. }) if how == How::Try => return Ok(false),
+            Err(Error::WouldStall { .. }) if how == WriteMethod::Try => return Ok(false),
             written => written?,
         }
         let commit = self.oracle.commit(&changes);
-        for edit in edits.iter().filter(|edit| how != How::Transaction && !is_empty_range(edit)) {
+        for edit in edits.iter().filter(|edit| how != WriteMethod::Transaction && !is_empty_range(edit)) {
             if let Some(range) = range_of(edit) {
                 self.oracle.note_deleted(usize::from(edit.space), range);
             }
         }
         self.mark(Mark::Acknowledged, commit);
-        if durability == Durability::Power && how != How::Try {
+        if durability == Durability::Power && how != WriteMethod::Try {
             self.mark(Mark::Powered, commit);
         }
         Ok(true)
@@ -500,7 +505,7 @@ impl Runner {
                 self.merge_one(*space, *key, *operand, *lifetime, *durability)?;
             }
             Op::Update { space, key, value, lifetime } => self.update(*space, *key, *value, *lifetime)?,
-            Op::Join { space, edits, joining } => self.join(*space, edits, *joining)?,
+            Op::Join { space, edits, load_method } => self.join(*space, edits, *load_method)?,
             Op::Snapshot => {
                 let snapshot = self.db()?.snapshot();
                 let moment = Moment { commit: now, time_ms: crate::unix_ms(snapshot.time()) };
@@ -588,11 +593,11 @@ impl Runner {
             let operator = options.as_ref().and_then(Operator::of);
             operator.map(|operator| Written::Merge(operator, operand.bytes(), end_ms))
         };
-        let written = match edit.deed {
-            Deed::PutFor(value, ttl_ms) => Some(Written::Expiring(value.bytes(), end_ms(ttl_ms)?)),
-            Deed::Merge(operand) => merged(operand, self.default_end_ms(space)?),
-            Deed::MergeFor(operand, ttl_ms) => merged(operand, Some(end_ms(ttl_ms)?)),
-            Deed::Put(_) | Deed::Delete | Deed::DeleteUpTo(_) => None,
+        let written = match edit.action {
+            Action::PutFor(value, ttl_ms) => Some(Written::Expiring(value.bytes(), end_ms(ttl_ms)?)),
+            Action::Merge(operand) => merged(operand, self.default_end_ms(space)?),
+            Action::MergeFor(operand, ttl_ms) => merged(operand, Some(end_ms(ttl_ms)?)),
+            Action::Put(_) | Action::Delete | Action::DeleteUpTo(_) => None,
         };
         match written {
             Some(written) => Ok((space, edit.key.bytes(), written)),
@@ -649,7 +654,7 @@ impl Runner {
         }
         let copy = follower.copy();
         let found = copy.without_blurred(&db, copy.content(&db, now.time_ms)?)?;
-        let expected = copy.without_blurred(&db, self.oracle.seen(now))?;
+        let expected = copy.without_blurred(&db, self.oracle.content_at(now))?;
         ensure!(found == expected, "what follows shows at {now:?}: {}", difference(&found, &expected));
         self.follower = Some(follower);
         Ok(())
@@ -658,7 +663,7 @@ impl Runner {
     /// Compares everything with the state at a moment, read through `snapshot` if given.
     pub fn compare(&self, snapshot: Option<&Snapshot>, at: Moment) -> Outcome {
         let found = read_all(self.db()?, snapshot)?;
-        let expected = self.oracle.seen(at);
+        let expected = self.oracle.content_at(at);
         ensure!(found == expected, "at {at:?}: {}", difference(&found, &expected));
         Ok(())
     }
@@ -678,23 +683,23 @@ pub(crate) type PlainChange = (usize, Vec<u8>, Option<Vec<u8>>);
 
 /// What an edit is in a keyspace: without a merge operator, what would be merged is put.
 pub(crate) fn effective(edit: &Edit, keyspace: &Keyspace) -> Edit {
-    let deed = match edit.deed {
-        Deed::Merge(value) if keyspace.options().operator().is_none() => Deed::Put(value),
-        Deed::MergeFor(value, ttl_ms) if keyspace.options().operator().is_none() => {
-            Deed::PutFor(value, ttl_ms)
+    let action = match edit.action {
+        Action::Merge(value) if keyspace.options().operator().is_none() => Action::Put(value),
+        Action::MergeFor(value, ttl_ms) if keyspace.options().operator().is_none() => {
+            Action::PutFor(value, ttl_ms)
         }
-        deed => deed,
+        action => action,
     };
-    Edit { deed, ..*edit }
+    Edit { action, ..*edit }
 }
 
 /// An edit as a put or delete: expiring ones count as lasting, merges as puts.
 pub(crate) fn plain_change(edit: &Edit) -> PlainChange {
-    let value = match edit.deed {
-        Deed::Put(value) | Deed::PutFor(value, _) | Deed::Merge(value) | Deed::MergeFor(value, _) => {
+    let value = match edit.action {
+        Action::Put(value) | Action::PutFor(value, _) | Action::Merge(value) | Action::MergeFor(value, _) => {
             Some(value.bytes())
         }
-        Deed::Delete | Deed::DeleteUpTo(_) => None,
+        Action::Delete | Action::DeleteUpTo(_) => None,
     };
     (usize::from(edit.space), edit.key.bytes(), value)
 }
@@ -704,8 +709,11 @@ pub(crate) type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// Adds an edit to a batch; what expires is taken for what stays, and what is merged for what is put.
 pub(crate) fn put_into(batch: &mut WriteBatch, keyspace: &Keyspace, edit: &Edit) {
     let key = edit.key.bytes();
-    match (edit.deed, range_of(edit)) {
-        (Deed::Put(value) | Deed::PutFor(value, _) | Deed::Merge(value) | Deed::MergeFor(value, _), _) => {
+    match (edit.action, range_of(edit)) {
+        (
+            Action::Put(value) | Action::PutFor(value, _) | Action::Merge(value) | Action::MergeFor(value, _),
+            _,
+        ) => {
             batch.put(keyspace, key, value.bytes());
         }
         (_, Some(range)) => batch.delete_range(keyspace, range),
@@ -736,7 +744,7 @@ pub(crate) fn plain_changes(
 
 /// The range that an edit deletes, if it deletes one.
 pub(crate) fn range_of(edit: &Edit) -> Option<Range> {
-    let Deed::DeleteUpTo(end) = edit.deed else { return None };
+    let Action::DeleteUpTo(end) = edit.action else { return None };
     Some((Bound::Included(edit.key.bytes()), end.map(crate::Key::bytes)))
 }
 

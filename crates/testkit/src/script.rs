@@ -1,6 +1,6 @@
 //! Operations of a script, and a whole test case: options and a script.
 
-use crate::ingest::Joining;
+use crate::ingest::LoadMethod;
 use crate::options::Chosen;
 use crate::{Filler, Key, SPACES};
 use esker::Durability;
@@ -15,12 +15,12 @@ pub struct Edit {
     /// What is written to.
     pub key: Key,
     /// What is done to it.
-    pub deed: Deed,
+    pub action: Action,
 }
 
 /// What an edit does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum Action {
     /// It gets a value, which expires by the keyspace's default TTL if there is one.
     Put(Filler),
     /// It gets a value that expires after so many milliseconds.
@@ -52,7 +52,7 @@ pub enum Lifetime {
 
 /// How a write is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum WriteMethod {
     /// By put, delete or range delete; for one edit only.
     Plain,
     /// As a batch.
@@ -187,7 +187,7 @@ pub enum Op {
         /// What it changes.
         edits: Vec<Edit>,
         /// By which call.
-        how: How,
+        how: WriteMethod,
         /// What it is to survive.
         durability: Durability,
     },
@@ -233,9 +233,9 @@ pub enum Op {
         /// Index into [`SPACES`].
         space: u8,
         /// Keys and what becomes of them, in any order.
-        edits: Vec<(Key, Deed)>,
+        edits: Vec<(Key, Action)>,
         /// By which call.
-        joining: Joining,
+        load_method: LoadMethod,
     },
     /// A key is read in every way there is.
     Get {

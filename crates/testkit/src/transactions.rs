@@ -6,7 +6,7 @@ use crate::one_key::put;
 use crate::operators::Operator;
 use crate::oracle::{Change, Living, Moment, Written, over};
 use crate::runner::{Mark, Runner, effective, key_bounds, plain_change, range_of};
-use crate::script::{CursorStep, Deed, Edit, Lifetime, Move, Op, Step};
+use crate::script::{Action, CursorStep, Edit, Lifetime, Move, Op, Step};
 use crate::{Filler, Key, Oracle, Outcome, SPACES, ensure};
 use esker::transaction::{Isolation, Savepoint, TransactionCursor};
 use esker::{Database, Durability, Error, Expiry, Keyspace, Transaction, TransactionOptions, Value};
@@ -110,7 +110,7 @@ fn turn(cursor: &mut TransactionCursor<'_>, by: &Move) -> esker::Result<()> {
     }
 }
 
-fn lend(bounds: &Bounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
+fn borrow_bounds(bounds: &Bounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
     (bounds.0.as_ref().map(Vec::as_slice), bounds.1.as_ref().map(Vec::as_slice))
 }
 
@@ -123,7 +123,7 @@ impl Open {
     }
 
     fn entries(&self, oracle: &Oracle, space: usize, bounds: &Bounds) -> BTreeMap<Vec<u8>, Vec<u8>> {
-        let stored = oracle.range(space, lend(bounds), self.at);
+        let stored = oracle.range(space, borrow_bounds(bounds), self.at);
         let mut entries: BTreeMap<Vec<u8>, Vec<u8>> =
             stored.map(|(key, value)| (key.to_vec(), value.into_owned())).collect();
         for (of, key) in self.changes.keys() {
@@ -169,7 +169,7 @@ impl Open {
         let mut found: BTreeSet<_> =
             points.filter(|(space, key)| oracle.is_changed(*space, key, self.at.commit)).cloned().collect();
         for (space, bounds) in &self.ranges {
-            let changed = oracle.changed_in(*space, lend(bounds), self.at.commit);
+            let changed = oracle.changed_in(*space, borrow_bounds(bounds), self.at.commit);
             found.extend(changed.map(|key| (*space, key.to_vec())));
         }
         found
@@ -179,7 +179,9 @@ impl Open {
 impl Open {
     /// Whether a deleted range reaches into one it depends on: a conflict without a key is possible.
     fn is_under_deletes(&self, oracle: &Oracle) -> bool {
-        self.ranges.iter().any(|(space, bounds)| oracle.is_deleted_in(*space, lend(bounds), self.at.commit))
+        self.ranges
+            .iter()
+            .any(|(space, bounds)| oracle.is_deleted_in(*space, borrow_bounds(bounds), self.at.commit))
     }
 }
 
@@ -196,24 +198,24 @@ pub(crate) fn write_transaction(
         for (edit, keyspace) in edits.iter().zip(keyspaces) {
             let key = edit.key.bytes();
             let after = |ttl_ms| Expiry::After(ttl(ttl_ms));
-            match edit.deed {
-                Deed::Merge(operand) => tx.merge(keyspace, &key, operand.bytes())?,
-                Deed::MergeFor(operand, ttl_ms) => {
+            match edit.action {
+                Action::Merge(operand) => tx.merge(keyspace, &key, operand.bytes())?,
+                Action::MergeFor(operand, ttl_ms) => {
                     tx.merge_with(keyspace, &key, operand.bytes(), after(ttl_ms))?;
                 }
-                Deed::Put(value) => {
+                Action::Put(value) => {
                     tx.get(keyspace, &key)?;
                     tx.put(keyspace, &key, value.bytes())?;
                 }
-                Deed::PutFor(value, ttl_ms) => {
+                Action::PutFor(value, ttl_ms) => {
                     tx.get(keyspace, &key)?;
                     tx.put_with(keyspace, &key, value.bytes(), after(ttl_ms))?;
                 }
-                Deed::Delete => {
+                Action::Delete => {
                     tx.get(keyspace, &key)?;
                     tx.delete(keyspace, &key)?;
                 }
-                Deed::DeleteUpTo(end) => {
+                Action::DeleteUpTo(end) => {
                     tx.delete_range(keyspace, (Bound::Included(key), end.map(Key::bytes)))?;
                 }
             }
@@ -307,22 +309,22 @@ impl Runner {
     fn change_in(&mut self, open: &mut Open, edit: &Edit) -> Outcome {
         let keyspace = self.create(edit.space)?;
         let edit = effective(edit, &keyspace);
-        match edit.deed {
-            Deed::Put(value) => self.put_in(open, edit.space, edit.key, value, Lifetime::Default),
-            Deed::PutFor(value, ttl_ms) => {
+        match edit.action {
+            Action::Put(value) => self.put_in(open, edit.space, edit.key, value, Lifetime::Default),
+            Action::PutFor(value, ttl_ms) => {
                 self.put_in(open, edit.space, edit.key, value, Lifetime::After(ttl_ms))
             }
-            Deed::Merge(operand) => self.merge_in(open, edit.space, edit.key, operand, Lifetime::Default),
-            Deed::MergeFor(operand, ttl_ms) => {
+            Action::Merge(operand) => self.merge_in(open, edit.space, edit.key, operand, Lifetime::Default),
+            Action::MergeFor(operand, ttl_ms) => {
                 self.merge_in(open, edit.space, edit.key, operand, Lifetime::After(ttl_ms))
             }
-            Deed::Delete => {
+            Action::Delete => {
                 let (space, key, _) = plain_change(&edit);
                 open.tx.delete(&keyspace, &key)?;
                 open.change(space, key, Written::Delete);
                 Ok(())
             }
-            Deed::DeleteUpTo(_) => self.delete_range_in(open, &edit, &keyspace),
+            Action::DeleteUpTo(_) => self.delete_range_in(open, &edit, &keyspace),
         }
     }
 

@@ -105,7 +105,7 @@ fn read_moments(shared: &Shared) {
     }
 }
 
-fn turn_over(shared: &Shared) {
+fn change_tree(shared: &Shared) {
     for round in 0.. {
         if shared.writing.load(Ordering::Acquire) == 0 {
             break;
@@ -159,7 +159,7 @@ fn run(kind: MemtableKind, mapped_log: bool, max_open_tables: usize) {
             }),
         );
     }
-    start("turn-over".to_owned(), Box::new(turn_over));
+    start("turn-over".to_owned(), Box::new(change_tree));
     let panicked = threads.into_iter().map(|thread| thread.join()).filter(Result::is_err).count();
     assert_eq!(panicked, 0, "threads failed");
     for writer in 0..WRITERS {

@@ -7,9 +7,9 @@
 
 use esker::Durability;
 use esker::ingest::IngestMode;
-use esker_testkit::ingest::Joining;
+use esker_testkit::ingest::LoadMethod;
 use esker_testkit::options::{Chosen, DATABASE, KEYSPACE};
-use esker_testkit::script::{Deed, Edit, How, Op, Plan, Step};
+use esker_testkit::script::{Action, Edit, Op, Plan, Step, WriteMethod};
 use esker_testkit::{Filler, Generator, Key, crash};
 use std::ops::Bound;
 
@@ -17,15 +17,15 @@ use std::ops::Bound;
 fn write(number: u32, spaces: &[u8], len: u32, durability: Durability) -> Op {
     let key = Key(40 + (number * 7 % 50) as u16);
     let value = Filler { number, len };
-    let deed = match number % 13 {
+    let action = match number % 13 {
         // The latest keys, a range inside them, or everything after a key.
-        4 => Deed::DeleteUpTo(Bound::Excluded(Key(key.0 + 9))),
-        11 => Deed::DeleteUpTo(Bound::Unbounded),
-        _ if number % 6 == 5 => Deed::Delete,
-        _ => Deed::Put(value),
+        4 => Action::DeleteUpTo(Bound::Excluded(Key(key.0 + 9))),
+        11 => Action::DeleteUpTo(Bound::Unbounded),
+        _ if number % 6 == 5 => Action::Delete,
+        _ => Action::Put(value),
     };
-    let edits: Vec<Edit> = spaces.iter().map(|&space| Edit { space, key, deed }).collect();
-    let how = if edits.len() == 1 { How::Plain } else { How::Batch };
+    let edits: Vec<Edit> = spaces.iter().map(|&space| Edit { space, key, action }).collect();
+    let how = if edits.len() == 1 { WriteMethod::Plain } else { WriteMethod::Batch };
     Op::Write { edits, how, durability }
 }
 
@@ -126,12 +126,12 @@ fn writes_of_every_durability() {
 #[test]
 fn transactions() {
     let write = |number: u32| match write(number, &[0, 1, 2], 90, Durability::Process) {
-        Op::Write { edits, durability, .. } => Op::Write { edits, how: How::Transaction, durability },
+        Op::Write { edits, durability, .. } => Op::Write { edits, how: WriteMethod::Transaction, durability },
         other => other,
     };
     let change = |number: u32| {
-        let deed = Deed::Put(Filler { number, len: 60 });
-        Step::Change(Edit { space: (number % 3) as u8, key: Key(100 + number as u16), deed })
+        let action = Action::Put(Filler { number, len: 60 });
+        Step::Change(Edit { space: (number % 3) as u8, key: Key(100 + number as u16), action })
     };
     let mut script = Vec::new();
     for round in 0..8 {
@@ -153,13 +153,13 @@ fn transactions() {
 fn merges() {
     let merge = |number: u32, space: u8| {
         let key = Key(60 + (number % 4) as u16);
-        let deed = match number % 7 {
-            5 => Deed::Put(Filler { number, len: 30 }),
-            6 => Deed::Delete,
-            _ => Deed::Merge(Filler { number, len: 30 }),
+        let action = match number % 7 {
+            5 => Action::Put(Filler { number, len: 30 }),
+            6 => Action::Delete,
+            _ => Action::Merge(Filler { number, len: 30 }),
         };
-        let edits = vec![Edit { space, key, deed }];
-        Op::Write { edits, how: How::Plain, durability: Durability::Process }
+        let edits = vec![Edit { space, key, action }];
+        Op::Write { edits, how: WriteMethod::Plain, durability: Durability::Process }
     };
     let options = [TINY, &[("write buffer entries", "7"), ("merge operator", "chain")]].concat();
     let mut script: Vec<Op> = (0..20).map(|number| merge(number, 0)).collect();
@@ -236,11 +236,12 @@ fn following_the_change_stream() {
 /// not at all, in its place in the order, and a missing one leaves no file.
 #[test]
 fn ingests() {
-    let edits = |round: u32| -> Vec<(Key, Deed)> {
+    let edits = |round: u32| -> Vec<(Key, Action)> {
         let put = |number: u32| {
             let key = Key(40 + (round * 17 + number * 3) as u16 % 60);
-            let deed = if number % 5 == 4 { Deed::Delete } else { Deed::Put(Filler { number, len: 90 }) };
-            (key, deed)
+            let action =
+                if number % 5 == 4 { Action::Delete } else { Action::Put(Filler { number, len: 90 }) };
+            (key, action)
         };
         (0..12).map(put).collect()
     };
@@ -249,12 +250,16 @@ fn ingests() {
         let space = (round % 2) as u8;
         let mode = [IngestMode::Copy, IngestMode::Link, IngestMode::Move][round as usize % 3];
         script.extend(writes(round * 8..round * 8 + 6, &[0, 1], 120));
-        script.push(Op::Join { space, edits: edits(round), joining: Joining::Tables { tables: 3, mode } });
+        script.push(Op::Join {
+            space,
+            edits: edits(round),
+            load_method: LoadMethod::Tables { tables: 3, mode },
+        });
         script.extend(writes(round * 8 + 6..round * 8 + 8, &[space], 120));
         script.push(Op::Join {
             space,
             edits: edits(round + 9),
-            joining: Joining::BulkLoad { sort_memory: 400 },
+            load_method: LoadMethod::BulkLoad { sort_memory: 400 },
         });
         match round {
             1 => script.push(Op::Step(2)),
@@ -272,9 +277,9 @@ fn ingests() {
 fn large_values() {
     let options = [TINY, &[("large values", "from 100, packed"), ("write buffer entries", "7")]].concat();
     let put = |number: u32, space: u8| {
-        let deed = Deed::Put(Filler { number, len: 60 + number % 3 * 300 });
-        let edits = vec![Edit { space, key: Key(40 + (number * 7 % 11) as u16), deed }];
-        Op::Write { edits, how: How::Plain, durability: Durability::Process }
+        let action = Action::Put(Filler { number, len: 60 + number % 3 * 300 });
+        let edits = vec![Edit { space, key: Key(40 + (number * 7 % 11) as u16), action }];
+        Op::Write { edits, how: WriteMethod::Plain, durability: Durability::Process }
     };
     let mut script: Vec<Op> = (0..45).map(|number| put(number, 0)).collect();
     script.push(Op::Drain);

@@ -3,21 +3,21 @@
 
 use esker::Durability;
 use esker_testkit::options::{Chosen, DATABASE, KEYSPACE};
-use esker_testkit::script::{Deed, Edit, How, Op, Plan};
+use esker_testkit::script::{Action, Edit, Op, Plan, WriteMethod};
 use esker_testkit::{Filler, Key, damage};
 
 /// Tables of two generations in two keyspaces, and a log with more.
 fn script() -> Vec<Op> {
     let write = |number: u32| {
         let value = Filler { number, len: 60 + number % 50 };
-        let deed = match number % 5 {
-            4 => Deed::Delete,
-            3 => Deed::PutFor(value, 1_000),
-            _ => Deed::Put(value),
+        let action = match number % 5 {
+            4 => Action::Delete,
+            3 => Action::PutFor(value, 1_000),
+            _ => Action::Put(value),
         };
-        let edit = |space| Edit { space, key: Key(40 + (number * 11 % 90) as u16), deed };
+        let edit = |space| Edit { space, key: Key(40 + (number * 11 % 90) as u16), action };
         let edits = if number.is_multiple_of(3) { vec![edit(0), edit(1)] } else { vec![edit(0)] };
-        Op::Write { edits, how: How::Batch, durability: Durability::Process }
+        Op::Write { edits, how: WriteMethod::Batch, durability: Durability::Process }
     };
     let mut script: Vec<Op> = (0..60).map(write).collect();
     script.push(Op::Flush);

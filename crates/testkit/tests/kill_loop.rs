@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Gives the child its directory; without it the child's test does nothing.
 const DIR: &str = "ESKER_KILL_DIR";
 /// Gives the child its task: `write` or `open`, and which log.
-const LIFE: &str = "ESKER_KILL_LIFE";
+const RUN: &str = "ESKER_KILL_RUN";
 
 const KILLS: u64 = 40;
 const SIGKILL: i32 = 9;
@@ -33,9 +33,9 @@ fn variable(name: &str, default: u64) -> u64 {
 /// Not a test of its own: the body of the killed process.
 #[test]
 fn child() {
-    let (Some(dir), Ok(life)) = (std::env::var_os(DIR), std::env::var(LIFE)) else { return };
-    let mapped = life.ends_with("mapped");
-    if life.starts_with("open") {
+    let (Some(dir), Ok(run)) = (std::env::var_os(DIR), std::env::var(RUN)) else { return };
+    let mapped = run.ends_with("mapped");
+    if run.starts_with("open") {
         loop {
             kill::open(Path::new(&dir), mapped).unwrap().close().unwrap();
         }
@@ -49,16 +49,16 @@ fn child() {
 }
 
 /// A child and its acknowledgements.
-struct Life {
+struct ChildProcess {
     child: Child,
     reports: Receiver<(usize, u64)>,
     reader: JoinHandle<()>,
 }
 
-impl Life {
-    fn begin(dir: &Path, life: &str) -> Life {
+impl ChildProcess {
+    fn begin(dir: &Path, run: &str) -> ChildProcess {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "child", "--nocapture"]).env(DIR, dir).env(LIFE, life);
+        command.args(["--exact", "child", "--nocapture"]).env(DIR, dir).env(RUN, run);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let (sender, reports) = channel();
         let mut pipe = BufReader::new(child.stdout.take().unwrap());
@@ -71,7 +71,7 @@ impl Life {
                 line.clear();
             }
         });
-        Life { child, reports, reader: reader.unwrap() }
+        ChildProcess { child, reports, reader: reader.unwrap() }
     }
 
     /// Waits for this many acknowledgements or this time, kills, and returns what had been acknowledged.
@@ -119,14 +119,17 @@ fn everything_acknowledged_survives_the_death_of_the_process() {
             2 | 3 => ("write", u64::MAX, 20 + random.below(250)),
             _ => ("write", 1 + random.below(4_000), 5_000),
         };
-        let life = format!("{what} {log}");
+        let run = format!("{what} {log}");
         let context = |failure: Failure| {
             format!(
-                "kill {number} of ESKER_SEED={seed} ({life}, {reports} reports or {time_ms} ms): {failure}"
+                "kill {number} of ESKER_SEED={seed} ({run}, {reports} reports or {time_ms} ms): {failure}"
             )
         };
-        let ended =
-            Life::begin(dir.path(), &life).end(reports, Duration::from_millis(time_ms), &mut acknowledged);
+        let ended = ChildProcess::begin(dir.path(), &run).end(
+            reports,
+            Duration::from_millis(time_ms),
+            &mut acknowledged,
+        );
         ended.unwrap_or_else(|failure| panic!("{}", context(failure)));
         // Some kills are not followed by a check, so that the next child recovers from a killed recovery.
         if random.below(3) > 0 || number + 1 == kills {

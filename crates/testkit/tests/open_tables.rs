@@ -96,7 +96,7 @@ impl Simulated {
     }
 
     /// Opens many tables and runs the table cache's eviction until nothing more can be closed.
-    fn turn_over(&self, round: u64) {
+    fn evict_tables(&self, round: u64) {
         for _ in 0..3 {
             for number in (0..ENTRIES).step_by(self.stride() as usize) {
                 assert_has(&self.db, number, round);
@@ -190,7 +190,7 @@ fn an_old_cursor_goes_on_across_a_close() {
     assert_has(db, middle, 0);
     let mut cursor = db.default_keyspace().cursor().unwrap();
     cursor.seek(key(middle)).unwrap();
-    simulated.turn_over(0);
+    simulated.evict_tables(0);
     assert!(db.metrics().open_tables.closed > LIMIT as u64);
     let before = fs.opened();
     assert_at(&cursor, middle, 0);
@@ -201,7 +201,7 @@ fn an_old_cursor_goes_on_across_a_close() {
         assert_at(&cursor, number, 0);
         cursor.advance().unwrap();
         if number.is_multiple_of(1_000) {
-            simulated.turn_over(0);
+            simulated.evict_tables(0);
         }
     }
     assert!(cursor.entry().is_none());
@@ -243,7 +243,7 @@ fn old_views_hold_no_more_open_than_the_limit() {
     }
     assert_eq!(reopened, 0, "what is used all the time was closed, although old views cannot be");
     drop(cursors);
-    simulated.turn_over(0);
+    simulated.evict_tables(0);
     assert!(fs.open_tables() <= LIMIT);
 }
 
@@ -260,16 +260,16 @@ fn a_reopened_table_is_removed_once_and_after_its_last_reader() {
     assert_has(db, middle, 0);
     let mut first = db.default_keyspace().cursor().unwrap();
     first.seek(key(middle)).unwrap();
-    simulated.turn_over(0);
+    simulated.evict_tables(0);
     let mut second = db.default_keyspace().cursor().unwrap();
     second.seek(key(middle)).unwrap();
-    simulated.turn_over(0);
+    simulated.evict_tables(0);
     assert_has(db, middle, 0);
 
     write(db, 1);
     db.compact_all().unwrap();
     run_background(db);
-    simulated.turn_over(1);
+    simulated.evict_tables(1);
     assert!(tables.iter().all(|&number| !fs.removed().contains(&path(number))), "two cursors need them");
     drop(first);
     run_background(db);
@@ -281,7 +281,7 @@ fn a_reopened_table_is_removed_once_and_after_its_last_reader() {
     drop(second);
     run_background(db);
     assert!(tables.iter().all(|&number| fs.removed().contains(&path(number))), "no reader needs them");
-    simulated.turn_over(1);
+    simulated.evict_tables(1);
     let Simulated { fs, db, .. } = simulated;
     drop(db);
     assert_eq!(fs.open_tables(), 0);
@@ -305,7 +305,7 @@ fn tables_of_a_dropped_keyspace_are_closed() {
         cursor.advance().unwrap();
     }
     assert!(fs.open_tables() >= LIMIT, "the cursor's tables stay open as long as there is room");
-    simulated.turn_over(0);
+    simulated.evict_tables(0);
     assert!(fs.open_tables() <= LIMIT, "{} tables stay open", fs.open_tables());
     drop(cursor);
     run_background(db);
@@ -385,11 +385,11 @@ fn round_of(number: u64, found: &[u8]) -> u64 {
 }
 
 /// The last round seen of each entry: none goes back.
-struct Seen(Vec<u64>);
+struct LastRounds(Vec<u64>);
 
-impl Seen {
-    fn new() -> Seen {
-        Seen(vec![0; ENTRIES as usize])
+impl LastRounds {
+    fn new() -> LastRounds {
+        LastRounds(vec![0; ENTRIES as usize])
     }
 
     fn note(&mut self, number: u64, found: Option<&[u8]>) {
@@ -399,14 +399,14 @@ impl Seen {
     }
 }
 
-fn get_some(db: &Database, random: &SeededRandom, seen: &mut Seen) {
+fn get_some(db: &Database, random: &SeededRandom, seen: &mut LastRounds) {
     for _ in 0..500 {
         let number = random.below(ENTRIES);
         seen.note(number, db.default_keyspace().get(key(number)).unwrap().as_deref());
     }
 }
 
-fn get_many(db: &Database, random: &SeededRandom, seen: &mut Seen) {
+fn get_many(db: &Database, random: &SeededRandom, seen: &mut LastRounds) {
     let numbers: Vec<u64> = (0..100).map(|_| random.below(ENTRIES)).collect();
     let keys: Vec<Vec<u8>> = numbers.iter().map(|&number| key(number)).collect();
     let found = db.default_keyspace().multi_get(&keys).unwrap();
@@ -430,7 +430,7 @@ fn rounds(mut cursor: Cursor, backwards: bool) -> Vec<u64> {
 
 /// A snapshot shows one moment, from both directions and key by key: the writer overwrites the entries in key
 /// order.
-fn scan_moment(db: &Database, random: &SeededRandom, seen: &mut Seen) {
+fn scan_moment(db: &Database, random: &SeededRandom, seen: &mut LastRounds) {
     let snapshot = db.snapshot();
     let view = db.default_keyspace().at(&snapshot);
     let forwards = rounds(view.cursor().unwrap(), false);
@@ -468,7 +468,7 @@ fn threads_read_right_answers_while_tables_are_closed_and_removed() {
         let (db, done) = (&db, &done);
         for (seed, read) in [get_some, get_many, scan_moment].into_iter().enumerate() {
             scope.spawn(move || {
-                let (random, mut seen) = (SeededRandom::new(seed as u64), Seen::new());
+                let (random, mut seen) = (SeededRandom::new(seed as u64), LastRounds::new());
                 loop {
                     read(db, &random, &mut seen);
                     if done.load(Ordering::Acquire) {

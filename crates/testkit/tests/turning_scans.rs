@@ -28,7 +28,7 @@ type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 const SEEDS: u64 = 24;
 const READERS: u64 = 2;
 /// Snapshots of one database, and changes between two of them.
-const MOMENTS: u64 = 40;
+const SNAPSHOTS: u64 = 40;
 const CHANGES: u64 = 120;
 /// Moves of one cursor.
 const MOVES: u64 = 300;
@@ -36,19 +36,19 @@ const MOVES: u64 = 300;
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// A snapshot and its content.
-struct Moment {
+struct SnapshotContent {
     snapshot: Snapshot,
     content: Content,
 }
 
-struct Chance {
+struct RandomData {
     random: SeededRandom,
     shape: u64,
     keys: u64,
     deletes_ranges: bool,
 }
 
-impl Chance {
+impl RandomData {
     fn percent(&self, chance: u64) -> bool {
         self.random.below(100) < chance
     }
@@ -92,7 +92,7 @@ impl Chance {
 }
 
 /// Changes the keyspace, and the model with it.
-fn change(chance: &Chance, space: &Keyspace, content: &mut Content) {
+fn change(chance: &RandomData, space: &Keyspace, content: &mut Content) {
     let (key, value) = (chance.key(), chance.value());
     match chance.random.below(100) {
         0..55 => {
@@ -150,7 +150,7 @@ fn within(content: &Content, range: &Range) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Moves a cursor within bounds, mostly far in one direction.
-fn walk(chance: &Chance, space: &Keyspace, moment: &Moment) {
+fn walk(chance: &RandomData, space: &Keyspace, moment: &SnapshotContent) {
     let range = chance.range();
     let entries = within(&moment.content, &range);
     let mut cursor = space.at(&moment.snapshot).cursor_in(range.clone()).expect("a cursor");
@@ -182,7 +182,7 @@ fn walk(chance: &Chance, space: &Keyspace, moment: &Moment) {
 }
 
 /// Takes a range from both ends, with values or without.
-fn meet_in_the_middle(chance: &Chance, space: &Keyspace, moment: &Moment) {
+fn read_from_both_ends(chance: &RandomData, space: &Keyspace, moment: &SnapshotContent) {
     let range = chance.range();
     let entries = within(&moment.content, &range);
     let mut expected = entries.iter();
@@ -217,14 +217,14 @@ fn meet_in_the_middle(chance: &Chance, space: &Keyspace, moment: &Moment) {
     }
 }
 
-fn read(chance: &Chance, space: &Keyspace, moments: &Mutex<Receiver<Arc<Moment>>>) {
+fn read(chance: &RandomData, space: &Keyspace, moments: &Mutex<Receiver<Arc<SnapshotContent>>>) {
     let next = || moments.lock().expect("no reader panics with it").recv().ok();
-    let mut old: Option<Arc<Moment>> = None;
+    let mut old: Option<Arc<SnapshotContent>> = None;
     while let Some(moment) = next() {
         // An old snapshot shows the same after the tree was rebuilt.
         for moment in old.iter().chain([&moment]) {
             walk(chance, space, moment);
-            meet_in_the_middle(chance, space, moment);
+            read_from_both_ends(chance, space, moment);
         }
         if chance.percent(50) {
             old = Some(moment);
@@ -232,7 +232,7 @@ fn read(chance: &Chance, space: &Keyspace, moments: &Mutex<Receiver<Arc<Moment>>
     }
 }
 
-fn write(chance: &Chance, db: &Database, space: &Keyspace, moments: &SyncSender<Arc<Moment>>) {
+fn write(chance: &RandomData, db: &Database, space: &Keyspace, moments: &SyncSender<Arc<SnapshotContent>>) {
     let mut content = Content::new();
     if chance.percent(70) {
         // One large run, over which scans gallop.
@@ -243,12 +243,12 @@ fn write(chance: &Chance, db: &Database, space: &Keyspace, moments: &SyncSender<
         }
         space.compact(..).expect("a compaction");
     }
-    for _ in 0..MOMENTS {
+    for _ in 0..SNAPSHOTS {
         (0..CHANGES).for_each(|_| change(chance, space, &mut content));
         if chance.percent(30) {
             space.flush().expect("a flush");
         }
-        let moment = Moment { snapshot: db.snapshot(), content: content.clone() };
+        let moment = SnapshotContent { snapshot: db.snapshot(), content: content.clone() };
         if moments.send(Arc::new(moment)).is_err() {
             return;
         }
@@ -256,7 +256,7 @@ fn write(chance: &Chance, db: &Database, space: &Keyspace, moments: &SyncSender<
 }
 
 fn run(seed: u64) {
-    let chance = |thread: u64| Chance {
+    let chance = |thread: u64| RandomData {
         random: SeededRandom::new(seed << 8 | thread),
         shape: seed % 3,
         keys: [60, 400, 3_000][(seed / 3 % 3) as usize],

@@ -50,7 +50,7 @@ impl Drop for SeedOnPanic {
 }
 
 /// A database with a tree as described above, and its content.
-struct World {
+struct WalkedDatabase {
     random: SeededRandom,
     fs: FaultFs,
     options: Options,
@@ -62,10 +62,10 @@ struct World {
     snapshots: Vec<(Snapshot, Content)>,
 }
 
-impl World {
+impl WalkedDatabase {
     /// With random options, except those by which the tree changes on its own, or answers depend on the
     /// clock: the model test covers these.
-    fn new(seed: u64, deletes_ranges: bool) -> World {
+    fn new(seed: u64, deletes_ranges: bool) -> WalkedDatabase {
         let random = SeededRandom::new(seed ^ 0x77_616c_6b73);
         let fs = FaultFs::over_strict(StrictFs::new());
         let mut space = Chosen::random(KEYSPACE, &random)
@@ -88,7 +88,7 @@ impl World {
         let options = database.apply(DATABASE, Options::default()).keyspace_options(space).env(env);
         let db = Database::open_with("/db", options.clone()).expect("a database");
         let (shape, keys) = (random.below(5), 50 + random.below(3_000));
-        let mut world = World {
+        let mut database = WalkedDatabase {
             random,
             fs,
             options,
@@ -99,8 +99,8 @@ impl World {
             content: Content::new(),
             snapshots: Vec::new(),
         };
-        world.grow(deletes_ranges);
-        world
+        database.grow(deletes_ranges);
+        database
     }
 
     fn space(&self) -> Keyspace {
@@ -187,7 +187,7 @@ impl World {
     }
 
     /// The same, and now and then a flush, which replaces the memtable of open readers.
-    fn disturb(&mut self) {
+    fn write_or_flush(&mut self) {
         self.write_beside();
         if self.percent(2) {
             self.space().flush().expect("a flush");
@@ -253,12 +253,12 @@ impl Walker {
     }
 
     /// Walks mostly far in one direction, with some steps against it. Returns the number of errors.
-    fn walk(&mut self, world: &mut World, mut beside: impl FnMut(&mut World)) -> u64 {
+    fn walk(&mut self, database: &mut WalkedDatabase, mut beside: impl FnMut(&mut WalkedDatabase)) -> u64 {
         let (mut direction, mut errors) = (4, 0);
         for _ in 0..MOVES {
-            let number = match world.random.below(100) {
-                _ if self.at.is_none() => world.random.below(4),
-                0..4 => world.random.below(4),
+            let number = match database.random.below(100) {
+                _ if self.at.is_none() => database.random.below(4),
+                0..4 => database.random.below(4),
                 4..10 => 9 - direction,
                 10..14 => {
                     direction = 9 - direction;
@@ -266,42 +266,42 @@ impl Walker {
                 }
                 _ => direction,
             };
-            let near = self.at.clone().filter(|_| world.percent(30));
-            let key = near.unwrap_or_else(|| world.any_key());
+            let near = self.at.clone().filter(|_| database.percent(30));
+            let key = near.unwrap_or_else(|| database.any_key());
             errors += u64::from(self.make(number, &key).is_err());
-            beside(world);
+            beside(database);
         }
         errors
     }
 }
 
-fn walk_about(seed: u64, deletes_ranges: bool) {
-    let mut world = World::new(seed, deletes_ranges);
+fn walk_randomly(seed: u64, deletes_ranges: bool) {
+    let mut database = WalkedDatabase::new(seed, deletes_ranges);
     for _ in 0..CURSORS {
-        let mut walker = Walker::new(world.cursor().expect("a cursor"));
-        let chance = [0, 3, 30][world.random.below(3) as usize];
-        let errors = walker.walk(&mut world, |world| {
-            if world.percent(chance) {
-                world.disturb();
+        let mut walker = Walker::new(database.cursor().expect("a cursor"));
+        let chance = [0, 3, 30][database.random.below(3) as usize];
+        let errors = walker.walk(&mut database, |database| {
+            if database.percent(chance) {
+                database.write_or_flush();
             }
         });
         assert_eq!(errors, 0);
     }
     for _ in 0..CURSORS {
-        meet_in_the_middle(&mut world);
+        read_from_both_ends(&mut database);
     }
-    world.snapshots.clear();
-    world.db.take().expect("it is open").close().expect("a close");
+    database.snapshots.clear();
+    database.db.take().expect("it is open").close().expect("a close");
 }
 
 /// Takes a range from both ends, at random.
-fn meet_in_the_middle(world: &mut World) {
-    let bound = |world: &World| match world.random.below(3) {
+fn read_from_both_ends(database: &mut WalkedDatabase) {
+    let bound = |database: &WalkedDatabase| match database.random.below(3) {
         0 => Bound::Unbounded,
-        1 => Bound::Included(world.any_key()),
-        _ => Bound::Excluded(world.any_key()),
+        1 => Bound::Included(database.any_key()),
+        _ => Bound::Excluded(database.any_key()),
     };
-    let (low, high) = (bound(world), bound(world));
+    let (low, high) = (bound(database), bound(database));
     let is_inside = |key: &[u8]| {
         let is_above = match &low {
             Bound::Unbounded => true,
@@ -315,12 +315,12 @@ fn meet_in_the_middle(world: &mut World) {
                 Bound::Excluded(high) => key < &high[..],
             }
     };
-    let content: Vec<_> = world.content.clone().into_iter().filter(|(key, _)| is_inside(key)).collect();
+    let content: Vec<_> = database.content.clone().into_iter().filter(|(key, _)| is_inside(key)).collect();
     let mut expected = content.iter();
-    let mut range = world.space().range((low.clone(), high.clone()));
-    let chance = [0, 10, 50, 100][world.random.below(4) as usize];
+    let mut range = database.space().range((low.clone(), high.clone()));
+    let chance = [0, 10, 50, 100][database.random.below(4) as usize];
     loop {
-        let is_back = world.percent(chance);
+        let is_back = database.percent(chance);
         let found = if is_back { range.next_back() } else { range.next() };
         let expected = if is_back { expected.next_back() } else { expected.next() };
         let found =
@@ -329,20 +329,20 @@ fn meet_in_the_middle(world: &mut World) {
         if found.is_none() {
             return;
         }
-        if world.percent(10) {
-            world.disturb();
+        if database.percent(10) {
+            database.write_or_flush();
         }
     }
 }
 
 #[test]
 fn cursors_walk_as_the_model_does() {
-    for_each_seed(|seed| walk_about(seed, false));
+    for_each_seed(|seed| walk_randomly(seed, false));
 }
 
 #[test]
 fn cursors_walk_over_range_deletes_as_the_model_does() {
-    for_each_seed(|seed| walk_about(seed, true));
+    for_each_seed(|seed| walk_randomly(seed, true));
 }
 
 /// Reads of tables fail now and then: the call returns the error, and the next seek works.
@@ -350,27 +350,27 @@ fn cursors_walk_over_range_deletes_as_the_model_does() {
 fn a_failed_read_harms_no_later_seek() {
     let met = std::cell::Cell::new(0);
     for_each_seed(|seed| {
-        let mut world = World::new(seed, seed % 3 == 0);
-        world.snapshots.clear();
+        let mut database = WalkedDatabase::new(seed, seed % 3 == 0);
+        database.snapshots.clear();
         for _ in 0..CURSORS {
             // With an empty cache and no table open.
-            world.db.take().expect("it is open").close().expect("a close");
-            world.db = Some(Database::open_with("/db", world.options.clone()).expect("it opens again"));
-            let mut walker = Walker::new(world.cursor().expect("a cursor"));
-            let errors = walker.walk(&mut world, |world| {
-                if world.percent(20) {
-                    world.write_beside();
+            database.db.take().expect("it is open").close().expect("a close");
+            database.db = Some(Database::open_with("/db", database.options.clone()).expect("it opens again"));
+            let mut walker = Walker::new(database.cursor().expect("a cursor"));
+            let errors = walker.walk(&mut database, |database| {
+                if database.percent(20) {
+                    database.write_beside();
                 }
-                world.fs.heal();
-                if world.percent(10) {
-                    let nth = When::Nth(1 + world.random.below(3));
-                    world
+                database.fs.heal();
+                if database.percent(10) {
+                    let nth = When::Nth(1 + database.random.below(3));
+                    database
                         .fs
                         .add(Rule::new(Fault::Io, nth).on(Operation::Read).on(Operation::Open).path(".sst"));
                 }
             });
             met.set(met.get() + errors);
-            world.fs.heal();
+            database.fs.heal();
         }
     });
     assert!(met.get() > 0, "no read failed");

@@ -30,13 +30,13 @@ impl Bench {
         let threads = self.settings.threads.iter().skip(1);
         fills.extend(threads.map(|threads| ("fill_random", Order::Random, *threads)));
         for (name, order, threads) in fills {
-            if self.wants(name) {
+            if self.selects(name) {
                 let (engine, record) = self.fill(name, order, threads)?;
                 self.emit(record)?;
                 self.close_and_remove(engine)?;
             }
         }
-        if self.wants("fill_power") {
+        if self.selects("fill_power") {
             for threads in DURABLE_THREADS {
                 self.durable_fill(threads)?;
             }
@@ -53,7 +53,7 @@ impl Bench {
             record.note = "completed by batches".to_owned();
             self.settle();
         }
-        if self.wants("fill_random") {
+        if self.selects("fill_random") {
             self.emit(record)?;
         }
         Ok(engine)
@@ -61,7 +61,7 @@ impl Bench {
 
     /// All records in one copy: the limit of everything that touches all of them.
     pub(super) fn copy_all(&self, engine: &dyn Engine) -> Result<Option<Record>> {
-        if engine.copy_all().is_none() || !self.wants("copy_all") {
+        if engine.copy_all().is_none() || !self.selects("copy_all") {
             return Ok(None);
         }
         let records = self.settings.records;

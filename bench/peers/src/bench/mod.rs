@@ -135,8 +135,8 @@ impl Bench {
     }
 
     /// Whether a workload is selected, and meant for this engine.
-    fn wants(&self, workload: &str) -> bool {
-        self.settings.wants(workload) && self.adapter.takes_part(workload)
+    fn selects(&self, workload: &str) -> bool {
+        self.settings.selects(workload) && self.adapter.takes_part(workload)
     }
 
     fn open(&self, durability: Durability) -> Result<Box<dyn Engine>> {
@@ -206,7 +206,7 @@ impl Bench {
     }
 
     /// Writes a record, and prints its summary.
-    #[allow(clippy::print_stderr, reason = "those who wait want to see that it goes on")]
+    #[allow(clippy::print_stderr, reason = "a long run shows its progress")]
     fn emit(&mut self, record: Record) -> Result<()> {
         self.errors += record.errors;
         eprintln!("{}", record.summary());

@@ -40,7 +40,7 @@ impl Bench {
     }
 
     fn gets(&mut self, engine: &dyn Engine, name: &str, choice: Choice, threads: usize) -> Result<()> {
-        if !self.wants(name) {
+        if !self.selects(name) {
             return Ok(());
         }
         let operations = self.settings.operations;
@@ -63,7 +63,7 @@ impl Bench {
 
     fn absent_gets(&mut self, engine: &dyn Engine) -> Result<()> {
         let name = "get_absent";
-        if !self.wants(name) {
+        if !self.selects(name) {
             return Ok(());
         }
         let operations = self.settings.operations;
@@ -83,7 +83,7 @@ impl Bench {
 
     fn multi_gets(&mut self, engine: &dyn Engine) -> Result<()> {
         let name = "multi_get_32";
-        if !self.wants(name) {
+        if !self.selects(name) {
             return Ok(());
         }
         let operations = (self.settings.operations / MULTI_GET_KEYS as u64).max(1);

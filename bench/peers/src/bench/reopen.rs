@@ -19,7 +19,7 @@ pub(crate) const KILLED_COMMAND: &str = "run-killed";
 impl Bench {
     /// Closes and opens the store, kills a process that writes to it, opens it again and checks its content.
     pub(super) fn reopen(&mut self, engine: Box<dyn Engine>) -> Result<Box<dyn Engine>> {
-        if !self.wants("reopen") {
+        if !self.selects("reopen") {
             return Ok(engine);
         }
         let start = Instant::now();

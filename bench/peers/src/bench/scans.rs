@@ -19,7 +19,7 @@ impl Bench {
     }
 
     fn whole_scan(&mut self, engine: &dyn Engine, name: &str, live: u64) -> Result<()> {
-        if !self.wants(name) {
+        if !self.selects(name) {
             return Ok(());
         }
         let data = &self.data;
@@ -47,7 +47,7 @@ impl Bench {
 
     fn seeks(&mut self, engine: &dyn Engine, length: u64) -> Result<()> {
         let name = format!("seek_{length}");
-        if !self.wants(&name) {
+        if !self.selects(&name) {
             return Ok(());
         }
         // Long ones are fewer, so that a workload moves a bounded number of entries.

@@ -52,7 +52,7 @@ impl Bench {
     pub(super) fn overwrites(&mut self, engine: &dyn Engine) -> Result<()> {
         let name = "overwrite";
         for threads in self.settings.threads.clone() {
-            if !self.wants(name) {
+            if !self.selects(name) {
                 continue;
             }
             let operations = self.settings.operations;
@@ -80,7 +80,7 @@ impl Bench {
     pub(super) fn mixed(&mut self, engine: &mut dyn Engine) -> Result<()> {
         let name = "mixed";
         for threads in self.settings.threads.clone() {
-            if !self.wants(name) || !can_share(engine, threads) {
+            if !self.selects(name) || !can_share(engine, threads) {
                 continue;
             }
             engine.flush()?;
@@ -116,7 +116,7 @@ impl Bench {
     /// Deletes a quarter of the records, and counts the rest of `live`, which must contain no deleted one.
     pub(super) fn deletes(&mut self, engine: &dyn Engine, live: u64) -> Result<()> {
         let name = "delete";
-        if !self.wants(name) {
+        if !self.selects(name) {
             return Ok(());
         }
         let data = &self.data;

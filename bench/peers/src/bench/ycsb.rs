@@ -51,7 +51,7 @@ impl Bench {
     /// Runs one of them on records up to `end`, and returns the end after its inserts.
     fn one(&mut self, engine: &dyn Engine, name: &str, threads: usize, end: u64) -> Result<u64> {
         let which = name.as_bytes()[5];
-        if !self.wants(name) || (which != b'c' && !can_share(engine, threads)) {
+        if !self.selects(name) || (which != b'c' && !can_share(engine, threads)) {
             return Ok(end);
         }
         let operations = if which == b'e' { self.settings.scans } else { self.settings.operations };

@@ -92,7 +92,7 @@ fn p999_us(_: &Row, record: &Record) -> Option<f64> {
 ///
 /// # Errors
 /// If the records cannot be read or a file cannot be written.
-#[allow(clippy::print_stderr, reason = "those who wait want to know where it is")]
+#[allow(clippy::print_stderr, reason = "a long run shows its progress")]
 pub(crate) fn run(settings: &ReportSettings) -> Result<()> {
     let directory = &settings.directory;
     let (records, not_ended) = cells::of_ended_runs(Record::read(&directory.join(RECORDS_FILE))?);

@@ -81,7 +81,7 @@ struct Program {
 ///
 /// # Errors
 /// If something cannot be started or written; failed runs are reported at the end, after all others.
-#[allow(clippy::print_stderr, reason = "those who wait want to see that it goes on")]
+#[allow(clippy::print_stderr, reason = "a long run shows its progress")]
 pub(crate) fn run(settings: &SuiteSettings) -> Result<()> {
     let form = form_of(settings);
     let name = form.as_ref().map_or("own", |form| form.name);
@@ -91,7 +91,7 @@ pub(crate) fn run(settings: &SuiteSettings) -> Result<()> {
     let configurations = configurations_of(settings, form.as_ref())?;
     let engines = engines_of(settings, form.as_ref(), &programs)?;
     refuse_another(&out, settings)?;
-    write_about(&out)?;
+    write_machine(&out)?;
     let ended = ended(&out)?;
     let mut failures = Vec::new();
     for configuration in configurations {
@@ -220,7 +220,7 @@ fn ended(out: &Path) -> Result<BTreeSet<(String, u32, String)>> {
 
 /// Writes a description of the machine, and warns if it is busy.
 #[allow(clippy::print_stderr, reason = "a busy machine makes figures worthless, which must be seen at once")]
-fn write_about(out: &Path) -> Result<()> {
+fn write_machine(out: &Path) -> Result<()> {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
     if load > BUSY_LOAD {

@@ -120,7 +120,7 @@ fn a_block_is_found_until_its_table_goes() {
         assert_eq!(cache.remove_tables(&[1]), 0);
         assert!(cache.get(&a, BlockKind::Data, Admission::Point).is_none());
         assert!(cache.get(&b, BlockKind::Index, Admission::Point).is_some());
-        assert_eq!(first.bytes, 100, "whoever holds a block keeps it");
+        assert_eq!(first.bytes, 100, "a held block stays");
         assert_eq!(audit(&cache).len(), 1);
     });
 }

@@ -15,13 +15,13 @@ pub(super) fn run(context: &mut Context<'_>, args: &ChangesArgs) -> Result<Exit,
             Some(since) => context.database.create_consumer_at(name, since)?,
             None => context.database.create_consumer(name)?,
         };
-        told(context, "created", name)?;
+        report_done(context, "created", name)?;
     } else if let Some(name) = &args.drop {
         context.database.drop_consumer(name)?;
-        told(context, "dropped", name)?;
+        report_done(context, "dropped", name)?;
     } else if let (Some(name), Some(seqno)) = (&args.consumer, args.acknowledge) {
         context.database.consumer(name)?.acknowledge(SeqNo::new(seqno))?;
-        told(context, "moved", name)?;
+        report_done(context, "moved", name)?;
     } else if args.consumers {
         list(context)?;
     } else {
@@ -193,7 +193,7 @@ fn list(context: &mut Context<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn told(context: &mut Context<'_>, what: &str, name: &str) -> Result<(), Failure> {
+fn report_done(context: &mut Context<'_>, what: &str, name: &str) -> Result<(), Failure> {
     if context.shape.json {
         return write_json(context.out, [(what.to_owned(), name.into())]);
     }

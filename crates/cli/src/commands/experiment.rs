@@ -74,7 +74,7 @@ impl Watcher for Progress {
         self.done += 1;
         if !self.is_terminal {
             // A missing standard error is no failure.
-            let _told = writeln!(host::stderr(), "[{}/{}] {what}", self.done, self.steps);
+            let _result = writeln!(host::stderr(), "[{}/{}] {what}", self.done, self.steps);
         }
     }
 

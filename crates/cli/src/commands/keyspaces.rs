@@ -11,17 +11,17 @@ pub(super) fn run(context: &mut Context<'_>, args: &KeyspacesArgs) -> Result<Exi
         create(context, name, &args.set)?;
     } else if let Some(name) = &args.drop {
         context.database.drop_keyspace(name)?;
-        told(context, "dropped", name)?;
+        report_done(context, "dropped", name)?;
     } else if let Some([from, to]) = args.rename.as_deref() {
         context.database.rename_keyspace(from, to)?;
-        told(context, "renamed", to)?;
+        report_done(context, "renamed", to)?;
     } else if args.options {
         show_options(context)?;
     } else if !args.set.is_empty() {
         let keyspace = context.existing_keyspace()?;
         let options = with_settings(keyspace.options(), &args.set)?;
         keyspace.update_options(|_| options.clone())?;
-        told(context, "changed", &keyspace.name())?;
+        report_done(context, "changed", &keyspace.name())?;
     } else {
         list(context)?;
     }
@@ -33,10 +33,10 @@ fn create(context: &mut Context<'_>, name: &str, settings: &[String]) -> Result<
         return Err(Failure::usage(format!("there is a keyspace {name:?} already")));
     }
     context.database.keyspace_with(name, with_settings(KeyspaceOptions::default(), settings)?)?;
-    told(context, "created", name)
+    report_done(context, "created", name)
 }
 
-fn told(context: &mut Context<'_>, what: &str, name: &str) -> Result<(), Failure> {
+fn report_done(context: &mut Context<'_>, what: &str, name: &str) -> Result<(), Failure> {
     if context.shape.json {
         return write_json(context.out, [(what.to_owned(), name.into())]);
     }

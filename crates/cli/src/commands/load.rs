@@ -159,9 +159,9 @@ impl Load<'_> {
         if self.skipped <= MAX_SHOWN_LINES {
             self.progress.suspend(|| {
                 // A missing standard error is no failure; the count is in the answer.
-                let _told = writeln!(host::stderr(), "esker: {name}: {unit} {number} skipped: {reason}");
+                let _result = writeln!(host::stderr(), "esker: {name}: {unit} {number} skipped: {reason}");
                 if self.skipped == MAX_SHOWN_LINES {
-                    let _told = writeln!(host::stderr(), "esker: further bad {unit}s are only counted");
+                    let _result = writeln!(host::stderr(), "esker: further bad {unit}s are only counted");
                 }
             });
         }

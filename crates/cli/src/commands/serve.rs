@@ -43,7 +43,7 @@ pub(crate) fn run(global: &Global, args: &ServeArgs, out: &mut dyn Write) -> Res
         }
         let served = serve_until_signalled(config, &database, |address| {
             // A supervising process may wait for this line; a missing standard output is no error.
-            let _told = writeln!(out, "serving {data} on {address}").and_then(|()| out.flush());
+            let _result = writeln!(out, "serving {data} on {address}").and_then(|()| out.flush());
         });
         drop(end);
         served
@@ -57,7 +57,7 @@ fn watch(database: &Database, interval: Duration, ended: &Receiver<()>) {
     while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
         let lines = watch.lines(&database.metrics(), interval);
         // A missing standard error is no failure.
-        let _told = write!(host::stderr(), "{lines}");
+        let _result = write!(host::stderr(), "{lines}");
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Exit, Failure> {
     }
     write!(context.out, "{stalls}")?;
     for keyspace in &stalls.keyspaces {
-        tell(context.out, keyspace)?;
+        print_keyspace(context.out, keyspace)?;
     }
     let metrics = context.database.metrics();
     writeln!(
@@ -36,7 +36,7 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn tell(out: &mut dyn Write, keyspace: &KeyspaceStall) -> Result<(), Failure> {
+fn print_keyspace(out: &mut dyn Write, keyspace: &KeyspaceStall) -> Result<(), Failure> {
     let name = keyspace.name.escape_debug();
     for pressure in keyspace.pressures.iter().filter(|pressure| pressure.hard > 0) {
         writeln!(out, "  {name}: {pressure}")?;

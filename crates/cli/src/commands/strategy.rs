@@ -55,7 +55,7 @@ fn show(context: &mut Context<'_>, args: &StrategyArgs, keyspace: &Keyspace) -> 
     };
     writeln!(context.out, "{}: {strategy}, {state}", name.escape_debug())?;
     if let Some(adaptation) = &adaptation {
-        tell_adaptation(context.out, adaptation)?;
+        print_adaptation(context.out, adaptation)?;
     }
     Ok(())
 }
@@ -80,7 +80,7 @@ pub(super) fn as_json(migration: &MigrationInfo) -> Value {
     })
 }
 
-fn tell_adaptation(out: &mut dyn Write, told: &AdaptationInfo) -> Result<(), Failure> {
+fn print_adaptation(out: &mut dyn Write, told: &AdaptationInfo) -> Result<(), Failure> {
     let changes = human_counted(told.changes, "change");
     let last = told.last.as_deref().unwrap_or("the first window has not ended");
     writeln!(out, "adapts in windows of {} s, {changes} since opening: {last}", told.window.as_secs())?;

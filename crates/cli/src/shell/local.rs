@@ -1,7 +1,7 @@
 //! The shell on a database: runs DSL commands and the commands of this program.
 
-use super::is_prompt_wanted;
 use super::prompt::Prompt;
+use super::shows_prompt;
 use super::split::split;
 use crate::args::{DataCommand, Global, Shape, ShapeArgs};
 use crate::commands::{self, Context};
@@ -85,7 +85,7 @@ pub(super) fn run(global: &Global, file: Option<&Path>, out: &mut dyn Write) -> 
     let shape = global.shape.or(&Shape::default());
     let mut shell = Shell { database: database.clone(), executor: None, shape, out, exit: Exit::Done };
     let result = match input {
-        None if is_prompt_wanted(file) => shell.converse(global),
+        None if shows_prompt(file) => shell.run_session(global),
         None => shell.run_all(BufReader::new(host::open_input(Path::new("-"))?.reader)),
         Some(input) => shell.run_all(BufReader::new(input.reader)),
     };
@@ -98,7 +98,7 @@ pub(super) fn run(global: &Global, file: Option<&Path>, out: &mut dyn Write) -> 
 }
 
 impl Shell<'_> {
-    fn converse(&mut self, global: &Global) -> Result<(), Failure> {
+    fn run_session(&mut self, global: &Global) -> Result<(), Failure> {
         writeln!(self.out, "esker on {}; `help` says what can be typed", global.data().display())?;
         let mut names: Vec<String> =
             WordLine::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();

@@ -20,6 +20,6 @@ pub(crate) fn run(global: &Global, args: &ShellArgs, out: &mut dyn Write) -> Res
 }
 
 /// Whether commands are typed at a terminal.
-fn is_prompt_wanted(file: Option<&Path>) -> bool {
+fn shows_prompt(file: Option<&Path>) -> bool {
     file.is_none() && host::is_interactive()
 }

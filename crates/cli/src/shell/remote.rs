@@ -5,8 +5,8 @@
 //! answers, while a second thread reads the answers. Waiting after each command would cost a round trip, and
 //! not reading while sending could deadlock both sides once the buffers between them are full.
 
-use super::is_prompt_wanted;
 use super::prompt::Prompt;
+use super::shows_prompt;
 use crate::failure::{Exit, Failure};
 use crate::host;
 use esker::parts::env::Env;
@@ -64,8 +64,8 @@ pub(super) fn run(address: &str, file: Option<&Path>, out: &mut dyn Write) -> Re
     })?;
     stream.set_nodelay(true).map_err(cannot)?;
     let answers = BufReader::with_capacity(64 << 10, stream.try_clone().map_err(cannot)?);
-    if is_prompt_wanted(file) {
-        return converse(address, &stream, answers, out);
+    if shows_prompt(file) {
+        return run_session(address, &stream, answers, out);
     }
     let input = match input {
         Some(input) => input,
@@ -84,7 +84,7 @@ fn answer_to(line: &[u8]) -> Option<Answer> {
     }
 }
 
-fn converse(
+fn run_session(
     address: &str,
     mut stream: &TcpStream,
     mut answers: impl BufRead,
@@ -155,7 +155,7 @@ fn send_all(stream: &TcpStream, mut input: BufReader<Box<dyn Read + Send>>, expe
             Ok(_) => {}
             Err(error) => {
                 // A failed send means that the receiver has ended.
-                let _told = expect.send(Expect::Failure(Failed::Input, error));
+                let _result = expect.send(Expect::Failure(Failed::Input, error));
                 return;
             }
         }
@@ -176,7 +176,7 @@ fn send_all(stream: &TcpStream, mut input: BufReader<Box<dyn Read + Send>>, expe
         }
     };
     if let Err(error) = result {
-        let _told = expect.send(Expect::Failure(Failed::Connection, error));
+        let _result = expect.send(Expect::Failure(Failed::Connection, error));
     }
 }
 

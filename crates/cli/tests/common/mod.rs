@@ -6,23 +6,23 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The working directory of the program, removed when dropped.
-pub(crate) struct Place(PathBuf);
+pub(crate) struct WorkingDir(PathBuf);
 
 /// Result of a run.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunResult {
     pub(crate) code: i32,
     pub(crate) out: Vec<u8>,
     pub(crate) err: String,
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
+impl WorkingDir {
+    pub(crate) fn new() -> WorkingDir {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = format!("esker-cli-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path).unwrap();
-        Place(path)
+        WorkingDir(path)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -47,7 +47,7 @@ impl Place {
     }
 
     /// Runs the program to its end with this standard input.
-    pub(crate) fn run_with(&self, arguments: &str, input: impl AsRef<[u8]> + Send) -> Ran {
+    pub(crate) fn run_with(&self, arguments: &str, input: impl AsRef<[u8]> + Send) -> RunResult {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -59,10 +59,10 @@ impl Place {
             });
             child.wait_with_output().unwrap()
         });
-        Ran::of(output)
+        RunResult::of(output)
     }
 
-    pub(crate) fn run(&self, arguments: &str) -> Ran {
+    pub(crate) fn run(&self, arguments: &str) -> RunResult {
         self.run_with(arguments, "")
     }
 
@@ -74,15 +74,15 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for WorkingDir {
     fn drop(&mut self) {
         let _removed = std::fs::remove_dir_all(&self.0);
     }
 }
 
-impl Ran {
-    fn of(output: Output) -> Ran {
-        Ran {
+impl RunResult {
+    fn of(output: Output) -> RunResult {
+        RunResult {
             code: output.status.code().unwrap_or(-1),
             out: output.stdout,
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -102,8 +102,8 @@ pub(crate) struct Served {
 
 impl Served {
     /// Starts `esker serve` on a port of the system's choice, and waits until it listens.
-    pub(crate) fn start(place: &Place, arguments: &str) -> Served {
-        let mut command = place.command(&format!("serve --dsl 127.0.0.1:0 {arguments}"));
+    pub(crate) fn start(dir: &WorkingDir, arguments: &str) -> Served {
+        let mut command = dir.command(&format!("serve --dsl 127.0.0.1:0 {arguments}"));
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         Served::spawn(command)
     }

@@ -4,14 +4,14 @@ use super::format::{LAST_LITERALS, LAST_MATCH_START, MIN_MATCH, longest_len};
 use super::{decompress, fast, high};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
+struct Match {
     at: usize,
     distance: usize,
     len: usize,
 }
 
 /// Decodes by the format, byte by byte, and checks its rules for the end.
-fn decode_strictly(stored: &[u8]) -> (Vec<u8>, Vec<Seen>) {
+fn decode_strictly(stored: &[u8]) -> (Vec<u8>, Vec<Match>) {
     let (mut raw, mut seen) = (Vec::new(), Vec::new());
     let mut bytes = stored.iter().copied();
     let length = |nibble: u8, bytes: &mut dyn Iterator<Item = u8>| {
@@ -30,7 +30,7 @@ fn decode_strictly(stored: &[u8]) -> (Vec<u8>, Vec<Seen>) {
         raw.extend(bytes.by_ref().take(literals));
         let Some(low) = bytes.next() else {
             assert_eq!(token & 15, 0, "the last sequence has no match");
-            if let Some(&Seen { at, len, .. }) = seen.last() {
+            if let Some(&Match { at, len, .. }) = seen.last() {
                 assert!(at + len + LAST_LITERALS <= raw.len(), "the last literals are too few");
                 assert!(at + LAST_MATCH_START <= raw.len(), "the last match starts too late");
             }
@@ -39,7 +39,7 @@ fn decode_strictly(stored: &[u8]) -> (Vec<u8>, Vec<Seen>) {
         let distance = usize::from(low) | usize::from(bytes.next().expect("a distance has two bytes")) << 8;
         let len = MIN_MATCH + length(token & 15, &mut bytes);
         assert!(distance > 0 && distance <= raw.len(), "distance {distance} at {}", raw.len());
-        seen.push(Seen { at: raw.len(), distance, len });
+        seen.push(Match { at: raw.len(), distance, len });
         for _ in 0..len {
             raw.push(raw[raw.len() - distance]);
         }
@@ -47,7 +47,7 @@ fn decode_strictly(stored: &[u8]) -> (Vec<u8>, Vec<Seen>) {
 }
 
 /// The fast encoder's result, with the checks that hold for any block.
-fn compress(raw: &[u8]) -> (usize, Vec<Seen>) {
+fn compress(raw: &[u8]) -> (usize, Vec<Match>) {
     // Memory of an earlier block must not matter.
     let mut scratch = vec![0xa5; 100];
     let len = fast::compress(raw, &mut scratch);
@@ -144,7 +144,7 @@ fn nine_bytes_are_found_at_any_distance() {
     for distance in 10..70 {
         for at in 34 + distance..128 - 9 {
             let (_, seen) = compress(&with_repetition(at, distance, 9));
-            *if seen == [Seen { at, distance, len: 9 }] { &mut found } else { &mut lost } += 1;
+            *if seen == [Match { at, distance, len: 9 }] { &mut found } else { &mut lost } += 1;
         }
     }
     assert!(found > 100 * lost, "{found} found, {lost} lost");
@@ -162,7 +162,7 @@ fn twenty_seven_bytes_are_found_at_any_distance_by_the_coarse_search() {
             raw[59] = !raw[4];
             raw[90] = !raw[35];
             let (_, seen) = compress(&raw);
-            let expected = [Seen { at: 60, distance: 55, len: 30 }, Seen { at, distance, len: 27 }];
+            let expected = [Match { at: 60, distance: 55, len: 30 }, Match { at, distance, len: 27 }];
             *if seen == expected { &mut found } else { &mut lost } += 1;
         }
     }

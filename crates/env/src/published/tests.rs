@@ -64,7 +64,7 @@ fn a_pinned_value_lives_until_its_last_reader_drops_it() {
     replace(&value);
     replace(&value);
     assert_eq!((first.number(), second.number(), value.pin().number()), (0, 0, 2));
-    assert_eq!(living(&count), 2, "what nobody pinned went");
+    assert_eq!(living(&count), 2, "values without a guard are dropped");
     drop(first);
     assert_eq!(living(&count), 2);
     drop(second);

@@ -1,7 +1,7 @@
 //! Draws plots with the drawing library.
 
 use super::axis::Axis;
-use super::{Across, Plot, Series};
+use super::{HorizontalAxis, Plot, Series};
 use plotters::backend::SVGBackend;
 use plotters::chart::{ChartBuilder, ChartContext, LabelAreaPosition};
 use plotters::coord::Shift;
@@ -81,7 +81,7 @@ fn legend_width(plot: &Plot) -> u32 {
 
 /// The names of bars that lie one below the other, because their names are too long to stand side by side.
 pub(super) fn lying(plot: &Plot) -> Option<&[String]> {
-    let Across::Names(names) = &plot.across else { return None };
+    let HorizontalAxis::Names(names) = &plot.across else { return None };
     let each = (PLOT_SIZE.0 - NUMBERS_WIDTH - 2 * MARGIN) / (names.len() as u32).max(1);
     (width_of(names.iter()) > each).then_some(names)
 }
@@ -110,8 +110,8 @@ fn draw(plot: &Plot, root: &Area<'_>) -> Drawn {
         (_, Some(names)) => {
             (values, Axis::named(names).downwards(), width_of(names.iter()) + 2 * MARGIN + LETTER_WIDTH)
         }
-        (Across::Names(names), None) => (Axis::named(names), values, NUMBERS_WIDTH),
-        (Across::Numbers(scaling), None) => {
+        (HorizontalAxis::Names(names), None) => (Axis::named(names), values, NUMBERS_WIDTH),
+        (HorizontalAxis::Numbers(scaling), None) => {
             let numbers = numbers(plot, |point| point.0);
             let room = PLOT_SIZE.0 - NUMBERS_WIDTH - 2 * MARGIN;
             let x = Axis::over(*scaling, numbers.clone(), 0.03).marked_at(numbers, room, LETTER_WIDTH);
@@ -126,8 +126,8 @@ fn draw(plot: &Plot, root: &Area<'_>) -> Drawn {
     mesh(plot, &mut chart)?;
     for (number, series) in plot.series.iter().enumerate() {
         match &plot.across {
-            Across::Numbers(_) => line(&mut chart, number, series)?,
-            Across::Names(_) => bars(&mut chart, plot, number, bottom, series)?,
+            HorizontalAxis::Numbers(_) => line(&mut chart, number, series)?,
+            HorizontalAxis::Names(_) => bars(&mut chart, plot, number, bottom, series)?,
         }
     }
     Ok(())
@@ -146,7 +146,7 @@ fn mesh(plot: &Plot, chart: &mut Chart<'_>) -> Drawn {
     } else {
         (plot.x_label, plot.y_label)
     };
-    if lying(plot).is_none() && matches!(plot.across, Across::Names(_)) {
+    if lying(plot).is_none() && matches!(plot.across, HorizontalAxis::Names(_)) {
         mesh.disable_x_mesh();
     }
     mesh.x_desc(across)
@@ -198,7 +198,7 @@ fn legend(plot: &Plot, area: &Area<'_>) -> Drawn {
         let y = 24 + number as i32 * LEGEND_LINE_HEIGHT as i32;
         let line = ShapeStyle::from(colour(number)).stroke_width(2);
         let filled = line.filled();
-        if let Across::Numbers(_) = plot.across {
+        if let HorizontalAxis::Numbers(_) = plot.across {
             area.draw(&PathElement::new([(8, y), (34, y)], line))?;
             match number % 3 {
                 0 => area.draw(&Circle::new((21, y), MARKER_SIZE, filled))?,

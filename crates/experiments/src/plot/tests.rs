@@ -27,7 +27,7 @@ fn lines_go_through_the_rows_in_order() {
 fn pictures_are_well_formed() {
     let lines = Plot::lines("p", "gets & more", &table(), &[], COLUMNS).logarithmic(true, true);
     let bars = Plot::bars("p", "gets", &table(), &[("entries", "1000")], Columns { x: "kind", ..COLUMNS });
-    assert_eq!(bars.across, Across::Names(vec!["b<c>".into(), "art".into()]));
+    assert_eq!(bars.across, HorizontalAxis::Names(vec!["b<c>".into(), "art".into()]));
     for plot in [lines, bars.labels("kind", "ns a get")] {
         let svg = plot.svg().unwrap();
         assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{svg}");

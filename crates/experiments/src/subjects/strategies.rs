@@ -11,7 +11,7 @@ use crate::experiment::{Experiment, Outcome, Scale};
 use crate::plot::{Columns, Plot};
 use crate::table::{Column, Table};
 use esker::options::Strategy;
-use run::{Measured, Moment, TreeForm};
+use run::{Measured, TreeForm, TreeSample};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "strategies",
@@ -282,7 +282,7 @@ fn moments(all: &All) -> Table {
     ];
     let mut table = Table::new("moments", "While everything is overwritten", &columns);
     for (name, found) in all {
-        for &Moment { percent, table_bytes, held_bytes, runs } in found.moments.iter().step_by(4) {
+        for &TreeSample { percent, table_bytes, held_bytes, runs } in found.moments.iter().step_by(4) {
             table.push(vec![
                 (*name).into(),
                 percent.into(),

@@ -48,7 +48,7 @@ struct Section {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Walked {
+enum PieceEnd {
     /// At the end of the data.
     All,
     /// The piece is full.
@@ -174,8 +174,8 @@ impl Show {
         self.last = None;
     }
 
-    fn step(&mut self, walked: Walked) {
-        if walked == Walked::All {
+    fn step(&mut self, walked: PieceEnd) {
+        if walked == PieceEnd::All {
             self.at += 1;
             self.last = None;
         }
@@ -188,7 +188,7 @@ fn walk(
     mut cursor: Cursor,
     last: &mut Option<Vec<u8>>,
     mut visit: impl FnMut(&[u8], &[u8]) -> bool,
-) -> esker::Result<Walked> {
+) -> esker::Result<PieceEnd> {
     match last {
         None => cursor.seek_to_first()?,
         Some(last) => {
@@ -203,9 +203,9 @@ fn walk(
         visited += 1;
         if !visit(key, value) || visited == PIECE_ENTRIES {
             *last = Some(key.to_vec());
-            return Ok(Walked::Piece);
+            return Ok(PieceEnd::Piece);
         }
         cursor.advance()?;
     }
-    Ok(Walked::All)
+    Ok(PieceEnd::All)
 }

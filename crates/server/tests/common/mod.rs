@@ -62,12 +62,12 @@ impl Running {
         Client::connect(self.address)
     }
 
-    pub(crate) fn tell_to_stop(&mut self) {
+    pub(crate) fn request_stop(&mut self) {
         drop(self.stop.take());
     }
 
     pub(crate) fn stop(mut self) {
-        self.tell_to_stop();
+        self.request_stop();
         self.thread.take().unwrap().join().unwrap().unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! A full disk: which work stops, and which must go on.
 
-use crate::world::{DIR, SEGMENT_BYTES, World, live_tables, metrics_of, settle};
+use crate::simulated_env::{DIR, SEGMENT_BYTES, SimulatedEnv, live_tables, metrics_of, settle};
 use esker::options::{Codec, PerLevel};
 use esker::parts::env::fault::{Crash, Fault, Operation, Rule, When};
 use esker::{Database, Error, KeyspaceOptions};
@@ -25,24 +25,27 @@ fn put_and_flush(db: &Database, round: u8) {
 #[test]
 fn obsolete_tables_are_deleted_although_no_segment_can_be_prepared() {
     for seed in 0..4 {
-        let world = World::new(seed);
-        let options = || world.options().keyspace_options(plain());
+        let simulated = SimulatedEnv::new(seed);
+        let options = || simulated.options().keyspace_options(plain());
         let db = Database::open_with(DIR, options()).unwrap();
         (0..6).for_each(|round| put_and_flush(&db, round));
         db.close().unwrap();
         drop(db);
         // After reopening no segment is ready yet, and none can be made.
         let db = Database::open_with(DIR, options()).unwrap();
-        world.break_down(Fault::Full, Operation::Create, "wal/");
+        simulated.inject_faults(Fault::Full, Operation::Create, "wal/");
         settle(&db);
         assert!(db.metrics().background_errors.iter().any(|error| matches!(error, Error::Full(_))));
         db.compact_all().unwrap();
-        assert!(world.files("tables").len() > live_tables(&db).len(), "the compaction made nothing obsolete");
+        assert!(
+            simulated.files("tables").len() > live_tables(&db).len(),
+            "the compaction made nothing obsolete"
+        );
         // The disk is full now, and the pool runs once more.
-        world.faults.heal();
-        world.strict.set_capacity_bytes(Some(world.strict.used_bytes()));
+        simulated.faults.heal();
+        simulated.strict.set_capacity_bytes(Some(simulated.strict.used_bytes()));
         settle(&db);
-        assert_eq!(world.files("tables"), live_tables(&db));
+        assert_eq!(simulated.files("tables"), live_tables(&db));
         assert!(db.metrics().background_errors.is_empty(), "{:?}", db.metrics().background_errors);
         // The freed space suffices for more than the segments that the pool keeps ready.
         let more = 4 * SEGMENT_BYTES / 100;
@@ -58,13 +61,13 @@ fn obsolete_tables_are_deleted_although_no_segment_can_be_prepared() {
 /// current.
 #[test]
 fn tables_of_refused_edits_do_not_pile_up() {
-    let world = World::new(1);
-    let db = Database::open_with(DIR, world.options().keyspace_options(plain())).unwrap();
+    let simulated = SimulatedEnv::new(1);
+    let db = Database::open_with(DIR, simulated.options().keyspace_options(plain())).unwrap();
     put_and_flush(&db, 0);
-    let before = world.files("tables");
+    let before = simulated.files("tables");
     // The first failure leaves the manifest in doubt; then it can neither be used nor replaced.
-    world.break_down(Fault::Io, Operation::Write, "MANIFEST");
-    world.break_down(Fault::Full, Operation::Create, "MANIFEST");
+    simulated.inject_faults(Fault::Io, Operation::Write, "MANIFEST");
+    simulated.inject_faults(Fault::Full, Operation::Create, "MANIFEST");
     db.default_keyspace().put(b"more", [1; 100]).unwrap();
     let mut attempts = 0;
     while attempts < 20 {
@@ -72,19 +75,19 @@ fn tables_of_refused_edits_do_not_pile_up() {
         attempts += 1;
         settle(&db);
         // The old manifest may name those of the first attempt, so they stay until a new one is current.
-        let left = world.files("tables").len() - before.len();
+        let left = simulated.files("tables").len() - before.len();
         assert!(left <= 1, "{left} tables are left after {attempts} attempts");
     }
     assert_eq!(metrics_of(&db, "default").sealed_memtables, 1, "what could not be flushed is kept");
-    world.faults.heal();
+    simulated.faults.heal();
     // Still refused, but now the manifest is replaced, and the tables of the first attempt are no longer in
     // doubt.
     assert!(db.flush().is_err());
     db.flush().unwrap();
     settle(&db);
-    assert_eq!(world.files("tables"), live_tables(&db));
+    assert_eq!(simulated.files("tables"), live_tables(&db));
     db.close().unwrap();
-    let db = Database::open_with(DIR, world.options()).unwrap();
+    let db = Database::open_with(DIR, simulated.options()).unwrap();
     assert_eq!(db.default_keyspace().iter().count(), 1001);
 }
 
@@ -92,14 +95,14 @@ fn tables_of_refused_edits_do_not_pile_up() {
 /// when that manifest is opened.
 #[test]
 fn tables_of_an_edit_in_doubt_stay_as_long_as_its_manifest_counts() {
-    let world = World::new(1);
-    let db = Database::open_with(DIR, world.options().keyspace_options(plain())).unwrap();
-    world.break_down(Fault::Io, Operation::SyncData, "MANIFEST");
-    world.break_down(Fault::Full, Operation::Create, "MANIFEST");
+    let simulated = SimulatedEnv::new(1);
+    let db = Database::open_with(DIR, simulated.options().keyspace_options(plain())).unwrap();
+    simulated.inject_faults(Fault::Io, Operation::SyncData, "MANIFEST");
+    simulated.inject_faults(Fault::Full, Operation::Create, "MANIFEST");
     db.default_keyspace().put(b"key", b"value").unwrap();
     assert!(db.flush().is_err(), "the edit was synced");
     settle(&db);
-    let found = world.crashed(Crash::Process);
+    let found = simulated.crashed(Crash::Process);
     let db = Database::open_with(DIR, found.options()).unwrap();
     assert!(db.default_keyspace().contains(b"key").unwrap());
     assert!(db.verify().unwrap().is_clean());
@@ -109,22 +112,22 @@ fn tables_of_an_edit_in_doubt_stay_as_long_as_its_manifest_counts() {
 #[test]
 fn tables_that_were_not_finished_do_not_pile_up() {
     for operation in [Operation::Write, Operation::SyncData, Operation::SyncDir] {
-        let world = World::new(2);
-        let db = Database::open_with(DIR, world.options().keyspace_options(plain())).unwrap();
+        let simulated = SimulatedEnv::new(2);
+        let db = Database::open_with(DIR, simulated.options().keyspace_options(plain())).unwrap();
         put_and_flush(&db, 0);
         put_and_flush(&db, 1);
-        let before = world.files("tables");
-        world.break_down(Fault::Io, operation, "tables");
+        let before = simulated.files("tables");
+        simulated.inject_faults(Fault::Io, operation, "tables");
         db.default_keyspace().put(b"more", [1; 100]).unwrap();
         for _ in 0..10 {
             assert!(db.flush().is_err() && db.compact_all().is_err(), "{operation:?}");
         }
         settle(&db);
-        assert_eq!(world.files("tables"), before, "{operation:?}");
-        world.faults.heal();
+        assert_eq!(simulated.files("tables"), before, "{operation:?}");
+        simulated.faults.heal();
         db.compact_all().unwrap();
         settle(&db);
-        assert_eq!(world.files("tables"), live_tables(&db), "{operation:?}");
+        assert_eq!(simulated.files("tables"), live_tables(&db), "{operation:?}");
     }
 }
 
@@ -133,8 +136,8 @@ fn tables_that_were_not_finished_do_not_pile_up() {
 #[test]
 fn tables_of_jobs_that_a_poisoned_log_interrupts_are_deleted() {
     for compacts in [false, true] {
-        let world = World::new(4);
-        let db = Database::open_with(DIR, world.options().keyspace_options(plain())).unwrap();
+        let simulated = SimulatedEnv::new(4);
+        let db = Database::open_with(DIR, simulated.options().keyspace_options(plain())).unwrap();
         put_and_flush(&db, 0);
         put_and_flush(&db, 1);
         // Older than what is flushed below, so that the flush must sync the log first.
@@ -142,9 +145,9 @@ fn tables_of_jobs_that_a_poisoned_log_interrupts_are_deleted() {
         if !compacts {
             db.default_keyspace().put(b"key", b"value").unwrap();
         }
-        let before = world.files("tables");
-        let (within, faults) = (db.clone(), world.faults.clone());
-        world.faults.interrupt(Operation::Create, "tables/", move || {
+        let before = simulated.files("tables");
+        let (within, faults) = (db.clone(), simulated.faults.clone());
+        simulated.faults.interrupt(Operation::Create, "tables/", move || {
             faults.add(Rule::new(Fault::LostSync, When::From(1)).on(Operation::SyncData).path("wal/"));
             assert!(!compacts || within.sync().is_err(), "the log was synced");
         });
@@ -152,7 +155,7 @@ fn tables_of_jobs_that_a_poisoned_log_interrupts_are_deleted() {
         let interrupted = if compacts { keyspace.compact(..) } else { keyspace.flush() };
         assert!(matches!(interrupted, Err(Error::ReadOnly { .. })), "{interrupted:?}");
         settle(&db);
-        assert_eq!(world.files("tables"), before, "compacts: {compacts}");
+        assert_eq!(simulated.files("tables"), before, "compacts: {compacts}");
     }
 }
 
@@ -161,16 +164,16 @@ fn tables_of_jobs_that_a_poisoned_log_interrupts_are_deleted() {
 /// deletion of orphans.
 #[test]
 fn opens_that_fail_leave_no_tables_behind() {
-    let world = World::new(5);
-    let db =
-        Database::open_with(DIR, world.options().keyspace_options(plain()).flush_on_close(false)).unwrap();
+    let simulated = SimulatedEnv::new(5);
+    let db = Database::open_with(DIR, simulated.options().keyspace_options(plain()).flush_on_close(false))
+        .unwrap();
     put_and_flush(&db, 0);
     for number in 0..1000u32 {
         db.default_keyspace().put(number.to_be_bytes(), [1; 100]).unwrap();
     }
     db.close().unwrap();
     drop(db);
-    let before = world.files("tables");
+    let before = simulated.files("tables");
     for (fault, operation, path) in [
         (Fault::Full, Operation::Create, "MANIFEST"),
         (Fault::Full, Operation::Write, "MANIFEST"),
@@ -180,21 +183,25 @@ fn opens_that_fail_leave_no_tables_behind() {
         (Fault::Full, Operation::Write, "tables/"),
         (Fault::Io, Operation::SyncDir, "tables"),
     ] {
-        world.break_down(fault, operation, path);
+        simulated.inject_faults(fault, operation, path);
         for _ in 0..3 {
-            assert!(Database::open_with(DIR, world.options()).is_err(), "{operation:?} of {path}");
-            assert_eq!(world.files("tables"), before, "{operation:?} of {path}");
+            assert!(Database::open_with(DIR, simulated.options()).is_err(), "{operation:?} of {path}");
+            assert_eq!(simulated.files("tables"), before, "{operation:?} of {path}");
         }
-        world.faults.heal();
+        simulated.faults.heal();
     }
     // Whether the last failure, the sync after the rename, left the new manifest in force is unknown: the
     // tables stay.
-    world.faults.add(Rule::new(Fault::Io, When::Nth(3)).on(Operation::SyncDir).path(DIR));
-    let opened = Database::open_with(DIR, world.options());
-    assert!(opened.is_err() && world.files("tables").len() > before.len(), "{:?}", world.files("tables"));
-    world.faults.heal();
+    simulated.faults.add(Rule::new(Fault::Io, When::Nth(3)).on(Operation::SyncDir).path(DIR));
+    let opened = Database::open_with(DIR, simulated.options());
+    assert!(
+        opened.is_err() && simulated.files("tables").len() > before.len(),
+        "{:?}",
+        simulated.files("tables")
+    );
+    simulated.faults.heal();
     for crash in [Crash::PowerAllLost, Crash::PowerNoneLost, Crash::Process] {
-        let db = Database::open_with(DIR, world.crashed(crash).options()).unwrap();
+        let db = Database::open_with(DIR, simulated.crashed(crash).options()).unwrap();
         assert_eq!(db.default_keyspace().iter().count(), 1000, "{crash:?}");
     }
 }

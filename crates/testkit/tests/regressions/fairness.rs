@@ -1,6 +1,6 @@
 //! Fairness of the worker pools: no keyspace keeps others from their flushes and compactions.
 
-use crate::world::{DIR, World, live_tables, metrics_of, settle};
+use crate::simulated_env::{DIR, SimulatedEnv, live_tables, metrics_of, settle};
 use esker::options::{Codec, PerLevel};
 use esker::parts::StepBackground;
 use esker::parts::env::fault::{Fault, Operation};
@@ -20,8 +20,8 @@ fn lazy_leveled(level0_stop_runs: u32) -> KeyspaceOptions {
 }
 
 /// Flushes until level 0 has this many runs. Nothing is merged meanwhile, because tables cannot be read.
-fn pile_up(world: &World, db: &Database, keyspaces: &[&Keyspace], runs: usize) {
-    world.break_down(Fault::Io, Operation::Open, "tables/");
+fn build_runs(simulated: &SimulatedEnv, db: &Database, keyspaces: &[&Keyspace], runs: usize) {
+    simulated.inject_faults(Fault::Io, Operation::Open, "tables/");
     for keyspace in keyspaces {
         // The first one overlaps nothing and goes to the last level.
         for _ in 0..=runs {
@@ -33,13 +33,13 @@ fn pile_up(world: &World, db: &Database, keyspaces: &[&Keyspace], runs: usize) {
             (runs, 0)
         );
     }
-    world.faults.heal();
+    simulated.faults.heal();
 }
 
 /// Has the pools retry what failed, and expects success.
 fn try_again(db: &Database) {
     // This wait still returns the error of the last attempt, but it requests another one.
-    let _told = db.drain();
+    let _result = db.drain();
     settle(db);
     db.drain().unwrap();
     assert!(db.metrics().background_errors.is_empty());
@@ -56,15 +56,15 @@ fn level0_runs(db: &Database, name: &str) -> usize {
 #[test]
 fn a_keyspace_whose_flush_fails_does_not_keep_the_others_from_theirs() {
     for seed in 0..4 {
-        let world = World::new(seed);
+        let simulated = SimulatedEnv::new(seed);
         // Uncompressed, so that the large flush needs the space that it must not find.
         let plain = KeyspaceOptions::default().compression(PerLevel::all(Codec::None));
-        let db = Database::open_with(DIR, world.options().keyspace_options(plain)).unwrap();
+        let db = Database::open_with(DIR, simulated.options().keyspace_options(plain)).unwrap();
         let small = [db.keyspace("small").unwrap(), db.keyspace("smaller").unwrap()];
         put_many(db.default_keyspace(), 0..3000);
         small.iter().for_each(|keyspace| put_many(keyspace, 0..20));
         settle(&db);
-        world.strict.set_capacity_bytes(Some(world.strict.used_bytes() + (64 << 10)));
+        simulated.strict.set_capacity_bytes(Some(simulated.strict.used_bytes() + (64 << 10)));
         let drained = db.drain();
         assert!(matches!(drained, Err(Error::Full(_))), "the large flush found room: {drained:?}");
         settle(&db);
@@ -74,7 +74,7 @@ fn a_keyspace_whose_flush_fails_does_not_keep_the_others_from_theirs() {
             assert_eq!((metrics.sealed_memtables, metrics.flushes), (0, 1), "{}", metrics.name);
         }
         assert!(!db.metrics().background_errors.is_empty(), "no error is reported");
-        world.strict.set_capacity_bytes(None);
+        simulated.strict.set_capacity_bytes(None);
         try_again(&db);
         assert_eq!(metrics_of(&db, "default").sealed_memtables, 0);
     }
@@ -84,19 +84,19 @@ fn a_keyspace_whose_flush_fails_does_not_keep_the_others_from_theirs() {
 /// the log is released before, whichever keyspace is older.
 #[test]
 fn the_flush_that_releases_log_comes_first() {
-    let world = World::new(3);
-    let db = Database::open_with(DIR, world.options()).unwrap();
+    let simulated = SimulatedEnv::new(3);
+    let db = Database::open_with(DIR, simulated.options()).unwrap();
     let young = db.keyspace("young").unwrap();
     // More than a segment, so that the other memtable begins in a later one.
     put_many(&young, 0..200);
     put_many(db.default_keyspace(), 0..200);
-    world.break_down(Fault::Io, Operation::Create, "tables/");
+    simulated.inject_faults(Fault::Io, Operation::Create, "tables/");
     assert!(db.drain().is_err(), "both are sealed, and neither is flushed");
-    world.faults.heal();
+    simulated.faults.heal();
     let at_second = Arc::new(Mutex::new(None));
     let (within, noted) = (db.clone(), Arc::clone(&at_second));
-    world.faults.interrupt(Operation::Create, "tables/", || {});
-    world.faults.interrupt(Operation::Create, "tables/", move || {
+    simulated.faults.interrupt(Operation::Create, "tables/", || {});
+    simulated.faults.interrupt(Operation::Create, "tables/", move || {
         let sealed = |name| metrics_of(&within, name).sealed_memtables;
         *noted.lock().unwrap() = Some((sealed("default"), sealed("young")));
     });
@@ -110,14 +110,14 @@ fn the_flush_that_releases_log_comes_first() {
 #[test]
 fn a_keyspace_whose_compaction_fails_does_not_keep_the_others_from_theirs() {
     for seed in 0..6 {
-        let world = World::new(seed);
-        let db = Database::open_with(DIR, world.options().keyspace_options(lazy_leveled(1000))).unwrap();
+        let simulated = SimulatedEnv::new(seed);
+        let db = Database::open_with(DIR, simulated.options().keyspace_options(lazy_leveled(1000))).unwrap();
         let others = ["a", "b", "c"].map(|name| db.keyspace(name).unwrap());
         let [a, b, c] = &others;
-        pile_up(&world, &db, &[db.default_keyspace()], 6);
+        build_runs(&simulated, &db, &[db.default_keyspace()], 6);
         let broken = live_tables(&db);
-        pile_up(&world, &db, &[a, b, c], 6);
-        broken.iter().for_each(|table| world.break_down(Fault::Io, Operation::Open, table));
+        build_runs(&simulated, &db, &[a, b, c], 6);
+        broken.iter().for_each(|table| simulated.inject_faults(Fault::Io, Operation::Open, table));
         // One request for all.
         db.flush().unwrap();
         settle(&db);
@@ -129,8 +129,8 @@ fn a_keyspace_whose_compaction_fails_does_not_keep_the_others_from_theirs() {
         let broken = metrics_of(&db, "default");
         assert!(broken.compactions == 0 && broken.compaction_debt_bytes > 0, "{broken:?}");
         assert!(!db.metrics().background_errors.is_empty(), "no error is reported");
-        assert_eq!(world.files("tables"), live_tables(&db), "failed jobs left files");
-        world.faults.heal();
+        assert_eq!(simulated.files("tables"), live_tables(&db), "failed jobs left files");
+        simulated.faults.heal();
         try_again(&db);
         assert_eq!(metrics_of(&db, "default").compaction_debt_bytes, 0);
     }
@@ -141,12 +141,12 @@ fn a_keyspace_whose_compaction_fails_does_not_keep_the_others_from_theirs() {
 fn the_most_urgent_compaction_of_all_keyspaces_comes_first() {
     // Each of them once, so that the round-robin order is not what brings it to the front.
     for urgent in 0..3 {
-        let world = World::new(5);
-        let db = Database::open_with(DIR, world.options()).unwrap();
+        let simulated = SimulatedEnv::new(5);
+        let db = Database::open_with(DIR, simulated.options()).unwrap();
         let stop_runs = |at: usize| if at == urgent { 8 } else { 1000 };
         let names = ["a", "b", "c"];
         let [a, b, c] = [0, 1, 2].map(|at| db.keyspace_with(names[at], lazy_leveled(stop_runs(at))).unwrap());
-        pile_up(&world, &db, &[&a, &b, &c], 7);
+        build_runs(&simulated, &db, &[&a, &b, &c], 7);
         db.flush().unwrap();
         let compactions = || names.map(|name| metrics_of(&db, name).compactions);
         while compactions() == [0; 3] {
@@ -161,11 +161,11 @@ fn the_most_urgent_compaction_of_all_keyspaces_comes_first() {
 #[test]
 fn equally_urgent_keyspaces_take_turns() {
     for seed in 0..4 {
-        let world = World::new(seed);
-        let db = Database::open_with(DIR, world.options().keyspace_options(lazy_leveled(1000))).unwrap();
+        let simulated = SimulatedEnv::new(seed);
+        let db = Database::open_with(DIR, simulated.options().keyspace_options(lazy_leveled(1000))).unwrap();
         let names = ["default", "second", "third"];
         let [first, second, third] = names.map(|name| db.keyspace(name).unwrap());
-        pile_up(&world, &db, &[&first, &second, &third], 48);
+        build_runs(&simulated, &db, &[&first, &second, &third], 48);
         db.flush().unwrap();
         let compactions = || names.map(|name| metrics_of(&db, name).compactions);
         while compactions().contains(&0) {

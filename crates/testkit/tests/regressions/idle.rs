@@ -1,6 +1,6 @@
 //! Background work ends, and takes no idle rounds on the way.
 
-use crate::world::{DIR, World, settle};
+use crate::simulated_env::{DIR, SimulatedEnv, settle};
 use esker::metrics::Metrics;
 use esker::parts::env::SeededRandom;
 use esker::{Database, KeyspaceOptions};
@@ -40,13 +40,13 @@ fn background_work_takes_no_more_steps_than_there_are_things_to_do() {
         "fifo:20KiB",
     ];
     for (seed, name) in strategies.into_iter().enumerate() {
-        let world = World::new(seed as u64);
+        let simulated = SimulatedEnv::new(seed as u64);
         let keyspace = KeyspaceOptions::default()
             .strategy(name.parse().unwrap())
             .level0_stop_runs(6)
             .write_buffer_size(4 << 10)
             .table_size(8 << 10);
-        let db = Database::open_with(DIR, world.options().keyspace_options(keyspace)).unwrap();
+        let db = Database::open_with(DIR, simulated.options().keyspace_options(keyspace)).unwrap();
         let other = db.keyspace("other").unwrap();
         let random = SeededRandom::new(seed as u64);
         for round in 0..20 {

@@ -8,8 +8,8 @@
 mod disk_full;
 mod fairness;
 mod idle;
+mod memtable_limits;
 mod opening;
 mod poison;
-mod room;
+mod simulated_env;
 mod switching;
-mod world;

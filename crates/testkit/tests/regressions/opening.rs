@@ -1,6 +1,6 @@
 //! Opening: what must be durable afterwards, and which calls it must not make.
 
-use crate::world::{World, settle};
+use crate::simulated_env::{SimulatedEnv, settle};
 use esker::parts::env::FileSystem;
 use esker::parts::env::fault::{Crash, Fault, Operation, StrictFs};
 use esker::{Database, Durability, Error};
@@ -18,12 +18,12 @@ fn put_durably(db: &Database, key: &[u8]) {
 #[test]
 fn a_database_in_a_path_that_was_made_for_it_survives_a_power_cut() {
     for (path, there) in [(NESTED, "/"), (NESTED, "/data/of"), ("/db", "/"), ("relative/db", "/")] {
-        let world = World::new(1);
-        world.strict.create_dir_all(Path::new(there)).unwrap();
-        let db = Database::open_with(path, world.options()).unwrap();
+        let simulated = SimulatedEnv::new(1);
+        simulated.strict.create_dir_all(Path::new(there)).unwrap();
+        let db = Database::open_with(path, simulated.options()).unwrap();
         put_durably(&db, b"durable");
-        let world = world.crashed(Crash::PowerAllLost);
-        let db = Database::open_with(path, world.options()).unwrap();
+        let simulated = simulated.crashed(Crash::PowerAllLost);
+        let db = Database::open_with(path, simulated.options()).unwrap();
         assert!(db.default_keyspace().contains(b"durable").unwrap(), "{path}, of which {there} was there");
     }
 }
@@ -32,13 +32,13 @@ fn a_database_in_a_path_that_was_made_for_it_survives_a_power_cut() {
 /// nothing distinguishes them from durable ones. Guards that the next open syncs them all the same.
 #[test]
 fn a_database_whose_creation_was_interrupted_survives_a_power_cut_after_the_next_open() {
-    let world = World::over(StrictFs::new(), 1);
-    Database::open_with(NESTED, world.options()).unwrap();
-    let events = world.strict.trace_len();
-    let mut replayer = world.strict.replayer();
+    let simulated = SimulatedEnv::over(StrictFs::new(), 1);
+    Database::open_with(NESTED, simulated.options()).unwrap();
+    let events = simulated.strict.trace_len();
+    let mut replayer = simulated.strict.replayer();
     for cut in 0..=events {
         replayer.advance_to(cut);
-        let killed = World::over(replayer.image(Crash::Process), 2);
+        let killed = SimulatedEnv::over(replayer.image(Crash::Process), 2);
         let db = Database::open_with(NESTED, killed.options()).unwrap();
         put_durably(&db, b"durable");
         let cut_off = killed.crashed(Crash::PowerAllLost);
@@ -53,15 +53,15 @@ fn a_database_whose_creation_was_interrupted_survives_a_power_cut_after_the_next
 /// 9 ms.
 #[test]
 fn an_open_after_a_clean_close_waits_for_no_flush_of_the_device() {
-    let syncs = |world: &World| -> u64 {
+    let syncs = |simulated: &SimulatedEnv| -> u64 {
         let operations = Operation::ALL.into_iter().filter(|operation| operation.is_sync());
-        operations.map(|operation| world.faults.calls(operation)).sum()
+        operations.map(|operation| simulated.faults.calls(operation)).sum()
     };
-    let mut world = World::new(4);
+    let mut simulated = SimulatedEnv::new(4);
     for round in 0..4u8 {
-        let db = Database::open_with("/db", world.options()).unwrap();
+        let db = Database::open_with("/db", simulated.options()).unwrap();
         // Manifest, directory, CURRENT, directory, and what was replayed.
-        assert!(syncs(&world) >= 4, "round {round}: an open after a crash believes nothing");
+        assert!(syncs(&simulated) >= 4, "round {round}: an open after a crash believes nothing");
         assert_eq!(db.default_keyspace().iter().count(), usize::from(round));
         if round != 2 {
             db.default_keyspace().put([round, 0], b"merely written").unwrap();
@@ -73,18 +73,18 @@ fn an_open_after_a_clean_close_waits_for_no_flush_of_the_device() {
         drop(db);
         // A cleanly closed database does not depend on what was not synced.
         let crash = if round % 2 == 0 { Crash::Process } else { Crash::PowerNoneLost };
-        world = world.crashed(crash);
-        let db = Database::open_with("/db", world.options()).unwrap();
-        assert_eq!(syncs(&world), 0, "round {round}");
+        simulated = simulated.crashed(crash);
+        let db = Database::open_with("/db", simulated.options()).unwrap();
+        assert_eq!(syncs(&simulated), 0, "round {round}");
         put_durably(&db, &[round]);
-        world = world.crashed(Crash::PowerAllLost);
+        simulated = simulated.crashed(Crash::PowerAllLost);
     }
 }
 
 /// A write-protected medium: every call that changes something fails.
-fn write_protect(world: &World) {
+fn write_protect(simulated: &SimulatedEnv) {
     let changing = Operation::ALL.into_iter().filter(|operation| operation.is_change());
-    changing.for_each(|operation| world.break_down(Fault::Io, operation, ""));
+    changing.for_each(|operation| simulated.inject_faults(Fault::Io, operation, ""));
 }
 
 /// Guards that a read-only open of a directory without a lock file, such as a copy on a write-protected
@@ -93,8 +93,8 @@ fn write_protect(world: &World) {
 #[test]
 fn a_read_only_open_changes_nothing_and_needs_no_lock_file() {
     for (flushed, has_lock) in [(true, true), (true, false), (false, true), (false, false)] {
-        let world = World::over(StrictFs::new(), 3);
-        let db = Database::open_with("/db", world.options().flush_on_close(flushed)).unwrap();
+        let simulated = SimulatedEnv::over(StrictFs::new(), 3);
+        let db = Database::open_with("/db", simulated.options().flush_on_close(flushed)).unwrap();
         for number in 0..1000u32 {
             db.default_keyspace().put(number.to_be_bytes(), [1; 50]).unwrap();
         }
@@ -102,13 +102,13 @@ fn a_read_only_open_changes_nothing_and_needs_no_lock_file() {
         db.close().unwrap();
         drop(db);
         if !has_lock {
-            world.strict.remove_file(Path::new("/db/LOCK")).unwrap();
+            simulated.strict.remove_file(Path::new("/db/LOCK")).unwrap();
             // Without a lock file no call may take a lock, which might create it.
-            world.break_down(Fault::Io, Operation::Lock, "");
+            simulated.inject_faults(Fault::Io, Operation::Lock, "");
         }
-        write_protect(&world);
-        let events = world.strict.trace_len();
-        let open = || Database::open_with("/db", world.options().read_only(true));
+        write_protect(&simulated);
+        let events = simulated.strict.trace_len();
+        let open = || Database::open_with("/db", simulated.options().read_only(true));
         let (db, second) = (open().unwrap(), open().unwrap());
         assert_eq!(db.default_keyspace().iter().count(), 1000);
         assert!(matches!(db.default_keyspace().put(b"key", b"value"), Err(Error::ReadOnly { .. })));
@@ -116,6 +116,10 @@ fn a_read_only_open_changes_nothing_and_needs_no_lock_file() {
         db.close().unwrap();
         second.close().unwrap();
         drop((db, second));
-        assert_eq!((world.faults.injected(), world.strict.trace_len()), (0, events), "something was changed");
+        assert_eq!(
+            (simulated.faults.injected(), simulated.strict.trace_len()),
+            (0, events),
+            "something was changed"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! A database that has become read-only accepts no further write.
 
-use crate::world::{DIR, World};
+use crate::simulated_env::{DIR, SimulatedEnv};
 use esker::Database;
 use esker::Error;
 use esker::parts::env::fault::{Fault, Operation};
@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[test]
 fn a_write_that_passed_the_first_check_is_not_acknowledged_after_the_log_is_poisoned() {
     for mapped in [true, false] {
-        let world = World::new(1);
-        let db = Database::open_with(DIR, world.options().mapped_log(mapped)).unwrap();
+        let simulated = SimulatedEnv::new(1);
+        let db = Database::open_with(DIR, simulated.options().mapped_log(mapped)).unwrap();
         db.default_keyspace().put(b"before", b"1").unwrap();
-        world.break_down(Fault::LostSync, Operation::SyncData, "wal/");
+        simulated.inject_faults(Fault::LostSync, Operation::SyncData, "wal/");
         // The preparation of a large batch's segment lies between the two checks.
         let happened = Arc::new(AtomicBool::new(false));
-        let (within, faults, flag) = (db.clone(), world.faults.clone(), Arc::clone(&happened));
-        world.faults.interrupt(Operation::Create, "wal/", move || {
+        let (within, faults, flag) = (db.clone(), simulated.faults.clone(), Arc::clone(&happened));
+        simulated.faults.interrupt(Operation::Create, "wal/", move || {
             assert!(within.sync().is_err(), "the log was flushed");
             // So that preparing the segment itself succeeds.
             faults.heal();
@@ -33,7 +33,7 @@ fn a_write_that_passed_the_first_check_is_not_acknowledged_after_the_log_is_pois
         assert!(db.default_keyspace().get(b"before").unwrap().is_some(), "reads go on");
         assert!(db.close().is_err(), "a successful close means that everything is durable");
         drop(db);
-        let db = Database::open_with(DIR, world.options()).unwrap();
+        let db = Database::open_with(DIR, simulated.options()).unwrap();
         assert!(db.default_keyspace().get(b"before").unwrap().is_some());
         assert!(db.default_keyspace().get(b"large").unwrap().is_none(), "what was refused came back");
     }

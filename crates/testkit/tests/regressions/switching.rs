@@ -1,6 +1,6 @@
 //! Changes of strategy on a keyspace in use.
 
-use crate::world::{DIR, World, settle};
+use crate::simulated_env::{DIR, SimulatedEnv, settle};
 use esker::options::Strategy;
 use esker::parts::env::SeededRandom;
 use esker::parts::env::fault::{Fault, Operation};
@@ -44,8 +44,8 @@ fn a_change_of_strategy_is_worked_through() {
         ("none", "golden-ratio"),
     ];
     for (seed, (from, to)) in pairs.into_iter().enumerate() {
-        let (world, random) = (World::new(seed as u64), SeededRandom::new(seed as u64));
-        let open = || Database::open_with(DIR, world.options().keyspace_options(small(from))).unwrap();
+        let (simulated, random) = (SimulatedEnv::new(seed as u64), SeededRandom::new(seed as u64));
+        let open = || Database::open_with(DIR, simulated.options().keyspace_options(small(from))).unwrap();
         let mut db = open();
         write_some(&db, &random, 4000);
         db.flush().unwrap();
@@ -95,22 +95,22 @@ fn a_change_of_strategy_is_worked_through() {
 /// present at the change stop no writer; otherwise the first seal waits for a compaction of everything.
 #[test]
 fn runs_from_before_a_change_stop_no_writers() {
-    let (world, random) = (World::new(1), SeededRandom::new(1));
-    let db = Database::open_with(DIR, world.options().keyspace_options(small("none"))).unwrap();
+    let (simulated, random) = (SimulatedEnv::new(1), SeededRandom::new(1));
+    let db = Database::open_with(DIR, simulated.options().keyspace_options(small("none"))).unwrap();
     for _ in 0..30 {
         write_some(&db, &random, 40);
         db.flush().unwrap();
     }
     settle(&db);
     // Nothing can be merged, so a wait for that ends with the error.
-    world.break_down(Fault::Io, Operation::Open, "tables/");
+    simulated.inject_faults(Fault::Io, Operation::Open, "tables/");
     let keyspace = db.default_keyspace();
     let strategy: Strategy = "leveled:10".parse().unwrap();
     keyspace.update_options(|options| options.strategy(strategy).level0_stop_runs(8)).unwrap();
     assert!(keyspace.migration().is_some_and(|migration| migration.bytes_left > 30_000));
     write_some(&db, &random, 300);
-    world.faults.heal();
-    let _told = db.drain();
+    simulated.faults.heal();
+    let _result = db.drain();
     settle(&db);
     db.drain().unwrap();
     settle(&db);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Samples of the tree's size while a memtable fills.
-const LOOKS_PER_MEMTABLE: f64 = 128.0;
+const SAMPLES_PER_MEMTABLE: f64 = 128.0;
 /// A prime above all counts of keys: its multiples modulo the count permute and scatter them.
 const SCATTER: u128 = 18_446_744_073_709_551_557;
 /// Start of the engine's clock, in milliseconds since 1970.
@@ -197,7 +197,7 @@ struct ModelWriter<'a> {
 
 /// Sums over the states after each flush.
 #[derive(Default)]
-struct Rests {
+struct SizeSamples {
     flushes: u64,
     /// Operations at the last sample.
     at: u64,
@@ -218,14 +218,14 @@ impl ModelWriter<'_> {
             for number in 0..keys {
                 self.put(number)?;
             }
-            self.rest()?;
+            self.drain()?;
             live_bytes = self.tables().table_bytes;
             table_overhead = live_bytes as f64 / (keys as f64 * workload.entry_bytes());
-            self.write(passes(self.scenario.warm_up_passes), &mut Rests::default())?;
+            self.write(passes(self.scenario.warm_up_passes), &mut SizeSamples::default())?;
         }
         let before = self.tables();
-        let mut rests = Rests { flushes: before.flushes, at: self.done, ..Rests::default() };
-        self.write(passes(self.scenario.passes), &mut rests)?;
+        let mut samples = SizeSamples { flushes: before.flushes, at: self.done, ..SizeSamples::default() };
+        self.write(passes(self.scenario.passes), &mut samples)?;
         let after = self.tables();
         if live_bytes == 0 {
             live_bytes = after.table_bytes;
@@ -237,8 +237,8 @@ impl ModelWriter<'_> {
             table_overhead,
             write_amplification: (written(&after) - written(&before)) as f64
                 / (after.user_bytes - before.user_bytes).max(1) as f64,
-            space_mean: rests.bytes_by_operations / rests.operations.max(1) as f64 / live,
-            space_max: rests.max_bytes as f64 / live,
+            space_mean: samples.bytes_by_operations / samples.operations.max(1) as f64 / live,
+            space_max: samples.max_bytes as f64 / live,
             jobs: after.compactions - before.compactions,
         })
     }
@@ -248,15 +248,15 @@ impl ModelWriter<'_> {
     }
 
     /// Flushes everything and works until the tree is drained.
-    fn rest(&mut self) -> Result<(), Failure> {
+    fn drain(&mut self) -> Result<(), Failure> {
         self.database.flush()?;
         while self.database.step_background() {}
         Ok(())
     }
 
-    fn write(&mut self, operations: u64, rests: &mut Rests) -> Result<(), Failure> {
+    fn write(&mut self, operations: u64, samples: &mut SizeSamples) -> Result<(), Failure> {
         let memtable = self.scenario.options.memtable_bytes as f64 / self.scenario.workload.operation_bytes();
-        let look_every = (memtable / LOOKS_PER_MEMTABLE).max(1.0) as u64;
+        let sample_interval = (memtable / SAMPLES_PER_MEMTABLE).max(1.0) as u64;
         for operation in 0..operations {
             let number = self.draw();
             let deletes = self.scenario.workload.deleted_share;
@@ -270,28 +270,28 @@ impl ModelWriter<'_> {
             if self.scenario.workload.ttl_passes.is_some() {
                 self.clock.advance(WRITE_INTERVAL);
             }
-            if operation % look_every == 0 {
-                self.look(rests);
+            if operation % sample_interval == 0 {
+                self.sample(samples);
             }
         }
-        self.rest()?;
-        self.look(rests);
+        self.drain()?;
+        self.sample(samples);
         Ok(())
     }
 
     /// Samples the tree's size if there was a flush, after the work that follows it.
-    fn look(&mut self, rests: &mut Rests) {
+    fn sample(&mut self, samples: &mut SizeSamples) {
         let flushes = self.tables().flushes;
-        if flushes == rests.flushes {
+        if flushes == samples.flushes {
             return;
         }
         while self.database.step_background() {}
         let tables = self.tables();
-        let operations = self.done - rests.at;
-        rests.bytes_by_operations += tables.table_bytes as f64 * operations as f64;
-        rests.operations += operations;
-        rests.max_bytes = rests.max_bytes.max(tables.table_bytes);
-        (rests.flushes, rests.at) = (flushes, self.done);
+        let operations = self.done - samples.at;
+        samples.bytes_by_operations += tables.table_bytes as f64 * operations as f64;
+        samples.operations += operations;
+        samples.max_bytes = samples.max_bytes.max(tables.table_bytes);
+        (samples.flushes, samples.at) = (flushes, self.done);
     }
 
     fn set_key(&mut self, number: u64) {

@@ -8,10 +8,10 @@ use std::io::ErrorKind;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-type Looked<T> = Result<T, ErrorKind>;
+type PathResult<T> = Result<T, ErrorKind>;
 
 /// The names of a path from the root; there is no current directory, so a relative path starts there as well.
-fn names_of(path: &Path) -> Looked<Vec<Arc<str>>> {
+fn names_of(path: &Path) -> PathResult<Vec<Arc<str>>> {
     let mut names = Vec::new();
     for component in path.components() {
         match component {
@@ -30,7 +30,7 @@ impl Disk {
         self.dirs.get(&dir).and_then(|dir| dir.live.get(name).copied())
     }
 
-    fn walk(&self, names: &[Arc<str>]) -> Looked<InodeId> {
+    fn walk(&self, names: &[Arc<str>]) -> PathResult<InodeId> {
         let mut inode = ROOT;
         for name in names {
             if !self.dirs.contains_key(&inode) {
@@ -41,16 +41,16 @@ impl Disk {
         Ok(inode)
     }
 
-    pub(super) fn at(&self, path: &Path) -> Looked<InodeId> {
+    pub(super) fn at(&self, path: &Path) -> PathResult<InodeId> {
         self.walk(&names_of(path)?)
     }
 
-    pub(super) fn dir_at(&self, path: &Path) -> Looked<InodeId> {
+    pub(super) fn dir_at(&self, path: &Path) -> PathResult<InodeId> {
         let inode = self.at(path)?;
         if self.dirs.contains_key(&inode) { Ok(inode) } else { Err(ErrorKind::NotADirectory) }
     }
 
-    pub(super) fn parent_of(&self, path: &Path) -> Looked<(InodeId, Arc<str>)> {
+    pub(super) fn parent_of(&self, path: &Path) -> PathResult<(InodeId, Arc<str>)> {
         let mut names = names_of(path)?;
         let name = names.pop().ok_or(ErrorKind::InvalidInput)?;
         let dir = self.walk(&names)?;
@@ -71,7 +71,7 @@ pub(super) fn entries(disk: &Disk, dir: InodeId) -> Vec<DirEntry> {
     names.iter().map(entry).collect()
 }
 
-pub(super) fn create_dir_all(state: &mut StrictState, path: &Path) -> Looked<()> {
+pub(super) fn create_dir_all(state: &mut StrictState, path: &Path) -> PathResult<()> {
     let mut dir = ROOT;
     let mut reached = std::path::PathBuf::from("/");
     for name in names_of(path)? {
@@ -89,7 +89,7 @@ pub(super) fn create_dir_all(state: &mut StrictState, path: &Path) -> Looked<()>
     Ok(())
 }
 
-pub(super) fn rename(state: &mut StrictState, from: &Path, to: &Path) -> Looked<()> {
+pub(super) fn rename(state: &mut StrictState, from: &Path, to: &Path) -> PathResult<()> {
     let source = state.disk.parent_of(from)?;
     let inode = state.disk.child(source.0, &source.1).ok_or(ErrorKind::NotFound)?;
     let target = state.disk.parent_of(to)?;
@@ -118,7 +118,7 @@ fn is_within(path: &[Arc<str>], dir: &[Arc<str>]) -> bool {
     path.starts_with(dir)
 }
 
-pub(super) fn remove_file(state: &mut StrictState, path: &Path) -> Looked<()> {
+pub(super) fn remove_file(state: &mut StrictState, path: &Path) -> PathResult<()> {
     let (dir, name) = state.disk.parent_of(path)?;
     let inode = state.disk.child(dir, &name).ok_or(ErrorKind::NotFound)?;
     if state.disk.dirs.contains_key(&inode) {
@@ -129,7 +129,7 @@ pub(super) fn remove_file(state: &mut StrictState, path: &Path) -> Looked<()> {
 }
 
 /// Removes one name after the other; a crash can fall between any two.
-pub(super) fn remove_dir_all(state: &mut StrictState, path: &Path) -> Looked<()> {
+pub(super) fn remove_dir_all(state: &mut StrictState, path: &Path) -> PathResult<()> {
     let inode = state.disk.dir_at(path)?;
     let (dir, name) = state.disk.parent_of(path)?;
     for entry in entries(&state.disk, inode) {
@@ -144,11 +144,11 @@ pub(super) fn remove_dir_all(state: &mut StrictState, path: &Path) -> Looked<()>
     Ok(())
 }
 
-pub(super) fn is_same_file(state: &StrictState, one: &Path, other: &Path) -> Looked<bool> {
+pub(super) fn is_same_file(state: &StrictState, one: &Path, other: &Path) -> PathResult<bool> {
     Ok(state.disk.at(one)? == state.disk.at(other)?)
 }
 
-pub(super) fn hard_link(state: &mut StrictState, from: &Path, to: &Path) -> Looked<()> {
+pub(super) fn hard_link(state: &mut StrictState, from: &Path, to: &Path) -> PathResult<()> {
     let inode = state.disk.at(from)?;
     if state.disk.dirs.contains_key(&inode) {
         return Err(ErrorKind::PermissionDenied);

@@ -104,11 +104,11 @@ impl Subject {
         match self {
             Subject::Kind(kind) => {
                 let (filter, build_ns) = build(clock, kind, bits_per_key, probes.keys, probes.hashes())?;
-                look(clock, &filter, build_ns, probes)
+                measure(clock, &filter, build_ns, probes)
             }
             Subject::Fastbloom => {
                 let (build_ns, filter) = time_ns(clock, || fastbloom(bits_per_key, probes));
-                look(clock, &filter, build_ns / probes.keys as f64, probes)
+                measure(clock, &filter, build_ns / probes.keys as f64, probes)
             }
         }
     }
@@ -159,7 +159,7 @@ fn wrong(kind: &str, what: &str) -> ExperimentError {
     ExperimentError::WrongAnswer(format!("{kind}: {what}"))
 }
 
-fn look(clock: &SystemClock, filter: &impl Probe, build_ns: f64, probes: &Probes) -> Result<Vec<f64>> {
+fn measure(clock: &SystemClock, filter: &impl Probe, build_ns: f64, probes: &Probes) -> Result<Vec<f64>> {
     let lookups = probes.present.len() as f64;
     let (lookup_ns, found) =
         time_ns(clock, || probes.present.iter().filter(|&&hash| filter.may_contain(hash)).count());

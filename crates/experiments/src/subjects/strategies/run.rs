@@ -90,7 +90,7 @@ impl TreeForm {
 }
 
 /// The tree at one moment of the overwriting.
-pub(super) struct Moment {
+pub(super) struct TreeSample {
     pub(super) percent: f64,
     pub(super) table_bytes: u64,
     pub(super) held_bytes: u64,
@@ -128,7 +128,7 @@ pub(super) struct Measured {
     pub(super) most_held_bytes: u64,
     pub(super) stall_ms: u64,
     pub(super) cpu_seconds: Option<f64>,
-    pub(super) moments: Vec<Moment>,
+    pub(super) moments: Vec<TreeSample>,
     pub(super) causes: Vec<CauseInfo>,
     pub(super) present: GetCounts,
     pub(super) absent: GetCounts,
@@ -290,10 +290,10 @@ impl<'a> MeasuredDatabase<'a> {
         Ok(())
     }
 
-    fn moment(&self, percent: f64) -> Moment {
+    fn moment(&self, percent: f64) -> TreeSample {
         let metrics = self.metrics();
         let held_bytes = self.fs.held_bytes();
-        Moment { percent, table_bytes: metrics.table_bytes, held_bytes, runs: metrics.runs as u64 }
+        TreeSample { percent, table_bytes: metrics.table_bytes, held_bytes, runs: metrics.runs as u64 }
     }
 
     fn rested(&self) -> TreeState {

@@ -1,6 +1,8 @@
 //! Room for writes: the bounds of memtables and log, and which writers must not wait.
 
-use crate::world::{DIR, LOG_BYTES, MEMTABLES_BYTES, SEGMENT_BYTES, World, live_tables, metrics_of, settle};
+use crate::simulated_env::{
+    DIR, LOG_BYTES, MEMTABLES_BYTES, SEGMENT_BYTES, SimulatedEnv, live_tables, metrics_of, settle,
+};
 use esker::options::Strategy;
 use esker::parts::env::fault::{Fault, Operation};
 use esker::{Database, Error, KeyspaceOptions, WriteBatch};
@@ -33,23 +35,23 @@ fn write_until_refused(db: &Database, value_bytes: usize, most: u32) -> u32 {
 fn rotations_do_not_seal_more_than_memtables_may_hold() {
     const VALUE_BYTES: usize = 1000;
     for seed in 0..3 {
-        let world = World::new(seed);
+        let simulated = SimulatedEnv::new(seed);
         // The write buffer never fills, so that only rotations seal.
         let keyspace = KeyspaceOptions::default().write_buffer_size(64 << 20);
-        let db = Database::open_with(DIR, world.options().keyspace_options(keyspace)).unwrap();
-        world.break_down(Fault::Full, Operation::Create, "tables/");
+        let db = Database::open_with(DIR, simulated.options().keyspace_options(keyspace)).unwrap();
+        simulated.inject_faults(Fault::Full, Operation::Create, "tables/");
         let written = write_until_refused(&db, VALUE_BYTES, 16_000);
         let held = u64::from(written) * (4 + VALUE_BYTES as u64);
         assert!(metrics_of(&db, "default").sealed_memtables > 0, "the rotation sealed nothing");
         assert!(held <= MEMTABLES_BYTES + SEGMENT_BYTES, "memtables hold {held} bytes");
         // No writer waits for good: with the disk back, writes go on and nothing is lost.
-        world.faults.heal();
+        simulated.faults.heal();
         settle(&db);
         for number in written..written + 3000 {
             db.default_keyspace().put(number.to_be_bytes(), [7; VALUE_BYTES]).unwrap();
         }
         db.close().unwrap();
-        let db = Database::open_with(DIR, world.options()).unwrap();
+        let db = Database::open_with(DIR, simulated.options()).unwrap();
         assert_eq!(db.default_keyspace().iter().count(), written as usize + 3000);
     }
 }
@@ -60,15 +62,15 @@ fn rotations_do_not_seal_more_than_memtables_may_hold() {
 /// without bound.
 #[test]
 fn rotations_let_neither_the_log_nor_the_queue_of_memtables_grow() {
-    let world = World::new(1);
-    let db = Database::open_with(DIR, world.options()).unwrap();
-    world.break_down(Fault::Full, Operation::Create, "tables/");
+    let simulated = SimulatedEnv::new(1);
+    let db = Database::open_with(DIR, simulated.options()).unwrap();
+    simulated.inject_faults(Fault::Full, Operation::Create, "tables/");
     let written = write_until_refused(&db, 0, 400_000);
     let (log_bytes, queued) = (db.metrics().log.live_bytes, metrics_of(&db, "default").sealed_memtables);
     assert!(log_bytes > LOG_BYTES, "the test did not fill the log: {log_bytes} bytes");
     assert!(log_bytes <= LOG_BYTES * LOG_CAP_FACTOR + SEGMENT_BYTES, "the log holds {log_bytes} bytes");
     assert!(queued <= MAX_SEALED, "{queued} memtables are sealed");
-    world.faults.heal();
+    simulated.faults.heal();
     settle(&db);
     for number in written..written + 1000 {
         db.default_keyspace().put(number.to_be_bytes(), b"").unwrap();
@@ -84,9 +86,9 @@ fn rotations_let_neither_the_log_nor_the_queue_of_memtables_grow() {
 fn a_large_batch_whose_own_segment_was_filled_by_others_gets_another_one() {
     let mut tried = 0;
     for seed in 0..8 {
-        let world = World::new(seed);
+        let simulated = SimulatedEnv::new(seed);
         let keyspace = KeyspaceOptions::default().write_buffer_size(600 << 10);
-        let db = Database::open_with(DIR, world.options().keyspace_options(keyspace)).unwrap();
+        let db = Database::open_with(DIR, simulated.options().keyspace_options(keyspace)).unwrap();
         let other = db.keyspace("other").unwrap();
         // The first is sealed when the second comes, and with the third that is more than memtables may hold.
         db.write(&batch_of(&db, 0..580)).unwrap();
@@ -99,7 +101,7 @@ fn a_large_batch_whose_own_segment_was_filled_by_others_gets_another_one() {
         // While the batch waits for the flush, another writer's record fills the end of its segment.
         let happened = Arc::new(AtomicBool::new(false));
         let (within, flag) = (other.clone(), Arc::clone(&happened));
-        world.faults.interrupt(Operation::Create, "tables/", move || {
+        simulated.faults.interrupt(Operation::Create, "tables/", move || {
             within.put(b"in between", [2; 6000]).unwrap();
             flag.store(true, Ordering::Relaxed);
         });
@@ -107,12 +109,12 @@ fn a_large_batch_whose_own_segment_was_filled_by_others_gets_another_one() {
         assert!(happened.load(Ordering::Relaxed), "the batch did not wait for a flush");
         settle(&db);
         assert!(
-            world.files("wal").len() as u64 <= 4 + LOG_BYTES / SEGMENT_BYTES,
+            simulated.files("wal").len() as u64 <= 4 + LOG_BYTES / SEGMENT_BYTES,
             "private segments stayed: {:?}",
-            world.files("wal")
+            simulated.files("wal")
         );
         db.close().unwrap();
-        let db = Database::open_with(DIR, world.options()).unwrap();
+        let db = Database::open_with(DIR, simulated.options()).unwrap();
         assert_eq!(db.default_keyspace().iter().count(), 580 + 300 + 1500);
         assert!(db.open_keyspace("other").unwrap().contains(b"in between").unwrap());
     }
@@ -144,11 +146,11 @@ fn a_stop_limit_below_the_trigger_of_the_strategy_stops_no_writer_for_good() {
         "fifo:1GiB",
     ];
     for (seed, name) in strategies.into_iter().enumerate() {
-        let world = World::new(seed as u64);
+        let simulated = SimulatedEnv::new(seed as u64);
         let strategy = name.parse::<Strategy>().unwrap();
         let keyspace =
             KeyspaceOptions::default().strategy(strategy).level0_stop_runs(2).write_buffer_size(4 << 10);
-        let db = Database::open_with(DIR, world.options().keyspace_options(keyspace)).unwrap();
+        let db = Database::open_with(DIR, simulated.options().keyspace_options(keyspace)).unwrap();
         for number in 0..2000u32 {
             // Spread over the keys, so that every flush overlaps the tables below.
             let key = number.wrapping_mul(0x9e37_79b9).to_be_bytes();

@@ -31,7 +31,7 @@ pub(crate) struct Running {
 /// The newest version of each key.
 type Model = BTreeMap<u32, Entry>;
 
-pub(crate) struct World {
+pub(crate) struct SimulatedStore {
     pub(crate) strategy: Strategy,
     pub(crate) options: StrategyOptions,
     pub(crate) state: DatabaseState,
@@ -63,13 +63,13 @@ pub(crate) fn key_bytes(key: u32) -> Vec<u8> {
     format!("{key:08}").into_bytes()
 }
 
-impl World {
-    pub(crate) fn new(strategy: Strategy, options: StrategyOptions) -> World {
+impl SimulatedStore {
+    pub(crate) fn new(strategy: Strategy, options: StrategyOptions) -> SimulatedStore {
         let mut state = DatabaseState::new([0; 16]);
         let mut edit = VersionEdit::new();
         edit.push(EditOp::CreateKeyspace { id: KEYSPACE, name: "k".into(), options: Arc::default() });
         state.apply(&edit).unwrap();
-        World {
+        SimulatedStore {
             strategy,
             options,
             state,

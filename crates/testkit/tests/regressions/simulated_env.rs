@@ -22,24 +22,27 @@ pub(crate) const SEGMENT_BYTES: u64 = 16 << 10;
 const MAX_STEPS: usize = 100_000;
 
 /// A file system in memory with injected faults.
-pub(crate) struct World {
+pub(crate) struct SimulatedEnv {
     pub(crate) strict: StrictFs,
     pub(crate) faults: FaultFs,
     seed: u64,
 }
 
-impl World {
-    pub(crate) fn new(seed: u64) -> World {
-        World::over(StrictFs::with_options(StrictOptions { record_trace: false, ..Default::default() }), seed)
+impl SimulatedEnv {
+    pub(crate) fn new(seed: u64) -> SimulatedEnv {
+        SimulatedEnv::over(
+            StrictFs::with_options(StrictOptions { record_trace: false, ..Default::default() }),
+            seed,
+        )
     }
 
-    pub(crate) fn over(strict: StrictFs, seed: u64) -> World {
-        World { faults: FaultFs::over_strict(strict.clone()), strict, seed }
+    pub(crate) fn over(strict: StrictFs, seed: u64) -> SimulatedEnv {
+        SimulatedEnv { faults: FaultFs::over_strict(strict.clone()), strict, seed }
     }
 
     /// The file system after a crash.
-    pub(crate) fn crashed(&self, crash: Crash) -> World {
-        World::over(self.strict.crash(crash), self.seed)
+    pub(crate) fn crashed(&self, crash: Crash) -> SimulatedEnv {
+        SimulatedEnv::over(self.strict.crash(crash), self.seed)
     }
 
     pub(crate) fn options(&self) -> Options {
@@ -48,7 +51,7 @@ impl World {
     }
 
     /// From now on, calls of this kind on paths that contain this text fail.
-    pub(crate) fn break_down(&self, fault: Fault, operation: Operation, path: &str) {
+    pub(crate) fn inject_faults(&self, fault: Fault, operation: Operation, path: &str) {
         self.faults.add(Rule::new(fault, When::From(1)).on(operation).path(path));
     }
 
@@ -65,7 +68,7 @@ pub(crate) fn settle(db: &Database) -> usize {
     steps
 }
 
-/// The files that the trees refer to, as [`World::files`] names them.
+/// The files that the trees refer to, as [`SimulatedEnv::files`] names them.
 pub(crate) fn live_tables(db: &Database) -> Vec<String> {
     let levels = db.levels();
     let runs = levels.iter().flat_map(|keyspace| &keyspace.levels).flat_map(|level| &level.runs);
