@@ -187,7 +187,7 @@ fn stalls_are_reported_when_they_begin_and_when_they_end() {
     faults.interrupt(Operation::Create, "tables/", move || {
         let _ = opened.recv();
     });
-    for at in 0..5 * BUFFER_BYTES / 2 >> 10 {
+    for at in 0..(5 * BUFFER_BYTES / 2) >> 10 {
         db.default_keyspace().put(at.to_be_bytes(), [7; 1016]).unwrap();
     }
     let is_stall = |event: &Event| matches!(event, Event::StallChanged { .. });

@@ -1,5 +1,7 @@
 //! Events: what listeners are told, in which order, and what a listener may do.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
+
 #[path = "../common/mod.rs"]
 mod common;
 mod delivery;
