@@ -22,6 +22,8 @@ fn noise(number: u64, len: usize) -> Vec<u8> {
 /// Entries of a block of 512 bytes: each has at least its value.
 const MOST_IN_BLOCK: u64 = 512 / 40 + 1;
 
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
 fn open(dir: &TestDir, options: KeyspaceOptions) -> (Database, Keyspace) {
     // Stepped, so that nothing happens between two estimates.
     let env = Env { background: Background::Stepped { seed: 1 }, ..Env::real() };
@@ -44,7 +46,7 @@ fn table_bytes(db: &Database) -> u64 {
 }
 
 /// Ranges of every form over keys below `keys`.
-fn ranges(keys: u64, random: &SeededRandom) -> Vec<(Bound<Vec<u8>>, Bound<Vec<u8>>)> {
+fn ranges(keys: u64, random: &SeededRandom) -> Vec<Bounds> {
     let bound = || match random.below(5) {
         0 => Bound::Unbounded,
         1 | 2 => Bound::Included(key(random.below(keys + 10))),
@@ -62,7 +64,7 @@ fn ranges(keys: u64, random: &SeededRandom) -> Vec<(Bound<Vec<u8>>, Bound<Vec<u8
     ranges
 }
 
-fn is_empty(range: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> bool {
+fn is_empty(range: &Bounds) -> bool {
     match range {
         (Bound::Included(a), Bound::Included(b)) => a > b,
         (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a >= b,

@@ -26,6 +26,7 @@ mod table_file;
 pub mod table_footer_and_properties;
 pub mod wal_record;
 pub mod wal_segment;
+pub mod write_batch;
 
 use esker_env::SeededRandom;
 
@@ -59,6 +60,7 @@ pub const ALL: &[Decoder] = &[
     },
     Decoder { name: "wal_record", accepts: wal_record::accepts, valid: wal_record::valid },
     Decoder { name: "wal_segment", accepts: wal_segment::accepts, valid: wal_segment::valid },
+    Decoder { name: "write_batch", accepts: write_batch::accepts, valid: write_batch::valid },
 ];
 
 fn random_bytes(random: &SeededRandom, end: u64) -> Vec<u8> {

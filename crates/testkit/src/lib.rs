@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod crash;
+mod cursor_walks;
 pub mod damage;
 pub mod decoders;
 mod dir;

@@ -1,14 +1,15 @@
 //! Transactions of a script: several are open at once, between other operations, and the oracle knows which
 //! of them must meet a conflict, and which must not.
 
+use crate::cursor_walks::{Walks, turn};
 use crate::model::{lent, same, same_entry};
 use crate::one_key::put;
 use crate::operators::Operator;
 use crate::oracle::{Change, Living, Moment, Written, over};
 use crate::runner::{Mark, Runner, effective, key_bounds, plain_change, range_of};
-use crate::script::{Action, CursorStep, Edit, Lifetime, Move, Op, Step};
+use crate::script::{Action, CursorStep, Edit, Lifetime, Op, Step};
 use crate::{Filler, Key, Oracle, Outcome, SPACES, ensure};
-use esker::transaction::{Isolation, Savepoint, TransactionCursor};
+use esker::transaction::{Isolation, Savepoint};
 use esker::{Database, Durability, Error, Expiry, Keyspace, Transaction, TransactionOptions, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, RangeBounds};
@@ -39,75 +40,6 @@ struct Taken {
     keys_only: bool,
     ends: u64,
     count: usize,
-}
-
-/// The walks of a cursor, each from a seek on, and where it is.
-struct Walks {
-    all: Vec<Bounds>,
-    at: Option<Vec<u8>>,
-}
-
-impl Walks {
-    /// Moves over these entries within these bounds, as the cursor does.
-    fn turn(&mut self, entries: &BTreeMap<Vec<u8>, Vec<u8>>, bounds: &Bounds, by: &Move) {
-        let next = |from: Bound<Vec<u8>>| {
-            let behind = |key: &&Vec<u8>| RangeBounds::contains(&(from.clone(), Bound::Unbounded), *key);
-            entries.keys().find(behind).cloned()
-        };
-        let previous = |from: Bound<Vec<u8>>| {
-            let before = |key: &&Vec<u8>| RangeBounds::contains(&(Bound::Unbounded, from.clone()), *key);
-            entries.keys().rev().find(before).cloned()
-        };
-        let is_forward = matches!(by, Move::First | Move::Seek(_) | Move::Next);
-        let (found, begin) = match (by, self.at.take()) {
-            (Move::First, _) => (next(Bound::Unbounded), Some(bounds.0.clone())),
-            (Move::Last, _) => (previous(Bound::Unbounded), Some(bounds.1.clone())),
-            (Move::Seek(key), _) => {
-                let key = key.bytes();
-                // A seek to before the bounds begins where they do.
-                let is_inside = RangeBounds::contains(&(bounds.0.clone(), Bound::Unbounded), &key);
-                let begin = if is_inside { Bound::Included(key.clone()) } else { bounds.0.clone() };
-                (next(Bound::Included(key)), Some(begin))
-            }
-            (Move::SeekForPrev(key), _) => {
-                let key = key.bytes();
-                let is_inside = RangeBounds::contains(&(Bound::Unbounded, bounds.1.clone()), &key);
-                let begin = if is_inside { Bound::Included(key.clone()) } else { bounds.1.clone() };
-                (previous(Bound::Included(key)), Some(begin))
-            }
-            (Move::Next | Move::Prev, None) => return,
-            (Move::Next, Some(at)) => (next(Bound::Excluded(at)), None),
-            (Move::Prev, Some(at)) => (previous(Bound::Excluded(at)), None),
-        };
-        let reached = found.clone().map(Bound::Included);
-        match (begin, self.all.last_mut()) {
-            (Some(begin), _) if is_forward => self.all.push((begin, reached.unwrap_or(bounds.1.clone()))),
-            (Some(begin), _) => self.all.push((reached.unwrap_or(bounds.0.clone()), begin)),
-            (None, Some((_, upper))) if is_forward => match (upper, &found) {
-                (upper, None) => *upper = bounds.1.clone(),
-                (Bound::Included(upper), Some(key)) if key > upper => upper.clone_from(key),
-                _ => {}
-            },
-            (None, Some((lower, _))) => match (lower, &found) {
-                (lower, None) => *lower = bounds.0.clone(),
-                (Bound::Included(lower), Some(key)) if key < lower => lower.clone_from(key),
-                _ => {}
-            },
-            (None, None) => {}
-        }
-        self.at = found;
-    }
-}
-
-fn turn(cursor: &mut TransactionCursor<'_>, by: &Move) -> esker::Result<()> {
-    match by {
-        Move::First => cursor.seek_to_first(),
-        Move::Last => cursor.seek_to_last(),
-        Move::Seek(key) => cursor.seek(key.bytes()),
-        Move::SeekForPrev(key) => cursor.seek_for_prev(key.bytes()),
-        Move::Next => cursor.advance(),
-        Move::Prev => cursor.retreat(),
-    }
 }
 
 fn borrow_bounds(bounds: &Bounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
@@ -475,7 +407,7 @@ impl Runner {
     ) -> Outcome {
         let Some(keyspace) = &self.spaces[space] else { return Ok(()) };
         let mut entries = open.entries(&self.oracle, space, &bounds);
-        let mut walks = Walks { all: Vec::new(), at: None };
+        let mut walks = Walks::default();
         let mut changes = Vec::new();
         let mut cursor = open.tx.cursor_in(keyspace, bounds.clone())?;
         for (number, step) in steps.iter().enumerate() {

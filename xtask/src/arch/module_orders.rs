@@ -209,8 +209,9 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-testkit",
         folder: "",
-        modules: "mod decoders dir domain failure events kill operators options oracle follower script runner \
-                  ingest one_key model transactions crash damage errors generator shrink watch",
+        modules: "mod decoders dir domain failure events kill operators options oracle follower script \
+                  cursor_walks runner ingest one_key model transactions crash damage errors generator \
+                  shrink watch",
         closed: &[],
         allowed: &[("runner", "transactions"), ("script", "ingest")],
     },

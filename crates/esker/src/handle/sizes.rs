@@ -57,8 +57,9 @@ impl Keyspace {
     /// little. They need not be keys of the keyspace.
     ///
     /// Bytes are those of tables and memtables; large values, which are in files of their own, do not count.
-    /// Where the range has at least 32 blocks for each part, no part has less than half or more than twice
-    /// the mean. Deleted and overwritten entries count until a compaction drops them.
+    /// Where the range has at least 32 blocks for each part, in a tree of up to ten runs, no part has less
+    /// than half or more than twice the mean. Deleted and overwritten entries count until a compaction drops
+    /// them.
     ///
     /// O(tables in the range), O(log blocks) for up to 32 tables a part, and the keys of the memtables in the
     /// range are walked over; no block is read, but pages of a paged index may be.
@@ -70,15 +71,17 @@ impl Keyspace {
     /// let events = db.keyspace("events")?;
     /// let snapshot = db.snapshot();
     /// let points = events.split_points(.., 4)?;
-    /// let starts = std::iter::once(Bound::Unbounded).chain(points.iter().map(Bound::Included));
-    /// let ends = points.iter().map(Bound::Excluded).chain(std::iter::once(Bound::Unbounded));
-    /// let count = std::thread::scope(|scope| {
-    ///     let part = |part: (Bound<&Vec<u8>>, Bound<&Vec<u8>>)| {
+    /// let mut starts = vec![Bound::Unbounded];
+    /// starts.extend(points.iter().map(Bound::Included));
+    /// let mut ends: Vec<_> = points.iter().map(Bound::Excluded).collect();
+    /// ends.push(Bound::Unbounded);
+    /// let count: usize = std::thread::scope(|scope| {
+    ///     let scan = |part| {
     ///         let view = events.at(&snapshot);
     ///         scope.spawn(move || view.range(part).count())
     ///     };
-    ///     let scans: Vec<_> = starts.zip(ends).map(part).collect();
-    ///     scans.into_iter().map(|scan| scan.join().expect("a scan does not panic")).sum::<usize>()
+    ///     let scans: Vec<_> = starts.into_iter().zip(ends).map(scan).collect();
+    ///     scans.into_iter().map(|scan| scan.join().expect("a scan does not panic")).sum()
     /// });
     /// # Ok(()) }
     /// ```

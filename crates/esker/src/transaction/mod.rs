@@ -14,8 +14,9 @@
 //! * TX2: *read your writes.* A change of the transaction hides the stored versions of its key, in gets and
 //!   in ranges.
 //! * TX3: *a read is recorded before its result is known.* A key is recorded before it is looked up, a range
-//!   in full before its first entry; the range is narrowed to the part that was iterated when its iterator is
-//!   dropped. So neither an error nor a forgotten iterator makes a transaction depend on less than it saw.
+//!   in full before its first entry; the range is narrowed to the part that was walked over when its iterator
+//!   is dropped, or when the cursor seeks again or is dropped. So neither an error nor a forgotten iterator
+//!   makes a transaction depend on less than it saw.
 //! * TX4: *nothing in the read set has changed when the commit becomes visible.* Argued in [`validate`].
 //! * TX5: *memory is bounded.* Changes, their undo information, and the read set count against a limit; the
 //!   call that would exceed it fails and changes nothing.
