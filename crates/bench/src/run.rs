@@ -23,7 +23,7 @@ use esker::parts::env::{Clock, SystemClock};
 /// # Errors
 /// Those of the database; invalid settings; a directory with contents that no benchmark made; a wrong answer.
 pub fn run(settings: &Settings, report: &mut dyn Report) -> Result<(), BenchError> {
-    settings.validate()?;
+    settings.validate().map_err(BenchError::Settings)?;
     let baseline_bytes = resident_anonymous_bytes();
     let mut run = Run {
         clock: SystemClock::new(),

@@ -1,6 +1,5 @@
 //! Settings of a run.
 
-use crate::error::BenchError;
 use esker::Durability;
 use serde::Serialize;
 use std::fmt;
@@ -300,9 +299,9 @@ impl Settings {
         self.reads.unwrap_or(self.num)
     }
 
-    /// Refuses settings that cannot be run, with a sentence.
-    pub(crate) fn validate(&self) -> Result<(), BenchError> {
-        let wrong = |reason: String| Err(BenchError::Settings(reason));
+    /// An error says in a sentence what cannot be run.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        let wrong = |reason: String| Err(reason);
         if self.workloads.is_empty() {
             return wrong("there is nothing to run".into());
         }
@@ -362,7 +361,7 @@ mod tests {
         let nobody_to_kill = Settings { workloads: vec![Workload::ReopenKill], ..Settings::default() };
         assert!(nobody_to_kill.validate().is_err());
         let settings = Settings { key_size: 4, ..Settings::default() };
-        let message = settings.validate().expect_err("4 bytes are too few").to_string();
+        let message = settings.validate().expect_err("4 bytes are too few");
         assert!(message.contains("--key_size is 4"), "{message}");
         assert!(Settings { threads: 0, ..Settings::default() }.validate().is_err());
         assert!(Settings { workloads: vec![Workload::Reopen], ..Settings::default() }.validate().is_ok());

@@ -1,7 +1,7 @@
 //! Context of a running experiment: scale, seed, clock, scratch directory, and progress watcher.
 
 use crate::error::Result;
-use crate::experiment::Settings;
+use crate::settings::Settings;
 use crate::statistics::Sample;
 use esker::parts::env::{Clock, FileSystem, SeededRandom, StdFileSystem, SystemClock};
 use std::path::PathBuf;
@@ -135,7 +135,7 @@ pub(crate) fn time_ns<T>(clock: &SystemClock, work: impl FnOnce() -> T) -> (f64,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Scale;
+    use crate::settings::Scale;
 
     #[test]
     fn every_subject_is_measured_in_every_round() {

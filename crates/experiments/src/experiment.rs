@@ -1,59 +1,12 @@
-//! Experiments: their form, their settings and results, and the list of all of them.
+//! Experiments: their form and their results.
 
 use crate::claim::Claim;
 use crate::comparison::Comparison;
 use crate::context::Context;
 use crate::error::Result;
 use crate::plot::Plot;
-use crate::subjects;
 use crate::table::Table;
 use std::fmt;
-use std::path::PathBuf;
-use std::process::Command;
-
-/// How large an experiment is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scale {
-    /// For tests of the experiments: ends in seconds in an unoptimised build, and its numbers mean nothing.
-    Tiny,
-    /// Less than a minute, for a first impression. Some claims need more.
-    Quick,
-    /// Some minutes; documents cite these numbers.
-    Full,
-}
-
-impl Scale {
-    /// The value for this scale.
-    pub fn pick<T>(self, tiny: T, quick: T, full: T) -> T {
-        match self {
-            Scale::Tiny => tiny,
-            Scale::Quick => quick,
-            Scale::Full => full,
-        }
-    }
-}
-
-impl fmt::Display for Scale {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.pick("tiny", "quick", "full"))
-    }
-}
-
-/// Starts this program once more, with these arguments of `esker experiment`.
-pub type StartChild = fn(arguments: &[&str]) -> std::io::Result<Command>;
-
-/// Settings of a run.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// How large it is.
-    pub scale: Scale,
-    /// Seed of all random choices.
-    pub seed: u64,
-    /// Directory for scratch files.
-    pub scratch: PathBuf,
-    /// Starts another process of this program, for measurements that need one; without it, they are left out.
-    pub start_child: Option<StartChild>,
-}
 
 /// Results of an experiment.
 #[derive(Clone, Debug, Default)]
@@ -85,26 +38,5 @@ pub struct Experiment {
 impl fmt::Debug for Experiment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Experiment").field(&self.name).finish()
-    }
-}
-
-impl Experiment {
-    /// All of them, in the order in which `all` runs them.
-    pub const ALL: &[Experiment] = &[
-        subjects::hashes::EXPERIMENT,
-        subjects::memtables::EXPERIMENT,
-        subjects::filters::EXPERIMENT,
-        subjects::indexes::EXPERIMENT,
-        subjects::caches::EXPERIMENT,
-        subjects::codecs::EXPERIMENT,
-        subjects::strategies::EXPERIMENT,
-        subjects::csc443::EXPERIMENT,
-        subjects::byron::EXPERIMENT,
-        subjects::fractio::EXPERIMENT,
-    ];
-
-    /// The experiment of this name.
-    pub fn parse(name: &str) -> Option<&'static Experiment> {
-        Experiment::ALL.iter().find(|experiment| experiment.name == name)
     }
 }

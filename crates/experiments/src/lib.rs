@@ -33,15 +33,17 @@ mod keys;
 pub mod machine;
 pub mod plot;
 pub mod report;
+pub mod settings;
 pub mod statistics;
 mod subjects;
 pub mod table;
 
 pub use context::{NoProgress, Watcher};
 pub use error::ExperimentError;
-pub use experiment::{Experiment, Outcome, Scale, Settings, StartChild};
+pub use experiment::{Experiment, Outcome};
 pub use machine::Machine;
 pub use report::Report;
+pub use settings::{Scale, Settings, StartChild};
 pub use subjects::codecs::compress_for_memory;
 
 use context::{Context, time_ns};

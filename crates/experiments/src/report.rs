@@ -1,8 +1,9 @@
 //! Reports the results of a run, on the terminal and as files.
 
 use crate::error::Result;
-use crate::experiment::{Experiment, Outcome, Scale, Settings};
+use crate::experiment::{Experiment, Outcome};
 use crate::machine::Machine;
+use crate::settings::{Scale, Settings};
 use crate::table::Table;
 use crate::{claim, comparison};
 use esker::parts::env::{FileSystem, OpenMode, StdFileSystem};

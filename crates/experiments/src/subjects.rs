@@ -1,4 +1,4 @@
-//! The experiments, a module each.
+//! The experiments, a module each, and the list of all of them.
 
 pub(crate) mod byron;
 pub(crate) mod caches;
@@ -10,3 +10,26 @@ pub(crate) mod hashes;
 pub(crate) mod indexes;
 pub(crate) mod memtables;
 pub(crate) mod strategies;
+
+use crate::experiment::Experiment;
+
+impl Experiment {
+    /// All of them, in the order in which `all` runs them.
+    pub const ALL: &[Experiment] = &[
+        hashes::EXPERIMENT,
+        memtables::EXPERIMENT,
+        filters::EXPERIMENT,
+        indexes::EXPERIMENT,
+        caches::EXPERIMENT,
+        codecs::EXPERIMENT,
+        strategies::EXPERIMENT,
+        csc443::EXPERIMENT,
+        byron::EXPERIMENT,
+        fractio::EXPERIMENT,
+    ];
+
+    /// The experiment of this name.
+    pub fn parse(name: &str) -> Option<&'static Experiment> {
+        Experiment::ALL.iter().find(|experiment| experiment.name == name)
+    }
+}

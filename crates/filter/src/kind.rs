@@ -2,24 +2,23 @@
 
 use crate::bits::{BitsPerKey, FingerprintBits};
 use crate::fuse;
-use crate::policy::FilterPolicy;
 
 /// A kind of filter, without its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FilterKind {
     /// No filter.
     None,
-    /// [`FilterPolicy::BlockedBloom`].
+    /// [`crate::FilterPolicy::BlockedBloom`].
     BlockedBloom,
-    /// [`FilterPolicy::Bloom`].
+    /// [`crate::FilterPolicy::Bloom`].
     Bloom,
-    /// [`FilterPolicy::LocalBloom`].
+    /// [`crate::FilterPolicy::LocalBloom`].
     LocalBloom,
-    /// [`FilterPolicy::DoubleProbeBloom`].
+    /// [`crate::FilterPolicy::DoubleProbeBloom`].
     DoubleProbeBloom,
-    /// [`FilterPolicy::Ribbon`].
+    /// [`crate::FilterPolicy::Ribbon`].
     Ribbon,
-    /// [`FilterPolicy::BinaryFuse`].
+    /// [`crate::FilterPolicy::BinaryFuse`].
     BinaryFuse,
 }
 
@@ -58,18 +57,8 @@ impl FilterKind {
         FilterKind::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 
-    /// The filter of this kind that takes about `bits_per_key`, brought within the kind's limits. Below the
-    /// least, where a filter is not worth its lookup, and for what is no number, the policy is
-    /// [`FilterPolicy::None`].
-    pub fn policy(self, bits_per_key: f64) -> FilterPolicy {
-        let Some((least, most)) = self.sizes() else { return FilterPolicy::None };
-        if bits_per_key.is_nan() || bits_per_key < self.policy_of_size(least).bits_per_key() {
-            return FilterPolicy::None;
-        }
-        self.policy_of_size(self.size_for(bits_per_key).min(most))
-    }
-
-    /// Least and largest size, in the kind's steps, each with more memory and fewer false positives.
+    /// The least and the largest size, in the kind's own steps. Each step more takes more memory and makes
+    /// fewer false positives.
     pub(crate) fn sizes(self) -> Option<(u16, u16)> {
         match self {
             FilterKind::None => None,
@@ -85,8 +74,9 @@ impl FilterKind {
         }
     }
 
-    /// The size for these bits a key: the nearest, or with large steps the largest within.
-    fn size_for(self, bits_per_key: f64) -> u16 {
+    /// The size for a number of bits a key, which is not below the least one's: the nearest, or if the steps
+    /// are large the largest within.
+    pub(crate) fn size_for(self, bits_per_key: f64) -> u16 {
         match self {
             // A float saturates when cast; the small addend is for rounded sizes.
             FilterKind::BinaryFuse => (bits_per_key / fuse::SLOTS_PER_KEY + 1e-6) as u16,
@@ -115,32 +105,5 @@ impl FilterKind {
             FilterKind::BinaryFuse => FingerprintBits::DEFAULT.bits().into(),
             _ => BitsPerKey::DEFAULT.tenths(),
         }
-    }
-
-    pub(crate) fn policy_of_size(self, size: u16) -> FilterPolicy {
-        let bits_per_key = BitsPerKey::from_tenths(size);
-        match self {
-            FilterKind::None => FilterPolicy::None,
-            FilterKind::BlockedBloom => FilterPolicy::BlockedBloom { bits_per_key },
-            FilterKind::Bloom => FilterPolicy::Bloom { bits_per_key },
-            FilterKind::LocalBloom => FilterPolicy::LocalBloom { bits_per_key },
-            FilterKind::DoubleProbeBloom => FilterPolicy::DoubleProbeBloom { bits_per_key },
-            FilterKind::Ribbon => FilterPolicy::Ribbon { bits_per_key },
-            FilterKind::BinaryFuse => {
-                let bits = u8::try_from(size).ok().and_then(FingerprintBits::new);
-                FilterPolicy::BinaryFuse { fingerprint_bits: bits.unwrap_or(FingerprintBits::MAX) }
-            }
-        }
-    }
-
-    /// The parameter of this kind's policies, for error texts.
-    pub(crate) fn parameter(self) -> String {
-        let Some((least, most)) = self.sizes() else { return self.name().to_owned() };
-        if self == FilterKind::BinaryFuse {
-            return format!("{}:BITS with {least} to {most} bits of each key", self.name());
-        }
-        let (least, most) =
-            (self.policy_of_size(least).bits_per_key(), self.policy_of_size(most).bits_per_key());
-        format!("{}:BITS with {least} to {most} bits a key", self.name())
     }
 }

@@ -61,7 +61,6 @@ pub use allocation::{FilterAllocation, FilteredTree, LevelTargets, TargetRate};
 pub use bits::{BitsPerKey, FingerprintBits};
 pub use builder::FilterBuilder;
 pub use kind::FilterKind;
-pub use model::expected_false_positive_rate;
 pub use monkey::FilteredRun;
 pub use parallel::build_parallel;
 pub use policy::FilterPolicy;

@@ -16,9 +16,6 @@
 
 use crate::bits::BitsPerKey;
 use crate::lines::{LINE_BITS, MAX_PROBES};
-use crate::policy::FilterPolicy;
-use crate::reference::local;
-use crate::ribbon;
 
 /// Number of probes with the least false positives for each number of bits: the tenths of bits up to which an
 /// index plus one is best, computed from [`rate`]. At exactly 10 bits 6 and 7 probes tie, and 6 is taken as
@@ -51,26 +48,8 @@ pub fn double_probes(bits_per_key: BitsPerKey) -> u8 {
     probes_by(&DOUBLE_UP_TO_TENTHS, bits_per_key)
 }
 
-/// Share of absent keys that a filter of many keys answers "maybe" for, with the number of probes it is built
-/// with; 1 without a filter. Takes some microseconds. Measured rates of the kinds made of lines exceed it by
-/// 1 to 3 % of their value up to 14 bits, because the probes of a key are not quite independent.
-pub fn expected_false_positive_rate(policy: FilterPolicy) -> f64 {
-    match policy {
-        FilterPolicy::None => 1.0,
-        FilterPolicy::BlockedBloom { bits_per_key } => rate(bits_per_key.bits(), best_probes(bits_per_key)),
-        FilterPolicy::LocalBloom { bits_per_key } => rate(bits_per_key.bits(), local::probes(bits_per_key)),
-        FilterPolicy::Bloom { bits_per_key } => {
-            standard_rate(bits_per_key.bits(), standard_probes(bits_per_key))
-        }
-        FilterPolicy::DoubleProbeBloom { bits_per_key } => {
-            double_rate(bits_per_key.bits(), double_probes(bits_per_key))
-        }
-        FilterPolicy::Ribbon { bits_per_key } => result_rate(ribbon::columns(bits_per_key)),
-        FilterPolicy::BinaryFuse { fingerprint_bits } => result_rate(fingerprint_bits.bits().into()),
-    }
-}
-
-/// The rate with so many bits a key on average: whole bits of some keys, one more of others.
+/// The rate of a filter that stores so many bits of each key on average: the whole bits of some keys, one
+/// more of others.
 pub fn result_rate(bits: f64) -> f64 {
     (1.0 - bits.fract() / 2.0) * 0.5_f64.powi(bits as i32)
 }

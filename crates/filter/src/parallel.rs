@@ -73,7 +73,7 @@ pub fn build_parallel(
     env.fork_join("esker-filter", threads, ranges, |(number, range)| {
         (plan.fill)(range, number * of_a_range, plan.count, plan.probes, &hashes);
     });
-    Some(stored::encode_lines(&plan, &lines))
+    Some(stored::encode_lines(plan.number, plan.probes, &lines))
 }
 
 /// Solves all shards; `None` if one cannot be.

@@ -72,6 +72,6 @@ impl Plan {
             }
             (self.fill)(&mut lines, 0, self.count, self.probes, group);
         }
-        stored::encode_lines(self, &lines)
+        stored::encode_lines(self.number, self.probes, &lines)
     }
 }

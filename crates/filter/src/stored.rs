@@ -2,7 +2,6 @@
 //! `docs/format/filter.md` has all of it to the byte.
 
 use crate::lines::{LINE_BYTES, Line};
-use crate::plan::Plan;
 use esker_base::coding::Reader;
 use esker_env::OffHeapSlice;
 
@@ -21,21 +20,20 @@ pub(crate) const BINARY_FUSE: u8 = 6;
 /// Bytes in front of the lines.
 pub(crate) const LINES_HEADER_BYTES: usize = 8;
 
-pub(crate) fn encode_lines(plan: &Plan, lines: &[Line]) -> OffHeapSlice<u8> {
-    let mut bytes = OffHeapSlice::filled(0, LINES_HEADER_BYTES + plan.count as usize * LINE_BYTES);
+/// The bytes of a filter made of lines: `number` is that of its kind.
+pub(crate) fn encode_lines(number: u8, probes: u8, lines: &[Line]) -> OffHeapSlice<u8> {
+    let mut bytes = OffHeapSlice::filled(0, LINES_HEADER_BYTES + lines.len() * LINE_BYTES);
     let (header, rest) = bytes.split_at_mut(LINES_HEADER_BYTES);
-    header.copy_from_slice(&encode_header(plan));
+    // A filter has at most 2^32 - 1 lines.
+    let count = (lines.len() as u32).to_le_bytes();
+    header.copy_from_slice(&[number, VERSION, probes, 0, count[0], count[1], count[2], count[3]]);
     let words = lines.iter().flat_map(|line| line.0);
     rest.chunks_exact_mut(4).zip(words).for_each(|(place, word)| place.copy_from_slice(&word.to_le_bytes()));
     bytes
 }
 
-fn encode_header(plan: &Plan) -> [u8; LINES_HEADER_BYTES] {
-    let count = plan.count.to_le_bytes();
-    [plan.number, VERSION, plan.probes, 0, count[0], count[1], count[2], count[3]]
-}
-
-/// Decodes lines and probes after kind and version, up to `most_probes`. Long-lived ones in huge pages.
+/// Decodes lines and number of probes from the bytes behind kind and version. The kind has up to
+/// `most_probes`. Long-lived filters lie in huge pages.
 pub(crate) fn decode_lines(
     reader: &mut Reader<'_>,
     most_probes: u8,

@@ -1,6 +1,6 @@
 //! Options of a keyspace, stored with it.
 
-use super::filtering::OwnFilter;
+use super::own_filter::OwnFilter;
 use super::per_level::PerLevel;
 use super::schema;
 use crate::migration_record::MigrationRecord;

@@ -13,6 +13,7 @@ mod merging;
 mod migration_record;
 mod named;
 mod open_tables;
+mod own_filter;
 mod per_level;
 mod presets;
 mod rows;
@@ -26,12 +27,12 @@ pub use events::{
     CompactionJob, CopyKind, Event, EventListener, FileInfo, FileReason, FlushJob, JobOutput, KeyspaceRef,
     ListenerList, WorkKind,
 };
-pub use filtering::OwnFilter;
 pub use keyspace::KeyspaceOptions;
 pub use memory::MemoryPlan;
 pub use migration_record::MigrationRecord;
 pub use named::NamedKeyspaces;
 pub use open_tables::default_open_tables;
+pub use own_filter::OwnFilter;
 pub use per_level::PerLevel;
 pub use presets::{Cs265, Preset};
 pub use schema::{OptionChange, OptionGroup, OptionInfo, OptionScope, OptionValue};

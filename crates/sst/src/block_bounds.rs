@@ -17,7 +17,7 @@
 //! hundred for decimal digits.
 //!
 //! # Invariant
-//! * **BB1** No version of a key that [`Table::excludes`] from a block is in the block. Key gaps keep
+//! * **BB1** No version of a key that [`excludes`](crate::Table::excludes) from a block is in the block. Key gaps keep
 //!   prefixes, so they err on the side of reading.
 //!
 //! # When they are checked
@@ -32,9 +32,7 @@
 
 use crate::decode_error::{DecodeError, damaged};
 use crate::footer::SectionKind;
-use crate::index::BlockIndex;
 use crate::section_reader::SectionReader;
-use crate::table::Table;
 use esker_base::key::common_prefix_len;
 use esker_base::{Error, Result};
 use esker_env::File;
@@ -160,7 +158,7 @@ pub(crate) struct BoundsSection {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct KeyGap<'a> {
+pub(crate) struct KeyGap<'a> {
     /// Continuation of the earlier block's last key, behind what it shares with the separator.
     last: &'a [u8],
     last_is_whole: bool,
@@ -202,7 +200,8 @@ impl BoundsSection {
         size_of_val(&*self.gaps)
     }
 
-    fn gap(&self, number: usize) -> Option<KeyGap<'_>> {
+    /// The gap between block `number` and the next one.
+    pub(crate) fn gap(&self, number: usize) -> Option<KeyGap<'_>> {
         let [flags, kept @ ..] = self.gaps.get(number).filter(|gap| gap[0] != NO_GAP)?;
         let (last, first) = kept.split_at(LAST_BYTES);
         Some(KeyGap {
@@ -231,8 +230,9 @@ fn is_canonical(gap: [u8; GAP_BYTES]) -> bool {
 }
 
 impl KeyGap<'_> {
-    /// Whether `key` is greater than all keys before the gap; `separator` is that of the block after it.
-    fn is_behind_last(&self, separator: &[u8], key: &[u8]) -> bool {
+    /// Whether `key` is greater than all keys of the block before the gap; `separator` is that of the block
+    /// behind it.
+    pub(crate) fn is_behind_last(&self, separator: &[u8], key: &[u8]) -> bool {
         let Some((_, shared)) = separator.split_last() else { return false };
         match key.strip_prefix(shared) {
             Some(rest) => rest > self.last && (self.last_is_whole || !rest.starts_with(self.last)),
@@ -241,47 +241,10 @@ impl KeyGap<'_> {
     }
 
     /// Whether `key` is less than all keys of the block behind the gap, whose separator is given.
-    fn is_before_first(&self, separator: &[u8], key: &[u8]) -> bool {
+    pub(crate) fn is_before_first(&self, separator: &[u8], key: &[u8]) -> bool {
         match key.strip_prefix(separator) {
             Some(rest) => rest < self.first,
             None => key < separator,
-        }
-    }
-}
-
-impl Table {
-    /// Whether block `number`, which must exist, certainly has no version of `key`. Reads no block.
-    ///
-    /// # Errors
-    /// Errors of reading index pages, if the index is paged.
-    #[cold]
-    pub(crate) fn excludes(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {
-        Ok(self.begins_behind(index, number, key)? || self.ends_before(index, number, key)?)
-    }
-
-    /// Whether all keys of block `number`, which must exist, are certainly greater than `key`. Reads no
-    /// block.
-    ///
-    /// # Errors
-    /// As [`Table::excludes`].
-    #[cold]
-    pub(crate) fn begins_behind(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {
-        let gap = || self.bounds.as_ref()?.gap(number.checked_sub(1)?);
-        match gap() {
-            Some(gap) => Ok(gap.is_before_first(&self.separator(index, number)?, key)),
-            None => Ok(false),
-        }
-    }
-
-    /// Whether all keys of block `number`, which must exist, are certainly less than `key`. Reads no block.
-    ///
-    /// # Errors
-    /// As [`Table::excludes`].
-    #[cold]
-    pub(crate) fn ends_before(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {
-        match self.bounds.as_ref().and_then(|bounds| bounds.gap(number)) {
-            Some(gap) => Ok(gap.is_behind_last(&self.separator(index, number + 1)?, key)),
-            None => Ok(false),
         }
     }
 }

@@ -61,93 +61,23 @@ use crate::block::header::HEADER_BYTES;
 use crate::block::{BlockBuffer, BlockHeader, BlockRef};
 use crate::cached_part::CachedPart;
 use crate::decode_error::DecodeError;
-use crate::read_ahead::JobControl;
-use crate::table::Table;
+use crate::input_residency::InputResidency;
 use crate::table_identity::{OpenTables, TableIdentity};
 use esker_base::Result;
 use esker_cache::{Admission, BlockKind, CacheKey};
 use esker_codec::id;
 use esker_filter::FilterWatch;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Share of the recently entered bytes that must be resident, as numerator and denominator. Of blocks of one
 /// size of which one in many is resident, the first that ends after it sees a half, the second a quarter.
 const MIN_WARM_SHARE: (u64, u64) = (3, 8);
 
-/// Of this many consecutive resident input blocks one is probed. A probe takes a lock and three cold lines.
-const SAMPLE_ONE_IN: u8 = 8;
-
 /// Largest part of the cache that one thread of a merge may fill by evicting other blocks: an eighth.
 const MAX_DISPLACED_SHARE: usize = 8;
 
-/// What the inputs of a merge report to its output: bytes of entered blocks, by the kind of reader that they
-/// are cached for. Inputs that share one run on one thread at a time.
-#[derive(Debug, Default)]
-pub struct InputResidency {
-    points: AtomicU64,
-    scans: AtomicU64,
-    cold: AtomicU64,
-    /// Bytes inserted by evicting others.
-    displacing_bytes: AtomicU64,
-    /// There are no input files: every output block is wanted as far as there is free space.
-    is_in_memory: bool,
-}
-
-/// How a job reads an input that it replaces: what paces and cancels it, and where residency is reported.
-#[derive(Clone, Debug)]
-pub struct InputReading {
-    /// See [`JobControl`].
-    pub control: Arc<dyn JobControl>,
-    /// See [`InputResidency`].
-    pub residency: Arc<InputResidency>,
-}
-
-/// The cache's last answer about an input's blocks (HO11).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ResidencySample {
-    admission: Option<Admission>,
-    /// For how many more resident blocks it holds.
-    holds_for: u8,
-}
-
-impl InputResidency {
-    /// For memtables that are read as well as written: all their blocks warm the cache's free space.
-    pub fn of_memtables() -> InputResidency {
-        InputResidency { is_in_memory: true, ..InputResidency::default() }
-    }
-
-    /// Records that block `number`, of `bytes` in the file, was entered. `last` belongs to the input.
-    pub(crate) fn note(&self, table: &Table, number: usize, bytes: u64, last: &mut ResidencySample) {
-        let entered = match table.resident_for(number, bytes, last) {
-            None => &self.cold,
-            Some(Admission::Point) => &self.points,
-            Some(Admission::Scan) => &self.scans,
-        };
-        // Only one thread writes at a time.
-        entered.store(entered.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
-    }
-}
-
-impl Table {
-    /// For which kind of reader block `number`, of `bytes`, is in the cache (HO11).
-    fn resident_for(&self, number: usize, bytes: u64, last: &mut ResidencySample) -> Option<Admission> {
-        let ask = || self.cache.admission_of(&self.cache_key(number));
-        let Some(slot) = self.slots.get(number) else { return ask() };
-        if slot.address() == 0 {
-            return None;
-        }
-        // As much as the blocks that the answer covers may take; the writer checks that each fits.
-        let room_bytes = (bytes as usize + self.cache.entry_overhead_bytes()) * usize::from(SAMPLE_ONE_IN);
-        if last.holds_for == 0 || !self.cache.has_room_for(room_bytes) {
-            let admission = ask();
-            *last = ResidencySample { admission, holds_for: admission.map_or(1, |_| SAMPLE_ONE_IN) };
-        }
-        last.holds_for -= 1;
-        last.admission
-    }
-}
-
+/// Bytes entered recently.
 #[derive(Clone, Copy, Debug, Default)]
 struct RecentResidency {
     points: u64,
@@ -158,14 +88,7 @@ struct RecentResidency {
 impl RecentResidency {
     /// Adds what was entered since the last call.
     fn update(&mut self, residency: &InputResidency) {
-        let take = |counter: &AtomicU64| {
-            let bytes = counter.load(Ordering::Relaxed);
-            if bytes > 0 {
-                counter.store(0, Ordering::Relaxed);
-            }
-            bytes
-        };
-        let (points, scans, cold) = (take(&residency.points), take(&residency.scans), take(&residency.cold));
+        let [points, scans, cold] = residency.take_entered();
         if points + scans + cold > 0 {
             *self = RecentResidency {
                 points: self.points / 2 + points,
@@ -271,7 +194,7 @@ impl CacheWarmer {
         let bytes = buffer.bytes_mut();
         bytes[..HEADER_BYTES].copy_from_slice(&image[..HEADER_BYTES]);
         bytes[HEADER_BYTES..HEADER_BYTES + payload.len()].copy_from_slice(payload);
-        let block = buffer.finish(Arc::downgrade(&warmed.identity))?;
+        let block = buffer.finish(Arc::downgrade(warmed.identity.slots()))?;
         let key = CacheKey { table: warmed.identity.number(), block: header.number };
         let part = CachedPart::Block(BlockRef::clone(&block));
         warmed.identity.cache().insert_warm(key, part, BlockKind::Data, admission);

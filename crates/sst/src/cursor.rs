@@ -23,8 +23,8 @@
 
 use crate::block::cursor::BlockCursor;
 use crate::block::{BlockBytes, BlockRef};
-use crate::cache_warmer::InputReading;
 use crate::index::BlockIndex;
+use crate::input_residency::InputReading;
 use crate::load::{unpack, verify_numbered};
 use crate::lookup::prefetch_slots;
 use crate::read_ahead::ReadAhead;

@@ -12,7 +12,7 @@
 //!   lack of space.
 //! * OG4: of long sections, filters above all, no more than a piece is buffered beside the caller's copy.
 
-use crate::read_ahead::JobControl;
+use crate::input_residency::JobControl;
 use esker_base::Result;
 use esker_env::File;
 use std::path::Path;

@@ -5,14 +5,13 @@
 //! keys of the table share. Only if these equal a separator's are whole keys compared, and not even then if
 //! no two separators share a head and none is longer than one.
 //!
-//! Lookups check [`BlockIndex::tree`] first and are compiled around it, without a call. The other forms are
-//! one call out of line, in [`dispatch`], where operations may also read index pages.
+//! The default is reached without a call: lookups check [`BlockIndex::tree`] first and are compiled around
+//! it. The other forms are one call out of line away, in `table_index`, where operations may also read index
+//! pages.
 //!
 //! Internal order matters only if a block continues the versions of a key: then the block to start from
 //! depends on the wanted version. Such blocks are listed apart, so that tables without them have no cost.
 
-mod dispatch;
-mod estimate;
 mod fence;
 mod form;
 mod kind;

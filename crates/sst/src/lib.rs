@@ -33,9 +33,10 @@
 //! * `index`: the block index, stored and in memory. `block_bounds`, `range_tombstones`, `dictionary`,
 //!   `properties` and `footer`: the other sections.
 //! * `options`, `file_writer`, `dictionary_buffer`, `writer` and `cache_warmer` write tables.
-//! * `section_reader` reads the end of a file and `table` opens it. `filter_access` is its filter,
-//!   `table_identity` what is kept while it is closed, `cached_part` what the cache holds of it.
-//! * `slots`, `load`, `mapped` and `read_ahead` get blocks; `lookup`, `multi_get` and `cursor` read entries.
+//! * `section_reader` reads the end of a file and `table` opens it. `table_filter` and `table_index` are its
+//!   filter and block index, `range_estimate` sizes of key ranges, `table_identity` what is kept while it is closed, `cached_part` what the cache
+//!   holds of it.
+//! * `slots`, `load`, `mapped` and `read_ahead` get blocks, `input_residency` reports those of a job; `lookup`, `multi_get` and `cursor` read entries.
 //! * `verify`, `inspect` and `salvage` are for tools.
 
 mod block;
@@ -51,6 +52,7 @@ mod file_writer;
 mod filter_access;
 mod footer;
 mod index;
+mod input_residency;
 mod inspect;
 mod load;
 mod lookup;
@@ -59,6 +61,7 @@ mod multi_get;
 mod options;
 mod pinned_value;
 mod properties;
+mod range_estimate;
 mod range_tombstones;
 mod read_ahead;
 mod salvage;
@@ -66,22 +69,27 @@ mod section_reader;
 mod simd;
 mod slots;
 mod table;
+mod table_filter;
 mod table_identity;
+mod table_index;
+mod table_slots;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
+mod verified_blocks;
 mod verify;
 mod writer;
 
 pub use block::{Block, BlockHeader, BlockLayout, BlockRef};
 pub use block_bounds::BlockBounds;
-pub use cache_warmer::{CacheWarmer, InputReading, InputResidency, WarmedTable};
+pub use cache_warmer::{CacheWarmer, WarmedTable};
 pub use cached_part::{CachedPart, TableCache};
 pub use cursor::{ReadPurpose, TableCursor};
 pub use expiring::Expiring;
 pub use footer::{FORMAT_VERSION, Section, SectionKind};
 pub use index::{AccessPattern, AdaptiveIndex, FenceIndex, IndexKind};
+pub use input_residency::{InputReading, InputResidency, JobControl};
 pub use inspect::{BlockFacts, IndexFacts, LayoutFacts, SlotCounts};
 pub use lookup::PreparedLookup;
 pub use multi_get::{Lookup, MAX_LOOKUPS, multi_get};
@@ -89,7 +97,6 @@ pub use options::{MAX_BLOCK_SIZE_BYTES, TableOptions, TableReading, TableSummary
 pub use pinned_value::{PinnedValue, TableHit};
 pub use properties::TableProperties;
 pub use range_tombstones::{decode_bytes as decode_range_tombstones, encode as encode_range_tombstones};
-pub use read_ahead::JobControl;
 pub use salvage::{Salvage, SalvagedBlock};
 pub use table::{ExpectedTable, Table};
 pub use table_identity::{OpenTables, TableIdentity};

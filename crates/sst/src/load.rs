@@ -150,7 +150,7 @@ impl Table {
             self.file.read_exact_at(image, place.start)?;
             let block = match verify_numbered(image, self.uid, place.start, number) {
                 Ok(header) if header.codec_id == id::NONE && header.file_len() == span => {
-                    buffer.finish(Arc::downgrade(&self.identity))
+                    buffer.finish(Arc::downgrade(self.identity.slots()))
                 }
                 Ok(header) => {
                     self.expects_raw_blocks.store(false, Ordering::Relaxed);
@@ -200,7 +200,7 @@ impl Table {
         }
         let mut buffer = BlockBuffer::new(header.raw_len as usize);
         unpack(header, image, self.dictionary.as_ref(), buffer.bytes_mut())?;
-        buffer.finish(Arc::downgrade(&self.identity))
+        buffer.finish(Arc::downgrade(self.identity.slots()))
     }
 }
 

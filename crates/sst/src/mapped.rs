@@ -14,7 +14,6 @@
 
 use crate::block::header::CODEC_AT;
 use crate::block::{BlockBytes, FoundEntry, SLACK_BYTES};
-use crate::index::BlockIndex;
 use crate::load::verify_numbered;
 use crate::pinned_value::{PinnedValue, TableHit};
 use crate::simd::{prefetch, with_kernel};
@@ -22,35 +21,8 @@ use crate::slots::PREFETCHED_LINES;
 use crate::table::Table;
 use esker_base::{Result, Tag};
 use esker_codec::id;
-use esker_env::File;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-#[derive(Debug)]
-pub(crate) struct VerifiedBlocks {
-    words: Box<[AtomicU64]>,
-}
-
-impl VerifiedBlocks {
-    /// An empty one, if the file is mapped and the index is a search tree in memory.
-    pub(crate) fn begin(file: &dyn File, index: Option<&BlockIndex>) -> Option<VerifiedBlocks> {
-        let blocks = index.filter(|index| index.tree().is_some() && file.mapped().is_some())?.blocks();
-        Some(VerifiedBlocks { words: (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect() })
-    }
-
-    pub(crate) fn contains(&self, block: usize) -> bool {
-        self.words[block / 64].load(Ordering::Acquire) >> (block % 64) & 1 == 1
-    }
-
-    fn insert(&self, block: usize) {
-        self.words[block / 64].fetch_or(1 << (block % 64), Ordering::Release);
-    }
-
-    pub(crate) fn memory_bytes(&self) -> usize {
-        size_of_val(&*self.words)
-    }
-}
 
 impl Table {
     /// The bytes of block `number`, which must exist, in the mapped file, with [`SLACK_BYTES`] behind them,

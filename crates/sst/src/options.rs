@@ -6,6 +6,7 @@ use crate::block::{BlockLayout, header};
 use crate::block_bounds::BlockBounds;
 use crate::expiring::Expiring;
 use crate::index::IndexKind;
+use crate::properties::TableProperties;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
 use esker_codec::Codec;
 use esker_filter::FilterPolicy;
@@ -97,6 +98,27 @@ impl TableOptions {
             )));
         }
         self.codec.validate()
+    }
+
+    /// The properties that the options determine; the rest is counted while writing.
+    pub(crate) fn initial_properties(&self) -> TableProperties {
+        let is_delta = self.layout == BlockLayout::Delta;
+        TableProperties {
+            min_seqno: SeqNo::MAX,
+            block_size_bytes: self.block_size_bytes as u64,
+            layout: self.layout.name().to_owned(),
+            restart_interval: if is_delta { u64::from(self.restart_interval) } else { 0 },
+            hash_slots_percent: if is_delta { u64::from(self.hash_slots_percent) } else { 0 },
+            level: u64::from(self.level),
+            filter: self.filter.to_string(),
+            codec: self.codec.to_string(),
+            created_ms: self.created_ms,
+            uid: self.uid,
+            keyspace: self.keyspace,
+            db_uuid: self.db_uuid,
+            single_version: true,
+            ..TableProperties::default()
+        }
     }
 
     pub(crate) fn layout_options(&self) -> LayoutOptions {

@@ -6,7 +6,6 @@
 
 use crate::decode_error::{DecodeError, damaged};
 use crate::expiring::Expiring;
-use crate::options::TableOptions;
 use esker_base::coding::{Reader, put_prefixed, put_varint, varint_len};
 use esker_base::{KeyspaceId, SeqNo, TableUid};
 
@@ -102,27 +101,6 @@ mod tag {
 }
 
 impl TableProperties {
-    /// The properties that options determine; the rest is counted while writing.
-    pub(crate) fn of_options(options: &TableOptions) -> TableProperties {
-        let is_delta = options.layout == crate::block::BlockLayout::Delta;
-        TableProperties {
-            min_seqno: SeqNo::MAX,
-            block_size_bytes: options.block_size_bytes as u64,
-            layout: options.layout.name().to_owned(),
-            restart_interval: if is_delta { u64::from(options.restart_interval) } else { 0 },
-            hash_slots_percent: if is_delta { u64::from(options.hash_slots_percent) } else { 0 },
-            level: u64::from(options.level),
-            filter: options.filter.to_string(),
-            codec: options.codec.to_string(),
-            created_ms: options.created_ms,
-            uid: options.uid,
-            keyspace: options.keyspace,
-            db_uuid: options.db_uuid,
-            single_version: true,
-            ..TableProperties::default()
-        }
-    }
-
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(300 + self.min_key.len() + self.max_key.len());
         let numbers = [
@@ -232,16 +210,18 @@ impl TableProperties {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::TableOptions;
 
     fn sample() -> TableProperties {
-        let mut properties = TableProperties::of_options(&TableOptions {
+        let mut properties = TableOptions {
             layout: crate::BlockLayout::Delta,
             uid: TableUid(u64::MAX),
             keyspace: KeyspaceId(7),
             db_uuid: *b"0123456789abcdef",
             created_ms: 1_700_000_000_000,
             ..TableOptions::default()
-        });
+        }
+        .initial_properties();
         properties.entries = 300;
         properties.min_key = b"a".to_vec();
         properties.max_key = vec![0xff; 300];

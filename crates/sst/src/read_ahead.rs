@@ -10,7 +10,7 @@
 //! that stops early wastes at most one window, no larger than all it read before.
 
 use crate::block::{BlockRef, SLACK_BYTES};
-use crate::cache_warmer::{InputReading, ResidencySample};
+use crate::input_residency::{InputReading, ResidencySample};
 use crate::slots::Slot;
 use crate::table::Table;
 use esker_base::Result;
@@ -29,22 +29,7 @@ pub(crate) const COMPACTION_WINDOW_BYTES: u64 = 64 << 10;
 /// Smaller windows are not requested ahead: submitting a read costs as much as the call that it saves.
 const MIN_OVERLAPPED_BYTES: u64 = 64 << 10;
 
-/// Paces and cancels a job that reads or writes whole tables.
-pub trait JobControl: std::fmt::Debug + Send + Sync {
-    /// Called before so many bytes of the file are walked over, read or cached: at most some hundred KiB,
-    /// unless a block is larger. May block to hold the job to a rate.
-    ///
-    /// # Errors
-    /// An error ends the walk.
-    fn before_read(&self, bytes: u64) -> Result<()>;
-
-    /// Called now and then by work that reads nothing.
-    ///
-    /// # Errors
-    /// An error ends the work.
-    fn check_cancelled(&self) -> Result<()>;
-}
-
+/// Consecutive whole blocks that are read at once.
 #[derive(Debug, Default)]
 struct ReadWindow {
     blocks: Range<usize>,

@@ -33,7 +33,6 @@
 //!   be reconsidered for machines with many cores, where hot slots are contended.
 //! * Weak pointers: upgrading writes to the same line as cloning, and memory of evicted blocks would stay.
 
-use crate::block::BlockRef;
 use crate::simd::prefetch;
 use esker_base::sync::atomic::{AtomicU64, Ordering, fence};
 use std::marker::PhantomData;
@@ -84,35 +83,11 @@ pub(crate) unsafe trait Pointer: Send + Sync {
     unsafe fn release_counts(address: usize, counts: usize);
 }
 
-// SAFETY: the address of a block is that of a slab piece, which is not 0 and not reused while a count exists;
-// a count keeps the block alive, and blocks may be shared among threads.
-unsafe impl Pointer for BlockRef {
-    #[inline]
-    fn address(&self) -> usize {
-        self.exposed_address()
-    }
+/// The slots of a table, one for each block.
+pub(crate) type Slots<P> = Arc<[Slot<P>]>;
 
-    unsafe fn add_counts(address: usize, counts: usize) {
-        // SAFETY: the caller owns a count, so the block is alive. `ManuallyDrop` keeps the temporary
-        // reference from releasing the caller's count.
-        unsafe { ManuallyDrop::new(BlockRef::from_address(address)).add_counts(counts) };
-    }
-
-    #[inline(always)]
-    unsafe fn from_count(address: usize) -> BlockRef {
-        // SAFETY: the caller owns the count and gives it up here.
-        unsafe { BlockRef::from_address(address) }
-    }
-
-    unsafe fn release_counts(address: usize, counts: usize) {
-        // SAFETY: the caller owns the counts and gives them up here.
-        unsafe { BlockRef::release_counts(address, counts) };
-    }
-}
-
-pub(crate) type Slots = Arc<[Slot<BlockRef>]>;
-
-pub(crate) fn empty_slots(blocks: usize) -> Slots {
+/// As many empty slots as there are blocks.
+pub(crate) fn empty_slots<P: Pointer>(blocks: usize) -> Slots<P> {
     (0..blocks).map(|_| Slot::new()).collect()
 }
 

@@ -1,5 +1,6 @@
 //! An open table: identity, index and filter in memory, blocks through the cache.
 
+use crate::block::BlockRef;
 use crate::block_bounds::BoundsSection;
 use crate::cached_part::TableCache;
 use crate::decode_error::DecodeError;
@@ -7,7 +8,6 @@ use crate::dictionary;
 use crate::filter_access::{FilterAccess, FilterDamage};
 use crate::footer::{Section, SectionKind};
 use crate::index::{BlockIndex, IndexKind, OpenedIndex};
-use crate::mapped::VerifiedBlocks;
 use crate::options::TableReading;
 use crate::properties::TableProperties;
 use crate::range_tombstones;
@@ -15,6 +15,7 @@ use crate::section_reader::SectionReader;
 use crate::simd::InstructionSet;
 use crate::slots::{Slots, empty_slots};
 use crate::table_identity::TableIdentity;
+use crate::verified_blocks::VerifiedBlocks;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
 use esker_codec::DictionaryDecoder;
 use esker_env::File;
@@ -53,7 +54,7 @@ pub struct Table {
     /// not one in memory that every lookup uses: then blocks are copied from the map as from a file.
     pub(crate) verified: Option<VerifiedBlocks>,
     /// Slots of cached blocks, if the cache kind supports them; empty otherwise.
-    pub(crate) slots: Slots,
+    pub(crate) slots: Slots<BlockRef>,
     pub(crate) identity: Arc<TableIdentity>,
     /// The identity's cache and number, copied here because every lookup needs them.
     pub(crate) cache: Arc<TableCache>,
@@ -174,7 +175,7 @@ impl Table {
             file_bytes,
             filter_damage,
         };
-        table.identity.opened(&table);
+        table.identity.opened(&table.slots, table.memory_bytes(), table.properties().uncompressed_bytes);
         Ok(table)
     }
 
@@ -280,7 +281,7 @@ fn check_keyspace(expected: Option<ExpectedTable>, properties: &TableProperties)
 
 impl Drop for Table {
     fn drop(&mut self) {
-        self.identity.closed(self);
+        self.identity.closed(&self.slots, self.memory_bytes());
     }
 }
 

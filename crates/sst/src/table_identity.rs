@@ -2,8 +2,8 @@
 //!
 //! Blocks outlive the open table that loaded them: they stay in the cache when the table is closed to release
 //! its descriptor, index and filter. After a reopen they must be found under the same number and, soon, by
-//! slots. So the number belongs to a [`TableIdentity`], and a block refers to the identity instead of to the
-//! slots; the identity refers to the slots of the table that is open, if one is. Invariants, beside those of
+//! slots. So the number belongs to a [`TableIdentity`], and a block refers to the identity's [`TableSlots`]
+//! instead of to a slot array; these refer to the slots of the table that is open, if one is. Invariants, beside those of
 //! [`crate::slots`]:
 //!
 //! * HM1. Every [`crate::Table`] holds its identity, so whatever can insert blocks under a number keeps the
@@ -26,13 +26,12 @@
 
 use crate::block::BlockRef;
 use crate::cached_part::{CachedPart, TableCache};
-use crate::slots::{Slot, Slots};
-use crate::table::Table;
+use crate::slots::Slots;
+use crate::table_slots::TableSlots;
 use esker_base::{Error, Result};
 use esker_cache::TableNumber;
 use esker_env::ReadQueue;
 use esker_filter::FilterWatch;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -69,7 +68,7 @@ impl OpenTables {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Bytes of memory of their indexes, slots and unpaged filters: the sum of [`Table::memory_bytes`].
+    /// Bytes of memory of their indexes, slots and unpaged filters: the sum of [`crate::Table::memory_bytes`].
     pub fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }
@@ -85,16 +84,9 @@ impl OpenTables {
 pub struct TableIdentity {
     number: TableNumber<CachedPart>,
     tables: Arc<OpenTables>,
-    slots: Mutex<IdentitySlots>,
+    slots: Arc<TableSlots<BlockRef>>,
+    /// Counts how well the filter does.
     watch: Option<Arc<FilterWatch>>,
-}
-
-#[derive(Debug, Default)]
-struct IdentitySlots {
-    /// Those of the open table.
-    open: Option<Slots>,
-    /// Those of warm blocks of the table that is not open yet, with block numbers, which ascend (HM4).
-    warm_slots: Vec<(u32, Slot<BlockRef>)>,
 }
 
 impl TableIdentity {
@@ -116,7 +108,7 @@ impl TableIdentity {
     ) -> Result<Arc<TableIdentity>> {
         let number = tables.cache.number_table();
         let number = number.ok_or_else(|| Error::Full("the cache has no more table numbers".into()))?;
-        Ok(Arc::new(TableIdentity { number, tables: Arc::clone(tables), slots: Mutex::default(), watch }))
+        Ok(Arc::new(TableIdentity { number, tables: Arc::clone(tables), slots: TableSlots::new(), watch }))
     }
 
     /// An identity for a single table with a cache of its own.
@@ -148,17 +140,17 @@ impl TableIdentity {
         self.number.get()
     }
 
-    pub(crate) fn opened(&self, table: &Table) {
+    /// The slots of its blocks, which blocks refer to.
+    pub(crate) fn slots(&self) -> &Arc<TableSlots<BlockRef>> {
+        &self.slots
+    }
+
+    /// Registers a table that was opened: its slots, the memory it takes, and the bytes of its blocks.
+    pub(crate) fn opened(&self, slots: &Slots<BlockRef>, memory_bytes: usize, uncompressed_bytes: u64) {
         self.tables.count.fetch_add(1, Ordering::Relaxed);
-        self.tables.memory_bytes.fetch_add(table.memory_bytes() as u64, Ordering::Relaxed);
-        self.number.expect_bytes(table.properties().uncompressed_bytes);
-        let mut slots = self.slots.lock();
-        for (number, slot) in std::mem::take(&mut slots.warm_slots) {
-            if let Some(own) = table.slots.get(number as usize) {
-                own.take_from(slot);
-            }
-        }
-        slots.open = Some(Arc::clone(&table.slots));
+        self.tables.memory_bytes.fetch_add(memory_bytes as u64, Ordering::Relaxed);
+        self.number.expect_bytes(uncompressed_bytes);
+        self.slots.open(slots);
     }
 
     /// Installs a slot for block `number` of the table to be, which was just inserted into the cache.
@@ -168,31 +160,13 @@ impl TableIdentity {
         if !self.cache().kind().has_shortcuts() {
             return;
         }
-        let mut slots = self.slots.lock();
-        debug_assert!(slots.warm_slots.last().is_none_or(|(last, _)| *last < number), "HM4");
-        let slot = Slot::new();
-        slot.install(block, |block| block.is_resident());
-        slots.warm_slots.push((number, slot));
+        self.slots.add_warm(number, block, |block| block.is_resident());
     }
 
     /// Unregisters a table that is dropped (HM3).
-    pub(crate) fn closed(&self, table: &Table) {
+    pub(crate) fn closed(&self, slots: &Slots<BlockRef>, memory_bytes: usize) {
         self.tables.count.fetch_sub(1, Ordering::Relaxed);
-        self.tables.memory_bytes.fetch_sub(table.memory_bytes() as u64, Ordering::Relaxed);
-        let mut slots = self.slots.lock();
-        if slots.open.as_ref().is_some_and(|open| Arc::ptr_eq(open, &table.slots)) {
-            slots.open = None;
-        }
-    }
-
-    /// Empties the slot of block `number` if it holds the block at this address. The caller holds the block.
-    pub(crate) fn empty_slot(&self, number: usize, block: usize) {
-        let slots = self.slots.lock();
-        if let Some(slot) = slots.open.as_ref().and_then(|open| open.get(number)) {
-            slot.remove(block);
-        } else if let Ok(at) = slots.warm_slots.binary_search_by_key(&number, |(number, _)| *number as usize)
-        {
-            slots.warm_slots[at].1.remove(block);
-        }
+        self.tables.memory_bytes.fetch_sub(memory_bytes as u64, Ordering::Relaxed);
+        self.slots.close(slots);
     }
 }

@@ -178,7 +178,7 @@ impl Table {
             DecodedIndex::decode(bytes, FILE_HEADER_BYTES as u64, self.data_end)
         })?;
         match (pages, decoded) {
-            (Some(pages), Some(decoded)) => pages.compare(self, &decoded),
+            (Some(pages), Some(decoded)) => self.compare_pages_with(&pages, &decoded),
             _ => Ok(()),
         }
     }
@@ -222,6 +222,32 @@ impl Default for TableCounts {
     }
 }
 
+impl Table {
+    /// Compares the index pages with the index section, for all blocks.
+    fn compare_pages_with(&self, pages: &PagedIndex, index: &DecodedIndex) -> Result<()> {
+        let mut continuations = index.continuations.iter().peekable();
+        for block in 0..pages.blocks() {
+            let leaf = pages.leaf(self, block)?;
+            let continued = continuations.next_if(|continuation| continuation.block as usize == block);
+            let tag = continued.map_or(Tag::NEWEST, |continuation| continuation.tag);
+            let (start, end) = (index.starts[block], index.starts[block + 1]);
+            if leaf.separator != index.separators.get(block) || leaf.place != (start..end) || leaf.tag != tag
+            {
+                let detail = format!("index pages and index disagree about block {block}");
+                return Err(Error::corruption(self.file.path(), start, detail));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A block that is being verified.
+struct BlockInFile {
+    number: usize,
+    /// File offset of its payload.
+    entries_at: u64,
+}
+
 impl TableCounts {
     fn block(
         &mut self,
@@ -259,17 +285,11 @@ impl TableCounts {
         let mut seeker = BlockCursor::new(true);
         // SAFETY: the block is borrowed for longer than the cursor lives.
         unsafe { seeker.open(block) };
+        let place = BlockInFile { number, entries_at: offset + HEADER_BYTES as u64 };
         while cursor.is_valid() {
             // SAFETY: the block is borrowed for longer than the value.
             let value = unsafe { cursor.value() };
-            self.entry(
-                table,
-                (unloaded, number),
-                offset + HEADER_BYTES as u64,
-                cursor.key(),
-                cursor.tag(),
-                value,
-            )?;
+            self.entry(table, unloaded, &place, cursor.key(), cursor.tag(), value)?;
             // SAFETY: the block is alive, and both cursors are in it.
             if !unsafe { is_reached(table, index, number, block, &mut seeker, cursor) }? {
                 let key = cursor.key().escape_ascii();
@@ -296,13 +316,13 @@ impl TableCounts {
     fn entry(
         &mut self,
         table: &Table,
-        (unloaded, block): (&UnloadedSections, usize),
-        offset: u64,
+        unloaded: &UnloadedSections,
+        block: &BlockInFile,
         key: &[u8],
         tag: Tag,
         value: &[u8],
     ) -> Result<()> {
-        let named = |what: &str| table.wrong(offset, format!("key {} {what}", key.escape_ascii()));
+        let named = |what: &str| table.wrong(block.entries_at, format!("key {} {what}", key.escape_ascii()));
         let is_new_key = self.entries == 0 || self.last_key[..] != *key;
         let in_order =
             if is_new_key { self.entries == 0 || self.last_key[..] < *key } else { tag < self.last_tag };
@@ -322,7 +342,7 @@ impl TableCounts {
             }
             let mut locators =
                 table.index.as_ref().and_then(BlockIndex::locator).into_iter().chain(&unloaded.locator);
-            if !locators.all(|locator| locator.candidates(hash).any(|candidate| candidate == block)) {
+            if !locators.all(|locator| locator.candidates(hash).any(|candidate| candidate == block.number)) {
                 return Err(named("is not where the locator says"));
             }
             self.keys += 1;

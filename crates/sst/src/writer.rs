@@ -19,9 +19,9 @@ use crate::file_writer::FileWriter;
 use crate::footer::{DIRECTORY_ENTRY_BYTES, FOOTER_BYTES, encode_file_header};
 use crate::index::locator::LocatorBuilder;
 use crate::index::section::{IndexEncoder, separator};
+use crate::input_residency::JobControl;
 use crate::options::TableOptions;
 use crate::properties::TableProperties;
-use crate::read_ahead::JobControl;
 use esker_base::checksum::key_hash;
 use esker_base::key::{common_prefix_len, leading};
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
@@ -94,7 +94,7 @@ impl TableWriter {
             block_size_bytes: options.block_size_bytes,
             codec: options.codec,
             uid: options.uid,
-            properties: TableProperties::of_options(&options),
+            properties: options.initial_properties(),
             expiring: Expiring::default(),
             staged: Staged::new(options.layout_options()),
             last_tag: Tag::OLDEST,

@@ -18,9 +18,9 @@
 //! recycled; see [`crate::history`].
 //!
 //! **Idle shrinking.** An idle log needs no segments ahead of the writer and none for reuse. After
-//! [`LogWriter::shrink`] no segment is prepared, and [`Log::delete_surplus`] deletes the Ready ones. The
+//! [`shrink`](crate::LogWriter::shrink) no segment is prepared, and [`Log::delete_surplus`] deletes the Ready ones. The
 //! write path has no extra test for this state: a shrunk log halves the writer's limit in the active segment,
-//! and a writer that reaches that limit takes the path of a rotation, where [`LogWriter::grow`] restores the
+//! and a writer that reaches that limit takes the path of a rotation, where [`grow`](crate::LogWriter::grow) restores the
 //! limit and requests segments again. So a few occasional records create no files, and under load the next
 //! segment is being prepared before the active one is full.
 //!
@@ -33,7 +33,6 @@ use crate::record::{LogPosition, record_len};
 use crate::recover::RecoveryReport;
 use crate::segment::{DATA_START, parse_slot_file_name};
 use crate::sync::GroupSync;
-use crate::writer::LogWriter;
 use esker_base::limits::MAX_RECORD_LEN;
 use esker_base::{Error, LogId, Result, SeqNo};
 use esker_env::fs::{DirEntry, parent_dir};
@@ -129,7 +128,7 @@ pub struct LogCounters {
     pub deleted: u64,
 }
 
-/// The shared part of the log. State guarded by the engine's writers' lock is in [`LogWriter`].
+/// The shared part of the log. State guarded by the engine's writers' lock is in [`LogWriter`](crate::LogWriter).
 #[derive(Debug)]
 pub struct Log {
     fs: Arc<dyn FileSystem>,
@@ -156,7 +155,7 @@ struct Pool {
     /// Slot numbers that have a file.
     slots: BTreeSet<u32>,
     preparing: bool,
-    /// Whether no Ready segments are needed; see [`LogWriter::shrink`].
+    /// Whether no Ready segments are needed; see [`shrink`](crate::LogWriter::shrink).
     is_shrunk: bool,
     /// See [`Log::set_recycling`].
     recycles: bool,
@@ -189,20 +188,13 @@ impl Pool {
 }
 
 impl Log {
-    /// Begins a new life of the log in `dir`, which is created if missing; the first segment is prepared and
-    /// active. An existing directory must have a durable name.
-    ///
-    /// Files that exist already stay until [`Log::delete_old`].
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] for options out of range, [`Error::Full`] and [`Error::Io`] from the file
-    /// system.
-    pub fn create(
+    /// The shared part of a new log, and its first segment; see [`Log::create`].
+    pub(crate) fn create_shared(
         env: &Env,
         dir: &Path,
         start: &LogStart,
         options: LogOptions,
-    ) -> Result<(Arc<Log>, LogWriter)> {
+    ) -> Result<(Arc<Log>, SegmentFile)> {
         options.check()?;
         let names = list_or_make(&*env.fs, dir)?;
         let slots = names.iter().filter_map(|entry| parse_slot_file_name(&entry.name)).collect();
@@ -241,8 +233,7 @@ impl Log {
             raises_at_preparation: AtomicU64::new(0),
         });
         let first = log.prepare(log.small_segment_bytes(), Fill::Allocated)?;
-        let writer = LogWriter::begin(log.clone(), first, start)?;
-        Ok((log, writer))
+        Ok((log, first))
     }
 
     /// The directory of the segments.
@@ -367,7 +358,7 @@ impl Log {
         Ok(PrivateSegment { log: self.clone(), segment: Some(segment) })
     }
 
-    /// Prepares a small segment for a log that is about to shrink; [`LogWriter::rotate_to_private`] continues
+    /// Prepares a small segment for a log that is about to shrink; [`rotate_to_private`](crate::LogWriter::rotate_to_private) continues
     /// in it. Call it before the writers' lock is taken; an unused one deletes itself when dropped.
     ///
     /// # Errors
@@ -516,7 +507,7 @@ impl Log {
     /// Returns once everything up to `seqno` survives a power cut; see [`crate::sync`].
     ///
     /// `capture` takes the writers' lock for a moment and returns the last sequence number assigned together
-    /// with [`LogWriter::position`]; every record up to there must be complete.
+    /// with [`position`](crate::LogWriter::position); every record up to there must be complete.
     ///
     /// # Errors
     /// [`Error::ReadOnly`] if a flush failed, now or earlier: the log is poisoned. The caller then wakes its

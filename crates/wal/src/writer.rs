@@ -28,12 +28,14 @@
 //! design needs.
 
 use crate::file::SegmentFile;
-use crate::log::{END_ROOM, Log, LogStart, PrivateSegment};
+use crate::log::{END_ROOM, Log, LogOptions, LogStart, PrivateSegment};
 use crate::record::{LogPosition, RecordHeader, RecordKind, SegmentIdentity, record_len};
 use crate::segment::{DATA_START, HEADER_OFFSETS, SegmentHeader};
 use crate::sync::PendingMark;
 use esker_base::checksum::crc32c;
 use esker_base::{Error, LogId, Result, SeqNo};
+use esker_env::Env;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -64,6 +66,27 @@ pub enum Rotation {
     Done(LogId),
     /// No segment is Ready: release the lock and call [`Log::wait_ready`].
     NoneReady,
+}
+
+impl Log {
+    /// Begins a new life of the log in `dir`, which is created if missing; the first segment is prepared and
+    /// active. An existing directory must have a durable name.
+    ///
+    /// Files that exist already stay until [`Log::delete_old`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for options out of range, [`Error::Full`] and [`Error::Io`] from the file
+    /// system.
+    pub fn create(
+        env: &Env,
+        dir: &Path,
+        start: &LogStart,
+        options: LogOptions,
+    ) -> Result<(Arc<Log>, LogWriter)> {
+        let (log, first) = Log::create_shared(env, dir, start, options)?;
+        let writer = LogWriter::begin(Arc::clone(&log), first, start)?;
+        Ok((log, writer))
+    }
 }
 
 impl LogWriter {

@@ -57,10 +57,10 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-filter",
         folder: "",
-        modules: "bits lines probe blocked bloom reference shards stored ribbon model fuse policy plan \
-                  kind builder monkey allocation parallel reader watch tuning",
+        modules: "bits lines probe blocked bloom reference shards stored ribbon model fuse kind policy \
+                  plan builder monkey allocation parallel reader watch tuning",
         closed: &[],
-        allowed: &[("model", "policy"), ("policy", "kind"), ("stored", "plan")],
+        allowed: &[],
     },
     tree(
         "esker-cache",
@@ -81,30 +81,22 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-wal",
         folder: "",
-        modules: "batch record segment file scan header_copies history catalog inspect recover sync writer \
-                  log",
+        modules: "batch record segment file scan header_copies history catalog inspect recover sync log \
+                  writer",
         closed: &[],
-        allowed: &[("writer", "log")],
+        allowed: &[],
     },
     tree("esker-blob", "pointer record frame reader writer"),
     Order {
         package: "esker-sst",
         folder: "",
-        modules: "decode_error expiring range_tombstones simd block cached_part pinned_value footer \
-                  filter_access dictionary properties section_reader index slots table_identity \
-                  block_bounds options table load mapped read_ahead cache_warmer dictionary_buffer \
-                  file_writer inspect lookup cursor multi_get salvage verify writer",
+        modules: "decode_error expiring range_tombstones simd slots table_slots block cached_part pinned_value \
+                  footer filter_access dictionary properties section_reader index verified_blocks \
+                  table_identity block_bounds options table table_filter table_index range_estimate load mapped \
+                  input_residency read_ahead cache_warmer dictionary_buffer file_writer inspect lookup cursor \
+                  multi_get salvage verify writer",
         closed: &[],
-        allowed: &[
-            ("block", "table_identity"),
-            ("block_bounds", "table"),
-            ("filter_access", "table"),
-            ("index", "table"),
-            ("properties", "options"),
-            ("table", "mapped"),
-            ("table_identity", "table"),
-            ("read_ahead", "cache_warmer"),
-        ],
+        allowed: &[],
     },
     tree(
         "esker-version",
@@ -113,12 +105,12 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-strategy",
         folder: "",
-        modules: "options garbage_budget position shape cut plan running_jobs validate migration \
+        modules: "migration options garbage_budget position shape cut plan running_jobs validate \
                   plan_builder flush_placement garbage_estimate runs_per_level score partition_window \
                   blob_gc manual space_target tombstone_rules fifo partial fluid partitioned kind \
                   worst_case write_control",
         closed: &[],
-        allowed: &[("shape", "migration")],
+        allowed: &[],
     },
     tree(
         "esker-model",
@@ -182,10 +174,10 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker",
         folder: "",
-        modules: "compaction_filter damage error events transaction handle advice changes copy backup ingest \
+        modules: "compaction_filter damage error events handle transaction advice changes copy backup ingest \
                   merge open options parts report metrics",
         closed: &[],
-        allowed: &[("transaction", "handle")],
+        allowed: &[],
     },
     tree("esker-protocol", "lines pairs parse_error scalar answer words command"),
     tree("esker-server", "error load_file config dsl connection listener"),
@@ -195,15 +187,15 @@ pub(super) const ORDERS: &[Order] = &[
         modules: "data settings error host sample report store blob compact deletes overwrite rest \
                   workloads reopen run",
         closed: &[],
-        allowed: &[("settings", "error")],
+        allowed: &[],
     },
     Order {
         package: "esker-experiments",
         folder: "",
-        modules: "counters error keys machine statistics table claim comparison plot experiment context \
-                  subjects report",
+        modules: "counters error keys machine settings statistics table claim comparison plot context \
+                  experiment subjects report",
         closed: &[],
-        allowed: &[("experiment", "context"), ("experiment", "subjects")],
+        allowed: &[],
     },
     tree("esker-cli", "failure format args host json records commands shell"),
     Order {
@@ -219,9 +211,9 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-options",
         folder: "",
-        modules: "mod durability events memory migration_record open_tables per_level stored keyspace schema \
+        modules: "mod durability events memory migration_record open_tables own_filter per_level stored schema keyspace \
                   filtering by_name design merging presets config named rows",
         closed: &[],
-        allowed: &[("keyspace", "filtering"), ("keyspace", "schema")],
+        allowed: &[],
     },
 ];

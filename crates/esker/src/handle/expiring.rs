@@ -1,8 +1,8 @@
 //! Expiring entries: reading and changing the time to live of a key.
 
 use super::Keyspace;
+use super::key_update::KeyUpdate;
 use crate::Expiry;
-use crate::transaction::Next;
 use esker_base::Result;
 use esker_base::expiry::EXPIRY_LEN;
 use esker_engine::write::commit::WriteMode;
@@ -63,7 +63,7 @@ impl Keyspace {
             None => Ok(false),
             Some(Ttl::Forever) => Ok(true),
             Some(Ttl::Expires { .. }) => {
-                Ok(self.change_one(key.as_ref(), Expiry::Never.into(), |_| Next::Rewrite)?.is_some())
+                Ok(self.change_one(key.as_ref(), Expiry::Never.into(), |_| KeyUpdate::Rewrite)?.is_some())
             }
         }
     }
@@ -77,7 +77,7 @@ impl Keyspace {
     /// As [`Keyspace::put`].
     #[doc(alias = "expire")]
     pub fn touch(&self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<bool> {
-        Ok(self.change_one(key.as_ref(), Expiry::After(ttl).into(), |_| Next::Rewrite)?.is_some())
+        Ok(self.change_one(key.as_ref(), Expiry::After(ttl).into(), |_| KeyUpdate::Rewrite)?.is_some())
     }
 
     #[cold]

@@ -1,8 +1,8 @@
 //! A keyspace handle.
 
+use super::key_update::KeyUpdate;
 use super::snapshot::{Snapshot, View};
 use super::{Handle, WriteBatch};
-use crate::transaction::Next;
 use crate::{Value, WriteOptions};
 use esker_base::{KeyspaceId, Result, SeqNo, ValueKind};
 use esker_engine::background::compact::manual;
@@ -211,7 +211,7 @@ impl Keyspace {
             Ends::Never => self.write_one(ValueKind::Put, key, value, mode),
             Ends::At(expiry_ms) => self.write_expiring(key, value, expiry_ms, mode),
             Ends::AsBefore => {
-                self.change_one(key, options, |_| Next::Write(Some(value.to_vec()))).map(|_| ())
+                self.change_one(key, options, |_| KeyUpdate::Write(Some(value.to_vec()))).map(|_| ())
             }
         }
     }

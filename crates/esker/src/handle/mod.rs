@@ -6,6 +6,7 @@
 mod batch;
 mod database;
 mod expiring;
+mod key_update;
 mod keyspace;
 mod merging;
 mod sizes;
@@ -14,6 +15,7 @@ mod snapshot;
 pub use batch::{BatchEntry, WriteBatch};
 pub use database::{Database, StepBackground};
 pub use expiring::Ttl;
+pub(crate) use key_update::KeyUpdate;
 pub use keyspace::Keyspace;
 pub(crate) use merging::no_expiry_to_keep;
 pub use snapshot::{Snapshot, View};

@@ -48,6 +48,5 @@ mod writes;
 pub use cursor::TransactionCursor;
 pub use handle::{Savepoint, Transaction};
 pub use one_key::CompareAndSet;
-pub(crate) use one_key::Next;
 pub use options::{Isolation, TransactionOptions};
 pub use range::TransactionRange;

@@ -8,6 +8,7 @@ use super::read_set::Footprint;
 use super::retry::pause;
 use super::validate::Validation;
 use crate::WriteBatch;
+use crate::handle::KeyUpdate;
 use crate::{Expiry, Keyspace, Snapshot, Value, WriteOptions};
 use esker_base::Result;
 use esker_engine::write::commit;
@@ -29,16 +30,6 @@ impl CompareAndSet {
     pub fn is_set(&self) -> bool {
         matches!(self, CompareAndSet::Set)
     }
-}
-
-/// What to do with a key once its value is known.
-pub(crate) enum Next {
-    /// Leave it unchanged.
-    Keep,
-    /// Set it, or delete it.
-    Write(Option<Vec<u8>>),
-    /// Write its value again, if it has one, with the expiry of the options.
-    Rewrite,
 }
 
 impl Keyspace {
@@ -83,8 +74,8 @@ impl Keyspace {
         let found = self.change_one(key.as_ref(), options.into(), |value| {
             is_expected = value == expected;
             match (is_expected, value, new) {
-                (false, _, _) | (true, None, None) => Next::Keep,
-                (true, _, new) => Next::Write(new.map(<[u8]>::to_vec)),
+                (false, _, _) | (true, None, None) => KeyUpdate::Keep,
+                (true, _, new) => KeyUpdate::Write(new.map(<[u8]>::to_vec)),
             }
         })?;
         Ok(if is_expected { CompareAndSet::Set } else { CompareAndSet::Differs(found) })
@@ -162,8 +153,8 @@ impl Keyspace {
         mut update: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
     ) -> Result<Option<Value>> {
         self.change_one(key.as_ref(), options.into(), |value| match (value, update(value)) {
-            (None, None) => Next::Keep,
-            (_, new) => Next::Write(new),
+            (None, None) => KeyUpdate::Keep,
+            (_, new) => KeyUpdate::Write(new),
         })
     }
 
@@ -174,7 +165,7 @@ impl Keyspace {
         &self,
         key: &[u8],
         options: WriteOptions,
-        mut decide: impl FnMut(Option<&[u8]>) -> Next,
+        mut decide: impl FnMut(Option<&[u8]>) -> KeyUpdate,
     ) -> Result<Option<Value>> {
         let store = self.store();
         let WriteMode { durability, stall_policy } = commit::write_mode(store, &options);
@@ -184,9 +175,9 @@ impl Keyspace {
             let snapshot = Snapshot::unlisted(store);
             let value = self.at(&snapshot).get(key)?;
             let new = match decide(value.as_deref()) {
-                Next::Keep => return Ok(value),
-                Next::Write(new) => new,
-                Next::Rewrite => match &value {
+                KeyUpdate::Keep => return Ok(value),
+                KeyUpdate::Write(new) => new,
+                KeyUpdate::Rewrite => match &value {
                     None => return Ok(value),
                     Some(value) => Some(value.to_vec()),
                 },

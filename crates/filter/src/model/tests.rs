@@ -1,5 +1,6 @@
 use super::*;
 use crate::kind::FilterKind;
+use crate::policy::FilterPolicy;
 
 fn sizes(kind: FilterKind) -> impl Iterator<Item = (BitsPerKey, FilterPolicy)> {
     let (least, most) = kind.sizes().expect("a kind with a filter");
@@ -18,7 +19,7 @@ fn the_tables_of_probes_are_the_optimum_of_the_models() {
     ];
     for (kind, rate, most_probes, tolerance) in kinds {
         for (bits_per_key, policy) in sizes(kind) {
-            let chosen = expected_false_positive_rate(policy);
+            let chosen = policy.false_positive_rate();
             let best = (1..=most_probes).map(|k| rate(bits_per_key.bits(), k)).fold(1.0, f64::min);
             assert!(chosen <= best * tolerance, "{policy}: {chosen} against {best}");
         }
@@ -41,12 +42,12 @@ fn rates_agree_with_the_published_ones() {
         (24.0, 0.005),
     ];
     for (bits, percent) in table {
-        let rate = expected_false_positive_rate(FilterPolicy::blocked_bloom(bits)) * 100.0;
+        let rate = FilterPolicy::blocked_bloom(bits).false_positive_rate() * 100.0;
         assert!((rate / percent - 1.0).abs() < 0.04, "{bits} bits: {rate} % against {percent} %");
     }
     // The standard filter: 0.6185 to the power of the bits, a little more for whole probes.
     for (bits_per_key, policy) in sizes(FilterKind::Bloom).filter(|(bits, _)| bits.bits() >= 2.0) {
-        let ratio = expected_false_positive_rate(policy) / 0.6185_f64.powf(bits_per_key.bits());
+        let ratio = policy.false_positive_rate() / 0.6185_f64.powf(bits_per_key.bits());
         assert!((0.99..1.07).contains(&ratio), "{policy}: {ratio}");
     }
 }
@@ -55,8 +56,8 @@ fn rates_agree_with_the_published_ones() {
 #[test]
 fn two_lines_lie_between_one_line_and_the_standard_filter() {
     for (bits_per_key, double) in sizes(FilterKind::DoubleProbeBloom).filter(|(bits, _)| bits.bits() >= 5.0) {
-        let of = |kind: FilterKind| expected_false_positive_rate(kind.policy(bits_per_key.bits()));
-        let double = expected_false_positive_rate(double);
+        let of = |kind: FilterKind| kind.policy(bits_per_key.bits()).false_positive_rate();
+        let double = double.false_positive_rate();
         assert!(of(FilterKind::Bloom) < double && double < of(FilterKind::BlockedBloom), "{bits_per_key:?}");
     }
 }
@@ -66,10 +67,10 @@ fn more_bits_never_hurt() {
     for &kind in FilterKind::ALL.iter().filter(|kind| kind.sizes().is_some()) {
         let mut last = 1.0;
         for (_, policy) in sizes(kind) {
-            let rate = expected_false_positive_rate(policy);
+            let rate = policy.false_positive_rate();
             assert!(rate < last, "{policy}");
             last = rate;
         }
     }
-    assert_eq!(expected_false_positive_rate(FilterPolicy::None), 1.0);
+    assert_eq!(FilterPolicy::None.false_positive_rate(), 1.0);
 }

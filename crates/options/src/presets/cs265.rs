@@ -2,7 +2,7 @@
 //! A).
 
 use crate::schema::units::Unit;
-use crate::schema::{OptionScope, Row, Scope};
+use crate::schema::{self, OptionScope, Row, Scope};
 use crate::{KeyspaceOptions, Options};
 use esker_base::Result;
 
@@ -152,6 +152,10 @@ impl Scope for Cs265 {
 
     fn rows() -> &'static [Own] {
         ROWS
+    }
+
+    fn names_elsewhere() -> Vec<(&'static str, OptionScope)> {
+        [schema::names::<Options>(), schema::names::<KeyspaceOptions>()].concat()
     }
 
     fn check_more(&self) -> Result<()> {

@@ -4,7 +4,7 @@
 use super::{assign, listed, listed_kinds, milliseconds, parsed, size};
 use crate::open_tables::{MIN_OPEN_TABLES, validate_open_tables};
 use crate::schema::units::Unit;
-use crate::schema::{OptionGroup, OptionScope, Row, Scope};
+use crate::schema::{self, OptionGroup, OptionScope, Row, Scope};
 use crate::{
     Durability, KeyspaceOptions, ListenerList, MAX_WAL_SEGMENT_BYTES, MIN_MEMORY_BUDGET_BYTES,
     MIN_WAL_SEGMENT_BYTES, NamedKeyspaces, Options,
@@ -229,6 +229,10 @@ impl Scope for Options {
 
     fn rows() -> &'static [Own] {
         ROWS
+    }
+
+    fn names_elsewhere() -> Vec<(&'static str, OptionScope)> {
+        schema::names::<KeyspaceOptions>()
     }
 
     fn check_more(&self) -> Result<()> {

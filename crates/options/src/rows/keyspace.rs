@@ -4,8 +4,8 @@
 use super::{assign, listed, listed_kinds, narrow, parsed, short, size};
 use crate::migration_record::MigrationRecord;
 use crate::schema::units::Unit;
-use crate::schema::{OptionChange, OptionGroup, OptionScope, Row, Scope};
-use crate::{KeyspaceOptions, PerLevel};
+use crate::schema::{self, OptionChange, OptionGroup, OptionScope, Row, Scope};
+use crate::{KeyspaceOptions, Options, PerLevel};
 use esker_base::{Error, Result};
 use esker_codec::Codec;
 use esker_filter::{FilterAllocation, FilterKind, FilterPolicy};
@@ -454,6 +454,10 @@ impl Scope for KeyspaceOptions {
 
     fn rows() -> &'static [Own] {
         ROWS
+    }
+
+    fn names_elsewhere() -> Vec<(&'static str, OptionScope)> {
+        schema::names::<Options>()
     }
 
     fn check_more(&self) -> Result<()> {

@@ -10,7 +10,7 @@ mod row;
 pub(super) mod units;
 
 pub use info::{OptionChange, OptionGroup, OptionInfo, OptionScope, OptionValue};
-pub(super) use names::find;
+pub(super) use names::{find, names};
 pub(super) use row::{Access, Row};
 
 use super::stored::{self, Field};
@@ -23,6 +23,9 @@ pub(super) trait Scope: Clone + Default + 'static {
 
     /// The rows, in the order in which they are stored and shown.
     fn rows() -> &'static [Row<Self>];
+
+    /// The names of options of other owners, for the error of a name that this one does not know.
+    fn names_elsewhere() -> Vec<(&'static str, OptionScope)>;
 
     /// Checks beyond the range of one value.
     fn check_more(&self) -> Result<()>;

@@ -3,7 +3,6 @@
 use super::info::OptionScope;
 use super::row::Row;
 use super::{Scope, shown};
-use crate::{KeyspaceOptions, Options};
 use esker_base::{Error, Result};
 
 /// The most letters of a name that are compared.
@@ -21,7 +20,7 @@ pub(crate) fn find<O: Scope>(name: &str) -> Result<&'static Row<O>> {
 fn unknown<O: Scope>(name: &str) -> String {
     // Longer than any name: the rest is not worth repeating.
     let name: String = name.chars().take(LONGEST_NAME).collect();
-    let (own, elsewhere) = (names::<O>(), [names::<Options>(), names::<KeyspaceOptions>()].concat());
+    let (own, elsewhere) = (names::<O>(), O::names_elsewhere());
     if let Some((_, other)) = elsewhere.iter().find(|(known, _)| *known == name) {
         return format!("{name} is an option of a {other}, not of a {}", O::SCOPE);
     }
@@ -43,7 +42,7 @@ fn unknown<O: Scope>(name: &str) -> String {
 }
 
 /// All accepted names of the options of `O`.
-fn names<O: Scope>() -> Vec<(&'static str, OptionScope)> {
+pub(crate) fn names<O: Scope>() -> Vec<(&'static str, OptionScope)> {
     let names = |row: &'static Row<O>| {
         let stored = (row.stored != row.name).then_some(row.stored);
         [row.name].into_iter().chain(stored).chain(row.aliases.iter().copied())
@@ -74,6 +73,7 @@ fn distance(from: &str, to: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{KeyspaceOptions, Options};
 
     #[test]
     fn distances_count_the_slips_of_a_typist() {

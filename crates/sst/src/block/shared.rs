@@ -16,7 +16,8 @@ use super::header::RAW_LEN_AT;
 use super::{BlockBytes, BlockHeader, check, raw};
 use crate::decode_error::{DecodeError, damaged};
 use crate::simd::prefetch;
-use crate::table_identity::TableIdentity;
+use crate::slots::Pointer;
+use crate::table_slots::TableSlots;
 use esker_cache::Charge;
 use esker_env::slabs::{self, Origin};
 use std::mem::ManuallyDrop;
@@ -32,8 +33,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 #[repr(C)]
 pub struct Block {
     count: AtomicUsize,
-    /// The identity of its table, which knows the slot that may point to the block.
-    identity: Weak<TableIdentity>,
+    /// The slots of its table, one of which may point to the block.
+    slots: Weak<TableSlots<BlockRef>>,
     /// Whether a lookup used it through its slot, unknown to the cache.
     used: AtomicBool,
     resident: AtomicBool,
@@ -41,7 +42,8 @@ pub struct Block {
     bytes: BlockBytes,
 }
 
-const BYTES_AT: usize = size_of::<AtomicUsize>() + size_of::<Weak<TableIdentity>>() + 3;
+/// Where [`Block::bytes`] starts.
+const BYTES_AT: usize = size_of::<AtomicUsize>() + size_of::<Weak<TableSlots<BlockRef>>>() + 3;
 
 const _: () = assert!(align_of::<AtomicUsize>() <= slabs::PIECE_ALIGNMENT_BYTES);
 
@@ -91,7 +93,7 @@ impl BlockBuffer {
 
     /// The block, if its header and payload are valid and the header states the length that the buffer was
     /// made for. The checksum has been verified before.
-    pub(crate) fn finish(mut self, identity: Weak<TableIdentity>) -> Result<BlockRef, DecodeError> {
+    pub(crate) fn finish(mut self, slots: Weak<TableSlots<BlockRef>>) -> Result<BlockRef, DecodeError> {
         let (len, header) = (self.len, check(self.bytes_mut())?);
         if len != BlockBytes::memory_len(header.raw_len as usize) {
             return damaged(format!("a block of {} bytes does not fit its memory", header.raw_len));
@@ -103,7 +105,7 @@ impl BlockBuffer {
         unsafe {
             let block = pointer(piece, len);
             (&raw mut (*block.as_ptr()).count).write(AtomicUsize::new(1));
-            (&raw mut (*block.as_ptr()).identity).write(identity);
+            (&raw mut (*block.as_ptr()).slots).write(slots);
             (&raw mut (*block.as_ptr()).used).write(AtomicBool::new(false));
             (&raw mut (*block.as_ptr()).resident).write(AtomicBool::new(false));
             (&raw mut (*block.as_ptr()).origin).write(origin);
@@ -209,11 +211,11 @@ impl Drop for BlockRef {
 unsafe fn free_block(block: NonNull<Block>) {
     // BR2: all accesses by other threads happened before.
     fence(Ordering::Acquire);
-    // SAFETY: no count is left, so no other thread accesses the block. Of its fields only the identity needs
+    // SAFETY: no count is left, so no other thread accesses the block. Of its fields only `slots` needs
     // dropping.
     unsafe {
         let (len, origin) = (size_of_val(block.as_ref()), block.as_ref().origin);
-        (&raw mut (*block.as_ptr()).identity).drop_in_place();
+        (&raw mut (*block.as_ptr()).slots).drop_in_place();
         slabs::free(block.cast::<u8>(), len, origin);
     }
 }
@@ -250,6 +252,32 @@ impl Block {
     }
 }
 
+// SAFETY: the address of a block is that of a slab piece, which is not 0 and not reused while a count exists;
+// a count keeps the block alive, and blocks may be shared among threads.
+unsafe impl Pointer for BlockRef {
+    #[inline]
+    fn address(&self) -> usize {
+        self.exposed_address()
+    }
+
+    unsafe fn add_counts(address: usize, counts: usize) {
+        // SAFETY: the caller owns a count, so the block is alive. `ManuallyDrop` keeps the temporary
+        // reference from releasing the caller's count.
+        unsafe { ManuallyDrop::new(BlockRef::from_address(address)).add_counts(counts) };
+    }
+
+    #[inline(always)]
+    unsafe fn from_count(address: usize) -> BlockRef {
+        // SAFETY: the caller owns the count and gives it up here.
+        unsafe { BlockRef::from_address(address) }
+    }
+
+    unsafe fn release_counts(address: usize, counts: usize) {
+        // SAFETY: the caller owns the counts and gives them up here.
+        unsafe { BlockRef::release_counts(address, counts) };
+    }
+}
+
 impl Charge for Block {
     fn charge_bytes(&self) -> usize {
         self.memory_bytes()
@@ -261,8 +289,8 @@ impl Charge for Block {
 
     fn left(&self) {
         self.resident.store(false, Ordering::Relaxed);
-        if let Some(identity) = self.identity.upgrade() {
-            identity.empty_slot(self.header().number as usize, std::ptr::from_ref(self).addr());
+        if let Some(slots) = self.slots.upgrade() {
+            slots.empty(self.header().number as usize, std::ptr::from_ref(self).addr());
         }
     }
 
@@ -302,8 +330,8 @@ mod tests {
     use esker_codec::Codec;
     use std::sync::Arc;
 
-    /// A block of some entries. It holds a weak reference to the identity, which tests count.
-    fn block(identity: &Arc<TableIdentity>, entries: u32) -> BlockRef {
+    /// A block of some entries. It holds a weak reference to the slots, which tests count.
+    fn block(slots: &Arc<TableSlots<BlockRef>>, entries: u32) -> BlockRef {
         let mut staged = Staged::new(LayoutOptions::Flat);
         for at in 0..entries {
             staged.add(&at.to_be_bytes(), u64::from(at), Tag::visible_at(SeqNo::new(7)), &[at as u8; 100], 0);
@@ -314,19 +342,14 @@ mod tests {
         let header = append_image(&mut staged, BlockLayout::Flat, 0, &raw, scratch, &mut image);
         let mut buffer = BlockBuffer::new(header.raw_len as usize);
         buffer.bytes_mut()[..image.len()].copy_from_slice(&image);
-        buffer.finish(Arc::downgrade(identity)).expect("what was just encoded")
-    }
-
-    fn identity() -> Arc<TableIdentity> {
-        let cache = esker_cache::BlockCache::new(1 << 20);
-        TableIdentity::standalone(Arc::new(cache)).unwrap()
+        buffer.finish(Arc::downgrade(slots)).expect("what was just encoded")
     }
 
     #[test]
-    fn the_last_reference_frees_the_block_and_its_identity() {
-        let identity = identity();
-        let first = block(&identity, 30);
-        assert_eq!(Arc::weak_count(&identity), 1);
+    fn the_last_reference_frees_the_block_and_its_reference_to_the_slots() {
+        let slots = TableSlots::new();
+        let first = block(&slots, 30);
+        assert_eq!(Arc::weak_count(&slots), 1);
         let second = first.clone();
         let address = first.exposed_address();
         first.add_counts(3);
@@ -339,15 +362,15 @@ mod tests {
         assert_eq!((first.header(), first.memory_bytes()), (second.header(), second.memory_bytes()));
         assert!(std::ptr::eq(&raw const *first, &raw const *second), "address and length");
         drop(first);
-        assert_eq!(Arc::weak_count(&identity), 1, "one reference is left");
+        assert_eq!(Arc::weak_count(&slots), 1, "one reference is left");
         drop(second);
-        assert_eq!(Arc::weak_count(&identity), 0);
+        assert_eq!(Arc::weak_count(&slots), 0);
     }
 
     #[test]
     fn references_come_and_go_on_all_threads() {
-        let identity = identity();
-        let first = block(&identity, 30);
+        let slots = TableSlots::new();
+        let first = block(&slots, 30);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 let own = first.clone();
@@ -360,6 +383,6 @@ mod tests {
         });
         assert_eq!(first.count.load(Ordering::Relaxed), 1);
         drop(first);
-        assert_eq!(Arc::weak_count(&identity), 0);
+        assert_eq!(Arc::weak_count(&slots), 0);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) enum OtherForm {
     Eytzinger(Eytzinger),
     /// See [`super::reference::fast_lane`].
     FastLane(FastLane),
-    /// See [`super::page_format`]. Its operations are in [`super::dispatch`], because they may read pages.
+    /// See [`super::page_format`]. Its operations are in [`crate::table_index`], because they may read pages.
     Pages(PagedIndex),
     /// See [`super::locator`]; the tree serves everything but lookups of keys.
     Located { locator: Locator, tree: SearchTree },

@@ -1,6 +1,6 @@
 //! Estimates from the block index alone: bytes in a range of keys, and keys that divide them.
 
-use super::BlockIndex;
+use crate::index::BlockIndex;
 use crate::table::Table;
 use esker_base::{Result, Tag};
 use std::ops::Range;

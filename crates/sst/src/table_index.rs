@@ -1,13 +1,13 @@
-//! Block-index operations of a table, whatever the form; those of a paged index may read pages.
+//! Block index of an open table: finds a key's block whatever the form of the index, and tells which blocks
+//! cannot have a key. The operations of a paged index may read pages.
 
-use super::BlockIndex;
-use super::page_format::PageLocation;
-use super::page_search::{PageSource, PagedIndex};
-use super::section::DecodedIndex;
 use crate::block::header::{FRAME_BYTES, verify_image};
 use crate::block::{BlockBuffer, BlockRef};
 use crate::cached_part::CachedPart;
 use crate::decode_error::{DecodeError, damaged};
+use crate::index::BlockIndex;
+use crate::index::page_format::PageLocation;
+use crate::index::page_search::PageSource;
 use crate::simd::{InstructionSet, with_kernel};
 use crate::table::Table;
 use esker_base::{Error, Result, Tag};
@@ -98,11 +98,49 @@ impl Table {
         let image = &mut buffer.bytes_mut()[..span];
         self.file.read_exact_at(image, page.start)?;
         let checked = check_page(image, self.uid, page);
-        let block = checked.and_then(|()| buffer.finish(Arc::downgrade(&self.identity)));
+        let block = checked.and_then(|()| buffer.finish(Arc::downgrade(self.identity.slots())));
         block.map_err(|error| self.decode_error_at(error, page.start))
     }
 }
 
+impl Table {
+    /// Whether block `number`, which must exist, certainly has no version of `key`. Reads no block.
+    ///
+    /// # Errors
+    /// Errors of reading index pages, if the index is paged.
+    #[cold]
+    pub(crate) fn excludes(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {
+        Ok(self.begins_behind(index, number, key)? || self.ends_before(index, number, key)?)
+    }
+
+    /// Whether all keys of block `number`, which must exist, are certainly greater than `key`. Reads no
+    /// block.
+    ///
+    /// # Errors
+    /// As [`Table::excludes`].
+    #[cold]
+    pub(crate) fn begins_behind(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {
+        let gap = || self.bounds.as_ref()?.gap(number.checked_sub(1)?);
+        match gap() {
+            Some(gap) => Ok(gap.is_before_first(&self.separator(index, number)?, key)),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether all keys of block `number`, which must exist, are certainly less than `key`. Reads no block.
+    ///
+    /// # Errors
+    /// As [`Table::excludes`].
+    #[cold]
+    pub(crate) fn ends_before(&self, index: &BlockIndex, number: usize, key: &[u8]) -> Result<bool> {
+        match self.bounds.as_ref().and_then(|bounds| bounds.gap(number)) {
+            Some(gap) => Ok(gap.is_behind_last(&self.separator(index, number + 1)?, key)),
+            None => Ok(false),
+        }
+    }
+}
+
+/// Verifies the file image of a page and its number.
 fn check_page(image: &[u8], uid: esker_base::TableUid, page: PageLocation) -> Result<(), DecodeError> {
     let header = verify_image(image, uid, page.start)?;
     let is_page = header.is_index_page() && header.number == page.number;
@@ -133,24 +171,5 @@ impl PageSource for Table {
 
     fn isa(&self) -> InstructionSet {
         self.isa
-    }
-}
-
-impl PagedIndex {
-    /// Compares the pages with the index section, for all blocks.
-    pub(crate) fn compare(&self, table: &Table, index: &DecodedIndex) -> Result<()> {
-        let mut continuations = index.continuations.iter().peekable();
-        for block in 0..self.blocks() {
-            let leaf = self.leaf(table, block)?;
-            let continued = continuations.next_if(|continuation| continuation.block as usize == block);
-            let tag = continued.map_or(Tag::NEWEST, |continuation| continuation.tag);
-            let (start, end) = (index.starts[block], index.starts[block + 1]);
-            if leaf.separator != index.separators.get(block) || leaf.place != (start..end) || leaf.tag != tag
-            {
-                let detail = format!("index pages and index disagree about block {block}");
-                return Err(Error::corruption(table.file.path(), start, detail));
-            }
-        }
-        Ok(())
     }
 }
