@@ -1,6 +1,6 @@
 //! `tidy`: checks of style.
 //!
-//! One idea a file and one screen a function ([`sizes`]), no file that no target compiles ([`dead_files`]),
+//! One idea a file and one screen a function ([`sizes`]), no tuples in parameters ([`tuple_parameters`]), no file that no target compiles ([`dead_files`]),
 //! no leftovers ([`words`]), comments as wide as code and plain ([`comments`]), one type a name
 //! ([`type_names`]), one definition an invariant ([`invariants`]), no broken link or file name in prose
 //! ([`links`]), no large files.
@@ -11,6 +11,7 @@ mod exemptions;
 mod invariants;
 mod links;
 mod sizes;
+mod tuple_parameters;
 mod type_names;
 mod words;
 
@@ -33,6 +34,7 @@ pub(crate) fn check(repository: &Repository, findings: &mut Findings) {
     crate_essays(repository, findings);
     dead_files::check(repository, findings);
     sizes::check(repository, findings);
+    tuple_parameters::check(repository, findings);
     words::check(repository, findings);
     comments::check(repository, findings);
     type_names::check(repository, findings);

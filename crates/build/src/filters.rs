@@ -41,7 +41,8 @@ impl TableFilter {
         options: &KeyspaceOptions,
         version: &Version,
         plan: Option<&CompactionPlan>,
-        (to, keys): (Position, u64),
+        to: Position,
+        keys: u64,
         tuner: Option<(&FilterTuner, &FilterWatch)>,
     ) -> TableFilter {
         let allocation = options.filter_allocation;

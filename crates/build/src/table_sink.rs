@@ -191,7 +191,7 @@ impl EntrySink for Output<'_, '_> {
     /// Writes an entry; `begins_key` is true for the first of its key, because all versions of a key go into
     /// one table (I2).
     #[inline(always)]
-    fn write(&mut self, (key, tag, value): (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
+    fn write(&mut self, key: &[u8], tag: Tag, value: &[u8], begins_key: bool) -> Result<()> {
         let end_bytes = self.written_bytes + (key.len() + value.len()) as u64;
         if begins_key && (end_bytes >= self.stop_at_bytes || self.cutter.is_at_border(key)) {
             self.pass_checkpoints(key, tag, end_bytes)?;

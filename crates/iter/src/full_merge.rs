@@ -220,7 +220,9 @@ impl FullMerge {
     pub fn take(
         &mut self,
         operand_merger: &OperandMerger,
-        (tag, key, value): (Tag, &[u8], &[u8]),
+        tag: Tag,
+        key: &[u8],
+        value: &[u8],
         is_over: impl FnOnce(u64) -> bool,
         large: &LargePolicy,
     ) -> Result<ControlFlow<()>> {
@@ -308,10 +310,16 @@ mod tests {
             let operand_merger = operand_merger(operator);
             let mut full_merge = FullMerge::default();
             for seqno in (1..=10_000u64).rev() {
-                let one = (operand(seqno), b"k".as_slice(), b"1".as_slice());
                 assert!(
                     full_merge
-                        .take(&operand_merger, one, |_| false, &LargePolicy::Unexpected)
+                        .take(
+                            &operand_merger,
+                            operand(seqno),
+                            b"k",
+                            b"1",
+                            |_| false,
+                            &LargePolicy::Unexpected
+                        )
                         .unwrap()
                         .is_continue()
                 );
@@ -346,7 +354,9 @@ mod tests {
                 if full_merge
                     .take(
                         &operand_merger,
-                        (*tag, b"k", value),
+                        *tag,
+                        b"k",
+                        value,
                         |end_ms| end_ms <= now_ms,
                         &LargePolicy::Unexpected,
                     )
@@ -384,11 +394,11 @@ mod tests {
         let operand_merger = operand_merger(MergeOperator::append(b","));
         let at = |large: &LargePolicy, expiry_ms: u64| {
             let mut full_merge = FullMerge::default();
-            let first = (operand(2), b"k".as_slice(), b"b".as_slice());
-            assert!(full_merge.take(&operand_merger, first, |_| false, large).unwrap().is_continue());
+            let first = full_merge.take(&operand_merger, operand(2), b"k", b"b", |_| false, large);
+            assert!(first.unwrap().is_continue());
             let base = [&expiry_ms.to_le_bytes(), b"a".as_slice()].concat();
             let tag = Tag::from_parts(SeqNo::new(1), ValueKind::Put as u8 | FLAG_BLOB | FLAG_EXPIRY);
-            let taken = full_merge.take(&operand_merger, (tag, b"k", &base), |end_ms| end_ms <= 10, large);
+            let taken = full_merge.take(&operand_merger, tag, b"k", &base, |end_ms| end_ms <= 10, large);
             taken.and_then(|_| full_merge.finish(&operand_merger, b"k"))
         };
         let fetched = LargePolicy::Fetched(Arc::new(Pointed));

@@ -31,7 +31,7 @@ fn expected(ranges: &[(u64, Option<u64>)], at: u64, seqno: u64) -> u64 {
     seen.map(|(number, _)| number as u64 + 1).max().unwrap_or(0)
 }
 
-fn insert(inserter: &mut esker_memtable::Inserter, number: u64, (start, end): (u64, Option<u64>)) {
+fn insert(inserter: &mut esker_memtable::Inserter, number: u64, start: u64, end: Option<u64>) {
     let (start, end) = (key(start), end.map(key));
     let seqno = SeqNo::new(number + 1);
     inserter.insert_range_delete(RangeTombstone { start: &start, end: end.as_deref(), seqno });
@@ -46,7 +46,7 @@ fn the_newest_visible_range_delete_is_found() {
         let mut rng = Rng(3);
         let mut bytes = 0;
         for (number, range) in all.iter().enumerate() {
-            insert(&mut inserter, number as u64, *range);
+            insert(&mut inserter, number as u64, range.0, range.1);
             bytes += 4 + range.1.map_or(0, |_| 4) + RANGE_DELETE_OVERHEAD_BYTES;
             let newest = number as u64 + 1;
             for _ in 0..20 {
@@ -71,7 +71,7 @@ fn there_is_room_up_to_the_limit() {
     let (memtable, mut inserter) = create(MemtableKind::Art, &ArenaPool::new(0), 100_000);
     for number in 0..MAX_RANGE_DELETES {
         assert!(memtable.has_range_room(1) && !memtable.has_range_room(MAX_RANGE_DELETES - number + 1));
-        insert(&mut inserter, number, (number % 500, Some(number % 500 + 1)));
+        insert(&mut inserter, number, number % 500, Some(number % 500 + 1));
     }
     assert!(!memtable.has_range_room(1) && memtable.has_range_room(0));
     assert!(memtable.allocated_bytes() > 100 * MAX_RANGE_DELETES);
@@ -103,7 +103,7 @@ fn readers_beside_the_inserter_miss_nothing() {
             scope.spawn(move || read(memtable, seed));
         }
         for (number, range) in all.iter().enumerate() {
-            insert(&mut inserter, number as u64, *range);
+            insert(&mut inserter, number as u64, range.0, range.1);
             visible.store(number as u64 + 1, Ordering::Release);
         }
     });

@@ -188,8 +188,8 @@ impl Pacer<'_> {
         let newer_bytes = upper_bytes(&version) + in_memory as u64;
         let share = (self.arrived > 0.0).then(|| self.overwritten / self.arrived);
         let (strategy, options) = (&self.tree.strategy, &self.tree.options);
-        let queue =
-            GarbageQueue::of(strategy, options, (base_bytes(&version), newer_bytes), share, &self.capacity);
+        let base_bytes = base_bytes(&version);
+        let queue = GarbageQueue::of(strategy, options, base_bytes, newer_bytes, share, &self.capacity);
         queue.map_or(0, |queue| queue.permille())
     }
 

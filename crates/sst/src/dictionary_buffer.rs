@@ -37,6 +37,18 @@ pub(crate) struct BufferedBlock {
     pub(crate) admission: Option<Admission>,
 }
 
+/// What is known of a block whose entries are staged.
+#[derive(Debug)]
+pub(crate) struct StagedBlock<'a> {
+    pub(crate) layout: BlockLayout,
+    pub(crate) number: u32,
+    pub(crate) separator: &'a [u8],
+    /// As in the block index.
+    pub(crate) continued_at: Option<Tag>,
+    /// The kind of reader to cache the block for.
+    pub(crate) admission: Option<Admission>,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct DictionaryBuffer {
     payloads: Vec<u8>,
@@ -66,16 +78,21 @@ impl DictionaryBuffer {
     pub(crate) fn add(
         &mut self,
         staged: &mut Staged,
-        (layout, number): (BlockLayout, u32),
-        (separator, continued_at, admission): (&[u8], Option<Tag>, Option<Admission>),
+        block: &StagedBlock<'_>,
         codec: Codec,
         scratch: &mut Scratch,
     ) {
         let start = self.payloads.len();
-        let header = block::append_payload(staged, layout, number, &mut self.payloads);
+        let header = block::append_payload(staged, block.layout, block.number, &mut self.payloads);
         let stored = codec.compress(&self.payloads[start..], scratch.compressed());
         self.plain_bytes += stored.bytes.len();
-        self.blocks.push(BufferedBlock { header, separator: separator.to_vec(), continued_at, admission });
+        let (continued_at, admission) = (block.continued_at, block.admission);
+        self.blocks.push(BufferedBlock {
+            header,
+            separator: block.separator.to_vec(),
+            continued_at,
+            admission,
+        });
     }
 
     /// Trains the dictionary; `None` if it saves too little. `is_all`: no block follows. `check_cancelled` is

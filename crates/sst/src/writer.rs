@@ -13,7 +13,7 @@ use crate::block::staged::Staged;
 use crate::block::{self, BlockHeader, BlockLayout, Compression, Scratch};
 use crate::block_bounds::BoundsEncoder;
 use crate::cache_warmer::CacheWarmer;
-use crate::dictionary_buffer::DictionaryBuffer;
+use crate::dictionary_buffer::{DictionaryBuffer, StagedBlock};
 use crate::expiring::Expiring;
 use crate::file_writer::FileWriter;
 use crate::footer::{DIRECTORY_ENTRY_BYTES, FOOTER_BYTES, encode_file_header};
@@ -336,8 +336,14 @@ impl TableWriter {
     fn buffer_block(&mut self, admission: Option<Admission>) -> Result<()> {
         let Some(buffered) = &mut self.buffered else { return Ok(()) };
         let number = self.index.blocks() + buffered.len() as u32;
-        let bound = (&self.separator[..], self.continued_at, admission);
-        buffered.add(&mut self.staged, (self.layout, number), bound, self.codec, &mut self.scratch);
+        let block = StagedBlock {
+            layout: self.layout,
+            number,
+            separator: &self.separator,
+            continued_at: self.continued_at,
+            admission,
+        };
+        buffered.add(&mut self.staged, &block, self.codec, &mut self.scratch);
         if buffered.is_enough() { self.flush_buffered(false) } else { Ok(()) }
     }
 

@@ -110,7 +110,8 @@ const fn limit(name: &'static str, about: &'static str, open: Open) -> Adapter {
 const fn variant(
     name: &'static str,
     about: &'static str,
-    (of, suits): (&'static str, &'static [&'static str]),
+    of: &'static str,
+    suits: &'static [&'static str],
     open: Open,
 ) -> Adapter {
     Adapter { name, about, role: Role::Variant { of, suits }, open }
@@ -121,27 +122,29 @@ pub(crate) const ADAPTERS: &[Adapter] = &[
     #[cfg(feature = "esker")]
     store("esker", "Esker as it is by default", esker::open),
     #[cfg(feature = "esker")]
-    variant("esker+mapped", "`table_reads` mapped, uncompressed", ("esker", GETS), esker::open_mapped),
+    variant("esker+mapped", "`table_reads` mapped, uncompressed", "esker", GETS, esker::open_mapped),
     #[cfg(feature = "rocksdb")]
     store("rocksdb", "log-structured merge-tree in C++", rocksdb::open),
     #[cfg(feature = "rocksdb")]
-    variant("rocksdb+hash-index", "hash index in data blocks", ("rocksdb", GETS), rocksdb::open_hash_index),
+    variant("rocksdb+hash-index", "hash index in data blocks", "rocksdb", GETS, rocksdb::open_hash_index),
     #[cfg(feature = "rocksdb")]
     variant(
         "rocksdb+unordered",
         "`unordered_write`: batches are not atomic for readers",
-        ("rocksdb", WRITES),
+        "rocksdb",
+        WRITES,
         rocksdb::open_unordered,
     ),
     #[cfg(feature = "speedb")]
     store("speedb", "fork of RocksDB", speedb::open),
     #[cfg(feature = "speedb")]
-    variant("speedb+hash-index", "hash index in data blocks", ("speedb", GETS), speedb::open_hash_index),
+    variant("speedb+hash-index", "hash index in data blocks", "speedb", GETS, speedb::open_hash_index),
     #[cfg(feature = "speedb")]
     variant(
         "speedb+unordered",
         "`unordered_write`: batches are not atomic for readers",
-        ("speedb", WRITES),
+        "speedb",
+        WRITES,
         speedb::open_unordered,
     ),
     #[cfg(feature = "leveldb")]
@@ -149,14 +152,15 @@ pub(crate) const ADAPTERS: &[Adapter] = &[
     #[cfg(feature = "fjall")]
     store("fjall", "log-structured merge-tree in Rust", fjall::open),
     #[cfg(feature = "fjall")]
-    variant("fjall+hash-index", "hash index in data blocks", ("fjall", GETS), fjall::open_hash_index),
+    variant("fjall+hash-index", "hash index in data blocks", "fjall", GETS, fjall::open_hash_index),
     #[cfg(feature = "surrealkv")]
     store("surrealkv", "log-structured merge-tree in Rust", surrealkv::open),
     #[cfg(feature = "surrealkv")]
     variant(
         "surrealkv+64k",
         "blocks of 64 KiB, its default",
-        ("surrealkv", SCANS),
+        "surrealkv",
+        SCANS,
         surrealkv::open_large_blocks,
     ),
     #[cfg(feature = "sled")]
@@ -167,7 +171,8 @@ pub(crate) const ADAPTERS: &[Adapter] = &[
     variant(
         "lmdb+writemap",
         "`MDB_WRITEMAP`: changed pages are written where they lie",
-        ("lmdb", WRITES),
+        "lmdb",
+        WRITES,
         lmdb::open_write_map,
     ),
     #[cfg(feature = "redb")]

@@ -99,7 +99,7 @@ impl Bench {
         }
         self.overwrites(engine.as_ref())?;
         let note = format!("{anonymous_mib:.0} MiB of it at the start of the program");
-        self.emit_value("memory_end", (process::anonymous_mib(), "MiB"), &note)?;
+        self.emit_value("memory_end", process::anonymous_mib(), "MiB", &note)?;
         if abilities.persists {
             engine = self.reopen(engine)?;
         }
@@ -122,16 +122,16 @@ impl Bench {
 
     fn compaction(&mut self, engine: &mut dyn Engine) -> Result<()> {
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
-        self.emit_value("disk_after_fill", (megabytes(process::disk_bytes(&self.home)), "MB"), "")?;
+        self.emit_value("disk_after_fill", megabytes(process::disk_bytes(&self.home)), "MB", "")?;
         let start = Instant::now();
         engine.flush()?;
         let is_compacted = engine.compact()?;
         let seconds = start.elapsed().as_secs_f64();
         self.settle();
         if is_compacted {
-            self.emit_value("compaction", (seconds, "s"), "")?;
+            self.emit_value("compaction", seconds, "s", "")?;
         }
-        self.emit_value("disk_after_compaction", (megabytes(process::disk_bytes(&self.home)), "MB"), "")
+        self.emit_value("disk_after_compaction", megabytes(process::disk_bytes(&self.home)), "MB", "")
     }
 
     /// Whether a workload is selected, and meant for this engine.
@@ -216,7 +216,7 @@ impl Bench {
         record.write(self.settings.out.as_deref())
     }
 
-    fn emit_value(&mut self, workload: &str, (value, unit): (f64, &str), note: &str) -> Result<()> {
+    fn emit_value(&mut self, workload: &str, value: f64, unit: &str, note: &str) -> Result<()> {
         let record = Record {
             value: Some(value),
             unit: unit.to_owned(),

@@ -24,7 +24,7 @@ impl Bench {
         }
         let start = Instant::now();
         engine.close()?;
-        self.emit_value("close", (start.elapsed().as_secs_f64() * 1e3, "ms"), "")?;
+        self.emit_value("close", start.elapsed().as_secs_f64() * 1e3, "ms", "")?;
         self.open_timed("reopen_clean")?.close()?;
         let written = self.killed_writes()?;
         let engine = self.open_timed("reopen_kill")?;

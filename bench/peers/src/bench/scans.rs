@@ -56,7 +56,7 @@ impl Bench {
         let (data, stored) = (&self.data, self.settings.records);
         let seek = |session: &mut dyn Session, number: u64, tally: &mut Tally| {
             let from = u64::from(records[number as usize]);
-            tally.errors += scan_some(data, session, from, length, (stored, number))?;
+            tally.errors += scan_some(data, session, from, length, stored, number)?;
             Ok(())
         };
         let max_seconds = self.settings.max_seconds;
@@ -73,7 +73,8 @@ pub(super) fn scan_some(
     session: &mut dyn Session,
     from: u64,
     length: u64,
-    (stored, number): (u64, u64),
+    stored: u64,
+    number: u64,
 ) -> Result<u64> {
     let mut key = [0; KEY_BUFFER_BYTES];
     let mut expected = from;

@@ -75,7 +75,7 @@ impl Bench {
                 }
                 Step::Insert => update(data, session, end.fetch_add(1, Ordering::Relaxed), number)?,
                 Step::Scan { length } => {
-                    tally.errors += scan_some(data, session, record, length, (stored, number))?;
+                    tally.errors += scan_some(data, session, record, length, stored, number)?;
                 }
             }
             Ok(())

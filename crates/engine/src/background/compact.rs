@@ -249,7 +249,7 @@ fn merge(
     let (keyspace, start_ns) = (&**job.keyspace(), store.monotonic_ns());
     let options = keyspace.options();
     let filter = options.compaction_filter.as_ref().map(|filter| Arc::clone(&filter.0));
-    let mut tables = write_merge(store, job, (plan, victims), &options, filter)?;
+    let mut tables = write_merge(store, job, plan, victims, &options, filter)?;
     let mut frozen = None;
     if let Some(oldest) = tables.oldest_filtered {
         // CF2: a snapshot taken since the sample sees the data that the filter was shown, and keeps
@@ -257,11 +257,11 @@ fn merge(
         frozen = store.snapshots.freeze(oldest);
         if frozen.is_none() {
             tracing::debug!(keyspace = %keyspace.name(), "new snapshots see filtered data: the merge is repeated without the filter");
-            tables = write_merge(store, job, (plan, victims), &options, None)?;
+            tables = write_merge(store, job, plan, victims, &options, None)?;
         }
     }
     let moved = tables.moved(plan.est_in_bytes, store.monotonic_ns().saturating_sub(start_ns));
-    keyspace.traffic.note_merge(plan, (keys_taken(plan), tables.entries()), moved);
+    keyspace.traffic.note_merge(plan, keys_taken(plan), tables.entries(), moved);
     let took = Duration::from_nanos(store.monotonic_ns().saturating_sub(start_ns));
     {
         let mut control = keyspace.control.lock();
@@ -278,7 +278,8 @@ fn merge(
 fn write_merge<'s>(
     store: &'s Store,
     job: &Arc<Job>,
-    (plan, victims): (&CompactionPlan, &BTreeSet<FileNumber>),
+    plan: &CompactionPlan,
+    victims: &BTreeSet<FileNumber>,
     options: &KeyspaceOptions,
     compaction_filter: Option<Arc<dyn CompactionFilter>>,
 ) -> Result<Outputs<'s>> {
@@ -299,9 +300,15 @@ fn write_merge<'s>(
     keyspace.check_living()?;
     let pieces = pieces?;
     let filter = if plan.filter {
-        let written = (plan.to, keys_taken(plan));
         let watch = store.files.watch_of(keyspace.id);
-        TableFilter::in_tree(options, &version, Some(plan), written, Some((&keyspace.filters, &watch)))
+        TableFilter::in_tree(
+            options,
+            &version,
+            Some(plan),
+            plan.to,
+            keys_taken(plan),
+            Some((&keyspace.filters, &watch)),
+        )
     } else {
         TableFilter::NONE
     };

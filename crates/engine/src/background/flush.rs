@@ -159,8 +159,8 @@ fn note_flush(
     began_ns: u64,
 ) {
     let payload_bytes = memtables.iter().map(|memtable| memtable.bytes()).sum();
-    let times_ns = (began_ns, store.env.clock.monotonic_ns());
-    keyspace.control.lock().note_flush(payload_bytes, table_bytes, times_ns);
+    let ended_ns = store.env.clock.monotonic_ns();
+    keyspace.control.lock().note_flush(payload_bytes, table_bytes, began_ns, ended_ns);
 }
 
 /// F3: the entries of `memtables` must not become durable before older entries of other keyspaces.
@@ -439,7 +439,7 @@ fn flush_spec<'a>(
                 is_downgraded: false,
                 cut: Cut::for_output(version, to, strategy_options),
                 input_bytes: memtables.iter().map(|view| view.memtable.payload_bytes()).sum(),
-                filter: TableFilter::in_tree(options, version, None, (to, keys), tuner),
+                filter: TableFilter::in_tree(options, version, None, to, keys, tuner),
             },
         )
     }

@@ -266,11 +266,12 @@ impl Scheduler {
     pub fn wait_for_change<W: BackgroundWork>(
         &self,
         work: &W,
-        on: (WorkerPool, ErrorScope<'_>),
+        pool: WorkerPool,
+        concern: ErrorScope<'_>,
         seen: u64,
         limit: Duration,
     ) -> Result<bool> {
-        self.wait(work, on, limit, || self.generation() != seen)
+        self.wait(work, pool, concern, limit, || self.generation() != seen)
     }
 
     /// Waits until `done`, at most `limit`; `false` if the time ran out.
@@ -281,12 +282,13 @@ impl Scheduler {
     pub fn wait<W: BackgroundWork>(
         &self,
         work: &W,
-        (pool, concern): (WorkerPool, ErrorScope<'_>),
+        pool: WorkerPool,
+        concern: ErrorScope<'_>,
         limit: Duration,
         mut done: impl FnMut() -> bool,
     ) -> Result<bool> {
         if self.stepped {
-            return self.step_until(work, (pool, concern), &mut done);
+            return self.step_until(work, pool, concern, &mut done);
         }
         let mut left = limit;
         loop {
@@ -463,7 +465,8 @@ impl Scheduler {
     fn step_until<W: BackgroundWork>(
         &self,
         work: &W,
-        (pool, concern): (WorkerPool, ErrorScope<'_>),
+        pool: WorkerPool,
+        concern: ErrorScope<'_>,
         done: &mut impl FnMut() -> bool,
     ) -> Result<bool> {
         while !done() {

@@ -167,7 +167,7 @@ impl Traffic {
     }
 
     /// Records the merge of a plan, with the entries of its inputs and outputs.
-    pub fn note_merge(&self, plan: &CompactionPlan, (entries_in, entries_out): (u64, u64), moved: Moved) {
+    pub fn note_merge(&self, plan: &CompactionPlan, entries_in: u64, entries_out: u64, moved: Moved) {
         let mut book = self.0.lock();
         book.note(Cause::Compaction(plan.reason), moved);
         book.levels.entry(plan.to.level()).or_default().written_bytes += moved.written_bytes;

@@ -100,7 +100,7 @@ pub fn wait_for_room(
     let failure = || own.and_then(|(merging, failures)| merging.failure_after(failures));
     let concern = if own.is_some() { ErrorScope::Own(&failure) } else { ErrorScope::Pool };
     let started = store.env.clock.monotonic_ns();
-    let changed = store.scheduler.wait_for_change(store, (pool, concern), seen, wait.left)?;
+    let changed = store.scheduler.wait_for_change(store, pool, concern, seen, wait.left)?;
     let waited = Duration::from_nanos(store.env.clock.monotonic_ns().saturating_sub(started));
     store.counters.stall_ns.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
     wait.left = wait.left.saturating_sub(waited);

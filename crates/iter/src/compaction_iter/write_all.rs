@@ -20,12 +20,12 @@ use esker_base::{Result, SeqNo, Tag};
 
 /// Receives the entries of [`CompactionIter::write_all`].
 pub trait EntrySink {
-    /// Writes the next entry: key, tag and value; `begins_key` is whether it is the first one written of its
+    /// Writes the next entry; `begins_key` is whether it is the first one written of its
     /// key. Should be `#[inline(always)]`: it is called from two places, and only one of them is hot.
     ///
     /// # Errors
     /// Any error, which ends the writing.
-    fn write(&mut self, entry: (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()>;
+    fn write(&mut self, key: &[u8], tag: Tag, value: &[u8], begins_key: bool) -> Result<()>;
 }
 
 impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> CompactionIter<C, O> {
@@ -47,7 +47,8 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> CompactionIter<C, O> {
                 return Ok(());
             }
             loop {
-                write_any(sink, self.entry(), self.begins_key)?;
+                let (key, tag, value) = self.entry();
+                write_any(sink, key, tag, value, self.begins_key)?;
                 if !self.leave()? {
                     break;
                 }
@@ -93,7 +94,7 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> CompactionIter<C, O> {
             if key.len() > LEADING_BYTES {
                 self.group.key.set(key);
             }
-            sink.write((key, tag, value), true)?;
+            sink.write(key, tag, value, true)?;
             self.cursor.pass()?;
         }
         passed.tell(&mut self.group, &mut self.stats);
@@ -158,8 +159,8 @@ impl Passed {
 
 /// Writes out of line, so that the sink is inlined only into the hot loop.
 #[inline(never)]
-fn write_any(sink: &mut impl EntrySink, entry: (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
-    sink.write(entry, begins_key)
+fn write_any(sink: &mut impl EntrySink, key: &[u8], tag: Tag, value: &[u8], begins_key: bool) -> Result<()> {
+    sink.write(key, tag, value, begins_key)
 }
 
 #[cfg(test)]
@@ -178,7 +179,7 @@ mod tests {
     struct Given(Vec<(Entry, bool)>, usize);
 
     impl EntrySink for Given {
-        fn write(&mut self, (key, tag, value): (&[u8], Tag, &[u8]), begins_key: bool) -> Result<()> {
+        fn write(&mut self, key: &[u8], tag: Tag, value: &[u8], begins_key: bool) -> Result<()> {
             if self.0.len() == self.1 {
                 return Err(esker_base::Error::Closed);
             }
@@ -264,7 +265,8 @@ mod tests {
             let mut found = Given(Vec::new(), usize::MAX);
             let mut ended = stepping.seek_to_first();
             while ended.is_ok() && stepping.is_valid() {
-                ended = found.write(stepping.entry(), stepping.begins_key()).and_then(|()| stepping.next());
+                let (key, tag, value) = stepping.entry();
+                ended = found.write(key, tag, value, stepping.begins_key()).and_then(|()| stepping.next());
             }
             let mut giving = make();
             let mut given = Given(Vec::new(), usize::MAX);

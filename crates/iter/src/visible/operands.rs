@@ -54,9 +54,9 @@ impl<C: Cursor> Visible<C> {
                 break;
             }
             let reader = &self.reader;
-            let version = (tag, key, self.cursor.value());
+            let value = self.cursor.value();
             if full_merge
-                .take(&operand_merger, version, |end_ms| reader.is_expired(end_ms), &reader.large)?
+                .take(&operand_merger, tag, key, value, |end_ms| reader.is_expired(end_ms), &reader.large)?
                 .is_break()
             {
                 break;

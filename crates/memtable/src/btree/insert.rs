@@ -252,8 +252,8 @@ impl BTreeWriter {
         let separator = right[0].entry;
         let (low, high) = path.fences(memory, path.depth);
         let prefix_len = leaf.prefix_len(memory);
-        let left = fitting_leaf(memory, allocator, prefix_len, left, (low, Some(separator)));
-        let right = fitting_leaf(memory, allocator, prefix_len, right, (Some(separator), high));
+        let left = fitting_leaf(memory, allocator, prefix_len, left, low, Some(separator));
+        let right = fitting_leaf(memory, allocator, prefix_len, right, Some(separator), high);
         if self.last_leaf == leaf.reference() {
             self.last_leaf = right;
         }

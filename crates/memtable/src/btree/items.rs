@@ -54,7 +54,8 @@ pub(super) fn fitting_leaf(
     allocator: &mut Allocator,
     prefix_len: usize,
     items: &[Item],
-    (low, high): (Option<Entry>, Option<Entry>),
+    low: Option<Entry>,
+    high: Option<Entry>,
 ) -> u32 {
     let shared = shared_bytes(memory, low, high);
     if shared < prefix_len + WORTHWHILE_BYTES {

@@ -138,7 +138,7 @@ impl DesignCosts {
             write_buffer_bytes: self.write_buffer_bytes,
             filter_bits_per_key,
         };
-        figures.priced(design, usage, prices, (filter_bytes, cache_bytes, cached_share))
+        figures.priced(design, usage, prices, filter_bytes, cache_bytes, cached_share)
     }
 }
 
@@ -179,7 +179,9 @@ impl Figures {
         design: Design,
         usage: &Usage,
         prices: &Prices,
-        (filter_bytes, cache_bytes, cached_share): (f64, f64, f64),
+        filter_bytes: f64,
+        cache_bytes: f64,
+        cached_share: f64,
     ) -> Prediction {
         let operations = &usage.operations;
         let mean = |entries: f64, scans: f64| if scans > 0.0 { entries / scans } else { 0.0 };

@@ -92,7 +92,8 @@ impl Source<'_> {
         })
     }
 
-    fn keyspace(&self, mut options: Options, (keyspace, span, value): Entry<'_, '_>) -> Result<Options> {
+    fn keyspace(&self, mut options: Options, entry: Entry<'_, '_>) -> Result<Options> {
+        let (keyspace, span, value) = entry;
         let DeValue::Table(table) = value.get_ref() else {
             // `keyspace.block_size = ..` is a mistake for a default of all keyspaces.
             let known = KeyspaceOptions::default()

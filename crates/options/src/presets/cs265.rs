@@ -75,14 +75,14 @@ type Own = Row<Cs265>;
 const ROWS: &[Own] = &[
     Own::number(
         "buffer_size",
-        (Unit::Count, 65_536, 16_777_216),
+        Unit::Count.range(65_536, 16_777_216),
         |own| Some(own.buffer_entries),
         |own, entries| own.buffer_entries = entries.unwrap_or(0),
     )
     .help("Entries of the buffer in memory."),
     Own::number(
         "fanout",
-        (Unit::Count, 2, 10),
+        Unit::Count.range(2, 10),
         |own| Some(own.fanout),
         |own, fanout| own.fanout = fanout.unwrap_or(0),
     )
@@ -96,21 +96,21 @@ const ROWS: &[Own] = &[
     .help("Strategy of compaction; `LazyLeveled` tiers level 0 only, as the report does, and `Partial` takes the part that overlaps least."),
     Own::number(
         "block_size",
-        (Unit::Count, 512, 65_536),
+        Unit::Count.range(512, 65_536),
         |own| Some(own.block_bytes),
         |own, bytes| own.block_bytes = bytes.unwrap_or(0),
     )
     .help("Bytes of a block."),
     Own::number(
         "bloom_bits_per_key",
-        (Unit::Count, 4, 20),
+        Unit::Count.range(4, 20),
         |own| Some(own.bits_per_key),
         |own, bits| own.bits_per_key = bits.unwrap_or(0),
     )
     .help("Bits for each key in Bloom filters."),
     Own::number(
         "cache_size_mb",
-        (Unit::Count, 8, 1024),
+        Unit::Count.range(8, 1024),
         |own| Some(own.cache_mib),
         |own, mib| own.cache_mib = mib.unwrap_or(0),
     )

@@ -57,7 +57,7 @@ type Own = Row<Options>;
 const ROWS: &[Own] = &[
     Own::number(
         "memory_budget",
-        (Unit::Bytes, MIN_MEMORY_BUDGET_BYTES, u64::MAX),
+        Unit::Bytes.range(MIN_MEMORY_BUDGET_BYTES, u64::MAX),
         |options| options.memory_budget_bytes,
         |options, bytes| options.memory_budget_bytes = bytes,
     )
@@ -89,7 +89,7 @@ const ROWS: &[Own] = &[
     .help("Whether the log is written through a memory map where the file system allows it."),
     Own::number(
         "wal_segment_size",
-        (Unit::Bytes, MIN_WAL_SEGMENT_BYTES, MAX_WAL_SEGMENT_BYTES),
+        Unit::Bytes.range(MIN_WAL_SEGMENT_BYTES, MAX_WAL_SEGMENT_BYTES),
         |options| options.wal_segment_bytes,
         |options, bytes| options.wal_segment_bytes = bytes,
     )
@@ -106,7 +106,7 @@ const ROWS: &[Own] = &[
     .help("How damage at the end of the log is judged; `power-cut` for images that were copied while they were in use."),
     Own::number(
         "compaction_threads",
-        (Unit::Count, 1, 64),
+        Unit::Count.range(1, 64),
         |options| Some(options.compaction_threads as u64),
         |options, threads| options.compaction_threads = threads.map_or(0, size),
     )
@@ -115,7 +115,7 @@ const ROWS: &[Own] = &[
     .help("Threads that run compactions."),
     Own::number(
         "max_subcompactions",
-        (Unit::Count, 1, 64),
+        Unit::Count.range(1, 64),
         |options| options.max_subcompactions.map(|pieces| pieces as u64),
         |options, pieces| options.max_subcompactions = pieces.map(size),
     )
@@ -123,7 +123,7 @@ const ROWS: &[Own] = &[
     .help("Most pieces that one compaction is divided into by key, each on a thread of its own."),
     Own::number(
         "background_read_bytes_per_second",
-        (Unit::Bytes, MIN_BYTES_PER_SECOND, u64::MAX),
+        Unit::Bytes.range(MIN_BYTES_PER_SECOND, u64::MAX),
         |options| options.background_rates.read_bytes_per_second,
         |options, rate| options.background_rates.read_bytes_per_second = rate,
     )
@@ -131,7 +131,7 @@ const ROWS: &[Own] = &[
     .help("Bytes of tables that compactions may read a second, from files or the cache; those that writers wait for are not held."),
     Own::number(
         "background_write_bytes_per_second",
-        (Unit::Bytes, MIN_BYTES_PER_SECOND, u64::MAX),
+        Unit::Bytes.range(MIN_BYTES_PER_SECOND, u64::MAX),
         |options| options.background_rates.write_bytes_per_second,
         |options, rate| options.background_rates.write_bytes_per_second = rate,
     )
@@ -147,7 +147,7 @@ const ROWS: &[Own] = &[
     .help("Whether these rates are ceilings, below which compactions give way to reads of the foreground."),
     Own::number(
         "max_open_tables",
-        (Unit::Count, MIN_OPEN_TABLES as u64, u64::MAX),
+        Unit::Count.range(MIN_OPEN_TABLES as u64, u64::MAX),
         |options| options.max_open_tables.map(|tables| tables as u64),
         |options, tables| options.max_open_tables = tables.map(size),
     )
@@ -185,14 +185,14 @@ const ROWS: &[Own] = &[
         .help("Whether filters lie in the block cache, each at most a sixteenth of it; indexes do by `index_type` b-tree-pages."),
     Own::number(
         "stall_limit",
-        (Unit::Milliseconds, 0, u64::MAX),
+        Unit::Milliseconds.range(0, u64::MAX),
         |options| Some(milliseconds(options.stall_limit)),
         |options, ms| options.stall_limit = Duration::from_millis(ms.unwrap_or(0)),
     )
     .help("How long a write waits at most for room before it is refused."),
     Own::number(
         "reader_warn_age",
-        (Unit::Milliseconds, 0, u64::MAX),
+        Unit::Milliseconds.range(0, u64::MAX),
         |options| Some(milliseconds(options.reader_warn_age)),
         |options, ms| options.reader_warn_age = Duration::from_millis(ms.unwrap_or(0)),
     )
@@ -200,7 +200,7 @@ const ROWS: &[Own] = &[
     .help("Age from which on a snapshot, transaction, cursor or range is warned about."),
     Own::number(
         "change_history_limit",
-        (Unit::Bytes, 0, u64::MAX),
+        Unit::Bytes.range(0, u64::MAX),
         |options| Some(options.change_history_bytes),
         |options, bytes| options.change_history_bytes = bytes.unwrap_or(0),
     )

@@ -3,7 +3,7 @@
 
 use super::{assign, listed, listed_kinds, narrow, parsed, short, size};
 use crate::migration_record::MigrationRecord;
-use crate::schema::units::Unit;
+use crate::schema::units::{NumberRange, Unit};
 use crate::schema::{self, OptionChange, OptionGroup, OptionScope, Row, Scope};
 use crate::{KeyspaceOptions, Options, PerLevel};
 use esker_base::{Error, Result};
@@ -18,36 +18,36 @@ use std::time::Duration;
 
 /// Write buffers: the smallest memtable still holds hundreds of small entries; the references of the largest
 /// reach 16 GiB, and its replay must stay tolerable.
-const WRITE_BUFFER_BYTES: (Unit, u64, u64) = (Unit::Bytes, 4 << 10, 4 << 30);
+const WRITE_BUFFER_BYTES: NumberRange = Unit::Bytes.range(4 << 10, 4 << 30);
 /// Sizes that blocks may have (T1).
-const BLOCK_SIZE_BYTES: (Unit, u64, u64) = (Unit::Bytes, 512, 64 << 10);
+const BLOCK_SIZE_BYTES: NumberRange = Unit::Bytes.range(512, 64 << 10);
 /// Whole keys in delta blocks: between every one and the first alone.
-const RESTART_INTERVAL: (Unit, u64, u64) = (Unit::Count, 1, u16::MAX as u64);
+const RESTART_INTERVAL: NumberRange = Unit::Count.range(1, u16::MAX as u64);
 /// Hash slots of delta blocks: beyond four for an entry hardly any slot is shared, and each costs a byte.
-const HASH_SLOTS_PERCENT: (Unit, u64, u64) = (Unit::Count, 0, 400);
+const HASH_SLOTS_PERCENT: NumberRange = Unit::Count.range(0, 400);
 /// Sizes that tables and blob files may have.
-const FILE_SIZE_BYTES: (Unit, u64, u64) = (Unit::Bytes, 4 << 10, 4 << 30);
+const FILE_SIZE_BYTES: NumberRange = Unit::Bytes.range(4 << 10, 4 << 30);
 /// Lengths from which values may be separated: a pointer takes about 15 bytes, its record's head as many.
-const BLOB_THRESHOLD_BYTES: (Unit, u64, u64) = (Unit::Bytes, 64, 1 << 30);
+const BLOB_THRESHOLD_BYTES: NumberRange = Unit::Bytes.range(64, 1 << 30);
 /// Space targets of blob files. Below 1.1 each value would be copied ten times.
-const BLOB_SPACE_AMP: (Unit, u64, u64) = (Unit::Permille, 1100, 100_000);
+const BLOB_SPACE_AMP: NumberRange = Unit::Permille.range(1100, 100_000);
 /// Runs that start a merge: beyond a thousand the lists of inputs would be costly themselves.
-const LEVEL0_TRIGGER_RUNS: (Unit, u64, u64) = (Unit::Count, 1, 1000);
+const LEVEL0_TRIGGER_RUNS: NumberRange = Unit::Count.range(1, 1000);
 /// Bytes of a job: from the smallest table to more than any disk holds.
-const JOB_BYTES: (Unit, u64, u64) = (Unit::Bytes, 4 << 10, 1 << 50);
+const JOB_BYTES: NumberRange = Unit::Bytes.range(4 << 10, 1 << 50);
 /// Runs of a job: fewer than two merge nothing.
-const JOB_RUNS: (Unit, u64, u64) = (Unit::Count, 2, 1000);
+const JOB_RUNS: NumberRange = Unit::Count.range(2, 1000);
 /// With one run writes would wait for every compaction; more than ten thousand would be unreadably slow.
-const LEVEL0_STOP_RUNS: (Unit, u64, u64) = (Unit::Count, 2, 10_000);
+const LEVEL0_STOP_RUNS: NumberRange = Unit::Count.range(2, 10_000);
 
 /// Space targets. Below 1.05 each byte would be rewritten ten times and more.
-const MAX_SPACE_AMP: (Unit, u64, u64) = (Unit::Permille, 1050, 100_000);
+const MAX_SPACE_AMP: NumberRange = Unit::Permille.range(1050, 100_000);
 /// Delete-persistence targets: memtables are sealed after an eighth, and the compaction worker checks every
 /// ten seconds.
-const DELETE_WITHIN_MS: (Unit, u64, u64) = (Unit::Milliseconds, 120_000, u64::MAX);
+const DELETE_WITHIN_MS: NumberRange = Unit::Milliseconds.range(120_000, u64::MAX);
 
 /// Windows of automatic tuning: the compaction worker checks every ten seconds.
-const ADAPTIVE_WINDOW_MS: (Unit, u64, u64) = (Unit::Milliseconds, 10_000, u64::MAX);
+const ADAPTIVE_WINDOW_MS: NumberRange = Unit::Milliseconds.range(10_000, u64::MAX);
 
 impl Default for KeyspaceOptions {
     fn default() -> KeyspaceOptions {
@@ -115,7 +115,7 @@ const ROWS: &[Own] = &[
     .always_stored(),
     Own::number(
         "write_buffer_entries",
-        (Unit::Count, 1, u64::MAX),
+        Unit::Count.range(1, u64::MAX),
         |options| options.write_buffer_entries,
         |options, entries| options.write_buffer_entries = entries,
     )
@@ -346,7 +346,7 @@ const ROWS: &[Own] = &[
     .hidden(),
     Own::number(
         "default_ttl",
-        (Unit::Milliseconds, 1, u64::MAX),
+        Unit::Milliseconds.range(1, u64::MAX),
         |options| options.default_ttl.map(super::milliseconds),
         |options, ms| options.default_ttl = ms.map(Duration::from_millis),
     )

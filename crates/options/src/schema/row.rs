@@ -2,7 +2,7 @@
 
 use super::Scope;
 use super::info::{OptionChange, OptionGroup, OptionInfo, OptionValue};
-use super::units::Unit;
+use super::units::{NumberRange, Unit};
 use crate::stored::Field;
 use esker_base::{Error, Result};
 
@@ -33,8 +33,7 @@ pub(crate) struct Row<O: 'static> {
 pub(crate) enum Access<O: 'static> {
     /// A number; `None` has the meaning of `absent`, and is stored as [`Row::absent_stored`].
     Number {
-        unit: Unit,
-        range: (u64, u64),
+        range: NumberRange,
         absent: Option<Absent>,
         get: fn(&O) -> Option<u64>,
         set: fn(&mut O, Option<u64>),
@@ -80,11 +79,11 @@ impl<O: Scope> Row<O> {
     /// A number that is always set. `set` is called with numbers of the range only.
     pub(crate) const fn number(
         name: &'static str,
-        (unit, min, max): (Unit, u64, u64),
+        range: NumberRange,
         get: fn(&O) -> Option<u64>,
         set: fn(&mut O, Option<u64>),
     ) -> Row<O> {
-        Row::new(name, Access::Number { unit, range: (min, max), absent: None, get, set })
+        Row::new(name, Access::Number { range, absent: None, get, set })
     }
 
     /// A name, perhaps with parameters.
@@ -166,8 +165,8 @@ impl<O: Scope> Row<O> {
     /// The value as [`Row::set_text`] takes it.
     pub(super) fn text_of(&self, options: &O) -> String {
         match &self.access {
-            Access::Number { unit, absent, get, .. } => match (get(options), absent) {
-                (Some(number), _) => unit.text(number),
+            Access::Number { range, absent, get, .. } => match (get(options), absent) {
+                (Some(number), _) => range.unit.text(number),
                 (None, Some(absent)) => absent.word.to_owned(),
                 (None, None) => String::new(),
             },
@@ -180,7 +179,7 @@ impl<O: Scope> Row<O> {
     pub(super) fn set_text(&self, options: &mut O, name: &str, text: &str) -> Result<()> {
         let text = text.trim();
         match &self.access {
-            Access::Number { unit, absent, set, .. } => {
+            Access::Number { range: NumberRange { unit, .. }, absent, set, .. } => {
                 if absent.is_some_and(|absent| text == absent.word || text == "0") {
                     set(options, None);
                     return Ok(());
@@ -246,18 +245,18 @@ impl<O: Scope> Row<O> {
     }
 
     fn in_range(&self, number: u64) -> Result<()> {
-        let Access::Number { unit, range: (min, max), .. } = &self.access else { return Ok(()) };
-        if (*min..=*max).contains(&number) {
+        let Access::Number { range, .. } = &self.access else { return Ok(()) };
+        if (range.min..=range.max).contains(&number) {
             return Ok(());
         }
-        let (name, shown) = (self.name, unit.human(number));
+        let (name, shown) = (self.name, range.unit.human(number));
         Err(Error::invalid(format!("{name} is {shown}, it must be {}", self.allowed())))
     }
 
     /// The allowed values, for users.
     pub(super) fn allowed(&self) -> String {
         match &self.access {
-            Access::Number { unit, range: (min, max), absent, .. } => {
+            Access::Number { range: NumberRange { unit, min, max }, absent, .. } => {
                 let range = match *max {
                     u64::MAX if *min == 0 => unit.any().to_owned(),
                     u64::MAX => format!("at least {}", unit.human(*min)),
@@ -274,7 +273,9 @@ impl<O: Scope> Row<O> {
     pub(super) fn value(&self, options: &O) -> OptionValue {
         let text = self.text_of(options);
         let number = match &self.access {
-            Access::Number { unit: Unit::Bytes | Unit::Count, get, .. } => get(options),
+            Access::Number { range: NumberRange { unit: Unit::Bytes | Unit::Count, .. }, get, .. } => {
+                get(options)
+            }
             _ => None,
         };
         let is_default = text == self.text_of(&O::default());

@@ -1,4 +1,4 @@
-//! Numbers with units, as users write them.
+//! Numbers with units, as users write them, and their ranges.
 
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,11 +13,24 @@ pub(crate) enum Unit {
     Permille,
 }
 
+/// The numbers that an option may have, ends included.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NumberRange {
+    pub(super) unit: Unit,
+    pub(super) min: u64,
+    pub(super) max: u64,
+}
+
 const BYTES: [(&str, u64); 5] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 const TIMES: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 impl Unit {
+    /// The range of numbers of this unit from `min` to `max`.
+    pub(crate) const fn range(self, min: u64, max: u64) -> NumberRange {
+        NumberRange { unit: self, min, max }
+    }
+
     /// Parses a number.
     pub(super) fn parse(self, text: &str) -> Option<u64> {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());

@@ -50,8 +50,8 @@ const WIDTH_DIVISOR: u64 = 6;
 ///
 /// let options = StrategyOptions { memtable_bytes: 16 << 20, ..StrategyOptions::default() };
 /// let of = |newer_bytes, share| {
-///     let bytes = (1000 << 20, newer_bytes);
-///     GarbageQueue::of(&Strategy::default(), &options, bytes, Some(share), &Capacity::default())
+///     let (strategy, capacity) = (Strategy::default(), Capacity::default());
+///     GarbageQueue::of(&strategy, &options, 1000 << 20, newer_bytes, Some(share), &capacity)
 /// };
 /// // 1000 MiB at rest; of 260 MiB above it, in tables and memory, nine tenths replace something.
 /// let queue = of(260 << 20, 0.9).unwrap();
@@ -82,7 +82,8 @@ impl GarbageQueue {
     pub fn of(
         strategy: &Strategy,
         options: &StrategyOptions,
-        (base_bytes, newer_bytes): (u64, u64),
+        base_bytes: u64,
+        newer_bytes: u64,
         replaced_share: Option<f64>,
         capacity: &Capacity,
     ) -> Option<GarbageQueue> {
@@ -119,8 +120,8 @@ mod tests {
 
     fn of(strategy: &str, memtable: u64, base: u64, newer: u64, share: Option<f64>) -> Option<GarbageQueue> {
         let options = StrategyOptions { memtable_bytes: memtable * MIB, ..StrategyOptions::default() };
-        let bytes = (base * MIB, newer * MIB);
-        GarbageQueue::of(&strategy.parse().unwrap(), &options, bytes, share, &Capacity::default())
+        let (strategy, capacity) = (strategy.parse().unwrap(), Capacity::default());
+        GarbageQueue::of(&strategy, &options, base * MIB, newer * MIB, share, &capacity)
     }
 
     #[test]
@@ -169,7 +170,7 @@ mod tests {
         let (strategy, options) = (Strategy::default(), StrategyOptions::default());
         let mut capacity = Capacity::default();
         let soft = |capacity: &Capacity| {
-            GarbageQueue::of(&strategy, &options, (1 << 30, 0), None, capacity).unwrap().soft_bytes
+            GarbageQueue::of(&strategy, &options, 1 << 30, 0, None, capacity).unwrap().soft_bytes
         };
         let unknown = soft(&capacity);
         capacity.note_flush(200 * MIB, 200 * MIB, Duration::from_secs(1));

@@ -173,7 +173,7 @@ impl Group<'_> {
         if tag.is_plain_put() {
             return Ok(Resolved::Value { from: 0 });
         }
-        resolve(&self.pinned.view, time, (tag, self.keys[at], value))
+        resolve(&self.pinned.view, time, tag, self.keys[at], value)
     }
 
     #[cold]

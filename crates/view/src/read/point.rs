@@ -176,7 +176,7 @@ impl KeyLookup<'_> {
         if tag.seqno() < self.cover {
             return Ok(Resolved::Absent);
         }
-        resolve(&self.pinned.view, &mut { self.pinned.time }, (tag, self.key, value))
+        resolve(&self.pinned.view, &mut { self.pinned.time }, tag, self.key, value)
     }
 
     /// The result of the run at this index; `None` if it holds no visible version.

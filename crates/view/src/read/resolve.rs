@@ -32,7 +32,9 @@ pub enum Resolved {
 pub fn resolve(
     view: &SuperVersion,
     time: &mut ReadTime,
-    (tag, key, value): (Tag, &[u8], &[u8]),
+    tag: Tag,
+    key: &[u8],
+    value: &[u8],
 ) -> Result<Resolved> {
     Ok(match meaning(tag, key)? {
         Meaning::Present => Resolved::Value { from: 0 },
@@ -77,7 +79,9 @@ fn fold(
     visit_versions(view, key, newest.seqno(), |tag, value| {
         fold.take(
             operand_merger,
-            (tag, key, value),
+            tag,
+            key,
+            value,
             |end_ms| is_over(end_ms, time.fix(&view.semantics)),
             &large,
         )

@@ -68,7 +68,8 @@ pub fn compact_range(store: &Store, keyspace: &Arc<KeyspaceState>, bounds: &Boun
                 let concern = ErrorScope::Own(&|| None);
                 store.scheduler.wait_for_change(
                     store,
-                    (WorkerPool::Compaction, concern),
+                    WorkerPool::Compaction,
+                    concern,
                     seen,
                     CONFLICT_WAIT,
                 )?;

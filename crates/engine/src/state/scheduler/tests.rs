@@ -46,8 +46,7 @@ fn a_waiter_and_a_pool_without_work_do_not_keep_each_other_busy() {
             assert!(looks <= 10, "the waiter goes round in circles");
             let seen = scheduler.generation();
             scheduler.request(WorkerPool::Flush);
-            match scheduler.wait_for_change(&work, (WorkerPool::Flush, ErrorScope::Pool), seen, Duration::MAX)
-            {
+            match scheduler.wait_for_change(&work, WorkerPool::Flush, ErrorScope::Pool, seen, Duration::MAX) {
                 Ok(changed) => assert!(changed),
                 Err(error) => break error,
             }
@@ -110,8 +109,8 @@ fn nothing_is_done_after_the_stop() {
     scheduler.request(WorkerPool::Flush);
     scheduler.stop();
     assert!(!scheduler.step(&work));
-    let on = (WorkerPool::Flush, ErrorScope::Pool);
-    let waited = scheduler.wait_for_change(&work, on, scheduler.generation(), Duration::MAX);
+    let seen = scheduler.generation();
+    let waited = scheduler.wait_for_change(&work, WorkerPool::Flush, ErrorScope::Pool, seen, Duration::MAX);
     assert!(matches!(waited, Err(Error::Closed)), "{waited:?}");
     assert_eq!(work.asked(), 0);
 }

@@ -78,8 +78,9 @@ pub struct Queues {
 }
 
 impl Control {
-    /// Records a flush of `payload_bytes` of user data, written as `table_bytes`.
-    pub fn note_flush(&mut self, payload_bytes: u64, table_bytes: u64, (began_ns, ended_ns): (u64, u64)) {
+    /// Records a flush of `payload_bytes` of user data, written as `table_bytes`; the times are those of the
+    /// monotonic clock.
+    pub fn note_flush(&mut self, payload_bytes: u64, table_bytes: u64, began_ns: u64, ended_ns: u64) {
         let took = Duration::from_nanos(ended_ns.saturating_sub(began_ns));
         self.capacity.note_flush(payload_bytes, table_bytes, took);
         if self.flushed_ns != 0 {

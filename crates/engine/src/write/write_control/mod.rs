@@ -286,7 +286,8 @@ pub fn garbage_pressure(store: &Store, keyspace: &KeyspaceState, capacity: &Capa
     let queue = GarbageQueue::of(
         &options.strategy,
         &shape::strategy_options(store, &options),
-        (base_bytes(version), upper_bytes(version) + sealed_bytes + view.active.memtable.payload_bytes()),
+        base_bytes(version),
+        upper_bytes(version) + sealed_bytes + view.active.memtable.payload_bytes(),
         keyspace.traffic.overwritten_share(),
         capacity,
     );
