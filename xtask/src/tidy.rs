@@ -1,9 +1,9 @@
 //! `tidy`: checks of style.
 //!
-//! One idea a file and one screen a function ([`sizes`]), no tuples in parameters ([`tuple_parameters`]), no file that no target compiles ([`dead_files`]),
-//! no leftovers ([`words`]), comments as wide as code and plain ([`comments`]), one type a name
-//! ([`type_names`]), one definition an invariant ([`invariants`]), no broken link or file name in prose
-//! ([`links`]), no large files.
+//! One idea a file and one screen a function ([`sizes`]), no tuples in parameters ([`tuple_parameters`]), no
+//! file that no target compiles ([`dead_files`]), no leftovers ([`words`]), comments as wide as code and
+//! plain ([`comments`]), one type a name ([`type_names`]), one definition an invariant ([`invariants`]), no
+//! link or file name in prose that leads nowhere ([`links`]), no large files.
 
 mod comments;
 mod dead_files;

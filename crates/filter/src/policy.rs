@@ -106,10 +106,10 @@ impl FilterPolicy {
         self.kind().policy(bits_per_key)
     }
 
-    /// Share of absent keys that filters of large tables answer "maybe" for, as the model of the kind predicts
-    /// it for the number of probes it is built with; 1 without a filter. Takes some microseconds. Measured
-    /// rates of the kinds made of lines exceed it by 1 to 3 % of their value up to 14 bits, because the probes
-    /// of a key are not quite independent.
+    /// Share of absent keys that filters of large tables answer "maybe" for, as the model of the kind
+    /// predicts it for the number of probes it is built with; 1 without a filter. Takes some microseconds.
+    /// Measured rates of the kinds made of lines exceed it by 1 to 3 % of their value up to 14 bits, because
+    /// the probes of a key are not quite independent.
     pub fn false_positive_rate(self) -> f64 {
         match self {
             FilterPolicy::None => 1.0,

@@ -17,8 +17,8 @@
 //! hundred for decimal digits.
 //!
 //! # Invariant
-//! * **BB1** No version of a key that [`excludes`](crate::Table::excludes) from a block is in the block. Key gaps keep
-//!   prefixes, so they err on the side of reading.
+//! * **BB1** No version of a key that [`excludes`](crate::Table::excludes) from a block is in the block. Key
+//!   gaps keep prefixes, so they err on the side of reading.
 //!
 //! # When they are checked
 //! Only when a block would have to be read: a block in memory is searched faster than two more places in

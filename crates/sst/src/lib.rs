@@ -36,7 +36,8 @@
 //! * `section_reader` reads the end of a file and `table` opens it. `table_filter` and `table_index` are its
 //!   filter and block index, `range_estimate` sizes of key ranges, `table_identity` what is kept while it is closed, `cached_part` what the cache
 //!   holds of it.
-//! * `slots`, `load`, `mapped` and `read_ahead` get blocks, `input_residency` reports those of a job; `lookup`, `multi_get` and `cursor` read entries.
+//! * `slots`, `load`, `mapped` and `read_ahead` get blocks, `input_residency` reports those of a job;
+//!   `lookup`, `multi_get` and `cursor` read entries.
 //! * `verify`, `inspect` and `salvage` are for tools.
 
 mod block;

@@ -3,8 +3,8 @@
 //! Blocks outlive the open table that loaded them: they stay in the cache when the table is closed to release
 //! its descriptor, index and filter. After a reopen they must be found under the same number and, soon, by
 //! slots. So the number belongs to a [`TableIdentity`], and a block refers to the identity's [`TableSlots`]
-//! instead of to a slot array; these refer to the slots of the table that is open, if one is. Invariants, beside those of
-//! [`crate::slots`]:
+//! instead of to a slot array; these refer to the slots of the table that is open, if one is. Invariants,
+//! beside those of [`crate::slots`]:
 //!
 //! * HM1. Every [`crate::Table`] holds its identity, so whatever can insert blocks under a number keeps the
 //!   number alive. The number returns to the cache when neither the owner of the identity nor a table of it
@@ -68,7 +68,8 @@ impl OpenTables {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Bytes of memory of their indexes, slots and unpaged filters: the sum of [`crate::Table::memory_bytes`].
+    /// Bytes of memory of their indexes, slots and unpaged filters: the sum of
+    /// [`crate::Table::memory_bytes`].
     pub fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }

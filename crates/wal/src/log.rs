@@ -18,11 +18,11 @@
 //! recycled; see [`crate::history`].
 //!
 //! **Idle shrinking.** An idle log needs no segments ahead of the writer and none for reuse. After
-//! [`shrink`](crate::LogWriter::shrink) no segment is prepared, and [`Log::delete_surplus`] deletes the Ready ones. The
-//! write path has no extra test for this state: a shrunk log halves the writer's limit in the active segment,
-//! and a writer that reaches that limit takes the path of a rotation, where [`grow`](crate::LogWriter::grow) restores the
-//! limit and requests segments again. So a few occasional records create no files, and under load the next
-//! segment is being prepared before the active one is full.
+//! [`shrink`](crate::LogWriter::shrink) no segment is prepared, and [`Log::delete_surplus`] deletes the Ready
+//! ones. The write path has no extra test for this state: a shrunk log halves the writer's limit in the
+//! active segment, and a writer that reaches that limit takes the path of a rotation, where
+//! [`grow`](crate::LogWriter::grow) restores the limit and requests segments again. So a few occasional
+//! records create no files, and under load the next segment is being prepared before the active one is full.
 //!
 //! **Lock order.** The writers' lock of the engine, then the pool's lock, then the lock of the group sync.
 //! Neither of the latter two is held over a system call.
@@ -128,7 +128,8 @@ pub struct LogCounters {
     pub deleted: u64,
 }
 
-/// The shared part of the log. State guarded by the engine's writers' lock is in [`LogWriter`](crate::LogWriter).
+/// The shared part of the log. State guarded by the engine's writers' lock is in
+/// [`LogWriter`](crate::LogWriter).
 #[derive(Debug)]
 pub struct Log {
     fs: Arc<dyn FileSystem>,
@@ -358,8 +359,9 @@ impl Log {
         Ok(PrivateSegment { log: self.clone(), segment: Some(segment) })
     }
 
-    /// Prepares a small segment for a log that is about to shrink; [`rotate_to_private`](crate::LogWriter::rotate_to_private) continues
-    /// in it. Call it before the writers' lock is taken; an unused one deletes itself when dropped.
+    /// Prepares a small segment for a log that is about to shrink;
+    /// [`rotate_to_private`](crate::LogWriter::rotate_to_private) continues in it. Call it before the
+    /// writers' lock is taken; an unused one deletes itself when dropped.
     ///
     /// # Errors
     /// [`Error::Full`] or [`Error::Io`]; no file is left behind.

@@ -142,9 +142,16 @@ pub(super) const ORDERS: &[Order] = &[
         package: "esker-engine",
         folder: "state",
         modules: "activity adaptive_state commit_notifier consumers events idle_budget installed log_ages \
-                  memory_shares no_plan_cache post_commit read_heat read_triggered scheduler \
-                  traffic write_control counters keyspace commit_state commit_lock jobs store shape \
+                  memory_shares no_plan_cache read_heat read_triggered scheduler \
+                  traffic write_control counters keyspace commit_state jobs store shape \
                   space_use",
+        closed: &[],
+        allowed: &[],
+    },
+    Order {
+        package: "esker-engine",
+        folder: "state/keyspace",
+        modules: "compaction_outcome definition job_state publication tuning mod recent_drops registry",
         closed: &[],
         allowed: &[],
     },
@@ -166,7 +173,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-engine",
         folder: "lifecycle",
-        modules: "close history_recovery replay open keyspace",
+        modules: "close history_recovery replay new_keyspace open keyspace",
         closed: &[],
         allowed: &[],
     },

@@ -119,7 +119,7 @@ pub fn amplification(
     put_bytes: u64,
 ) -> Amplification {
     let options = keyspace.options();
-    let book = keyspace.traffic.book();
+    let book = keyspace.jobs.traffic.book();
     let rates = FilterRates::of(&view.tree, options.filter);
     let mut levels: Vec<LevelIndex> = view.tree.version.levels().iter().map(|level| level.index).collect();
     levels.extend(book.levels());

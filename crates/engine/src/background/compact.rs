@@ -58,15 +58,15 @@ impl<'a> BusyMark<'a> {
         busy: &mut Busy,
         plan: &CompactionPlan,
     ) -> BusyMark<'a> {
-        keyspace.compaction_outcome.begin();
+        keyspace.jobs.compaction_outcome.begin();
         BusyMark { keyspace, scheduler: &store.scheduler, job: busy.add(plan) }
     }
 }
 
 impl Drop for BusyMark<'_> {
     fn drop(&mut self) {
-        self.keyspace.busy.lock().remove(self.job);
-        self.keyspace.compaction_outcome.end();
+        self.keyspace.jobs.busy.lock().remove(self.job);
+        self.keyspace.jobs.compaction_outcome.end();
         // A thread that found the inputs busy may check again, also if the job failed.
         self.scheduler.announce_progress();
     }
@@ -124,13 +124,13 @@ fn try_to_carry_out(store: &Store, job: &Arc<Job>, wanted: &PickedCompaction) ->
     let keyspace = job.keyspace();
     match carry_out(store, job, wanted) {
         Ok(()) => {
-            keyspace.compaction_outcome.note_success();
+            keyspace.jobs.compaction_outcome.note_success();
             Ok(())
         }
         Err(_) if keyspace.is_dropped() || job.has_yielded() => Ok(()),
         Err(error) => {
             let error = error.in_keyspace(&keyspace.name());
-            keyspace.compaction_outcome.note_failure(error.clone());
+            keyspace.jobs.compaction_outcome.note_failure(error.clone());
             Err(error)
         }
     }
@@ -138,7 +138,7 @@ fn try_to_carry_out(store: &Store, job: &Arc<Job>, wanted: &PickedCompaction) ->
 
 /// The next plan of a keyspace.
 fn wanted(store: &Store, keyspace: &KeyspaceState) -> Option<PickedCompaction> {
-    picker::next_plan(store, keyspace, &keyspace.busy.lock())
+    picker::next_plan(store, keyspace, &keyspace.jobs.busy.lock())
 }
 
 /// The next plan of a keyspace, if it is urgent enough, marked busy.
@@ -147,7 +147,7 @@ fn plan<'a>(
     keyspace: &'a KeyspaceState,
     least: Class,
 ) -> Option<(PickedCompaction, BusyMark<'a>)> {
-    let mut busy = keyspace.busy.lock();
+    let mut busy = keyspace.jobs.busy.lock();
     let wanted = picker::next_plan(store, keyspace, &busy).filter(|wanted| wanted.plan.class >= least)?;
     let claim = BusyMark::new(store, keyspace, &mut busy, &wanted.plan);
     Some((wanted, claim))
@@ -156,7 +156,7 @@ fn plan<'a>(
 /// Charges the budgets of a plan whose job has begun.
 fn charge(store: &Store, keyspace: &KeyspaceState, plan: &CompactionPlan) {
     if plan.reason == Reason::Scans {
-        keyspace.read_trigger.spend(plan.est_in_bytes);
+        keyspace.tuning.read_trigger.spend(plan.est_in_bytes);
     }
     if plan.class == Class::Idle {
         store.idle_budget.lock().spend(plan.est_in_bytes, store.monotonic_ns());
@@ -185,10 +185,10 @@ pub fn preempt(store: &Store) -> Result<bool> {
 /// occupies the plan's inputs.
 fn holds_up_urgent_work(store: &Store, preemptible: &Job, is_crowded: bool) -> bool {
     store.all_keyspaces().iter().any(|keyspace| {
-        let busy = keyspace.busy.lock();
+        let busy = keyspace.jobs.busy.lock();
         // Where writers wait, no class is too low, except for the job itself.
         let is_own = Arc::ptr_eq(keyspace, preemptible.keyspace());
-        let has_blocked_writers = !is_own && keyspace.compaction_outcome.has_blocked_writers();
+        let has_blocked_writers = !is_own && keyspace.jobs.compaction_outcome.has_blocked_writers();
         // Dropping a table needs no I/O, so it never preempts a running job.
         let wants_more = |busy: &Busy| {
             let wanted = picker::next_merge(store, keyspace, busy);
@@ -235,7 +235,7 @@ fn execute(
             let new_run = writing.tables.take_run_id();
             plan.edit_without_output(keyspace.id, version, new_run, || writing.tables.take_part_id())
         })?;
-        keyspace.traffic.note_move();
+        keyspace.jobs.traffic.note_move();
         Ok(JobOutput::default())
     }
 }
@@ -261,10 +261,10 @@ fn merge(
         }
     }
     let moved = tables.moved(plan.est_in_bytes, store.monotonic_ns().saturating_sub(start_ns));
-    keyspace.traffic.note_merge(plan, keys_taken(plan), tables.entries(), moved);
+    keyspace.jobs.traffic.note_merge(plan, keys_taken(plan), tables.entries(), moved);
     let took = Duration::from_nanos(store.monotonic_ns().saturating_sub(start_ns));
     {
-        let mut control = keyspace.control.lock();
+        let mut control = keyspace.write_control.lock();
         control.capacity.note_compaction(tables.bytes(), plan.bytes_into_last(), took);
         control.capacity.note_merged(plan.est_in_bytes, took);
     }
@@ -307,7 +307,7 @@ fn write_merge<'s>(
             Some(plan),
             plan.to,
             keys_taken(plan),
-            Some((&keyspace.filters, &watch)),
+            Some((&keyspace.tuning.filters, &watch)),
         )
     } else {
         TableFilter::NONE
@@ -367,7 +367,7 @@ fn write_subcompaction<'s>(
     let merge = MergingCursor::new(sources.collect());
     let spec = OutputSpec {
         retention: OutputRetention {
-            operand_merger: keyspace.semantics.operand_merger().cloned(),
+            operand_merger: keyspace.definition.semantics.operand_merger().cloned(),
             compaction_filter: common.compaction_filter.clone(),
             large: Some(Arc::clone(&relocation.values) as Arc<dyn LargeValues>),
             collects: plan.reason == Reason::BlobGarbage,
@@ -386,7 +386,7 @@ fn write_subcompaction<'s>(
             }),
             older: OlderTables::than_output(
                 &keyspace.view,
-                &keyspace.overwrite_ratios,
+                &keyspace.tuning.overwrite_ratios,
                 &keyspace.options(),
                 plan,
             ),
@@ -398,6 +398,7 @@ fn write_subcompaction<'s>(
                 level: plan.to.level(),
                 is_downgraded: !plan.to.level().is_last()
                     && keyspace
+                        .tuning
                         .compression_downgrade
                         .downgrades(options, || write_control::fullest_queue_permille(store, keyspace)),
                 cut: plan.cut.clone(),
@@ -430,7 +431,7 @@ fn install_merge(
         plan.remove_inputs(keyspace.id, &mut edit, || writing.tables.take_part_id());
         // A new run goes in front of the runs that exist now, not of those at the beginning.
         let place = plan.to.place(version, new_run);
-        keyspace.overwrite_ratios.lock().note(version, &tables.overwrite_ratios);
+        keyspace.tuning.overwrite_ratios.lock().note(version, &tables.overwrite_ratios);
         tables.add_to(&mut edit, keyspace.id, place).claim();
         edit
     })

@@ -75,7 +75,7 @@ pub fn flush_sealed(store: &Store, keyspace: &Arc<KeyspaceState>) -> Result<()> 
 
 fn try_flush_sealed(store: &Store, keyspace: &Arc<KeyspaceState>) -> Result<()> {
     let writing = store.writing()?;
-    let _one_at_a_time = keyspace.flushing.lock();
+    let _one_at_a_time = keyspace.jobs.flushing.lock();
     // Not the view: it would keep files that compactions replace meanwhile from being deleted.
     let sealed = keyspace.view.load().sealed.clone();
     let mut left = &sealed[..];
@@ -141,7 +141,7 @@ fn flush_memtables(
             // Chosen anew: a compaction may have invalidated the placement chosen at the beginning.
             let to = keyspace.options().strategy.flush_placement(version, hull, busy);
             let place = to.place(version, new_run);
-            keyspace.overwrite_ratios.lock().note(version, &tables.overwrite_ratios);
+            keyspace.tuning.overwrite_ratios.lock().note(version, &tables.overwrite_ratios);
             tables.add_to(&mut edit, keyspace.id, place).claim();
         }
         edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno: sealed_at });
@@ -160,7 +160,7 @@ fn note_flush(
 ) {
     let payload_bytes = memtables.iter().map(|memtable| memtable.bytes()).sum();
     let ended_ns = store.env.clock.monotonic_ns();
-    keyspace.control.lock().note_flush(payload_bytes, table_bytes, began_ns, ended_ns);
+    keyspace.write_control.lock().note_flush(payload_bytes, table_bytes, began_ns, ended_ns);
 }
 
 /// F3: the entries of `memtables` must not become durable before older entries of other keyspaces.
@@ -204,7 +204,7 @@ fn install_ingested(
         edit
     })?;
     let raw_bytes = run.parts.iter().map(|part| part.meta.raw_bytes).sum();
-    keyspace.traffic.note_ingest(raw_bytes, placed.into_iter());
+    keyspace.jobs.traffic.note_ingest(raw_bytes, placed.into_iter());
     Ok(())
 }
 
@@ -245,7 +245,7 @@ fn write_memtables<'w>(
     let version = &Arc::clone(&keyspace.view.load().tree.version);
     // Layout and compression are chosen for the level the tables will most probably go to.
     let options = keyspace.options();
-    let to = options.strategy.flush_placement(version, hull, &keyspace.busy.lock());
+    let to = options.strategy.flush_placement(version, hull, &keyspace.jobs.busy.lock());
     let of_strategy = shape::strategy_options(store, &options);
     let watch = store.files.watch_of(keyspace.id);
     let mut spec = flush_spec(
@@ -255,9 +255,10 @@ fn write_memtables<'w>(
         to,
         memtables,
         &of_strategy,
-        Some((&keyspace.filters, &watch)),
+        Some((&keyspace.tuning.filters, &watch)),
     );
     spec.layout.is_downgraded = keyspace
+        .tuning
         .compression_downgrade
         .downgrades(&options, || write_control::fullest_queue_permille(store, keyspace));
     let facts = JobFacts {
@@ -271,15 +272,15 @@ fn write_memtables<'w>(
     };
     let job = store.jobs.begin(keyspace, facts, None);
     spec.accounting.job = job.as_deref().map(|job| Arc::clone(job) as Arc<dyn OutputControl>);
-    spec.retention.operand_merger = keyspace.semantics.operand_merger().cloned();
+    spec.retention.operand_merger = keyspace.definition.semantics.operand_merger().cloned();
     spec.accounting.older = OlderTables::than_flush(&keyspace.view, &keyspace.options());
     let writes = memtables.iter().map(|view| view.memtable.len()).sum();
-    let scans = keyspace.scans.seen();
+    let scans = keyspace.tuning.scans.seen();
     spec.accounting.cache_warming = CacheWarming::for_flush(
         &store.files,
         keyspace.id,
         scans.short + scans.long,
-        &keyspace.reads_at_flush,
+        &keyspace.tuning.reads_at_flush,
         writes,
     );
     let start_ns = store.monotonic_ns();
@@ -290,7 +291,7 @@ fn write_memtables<'w>(
         tombstones: tables.tombstones(),
     };
     let moved = tables.moved(0, store.monotonic_ns().saturating_sub(start_ns));
-    keyspace.traffic.note_flush(to.level(), flushed, moved);
+    keyspace.jobs.traffic.note_flush(to.level(), flushed, moved);
     Ok(tables)
 }
 

@@ -41,7 +41,7 @@ pub fn install(
     let mut installed = writing.manifest.lock();
     // A keyspace is dropped under this lock. `make_edit` drops tables that were not claimed.
     keyspace.check_living()?;
-    let busy = keyspace.busy.lock();
+    let busy = keyspace.jobs.busy.lock();
     let before = Arc::clone(&keyspace.view.load().tree.version);
     let mut edit = make_edit(&before, &busy);
     let min_log_id = min_log_id(store, writing, flushed);
@@ -161,7 +161,7 @@ fn publish_tree(
     version: Arc<Version>,
     flushed: &[Arc<MemtableView>],
 ) {
-    let publishing = keyspace.publishing.lock();
+    let publishing = keyspace.publication.lock();
     let tree = Arc::new(Tree::new(keyspace.id, version, &store.files));
     keyspace.view.update(|view| {
         let sealed = view.sealed.iter().filter(|memtable| !is_among(flushed, memtable)).cloned().collect();
@@ -170,7 +170,7 @@ fn publish_tree(
     let is_current = |tree: &Tree| tree.parts().all(|part| !part.file.is_superseded());
     debug_assert!(is_current(&keyspace.view.load().tree), "OT5");
     drop(publishing);
-    keyspace.note_shape();
+    keyspace.note_tree();
 }
 
 /// Every edit raises the counters past what it refers to and stores the log's durable position, so that

@@ -40,8 +40,8 @@ pub fn change_options(
     install::make_durable(store, writing, &mut installed, &edit)?;
     let limits = MemtableLimits::new(&after, &store.memory);
     store.files.set_reading(keyspace.id, after.table_reading());
-    keyspace.set_options(after);
-    keyspace.note_shape();
+    keyspace.definition.set_options(after);
+    keyspace.note_tree();
     writing.commit.lock().active(keyspace.id)?.limits = limits;
     targets::settle_log_reuse(store);
     // There may be room now for waiting writers, and another strategy may have a plan.

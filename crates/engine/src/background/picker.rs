@@ -75,7 +75,7 @@ fn call_strategy(
     drops: Drops,
 ) -> Option<PickedCompaction> {
     // Before any input of the answer is read.
-    let epoch = keyspace.no_plan_cache.lock().epoch;
+    let epoch = keyspace.jobs.no_plan_cache.lock().epoch;
     let view = keyspace.view.load();
     let options = keyspace.options();
     let is_idle = store.quiet.is_idle.load(Ordering::Relaxed);
@@ -87,19 +87,20 @@ fn call_strategy(
         oldest: store.snapshots.summary().1,
         is_idle,
         has_idle_budget,
-        is_scanned: keyspace.read_trigger.is_due(keyspace.scans.total()),
+        is_scanned: keyspace.tuning.read_trigger.is_due(keyspace.tuning.scans.total()),
         until_ns: now_ns,
     };
-    if keyspace.has_no_plan_for(&asked) {
+    if keyspace.jobs.no_plan_cache.lock().has(&asked) {
         return None;
     }
     let hidden = shape::hidden_parts(store, &view.tree);
     let heat = if options.strategy.uses_heat() {
-        keyspace.heat.lock().of_tree(&view.tree, now_ns)
+        keyspace.tuning.heat.lock().of_tree(&view.tree, now_ns)
     } else {
         Vec::new()
     };
-    let overwrite_ratios = overwrite_ratios_of(&keyspace.overwrite_ratios, &options, &view.tree.version);
+    let overwrite_ratios =
+        overwrite_ratios_of(&keyspace.tuning.overwrite_ratios, &options, &view.tree.version);
     let shape = Shape {
         heat: &heat,
         overwrite_ratios: &overwrite_ratios,
@@ -124,9 +125,9 @@ fn call_strategy(
     };
     let plan = collection.or_else(|| plan.map(PickedCompaction::from));
     if plan.is_none() && busy.is_empty() && drops == Drops::First {
-        keyspace.compaction_outcome.note_success();
+        keyspace.jobs.compaction_outcome.note_success();
         let until_ns = asked.until_ns.saturating_add(LOOK_INTERVAL.as_nanos() as u64);
-        let mut book = keyspace.no_plan_cache.lock();
+        let mut book = keyspace.jobs.no_plan_cache.lock();
         if book.epoch == epoch {
             book.last = Some(NoPlan { until_ns, ..asked });
         }
@@ -138,7 +139,8 @@ fn call_strategy(
 pub fn compaction_debt(store: &Store, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
     let options = keyspace.options();
     let hidden = shape::hidden_parts(store, &view.tree);
-    let overwrite_ratios = overwrite_ratios_of(&keyspace.overwrite_ratios, &options, &view.tree.version);
+    let overwrite_ratios =
+        overwrite_ratios_of(&keyspace.tuning.overwrite_ratios, &options, &view.tree.version);
     let shape = Shape {
         overwrite_ratios: &overwrite_ratios,
         migration: options.migration(),

@@ -49,7 +49,7 @@ fn most_subcompactions(store: &Store, keyspace: &KeyspaceState, plan: &Compactio
     }
     let allowed = store.max_subcompactions.unwrap_or_else(|| {
         let of_lane = store.compaction_threads;
-        let threads = match keyspace.waits_for_merges() {
+        let threads = match keyspace.write_control.waits_for_merges() {
             true => threads_for_writers(of_lane, host::processors()),
             false => of_lane,
         };

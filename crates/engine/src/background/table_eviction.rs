@@ -32,7 +32,7 @@ pub fn close_cold_tables(store: &Store) {
 
 fn close_tables(store: &Store, keyspace: &KeyspaceState, cold: &[Arc<FileIdentity>]) {
     // OT5: an install that has built its tree from the old files publishes it before, or builds it after.
-    let publishing = keyspace.publishing.lock();
+    let publishing = keyspace.publication.lock();
     let closed = close_all(cold);
     if closed.iter().any(|closed| closed.fresh.is_some()) {
         let tree = Arc::new(keyspace.view.load().tree.renewed());

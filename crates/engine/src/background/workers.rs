@@ -111,10 +111,10 @@ pub fn drain(store: &Store) -> Result<()> {
             if has_debt {
                 // The last check may have found everything blocked by a job that has ended since, or was
                 // before time made something droppable.
-                keyspace.forget_no_plan();
+                keyspace.jobs.no_plan_cache.lock().clear();
                 store.scheduler.request(WorkerPool::Compaction);
             }
-            !has_debt && !keyspace.compaction_outcome.is_running()
+            !has_debt && !keyspace.jobs.compaction_outcome.is_running()
         })
     })
 }

@@ -3,5 +3,6 @@
 pub mod close;
 pub mod history_recovery;
 pub mod keyspace;
+mod new_keyspace;
 pub mod open;
 pub mod replay;

@@ -23,13 +23,11 @@
 use crate::background::targets;
 use crate::background::targets::deadline;
 use crate::lifecycle::history_recovery::{history_for_reading, settle_history};
+use crate::lifecycle::new_keyspace::NewKeyspace;
 use crate::lifecycle::replay::Replay;
 use crate::state::activity::IdleState;
-use crate::state::commit_lock::CommitLock;
 use crate::state::commit_notifier::CommitNotifier;
-use crate::state::commit_state::ActiveKeyspace;
-use crate::state::commit_state::CommitState;
-use crate::state::commit_state::MemtableLimits;
+use crate::state::commit_state::{ActiveKeyspace, CommitLock, CommitState};
 use crate::state::consumers::Consumers;
 use crate::state::counters::Counters;
 use crate::state::events::Events;
@@ -39,11 +37,8 @@ use crate::state::jobs::Jobs;
 use crate::state::keyspace::{KeyspaceState, Registry};
 use crate::state::memory_shares::MemoryArbiter;
 use crate::state::scheduler::{Scheduler, WorkerPool};
-use crate::state::store::AdaptKeyspaces;
-use crate::state::store::{Store, Writing};
-use crate::state::write_control::pace::Pace;
+use crate::state::store::{AdaptKeyspaces, Store, Writing};
 use crate::write::memory_arbiter;
-use crate::write::switch_memtable::stub_memtable;
 use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, KeyspaceId, LogId, Result, SeqNo};
 use esker_build::pending_outputs::UnclaimedFiles;
@@ -58,13 +53,13 @@ use esker_version::{
     CURRENT_NAME, CURRENT_TEMPORARY_NAME, DatabaseState, EditOp, Manifest, Recovery, VersionEdit,
     parse_manifest_name,
 };
+use esker_view::MemtableView;
 use esker_view::paths;
 use esker_view::read::open_readers::OpenReaders;
 use esker_view::semantics::Semantics;
 use esker_view::snapshot::Snapshots;
 use esker_view::time::Time;
 use esker_view::tree::{OpenAmount, RequestCleanup, TableFiles, Tree};
-use esker_view::{MemtableView, SuperVersion, ViewCell};
 use esker_wal::{
     KeptHistory, Log, LogOptions, LogPosition, LogStart, LogWriter, RecoverInput, RecoveryReport,
 };
@@ -482,7 +477,6 @@ impl Opening {
     /// The keyspaces with their views, and the writable side of each.
     fn keyspaces(&self, assembly: &mut Assembly) -> Result<Vec<(Arc<KeyspaceState>, ActiveKeyspace)>> {
         let mut keyspaces = Vec::new();
-        let shared = (&self.memory, &self.arenas, &self.scheduler);
         for (id, stored) in &assembly.state.keyspaces {
             let options = self.stored_options(stored)?;
             assembly.files.set_reading(*id, options.table_reading());
@@ -490,8 +484,8 @@ impl Opening {
             let sealed = assembly.memtables.remove(id).unwrap_or_default();
             let name = Arc::clone(&stored.name);
             let semantics = Semantics::new(&self.time, options.operand_merger(&name));
-            let parts = (tree, sealed, semantics);
-            keyspaces.push(new_keyspace(*id, name, options, parts, shared)?);
+            let new = NewKeyspace { id: *id, name, options, tree, sealed, semantics };
+            keyspaces.push(new.activate(&self.memory, &self.arenas, &self.scheduler)?);
         }
         Ok(keyspaces)
     }
@@ -604,38 +598,4 @@ fn start_workers(store: &Arc<Store>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// A keyspace with an empty active memtable.
-pub fn new_keyspace(
-    id: KeyspaceId,
-    name: Arc<str>,
-    options: KeyspaceOptions,
-    (tree, sealed, semantics): (Arc<Tree>, Vec<Arc<MemtableView>>, Semantics),
-    (memory, arenas, scheduler): (&MemoryPlan, &ArenaPool, &Arc<Scheduler>),
-) -> Result<(Arc<KeyspaceState>, ActiveKeyspace)> {
-    let limits = MemtableLimits::new(&options, memory);
-    let (memtable, inserter) = stub_memtable(options.memtable, arenas)?;
-    let tombstone_spans = Arc::clone(&semantics.tombstone_spans);
-    let view = ViewCell::new(SuperVersion {
-        active: Arc::clone(&memtable),
-        sealed,
-        tree,
-        semantics: Arc::new(semantics),
-    });
-    let keyspace = Arc::new(KeyspaceState::new(id, name, options, view));
-    let scheduler = Arc::clone(scheduler);
-    keyspace.scans.set_notify(move || scheduler.request(WorkerPool::Compaction));
-    let active = ActiveKeyspace {
-        keyspace: Arc::clone(&keyspace),
-        memtable,
-        inserter,
-        tombstone_spans,
-        limits,
-        pace: Pace::default(),
-        bytes: 0,
-        entries: 0,
-        user_bytes: 0,
-    };
-    Ok((keyspace, active))
 }

@@ -1,17 +1,61 @@
-//! The state guarded by the commit lock: sequence numbers, the active log segment, and the writable side of
-//! each keyspace.
+//! The commit lock and what it guards: sequence numbers, the active log segment, the writable side of each
+//! keyspace, and what the next writer does after its commit.
+//!
+//! Every writer waits for the lock, so its holder must not do slow work. One such operation hides behind
+//! reads of a memtable: kinds that append entries unsorted sort them at the next read
+//! ([`esker_memtable::Tail`]). The guard forbids that to its thread, so that builds with debug assertions
+//! panic where it happens, in whatever test (OD6). In other builds it is the mutex and nothing else.
 
 use crate::state::keyspace::{KeyspaceState, RecentDrops};
-use crate::state::post_commit::PostCommit;
 use crate::state::write_control::pace::Pace;
 use esker_base::sync::CachePadded;
 use esker_base::{KeyspaceId, Result, SeqNo};
-use esker_memtable::Inserter;
+use esker_memtable::{Inserter, NoSorting};
 use esker_options::{KeyspaceOptions, MemoryPlan};
 use esker_view::MemtableView;
 use esker_view::tombstone_span_cache::TombstoneSpanCache;
 use esker_wal::LogWriter;
+use parking_lot::{Mutex, MutexGuard};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+
+/// A [`CommitState`] behind the lock of the write path.
+pub struct CommitLock(Mutex<CommitState>);
+
+impl CommitLock {
+    /// A lock over this state.
+    pub fn new(state: CommitState) -> CommitLock {
+        CommitLock(Mutex::new(state))
+    }
+
+    /// The state, once no other writer has it.
+    #[inline(always)]
+    pub fn lock(&self) -> CommitGuard<'_> {
+        CommitGuard { state: self.0.lock(), _no_sorting: NoSorting::new() }
+    }
+}
+
+/// The guard of the commit lock.
+pub struct CommitGuard<'a> {
+    state: MutexGuard<'a, CommitState>,
+    _no_sorting: NoSorting,
+}
+
+impl Deref for CommitGuard<'_> {
+    type Target = CommitState;
+
+    #[inline(always)]
+    fn deref(&self) -> &CommitState {
+        &self.state
+    }
+}
+
+impl DerefMut for CommitGuard<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut CommitState {
+        &mut self.state
+    }
+}
 
 /// The state guarded by the commit lock.
 pub struct CommitState {
@@ -56,6 +100,42 @@ pub struct ActiveKeyspace {
     pub entries: u64,
     /// Key and value bytes since the open.
     pub user_bytes: u64,
+}
+
+/// Post-commit work of the next writer, one bit each (PC1 in [`crate::write::write_control`]).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PostCommit(u8);
+
+impl PostCommit {
+    /// A thread waits for the next batch.
+    pub const NOTIFY: PostCommit = PostCommit(1);
+    /// Writers of some keyspace are throttled.
+    pub const THROTTLE: PostCommit = PostCommit(2);
+    /// A memtable was sealed: the pressure is to be updated.
+    pub const UPDATE_PRESSURE: PostCommit = PostCommit(4);
+
+    /// Whether there is no such work.
+    #[inline(always)]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether this work is due.
+    pub fn has(self, duty: PostCommit) -> bool {
+        self.0 & duty.0 != 0
+    }
+
+    /// Marks this work as due, or as done.
+    pub fn set(&mut self, duty: PostCommit, is_set: bool) {
+        self.0 = if is_set { self.0 | duty.0 } else { self.0 & !duty.0 };
+    }
+
+    /// Clears a flag; whether it was set.
+    pub fn take(&mut self, duty: PostCommit) -> bool {
+        let had = self.has(duty);
+        self.set(duty, false);
+        had
+    }
 }
 
 /// When a memtable of a keyspace is sealed.

@@ -4,7 +4,6 @@
 
 pub mod activity;
 pub mod adaptive_state;
-pub mod commit_lock;
 pub mod commit_notifier;
 pub mod commit_state;
 pub mod consumers;
@@ -17,7 +16,6 @@ pub mod keyspace;
 pub mod log_ages;
 pub mod memory_shares;
 pub mod no_plan_cache;
-pub mod post_commit;
 pub mod read_heat;
 pub mod read_triggered;
 pub mod scheduler;

@@ -32,3 +32,24 @@ pub struct NoPlanCache {
     /// Incremented whenever the cache is cleared, so that the result of a concurrent call is not stored.
     pub epoch: u64,
 }
+
+impl NoPlanCache {
+    /// Clears the cache.
+    pub fn clear(&mut self) {
+        self.epoch += 1;
+        self.last = None;
+    }
+
+    /// Whether the strategy was called with the same inputs and returned no plan.
+    pub fn has(&self, asked: &NoPlan) -> bool {
+        self.last.as_ref().is_some_and(|last| {
+            Arc::ptr_eq(&last.version, &asked.version)
+                && Arc::ptr_eq(&last.options, &asked.options)
+                && last.oldest == asked.oldest
+                && last.is_idle == asked.is_idle
+                && last.has_idle_budget == asked.has_idle_budget
+                && last.is_scanned == asked.is_scanned
+                && asked.until_ns < last.until_ns
+        })
+    }
+}

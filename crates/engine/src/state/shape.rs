@@ -44,7 +44,8 @@ pub fn strategy_options(store: &Store, options: &KeyspaceOptions) -> StrategyOpt
 /// 0 that a merge does not.
 pub fn known_debt(store: &Store, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
     let options = keyspace.options();
-    let overwrite_ratios = overwrite_ratios_of(&keyspace.overwrite_ratios, &options, &view.tree.version);
+    let overwrite_ratios =
+        overwrite_ratios_of(&keyspace.tuning.overwrite_ratios, &options, &view.tree.version);
     let shape = Shape {
         overwrite_ratios: &overwrite_ratios,
         migration: options.migration(),
@@ -55,7 +56,7 @@ pub fn known_debt(store: &Store, keyspace: &KeyspaceState, view: &SuperVersion) 
 
 /// Whether waiting for compaction can help a keyspace: a job is running, or there is debt.
 pub fn can_compact(store: &Store, keyspace: &KeyspaceState) -> bool {
-    keyspace.compaction_outcome.is_running() || known_debt(store, keyspace, &keyspace.view.load()) > 0
+    keyspace.jobs.compaction_outcome.is_running() || known_debt(store, keyspace, &keyspace.view.load()) > 0
 }
 
 /// The strategy's options for a keyspace.

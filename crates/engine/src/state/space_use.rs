@@ -34,7 +34,7 @@ impl SpaceUse {
 pub fn space_use_of(store: &Store, keyspace: &KeyspaceState) -> Option<SpaceUse> {
     let options = keyspace.options();
     options.max_space_amp_permille?;
-    let running_bytes = keyspace.busy.lock().jobs().map(|job| job.est_out_bytes).sum();
+    let running_bytes = keyspace.jobs.busy.lock().jobs().map(|job| job.est_out_bytes).sum();
     let view = keyspace.view.load();
     let version = &view.tree.version;
     let base_bytes = base_bytes(version);
@@ -42,7 +42,7 @@ pub fn space_use_of(store: &Store, keyspace: &KeyspaceState) -> Option<SpaceUse>
     let blobs = BlobSpace::of(version);
     Some(SpaceUse {
         live_bytes: allowance.live_bytes + blobs.live_bytes,
-        is_measured: keyspace.traffic.book().overwritten_share().is_some(),
+        is_measured: keyspace.jobs.traffic.book().overwritten_share().is_some(),
         table_bytes: version.bytes(),
         blob_bytes: blobs.total_bytes,
         running_bytes,

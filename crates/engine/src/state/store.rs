@@ -1,16 +1,15 @@
 //! The state of an open database, shared by handles and background workers.
 //!
-//! Lock order, outermost first: `closing` > `activity` > a keyspace's `flushing` > `manifest` > a keyspace's
-//! `control` > its `busy` > the lock of the memory arbiter > `commit` > the log's flush > `snapshots` > a
-//! keyspace's `publishing` > a keyspace's view > table files > a cache shard > the event queue (EV3). From
-//! `commit` on there is no I/O under any of them but `manifest`, with three exceptions: a store into the
-//! mapped log, which may fault, the `write(2)` path of the log, and a table file that is opened under its own
-//! lock.
+//! Lock order, outermost first: `closing` > `activity` > a keyspace's `jobs.flushing` > `manifest` >
+//! a keyspace's `write_control` > its `jobs.busy` > the lock of the memory arbiter > `commit` >
+//! the log's flush > `snapshots` > a keyspace's `publication` > a keyspace's view > table files >
+//! a cache shard > the event queue (EV3). From `commit` on there is no I/O under any of them but `manifest`,
+//! with three exceptions: a store into the mapped log, which may fault, the `write(2)` path of the log, and
+//! a table file that is opened under its own lock.
 
-use crate::state::activity::Activity;
-use crate::state::activity::IdleState;
-use crate::state::commit_lock::CommitLock;
+use crate::state::activity::{Activity, IdleState};
 use crate::state::commit_notifier::CommitNotifier;
+use crate::state::commit_state::{CommitLock, PostCommit};
 use crate::state::consumers::Consumers;
 use crate::state::counters::Counters;
 use crate::state::events::Events;
@@ -20,7 +19,6 @@ use crate::state::jobs::Jobs;
 use crate::state::keyspace::{KeyspaceState, Registry};
 use crate::state::log_ages::LogAges;
 use crate::state::memory_shares::MemoryArbiter;
-use crate::state::post_commit::PostCommit;
 use crate::state::scheduler::Scheduler;
 use esker_base::sync::CachePadded;
 use esker_base::{Error, Result};

@@ -40,8 +40,7 @@
 //!
 //! Durability beyond the process is awaited after the lock is released; see [`esker_wal::Log`].
 
-use crate::state::commit_lock::CommitGuard;
-use crate::state::commit_state::{ActiveKeyspace, CommitState};
+use crate::state::commit_state::{ActiveKeyspace, CommitGuard, CommitState};
 use crate::state::store::{Store, Writing};
 use crate::write::batch::EncodedBatch;
 use crate::write::make_room;
@@ -49,8 +48,7 @@ use crate::write::make_room::RoomCheck;
 use crate::write::write_control;
 use crate::write::write_options::WriteOptions;
 use crate::write::write_stall;
-use crate::write::write_stall::StallPolicy;
-use crate::write::write_stall::Wait;
+use crate::write::write_stall::{StallPolicy, Wait};
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind, checksum};
 use esker_iter::RangeTombstone;
 use esker_memtable::{Operation, PreparedInsert};

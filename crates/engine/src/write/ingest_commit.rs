@@ -1,8 +1,7 @@
 //! Commit of an ingest: the moment at which tables become part of a keyspace; see [`super`].
 
-use crate::state::commit_state::CommitState;
+use crate::state::commit_state::{CommitState, PostCommit};
 use crate::state::keyspace::KeyspaceState;
-use crate::state::post_commit::PostCommit;
 use crate::state::scheduler::WorkerPool;
 use crate::state::shape;
 use crate::state::store::Store;
@@ -13,8 +12,7 @@ use crate::write::make_room::RoomCheck;
 use crate::write::switch_memtable;
 use crate::write::switch_memtable::stub_memtable;
 use crate::write::write_stall;
-use crate::write::write_stall::StallPolicy;
-use crate::write::write_stall::{Wait, WaitFor};
+use crate::write::write_stall::{StallPolicy, Wait, WaitFor};
 use esker_base::{Error, Result, SeqNo};
 use esker_strategy::write_control::MAX_SEALED;
 use esker_version::{LevelIndex, PartMeta};

@@ -4,9 +4,8 @@
 //! past its share (an idle keyspace must not block a busy one), and when the active memtables of many
 //! keyspaces together reach half of the memtables' memory. [`crate::write::make_room`] decides when.
 
-use crate::state::commit_state::{CommitState, MemtableLimits};
+use crate::state::commit_state::{CommitState, MemtableLimits, PostCommit};
 use crate::state::keyspace::KeyspaceState;
-use crate::state::post_commit::PostCommit;
 use crate::state::scheduler::WorkerPool;
 use crate::state::store::{Store, Writing};
 use crate::write::batch::Share;

@@ -62,7 +62,7 @@ impl Wait {
     fn failures_before(&mut self, keyspace: &KeyspaceState) -> u64 {
         match self.failures {
             Some((id, failures)) if id == keyspace.id => failures,
-            _ => self.failures.insert((keyspace.id, keyspace.compaction_outcome.failures())).1,
+            _ => self.failures.insert((keyspace.id, keyspace.jobs.compaction_outcome.failures())).1,
         }
     }
 }
@@ -86,9 +86,9 @@ pub fn wait_for_room(
         WaitFor::Pool(_) => None,
         WaitFor::Compaction(keyspace) => {
             // Compaction may be due only because time has passed since the strategy was last called.
-            keyspace.forget_no_plan();
+            keyspace.jobs.no_plan_cache.lock().clear();
             // Before the request: later failures count for this writer.
-            Some((&keyspace.compaction_outcome, wait.failures_before(keyspace)))
+            Some((&keyspace.jobs.compaction_outcome, wait.failures_before(keyspace)))
         }
     };
     store.scheduler.request(pool);

@@ -50,7 +50,7 @@ pub(crate) fn adapt(store: &Store, keyspaces: &[Arc<KeyspaceState>]) {
         let options = keyspace.options();
         let Some(window_ms) = options.adaptive_window_ms() else { continue };
         // Another worker thread is evaluating it.
-        let Some(mut state) = keyspace.adapting.0.try_lock() else { continue };
+        let Some(mut state) = keyspace.tuning.adapting.0.try_lock() else { continue };
         if let Err(error) = end_window(store, keyspace, &options, window_ms, &mut state) {
             let name = keyspace.name();
             tracing::warn!(keyspace = %name, %error, "the strategy could not be adapted");
@@ -118,7 +118,7 @@ fn question_of_window(store: &Store, keyspace: &Arc<KeyspaceState>, seen: Operat
 pub(super) fn adaptation(store: &Store, keyspace: &KeyspaceState) -> Option<AdaptationInfo> {
     let window_ms = keyspace.options().adaptive_window_ms()?;
     let rules = AdaptiveRules::for_window(window_ms);
-    let state = keyspace.adapting.0.lock();
+    let state = keyspace.tuning.adapting.0.lock();
     let now_ms = store.monotonic_ns() / 1_000_000;
     Some(AdaptationInfo {
         window: Duration::from_millis(window_ms),

@@ -33,8 +33,8 @@ struct Content {
 pub(crate) fn operations(store: &Store, keyspace: &KeyspaceState) -> Operations {
     let view = keyspace.view.load();
     let reads = store.files.lookup_stats_of(keyspace.id).seen_lookups();
-    let book = keyspace.traffic.book();
-    let scans = keyspace.scans.seen();
+    let book = keyspace.jobs.traffic.book();
+    let scans = keyspace.tuning.scans.seen();
     let in_memtables: u64 = view.memtables().map(|view| view.memtable.len()).sum();
     let writes = (book.flushed_entries() + in_memtables) as f64;
     let deletes = writes * book.flushed_tombstones_share();

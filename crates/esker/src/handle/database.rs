@@ -75,7 +75,7 @@ impl Database {
             Some(state) => {
                 state.options().check_operator_is(&options, name)?;
                 if let Some(filter) = &options.compaction_filter {
-                    state.attach_filter(filter);
+                    state.definition.attach_filter(filter);
                 }
                 state
             }

@@ -432,7 +432,7 @@ impl Keyspace {
         let pinned = pinned.kept();
         let reader_slot =
             self.handle.store.open_readers.hold_view(ReaderKind::Cursor, self.state.id, &pinned);
-        Cursor::new(pinned, bounds, reader_slot, ScanTally::new(&self.state.scans))
+        Cursor::new(pinned, bounds, reader_slot, ScanTally::new(&self.state.tuning.scans))
     }
 
     /// A range over a pinned view, listed among the open readers.
@@ -442,7 +442,7 @@ impl Keyspace {
         let reader_slot =
             pinned.as_ref().map(|pinned| open_readers.hold_view(ReaderKind::Range, self.state.id, pinned));
         let reader_slot = reader_slot.ok();
-        Range::new(pinned, bounds).held(reader_slot, ScanTally::new(&self.state.scans))
+        Range::new(pinned, bounds).held(reader_slot, ScanTally::new(&self.state.tuning.scans))
     }
 
     /// As [`Keyspace::range_of`], of keys alone.
@@ -452,7 +452,7 @@ impl Keyspace {
         let reader_slot =
             pinned.as_ref().map(|pinned| open_readers.hold_view(ReaderKind::Range, self.state.id, pinned));
         let reader_slot = reader_slot.ok();
-        Keys::new(pinned, bounds).held(reader_slot, ScanTally::new(&self.state.scans))
+        Keys::new(pinned, bounds).held(reader_slot, ScanTally::new(&self.state.tuning.scans))
     }
 
     /// This keyspace as `snapshot` sees it.

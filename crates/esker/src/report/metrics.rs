@@ -378,7 +378,7 @@ fn keyspace_metrics(store: &Store, keyspace: &KeyspaceState) -> KeyspaceMetrics 
     let view = keyspace.view.load();
     let parts = || view.tree.parts().map(|part| &part.meta);
     let user_bytes = amplification::user_bytes(store, keyspace);
-    let book = keyspace.traffic.book();
+    let book = keyspace.jobs.traffic.book();
     let (flushes, compactions) = (book.flushes(), book.compactions());
     KeyspaceMetrics {
         name: keyspace.name().to_string(),
@@ -438,7 +438,7 @@ fn levels_of(keyspace: &KeyspaceState, watch: &FilterWatch) -> KeyspaceLevels {
     };
     let filters_of = |level: esker_version::LevelIndex| {
         let seen = watch.observed(level.get());
-        let tuning = keyspace.filters.present(&options, &view.tree.version, level);
+        let tuning = keyspace.tuning.filters.present(&options, &view.tree.version, level);
         FilterInfo {
             probes: seen.probes,
             false_positives: seen.false_positives,

@@ -135,7 +135,7 @@ fn failures_in_one_keyspace_are_not_returned_to_writers_of_another() {
     let written = writer.told();
     assert!(!was_told && written.is_ok(), "room, once the tables are merged: {written:?}");
     // The writer of the broken keyspace gets the error once that has failed again, whatever else succeeds.
-    wait_until(|| broken.state().compaction_outcome.last_failure().is_some());
+    wait_until(|| broken.state().jobs.compaction_outcome.last_failure().is_some());
     while level0_runs(&broken) < STOP_RUNS as usize {
         add_run(&broken);
     }

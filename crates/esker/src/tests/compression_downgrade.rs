@@ -60,6 +60,7 @@ fn merges_into_the_last_level_are_not_downgraded() {
     let (store, keyspace) = (db.store(), Arc::clone(db.default_keyspace().state()));
     assert!(
         keyspace
+            .tuning
             .compression_downgrade
             .downgrades(&keyspace.options(), || write_control::fullest_queue_permille(store, &keyspace))
     );
@@ -70,6 +71,7 @@ fn merges_into_the_last_level_are_not_downgraded() {
     assert_eq!(table.properties().codec, "lzma:1");
     assert!(
         !keyspace
+            .tuning
             .compression_downgrade
             .downgrades(&keyspace.options(), || write_control::fullest_queue_permille(store, &keyspace)),
         "nothing waits any more"

@@ -74,7 +74,7 @@ fn whole(db: &Database) -> CompactionPlan {
         part: store.writing().unwrap().tables.counters().1,
     };
     let everything = esker_version::KeyRange::everything();
-    match options.strategy.plan_manual(&shape, &state.busy.lock(), &of_strategy, &everything, mark) {
+    match options.strategy.plan_manual(&shape, &state.jobs.busy.lock(), &of_strategy, &everything, mark) {
         esker_strategy::ManualStep::Plan(plan) => *plan,
         _ => panic!("nothing to merge"),
     }
@@ -139,7 +139,7 @@ fn a_merge_that_writers_wait_for_has_more_pieces() {
     }
     let (plan, state) = (whole(&db), db.default_keyspace().state());
     let pieces = |cause: Option<PressureCause>| {
-        state.control.lock().set_state(cause);
+        state.write_control.lock().set_state(cause);
         subcompaction_ranges(db.store(), state, &plan).unwrap().len()
     };
     // One more than the idle ones, because no running job is among them.
@@ -404,7 +404,7 @@ fn unread_drops_hide_no_plan_behind_a_preemptible_job() {
     let db = with_deleted_tables();
     let (store, state) = (db.store(), db.default_keyspace().state());
     let plan = whole(&db);
-    let mark = state.busy.lock().add(&plan);
+    let mark = state.jobs.busy.lock().add(&plan);
     let idle = store.jobs.begin(state, facts(Class::Idle), Some(mark)).expect("nothing else runs");
     assert!(!compact::preempt(store).unwrap() && !idle.has_yielded(), "nothing but tables that are deleted");
     make_urgent(&db);

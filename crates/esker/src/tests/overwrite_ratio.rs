@@ -81,7 +81,7 @@ impl World {
         let keyspace = self.db.default_keyspace();
         let state = keyspace.state();
         let tree = Arc::clone(&state.view.load().tree);
-        let known = overwrite_ratios_of(&state.overwrite_ratios, &state.options(), &tree.version);
+        let known = overwrite_ratios_of(&state.tuning.overwrite_ratios, &state.options(), &tree.version);
         let share = |part: PartId| known.iter().find(|(id, _)| *id == part).map(|(_, share)| *share);
         let runs = tree.runs.iter().filter(|run| run.level.get() == level);
         let metas = runs.flat_map(|run| run.parts.iter()).map(|part| &part.meta);
@@ -232,7 +232,7 @@ fn without_filters_shares_are_those_of_the_inputs() {
         assert!(is_about(&world.flush(), 900..1001), "the ratio is unknown");
     }
     let keyspace = world.db.default_keyspace();
-    keyspace.state().overwrite_ratios.lock().files.values_mut().for_each(|share| *share = 300);
+    keyspace.state().tuning.overwrite_ratios.lock().files.values_mut().for_each(|share| *share = 300);
     world.settle();
     let merged = world.level(1);
     assert!(is_about(&merged, 250..400), "{merged:?}");

@@ -61,7 +61,7 @@ impl World {
     }
 
     fn compacted_bytes(&self) -> u64 {
-        self.db.default_keyspace().state().traffic.book().compactions().read_bytes
+        self.db.default_keyspace().state().jobs.traffic.book().compactions().read_bytes
     }
 
     fn entries_in_memory(&self) -> u64 {
@@ -244,7 +244,7 @@ fn an_empty_answer_of_a_strategy_is_cached_until_something_changes() {
     let world = World::new();
     world.fill();
     let state = world.db.default_keyspace().state();
-    let since = || state.no_plan_cache.lock().last.as_ref().map(|asked| asked.until_ns);
+    let since = || state.jobs.no_plan_cache.lock().last.as_ref().map(|asked| asked.until_ns);
     world.settle();
     let first = since();
     assert!(first.is_some());
@@ -279,7 +279,7 @@ fn tables_that_are_read_gain_heat() {
     // The heat of each table, in key order.
     let heat = || -> Vec<u64> {
         let tree = Arc::clone(&keyspace.state().view.load().tree);
-        let heat = keyspace.state().heat.lock().of_tree(&tree, world.db.store().monotonic_ns());
+        let heat = keyspace.state().tuning.heat.lock().of_tree(&tree, world.db.store().monotonic_ns());
         let of_part = |id| heat.iter().find(|(part, _)| *part == id).map_or(0, |(_, heat)| *heat);
         tree.parts().map(|part| of_part(part.meta.id)).collect()
     };
@@ -334,7 +334,7 @@ fn a_writer_without_room_requests_work_that_time_has_made_possible() {
     db.store().scheduler.request(WorkerPool::Compaction);
     while db.step_background() {}
     assert!(
-        state.no_plan_cache.lock().last.is_some() && !shape::can_compact(db.store(), state),
+        state.jobs.no_plan_cache.lock().last.is_some() && !shape::can_compact(db.store(), state),
         "nothing has expired"
     );
     clock.advance(Duration::from_secs(3));

@@ -101,7 +101,7 @@ fn a_stall_names_the_flush_that_is_waited_for() {
     assert_eq!((blocking.ends_in, blocking.error), (None, None));
     assert!(stall.to_string().ends_with("its end is not known yet"), "{stall}");
     let state = store.find_keyspace("default").unwrap();
-    state.control.lock().capacity.note_flush(job.total_bytes, 1, Duration::from_secs(3));
+    state.write_control.lock().capacity.note_flush(job.total_bytes, 1, Duration::from_secs(3));
     let ends_in = only(&db).blocking.unwrap().ends_in.unwrap();
     assert!(ends_in.abs_diff(Duration::from_secs(3)) < Duration::from_millis(10), "{ends_in:?}");
     drop(gate);
@@ -209,7 +209,7 @@ fn a_throttled_writer_blocks_no_other_thread() {
     let store = db.store();
     let state = store.find_keyspace("default").unwrap();
     // As if flushes took a second for a KiB: from now on every delay is longer than the test.
-    state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
+    state.write_control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
     write_control::update_pressure(store, &state);
     let (sent, done) = channel();
     let (writer, env) = (db.clone(), store.env.clone());
@@ -270,9 +270,9 @@ fn no_writer_waits_for_the_pace_beyond_the_stall_limit() {
     let (store, state) = (db.store(), db.store().find_keyspace("default").unwrap());
     for max_delay in [limit, limit / 4] {
         // Admitted at a rate that delays by 20 ms, and at a hundredth of it from the next update on.
-        state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
-        state.admitted_bytes_per_second.store(100, Ordering::Relaxed);
-        state.control.lock().rate = Some(100);
+        state.write_control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
+        state.write_control.admit(Some(100));
+        state.write_control.lock().rate = Some(100);
         let began_ns = clock.0.load(Ordering::Relaxed);
         write_control::wait_for_pace(store, &state, Duration::from_millis(20), max_delay);
         let waited = Duration::from_nanos(clock.0.load(Ordering::Relaxed) - began_ns);
@@ -292,7 +292,7 @@ fn closing_releases_a_writer_that_is_held_back() {
     put(db.default_keyspace(), 2 * BUFFER_BYTES);
     let store = db.store();
     let state = store.find_keyspace("default").unwrap();
-    state.control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
+    state.write_control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
     write_control::update_pressure(store, &state);
     let writer = db.clone();
     let thread = store.env.spawn("writer", move || drop(writer.default_keyspace().put(b"slow", [1; 1016])));
@@ -390,13 +390,13 @@ fn garbage_is_pressure_and_growth_is_not() {
     db.drain().unwrap();
     // As if a job occupied all of the last level: nothing can be merged into it.
     let whole = manual_plan(&db);
-    let mark = state.busy.lock().add(&whole);
+    let mark = state.jobs.busy.lock().add(&whole);
     let seen = pass(0, 2);
     assert_eq!((seen[0].permille, most(&seen)), (0, Some(750)), "{:?}", seen.last());
     let last = seen.last().unwrap();
     let over = 1000 * (last.amount - last.soft) / (last.hard - last.soft);
     assert_eq!(u64::from(last.permille), over.min(750), "{last:?}");
-    state.busy.lock().remove(mark);
+    state.jobs.busy.lock().remove(mark);
     db.drain().unwrap();
     assert_eq!(
         write_control::garbage_pressure(store, state, &Capacity::default()).permille,

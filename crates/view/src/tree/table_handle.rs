@@ -33,7 +33,7 @@
 //! * OT4. Tables open beyond the limit are kept by identities alone and can be closed at once; tables open
 //!   beyond the headroom above the limit are kept only by their readers.
 //! * OT5. The trees of a keyspace are built and published one at a time
-//!   (`KeyspaceState::publishing`), so that a tree built before a table was closed is not
+//!   (`KeyspaceState::publication`), so that a tree built before a table was closed is not
 //!   published after it, with the old cell in it.
 //!
 //! # Rejected
@@ -303,8 +303,9 @@ impl FileIdentity {
         Ok(table)
     }
 
-    /// Closes the table for later readers. `None` if it is not kept open. The caller holds the keyspace's
-    /// `publishing` and, if there is a fresh file, publishes a tree with it before releasing that (OT5).
+    /// Closes the table for later readers. `None` if it is not kept open. The caller holds the lock of
+    /// the keyspace's `publication` and, if there is a fresh file, publishes a tree with it before releasing
+    /// that (OT5).
     pub fn close(self: &Arc<Self>) -> Option<Closed> {
         let mut open = self.open.lock();
         let kept = open.kept.take()?;

@@ -56,7 +56,7 @@ pub fn compact_range(store: &Store, keyspace: &Arc<KeyspaceState>, bounds: &Boun
                 let carried_out =
                     job.map_or(Ok(()), |job| compact::carry_out(store, &job, &PickedCompaction::from(*plan)));
                 if carried_out.is_ok() {
-                    keyspace.compaction_outcome.note_success();
+                    keyspace.jobs.compaction_outcome.note_success();
                 }
                 drop(claim);
                 // A worker may have found its inputs busy, whatever the job's outcome.
@@ -84,7 +84,7 @@ fn plan_manual<'a>(
     range: &KeyRange,
     mark: ManualMark,
 ) -> ManualPlan<'a> {
-    let mut busy = keyspace.busy.lock();
+    let mut busy = keyspace.jobs.busy.lock();
     let view = keyspace.view.load();
     let options = keyspace.options();
     let (shape, of_strategy) =

@@ -52,7 +52,7 @@ fn room_is_judged_while_an_install_holds_the_jobs() {
     let store = crate::lifecycle::open::open(Path::new(DIR), Options::default().env(env), |_, _| ()).unwrap();
     let keyspace = store.all_keyspaces()[0].clone();
     let installed = install::install(&store, &keyspace, &[], FileReason::Flush, |_, _| {
-        assert!(keyspace.busy.is_locked());
+        assert!(keyspace.jobs.busy.is_locked());
         assert!(!shape::can_compact(&store, &keyspace), "there is nothing to compact");
         VersionEdit::new()
     });

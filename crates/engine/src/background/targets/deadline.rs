@@ -77,7 +77,7 @@ pub fn delete_shortfall(
     keyspace: &KeyspaceState,
     within: Duration,
 ) -> Option<DeleteShortfall> {
-    let one_job = keyspace.control.lock().capacity.merged_bytes_per_second();
+    let one_job = keyspace.write_control.lock().capacity.merged_bytes_per_second();
     let measured = one_job.map(|rate| rate * store.compaction_threads as f64 * USABLE_PERCENT / 100.0);
     let table_bytes = keyspace.view.load().tree.version.bytes();
     DeleteShortfall::of(table_bytes, within, store.files.rates.get(), measured)

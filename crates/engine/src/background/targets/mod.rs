@@ -75,7 +75,7 @@ pub fn check_feasible(store: &Store, keyspace: &KeyspaceState, options: &Keyspac
     }
     let base_bytes = base_bytes(&keyspace.view.load().tree.version);
     let (written, writes) = {
-        let control = keyspace.control.lock();
+        let control = keyspace.write_control.lock();
         (control.capacity.arrival_bytes_per_second(), control.capacity.job_bytes_per_second())
     };
     let (Some(written), Some(one_job)) = (written, writes) else { return Ok(()) };

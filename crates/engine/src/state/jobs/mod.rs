@@ -146,7 +146,7 @@ impl Job {
     /// Whether the rate limit applies: not if the job was begun for writers, nor while writers wait for it
     /// (WM2).
     fn is_held(&self) -> bool {
-        self.facts.class < Class::L0Urgent && !self.keyspace.compaction_outcome.has_blocked_writers()
+        self.facts.class < Class::L0Urgent && !self.keyspace.jobs.compaction_outcome.has_blocked_writers()
     }
 
     /// Waits until a time derived from the limits in their state `changes`, or until they change again or no

@@ -47,10 +47,7 @@ impl Registry {
     /// Renames a keyspace here and in its state at once, so that no two have the same name.
     pub fn rename(&mut self, keyspace: &KeyspaceState, to: &Arc<str>) {
         if let Some(state) = self.by_name.remove(&*keyspace.name()) {
-            *state.name.lock() = Arc::clone(to);
-            if let Some(operand_merger) = state.semantics.operand_merger() {
-                operand_merger.rename(Arc::clone(to));
-            }
+            state.definition.rename(to);
             self.by_name.insert(Arc::clone(to), state);
         }
     }

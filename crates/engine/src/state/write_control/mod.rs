@@ -7,7 +7,9 @@
 pub mod pace;
 
 use esker_strategy::write_control::{Capacity, Pressure, PressureCause, WriteState};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// The number of recorded state changes.
@@ -35,9 +37,46 @@ pub struct WaitingWrites {
     pub cause: &'static str,
 }
 
-/// A keyspace's write control: measurements, state, and recent changes.
+/// The write control of one keyspace.
 #[derive(Debug, Default)]
-pub struct Control {
+pub struct WriteControl {
+    /// Taken before `busy` and `commit`.
+    state: Mutex<ControlState>,
+    /// The admission rate of writers in bytes a second, 0 for no limit, as of the last update of the
+    /// pressure.
+    admitted_bytes_per_second: AtomicU64,
+}
+
+impl WriteControl {
+    /// Measurements and state.
+    pub fn lock(&self) -> MutexGuard<'_, ControlState> {
+        self.state.lock()
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, ControlState>> {
+        self.state.try_lock()
+    }
+
+    /// The admission rate as of the last update, in bytes a second; `None` for no limit.
+    pub fn admitted_bytes_per_second(&self) -> Option<u64> {
+        Some(self.admitted_bytes_per_second.load(Ordering::Relaxed)).filter(|rate| *rate != 0)
+    }
+
+    /// Publishes an admission rate.
+    pub fn admit(&self, bytes_per_second: Option<u64>) {
+        self.admitted_bytes_per_second.store(bytes_per_second.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Whether writers are throttled by a queue that merges drain.
+    pub fn waits_for_merges(&self) -> bool {
+        let cause = self.lock().state;
+        cause.is_some_and(|cause| !cause.is_drained_by_flushes())
+    }
+}
+
+/// Measurements, state, and recent changes.
+#[derive(Debug, Default)]
+pub struct ControlState {
     /// The measured rates of flushes and compactions.
     pub capacity: Capacity,
     /// Bytes a second at which writers are admitted, if they are throttled.
@@ -77,7 +116,7 @@ pub struct Queues {
     pub garbage: Pressure,
 }
 
-impl Control {
+impl ControlState {
     /// Records a flush of `payload_bytes` of user data, written as `table_bytes`; the times are those of the
     /// monotonic clock.
     pub fn note_flush(&mut self, payload_bytes: u64, table_bytes: u64, began_ns: u64, ended_ns: u64) {

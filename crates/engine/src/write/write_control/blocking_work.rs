@@ -78,7 +78,7 @@ pub fn blocking_work(
     let (failure, sustained) = if worst.cause.is_drained_by_flushes() {
         (store.scheduler.error(WorkerPool::Flush), of_flushes)
     } else {
-        (keyspace.compaction_outcome.last_failure(), of_one_merge)
+        (keyspace.jobs.compaction_outcome.last_failure(), of_one_merge)
     };
     let ends_in = job.as_ref().and_then(|job| ends_in(job, sustained));
     BlockingWork { job, ends_in, error: failure.map(|error| error.to_string()) }

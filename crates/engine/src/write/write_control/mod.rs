@@ -35,9 +35,8 @@ pub mod stall_report;
 pub use blocking_work::BlockingWork;
 pub use stall_report::{KeyspaceStall, Stalls};
 
-use crate::state::commit_state::CommitState;
+use crate::state::commit_state::{CommitState, PostCommit};
 use crate::state::keyspace::KeyspaceState;
-use crate::state::post_commit::PostCommit;
 use crate::state::shape;
 use crate::state::space_use;
 use crate::state::store::{Store, Writing};
@@ -122,23 +121,20 @@ pub fn wait_for_pace(store: &Store, keyspace: &KeyspaceState, throttle_debt: Dur
     // The debt grows where the rate falls meanwhile; the time limit does not.
     let until_ns = now_ns.saturating_add(nanoseconds(max_delay));
     while left_ns > 0 && now_ns < until_ns && !store.scheduler.is_stopping() {
-        let before = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
+        let before = keyspace.write_control.admitted_bytes_per_second();
         let most_ns = left_ns.min(until_ns - now_ns);
         store.scheduler.pause(LONGEST_SLEEP.min(Duration::from_nanos(most_ns)));
         let began_ns = std::mem::replace(&mut now_ns, store.env.clock.monotonic_ns());
         left_ns = left_ns.saturating_sub(now_ns.saturating_sub(began_ns).max(1));
         update_pressure_if_due(store, keyspace, now_ns);
-        let after = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
-        if after == 0 {
-            return;
-        }
-        left_ns = rescaled_ns(left_ns, before, after);
+        let Some(after) = keyspace.write_control.admitted_bytes_per_second() else { return };
+        left_ns = rescaled_ns(left_ns, before.unwrap_or(0), after);
     }
 }
 
 fn update_pressure_if_due(store: &Store, keyspace: &KeyspaceState, now_ns: u64) {
     let is_due = keyspace
-        .control
+        .write_control
         .try_lock()
         .is_some_and(|control| now_ns.saturating_sub(control.looked_ns) >= ADAPT_INTERVAL.as_nanos() as u64);
     if is_due {
@@ -155,7 +151,7 @@ pub fn update_pressure(store: &Store, keyspace: &KeyspaceState) {
 }
 
 fn adapt_pace(store: &Store, writing: &Writing, keyspace: &KeyspaceState) {
-    let mut control = keyspace.control.lock();
+    let mut control = keyspace.write_control.lock();
     let now_ns = store.env.clock.monotonic_ns();
     control.looked_ns = now_ns;
     let queues = queues(store, keyspace, &control.capacity);
@@ -168,7 +164,7 @@ fn adapt_pace(store: &Store, writing: &Writing, keyspace: &KeyspaceState) {
         return;
     }
     control.rate = rate;
-    keyspace.admitted_bytes_per_second.store(rate.unwrap_or(0), Ordering::Relaxed);
+    keyspace.write_control.admit(rate);
     let mut state = writing.commit.lock();
     if let Ok(active) = state.active(keyspace.id) {
         active.pace.set_rate(rate, now_ns);
@@ -288,7 +284,7 @@ pub fn garbage_pressure(store: &Store, keyspace: &KeyspaceState, capacity: &Capa
         &shape::strategy_options(store, &options),
         base_bytes(version),
         upper_bytes(version) + sealed_bytes + view.active.memtable.payload_bytes(),
-        keyspace.traffic.overwritten_share(),
+        keyspace.jobs.traffic.overwritten_share(),
         capacity,
     );
     let Some(queue) = queue else { return free };

@@ -8,7 +8,6 @@ use crate::write::write_control;
 use crate::write::write_control::blocking_work;
 use esker_strategy::write_control::{Pressure, WriteState};
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Why writes take longer at this moment, if they do. Printed as sentences.
@@ -53,12 +52,12 @@ pub fn stalls(store: &Store) -> Stalls {
 }
 
 fn stall_of(store: &Store, keyspace: &KeyspaceState) -> KeyspaceStall {
-    let control = keyspace.control.lock();
+    let control = keyspace.write_control.lock();
     let queues = write_control::queues(store, keyspace, &control.capacity);
     let mut pressures = vec![queues.memory, queues.level0, queues.space, queues.garbage];
     pressures.sort_by_key(|pressure| std::cmp::Reverse(pressure.permille));
-    let rate = keyspace.admitted_bytes_per_second.load(Ordering::Relaxed);
-    let state = WriteState::of(&pressures[0], Some(rate).filter(|rate| *rate != 0));
+    let rate = keyspace.write_control.admitted_bytes_per_second();
+    let state = WriteState::of(&pressures[0], rate);
     let capacity = &control.capacity;
     let flush_bytes_per_second = capacity.flush_bytes_per_second();
     let blocking = (state != WriteState::Free).then(|| {

@@ -204,7 +204,7 @@ fn a_concurrent_change_by_a_user_takes_precedence() {
             })
             .unwrap();
         let window_ms = WINDOW.as_millis() as u64;
-        end_window(store, state, &read_by_lane, window_ms, &mut state.adapting.0.lock()).unwrap();
+        end_window(store, state, &read_by_lane, window_ms, &mut state.tuning.adapting.0.lock()).unwrap();
         assert_eq!((world.strategy().as_str(), keyspace.options().max_job_runs), (strategy, Some(7)));
         assert_eq!(keyspace.adaptation().unwrap().changes, 0);
 

@@ -400,7 +400,7 @@ fn targets_ruled_out_by_measurements_are_refused_with_the_numbers() {
     world.db.default_keyspace().update_options(|options| options.max_space_amp(1.05)).unwrap();
     world.db.default_keyspace().update_options(|options| options.max_space_amp(2.0)).unwrap();
     {
-        let mut control = state.control.lock();
+        let mut control = state.write_control.lock();
         control.capacity.note_arrival(100_000_000, Duration::from_secs(1));
         control.capacity.note_compaction(200_000_000, 0, Duration::from_secs(1));
     }
@@ -426,7 +426,7 @@ fn a_deadline_that_measurements_rule_out_is_refused_with_the_numbers() {
     let measure = |bytes_per_second| {
         for _ in 0..100 {
             // Deleted data is read and not written: that does not reduce the rate.
-            let (mut control, second) = (state.control.lock(), Duration::from_secs(1));
+            let (mut control, second) = (state.write_control.lock(), Duration::from_secs(1));
             control.capacity.note_compaction(0, 0, second);
             control.capacity.note_merged(bytes_per_second, second);
         }
