@@ -71,7 +71,7 @@ const ROWS: &[Own] = &[
         |options, text| assign(&mut options.durability, parsed(Durability::parse, text)),
     )
     .group(OptionGroup::Everyday)
-    .help("What writes survive that do not say it: the end of the process, or a power cut."),
+    .help("Durability of writes that do not name one: the end of the process, or a power cut."),
     Own::flag("read_only", |options| options.read_only, |options, is| options.read_only = is)
         .group(OptionGroup::Everyday)
     .help("Whether the database is opened for reading only."),
@@ -120,7 +120,7 @@ const ROWS: &[Own] = &[
         |options, pieces| options.max_subcompactions = pieces.map(size),
     )
     .or("auto", "as many as there are idle compaction threads, or processors while writers are slowed")
-    .help("Most pieces that one compaction is divided into by key, each on a thread of its own."),
+    .help("Most subcompactions of one compaction, each on a thread of its own."),
     Own::number(
         "background_read_bytes_per_second",
         Unit::Bytes.range(MIN_BYTES_PER_SECOND, u64::MAX),
@@ -128,7 +128,7 @@ const ROWS: &[Own] = &[
         |options, rate| options.background_rates.read_bytes_per_second = rate,
     )
     .or("unlimited", "as fast as they can")
-    .help("Bytes of tables that compactions may read a second, from files or the cache; those that writers wait for are not held."),
+    .help("Bytes of tables a second that compactions may read, from files or the cache; compactions that writers wait for have no limit."),
     Own::number(
         "background_write_bytes_per_second",
         Unit::Bytes.range(MIN_BYTES_PER_SECOND, u64::MAX),
@@ -137,14 +137,14 @@ const ROWS: &[Own] = &[
     )
     .or("unlimited", "as fast as they can")
     .also(&["rate_limiter_bytes_per_sec"])
-    .help("Bytes of tables that compactions may write a second; flushes, and those that writers wait for, are not held."),
+    .help("Bytes of tables a second that compactions may write; flushes, and compactions that writers wait for, have no limit."),
     Own::flag(
         "background_rate_auto_tuned",
         |options| options.background_rates.auto_tuned,
         |options, is| options.background_rates.auto_tuned = is,
     )
     .also(&["rate_limiter_auto_tuned"])
-    .help("Whether these rates are ceilings, below which compactions give way to reads of the foreground."),
+    .help("Whether these rates are ceilings, below which compactions adapt to foreground reads."),
     Own::number(
         "max_open_tables",
         Unit::Count.range(MIN_OPEN_TABLES as u64, u64::MAX),
@@ -179,7 +179,7 @@ const ROWS: &[Own] = &[
         |options, text| assign(&mut options.cache_kind, text.parse().map_err(|error: Error| error.to_string())),
     )
     .group(OptionGroup::Experiment)
-    .help("How the block cache, which all keyspaces share, chooses what goes."),
+    .help("Eviction policy of the block cache, which all keyspaces share."),
     Own::flag("cache_filters", |options| options.cache_filters, |options, is| options.cache_filters = is)
         .also(&["cache_index_and_filter_blocks"])
         .help("Whether filters lie in the block cache, each at most a sixteenth of it; indexes do by `index_type` b-tree-pages."),
@@ -210,7 +210,7 @@ const ROWS: &[Own] = &[
         |options| options.allow_missing_operators,
         |options, is| options.allow_missing_operators = is,
     )
-    .help("Whether the database may be opened without the merge operators of one's own that its keyspaces have."),
+    .help("Whether the database may be opened without the custom merge operators of its keyspaces."),
 ];
 
 const fn recovery_name(recovery: WalRecovery) -> &'static str {

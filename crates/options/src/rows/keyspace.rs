@@ -213,7 +213,7 @@ const ROWS: &[Own] = &[
     )
     .also(&["bottommost_compression"])
     .group(OptionGroup::Everyday)
-    .help("Compression in the last level, where data rests; `same`: as in the level above it.")
+    .help("Compression of blocks in the last level; `same`: as in the level above it.")
     .changes(OptionChange::NewTables)
     .always_stored(),
     Own::flag(
@@ -354,7 +354,7 @@ const ROWS: &[Own] = &[
     .stored_as("default_ttl_ms")
     .also(&["ttl"])
     .group(OptionGroup::Everyday)
-    .help("How long values live that are put without a time of their own.")
+    .help("Time to live of values that are put without one.")
     .changes(OptionChange::AtOnce),
     Own::text(
         "merge_operator",
@@ -367,7 +367,7 @@ const ROWS: &[Own] = &[
         },
     )
     .group(OptionGroup::Everyday)
-    .help("What the operands of merges are folded by.")
+    .help("Merge operator: how operands become a value.")
     .changes(OptionChange::Once),
     Own::number(
         "blob_threshold",
@@ -395,7 +395,7 @@ const ROWS: &[Own] = &[
         |options, permille| options.blob_space_amp_permille = permille.map_or(0, narrow),
     )
     .stored_as("blob_space_amp_permille")
-    .help("How many times the room of their living values blob files may take before they are emptied.")
+    .help("Space target of blob files, as a multiple of their live values; above it their garbage is collected.")
     .changes(OptionChange::AtOnce),
     Own::number(
         "max_space_amp",
@@ -405,7 +405,7 @@ const ROWS: &[Own] = &[
     )
     .or("none", "each strategy has its own room")
     .stored_as("max_space_amp_permille")
-    .help("How many times the room of what is alive tables take at most: a promise.")
+    .help("Space target: most bytes of tables, as a multiple of the live data.")
     .changes(OptionChange::AtOnce),
     Own::number(
         "delete_within",
@@ -413,9 +413,9 @@ const ROWS: &[Own] = &[
         |options| options.delete_within.map(super::milliseconds),
         |options, ms| options.delete_within = ms.map(Duration::from_millis),
     )
-    .or("none", "what is deleted goes when compactions meet it")
+    .or("none", "deleted data goes when compactions reach it")
     .stored_as("delete_within_ms")
-    .help("Time after which what was deleted or has expired is in no file any more: a promise.")
+    .help("Delete-persistence target: time after which deleted and expired data is in no file.")
     .changes(OptionChange::AtOnce),
     Own::number(
         "adaptive_compaction",
