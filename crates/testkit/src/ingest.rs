@@ -10,22 +10,7 @@ use esker::{Error, Expiry, Keyspace, KeyspaceOptions};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// How entries join.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoadMethod {
-    /// By an ingest of so many tables, which are written first.
-    Tables {
-        /// At most the number of keys.
-        tables: u8,
-        /// Whether the files are moved or copied.
-        mode: IngestMode,
-    },
-    /// By a bulk load, which writes a run for each so many bytes of unsorted entries. Deletes are left out.
-    BulkLoad {
-        /// Bytes.
-        sort_memory: u32,
-    },
-}
+pub use crate::script::LoadMethod;
 
 /// The last edit of each key, without range deletes, in key order: a table holds one version of each.
 pub(crate) fn table_edits(edits: &[(Key, Action)]) -> BTreeMap<Vec<u8>, Action> {

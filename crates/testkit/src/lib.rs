@@ -37,6 +37,7 @@ pub mod ingest;
 pub mod kill;
 pub mod model;
 mod one_key;
+mod open_transaction;
 pub mod operators;
 pub mod options;
 pub mod oracle;

@@ -2,11 +2,11 @@
 
 use crate::events::EventAudit;
 use crate::follower::Follower;
+use crate::open_transaction::{OpenTransaction, write_transaction};
 use crate::operators::{Chain, Operator};
 use crate::options::{Chosen, DATABASE, KEYSPACE};
 use crate::oracle::{Change, Content, Moment, Oracle, Written, difference, over};
 use crate::script::{Action, Edit, Op, Plan, WriteMethod};
-use crate::transactions::{Open, write_transaction};
 use crate::{Failure, Filler, Outcome, SPACES, ensure};
 use esker::parts::StepBackground;
 use esker::parts::base::FileNumber;
@@ -80,7 +80,7 @@ pub struct Runner {
     pub(crate) oracle: Oracle,
     pub(crate) snapshots: Vec<(Snapshot, Moment)>,
     /// Open transactions, oldest first.
-    pub(crate) transactions: Vec<Open>,
+    pub(crate) transactions: Vec<OpenTransaction>,
     /// What reads the change stream.
     pub(crate) follower: Option<Follower>,
     /// The wall clock, where it is one that the script may move.

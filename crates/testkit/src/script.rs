@@ -1,11 +1,28 @@
 //! Operations of a script, and a whole test case: options and a script.
 
-use crate::ingest::LoadMethod;
 use crate::options::Chosen;
 use crate::{Filler, Key, SPACES};
 use esker::Durability;
+use esker::ingest::IngestMode;
 use std::fmt;
 use std::ops::Bound;
+
+/// How entries join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadMethod {
+    /// By an ingest of so many tables, which are written first.
+    Tables {
+        /// At most the number of keys.
+        tables: u8,
+        /// Whether the files are moved or copied.
+        mode: IngestMode,
+    },
+    /// By a bulk load, which writes a run for each so many bytes of unsorted entries. Deletes are left out.
+    BulkLoad {
+        /// Bytes.
+        sort_memory: u32,
+    },
+}
 
 /// One change inside a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

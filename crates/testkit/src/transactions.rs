@@ -4,35 +4,19 @@
 use crate::cursor_walks::{Walks, turn};
 use crate::model::{lent, same, same_entry};
 use crate::one_key::put;
+use crate::open_transaction::{Bounds, Changes, OpenTransaction};
 use crate::operators::Operator;
-use crate::oracle::{Change, Living, Moment, Written, over};
+use crate::oracle::{Change, Written, over};
 use crate::runner::{Mark, Runner, effective, key_bounds, plain_change, range_of};
 use crate::script::{Action, CursorStep, Edit, Lifetime, Op, Step};
-use crate::{Filler, Key, Oracle, Outcome, SPACES, ensure};
-use esker::transaction::{Isolation, Savepoint};
-use esker::{Database, Durability, Error, Expiry, Keyspace, Transaction, TransactionOptions, Value};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{Bound, RangeBounds};
-use std::time::Duration;
+use crate::{Filler, Key, Outcome, SPACES, ensure};
+use esker::transaction::Isolation;
+use esker::{Error, Keyspace, TransactionOptions, Value};
+use std::collections::BTreeSet;
+use std::ops::Bound;
 
 /// Most transactions that a script has open at once.
 const MAX_OPEN: usize = 4;
-
-type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-/// Changes by keyspace and key: operands, oldest first, behind a put or a delete if there was one.
-type Changes = BTreeMap<(usize, Vec<u8>), Vec<Written>>;
-
-#[derive(Debug)]
-pub(crate) struct Open {
-    tx: Transaction,
-    /// When it began.
-    at: Moment,
-    serializable: bool,
-    changes: Changes,
-    points: BTreeSet<(usize, Vec<u8>)>,
-    ranges: Vec<(usize, Bounds)>,
-    savepoints: Vec<(Savepoint, Changes)>,
-}
 
 /// What is taken of a range: from which ends, and how much.
 #[derive(Clone, Copy)]
@@ -40,120 +24,6 @@ struct Taken {
     keys_only: bool,
     ends: u64,
     count: usize,
-}
-
-fn borrow_bounds(bounds: &Bounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
-    (bounds.0.as_ref().map(Vec::as_slice), bounds.1.as_ref().map(Vec::as_slice))
-}
-
-impl Open {
-    /// The value of a key that it should see, and when that ends.
-    fn living<'a>(&'a self, oracle: &'a Oracle, space: usize, key: &[u8]) -> Living<'a> {
-        let stored = oracle.look_up(space, key, self.at);
-        let own = self.changes.get(&(space, key.to_vec()));
-        own.into_iter().flatten().fold(stored, |below, written| over(below, written, self.at.time_ms))
-    }
-
-    fn entries(&self, oracle: &Oracle, space: usize, bounds: &Bounds) -> BTreeMap<Vec<u8>, Vec<u8>> {
-        let stored = oracle.range(space, borrow_bounds(bounds), self.at);
-        let mut entries: BTreeMap<Vec<u8>, Vec<u8>> =
-            stored.map(|(key, value)| (key.to_vec(), value.into_owned())).collect();
-        for (of, key) in self.changes.keys() {
-            if *of == space && RangeBounds::contains(bounds, key) {
-                match self.living(oracle, space, key) {
-                    Some((value, _)) => entries.insert(key.clone(), value.into_owned()),
-                    None => entries.remove(key),
-                };
-            }
-        }
-        entries
-    }
-
-    /// Records a change.
-    fn change(&mut self, space: usize, key: Vec<u8>, written: Written) {
-        let own = self.changes.entry((space, key)).or_default();
-        if !matches!(written, Written::Merge(..)) {
-            own.clear();
-        }
-        own.push(written);
-    }
-
-    /// Records that a key was read at this level, unless the stored value does not matter.
-    fn read(&mut self, space: usize, key: &[u8], depends: bool) {
-        let own = self.changes.get(&(space, key.to_vec())).and_then(|own| own.first());
-        if depends && own.is_none_or(|first| matches!(first, Written::Merge(..))) {
-            self.points.insert((space, key.to_vec()));
-        }
-    }
-
-    /// Records that a range was read.
-    fn read_range(&mut self, space: usize, bounds: Bounds) {
-        if self.serializable {
-            self.ranges.push((space, bounds));
-        }
-    }
-
-    fn conflicts(&self, oracle: &Oracle) -> BTreeSet<(usize, Vec<u8>)> {
-        if self.changes.is_empty() {
-            return BTreeSet::new();
-        }
-        let points = self.points.iter().chain(self.changes.keys());
-        let mut found: BTreeSet<_> =
-            points.filter(|(space, key)| oracle.is_changed(*space, key, self.at.commit)).cloned().collect();
-        for (space, bounds) in &self.ranges {
-            let changed = oracle.changed_in(*space, borrow_bounds(bounds), self.at.commit);
-            found.extend(changed.map(|key| (*space, key.to_vec())));
-        }
-        found
-    }
-}
-
-impl Open {
-    /// Whether a deleted range reaches into one it depends on: a conflict without a key is possible.
-    fn is_under_deletes(&self, oracle: &Oracle) -> bool {
-        self.ranges
-            .iter()
-            .any(|(space, bounds)| oracle.is_deleted_in(*space, borrow_bounds(bounds), self.at.commit))
-    }
-}
-
-/// Writes the edits in one transaction, which reads each key before it is put or deleted. `ttl` says how long
-/// something lives.
-pub(crate) fn write_transaction(
-    db: &Database,
-    edits: &[Edit],
-    keyspaces: &[Keyspace],
-    durability: Durability,
-    ttl: impl Fn(u32) -> Duration,
-) -> esker::Result<()> {
-    db.transact_with(TransactionOptions::default().durability(durability), |tx| {
-        for (edit, keyspace) in edits.iter().zip(keyspaces) {
-            let key = edit.key.bytes();
-            let after = |ttl_ms| Expiry::After(ttl(ttl_ms));
-            match edit.action {
-                Action::Merge(operand) => tx.merge(keyspace, &key, operand.bytes())?,
-                Action::MergeFor(operand, ttl_ms) => {
-                    tx.merge_with(keyspace, &key, operand.bytes(), after(ttl_ms))?;
-                }
-                Action::Put(value) => {
-                    tx.get(keyspace, &key)?;
-                    tx.put(keyspace, &key, value.bytes())?;
-                }
-                Action::PutFor(value, ttl_ms) => {
-                    tx.get(keyspace, &key)?;
-                    tx.put_with(keyspace, &key, value.bytes(), after(ttl_ms))?;
-                }
-                Action::Delete => {
-                    tx.get(keyspace, &key)?;
-                    tx.delete(keyspace, &key)?;
-                }
-                Action::DeleteUpTo(end) => {
-                    tx.delete_range(keyspace, (Bound::Included(key), end.map(Key::bytes)))?;
-                }
-            }
-        }
-        Ok(())
-    })
 }
 
 impl Runner {
@@ -192,7 +62,7 @@ impl Runner {
         let at = self.now()?;
         let isolation = if serializable { Isolation::Serializable } else { Isolation::Snapshot };
         let tx = self.db()?.transaction_with(TransactionOptions::default().isolation(isolation));
-        self.transactions.push(Open {
+        self.transactions.push(OpenTransaction {
             tx,
             at,
             serializable,
@@ -204,7 +74,7 @@ impl Runner {
         Ok(())
     }
 
-    fn carry_out(&mut self, open: &mut Open, step: &Step) -> Outcome {
+    fn carry_out(&mut self, open: &mut OpenTransaction, step: &Step) -> Outcome {
         match step {
             Step::Change(edit) => self.change_in(open, edit)?,
             Step::Put { space, key, value, lifetime } => {
@@ -238,7 +108,7 @@ impl Runner {
         Ok(())
     }
 
-    fn change_in(&mut self, open: &mut Open, edit: &Edit) -> Outcome {
+    fn change_in(&mut self, open: &mut OpenTransaction, edit: &Edit) -> Outcome {
         let keyspace = self.create(edit.space)?;
         let edit = effective(edit, &keyspace);
         match edit.action {
@@ -260,7 +130,7 @@ impl Runner {
         }
     }
 
-    fn delete_range_in(&self, open: &mut Open, edit: &Edit, keyspace: &Keyspace) -> Outcome {
+    fn delete_range_in(&self, open: &mut OpenTransaction, edit: &Edit, keyspace: &Keyspace) -> Outcome {
         let (space, Some(bounds)) = (usize::from(edit.space), range_of(edit)) else { return Ok(()) };
         let expected = open.entries(&self.oracle, space, &bounds);
         let deleted = open.tx.delete_range(keyspace, bounds.clone())?;
@@ -272,7 +142,14 @@ impl Runner {
         Ok(())
     }
 
-    fn put_in(&mut self, open: &mut Open, space: u8, key: Key, value: Filler, lifetime: Lifetime) -> Outcome {
+    fn put_in(
+        &mut self,
+        open: &mut OpenTransaction,
+        space: u8,
+        key: Key,
+        value: Filler,
+        lifetime: Lifetime,
+    ) -> Outcome {
         let keyspace = self.create(space)?;
         let (space, key, value) = (usize::from(space), key.bytes(), value.bytes());
         let replaced = open.living(&self.oracle, space, &key).map(|(_, end)| end);
@@ -285,7 +162,7 @@ impl Runner {
 
     fn merge_in(
         &mut self,
-        open: &mut Open,
+        open: &mut OpenTransaction,
         space: u8,
         key: Key,
         operand: Filler,
@@ -300,7 +177,13 @@ impl Runner {
         Ok(())
     }
 
-    fn update_in(&mut self, open: &mut Open, space: u8, key: Key, value: Option<Filler>) -> Outcome {
+    fn update_in(
+        &mut self,
+        open: &mut OpenTransaction,
+        space: u8,
+        key: Key,
+        value: Option<Filler>,
+    ) -> Outcome {
         let keyspace = self.create(space)?;
         let (space, key) = (usize::from(space), key.bytes());
         let before = open.living(&self.oracle, space, &key).map(|(value, end)| (value.into_owned(), end));
@@ -317,7 +200,13 @@ impl Runner {
         Ok(())
     }
 
-    fn check_get_in(&self, open: &mut Open, space: usize, key: &[u8], for_update: bool) -> Outcome {
+    fn check_get_in(
+        &self,
+        open: &mut OpenTransaction,
+        space: usize,
+        key: &[u8],
+        for_update: bool,
+    ) -> Outcome {
         let Some(keyspace) = &self.spaces[space] else { return Ok(()) };
         open.read(space, key, for_update || open.serializable);
         let expected = open.living(&self.oracle, space, key).map(|(value, _)| value);
@@ -332,7 +221,7 @@ impl Runner {
         same("get in a transaction", found.as_deref(), expected.as_deref())
     }
 
-    fn check_ends_in(&self, open: &mut Open, space: usize) -> Outcome {
+    fn check_ends_in(&self, open: &mut OpenTransaction, space: usize) -> Outcome {
         let Some(keyspace) = &self.spaces[space] else { return Ok(()) };
         let entries = open.entries(&self.oracle, space, &(Bound::Unbounded, Bound::Unbounded));
         let expected = [entries.first_key_value(), entries.last_key_value()];
@@ -350,7 +239,13 @@ impl Runner {
     }
 
     /// Takes some entries of a range; what was walked of it is what is depended on.
-    fn check_range_in(&self, open: &mut Open, space: usize, bounds: Bounds, taken: Taken) -> Outcome {
+    fn check_range_in(
+        &self,
+        open: &mut OpenTransaction,
+        space: usize,
+        bounds: Bounds,
+        taken: Taken,
+    ) -> Outcome {
         let Some(keyspace) = &self.spaces[space] else { return Ok(()) };
         let entries = open.entries(&self.oracle, space, &bounds);
         let mut expected = entries.iter();
@@ -400,7 +295,7 @@ impl Runner {
     /// Moves a cursor about, and changes what it is at; what was walked since each seek is depended on.
     fn check_cursor_in(
         &self,
-        open: &mut Open,
+        open: &mut OpenTransaction,
         space: usize,
         bounds: Bounds,
         steps: &[CursorStep],
@@ -447,7 +342,7 @@ impl Runner {
         Ok(())
     }
 
-    fn commit(&mut self, open: Open) -> Outcome {
+    fn commit(&mut self, open: OpenTransaction) -> Outcome {
         let conflicts = open.conflicts(&self.oracle);
         let may_conflict = open.is_under_deletes(&self.oracle);
         if conflicts.is_empty() && !open.changes.is_empty() {

@@ -83,6 +83,7 @@ pub(super) const CRATES: &[Crate] = &[
             "src/lookup.rs",
             "src/multi_get.rs",
             "src/salvage.rs",
+            "src/table_index.rs",
             "src/slots.rs",
             "src/slots",
             "src/verify.rs",

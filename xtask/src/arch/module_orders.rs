@@ -12,8 +12,6 @@ pub(super) struct Order {
     pub(super) modules: &'static str,
     /// Circles that belong together.
     pub(super) closed: &'static [Closed],
-    /// Arrows upwards that are still there. The list only shrinks.
-    pub(super) allowed: &'static [(&'static str, &'static str)],
 }
 
 /// Modules that may use each other: an enum and its members, say.
@@ -26,7 +24,7 @@ pub(super) struct Closed {
 
 /// The order of a crate without circles.
 const fn tree(package: &'static str, modules: &'static str) -> Order {
-    Order { package, folder: "", modules, closed: &[], allowed: &[] }
+    Order { package, folder: "", modules, closed: &[] }
 }
 
 /// All orders.
@@ -52,16 +50,12 @@ pub(super) const ORDERS: &[Order] = &[
             modules: "snappy without_lzma without_snappy without_zstd kind zstd lz4 lzma dictionary decompress columns adaptive compress",
             reason: "each codec decodes in its own module, and the enum of codecs dispatches to all of them",
         }],
-        allowed: &[],
     },
-    Order {
-        package: "esker-filter",
-        folder: "",
-        modules: "bits lines probe blocked bloom reference shards stored ribbon model fuse kind policy \
+    tree(
+        "esker-filter",
+        "bits lines probe blocked bloom reference shards stored ribbon model fuse kind policy \
                   plan builder monkey allocation parallel reader watch tuning",
-        closed: &[],
-        allowed: &[],
-    },
+    ),
     tree(
         "esker-cache",
         "doorkeeper entry full_notification kind number_allocator policy stats shard cache numbers warming",
@@ -76,42 +70,32 @@ pub(super) const ORDERS: &[Order] = &[
             btree hash structure cursor",
             reason: "each structure stands beside the others behind one enum, which dispatches to all of them",
         }],
-        allowed: &[],
     },
-    Order {
-        package: "esker-wal",
-        folder: "",
-        modules: "batch record segment file scan header_copies history catalog inspect recover sync log \
+    tree(
+        "esker-wal",
+        "batch record segment file scan header_copies history catalog inspect recover sync log \
                   writer",
-        closed: &[],
-        allowed: &[],
-    },
+    ),
     tree("esker-blob", "pointer record frame reader writer"),
-    Order {
-        package: "esker-sst",
-        folder: "",
-        modules: "decode_error expiring range_tombstones simd slots table_slots block cached_part pinned_value \
+    tree(
+        "esker-sst",
+        "decode_error expiring range_tombstones simd slots table_slots block cached_part pinned_value \
                   footer filter_access dictionary properties section_reader index verified_blocks \
                   table_identity block_bounds options table table_filter table_index range_estimate load mapped \
                   input_residency read_ahead cache_warmer dictionary_buffer file_writer inspect lookup cursor \
                   multi_get salvage verify writer",
-        closed: &[],
-        allowed: &[],
-    },
+    ),
     tree(
         "esker-version",
         "range part blob run version check edit encode state current frame recover manifest",
     ),
-    Order {
-        package: "esker-strategy",
-        folder: "",
-        modules: "migration options garbage_budget position shape cut plan running_jobs validate \
+    tree(
+        "esker-strategy",
+        "migration options garbage_budget position shape cut plan running_jobs validate \
                   plan_builder flush_placement garbage_estimate runs_per_level score partition_window \
                   blob_gc manual space_target tombstone_rules fifo partial fluid partitioned kind \
                   worst_case write_control",
-        closed: &[],
-        allowed: &[],
-    },
+    ),
     tree(
         "esker-model",
         "content cost advice outcome workload scenario scale source tables tree tally settled \
@@ -130,7 +114,6 @@ pub(super) const ORDERS: &[Order] = &[
             modules: "range_tombstones source",
             reason: "a source of a merge may itself be read under range tombstones",
         }],
-        allowed: &[],
     },
     tree(
         "esker-build",
@@ -146,21 +129,18 @@ pub(super) const ORDERS: &[Order] = &[
                   traffic write_control counters keyspace commit_state jobs store shape \
                   space_use",
         closed: &[],
-        allowed: &[],
     },
     Order {
         package: "esker-engine",
         folder: "state/keyspace",
         modules: "compaction_outcome definition job_state publication tuning mod recent_drops registry",
         closed: &[],
-        allowed: &[],
     },
     Order {
         package: "esker-engine",
         folder: "write",
         modules: "batch ingested_part memory_arbiter write_control switch_memtable write_stall make_room write_options commit ingest_commit",
         closed: &[],
-        allowed: &[],
     },
     Order {
         package: "esker-engine",
@@ -168,59 +148,42 @@ pub(super) const ORDERS: &[Order] = &[
         modules: "file_events install flush picker subcompactions table_eviction targets idle_wal idle install_options \
                   migration compact workers",
         closed: &[],
-        allowed: &[],
     },
     Order {
         package: "esker-engine",
         folder: "lifecycle",
         modules: "close history_recovery replay new_keyspace open keyspace",
         closed: &[],
-        allowed: &[],
     },
     // The facade: what users hold is in `handle`; each feature sees it and the engine, and no other feature.
-    Order {
-        package: "esker",
-        folder: "",
-        modules: "compaction_filter damage error events handle transaction advice changes copy backup ingest \
+    tree(
+        "esker",
+        "compaction_filter damage error events handle transaction advice changes copy backup ingest \
                   merge open options parts report metrics",
-        closed: &[],
-        allowed: &[],
-    },
+    ),
     tree("esker-protocol", "lines pairs parse_error scalar answer words command"),
     tree("esker-server", "error load_file config dsl connection listener"),
-    Order {
-        package: "esker-bench",
-        folder: "",
-        modules: "data settings error host sample report store blob compact deletes overwrite rest \
+    tree(
+        "esker-bench",
+        "data settings error host sample report store blob compact deletes overwrite rest \
                   workloads reopen run",
-        closed: &[],
-        allowed: &[],
-    },
-    Order {
-        package: "esker-experiments",
-        folder: "",
-        modules: "counters error keys machine settings statistics table claim comparison plot context \
+    ),
+    tree(
+        "esker-experiments",
+        "counters error keys machine settings statistics table claim comparison plot context \
                   experiment subjects report",
-        closed: &[],
-        allowed: &[],
-    },
+    ),
     tree("esker-cli", "failure format args host json records commands shell"),
-    Order {
-        package: "esker-testkit",
-        folder: "",
-        modules: "mod decoders dir domain failure events kill operators options oracle follower script \
-                  cursor_walks runner ingest one_key model transactions crash damage errors generator \
-                  shrink watch",
-        closed: &[],
-        allowed: &[("runner", "transactions"), ("script", "ingest")],
-    },
+    tree(
+        "esker-testkit",
+        "mod decoders dir domain failure events kill operators options script oracle follower \
+                  cursor_walks open_transaction runner ingest one_key model transactions crash damage \
+                  errors generator shrink watch",
+    ),
     tree("xtask", "mod findings kill_loop repository arch instructions tidy"),
-    Order {
-        package: "esker-options",
-        folder: "",
-        modules: "mod durability events memory migration_record open_tables own_filter per_level stored schema keyspace \
+    tree(
+        "esker-options",
+        "mod durability events memory migration_record open_tables own_filter per_level stored schema keyspace \
                   filtering by_name design merging presets config named rows",
-        closed: &[],
-        allowed: &[],
-    },
+    ),
 ];

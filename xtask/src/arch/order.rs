@@ -135,7 +135,6 @@ fn check_order(order: &Order, modules: &Modules, findings: &mut Findings) {
     }
     let height = |module: &str| declared.iter().position(|declared| *declared == module);
     let mut needed = vec![false; order.closed.len()];
-    let mut excused = BTreeSet::new();
     for (set, closed) in order.closed.iter().enumerate() {
         let heights: BTreeSet<usize> = closed.modules.split_whitespace().filter_map(height).collect();
         let spread = heights.last().zip(heights.first()).map_or(0, |(last, first)| last - first + 1);
@@ -160,8 +159,6 @@ fn check_order(order: &Order, modules: &Modules, findings: &mut Findings) {
         };
         if let Some(set) = order.closed.iter().position(|closed| both(closed.modules)) {
             needed[set] = true;
-        } else if order.allowed.contains(&(arrow.from.as_str(), arrow.to.as_str())) {
-            excused.insert((arrow.from.as_str(), arrow.to.as_str()));
         } else {
             let text = format!(
                 "{} stands below {} in {place} and cannot use it: move what it needs down, or hand it in as an \
@@ -178,9 +175,6 @@ fn check_order(order: &Order, modules: &Modules, findings: &mut Findings) {
             findings.error(table, 0, text);
         }
     }
-    for (from, to) in order.allowed.iter().filter(|arrow| !excused.contains(*arrow)) {
-        findings.error(table, 0, format!("{place}: no arrow from {from} up to {to} any more; take it out"));
-    }
 }
 
 #[cfg(test)]
@@ -196,12 +190,8 @@ mod tests {
         ("c.rs", "use crate::b::B;"),
     ];
 
-    fn findings(
-        order: &'static str,
-        closed: &'static [Closed],
-        allowed: &'static [(&'static str, &'static str)],
-    ) -> Vec<String> {
-        let order = Order { package: "esker-x", folder: "", modules: order, closed, allowed };
+    fn findings(order: &'static str, closed: &'static [Closed]) -> Vec<String> {
+        let order = Order { package: "esker-x", folder: "", modules: order, closed };
         let mut findings = Findings::default();
         check_order(&order, &modules(FILES), &mut findings);
         findings.texts().into_iter().map(str::to_owned).collect()
@@ -211,26 +201,24 @@ mod tests {
 
     #[test]
     fn arrows_upwards_are_errors() {
-        let found = findings("c b a", &[], &[]);
+        let found = findings("c b a", &[]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].starts_with("c stands below b in esker-x/"), "{found:?}");
-        assert_eq!(findings("a c b", &[], &[]).len(), 2);
+        assert_eq!(findings("a c b", &[]).len(), 2);
     }
 
     #[test]
-    fn circles_and_exceptions_are_named_and_needed() {
-        assert!(findings("b c a", CIRCLE, &[]).is_empty());
-        assert!(findings("c b a", &[], &[("c", "b")]).is_empty());
-        // An exception that nothing needs is one too many.
-        assert_eq!(findings("c b a", &[], &[("c", "b"), ("c", "a")]).len(), 1);
-        assert_eq!(findings("c b a", &[Closed { modules: "a b", reason: "none" }], &[("c", "b")]).len(), 1);
+    fn circles_are_named_and_needed() {
+        assert!(findings("b c a", CIRCLE).is_empty());
+        // A circle that is none is an error beside the arrow upwards.
+        assert_eq!(findings("c b a", &[Closed { modules: "a b", reason: "none" }]).len(), 2);
         // A circle stands together: what is between would be part of it.
-        assert_eq!(findings("b a c", CIRCLE, &[]).len(), 1);
+        assert_eq!(findings("b a c", CIRCLE).len(), 1);
     }
 
     #[test]
     fn every_module_is_declared_and_none_that_is_gone() {
-        assert_eq!(findings("b c", CIRCLE, &[]).len(), 1);
-        assert_eq!(findings("b c a d", CIRCLE, &[]).len(), 1);
+        assert_eq!(findings("b c", CIRCLE).len(), 1);
+        assert_eq!(findings("b c a d", CIRCLE).len(), 1);
     }
 }
