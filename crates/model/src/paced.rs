@@ -246,7 +246,7 @@ impl Pacer<'_> {
         if !time.is_finite() {
             return Err(format!("{}: writers wait and nothing runs", self.tree.strategy));
         }
-        self.pass(time, rate, (of_flush, of_job), pressure);
+        self.pass(time, rate, of_flush, of_job, pressure);
         if look_in < event_in {
             return Ok(false);
         }
@@ -278,7 +278,7 @@ impl Pacer<'_> {
     }
 
     /// Advances time without an event.
-    fn pass(&mut self, time: f64, rate: f64, (of_flush, of_job): (f64, f64), pressure: Pressure) {
+    fn pass(&mut self, time: f64, rate: f64, of_flush: f64, of_job: f64, pressure: Pressure) {
         let stalls = &mut self.tally.stalls;
         if self.tally.counts {
             match pressure {

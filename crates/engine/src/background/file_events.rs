@@ -14,7 +14,9 @@ pub fn emit_changes(
     store: &Store,
     keyspace: &KeyspaceState,
     reason: FileReason,
-    (before, edit, applied): (&Version, &VersionEdit, &Applied),
+    before: &Version,
+    edit: &VersionEdit,
+    applied: &Applied,
 ) {
     if !store.events.is_on() {
         return;

@@ -50,7 +50,7 @@ pub fn install(
     if let Some(changed) = installed.state.keyspace(keyspace.id) {
         publish_tree(store, keyspace, Arc::clone(&changed.version), flushed);
     }
-    file_events::emit_changes(store, keyspace, reason, (&before, &edit, &applied));
+    file_events::emit_changes(store, keyspace, reason, &before, &edit, &applied);
     drop((busy, before));
     drop(installed);
     retire_files(store, &applied);

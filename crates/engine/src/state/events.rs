@@ -4,9 +4,9 @@
 //! * EV1. A listener is called on the listener thread only, which holds no lock of the store and does no
 //!   other work. So a listener may call the database, also for what waits for background work.
 //! * EV2. An event is queued by the thread that made it happen, while it holds the lock that orders what the
-//!   event reports: files and keyspaces under the manifest's, stalls under the keyspace's `control`, errors
-//!   under the scheduler's; the begin and the end of a job by the job. So listeners get the events of a
-//!   keyspace in the order in which they happened.
+//!   event reports: files and keyspaces under the manifest's, stalls under the keyspace's `write_control`,
+//!   errors under the scheduler's; the begin and the end of a job by the job. So listeners get the events of
+//!   a keyspace in the order in which they happened.
 //! * EV3. No thread of the store waits for a listener, except in a close, which holds no lock then. The
 //!   queue's lock is the innermost; nothing is locked or called under it. A full queue drops the event,
 //!   counts it, and reports the loss where it occurred.

@@ -51,8 +51,9 @@ impl Database {
     /// As [`Database::backup`], telling how far it is.
     pub fn backup_with(&self, to: &Backups, mut told: impl FnMut(CopyProgress)) -> Result<BackupReport> {
         let store = &self.handle().store;
-        let copied = (store.monotonic_ns(), backup(store, to, &mut told));
-        super::report_end(store, CopyKind::Backup, &to.dir, copied, |report| report.seqno)
+        let began_ns = store.monotonic_ns();
+        let copied = backup(store, to, &mut told);
+        super::report_end(store, CopyKind::Backup, &to.dir, began_ns, copied, |report| report.seqno)
     }
 }
 

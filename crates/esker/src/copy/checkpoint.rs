@@ -46,8 +46,9 @@ impl Database {
         mut told: impl FnMut(CopyProgress),
     ) -> Result<CheckpointReport> {
         let (store, to) = (&self.handle().store, to.as_ref());
-        let copied = (store.monotonic_ns(), checkpoint(store, to, &mut told));
-        super::report_end(store, CopyKind::Checkpoint, to, copied, |report| report.seqno)
+        let began_ns = store.monotonic_ns();
+        let copied = checkpoint(store, to, &mut told);
+        super::report_end(store, CopyKind::Checkpoint, to, began_ns, copied, |report| report.seqno)
     }
 }
 

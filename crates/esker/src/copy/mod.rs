@@ -59,7 +59,8 @@ fn report_end<T>(
     store: &Store,
     kind: CopyKind,
     directory: &Path,
-    (began_ns, copied): (u64, Result<T>),
+    began_ns: u64,
+    copied: Result<T>,
     seqno: impl FnOnce(&T) -> SeqNo,
 ) -> Result<T> {
     store.events.emit(|| Event::CopyEnded {

@@ -153,7 +153,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     let before = Arc::clone(&keyspace.view.load().tree.version);
     keyspace.view.update(|_| empty);
     drop(publishing);
-    file_events::emit_changes(store, &keyspace, FileReason::KeyspaceDropped, (&before, &edit, &applied));
+    file_events::emit_changes(store, &keyspace, FileReason::KeyspaceDropped, &before, &edit, &applied);
     drop(before);
     store.events.emit(|| Event::KeyspaceDropped(keyspace.event_ref()));
     drop(installed);
