@@ -34,8 +34,8 @@
 //!   `properties` and `footer`: the other sections.
 //! * `options`, `file_writer`, `dictionary_buffer`, `writer` and `cache_warmer` write tables.
 //! * `section_reader` reads the end of a file and `table` opens it. `table_filter` and `table_index` are its
-//!   filter and block index, `range_estimate` sizes of key ranges, `table_identity` what is kept while it is closed, `cached_part` what the cache
-//!   holds of it.
+//!   filter and block index, `range_estimate` sizes of key ranges, `table_identity` what is kept while it is
+//!   closed, `cached_part` what the cache holds of it.
 //! * `slots`, `load`, `mapped` and `read_ahead` get blocks, `input_residency` reports those of a job;
 //!   `lookup`, `multi_get` and `cursor` read entries.
 //! * `verify`, `inspect` and `salvage` are for tools.
