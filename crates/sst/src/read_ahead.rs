@@ -131,8 +131,8 @@ impl ReadAhead {
         Ok(Some(block))
     }
 
-    /// Calls [`JobControl::before_read`] for block `number`, of `bytes`, that is taken from elsewhere. For a
-    /// block of the window that was done when the window was read.
+    /// Calls [`before_read`](crate::JobControl::before_read) for block `number`, of `bytes`, that is taken
+    /// from elsewhere. For a block of the window that was done when the window was read.
     pub(crate) fn before_block(&self, number: usize, bytes: u64) -> Result<()> {
         if self.holds(number) { Ok(()) } else { self.before_read(bytes) }
     }
