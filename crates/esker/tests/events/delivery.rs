@@ -37,10 +37,16 @@ fn a_listener_that_panics_is_counted_and_called_again() {
 fn a_slow_listener_delays_no_work() {
     let (gate, opened) = channel::<()>();
     let opened = Mutex::new(opened);
+    let (entered, entries) = channel();
     let slow = move |_: &Event| {
+        let _ = entered.send(());
         let _ = opened.lock().unwrap().recv();
     };
     let (db, _) = open_threaded(Options::default().listener(Arc::new(slow)));
+    // Dropped before the database, whose close waits for the listener, also if the test fails.
+    let gate = gate;
+    db.keyspace("first event").unwrap();
+    entries.recv_timeout(PATIENCE).unwrap();
     for round in 0..5 {
         fill(&db, 200, round);
         db.flush().unwrap();
@@ -153,6 +159,7 @@ fn the_last_handle_may_be_dropped_by_a_listener() {
         }
     };
     let (db, faults) = open_threaded(options.listener(Arc::new(listener)));
+    let gate = gate;
     fill(&db, 10, 0);
     *handle.lock().unwrap() = Some(db.clone());
     db.flush().unwrap();
