@@ -4,7 +4,7 @@
 //! tables, and the first reader of each would have to read, verify and decompress it again. The merge has the
 //! new blocks uncompressed when it writes them, so an output block made of resident input blocks is inserted
 //! then. Without resident inputs this costs one load of a slot for each input block; with them, also a cache
-//! probe for one resident block in [`SAMPLE_ONE_IN`](crate::input_residency::SAMPLE_ONE_IN).
+//! probe for one resident block in `SAMPLE_ONE_IN` ([`crate::input_residency`]).
 //!
 //! RocksDB warms the cache for flushes alone (`prepopulate_block_cache`). Ahmad and Kemme ("Compaction
 //! management in distributed key-value datastores", 2015) warm it after a compaction by reading the new
@@ -35,7 +35,7 @@
 //!   cache is not called.
 //! * HO11. A block's slot tells whether it is resident; without slots the cache is probed for each block. The
 //!   cache tells for which kind of reader it is there, and whether it would be evicted next: a cache with
-//!   free space is probed for one block in [`SAMPLE_ONE_IN`](crate::input_residency::SAMPLE_ONE_IN) of each
+//!   free space is probed for one block in `SAMPLE_ONE_IN` of each
 //!   input, and the answer holds for the others, because scans load consecutive blocks; a full cache is
 //!   probed for each block, because others have to be evicted.
 //! * HO12. A job reads a block from the cache if its slot has it: it walks over the cached block, which is
