@@ -61,6 +61,22 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Opens a file. A missing file is an error for which [`esker_base::Error::is_not_found`] holds.
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>>;
 
+    /// The path without the working directory: what it means stays the same when that changes. The directory
+    /// need not exist. A file system without a working directory returns the path itself.
+    ///
+    /// # Errors
+    /// `InvalidArgument` or `Io` for an empty path, or if the working directory is gone.
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        Ok(path.to_path_buf())
+    }
+
+    /// A file system that keeps to the directory which the absolute path `dir` names now, whatever that path
+    /// means later; it is told the same paths. `None` where paths cannot come to mean something else, or the
+    /// platform has no such calls.
+    fn hold_dir(&self, _dir: &Path) -> Result<Option<Arc<dyn FileSystem>>> {
+        Ok(None)
+    }
+
     /// Creates a directory and its missing parents; no error if it exists.
     fn create_dir_all(&self, path: &Path) -> Result<()>;
 

@@ -10,7 +10,7 @@
 use crate::fs::{Descriptor, DirEntry, File, FileLock, FileSystem, LockKind, Mapping, OpenMode};
 use esker_base::Result;
 use std::fmt::Debug;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A wrapper of a file. Implementing it implements [`File`].
@@ -186,6 +186,10 @@ pub trait FileSystemWrapper: Send + Sync + Debug {
 impl<F: FileSystemWrapper> FileSystem for F {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
         FileSystemWrapper::open(self, path, mode)
+    }
+
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.below().absolute(path)
     }
 
     fn create_dir_all(&self, path: &Path) -> Result<()> {

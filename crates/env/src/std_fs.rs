@@ -1,8 +1,8 @@
 //! The machine's file system.
 //!
 //! A thin layer: it retries interrupted calls, continues short transfers, turns errors into sentences, and
-//! hides differences of platforms (`platform`). Two modules do more: locks, which must also hold within one
-//! process (`lock`), and shared writable maps (`mapping`).
+//! hides differences of platforms (`platform`). Three modules do more: locks, which must also hold within one
+//! process (`lock`), shared writable maps (`mapping`), and directories that are held by descriptor (`held_dir`).
 //!
 //! Durability is the platform's best: `fdatasync` on Linux, `F_FULLFSYNC` on Apple systems, where a plain
 //! `fsync` leaves the data in the drive's cache, `FlushFileBuffers` on Windows.
@@ -13,6 +13,8 @@
 )]
 
 mod file;
+#[cfg(unix)]
+mod held_dir;
 mod lock;
 mod mapping;
 mod platform;
@@ -23,7 +25,7 @@ use esker_base::{Error, Result};
 use file::StdFile;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The machine's file system.
@@ -61,6 +63,15 @@ impl FileSystem for StdFileSystem {
             OpenMode::ReadMapped => StdFile::mapped(file, path),
             _ => StdFile::new(file, path, false),
         }))
+    }
+
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        std::path::absolute(path).map_err(|source| Error::io("make absolute the path", path, source))
+    }
+
+    #[cfg(unix)]
+    fn hold_dir(&self, dir: &Path) -> Result<Option<Arc<dyn FileSystem>>> {
+        Ok(Some(Arc::new(held_dir::HeldDirectory::open(dir)?)))
     }
 
     fn create_dir_all(&self, path: &Path) -> Result<()> {

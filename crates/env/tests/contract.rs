@@ -1,5 +1,5 @@
-//! The file system contract, tested on the machine's file system, the strict one, and the fault-injecting one
-//! without rules.
+//! The file system contract, tested on the machine's file system, a directory of it that is held by
+//! descriptor, the strict one, and the fault-injecting one without rules.
 #![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
 #![allow(
     clippy::disallowed_methods,
@@ -18,6 +18,8 @@ struct Subject {
     fs: Arc<dyn FileSystem>,
     root: PathBuf,
     on_disk: bool,
+    /// Where the directory is that the root named when it was held.
+    moved: Option<PathBuf>,
 }
 
 impl Subject {
@@ -29,19 +31,33 @@ impl Subject {
         // Left behind by a killed run with the same process id.
         let _ = std::fs::remove_dir_all(&root);
         StdFileSystem.create_dir_all(&root).unwrap();
-        Subject { fs: Arc::new(StdFileSystem), root, on_disk: true }
+        Subject { fs: Arc::new(StdFileSystem), root, on_disk: true, moved: None }
+    }
+
+    /// The root is renamed before the test begins, and another directory takes its name: only calls that
+    /// resolve from the held directory find anything.
+    #[cfg(unix)]
+    fn held() -> Subject {
+        let mut subject = Subject::std();
+        subject.fs = StdFileSystem.hold_dir(&subject.root).unwrap().unwrap();
+        let moved = subject.root.with_extension("moved");
+        let _ = std::fs::remove_dir_all(&moved);
+        std::fs::rename(&subject.root, &moved).unwrap();
+        std::fs::write(&subject.root, b"not a directory").unwrap();
+        subject.moved = Some(moved);
+        subject
     }
 
     fn strict() -> Subject {
         let fs = StrictFs::new();
         fs.create_dir_all("/root".as_ref()).unwrap();
-        Subject { fs: Arc::new(fs), root: "/root".into(), on_disk: false }
+        Subject { fs: Arc::new(fs), root: "/root".into(), on_disk: false, moved: None }
     }
 
     fn faulty() -> Subject {
         let fs = FaultFs::over_strict(StrictFs::new());
         fs.create_dir_all("/root".as_ref()).unwrap();
-        Subject { fs: Arc::new(fs), root: "/root".into(), on_disk: false }
+        Subject { fs: Arc::new(fs), root: "/root".into(), on_disk: false, moved: None }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -65,7 +81,10 @@ impl Subject {
 
 impl Drop for Subject {
     fn drop(&mut self) {
-        if self.on_disk {
+        if let Some(moved) = &self.moved {
+            let _ = std::fs::remove_file(&self.root);
+            let _ = std::fs::remove_dir_all(moved);
+        } else if self.on_disk {
             let _ = std::fs::remove_dir_all(&self.root);
         }
     }
@@ -81,6 +100,8 @@ fn contents(file: &dyn File) -> Vec<u8> {
 macro_rules! contract {
     ($($name:ident)*) => {
         mod on_std { $(#[test] fn $name() { super::$name(&super::Subject::std()); })* }
+        #[cfg(unix)]
+        mod on_held { $(#[test] fn $name() { super::$name(&super::Subject::held()); })* }
         mod on_strict { $(#[test] fn $name() { super::$name(&super::Subject::strict()); })* }
         mod on_faulty { $(#[test] fn $name() { super::$name(&super::Subject::faulty()); })* }
     };

@@ -109,41 +109,60 @@ struct Opening {
 }
 
 /// Opens a database directory.
+///
+/// The working directory plays no part afterwards, and the directory stays the same one when it is renamed:
+/// it is held by its descriptor ([`FileSystem::hold_dir`]).
 pub fn open(dir: &Path, options: Options, adapt_keyspaces: AdaptKeyspaces) -> Result<Arc<Store>> {
+    if dir.as_os_str().is_empty() {
+        return Err(Error::invalid("the directory of the database is an empty path"));
+    }
     let env = options.env.clone();
+    let dir = env.fs.absolute(dir)?;
     let memory = MemoryPlan::new(&options, esker_env::host::memory_limit_bytes());
-    let opening = Opening {
+    let mut opening = Opening {
         started_ns: env.clock.monotonic_ns(),
         scheduler: Arc::new(Scheduler::new(env.background)),
         arenas: ArenaPool::new(memory.memtables_bytes),
-        dir: dir.to_path_buf(),
+        dir,
         time: Arc::new(Time::new(Arc::clone(&env.clock), 0)),
         env,
         options,
         memory,
         adapt_keyspaces,
     };
+    opening.find_directory()?;
     let lock = opening.lock()?;
     if opening.options.read_only { opening.open_read_only(lock) } else { opening.open_writable(lock) }
 }
 
 impl Opening {
+    /// Creates the directory if it is missing, and holds it: from here on the paths of the database mean what
+    /// is in this directory.
+    fn find_directory(&mut self) -> Result<()> {
+        let fs = Arc::clone(&self.env.fs);
+        if fs.file_len(&self.dir.join(CURRENT_NAME))?.is_none() {
+            if self.options.read_only || !self.options.create_if_missing {
+                return Err(Error::NotFound(
+                    format!("there is no database in {}", self.dir.display()).into(),
+                ));
+            }
+            make_directory(&*fs, &self.dir)?;
+        }
+        if let Some(held) = fs.hold_dir(&self.dir)? {
+            self.env.fs = held;
+        }
+        Ok(())
+    }
+
     /// The lock of the directory; none for a read-only open of a directory without a lock file, such as a
     /// copy on a read-only medium.
     fn lock(&self) -> Result<Option<Box<dyn FileLock>>> {
         let fs = &self.env.fs;
-        let missing = fs.file_len(&self.dir.join(CURRENT_NAME))?.is_none();
-        if missing && (self.options.read_only || !self.options.create_if_missing) {
-            return Err(Error::NotFound(format!("there is no database in {}", self.dir.display()).into()));
-        }
         if self.options.read_only {
             return match fs.file_len(&paths::lock(&self.dir))? {
                 Some(_) => fs.lock(&paths::lock(&self.dir), LockKind::Shared).map(Some),
                 None => Ok(None),
             };
-        }
-        if missing {
-            make_directory(&**fs, &self.dir)?;
         }
         fs.lock(&paths::lock(&self.dir), LockKind::Exclusive).map(Some)
     }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A file system that forwards every call to another one, counts it, and makes it fail where a [`Rule`]
@@ -218,6 +218,10 @@ impl FileSystem for FaultFs {
             None => (self.inner.open(path, mode)?, None),
         };
         Ok(Arc::new(FaultFile { inner, strict, fs: self.clone() }))
+    }
+
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.inner.absolute(path)
     }
 
     fn create_dir_all(&self, path: &Path) -> Result<()> {

@@ -6,14 +6,15 @@
 //! *process*: there a second open would succeed, and worse, closing that second open would drop the first
 //! one's lock. Hence a registry in the process, checked before the file is opened.
 
-use super::platform;
+use super::platform::{self, DirectoryIdentity};
 use crate::fs::{FileLock, LockKind};
 use esker_base::{Error, Result};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The most digits of a process id that are read from a lock file.
 const OWNER_BYTES: usize = 20;
@@ -28,14 +29,46 @@ pub(super) struct StdLock {
 
 impl FileLock for StdLock {}
 
+/// One value for a lock file, whichever path leads to it: the directory that it is in, and its name. Not the
+/// file itself, which may not exist yet.
+pub(super) type LockIdentity = (DirectoryIdentity, OsString);
+
+/// How a lock file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LockOpen {
+    /// For reading, if it exists.
+    Read,
+    /// For reading and writing; created if missing.
+    Create,
+}
+
 impl StdLock {
     pub(super) fn acquire(path: &Path, kind: LockKind) -> Result<StdLock> {
+        let identity = || {
+            let directory = platform::directory_identity(&crate::fs::parent_dir(path))?;
+            Ok((directory, path.file_name().ok_or(ErrorKind::InvalidInput)?.to_owned()))
+        };
+        Self::acquire_by(path, kind, identity, |how| match how {
+            LockOpen::Read => OpenOptions::new().read(true).open(path),
+            LockOpen::Create => {
+                OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+            }
+        })
+    }
+
+    /// Locks the file that `open` opens; `path` is for errors.
+    pub(super) fn acquire_by(
+        path: &Path,
+        kind: LockKind,
+        identity: impl FnOnce() -> io::Result<LockIdentity>,
+        open_by: impl Fn(LockOpen) -> io::Result<File>,
+    ) -> Result<StdLock> {
         let failed = |source| Error::io("lock", path, source);
-        let claim = LockClaim::make(identity(path).map_err(failed)?, kind).ok_or_else(|| Error::Locked {
+        let claim = LockClaim::make(identity().map_err(failed)?, kind).ok_or_else(|| Error::Locked {
             path: path.to_path_buf(),
             owner: format!("this process ({})", std::process::id()).into(),
         })?;
-        let file = open(path, kind).map_err(failed)?;
+        let file = open(kind, open_by).map_err(failed)?;
         let taken = match kind {
             LockKind::Exclusive => file.try_lock(),
             LockKind::Shared => file.try_lock_shared(),
@@ -68,22 +101,15 @@ impl Drop for StdLock {
     }
 }
 
-/// One name for the file, whichever path leads to it.
-fn identity(path: &Path) -> io::Result<PathBuf> {
-    let parent = crate::fs::parent_dir(path).canonicalize()?;
-    let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
-    Ok(parent.join(name))
-}
-
-fn open(path: &Path, kind: LockKind) -> io::Result<File> {
+fn open(kind: LockKind, open_by: impl Fn(LockOpen) -> io::Result<File>) -> io::Result<File> {
     if kind == LockKind::Shared {
         // Shared locks are for readers, which may lack the right to write here.
-        match OpenOptions::new().read(true).open(path) {
+        match open_by(LockOpen::Read) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             outcome => return outcome,
         }
     }
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+    open_by(LockOpen::Create)
 }
 
 fn write_owner(file: &File) -> io::Result<()> {
@@ -105,17 +131,17 @@ fn owner(file: &File) -> String {
 }
 
 /// Locks that this process holds or is about to take; the number counts shared holders.
-static CLAIMS: Mutex<BTreeMap<PathBuf, (LockKind, usize)>> = Mutex::new(BTreeMap::new());
+static CLAIMS: Mutex<BTreeMap<LockIdentity, (LockKind, usize)>> = Mutex::new(BTreeMap::new());
 
 /// An entry in [`CLAIMS`], removed on drop.
 #[derive(Debug)]
 struct LockClaim {
-    identity: PathBuf,
+    identity: LockIdentity,
 }
 
 impl LockClaim {
     /// `None` if another holder in this process excludes it.
-    fn make(identity: PathBuf, kind: LockKind) -> Option<LockClaim> {
+    fn make(identity: LockIdentity, kind: LockKind) -> Option<LockClaim> {
         let mut claims = CLAIMS.lock();
         match claims.get_mut(&identity) {
             None => {

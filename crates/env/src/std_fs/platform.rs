@@ -39,14 +39,26 @@ pub(super) fn descriptor(_file: &File) -> Option<i32> {
 /// Opens a file for reading past the page cache; `None` on any failure.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn open_direct(path: &Path) -> Option<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let flags = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).ok()?;
-    std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
+    open_direct_at(rustix::fs::CWD, path)
+}
+
+/// As [`open_direct`], resolved from an open directory.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn open_direct_at(from: std::os::fd::BorrowedFd<'_>, path: &Path) -> Option<File> {
+    use rustix::fs::{Mode, OFlags, openat};
+    let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+    rustix::io::retry_on_intr(|| openat(from, path, flags, Mode::empty())).ok().map(File::from)
 }
 
 /// No direct access: the caller reads through the page cache.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn open_direct(_path: &Path) -> Option<File> {
+    None
+}
+
+/// As [`open_direct`].
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+pub(super) fn open_direct_at(_from: std::os::fd::BorrowedFd<'_>, _path: &Path) -> Option<File> {
     None
 }
 
@@ -95,7 +107,13 @@ pub(super) fn will_need(_file: &File, _offset: u64, _len: u64) {}
 
 #[cfg(unix)]
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
-    match File::open(dir)?.sync_all() {
+    sync_opened_dir(&File::open(dir)?)
+}
+
+/// As [`sync_dir`], for an open directory.
+#[cfg(unix)]
+pub(super) fn sync_opened_dir(dir: &File) -> io::Result<()> {
+    match dir.sync_all() {
         // Some network and FUSE file systems cannot sync directories; refusing to run would not help.
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => Ok(()),
         outcome => outcome,
@@ -118,6 +136,26 @@ pub(super) fn hard_link(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 pub(super) fn hard_link(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::hard_link(from, to)
+}
+
+/// What a directory is, whichever path leads to it.
+#[cfg(unix)]
+pub(super) type DirectoryIdentity = (u64, u64);
+
+/// Its device and inode, which a rename does not change.
+#[cfg(unix)]
+pub(super) fn directory_identity(dir: &Path) -> io::Result<DirectoryIdentity> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(dir).map(|found| (found.dev(), found.ino()))
+}
+
+/// What a directory is, whichever path leads to it.
+#[cfg(not(unix))]
+pub(super) type DirectoryIdentity = std::path::PathBuf;
+
+#[cfg(not(unix))]
+pub(super) fn directory_identity(dir: &Path) -> io::Result<DirectoryIdentity> {
+    std::fs::canonicalize(dir)
 }
 
 #[cfg(unix)]
@@ -150,15 +188,32 @@ pub(super) fn free_bytes(_dir: &Path) -> io::Result<u64> {
 /// allocated block, and can report its lack only by killing the process.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn keeps_extents(dir: &Path) -> bool {
+    rustix::fs::statfs(dir).is_ok_and(|stat| is_extent_keeping(&stat))
+}
+
+/// As [`keeps_extents`], for an open directory.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn keeps_extents_at(dir: &impl std::os::fd::AsFd) -> bool {
+    rustix::fs::fstatfs(dir).is_ok_and(|stat| is_extent_keeping(&stat))
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn is_extent_keeping(stat: &rustix::fs::StatFs) -> bool {
     /// As `man 2 statfs` lists them: ext4 (which also serves ext2 and ext3), xfs, tmpfs.
     const GOOD: [u64; 3] = [0xEF53, 0x5846_5342, 0x0102_1994];
     // The field is signed on some machines and 32 bits wide on others; the numbers are 32-bit ones.
-    rustix::fs::statfs(dir).is_ok_and(|stat| GOOD.contains(&(stat.f_type as u64 & 0xFFFF_FFFF)))
+    GOOD.contains(&(stat.f_type as u64 & 0xFFFF_FFFF))
 }
 
 /// Only Linux has a list.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn keeps_extents(_dir: &Path) -> bool {
+    false
+}
+
+/// As [`keeps_extents`].
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+pub(super) fn keeps_extents_at(_dir: &impl std::os::fd::AsFd) -> bool {
     false
 }
 

@@ -1,0 +1,246 @@
+//! A directory held by its descriptor: the calls below it resolve from the open directory, not from its path.
+//!
+//! A path means what the system finds under it at the moment of the call. After a rename of the directory, a
+//! change of the working directory or a new mount it may lead to another directory, and a store that goes on by
+//! path would write into and delete from that one. A descriptor keeps its directory through all of these. Once
+//! the directory is removed every creation below it fails with "not found".
+//!
+//! Paths stay as they are in errors and in [`File::path`]; what lies outside of the directory is resolved as
+//! usual.
+//!
+//! Rejected: paths below `/proc/self/fd`, which need a mounted `/proc` and exist on Linux alone.
+
+use super::file::StdFile;
+use super::lock::{LockOpen, StdLock};
+use super::{StdFileSystem, platform};
+use crate::fs::{DirEntry, File, FileLock, FileSystem, LockKind, OpenMode, parent_dir};
+use esker_base::{Error, Result};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// Rights of created files and directories, which the process's mask restricts further: as `std::fs` has them.
+const FILE_RIGHTS: u32 = 0o666;
+const DIRECTORY_RIGHTS: u32 = 0o777;
+
+/// The machine's file system, with one directory held by its descriptor.
+#[derive(Debug)]
+pub(super) struct HeldDirectory {
+    root: OwnedFd,
+    /// The absolute path by which the directory was opened, and by which callers name what is in it.
+    path: PathBuf,
+}
+
+/// Where a call resolves a path: the directory it starts from, and the rest.
+#[derive(Clone, Copy, Debug)]
+struct Place<'a> {
+    from: BorrowedFd<'a>,
+    rest: &'a Path,
+}
+
+impl Place<'_> {
+    fn open(self, flags: OFlags, rights: u32) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC;
+        Ok(retry_on_intr(|| rustix::fs::openat(self.from, self.rest, flags, Mode::from_raw_mode(rights)))?)
+    }
+
+    fn open_dir(self) -> io::Result<OwnedFd> {
+        self.open(OFlags::RDONLY | OFlags::DIRECTORY, 0)
+    }
+
+    fn stat(self) -> io::Result<rustix::fs::Stat> {
+        Ok(retry_on_intr(|| rustix::fs::statat(self.from, self.rest, AtFlags::empty()))?)
+    }
+}
+
+impl HeldDirectory {
+    /// Opens a directory; `path` is absolute.
+    pub(super) fn open(path: &Path) -> Result<HeldDirectory> {
+        let place = Place { from: CWD, rest: path };
+        let root = place.open_dir().map_err(|source| Error::io("open the directory", path, source))?;
+        Ok(HeldDirectory { root, path: path.to_path_buf() })
+    }
+
+    /// Where a call begins to resolve `path`. A path that leaves the directory again by `..` is resolved as
+    /// one outside of it.
+    fn place<'a>(&'a self, path: &'a Path) -> Option<Place<'a>> {
+        let rest = path.strip_prefix(&self.path).ok()?;
+        let goes_up = rest.components().any(|part| !matches!(part, Component::Normal(_)));
+        let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
+        (!goes_up).then(|| Place { from: std::os::fd::AsFd::as_fd(&self.root), rest })
+    }
+
+    /// As [`HeldDirectory::place`]; outside of the directory a call starts from the working directory.
+    fn place_or_outside<'a>(&'a self, path: &'a Path) -> Place<'a> {
+        self.place(path).unwrap_or(Place { from: CWD, rest: path })
+    }
+}
+
+fn flags(mode: OpenMode) -> OFlags {
+    match mode {
+        OpenMode::Read | OpenMode::ReadDirect | OpenMode::ReadMapped => OFlags::RDONLY,
+        OpenMode::ReadWrite => OFlags::RDWR,
+        OpenMode::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+        OpenMode::CreateOrTruncate => OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC,
+    }
+}
+
+impl FileSystem for HeldDirectory {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
+        let Some(place) = self.place(path) else { return StdFileSystem.open(path, mode) };
+        if mode == OpenMode::ReadDirect
+            && let Some(file) = platform::open_direct_at(place.from, place.rest)
+        {
+            return Ok(Arc::new(StdFile::new(file, path, true)));
+        }
+        let operation = match mode {
+            OpenMode::CreateNew | OpenMode::CreateOrTruncate => "create",
+            _ => "open",
+        };
+        let file =
+            place.open(flags(mode), FILE_RIGHTS).map_err(|source| Error::io(operation, path, source))?;
+        Ok(Arc::new(match mode {
+            OpenMode::ReadMapped => StdFile::mapped(file.into(), path),
+            _ => StdFile::new(file.into(), path, false),
+        }))
+    }
+
+    fn create_dir_all(&self, path: &Path) -> Result<()> {
+        let Some(place) = self.place(path) else { return StdFileSystem.create_dir_all(path) };
+        let mut made = PathBuf::new();
+        for part in place.rest {
+            made.push(part);
+            let rights = Mode::from_raw_mode(DIRECTORY_RIGHTS);
+            match retry_on_intr(|| rustix::fs::mkdirat(place.from, &made, rights)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(Error::io("create the directory", path, error.into())),
+            }
+        }
+        // A file of that name is no directory.
+        place.open_dir().map(drop).map_err(|source| Error::io("create the directory", path, source))
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
+        let Some(place) = self.place(dir) else { return StdFileSystem.list(dir) };
+        let failed = |source: io::Error| Error::io("list", dir, source);
+        let opened = place.open_dir().map_err(failed)?;
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(&opened).map_err(|error| failed(error.into()))? {
+            let entry = entry.map_err(|error| failed(error.into()))?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            // Follows a symbolic link, so that it counts as what it points to.
+            let stat = match retry_on_intr(|| rustix::fs::statat(&opened, name, AtFlags::empty())) {
+                Ok(stat) => stat,
+                // Removed since the directory was read, or a dangling link: skipped.
+                Err(Errno::NOENT) => continue,
+                Err(error) => {
+                    let path = dir.join(name.to_string_lossy().as_ref());
+                    return Err(Error::io("inspect", path, error.into()));
+                }
+            };
+            let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            let len = if is_dir { 0 } else { stat.st_size.unsigned_abs() };
+            entries.push(DirEntry { name: name.to_string_lossy().into_owned(), len, is_dir });
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    fn file_len(&self, path: &Path) -> Result<Option<u64>> {
+        let Some(place) = self.place(path) else { return StdFileSystem.file_len(path) };
+        match place.stat() {
+            Ok(stat) => {
+                let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+                Ok((!is_dir).then_some(stat.st_size.unsigned_abs()))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("inspect", path, error)),
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let (one, other) = (self.place_or_outside(from), self.place_or_outside(to));
+        retry_on_intr(|| rustix::fs::renameat(one.from, one.rest, other.from, other.rest))
+            .map_err(|error| Error::io("rename", from, error.into()))
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<()> {
+        let place = self.place_or_outside(path);
+        retry_on_intr(|| rustix::fs::unlinkat(place.from, place.rest, AtFlags::empty()))
+            .map_err(|error| Error::io("remove", path, error.into()))
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> Result<()> {
+        let Some(place) = self.place(path) else { return StdFileSystem.remove_dir_all(path) };
+        for entry in self.list(path)? {
+            let inner = path.join(&entry.name);
+            if entry.is_dir { self.remove_dir_all(&inner)? } else { self.remove_file(&inner)? }
+        }
+        retry_on_intr(|| rustix::fs::unlinkat(place.from, place.rest, AtFlags::REMOVEDIR))
+            .map_err(|error| Error::io("remove the directory", path, error.into()))
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
+        let (one, other) = (self.place_or_outside(from), self.place_or_outside(to));
+        let follow = AtFlags::SYMLINK_FOLLOW;
+        retry_on_intr(|| rustix::fs::linkat(one.from, one.rest, other.from, other.rest, follow))
+            .map_err(|error| Error::io("link", from, error.into()))
+    }
+
+    fn is_same_file(&self, one: &Path, other: &Path) -> Result<bool> {
+        let identity = |path: &Path| {
+            let stat = self.place_or_outside(path).stat();
+            stat.map(|stat| (stat.st_dev, stat.st_ino)).map_err(|source| Error::io("look at", path, source))
+        };
+        Ok(identity(one)? == identity(other)?)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        let Some(place) = self.place(dir) else { return StdFileSystem.sync_dir(dir) };
+        let synced = place.open_dir().and_then(|opened| platform::sync_opened_dir(&opened.into()));
+        synced.map_err(|source| Error::io("sync the directory", dir, source))
+    }
+
+    fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>> {
+        let Some(place) = self.place(path) else { return StdFileSystem.lock(path, kind) };
+        let identity = || {
+            let stat = match self.place(&parent_dir(path)) {
+                Some(parent) => parent.stat()?,
+                None => rustix::fs::fstat(&self.root)?,
+            };
+            Ok(((stat.st_dev, stat.st_ino), path.file_name().unwrap_or_default().to_owned()))
+        };
+        let lock = StdLock::acquire_by(path, kind, identity, |how| {
+            let flags = match how {
+                LockOpen::Read => OFlags::RDONLY,
+                LockOpen::Create => OFlags::RDWR | OFlags::CREATE,
+            };
+            place.open(flags, FILE_RIGHTS).map(std::fs::File::from)
+        });
+        Ok(Box::new(lock?))
+    }
+
+    fn free_bytes(&self, dir: &Path) -> Result<u64> {
+        let Some(place) = self.place(dir) else { return StdFileSystem.free_bytes(dir) };
+        let stat = place.open_dir().and_then(|opened| Ok(rustix::fs::fstatvfs(&opened)?));
+        let stat = stat.map_err(|source| Error::io("inspect the file system of", dir, source))?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    fn can_map_writable(&self, dir: &Path) -> bool {
+        match self.place(dir) {
+            Some(place) => place.open_dir().is_ok_and(|opened| platform::keeps_extents_at(&opened)),
+            None => StdFileSystem.can_map_writable(dir),
+        }
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        StdFileSystem.boot_id()
+    }
+}
