@@ -19,8 +19,12 @@ pub mod kind;
 pub mod limits;
 pub mod seqno;
 pub mod sync;
+mod thread_buffer;
+mod unwinding;
 
 pub use error::{Conflict, Corruption, Error, HistoryGone, IoFailure, MergeFailure, Result};
 pub use ids::{FileNumber, KeyspaceId, LogId, PartId, RunId, TableUid};
 pub use kind::ValueKind;
 pub use seqno::{SeqNo, Tag};
+pub use thread_buffer::with_thread_buffer;
+pub use unwinding::Unwinding;

@@ -1,7 +1,7 @@
 //! Pending outputs: tables and files of a job that nothing refers to yet; unclaimed files are deleted.
 
 use crate::table_factory::TableFactory;
-use esker_base::{FileNumber, KeyspaceId, SeqNo};
+use esker_base::{FileNumber, KeyspaceId, SeqNo, Unwinding};
 use esker_sst::WarmedTable;
 use esker_version::{BlobFileMeta, PartMeta, Place, VersionEdit};
 use std::path::PathBuf;
@@ -11,12 +11,13 @@ use std::sync::Arc;
 pub struct UnclaimedFiles<'a> {
     factory: &'a TableFactory,
     files: Vec<PathBuf>,
+    unwinding: Unwinding,
 }
 
 impl<'a> UnclaimedFiles<'a> {
     /// No files yet.
     pub fn new(factory: &'a TableFactory) -> UnclaimedFiles<'a> {
-        UnclaimedFiles { factory, files: Vec::new() }
+        UnclaimedFiles { factory, files: Vec::new(), unwinding: Unwinding::watch() }
     }
 
     /// Adds a file.
@@ -37,7 +38,7 @@ impl<'a> UnclaimedFiles<'a> {
 
 impl Drop for UnclaimedFiles<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if self.unwinding.began_since() {
             // During a panic it is unknown how far the job came: a manifest may refer to them.
             return;
         }

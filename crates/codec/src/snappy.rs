@@ -4,6 +4,7 @@
 
 use crate::compress::grown;
 use crate::decompress::{DecodeError, damaged};
+use esker_base::with_thread_buffer;
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 use std::cell::RefCell;
 
@@ -16,7 +17,9 @@ thread_local! {
 pub(crate) fn compress(raw: &[u8], scratch: &mut Vec<u8>) -> Option<usize> {
     // The encoder requires room for its worst case.
     let out = grown(scratch, max_compress_len(raw.len()));
-    ENCODER.with_borrow_mut(|kept| kept.get_or_insert_with(Encoder::new).compress(raw, out).ok())
+    with_thread_buffer(&ENCODER, Option::default, |kept| {
+        kept.get_or_insert_with(Encoder::new).compress(raw, out).ok()
+    })
 }
 
 pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {

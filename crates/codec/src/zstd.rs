@@ -8,6 +8,7 @@ use crate::compress::LARGEST_REUSED_INPUT;
 use crate::decompress::{DecodeError, damaged};
 use crate::dictionary::{DictionaryDecoder, DictionaryEncoder};
 use crate::kind::Codec;
+use esker_base::with_thread_buffer;
 use std::cell::RefCell;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::{CCtx, DCtx, get_error_name};
@@ -48,7 +49,7 @@ pub(crate) fn compress(level: i32, raw: &[u8], out: &mut [u8]) -> Option<usize> 
     if raw.len() > LARGEST_REUSED_INPUT {
         return Context::new(level)?.compress(raw, out);
     }
-    ENCODER.with_borrow_mut(|kept| {
+    with_thread_buffer(&ENCODER, Option::default, |kept| {
         if kept.as_ref().is_none_or(|context| context.level != level) {
             // A lower level would keep the tables of a higher one, so the old context is dropped first.
             *kept = None;
@@ -66,7 +67,7 @@ pub(crate) fn compress_with(dictionary: &DictionaryEncoder, raw: &[u8], out: &mu
     if raw.len() > LARGEST_REUSED_INPUT {
         return compress(&mut CCtx::try_create()?, out);
     }
-    DICTIONARY_ENCODER.with_borrow_mut(|kept| {
+    with_thread_buffer(&DICTIONARY_ENCODER, Option::default, |kept| {
         if kept.is_none() {
             *kept = CCtx::try_create();
         }
@@ -75,7 +76,7 @@ pub(crate) fn compress_with(dictionary: &DictionaryEncoder, raw: &[u8], out: &mu
 }
 
 pub(crate) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
-    DECODER.with_borrow_mut(|kept| {
+    with_thread_buffer(&DECODER, Option::default, |kept| {
         if kept.is_none() {
             *kept = Some(Decompressor::new().map_err(|error| damaged("zstd", &error))?);
         }
@@ -90,7 +91,7 @@ pub(crate) fn decompress_with(
     stored: &[u8],
     out: &mut [u8],
 ) -> Result<usize, DecodeError> {
-    DICTIONARY_DECODER.with_borrow_mut(|kept| {
+    with_thread_buffer(&DICTIONARY_DECODER, Option::default, |kept| {
         if kept.is_none() {
             *kept = DCtx::try_create();
         }

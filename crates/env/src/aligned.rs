@@ -7,6 +7,7 @@
 use crate::fs::{DIRECT_ALIGNMENT_BYTES, Descriptor, File};
 use crate::fs_wrapper::FileWrapper;
 use esker_base::Result;
+use esker_base::with_thread_buffer;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -72,7 +73,7 @@ impl FileWrapper for AlignedFile {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let range = aligned_range(offset, buffer.len());
-        BUFFER.with_borrow_mut(|aligned| {
+        with_thread_buffer(&BUFFER, AlignedBuffer::new, |aligned| {
             let around = aligned.take((range.end - range.start) as usize);
             let read = self.file.read_at(around, range.start)?;
             let before = (offset - range.start) as usize;

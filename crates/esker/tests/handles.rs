@@ -7,11 +7,13 @@ use esker::{
     BatchEntry, Cursor, Database, Error, Expiry, Keys, Keyspace, KeyspaceOptions, MergeOperator, Options,
     Range, Snapshot, Transaction, Ttl, Value, View, WriteBatch, WriteOptions,
 };
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
 const fn is_shared<T: Send + Sync + Clone>() {}
 const fn is_sync<T: Send + Sync>() {}
 const fn is_sent<T: Send>() {}
+const fn is_unwind_safe<T: UnwindSafe + RefUnwindSafe>() {}
 
 const _: () = {
     is_shared::<Database>();
@@ -28,6 +30,12 @@ const _: () = {
     is_sent::<Cursor>();
     is_sent::<Range>();
     is_sent::<Keys>();
+    is_unwind_safe::<Database>();
+    is_unwind_safe::<Keyspace>();
+    is_unwind_safe::<View<'static>>();
+    is_unwind_safe::<Snapshot>();
+    is_unwind_safe::<Value>();
+    is_unwind_safe::<WriteBatch>();
 };
 
 #[test]

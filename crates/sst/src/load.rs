@@ -8,7 +8,7 @@ use crate::decode_error::{DecodeError, damaged};
 use crate::index::BlockIndex;
 use crate::slots::Slot;
 use crate::table::Table;
-use esker_base::{Result, TableUid};
+use esker_base::{Result, TableUid, with_thread_buffer};
 use esker_cache::{Admission, BlockKind, CacheKey};
 use esker_codec::{DecodeError as CodecError, DictionaryDecoder, id};
 use esker_env::{PendingRead, ReadRequest};
@@ -160,7 +160,7 @@ impl Table {
             };
             return block.map_err(|error| self.decode_error_at(error, place.start));
         }
-        STORED.with_borrow_mut(|stored| {
+        with_thread_buffer(&STORED, Vec::new, |stored| {
             stored.resize(span, 0);
             self.file.read_exact_at(stored, place.start)?;
             let block = self.copied_from_image(stored, place.start, number);

@@ -98,13 +98,20 @@ impl ReadAhead {
     }
 
     /// A window that grows from single blocks.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn growing() -> ReadAhead {
+        ReadAhead::with_window(0, MAX_SCAN_WINDOW_BYTES)
+    }
+
+    /// One construction for all, so that a cursor is built in its final place: two that a condition chooses
+    /// between are built apart and moved.
+    #[inline(always)]
+    pub(crate) fn with_window(window_bytes: u64, max_window_bytes: u64) -> ReadAhead {
         ReadAhead {
             buffer: Vec::new(),
             window: ReadWindow::default(),
-            window_bytes: 0,
-            max_window_bytes: MAX_SCAN_WINDOW_BYTES,
+            window_bytes,
+            max_window_bytes,
             next: None,
             spare: Vec::new(),
             reading: None,
@@ -112,9 +119,9 @@ impl ReadAhead {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn full() -> ReadAhead {
-        let bytes = COMPACTION_WINDOW_BYTES;
-        ReadAhead { window_bytes: bytes, max_window_bytes: bytes, ..ReadAhead::growing() }
+        ReadAhead::with_window(COMPACTION_WINDOW_BYTES, COMPACTION_WINDOW_BYTES)
     }
 
     pub(crate) fn for_job(reading: InputReading) -> ReadAhead {

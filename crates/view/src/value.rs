@@ -6,6 +6,7 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// Bytes that a read returned; derefs to `[u8]`.
@@ -18,6 +19,10 @@ use std::sync::Arc;
 #[doc(alias = "UserValue")]
 #[doc(alias = "AccessGuard")]
 pub struct Value(Repr);
+
+// Nothing of it changes after it was made, so a panic cannot leave it half changed.
+impl UnwindSafe for Value {}
+impl RefUnwindSafe for Value {}
 
 #[derive(Clone)]
 enum Repr {

@@ -7,6 +7,7 @@ use super::{
     segment, value_bytes, with_shape, zigzag,
 };
 use esker_base::coding::{put_varint, varint_len};
+use esker_base::with_thread_buffer;
 use std::cell::RefCell;
 
 /// Fewer rows than this are stored plain: the columns' descriptions would cost what they save.
@@ -36,7 +37,7 @@ pub(crate) fn compress(
         return None;
     }
     let mut writer = Writer { codings, raw, limit, plain_from: 0, out };
-    COLUMN.with_borrow_mut(|column| {
+    with_thread_buffer(&COLUMN, ColumnEncoder::default, |column| {
         if rows.is_empty() {
             for (piece, bytes) in raw.chunks(PIECE_BYTES).enumerate() {
                 let stride = super::stride::find(bytes);

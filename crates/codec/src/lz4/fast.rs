@@ -38,6 +38,7 @@ use super::format::{
 };
 use crate::compress::grown;
 use esker_base::key::common_prefix_len;
+use esker_base::with_thread_buffer;
 use std::cell::RefCell;
 use std::ops::ControlFlow::{self, Break, Continue};
 
@@ -62,18 +63,25 @@ const LONGEST_GAP_BYTES: usize = 256;
 const PIECE_BYTES: usize = 16;
 
 thread_local! {
-    static NEWEST: RefCell<Box<[u16; BUCKETS]>> = RefCell::new(Box::new([0; BUCKETS]));
-    static FAR_NEWEST: RefCell<Box<[u16; FAR_BUCKETS]>> = RefCell::new(Box::new([0; FAR_BUCKETS]));
+    static NEWEST: RefCell<Box<[u16; BUCKETS]>> = RefCell::new(empty_table());
+    static FAR_NEWEST: RefCell<Box<[u16; FAR_BUCKETS]>> = RefCell::new(empty_table());
+}
+
+fn empty_table<const BUCKETS: usize>() -> Box<[u16; BUCKETS]> {
+    Box::new([0; BUCKETS])
 }
 
 /// The block at the start of `scratch`.
 pub(crate) fn compress(raw: &[u8], scratch: &mut Vec<u8>) -> usize {
     let bytes = grown(scratch, longest_len(raw.len()) + PIECE_BYTES);
     if raw.len() <= MAX_DISTANCE + 1 {
-        NEWEST.with_borrow_mut(|newest| write(FastMatchFinder::new(raw, newest), Output { bytes, len: 0 }))
+        with_thread_buffer(&NEWEST, empty_table, |newest| {
+            write(FastMatchFinder::new(raw, newest), Output { bytes, len: 0 })
+        })
     } else {
-        FAR_NEWEST
-            .with_borrow_mut(|newest| write(FastMatchFinder::new(raw, newest), Output { bytes, len: 0 }))
+        with_thread_buffer(&FAR_NEWEST, empty_table, |newest| {
+            write(FastMatchFinder::new(raw, newest), Output { bytes, len: 0 })
+        })
     }
 }
 

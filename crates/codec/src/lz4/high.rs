@@ -23,6 +23,7 @@ use super::format::{
     EXTRA_MAX, LAST_LITERALS, LAST_MATCH_START, MAX_DISTANCE, MIN_MATCH, TOKEN_MAX, token, write_extra,
 };
 use esker_base::key::common_prefix_len;
+use esker_base::with_thread_buffer;
 use std::cell::RefCell;
 
 /// Positions whose costs are computed together: 12 bytes of table for each.
@@ -65,7 +66,7 @@ pub(crate) fn compress(level: u8, raw: &[u8], scratch: &mut Vec<u8>) -> Option<u
     u32::try_from(raw.len()).ok()?;
     scratch.clear();
     let tries = TRIES[usize::from(level.clamp(1, crate::Codec::MAX_LZ4HC_LEVEL)) - 1];
-    FINDER.with_borrow_mut(|finder| {
+    with_thread_buffer(&FINDER, ChainMatchFinder::default, |finder| {
         finder.empty_for(raw.len());
         let mut anchor = 0;
         let mut start = 0;

@@ -7,7 +7,7 @@ use crate::background::table_eviction;
 use crate::state::scheduler::{BackgroundWork, ErrorScope, LOOK_INTERVAL, WorkerPool};
 use crate::state::store::Store;
 use crate::write::memory_arbiter;
-use esker_base::{Error, Result};
+use esker_base::{Error, Result, Unwinding};
 use esker_options::{Event, WorkKind};
 use esker_strategy::Class;
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl BackgroundWork for Store {
     }
 
     fn work(&self, pool: WorkerPool) -> Result<bool> {
-        let _guard = PanicPoisons(self);
+        let _guard = PanicPoisons(self, Unwinding::watch());
         match pool {
             WorkerPool::Log => work_on_log(self),
             WorkerPool::Flush => {
@@ -130,11 +130,11 @@ fn wait_until_drained(store: &Store, pool: WorkerPool, done: impl Fn(&Store) -> 
 
 /// Poisons the database if a worker panics: its job is half done; nothing on disk is wrong, but the job will
 /// not finish.
-struct PanicPoisons<'a>(&'a Store);
+struct PanicPoisons<'a>(&'a Store, Unwinding);
 
 impl Drop for PanicPoisons<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if self.1.began_since() {
             self.0.fail("a background thread panicked");
         }
     }

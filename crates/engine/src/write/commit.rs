@@ -49,7 +49,7 @@ use crate::write::write_control;
 use crate::write::write_options::WriteOptions;
 use crate::write::write_stall;
 use crate::write::write_stall::{StallPolicy, Wait};
-use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, ValueKind, checksum};
+use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, Unwinding, ValueKind, checksum};
 use esker_iter::RangeTombstone;
 use esker_memtable::{Operation, PreparedInsert};
 use esker_options::Durability;
@@ -151,7 +151,7 @@ pub fn commit_if<A: Admission>(
     let prepared = state.begin_insert(batch);
     let log_id = state.log.append(first, batch.count, batch.payload, payload_crc)?.log_id;
     {
-        let _guard = PoisonOnPanic(store);
+        let _guard = PoisonOnPanic::new(store);
         state.next_seqno = last.plus(1);
         state.insert(batch, prepared, first, log_id.get());
         store.visible.store(last.get(), Ordering::Release);
@@ -332,11 +332,19 @@ impl Writing {
 
 /// Turns a panic between "sequence numbers taken" and "published" into poison (CP5): waiters and later
 /// writers get an error instead of a database with a hole.
-pub struct PoisonOnPanic<'a>(pub &'a Store);
+pub struct PoisonOnPanic<'a>(&'a Store, Unwinding);
+
+impl<'a> PoisonOnPanic<'a> {
+    /// Around a section that has taken, or takes, sequence numbers.
+    #[inline]
+    pub fn new(store: &'a Store) -> PoisonOnPanic<'a> {
+        PoisonOnPanic(store, Unwinding::watch())
+    }
+}
 
 impl Drop for PoisonOnPanic<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if self.1.began_since() {
             self.0.fail("a panic interrupted a write after it had taken its sequence numbers");
         }
     }

@@ -66,7 +66,7 @@ pub fn commit_ingest(
     claim();
     let log_id = state.log.append_ingest(seqno, &payload)?.log_id;
     {
-        let _guard = PoisonOnPanic(store);
+        let _guard = PoisonOnPanic::new(store);
         state.next_seqno = seqno.plus(1);
         // Before it is visible (GP3).
         keyspace.view.load().semantics.tombstone_spans.invalidate_all();

@@ -4,6 +4,7 @@ use super::key_update::KeyUpdate;
 use super::snapshot::{Snapshot, View};
 use super::{Handle, WriteBatch};
 use crate::{Value, WriteOptions};
+use esker_base::with_thread_buffer;
 use esker_base::{KeyspaceId, Result, SeqNo, ValueKind};
 use esker_engine::background::compact::manual;
 use esker_engine::background::flush;
@@ -288,7 +289,7 @@ impl Keyspace {
         single: Option<(u8, &[u8], &[u8])>,
         encode: impl FnOnce(&mut BatchEncoder, KeyspaceId) -> Result<()>,
     ) -> Result<()> {
-        SCRATCH.with_borrow_mut(|scratch| {
+        with_thread_buffer(&SCRATCH, BatchEncoder::new, |scratch| {
             scratch.clear();
             encode(scratch, self.state.id)?;
             let share = Share { keyspace: self.state.id, entries: 1, bytes, range_deletes: 0 };

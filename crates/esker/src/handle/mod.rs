@@ -11,6 +11,7 @@ mod keyspace;
 mod merging;
 mod sizes;
 mod snapshot;
+mod unwind;
 
 pub use batch::{BatchEntry, WriteBatch};
 pub use database::{Database, StepBackground};

@@ -1,6 +1,6 @@
 //! New table files that nothing refers to yet.
 
-use esker_base::FileNumber;
+use esker_base::{FileNumber, Unwinding};
 use esker_engine::state::store::Store;
 use esker_view::paths;
 use std::path::PathBuf;
@@ -12,11 +12,12 @@ use std::sync::Arc;
 pub(crate) struct NewFiles {
     store: Arc<Store>,
     numbers: Vec<FileNumber>,
+    unwinding: Unwinding,
 }
 
 impl NewFiles {
     pub(crate) fn new(store: &Arc<Store>) -> NewFiles {
-        NewFiles { store: Arc::clone(store), numbers: Vec::new() }
+        NewFiles { store: Arc::clone(store), numbers: Vec::new(), unwinding: Unwinding::watch() }
     }
 
     /// Registers a file that is about to be created, and returns its path.
@@ -56,7 +57,7 @@ impl NewFiles {
 impl Drop for NewFiles {
     fn drop(&mut self) {
         let numbers = std::mem::take(&mut self.numbers);
-        if !numbers.is_empty() && !std::thread::panicking() {
+        if !numbers.is_empty() && !self.unwinding.began_since() {
             self.unlink(&numbers);
         }
     }

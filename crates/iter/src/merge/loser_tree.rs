@@ -49,6 +49,7 @@ impl LoserTree {
     }
 
     /// Adds an entrant, which plays up to an empty node; after the last one the tree is complete.
+    #[inline(always)]
     pub(super) fn seed(&mut self, mut entrant: Entrant, mut precedes: impl FnMut(u32, u32) -> bool) {
         let nodes = self.nodes();
         let mut at = (nodes.len() + entrant.source as usize) / 2;

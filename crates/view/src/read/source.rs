@@ -51,7 +51,7 @@ impl Source {
     }
 
     /// A cursor over a run.
-    #[inline]
+    #[inline(always)]
     fn of_run(run: &Arc<TreeRun>, purpose: ReadPurpose) -> Source {
         // Constructed in place, not moved.
         Source::Run(Box::write(Box::new_uninit(), RunCursor::new(Arc::clone(run), purpose)))

@@ -1,0 +1,141 @@
+//! Calls from unusual places: destructors of thread-locals, unwinding stacks, `atexit` handlers, callbacks.
+//! None aborts the process, and none poisons the database.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
+
+mod common;
+
+use common::TestDir;
+use esker::{Database, Expiry, Keyspace, KeyspaceOptions, MergeOperator, Options};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::time::Duration;
+
+fn open(dir: &TestDir) -> (Database, Keyspace) {
+    let db = Database::open_with(dir.path(), Options::default()).unwrap();
+    let counters = KeyspaceOptions::default().merge_operator(MergeOperator::counter_wrapping());
+    let keyspace = db.keyspace_with("k", counters).unwrap();
+    (db, keyspace)
+}
+
+/// Every way to change and read a key, a flush and a compaction, which encode and decode blocks.
+fn use_all(keyspace: &Keyspace, by: &str) {
+    keyspace.put(format!("{by} put"), "1").unwrap();
+    keyspace.put_with(format!("{by} ttl"), "2", Expiry::After(Duration::from_secs(3600))).unwrap();
+    keyspace.put(format!("{by} gone"), "3").unwrap();
+    keyspace.delete(format!("{by} gone")).unwrap();
+    keyspace.merge(format!("{by} merge"), "4").unwrap();
+    keyspace.flush().unwrap();
+    keyspace.compact(..).unwrap();
+    keyspace.delete_range(format!("{by} gone")..format!("{by} gonf")).unwrap();
+    check_all(keyspace, by);
+}
+
+fn check_all(keyspace: &Keyspace, by: &str) {
+    assert_eq!(keyspace.get(format!("{by} put")).unwrap().unwrap(), "1");
+    assert_eq!(keyspace.get(format!("{by} ttl")).unwrap().unwrap(), "2");
+    assert_eq!(keyspace.get(format!("{by} gone")).unwrap(), None);
+    assert_eq!(keyspace.get(format!("{by} merge")).unwrap().unwrap(), "4");
+    assert_eq!(keyspace.prefix(by).count(), 3);
+}
+
+struct UsesInDrop(Keyspace, &'static str);
+
+impl Drop for UsesInDrop {
+    fn drop(&mut self) {
+        use_all(&self.0, self.1);
+    }
+}
+
+/// A thread-local that is set before the thread's first call is destroyed after the buffers of that call.
+#[test]
+fn the_destructor_of_a_thread_local_may_call() {
+    thread_local! {
+        static BEFORE: RefCell<Option<UsesInDrop>> = const { RefCell::new(None) };
+        static AFTER: RefCell<Option<UsesInDrop>> = const { RefCell::new(None) };
+    }
+    let dir = TestDir::new("thread-local");
+    let (db, keyspace) = open(&dir);
+    let used = keyspace.clone();
+    let thread = std::thread::spawn(move || {
+        BEFORE.set(Some(UsesInDrop(used.clone(), "before")));
+        use_all(&used, "during");
+        AFTER.set(Some(UsesInDrop(used.clone(), "after")));
+    });
+    thread.join().unwrap();
+    for by in ["before", "during", "after"] {
+        check_all(&keyspace, by);
+    }
+    db.close().unwrap();
+}
+
+#[test]
+fn a_destructor_may_call_while_an_unrelated_panic_unwinds() {
+    let dir = TestDir::new("unwinding");
+    let (db, keyspace) = open(&dir);
+    let outcome = catch_unwind(|| {
+        let _uses = UsesInDrop(keyspace.clone(), "unwinding");
+        panic!("it has nothing to do with the database");
+    });
+    assert!(outcome.is_err());
+    check_all(&keyspace, "unwinding");
+    use_all(&keyspace, "later");
+    let batch = |by: &str| {
+        let mut batch = db.batch();
+        batch.put(&keyspace, by, "1");
+        batch
+    };
+    struct WritesInDrop<'a>(&'a Database, esker::WriteBatch);
+    impl Drop for WritesInDrop<'_> {
+        fn drop(&mut self) {
+            self.0.write(&self.1).unwrap();
+            self.0.transact(|tx| tx.put(&self.0.default_keyspace(), "t", "1")).unwrap();
+        }
+    }
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let _writes = WritesInDrop(&db, batch("b"));
+        panic!("it has nothing to do with the database");
+    }));
+    assert!(outcome.is_err());
+    db.write(&batch("c")).unwrap();
+    assert_eq!(db.metrics().read_only_cause, None);
+    db.close().unwrap();
+}
+
+/// Set for the process that the test starts: where its database is.
+const DIRECTORY: &str = "ESKER_TEST_ATEXIT_DIRECTORY";
+
+static AT_EXIT: std::sync::Mutex<Option<Keyspace>> = std::sync::Mutex::new(None);
+
+extern "C" fn at_exit() {
+    let keyspace = AT_EXIT.lock().unwrap().take().unwrap();
+    use_all(&keyspace, "atexit");
+}
+
+#[allow(unsafe_code, reason = "the C library's function has no safe wrapper in the standard library")]
+unsafe extern "C" {
+    safe fn atexit(handler: extern "C" fn()) -> std::ffi::c_int;
+}
+
+#[test]
+fn an_atexit_handler_may_call() {
+    let name = "an_atexit_handler_may_call";
+    if let Some(path) = std::env::var_os(DIRECTORY) {
+        let db = Database::open(PathBuf::from(path)).unwrap();
+        let counters = KeyspaceOptions::default().merge_operator(MergeOperator::counter_wrapping());
+        let keyspace = db.keyspace_with("k", counters).unwrap();
+        *AT_EXIT.lock().unwrap() = Some(keyspace);
+        assert_eq!(atexit(at_exit), 0);
+        std::process::exit(0);
+    }
+    let dir = TestDir::new("atexit");
+    let program = std::env::current_exe().unwrap();
+    let child = std::process::Command::new(program)
+        .args(["--exact", name, "--nocapture"])
+        .env(DIRECTORY, dir.path())
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    let (_db, keyspace) = open(&dir);
+    check_all(&keyspace, "atexit");
+}
