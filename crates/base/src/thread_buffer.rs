@@ -75,8 +75,8 @@ mod tests {
         }
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
-            // Registered first, so destroyed after the buffer or before it, as the platform has it: both orders
-            // must work.
+            // Registered first, so destroyed after the buffer or before it, as the platform has it: both
+            // orders must work.
             FIRST.set(Some(AtEnd(sender)));
             push(1);
         })

@@ -1,7 +1,8 @@
 //! Tells a panic that began inside of a section from one that the section only runs under.
 //!
-//! A guard that undoes or poisons something when its section panics must not act when the section ends well in
-//! a destructor that runs while an unrelated panic unwinds: `std::thread::panicking` is true there as well.
+//! A guard that undoes or poisons something when its section panics must not act when the section ends well
+//! in a destructor that runs while an unrelated panic unwinds: `std::thread::panicking` is true there as
+//! well.
 
 /// Remembers whether the thread was unwinding when a section began.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,8 @@
 //!
 //! A thin layer: it retries interrupted calls, continues short transfers, turns errors into sentences, and
 //! hides differences of platforms (`platform`). Three modules do more: locks, which must also hold within one
-//! process (`lock`), shared writable maps (`mapping`), and directories that are held by descriptor (`held_dir`).
+//! process (`lock`), shared writable maps (`mapping`), and directories that are held by descriptor
+//! (`held_dir`).
 //!
 //! Durability is the platform's best: `fdatasync` on Linux, `F_FULLFSYNC` on Apple systems, where a plain
 //! `fsync` leaves the data in the drive's cache, `FlushFileBuffers` on Windows.

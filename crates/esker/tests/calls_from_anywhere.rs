@@ -49,6 +49,7 @@ impl Drop for UsesInDrop {
 
 /// A thread-local that is set before the thread's first call is destroyed after the buffers of that call.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test is about the end of a plain thread")]
 fn the_destructor_of_a_thread_local_may_call() {
     thread_local! {
         static BEFORE: RefCell<Option<UsesInDrop>> = const { RefCell::new(None) };
@@ -60,7 +61,7 @@ fn the_destructor_of_a_thread_local_may_call() {
     let thread = std::thread::spawn(move || {
         BEFORE.set(Some(UsesInDrop(used.clone(), "before")));
         use_all(&used, "during");
-        AFTER.set(Some(UsesInDrop(used.clone(), "after")));
+        AFTER.set(Some(UsesInDrop(used, "after")));
     });
     thread.join().unwrap();
     for by in ["before", "during", "after"] {
@@ -89,7 +90,7 @@ fn a_destructor_may_call_while_an_unrelated_panic_unwinds() {
     impl Drop for WritesInDrop<'_> {
         fn drop(&mut self) {
             self.0.write(&self.1).unwrap();
-            self.0.transact(|tx| tx.put(&self.0.default_keyspace(), "t", "1")).unwrap();
+            self.0.transact(|tx| tx.put(self.0.default_keyspace(), "t", "1")).unwrap();
         }
     }
     let outcome = catch_unwind(AssertUnwindSafe(|| {

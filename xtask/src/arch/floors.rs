@@ -96,11 +96,11 @@ pub(super) const CRATES: &[Crate] = &[
     Crate { name: "esker-view", place: Place::Floor(5), unsafe_modules: &[] },
     Crate { name: "esker-build", place: Place::Floor(7), unsafe_modules: &[] },
     Crate { name: "esker-engine", place: Place::Floor(8), unsafe_modules: &[] },
-    // A test installs an allocator that counts.
+    // A test installs an allocator that counts, another registers a handler with the C library.
     Crate {
         name: "esker",
         place: Place::Floor(FACADE_FLOOR),
-        unsafe_modules: &["tests/merge_allocations.rs"],
+        unsafe_modules: &["tests/calls_from_anywhere.rs", "tests/merge_allocations.rs"],
     },
     Crate { name: "esker-protocol", place: Place::Floor(10), unsafe_modules: &[] },
     Crate { name: "esker-server", place: Place::Floor(11), unsafe_modules: &[] },

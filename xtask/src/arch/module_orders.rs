@@ -29,7 +29,7 @@ const fn tree(package: &'static str, modules: &'static str) -> Order {
 
 /// All orders.
 pub(super) const ORDERS: &[Order] = &[
-    tree("esker-base", "checksum coding expiry ids key kind limits seqno error sync"),
+    tree("esker-base", "checksum coding expiry ids key kind limits seqno error sync thread_buffer unwinding"),
     tree(
         "esker-env",
         "clock host memory fs fs_wrapper aligned counting huge_page_heap off_heap_slice \

@@ -1,9 +1,9 @@
 //! A directory held by its descriptor: the calls below it resolve from the open directory, not from its path.
 //!
 //! A path means what the system finds under it at the moment of the call. After a rename of the directory, a
-//! change of the working directory or a new mount it may lead to another directory, and a store that goes on by
-//! path would write into and delete from that one. A descriptor keeps its directory through all of these. Once
-//! the directory is removed every creation below it fails with "not found".
+//! change of the working directory or a new mount it may lead to another directory, and a store that goes on
+//! by path would write into and delete from that one. A descriptor keeps its directory through all of these.
+//! Once the directory is removed every creation below it fails with "not found".
 //!
 //! Paths stay as they are in errors and in [`File::path`]; what lies outside of the directory is resolved as
 //! usual.
@@ -22,7 +22,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// Rights of created files and directories, which the process's mask restricts further: as `std::fs` has them.
+/// Rights of created files and directories, which the process's mask restricts further: as `std::fs` has
+/// them.
 const FILE_RIGHTS: u32 = 0o666;
 const DIRECTORY_RIGHTS: u32 = 0o777;
 
