@@ -3,6 +3,7 @@
 mod amplification;
 mod compact;
 mod compaction_outcome;
+#[cfg(all(feature = "zstd", feature = "lzma"))]
 mod compression_downgrade;
 mod idle_wal;
 mod jobs;

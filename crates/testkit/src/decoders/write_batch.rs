@@ -37,6 +37,7 @@ fn open() -> esker::Result<Database> {
 }
 
 /// Runs with the database of the thread, which is replaced from time to time.
+#[expect(clippy::disallowed_methods, reason = "a decoder under test is not called from destructors")]
 fn with_database<R>(run: impl FnOnce(&Database) -> R) -> R {
     READER.with_borrow_mut(|reader| {
         let (db, written) = reader.get_or_insert_with(|| (open().expect("a database in memory opens"), 0));
