@@ -63,6 +63,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test is about the end of a plain thread")]
     fn a_destructor_that_runs_after_the_buffers_gets_a_fresh_one() {
         struct AtEnd(mpsc::Sender<Vec<u8>>);
         impl Drop for AtEnd {
