@@ -2,6 +2,7 @@
 
 use crate::table_factory::TableFactory;
 use esker_base::{FileNumber, KeyspaceId, SeqNo, Unwinding};
+use esker_options::JobOutput;
 use esker_sst::WarmedTable;
 use esker_version::{BlobFileMeta, PartMeta, Place, VersionEdit};
 use std::path::PathBuf;
@@ -96,6 +97,12 @@ impl<'a> Outputs<'a> {
     /// Tombstones of all tables.
     pub fn tombstones(&self) -> u64 {
         self.parts.iter().map(|part| part.tombstones).sum()
+    }
+
+    /// What the job has written, for the event of its end.
+    pub fn job_output(&self) -> JobOutput {
+        let tables = self.parts.iter().map(|part| part.file).collect();
+        JobOutput::new(tables, self.bytes(), self.blob_bytes(), self.entries())
     }
 
     /// Bytes of all tables.

@@ -124,8 +124,8 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-engine",
         folder: "state",
-        modules: "activity adaptive_state commit_notifier consumers events idle_budget installed log_ages \
-                  memory_shares no_plan_cache read_heat read_triggered scheduler \
+        modules: "activity adaptive_state commit_notifier consumers events idle_budget log_ages \
+                  memory_shares read_heat read_triggered scheduler \
                   traffic write_control counters keyspace commit_state jobs store shape \
                   space_use",
         closed: &[],
@@ -145,7 +145,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-engine",
         folder: "background",
-        modules: "file_events install flush picker subcompactions table_eviction targets idle_wal idle install_options \
+        modules: "install flush picker subcompactions table_eviction targets idle_wal idle install_options \
                   migration compact workers",
         closed: &[],
     },

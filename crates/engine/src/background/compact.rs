@@ -10,7 +10,6 @@
 
 pub mod manual;
 
-use crate::background::file_events::output_of;
 use crate::background::idle;
 use crate::background::install;
 use crate::background::migration;
@@ -268,7 +267,7 @@ fn merge(
         control.capacity.note_compaction(tables.bytes(), plan.bytes_into_last(), took);
         control.capacity.note_merged(plan.est_in_bytes, took);
     }
-    let output = output_of(&tables);
+    let output = tables.job_output();
     let installed = install_merge(store, keyspace, plan, tables);
     drop(frozen);
     installed.map(|()| output)

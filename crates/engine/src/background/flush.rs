@@ -10,7 +10,6 @@
 //! tables. F2 sync their directory. F3 sync the log if another keyspace depends on it (WL6). F4 to F6
 //! install.
 
-use crate::background::file_events::output_of;
 use crate::background::install;
 use crate::state::jobs::JobFacts;
 use crate::state::keyspace::KeyspaceState;
@@ -133,7 +132,7 @@ fn flush_memtables(
         keyspace.options().strategy.uses_overwrite_ratios(),
         &mut tables,
     );
-    let output = output_of(&tables);
+    let output = tables.job_output();
     install::install(store, keyspace, memtables, FileReason::Flush, |version, busy| {
         let new_run = writing.tables.take_run_id();
         let mut edit = VersionEdit::new();

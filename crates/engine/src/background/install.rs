@@ -7,19 +7,18 @@
 //! (IN2). Before that the job has made the tables it names durable, bytes and directory entries (IN1); after
 //! it, files and log segments that the new state does not need are released (IN3, WL7).
 
-use crate::background::file_events;
-use crate::state::installed::{DataFile, Installed};
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::WorkerPool;
-use crate::state::store::{Store, Writing};
+use crate::state::store::{DataFile, Installed, Store, Writing};
 use crate::write::memory_arbiter;
 use crate::write::write_control;
-use esker_base::{LogId, Result, SeqNo};
-use esker_options::FileReason;
+use esker_base::{FileNumber, LogId, Result, SeqNo};
+use esker_options::{Event, FileInfo, FileReason};
 use esker_strategy::Busy;
 use esker_version::{AppendError, Applied, DatabaseState, EditOp, FileKind, Version, VersionEdit};
 use esker_view::tree::Tree;
 use esker_view::{MemtableView, SuperVersion};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -50,7 +49,7 @@ pub fn install(
     if let Some(changed) = installed.state.keyspace(keyspace.id) {
         publish_tree(store, keyspace, Arc::clone(&changed.version), flushed);
     }
-    file_events::emit_changes(store, keyspace, reason, &before, &edit, &applied);
+    emit_changes(store, keyspace, reason, &before, &edit, &applied);
     drop((busy, before));
     drop(installed);
     retire_files(store, &applied);
@@ -233,6 +232,63 @@ fn outputs_of(edit: &VersionEdit) -> Vec<DataFile> {
         _ => None,
     });
     added.collect()
+}
+
+/// Queues the event of an edit that was applied to `before`, if it has changed files. The caller holds the
+/// manifest's lock (EV2). Without listeners nothing is computed.
+pub fn emit_changes(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    reason: FileReason,
+    before: &Version,
+    edit: &VersionEdit,
+    applied: &Applied,
+) {
+    if !store.events.is_on() {
+        return;
+    }
+    let (created, deleted) = (created_files(before, edit, applied), deleted_files(before, applied));
+    if !created.is_empty() || !deleted.is_empty() {
+        store.events.emit(|| Event::FilesChanged {
+            keyspace: keyspace.event_ref(),
+            reason,
+            created,
+            deleted,
+        });
+    }
+}
+
+/// Files of the edit that were not in the tree before: a part that moves, or the remainder of one that was
+/// cut, has a file that was.
+fn created_files(before: &Version, edit: &VersionEdit, applied: &Applied) -> Vec<FileInfo> {
+    let mut known: HashSet<FileNumber, foldhash::fast::FixedState> =
+        before.parts().map(|(_, _, part)| part.file).collect();
+    let mut created = Vec::new();
+    for op in &edit.ops {
+        match op {
+            EditOp::AddPart { place, part, .. } if known.insert(part.file) => {
+                created.push(FileInfo::table(part.file, place.level.get(), part.file_bytes));
+            }
+            // One that nothing points to has left with the same edit.
+            EditOp::AddBlobFile { file, .. } if !applied.obsolete_blobs.contains(&file.number) => {
+                created.push(FileInfo::blob(file.number, file.file_bytes));
+            }
+            _ => {}
+        }
+    }
+    created
+}
+
+/// The files that no part refers to any more.
+fn deleted_files(before: &Version, applied: &Applied) -> Vec<FileInfo> {
+    let mut gone: HashSet<FileNumber, foldhash::fast::FixedState> =
+        applied.obsolete_files.iter().copied().collect();
+    let tables = before.parts().filter(|(_, _, part)| gone.remove(&part.file));
+    let mut deleted: Vec<FileInfo> =
+        tables.map(|(level, _, part)| FileInfo::table(part.file, level.get(), part.file_bytes)).collect();
+    let blobs = before.blob_files().iter().filter(|blob| applied.obsolete_blobs.contains(&blob.meta.number));
+    deleted.extend(blobs.map(|blob| FileInfo::blob(blob.meta.number, blob.meta.file_bytes)));
+    deleted
 }
 
 #[cfg(test)]

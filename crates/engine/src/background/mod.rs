@@ -1,7 +1,6 @@
 //! Background work: worker pools, flush, the compaction picker, compaction, and the install of their results.
 
 pub mod compact;
-pub mod file_events;
 pub mod flush;
 pub mod idle;
 pub mod idle_wal;

@@ -15,7 +15,7 @@
 //! the idle state: running jobs continue, no further one begins.
 
 use crate::state::keyspace::KeyspaceState;
-use crate::state::no_plan_cache::NoPlan;
+use crate::state::keyspace::job_state::NoPlan;
 use crate::state::scheduler::LOOK_INTERVAL;
 use crate::state::shape;
 use crate::state::store::Store;

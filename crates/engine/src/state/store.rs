@@ -14,19 +14,19 @@ use crate::state::consumers::Consumers;
 use crate::state::counters::Counters;
 use crate::state::events::Events;
 use crate::state::idle_budget::IdleBudget;
-use crate::state::installed::Installed;
 use crate::state::jobs::Jobs;
 use crate::state::keyspace::{KeyspaceState, Registry};
 use crate::state::log_ages::LogAges;
 use crate::state::memory_shares::MemoryArbiter;
 use crate::state::scheduler::Scheduler;
 use esker_base::sync::CachePadded;
-use esker_base::{Error, Result};
+use esker_base::{Error, FileNumber, Result};
 use esker_build::table_factory::TableFactory;
 use esker_env::{Env, FileLock};
 use esker_memtable::ArenaPool;
 use esker_options::Durability;
 use esker_options::{KeyspaceOptions, MemoryPlan, NamedKeyspaces};
+use esker_version::{DatabaseState, FileKind, Manifest};
 use esker_view::read::open_readers::OpenReaders;
 use esker_view::snapshot::Snapshots;
 use esker_view::time::Time;
@@ -228,5 +228,27 @@ impl Writing {
             state.post_commit.set(PostCommit::NOTIFY, true);
         }
         is_up_to_date
+    }
+}
+
+/// A file that an edit names.
+pub type DataFile = (FileKind, FileNumber);
+
+/// The state guarded by the manifest's lock.
+#[derive(Debug)]
+pub struct Installed {
+    /// The file that edits are appended to.
+    pub manifest: Manifest,
+    /// The sum of all durable edits.
+    pub state: DatabaseState,
+    /// Tables of edits whose append may or may not have happened, until a new manifest is current that
+    /// certainly lacks them.
+    pub doubtful: Vec<DataFile>,
+}
+
+impl Installed {
+    /// The manifest and the state it describes.
+    pub fn new(manifest: Manifest, state: DatabaseState) -> Installed {
+        Installed { manifest, state, doubtful: Vec::new() }
     }
 }

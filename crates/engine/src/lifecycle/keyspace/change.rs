@@ -18,7 +18,6 @@
 //! 5. A running flush or compaction finds the mark while it writes, or finds under the manifest's lock that
 //!    the keyspace is gone; it deletes its output and reports nothing.
 
-use crate::background::file_events;
 use crate::background::install;
 use crate::background::install_options;
 use crate::background::migration;
@@ -153,7 +152,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     let before = Arc::clone(&keyspace.view.load().tree.version);
     keyspace.view.update(|_| empty);
     drop(publishing);
-    file_events::emit_changes(store, &keyspace, FileReason::KeyspaceDropped, &before, &edit, &applied);
+    install::emit_changes(store, &keyspace, FileReason::KeyspaceDropped, &before, &edit, &applied);
     drop(before);
     store.events.emit(|| Event::KeyspaceDropped(keyspace.event_ref()));
     drop(installed);
