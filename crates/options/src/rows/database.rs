@@ -128,7 +128,7 @@ const ROWS: &[Own] = &[
         |options, rate| options.background_rates.read_bytes_per_second = rate,
     )
     .or("unlimited", "as fast as they can")
-    .help("Bytes of tables a second that compactions may read, from files or the cache; compactions that writers wait for have no limit."),
+    .help("Bytes of tables a second that compactions may read, cached or not; those that writers wait for have no limit."),
     Own::number(
         "background_write_bytes_per_second",
         Unit::Bytes.range(MIN_BYTES_PER_SECOND, u64::MAX),
