@@ -17,8 +17,9 @@
 //!
 //! K, V, A and B are signed 64-bit integers or strings in double quotes, which may contain spaces and the
 //! escapes `\"`, `\\`, `\n`, `\t` and `\xHH`. Words are separated by spaces or tabs. A command is one line;
-//! an error is answered by one line that starts with `Error:`, and the conversation goes on. Lines of white
-//! space get no answer.
+//! an error is answered by one line that starts with `Error:`, and the conversation goes on. A line of HTTP
+//! ends it, so that no web page can write to a server on the machine of its reader ([`is_http`]). Lines of
+//! white space get no answer.
 //!
 //! # Map
 //!
@@ -30,6 +31,7 @@
 
 pub mod answer;
 pub mod command;
+mod http;
 pub mod lines;
 pub mod pairs;
 mod parse_error;
@@ -37,5 +39,6 @@ pub mod scalar;
 mod words;
 
 pub use command::{Command, ParseError, is_blank, parse_line};
+pub use http::is_http;
 pub use lines::{Line, LineBuffer};
 pub use scalar::{Kind, Scalar, ScalarRef};

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::dsl::{Begun, Executor, LongAnswer, PIECE_BYTES, Progress};
-use esker_protocol::{Line, LineBuffer, answer, is_blank, parse_line};
+use esker_protocol::{Line, LineBuffer, answer, is_blank, is_http, parse_line};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,6 +109,10 @@ impl Connection {
                     Begun::Answered
                 }
                 Line::Complete(line) if is_blank(line) => Begun::Answered,
+                Line::Complete(line) if is_http(line) => {
+                    answer::error("this is not an HTTP server; the connection is closed", &mut self.out);
+                    Begun::Quit
+                }
                 Line::Complete(line) => match parse_line(line) {
                     Ok(command) => self.shared.executor.begin(command, &mut self.out),
                     Err(error) => {

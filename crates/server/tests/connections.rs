@@ -243,3 +243,25 @@ fn stopping_waits_for_no_idle_client() {
     server.stop();
     assert_eq!(idle.line(), None);
 }
+
+/// The body of a request that a web page makes a browser send would be commands.
+#[test]
+fn a_connection_ends_at_the_first_line_of_http() {
+    let dir = TempDir::new();
+    let server = Running::start(dir.path(), Config::default());
+    let requests = [
+        "POST / HTTP/1.1\r\nHost: x\r\n\r\np 10 7\nd 1\n",
+        "GET /p%2010%207 HTTP/1.0\r\n\r\np 10 7\n",
+        "host: 127.0.0.1\r\np 10 7\n",
+    ];
+    for request in requests {
+        let mut client = server.client();
+        client.send(request.as_bytes());
+        let answer = client.line().unwrap();
+        assert_eq!(answer, "Error: this is not an HTTP server; the connection is closed");
+        assert_eq!(client.line(), None, "nothing behind it is answered");
+    }
+    let mut client = server.client();
+    assert_eq!(client.ask("g 10"), "", "nothing behind it is executed");
+    server.stop();
+}

@@ -161,7 +161,7 @@ pub(super) const ORDERS: &[Order] = &[
         "compaction_filter damage error events handle transaction advice changes copy backup ingest \
                   merge open options parts report metrics",
     ),
-    tree("esker-protocol", "lines pairs parse_error scalar answer words command"),
+    tree("esker-protocol", "http lines pairs parse_error scalar answer words command"),
     tree("esker-server", "error load_file config dsl connection listener"),
     tree(
         "esker-bench",
