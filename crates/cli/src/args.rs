@@ -243,15 +243,15 @@ pub(crate) struct GetArgs {
 #[command(after_help = "\
 Examples:
   esker put user:17 Ada
-  esker put picture < picture.png
+  esker put picture - < picture.png
   esker put session:9 token --ttl 30m")]
 pub(crate) struct PutArgs {
     /// The key
     #[arg(value_name = "KEY", allow_negative_numbers = true)]
     pub(crate) target: String,
-    /// The value; without it, standard input to its end
+    /// The value, or - to read it from standard input to its end
     #[arg(value_name = "VALUE", allow_negative_numbers = true)]
-    pub(crate) content: Option<String>,
+    pub(crate) content: String,
     /// Time to live, such as 500ms, 10s, 30m, 12h or 7d [default: the keyspace's, which is forever]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) ttl: Option<Duration>,

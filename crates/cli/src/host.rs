@@ -95,7 +95,12 @@ pub(crate) fn create_output(path: &Path) -> Result<Box<dyn Write>, Failure> {
     Ok(Box::new(BufWriter::with_capacity(256 << 10, file)))
 }
 
-pub(crate) fn read_stdin() -> Result<Vec<u8>, Failure> {
+/// A value from the command line, or all of standard input for `-`.
+pub(crate) fn content_or_stdin(content: &str) -> Result<Vec<u8>, Failure> {
+    if content == "-" { read_stdin() } else { Ok(content.as_bytes().to_vec()) }
+}
+
+fn read_stdin() -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let read = io::stdin().lock().read_to_end(&mut bytes);
     read.map_err(|error| Failure::system("cannot read standard input", &error))?;

@@ -17,7 +17,11 @@ fn objects(text: &str) -> Vec<Value> {
 fn pairs_go_in_and_come_out() {
     let dir = WorkingDir::new();
     dir.ok("put user:1 Ada");
-    assert_eq!(dir.run_with("put picture", b"\x89PNG\0\xff").code, 0);
+    assert_eq!(dir.run_with("put picture -", b"\x89PNG\0\xff").code, 0);
+    let missing = dir.run_with("put nothing", b"");
+    assert_eq!(missing.code, 2, "no value, and nothing is stored");
+    assert!(missing.err.contains("<VALUE>"), "{}", missing.err);
+    assert_eq!(dir.run_with("get nothing", b"").code, 1);
     dir.ok("put empty --value hex 00ff");
     assert_eq!(dir.ok("get user:1"), "Ada\n");
     assert_eq!(dir.run("get picture -n").out, b"\x89PNG\0\xff");

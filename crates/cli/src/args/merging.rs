@@ -30,15 +30,15 @@ pub(crate) struct IncrArgs {
 Examples:
   esker append --keyspace log today 'door opened'
   esker append --keyspace tags user:17 admin --separator ,
-  esker append --keyspace pictures frame < frame.png
+  esker append --keyspace pictures frame - < frame.png
   esker keyspaces --keyspace default --set 'merge_operator=append:, '")]
 pub(crate) struct AppendArgs {
     /// The key
     #[arg(value_name = "KEY", allow_negative_numbers = true)]
     pub(crate) target: String,
-    /// The text to append; without it, standard input to its end
+    /// The text to append, or - to read it from standard input to its end
     #[arg(value_name = "VALUE", allow_negative_numbers = true)]
-    pub(crate) content: Option<String>,
+    pub(crate) content: String,
     /// Separator of a keyspace that is created [default: a line end]
     #[arg(long, value_name = "TEXT")]
     pub(crate) separator: Option<String>,

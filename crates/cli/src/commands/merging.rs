@@ -23,10 +23,7 @@ pub(super) fn incr(context: &mut Context<'_>, args: &IncrArgs) -> Result<Exit, F
 
 pub(super) fn append(context: &mut Context<'_>, args: &AppendArgs) -> Result<Exit, Failure> {
     let key = context.parse_key(&args.target)?;
-    let written = match &args.content {
-        Some(content) => content.clone().into_bytes(),
-        None => host::read_stdin()?,
-    };
+    let written = host::content_or_stdin(&args.content)?;
     let piece = context.shape.value.parse(&written);
     let piece = piece.map_err(|reason| Failure::usage(format!("value: {reason}")))?;
     let separator = args.separator.as_deref().unwrap_or("\n");

@@ -23,10 +23,7 @@ pub(super) fn get(context: &mut Context<'_>, args: &GetArgs) -> Result<Exit, Fai
 
 pub(super) fn put(context: &mut Context<'_>, args: &PutArgs) -> Result<Exit, Failure> {
     let key = context.parse_key(&args.target)?;
-    let written = match &args.content {
-        Some(content) => content.clone().into_bytes(),
-        None => host::read_stdin()?,
-    };
+    let written = host::content_or_stdin(&args.content)?;
     let value = context.shape.value.parse(&written);
     let value = value.map_err(|reason| Failure::usage(format!("value: {reason}")))?;
     let keyspace = context.keyspace()?;
