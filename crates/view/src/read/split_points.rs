@@ -108,18 +108,20 @@ fn anchors_of_memtable(
     Ok(())
 }
 
-/// The keys of ascending anchors at which each further share of the bytes is complete.
+/// The keys of ascending anchors at which each further share of the bytes is complete. Several anchors of one
+/// key, of several runs, count as one: a point has all of them behind it.
 fn divided(anchors: &[SizedAnchor], range: &KeyRange, parts: usize) -> Vec<Vec<u8>> {
     let total: u128 = anchors.iter().map(|anchor| u128::from(anchor.bytes)).sum();
     let mut points: Vec<Vec<u8>> = Vec::new();
     let mut before = 0u128;
-    for SizedAnchor { key, bytes } in anchors {
+    for of_key in anchors.chunk_by(|one, next| one.key == next.key) {
+        let Some(SizedAnchor { key, .. }) = of_key.first() else { continue };
         let wanted = total * (points.len() as u128 + 1) / parts as u128;
         let last = points.last().map_or(&*range.start, |last| last);
         if points.len() + 1 < parts && before >= wanted && **key > *last && range.contains(key) {
             points.push(key.clone());
         }
-        before += u128::from(*bytes);
+        before += of_key.iter().map(|anchor| u128::from(anchor.bytes)).sum::<u128>();
     }
     points
 }
