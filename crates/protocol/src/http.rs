@@ -21,7 +21,7 @@ pub fn is_http(line: &[u8]) -> bool {
 fn is_request(line: &[u8]) -> bool {
     let mut words = line.split(|&byte| byte == b' ');
     let is_method = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_uppercase);
-    words.next().is_some_and(is_method) && words.last().is_some_and(|word| word.starts_with(b"HTTP/"))
+    words.next().is_some_and(is_method) && words.next_back().is_some_and(|word| word.starts_with(b"HTTP/"))
 }
 
 #[cfg(test)]
