@@ -185,7 +185,8 @@ fn content(view: &SuperVersion, told: &Amplification) -> Option<Content> {
 fn profiles(options: &KeyspaceOptions, write_buffer_bytes: u64) -> Vec<(String, Design)> {
     let of = |name: &&str| {
         let preset = Preset::find(name).ok()?;
-        let design = preset.applied_to(KeyspaceOptions { write_buffer_bytes: None, ..options.clone() });
+        let options = KeyspaceOptions { write_buffer_bytes: None, ..options.clone() };
+        let design = preset.applied_to(options).ok()?;
         Some(((*name).to_owned(), design.design(write_buffer_bytes)))
     };
     PROFILES.iter().filter_map(of).collect()

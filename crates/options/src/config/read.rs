@@ -56,7 +56,9 @@ impl Source<'_> {
             let preset = match (*key, value.get_ref()) {
                 ("preset" | "profile", value) => {
                     let name = self.scalar(key, value, span)?;
-                    Preset::find(&name).map_err(|error| self.refused(error, span))?.options()
+                    Preset::find(&name)
+                        .and_then(Preset::options)
+                        .map_err(|error| self.refused(error, span))?
                 }
                 ("cs265", DeValue::Table(table)) => self.cs265(table)?,
                 ("cs265", _) => return Err(self.no_section("[cs265]", span)),
@@ -75,7 +77,7 @@ impl Source<'_> {
             let text = self.scalar(name, value.get_ref(), &span)?;
             parameters.set(name, &text).map_err(|error| self.refused(error, &span))
         });
-        Ok(parameters?.options())
+        parameters?.options()
     }
 
     fn defaults(&self, options: Options, table: &DeTable<'_>) -> Result<Options> {
@@ -83,8 +85,8 @@ impl Source<'_> {
             let text = self.scalar(name, value.get_ref(), &span)?;
             let refused = |error| self.refused(error, &span);
             if name == "preset" || name == "profile" {
-                let preset = Preset::find(&text).map_err(refused)?;
-                options.keyspace = preset.applied_to(options.keyspace);
+                let preset = Preset::find(&text).map_err(&refused)?;
+                options.keyspace = preset.applied_to(options.keyspace).map_err(refused)?;
             } else {
                 options.keyspace = options.keyspace.set(name, &text).map_err(refused)?;
             }

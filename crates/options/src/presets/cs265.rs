@@ -17,7 +17,7 @@ const MERGE_BYTES: u64 = 8 << 20;
 /// # fn main() -> esker_base::Result<()> {
 /// use esker_options::Cs265;
 ///
-/// let options = Cs265::default().set("fanout", "6")?.set("compaction_policy", "Leveled")?.options();
+/// let options = Cs265::default().set("fanout", "6")?.set("compaction_policy", "Leveled")?.options()?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,15 +173,18 @@ impl Cs265 {
     /// which levels are sized. The report has a cache of its own size, where Esker has one budget for
     /// everything: the budget is chosen so that the cache has its size when buffers of 16-byte entries, as in
     /// the report, and their log are full.
-    pub fn options(&self) -> Options {
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a codec whose Cargo feature this build is without.
+    pub fn options(&self) -> Result<Options> {
         let buffers = self.buffer_entries * ENTRY_BYTES;
         let budget = (self.cache_mib << 20) + 2 * buffers + buffers / 2 + MERGE_BYTES;
         let mut options = Options::default().memory_budget(budget);
-        options.keyspace =
-            self.keyspace_settings().iter().fold(KeyspaceOptions::default(), |options, (name, value)| {
-                options.set(name, value).expect("tests set every value of every parameter")
-            });
-        options
+        let settings = self.keyspace_settings();
+        options.keyspace = settings
+            .iter()
+            .try_fold(KeyspaceOptions::default(), |options, (name, value)| options.set(name, value))?;
+        Ok(options)
     }
 
     /// The parameters as keyspace settings, by the names of Esker's options.

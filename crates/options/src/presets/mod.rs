@@ -173,23 +173,25 @@ impl Preset {
     }
 
     /// The options of this preset: the defaults, where it sets nothing.
-    pub fn options(&self) -> Options {
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a codec whose Cargo feature this build is without.
+    pub fn options(&self) -> Result<Options> {
         if self.name == Cs265::NAME {
             return Cs265::default().options();
         }
-        let set = |options: Options, (name, value): &(&str, &str)| {
-            options.set(name, value).expect("tests set every option of every preset")
-        };
-        let mut options = self.database.iter().fold(Options::default(), set);
-        options.keyspace = self.applied_to(options.keyspace);
-        options
+        let set = |options: Options, (name, value): &(&str, &str)| options.set(name, value);
+        let mut options = self.database.iter().try_fold(Options::default(), set)?;
+        options.keyspace = self.applied_to(options.keyspace)?;
+        Ok(options)
     }
 
     /// `options` with this preset's keyspace settings.
-    pub fn applied_to(&self, options: KeyspaceOptions) -> KeyspaceOptions {
-        self.keyspace_settings().iter().fold(options, |options, (name, value)| {
-            options.set(name, value).expect("tests set every option of every preset")
-        })
+    ///
+    /// # Errors
+    /// As [`Preset::options`].
+    pub fn applied_to(&self, options: KeyspaceOptions) -> Result<KeyspaceOptions> {
+        self.keyspace_settings().iter().try_fold(options, |options, (name, value)| options.set(name, value))
     }
 
     /// This preset's keyspace settings.
@@ -211,9 +213,9 @@ impl Options {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument`, with the existing names.
+    /// `InvalidArgument`, with the existing names, or for a codec whose Cargo feature this build is without.
     pub fn preset(name: &str) -> Result<Options> {
-        Preset::find(name).map(Preset::options)
+        Preset::find(name)?.options()
     }
 }
 
@@ -221,9 +223,9 @@ impl KeyspaceOptions {
     /// The keyspace settings of the [`Preset`] of this name.
     ///
     /// # Errors
-    /// `InvalidArgument`, with the existing names.
+    /// As [`Options::preset`].
     pub fn preset(name: &str) -> Result<KeyspaceOptions> {
-        Ok(Preset::find(name)?.applied_to(KeyspaceOptions::default()))
+        Preset::find(name)?.applied_to(KeyspaceOptions::default())
     }
 }
 

@@ -6,10 +6,10 @@ use esker_version::LevelIndex;
 #[test]
 fn every_preset_sets_what_it_says() {
     for preset in Preset::ALL {
-        preset.options().validate().unwrap_or_else(|error| panic!("{}: {error}", preset.name));
+        preset.options().unwrap().validate().unwrap_or_else(|error| panic!("{}: {error}", preset.name));
         assert!(preset.help.ends_with('.'), "{}", preset.name);
         // Its settings are applied, and differ from preset to preset.
-        let values = preset.options().keyspace.values();
+        let values = preset.options().unwrap().keyspace.values();
         for (name, value) in preset.keyspace_settings() {
             let same = KeyspaceOptions::default().set(&name, &value).unwrap();
             let found = values.iter().find(|value| value.name == name).unwrap();
@@ -39,7 +39,7 @@ fn the_parameters_of_the_report_have_its_names_defaults_and_ranges() {
     ] {
         assert!(told.contains(&line.to_owned()), "{line}: {told:?}");
     }
-    let named = Cs265::default().options().keyspace.named_values();
+    let named = Cs265::default().options().unwrap().keyspace.named_values();
     for (name, value) in [
         ("write_buffer_entries", "1048576"),
         ("strategy", "tiered:4"),
@@ -114,7 +114,8 @@ fn the_words_of_the_report_mean_kinds_of_ours() {
         ),
     ] {
         for (theirs, ours) in words {
-            let named = Cs265::default().set(parameter, theirs).unwrap().options().keyspace.named_values();
+            let named =
+                Cs265::default().set(parameter, theirs).unwrap().options().unwrap().keyspace.named_values();
             assert!(named.contains(&(option.to_owned(), (*ours).to_owned())), "{theirs}: {named:?}");
         }
     }
@@ -129,14 +130,17 @@ fn every_value_of_the_reports_parameters_is_one_of_ours() {
     for info in Cs265::list() {
         for value in [0, 1].into_iter().filter_map(|at| end_of(&info, at)) {
             let set = Cs265::default().set(info.name, &value).unwrap();
-            set.options().validate().unwrap_or_else(|error| panic!("{} = {value}: {error}", info.name));
+            set.options()
+                .unwrap()
+                .validate()
+                .unwrap_or_else(|error| panic!("{} = {value}: {error}", info.name));
         }
     }
     for name in ["compaction_policy", "compression"] {
         let info = Cs265::list().into_iter().find(|info| info.name == name).unwrap();
         for value in info.allowed.split(", ") {
             let parameters = Cs265::default().set(name, value).unwrap();
-            parameters.options().validate().unwrap_or_else(|error| panic!("{value}: {error}"));
+            parameters.options().unwrap().validate().unwrap_or_else(|error| panic!("{value}: {error}"));
         }
     }
     let told = Cs265::default().set("fanout", "11").unwrap_err().to_string();
