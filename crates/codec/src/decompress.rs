@@ -125,19 +125,3 @@ fn supported(codec_id: u8) -> Result<(), DecodeError> {
 pub(crate) fn damaged(codec: &str, error: &dyn std::fmt::Display) -> DecodeError {
     DecodeError::Damaged(format!("{codec} cannot decode a block: {error}"))
 }
-
-#[cfg(all(test, not(feature = "zstd")))]
-mod tests {
-    use super::*;
-    use crate::Codec;
-
-    #[test]
-    fn a_codec_that_the_build_is_without_is_refused_by_the_name_of_its_feature() {
-        let told = "zstd:3".parse::<Codec>().unwrap_err();
-        assert!(matches!(told, Error::Unsupported(_)));
-        assert!(told.to_string().contains("Cargo feature \"zstd\""), "{told}");
-        let read = decompress(id::ZSTD, b"whatever", 10, &mut Vec::new()).unwrap_err();
-        assert!(matches!(read, DecodeError::Unsupported(_)));
-        assert!(read.to_string().contains("Cargo feature \"zstd\""), "{read}");
-    }
-}
