@@ -17,8 +17,9 @@ use crate::fs::{DirEntry, File, FileLock, FileSystem, LockKind, OpenMode, parent
 use esker_base::{Error, Result};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
+use rustix::path::Arg;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -71,7 +72,7 @@ impl HeldDirectory {
         let rest = path.strip_prefix(&self.path).ok()?;
         let goes_up = rest.components().any(|part| !matches!(part, Component::Normal(_)));
         let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
-        (!goes_up).then(|| Place { from: std::os::fd::AsFd::as_fd(&self.root), rest })
+        (!goes_up).then(|| Place { from: self.root.as_fd(), rest })
     }
 
     /// As [`HeldDirectory::place`]; outside of the directory a call starts from the working directory.
@@ -87,6 +88,27 @@ fn flags(mode: OpenMode) -> OFlags {
         OpenMode::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
         OpenMode::CreateOrTruncate => OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC,
     }
+}
+
+/// Removes a directory and what is in it. Symbolic links are removed, never followed: what they lead to may
+/// lie outside.
+fn remove_tree(from: BorrowedFd<'_>, name: impl Arg + Copy) -> rustix::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = retry_on_intr(|| rustix::fs::openat(from, name, flags, Mode::empty()))?;
+    // All names first: what a directory lists while it shrinks is not defined.
+    let entries: Vec<_> = Dir::read_from(&opened)?.collect::<rustix::io::Result<_>>()?;
+    for entry in entries {
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        match retry_on_intr(|| rustix::fs::unlinkat(&opened, name, AtFlags::empty())) {
+            // Linux says the first of a directory, POSIX the second.
+            Err(Errno::ISDIR | Errno::PERM) => remove_tree(opened.as_fd(), name)?,
+            removed => removed?,
+        }
+    }
+    retry_on_intr(|| rustix::fs::unlinkat(from, name, AtFlags::REMOVEDIR))
 }
 
 impl FileSystem for HeldDirectory {
@@ -179,11 +201,7 @@ impl FileSystem for HeldDirectory {
 
     fn remove_dir_all(&self, path: &Path) -> Result<()> {
         let Some(place) = self.place(path) else { return StdFileSystem.remove_dir_all(path) };
-        for entry in self.list(path)? {
-            let inner = path.join(&entry.name);
-            if entry.is_dir { self.remove_dir_all(&inner)? } else { self.remove_file(&inner)? }
-        }
-        retry_on_intr(|| rustix::fs::unlinkat(place.from, place.rest, AtFlags::REMOVEDIR))
+        remove_tree(place.from, place.rest)
             .map_err(|error| Error::io("remove the directory", path, error.into()))
     }
 

@@ -156,3 +156,19 @@ fn a_dangling_link_is_not_listed() {
     let expected = DirEntry { name: "file".to_owned(), len: 3, is_dir: false };
     assert_eq!(StdFileSystem.list(&dir.0).unwrap(), [expected]);
 }
+
+/// Links are removed, and what they lead to stays.
+#[cfg(unix)]
+#[test]
+fn removing_a_directory_follows_no_link() {
+    let (dir, outside) = (TempDir::new("held-links"), TempDir::new("held-outside"));
+    fs::write(outside.path("kept"), b"kept").unwrap();
+    let held = StdFileSystem.hold_dir(&dir.0).unwrap().unwrap();
+    held.create_dir_all(&dir.path("a/b")).unwrap();
+    fs::write(dir.path("a/b/file"), b"gone").unwrap();
+    std::os::unix::fs::symlink(&outside.0, dir.path("a/b/link")).unwrap();
+    std::os::unix::fs::symlink("nowhere", dir.path("a/dangling")).unwrap();
+    held.remove_dir_all(&dir.path("a")).unwrap();
+    assert!(!dir.path("a").exists());
+    assert_eq!(fs::read(outside.path("kept")).unwrap(), b"kept");
+}
