@@ -25,12 +25,6 @@ impl Unwinding {
     }
 }
 
-impl Default for Unwinding {
-    fn default() -> Unwinding {
-        Unwinding::watch()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
