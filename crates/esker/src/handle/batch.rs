@@ -60,8 +60,7 @@ impl WriteBatch {
     /// Sets `key` to `value`. In a keyspace with a default TTL the value expires by it, counted from this
     /// call.
     pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
-        let ends = keyspace.state().default_ttl().map(|ttl| keyspace.store().time.after(ttl));
-        self.put_until(keyspace, key.as_ref(), value.as_ref(), ends);
+        self.put_until(keyspace, key.as_ref(), value.as_ref(), keyspace.default_expiry_ms());
     }
 
     /// Sets `key` to `value`, with this expiry, counted from this call. [`Expiry::Keep`] is an error that the

@@ -80,6 +80,12 @@ impl Keyspace {
         Ok(self.change_one(key.as_ref(), Expiry::After(ttl).into(), |_| KeyUpdate::Rewrite)?.is_some())
     }
 
+    /// When a value ends that is put now without an expiry of its own; `None` for never.
+    #[inline]
+    pub(crate) fn default_expiry_ms(&self) -> Option<u64> {
+        self.state().default_ttl().map(|ttl| self.store().time.after(ttl))
+    }
+
     #[cold]
     pub(super) fn write_expiring(
         &self,

@@ -220,7 +220,7 @@ fn a_throttled_writer_blocks_no_other_thread() {
     while store.counters.delays.load(Ordering::Relaxed) == 0 {
         std::thread::yield_now();
     }
-    assert!(db.default_keyspace().get(b"slow").unwrap().is_some(), "the write is done before it is paid for");
+    assert!(db.default_keyspace().get(b"slow").unwrap().is_some(), "the write is done before its delay");
     other.put(b"k", b"v").unwrap();
     let mut batch = db.batch();
     batch.put(db.default_keyspace(), b"k", b"v");

@@ -58,7 +58,7 @@ impl Transaction {
             Ends::AsBefore => match self.end(keyspace, key)? {
                 End::Never => None,
                 End::At(expiry_ms) => Some(expiry_ms),
-                End::Past => default_expiry_ms(keyspace),
+                End::Past => keyspace.default_expiry_ms(),
             },
         };
         let is_past = expiry_ms.is_some_and(|expiry_ms| is_over(expiry_ms, self.time_ms()));
@@ -211,9 +211,4 @@ impl Transaction {
         self.writes.set(keyspace, key, value);
         Ok(())
     }
-}
-
-/// When what is put now with the keyspace's default TTL ends, in milliseconds since 1970.
-fn default_expiry_ms(keyspace: &Keyspace) -> Option<u64> {
-    keyspace.state().default_ttl().map(|ttl| keyspace.store().time.after(ttl))
 }
