@@ -36,6 +36,13 @@ impl Rng {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// A number with the standard normal distribution, by the method of Box and Muller (1958).
+    pub(crate) fn gaussian(&mut self) -> f64 {
+        // One minus a number below 1 is above 0, so the logarithm is finite.
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
     /// A number in [0, 1).
     fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64

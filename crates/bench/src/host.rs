@@ -1,6 +1,9 @@
-//! Operating system services: memory and processor time of the process, and killing a child process.
+//! Operating system services: memory and processor time of the process, killing a child process, and files of
+//! a generated workload.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Starts a process, waits until it prints a line that is `awaited`, and kills it by a signal that it cannot
@@ -15,6 +18,18 @@ pub(crate) fn kill_after_line(
     child.kill()?;
     child.wait()?;
     said.transpose()
+}
+
+/// Makes a directory and those above it, unless they exist.
+#[expect(clippy::disallowed_methods, reason = "the user's directory, not the database's")]
+pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(path)
+}
+
+/// An empty file for writing, in place of one that may be there.
+#[expect(clippy::disallowed_methods, reason = "the user's file, not the database's")]
+pub(crate) fn create_file(path: &Path) -> io::Result<File> {
+    File::create(path)
 }
 
 /// Resident anonymous memory of the process in bytes: heap, stacks and caches, without program text and

@@ -4,6 +4,7 @@ mod advise;
 mod changes;
 mod copies;
 mod experiment;
+mod generate;
 mod ingest;
 mod keyspaces;
 mod merging;
@@ -18,6 +19,7 @@ pub(crate) use copies::{
     ExportArgs, ImportArgs, RestoreArgs,
 };
 pub(crate) use experiment::ExperimentArgs;
+pub(crate) use generate::GenerateArgs;
 pub(crate) use ingest::{BuildTableArgs, IngestArgs};
 pub(crate) use keyspaces::KeyspacesArgs;
 pub(crate) use merging::{AppendArgs, IncrArgs};
@@ -139,6 +141,7 @@ pub(crate) enum Command {
     Experiment(ExperimentArgs),
     Simulate(Box<SimulateArgs>),
     Options(OptionsArgs),
+    Generate(GenerateArgs),
     Exec(ExecArgs),
 }
 
@@ -488,7 +491,9 @@ pub(crate) enum FileKind {
 ///
 /// An error is an answer, but the exit code is 5 then.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  esker exec commands.txt\n  generate | esker exec -")]
+#[command(
+    after_help = "Examples:\n  esker exec commands.txt\n  esker generate --puts 1000 --gets 100 | esker exec -"
+)]
 pub(crate) struct ExecArgs {
     /// The file, or - for standard input
     #[arg(value_name = "FILE")]

@@ -57,6 +57,7 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
         Command::Experiment(args) => commands::experiment::run(global, args, out),
         Command::Simulate(args) => commands::simulate::run(global, args, out),
         Command::Options(args) => commands::options::run(global, args, out),
+        Command::Generate(args) => commands::generate::run(args, out),
         Command::Exec(args) => commands::exec::run(global, args, out),
     }
 }

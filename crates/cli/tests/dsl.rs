@@ -152,3 +152,27 @@ fn bench_reports_in_json() {
     let table = dir.run("bench read --num 2000");
     assert!(table.code == 0 && table.text().contains("multireadrandom"), "{table:?}");
 }
+
+#[test]
+fn a_generated_workload_runs_and_answers_as_told() {
+    let dir = WorkingDir::new();
+    let ran =
+        dir.run("generate --puts 500 --gets 200 --deletes 50 --ranges 5 --gets-misses-ratio 0.25 --seed 7");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("200 gets (150 find their key, 50 do not;"), "{}", ran.err);
+    let answers = dir.run_with("exec -", ran.text());
+    assert_eq!(answers.code, 0, "{}", answers.err);
+    let found = |line: &&str| !line.is_empty() && *line != "OK" && !line.contains(':');
+    assert_eq!(answers.text().lines().filter(found).count(), 150);
+    let again =
+        dir.run("generate --puts 500 --gets 200 --deletes 50 --ranges 5 --gets-misses-ratio 0.25 --seed 7");
+    assert_eq!(again.text(), ran.text());
+    let ran = dir.run(
+        "generate --puts 500 --gets 50 --gets-misses-ratio 0 --external-puts files --pairs-per-file 200",
+    );
+    assert_eq!(ran.text().lines().filter(|line| line.starts_with("l \"files/")).count(), 3);
+    let answers = dir.run_with("exec - --data loaded", ran.text());
+    assert_eq!(answers.text().lines().filter(found).count(), 50, "{}", answers.text());
+    let refused = dir.run("generate --gets 10 --gets-misses-ratio 0.5");
+    assert!(refused.code == 2 && refused.err.contains("no puts"), "{} {}", refused.code, refused.err);
+}

@@ -165,7 +165,7 @@ pub(super) const ORDERS: &[Order] = &[
     tree("esker-server", "error load_file config dsl connection listener"),
     tree(
         "esker-bench",
-        "data settings error host sample report store blob compact deletes overwrite rest \
+        "data settings error host dsl_workload sample report store blob compact deletes overwrite rest \
                   workloads reopen run",
     ),
     tree(

@@ -8,6 +8,7 @@ pub(crate) mod copies;
 mod dump;
 pub(crate) mod exec;
 pub(crate) mod experiment;
+pub(crate) mod generate;
 pub(crate) mod ingest;
 pub(crate) mod inspect;
 mod keyspaces;
