@@ -5,6 +5,7 @@ mod changes;
 mod copies;
 mod experiment;
 mod generate;
+mod honoured;
 mod ingest;
 mod keyspaces;
 mod merging;
@@ -20,6 +21,7 @@ pub(crate) use copies::{
 };
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use generate::GenerateArgs;
+pub(crate) use honoured::{check as check_options, check_line as check_line_options};
 pub(crate) use ingest::{BuildTableArgs, IngestArgs};
 pub(crate) use keyspaces::KeyspacesArgs;
 pub(crate) use merging::{AppendArgs, IncrArgs};

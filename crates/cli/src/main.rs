@@ -43,6 +43,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
+    args::check_options(cli).map_err(Failure::usage)?;
     let global = &cli.global;
     match &cli.command {
         Command::Serve(args) => commands::serve::run(global, args, out),

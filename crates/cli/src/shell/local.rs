@@ -3,7 +3,7 @@
 use super::prompt::Prompt;
 use super::shows_prompt;
 use super::split::split;
-use crate::args::{DataCommand, Global, Shape, ShapeArgs};
+use crate::args::{DataCommand, Global, Shape, ShapeArgs, check_line_options};
 use crate::commands::{self, Context};
 use crate::failure::{Exit, Failure};
 use crate::host;
@@ -188,6 +188,10 @@ impl Shell<'_> {
             }
             Word::Flush => self.database.flush().map(|()| Exit::Done).map_err(Failure::from),
             Word::Data(command) => {
+                if let Err(reason) = check_line_options(command, &line.shape) {
+                    self.refuse(&reason)?;
+                    return Ok(Next::Continue);
+                }
                 let shape = line.shape.or(&self.shape);
                 let only = line.shape.keyspace.clone();
                 let mut context = Context {

@@ -40,8 +40,11 @@ impl WorkingDir {
     /// The program with these arguments, not started yet.
     pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
-        // Budgets are small, because many tests run at once.
-        command.args(arguments.split_whitespace()).args(["--memory", "32MiB"]).current_dir(&self.0);
+        command.args(arguments.split_whitespace()).current_dir(&self.0);
+        if opens_a_database(arguments) {
+            // Budgets are small, because many tests run at once.
+            command.args(["--memory", "32MiB"]);
+        }
         command.env_remove("SERVER_PORT").env("HOME", &self.0);
         command
     }
@@ -72,6 +75,24 @@ impl WorkingDir {
         assert_eq!(ran.code, 0, "{arguments}: {ran:?}");
         ran.text()
     }
+}
+
+/// Whether the command opens a database, whose memory can be bounded.
+fn opens_a_database(arguments: &str) -> bool {
+    const OTHERS: [&str; 9] = [
+        "backup list",
+        "backup prune",
+        "backup verify",
+        "build-table",
+        "experiment",
+        "generate",
+        "inspect",
+        "restore",
+        "simulate",
+    ];
+    let is_other = |other: &&str| arguments.starts_with(*other);
+    let has = |option: &str| arguments.split_whitespace().any(|word| word == option);
+    !(OTHERS.iter().any(|other| is_other(&other)) || has("--connect") || has("--check"))
 }
 
 impl Drop for WorkingDir {
