@@ -18,6 +18,7 @@
 //! at every event.
 
 use crate::follower::{CONSUMER, Copy};
+use crate::log_scan::greatest_seqno;
 use crate::oracle::{Content, Oracle, difference};
 use crate::runner::{DIR, Mark, Runner, keeps_little, read_all};
 use crate::script::Plan;
@@ -160,8 +161,12 @@ impl Recording {
     }
 
     fn check_open(&self, image: &StrictFs, guarantee: &Guarantee, crashes: &[Crash]) -> Outcome<Recovered> {
+        let given_out = greatest_seqno(image, Path::new(DIR))?;
         let db = Database::open_with(DIR, self.options(image))?;
         let opened_at = image.trace_len();
+        // A reader may have seen the numbers of records that a power cut took.
+        let last = db.snapshot().seqno();
+        ensure!(last >= given_out, "number {given_out} was given out, and the next is above {last}");
         let content = read_all(&db, None)?;
         let names = db.keyspaces();
         let is_there = |space: &usize| names.iter().any(|name| name == SPACES[*space]);

@@ -2,7 +2,9 @@
 
 use crate::ingest::LoadMethod;
 use crate::options::{Chosen, DATABASE, KEYSPACE};
-use crate::script::{Action, At, CursorStep, Edit, Lifetime, Move, Op, Plan, Step, WriteMethod};
+use crate::script::{
+    Action, At, Call, CopyMethod, CursorStep, Edit, Lifetime, Move, Op, Plan, Step, WriteMethod,
+};
 use crate::{Filler, KEYS, Key, PREFIXES, SPACES};
 use esker::Durability;
 use esker::ingest::IngestMode;
@@ -326,9 +328,25 @@ impl Generator {
         }
     }
 
+    /// Copies, handles that live on, callbacks that panic, and another database.
+    fn surroundings(&mut self) -> Op {
+        let which = self.random.below(8) as u8;
+        match self.random.below(12) {
+            0 => Op::Copy(CopyMethod::Checkpoint),
+            1 | 2 => Op::Copy(CopyMethod::Backup),
+            3 => Op::Copy(CopyMethod::Restore(which)),
+            4 => Op::Copy(CopyMethod::Export),
+            5 => Op::Outlive(self.random.below(256) as u8),
+            6 => Op::OpenBeside,
+            7 | 8 => Op::Neighbour { key: self.key(), value: self.value() },
+            _ => Op::Panic { call: Call::ALL[usize::from(which)], space: self.space(), key: self.key() },
+        }
+    }
+
     fn op(&mut self) -> Op {
         if self.percent(self.structural_change) {
-            return match self.random.below(12) {
+            return match self.random.below(14) {
+                12 | 13 => self.surroundings(),
                 0 => Op::CheckAll,
                 1 if self.percent(20) => Op::ReopenReadOnly,
                 2 | 3 => Op::Snapshot,

@@ -7,7 +7,7 @@
 //! | [`operators`] | the merge operators of keyspaces under test |
 //! | [`generator`] | random plans |
 //! | [`oracle`] | what a database must contain, at each commit and at each snapshot |
-//! | [`runner`] | a database under test, with its oracle |
+//! | [`runner`] | a database under test, with its oracle; a file for each kind of operation |
 //! | `one_key` | operations that write one key, with an expiry |
 //! | `transactions` | transactions of a script, and which of them must meet a conflict |
 //! | [`model`], [`shrink`] | the model test, and shrinking of its failing plans |
@@ -15,6 +15,7 @@
 //! | [`damage`] | the damage sweep: every place of every file |
 //! | [`events`] | the audit of events, which the model and the error sweep run with |
 //! | [`errors`] | the error sweep: every call fails once |
+//! | `log_scan` | the sequence numbers in a log, before it is opened |
 //! | [`kill`] | the writes of the process that is killed, and the check of what it left |
 //! | [`decoders`] | a fuzz target for every decoder of bytes from outside |
 //!
@@ -35,6 +36,7 @@ mod follower;
 pub mod generator;
 pub mod ingest;
 pub mod kill;
+mod log_scan;
 pub mod model;
 mod one_key;
 mod open_transaction;

@@ -410,6 +410,76 @@ pub enum Op {
     ReopenReadOnly,
     /// Everything is compared, at the present and at each snapshot, and verified.
     CheckAll,
+    /// The database is copied, and the copy opened and compared.
+    Copy(CopyMethod),
+    /// A callback panics.
+    Panic {
+        /// Of which call.
+        call: Call,
+        /// Index into [`SPACES`].
+        space: u8,
+        /// The key that the call is about.
+        key: Key,
+    },
+    /// Closed and opened again while handles live on, which are dropped in an order that follows from this.
+    Outlive(u8),
+    /// It is refused to open the database again.
+    OpenBeside,
+    /// Another database of the process gets an entry.
+    Neighbour {
+        /// The key.
+        key: Key,
+        /// The value.
+        value: Filler,
+    },
+}
+
+/// A way of copying a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyMethod {
+    /// A checkpoint, which is opened.
+    Checkpoint,
+    /// A backup beside the earlier ones.
+    Backup,
+    /// One of the backups is restored, by a number taken modulo their count.
+    Restore(u8),
+    /// All keyspaces are exported, and imported into an empty database.
+    Export,
+}
+
+/// A call with a callback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// `fetch_update`.
+    Update,
+    /// `get_with`.
+    Read,
+    /// `update_options`.
+    Options,
+    /// `transact`.
+    Transaction,
+    /// A bulk load whose owner unwinds.
+    BulkLoad,
+    /// The progress of an export.
+    Export,
+    /// The progress of a checkpoint.
+    Checkpoint,
+    /// A destructor that writes while a panic unwinds.
+    Destructor,
+}
+
+impl Call {
+    /// Every call.
+    pub const ALL: [Call; 8] = [
+        Call::Update,
+        Call::Read,
+        Call::Options,
+        Call::Transaction,
+        Call::BulkLoad,
+        Call::Export,
+        Call::Checkpoint,
+        Call::Destructor,
+    ];
 }
 
 /// A test case. Equal plans run alike.

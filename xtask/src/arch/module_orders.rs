@@ -177,7 +177,7 @@ pub(super) const ORDERS: &[Order] = &[
     tree(
         "esker-testkit",
         "mod decoders dir domain failure events kill operators options script oracle follower \
-                  cursor_walks open_transaction runner ingest one_key model transactions crash damage \
+                  cursor_walks log_scan open_transaction runner ingest one_key model transactions crash damage \
                   errors generator shrink watch",
     ),
     tree("xtask", "mod findings kill_loop repository arch instructions tidy"),

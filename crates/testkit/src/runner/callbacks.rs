@@ -1,0 +1,67 @@
+//! Callbacks that panic: the panic reaches the caller, nothing has changed, and the database goes on.
+
+use super::Runner;
+use crate::script::Call;
+use crate::{Failure, Outcome, ensure};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// What a callback panics with.
+const MESSAGE: &str = "a callback of the script";
+
+/// Panics without the message that a hook would print.
+fn panic() -> ! {
+    resume_unwind(Box::new(MESSAGE))
+}
+
+impl Runner {
+    pub(super) fn panic_in(&self, call: Call, space: usize, key: &[u8]) -> Outcome {
+        let Some(keyspace) = &self.spaces[space] else { return Ok(()) };
+        let db = self.db()?;
+        let outcome = catch_unwind(AssertUnwindSafe(|| -> esker::Result<()> {
+            match call {
+                Call::Update => keyspace.fetch_update(key, |_| panic()).map(drop),
+                Call::Read => keyspace.get_with(key, |_| panic()),
+                Call::Options => keyspace.update_options(|_| panic()),
+                Call::Transaction => db.transact(|transaction| {
+                    transaction.put(keyspace, key, b"of a transaction that panics")?;
+                    panic()
+                }),
+                Call::BulkLoad => {
+                    let mut loader = keyspace.bulk_load()?;
+                    loader.add(key, b"of a load that panics")?;
+                    panic()
+                }
+                Call::Export => {
+                    db.export(std::slice::from_ref(keyspace), &mut Vec::new(), |_| panic()).map(drop)
+                }
+                Call::Checkpoint => db.checkpoint_with(self.beside("panicked"), |_| panic()).map(drop),
+                Call::Destructor => {
+                    let _puts = PutsOnDrop(keyspace);
+                    panic()
+                }
+            }
+        }));
+        match outcome {
+            // A copy of nothing tells no progress.
+            Ok(Ok(())) if call == Call::Checkpoint => self.env.fs.remove_dir_all(&self.beside("panicked"))?,
+            Ok(returned) => {
+                return Err(Failure::new(format!("{call:?} returned {returned:?} instead of panicking")));
+            }
+            Err(payload) => {
+                ensure!(payload.downcast_ref::<&str>() == Some(&MESSAGE), "{call:?} panicked by itself");
+            }
+        }
+        ensure!(db.metrics().read_only_cause.is_none(), "a panic in {call:?} poisoned the database");
+        Ok(())
+    }
+}
+
+/// Writes while a panic unwinds: a key that was never there is deleted, so the content stays.
+struct PutsOnDrop<'a>(&'a esker::Keyspace);
+
+impl Drop for PutsOnDrop<'_> {
+    fn drop(&mut self) {
+        let written = self.0.delete(b"never there");
+        assert!(written.is_ok(), "a write in a destructor during a panic: {written:?}");
+    }
+}
