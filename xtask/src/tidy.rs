@@ -3,13 +3,15 @@
 //! One idea a file and one screen a function ([`sizes`]), no tuples in parameters ([`tuple_parameters`]), no
 //! file that no target compiles ([`dead_files`]), no leftovers ([`words`]), comments as wide as code and
 //! plain ([`comments`]), one type a name ([`type_names`]), one definition an invariant ([`invariants`]), no
-//! link or file name in prose that leads nowhere ([`links`]), no large files.
+//! link or file name in prose that leads nowhere ([`links`]), no proof of survival that is no test
+//! ([`proofs`]), no large files.
 
 mod comments;
 mod dead_files;
 mod exemptions;
 mod invariants;
 mod links;
+mod proofs;
 mod sizes;
 mod tuple_parameters;
 mod type_names;
@@ -40,6 +42,7 @@ pub(crate) fn check(repository: &Repository, findings: &mut Findings) {
     type_names::check(repository, findings);
     invariants::check(repository, findings);
     links::check(repository, findings);
+    proofs::check(repository, findings);
 }
 
 /// Whether a file is text that people write.

@@ -102,6 +102,16 @@ fn prose_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
+/// Text and target of each `[text](target)`.
+pub(super) fn named_links(text: &str) -> impl Iterator<Item = (usize, &str, &str)> {
+    prose_lines(text).flat_map(|(number, line)| {
+        line.match_indices("](").filter_map(move |(at, _)| {
+            let begins = line[..at].rfind('[')? + 1;
+            Some((number, &line[begins..at], line[at + 2..].split_once(')')?.0))
+        })
+    })
+}
+
 /// The targets of `[text](target)`.
 fn link_targets(text: &str) -> impl Iterator<Item = (usize, &str)> {
     prose_lines(text).flat_map(|(number, line)| {
