@@ -7,6 +7,8 @@
 //! * `tidy`: sizes of files and functions, files that nothing compiles, forbidden words, broken links
 //!   ([`tidy`]).
 //! * `instructions`: instruction counts of the hot paths against their bounds ([`instructions`]).
+//! * `bugs`: the bug bank: planted bugs, and the tests that notice them ([`bugs`]).
+//! * `asan`, `tsan`, `miri`: tests under sanitizers, with a nightly toolchain ([`sanitizers`]).
 //! * `kill-loop`: the kill loop of `testkit` ([`kill_loop`]).
 //!
 //! Every finding says what to do. A warning leaves the exit code alone; an error does not.
@@ -21,10 +23,12 @@
 #![forbid(unsafe_code)]
 
 mod arch;
+mod bugs;
 mod findings;
 mod instructions;
 mod kill_loop;
 mod repository;
+mod sanitizers;
 mod tidy;
 
 use findings::Findings;
@@ -38,6 +42,8 @@ usage: cargo xtask <command>
                         --order CRATE [FOLDER] prints the order of its modules
   tidy                  sizes, dead files, words, links
   instructions          what the hot paths take, by callgrind, beside bench/instructions.toml; --update writes that
+  bugs [--fast|NAME..]  plant each bug of the bank, and see which test notices it
+  asan | tsan | miri    the tests of unsafe code under sanitizers, or interpreted; needs a nightly toolchain
   kill-loop --kills N   kill a writing process N times, reopen and check after each";
 
 fn main() -> ExitCode {
@@ -48,6 +54,8 @@ fn main() -> ExitCode {
         ["arch", "--order", rest @ ..] => arch::print_order(rest),
         ["tidy"] => check("tidy", tidy::check),
         ["instructions", rest @ ..] => instructions::run(rest),
+        ["bugs", rest @ ..] => bugs::run(rest),
+        [tool @ ("asan" | "tsan" | "miri"), rest @ ..] => sanitizers::run(tool, rest),
         ["kill-loop", rest @ ..] => kill_loop::run(rest),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -17,6 +17,7 @@ pub mod ids;
 pub mod key;
 pub mod kind;
 pub mod limits;
+pub mod planted;
 pub mod seqno;
 pub mod sync;
 mod thread_buffer;

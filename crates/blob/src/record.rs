@@ -13,6 +13,7 @@
 use esker_base::checksum::xxh3_64;
 use esker_base::coding::{Reader, put_varint};
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
+use esker_base::planted;
 use esker_codec::{Codec, DecodeError as CodecError};
 
 /// Bytes of the checksum in front.
@@ -89,7 +90,7 @@ pub fn encode(key: &[u8], value: &[u8], codec: Codec, scratch: &mut Vec<u8>, out
     let compressed = codec.compress(value, scratch);
     let start = out.len();
     out.extend_from_slice(&[0; CHECKSUM_BYTES]);
-    out.push(compressed.codec_id);
+    out.push(if planted!(WrongCodecInBlob) { codec.ids()[0] } else { compressed.codec_id });
     put_varint(out, key.len() as u64);
     put_varint(out, value.len() as u64);
     put_varint(out, compressed.bytes.len() as u64);

@@ -10,6 +10,7 @@
 //! with versions that were counted here.
 
 use esker_base::key::leading;
+use esker_base::planted;
 use esker_base::{PartId, SeqNo};
 use esker_version::{KeyRange, PartMeta, Version};
 use std::collections::HashSet;
@@ -70,6 +71,9 @@ impl OlderVersions {
     /// Out of line, so that it does not burden the caller's loop where a job takes everything.
     #[inline(never)]
     fn any_may_hold(&mut self, key: &[u8], seqno: SeqNo) -> bool {
+        if planted!(DropsTombstoneEarly) {
+            return false;
+        }
         let leading = leading(key);
         self.runs.iter_mut().any(|run| run.may_hold(key, leading, seqno))
     }

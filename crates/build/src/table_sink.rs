@@ -13,6 +13,7 @@ use crate::range_del::cut::PendingDeletes;
 use crate::range_del::input_range_dels::key_range;
 use crate::table_factory::TableFactory;
 use crate::warmed_outputs::CacheWarming;
+use esker_base::planted;
 use esker_base::{FileNumber, KeyspaceId, PartId, Result, SeqNo, TableUid, Tag};
 use esker_env::OpenMode;
 use esker_iter::{
@@ -193,7 +194,9 @@ impl EntrySink for Output<'_, '_> {
     #[inline(always)]
     fn write(&mut self, key: &[u8], tag: Tag, value: &[u8], begins_key: bool) -> Result<()> {
         let end_bytes = self.written_bytes + (key.len() + value.len()) as u64;
-        if begins_key && (end_bytes >= self.stop_at_bytes || self.cutter.is_at_border(key)) {
+        if (begins_key || planted!(SplitsVersionsOfKey))
+            && (end_bytes >= self.stop_at_bytes || self.cutter.is_at_border(key))
+        {
             self.pass_checkpoints(key, tag, end_bytes)?;
         }
         self.written_bytes = end_bytes;
@@ -287,7 +290,7 @@ impl<'a, 's> Output<'a, 's> {
         }
         self.finish_table(None)?;
         self.tables.blobs = self.large.finish()?;
-        if !self.tables.parts.is_empty() {
+        if !self.tables.parts.is_empty() && !planted!(TableNamesNotSynced) {
             self.factory.env.fs.sync_dir(&paths::tables(&self.factory.dir))?;
         }
         Ok(self.tables)

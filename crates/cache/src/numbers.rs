@@ -27,6 +27,7 @@
 
 use crate::cache::BlockCache;
 use crate::entry::Charge;
+use esker_base::planted;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,6 +74,9 @@ impl<V: Charge + Clone> TableNumber<V> {
 impl<V: Charge + Clone> Drop for TableNumber<V> {
     fn drop(&mut self) {
         let mut numbers = self.cache.numbers.lock();
+        if planted!(ReusesCacheNumber) {
+            return numbers.free.push(self.number);
+        }
         numbers.dropped.push(self.number);
         numbers.dropped_bytes =
             numbers.dropped_bytes.saturating_add((*self.bytes.get_mut()).max(MIN_COUNTED_BYTES));

@@ -49,6 +49,7 @@ mod loser_tree;
 mod tests;
 
 use crate::cursor::{BoundOrder, Cursor};
+use esker_base::planted;
 use esker_base::{Result, SeqNo, Tag};
 use loser_tree::{Entrant, LoserTree};
 use std::cmp::Ordering;
@@ -237,7 +238,9 @@ impl<C: Cursor> MergingCursor<C> {
             return self.step_galloping::<BACKWARD, DONE_WITH_KEY>(seqno);
         }
         let source = &mut self.sources[winner];
-        if let Err(error) = step::<C, BACKWARD, DONE_WITH_KEY>(source, seqno) {
+        if let Err(error) = step::<C, BACKWARD, DONE_WITH_KEY>(source, seqno)
+            && !planted!(ReadErrorIsEnd)
+        {
             self.winner = NONE;
             return Err(error);
         }

@@ -14,6 +14,7 @@
 
 use crate::input_residency::JobControl;
 use esker_base::Result;
+use esker_base::planted;
 use esker_env::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -109,6 +110,13 @@ impl FileWriter {
 
     /// Writes the rest and makes the file durable; returns its length.
     pub(crate) fn finish(&mut self) -> Result<u64> {
+        if planted!(FooterAfterSync) {
+            return self
+                .file
+                .sync_data()
+                .and_then(|()| self.write(self.bytes.len()))
+                .map(|()| self.written_bytes);
+        }
         self.write(self.bytes.len())?;
         if self.reserved_bytes.is_some_and(|reserved| reserved > self.written_bytes) {
             self.file.set_len(self.written_bytes)?;

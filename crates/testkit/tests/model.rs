@@ -1,7 +1,7 @@
 //! The model test: random operations on the database and on an oracle, with every answer compared.
 //!
 //! A failing plan is shrunk and printed. `ESKER_SEED=n` runs one plan; `ESKER_PLANS=n` sets the number of
-//! plans in each of the two tests.
+//! plans in each of the two tests, and `ESKER_SHRINK=0` leaves a failing plan as it is.
 
 #![expect(clippy::print_stdout, reason = "seeds and counts are for people")]
 
@@ -22,6 +22,9 @@ fn variable(name: &str) -> Option<u64> {
 fn check(plan: &Plan, run: &dyn Fn(&Plan) -> Outcome<u64>) -> u64 {
     run(plan).unwrap_or_else(|failure| {
         println!("{failure}\nreproduce: ESKER_SEED={} cargo test -p esker-testkit --test model", plan.seed);
+        if variable("ESKER_SHRINK") == Some(0) {
+            panic!("{failure}");
+        }
         let (smaller, failure) = shrink::shrink(plan, run);
         panic!("{failure}\n{smaller:?}")
     })

@@ -33,6 +33,7 @@ use crate::edit::{EditOp, VersionEdit};
 use crate::frame::{FORMAT, ManifestHeader, RECORD_ALIGN, encode_record};
 use crate::recover::ClosedManifest;
 use crate::state::DatabaseState;
+use esker_base::planted;
 use esker_base::{Error, FileNumber, Result};
 use esker_env::{Env, File, FileSystem, OpenMode};
 use std::fmt;
@@ -258,6 +259,10 @@ impl Manifest {
         self.make_room(record.len() as u64).map_err(AppendError::NotWritten)?;
         let written = self.file.write_at(&record, self.end).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
+            if planted!(TornRecordInManifest) {
+                self.end += record.len() as u64;
+                return Err(AppendError::NotWritten(error));
+            }
             self.broken = Some(error.clone());
             return Err(AppendError::Unknown(error));
         }
@@ -365,7 +370,7 @@ fn switch_to(fs: &dyn FileSystem, dir: &Path, current: Current) -> Result<(), Sw
     let temporary = dir.join(CURRENT_TEMPORARY_NAME);
     let written = fs.open(&temporary, OpenMode::CreateOrTruncate).and_then(|file| {
         file.write_at(current.encode().as_bytes(), 0)?;
-        file.sync_all()
+        if planted!(CurrentNotSynced) { Ok(()) } else { file.sync_all() }
     });
     let throw_away = |error| {
         let _ = fs.remove_file(&dir.join(manifest_name(current.manifest)));

@@ -17,6 +17,7 @@
 
 use crate::time::Time;
 use esker_base::SeqNo;
+use esker_base::planted;
 use esker_iter::Boundaries;
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -100,8 +101,8 @@ impl Snapshots {
         let visible = SeqNo::new(visible.load(Ordering::Acquire));
         let now_ms = time.now_ms();
         let oldest_ms = registered.moments.first().map_or(now_ms, |(oldest, _)| oldest.read_time_ms);
-        Boundaries::new(registered.moments.iter().map(|(moment, _)| moment.seqno), visible)
-            .reading_since(oldest_ms)
+        let known = registered.moments.iter().skip(usize::from(planted!(ForgetsOldestSnapshot)));
+        Boundaries::new(known.map(|(moment, _)| moment.seqno), visible).reading_since(oldest_ms)
     }
 
     /// Number of snapshots and the oldest of them.

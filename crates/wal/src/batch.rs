@@ -16,6 +16,7 @@ use esker_base::coding::{Reader, put_varint};
 use esker_base::expiry::EXPIRY_LEN;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
 use esker_base::limits::{MAX_KEY_LEN, MAX_RECORD_LEN, MAX_VALUE_LEN};
+use esker_base::planted;
 use esker_base::{Error, FileNumber, KeyspaceId, Result, SeqNo, TableUid, ValueKind};
 use std::fmt;
 
@@ -361,7 +362,8 @@ fn read_entry<'a>(reader: &mut Reader<'a>) -> Result<Entry<'a>, &'static str> {
     if let Some(problem) = kind_problem(kind_byte, value_len) {
         return Err(problem);
     }
-    let key = reader.take(key_len).ok_or("its key is cut off")?;
+    let key = reader.take(key_len).ok_or("its key is cut off");
+    let key = if planted!(DecoderTrustsLength) { key.expect("a key is as long as it says") } else { key? };
     let value = reader.take(value_len).ok_or("its value is cut off")?;
     Ok(Entry { kind_byte, keyspace: KeyspaceId(keyspace), key, value })
 }

@@ -18,6 +18,7 @@
 
 use esker_base::checksum::{crc32c, crc32c_append};
 use esker_base::coding::Reader;
+use esker_base::planted;
 use esker_base::{LogId, SeqNo};
 use std::fmt;
 
@@ -113,7 +114,7 @@ impl SegmentIdentity {
         let mut bytes = [0u8; 16];
         bytes[..8].copy_from_slice(&salt.to_le_bytes());
         bytes[8..].copy_from_slice(&log_id.get().to_le_bytes());
-        SegmentIdentity { log_id, seed: crc32c(&bytes) }
+        SegmentIdentity { log_id, seed: if planted!(ReplaysStaleRecords) { 0 } else { crc32c(&bytes) } }
     }
 
     /// The segment's id.
@@ -271,7 +272,7 @@ impl RecordHeader {
         let header = bytes.get(..RECORD_HEADER_LEN).ok_or(HeaderFault::Short)?;
         let mut reader = Reader::new(header);
         let fields = Fields::read(&mut reader).ok_or(HeaderFault::Short)?;
-        if fields.log_id_low != identity.log_id.get() as u32 {
+        if fields.log_id_low != identity.log_id.get() as u32 && !planted!(ReplaysStaleRecords) {
             return Err(HeaderFault::ForeignLogId { found: fields.log_id_low });
         }
         let has_mark = fields.flags & FLAG_HAS_MARK != 0;

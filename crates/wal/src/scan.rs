@@ -7,6 +7,7 @@
 use crate::record::{HeaderFault, MARK_LEN, RECORD_ALIGN, RECORD_HEADER_LEN, RecordHeader, SegmentIdentity};
 use crate::segment::SegmentHeader;
 use esker_base::checksum::crc32c;
+use esker_base::planted;
 use esker_base::{Error, Result};
 use esker_env::File;
 use std::fmt;
@@ -167,7 +168,7 @@ impl SegmentReader {
             return Ok(Probe::Nothing { reason, header: Some(header) });
         };
         let computed = crc32c(payload);
-        if computed != header.payload_crc {
+        if computed != header.payload_crc && !planted!(AppliesTornBatch) {
             let reason = StopReason::PayloadChecksum { stored: header.payload_crc, computed };
             return Ok(Probe::Nothing { reason, header: Some(header) });
         }

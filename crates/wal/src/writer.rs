@@ -33,6 +33,7 @@ use crate::record::{LogPosition, RecordHeader, RecordKind, SegmentIdentity, reco
 use crate::segment::{DATA_START, HEADER_OFFSETS, SegmentHeader};
 use crate::sync::PendingMark;
 use esker_base::checksum::crc32c;
+use esker_base::planted;
 use esker_base::{Error, LogId, Result, SeqNo};
 use esker_env::Env;
 use std::path::Path;
@@ -349,8 +350,10 @@ impl LogWriter {
         };
         let start = self.position();
         let encoded = header.encode(&self.identity, self.cursor);
-        self.segment.write_record(self.cursor, encoded.as_bytes(), payload)?;
+        let written = self.segment.write_record(self.cursor, encoded.as_bytes(), payload);
         let len = header.record_len();
+        self.cursor += if planted!(GapAfterFailedWrite) && written.is_err() { len } else { 0 };
+        written?;
         self.cursor += len;
         self.bytes += len;
         self.records += 1;

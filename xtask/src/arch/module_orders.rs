@@ -29,7 +29,10 @@ const fn tree(package: &'static str, modules: &'static str) -> Order {
 
 /// All orders.
 pub(super) const ORDERS: &[Order] = &[
-    tree("esker-base", "checksum coding expiry ids key kind limits seqno error sync thread_buffer unwinding"),
+    tree(
+        "esker-base",
+        "planted checksum coding expiry ids key kind limits seqno error sync thread_buffer unwinding",
+    ),
     tree(
         "esker-env",
         "clock host memory fs fs_wrapper aligned counting huge_page_heap off_heap_slice \
@@ -180,7 +183,7 @@ pub(super) const ORDERS: &[Order] = &[
                   cursor_walks log_scan open_transaction runner ingest one_key model transactions crash damage \
                   errors generator shrink watch",
     ),
-    tree("xtask", "mod findings kill_loop repository arch instructions tidy"),
+    tree("xtask", "mod findings kill_loop repository arch bugs instructions sanitizers tidy"),
     tree(
         "esker-options",
         "mod durability events memory migration_record open_tables own_filter per_level stored schema keyspace \

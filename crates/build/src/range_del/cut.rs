@@ -4,6 +4,7 @@
 //! takes those before the first key of the next one; the last takes the rest. A table may have range
 //! tombstones alone.
 
+use esker_base::planted;
 use esker_iter::{RangeTombstones, TombstoneFragment};
 use std::sync::Arc;
 
@@ -45,6 +46,10 @@ impl PendingDeletes {
                 let (end, seqnos) = (Some(Arc::clone(&cut)), fragment.seqnos.clone());
                 taken.push(TombstoneFragment { start, end, seqnos });
                 self.cut = Some(cut);
+                if planted!(LosesCutTombstone) {
+                    (self.taken, self.cut) = (self.taken + 1, None);
+                    continue;
+                }
             }
             break;
         }

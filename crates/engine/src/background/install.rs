@@ -12,6 +12,7 @@ use crate::state::scheduler::WorkerPool;
 use crate::state::store::{DataFile, Installed, Store, Writing};
 use crate::write::memory_arbiter;
 use crate::write::write_control;
+use esker_base::planted;
 use esker_base::{FileNumber, LogId, Result, SeqNo};
 use esker_options::{Event, FileInfo, FileReason};
 use esker_strategy::Busy;
@@ -199,7 +200,7 @@ pub fn min_log_id(store: &Store, writing: &Writing, flushed: &[Arc<MemtableView>
     }
     for active in state.keyspaces.iter().flatten() {
         oldest = active.memtable.first_log_id().map_or(oldest, |id| oldest.min(LogId(id)));
-        if active.keyspace.view.has_sealed() {
+        if active.keyspace.view.has_sealed() && !planted!(ReleasesNeededLog) {
             let view = active.keyspace.view.load();
             let kept = view.sealed.iter().filter(|memtable| !is_among(flushed, memtable));
             let oldest_kept = kept.filter_map(|memtable| memtable.first_log_id()).min();

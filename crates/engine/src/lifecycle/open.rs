@@ -38,6 +38,7 @@ use crate::state::memory_shares::MemoryArbiter;
 use crate::state::scheduler::{Scheduler, WorkerPool};
 use crate::state::store::{AdaptKeyspaces, Installed, Store, Writing};
 use crate::write::memory_arbiter;
+use esker_base::planted;
 use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, KeyspaceId, LogId, Result, SeqNo};
 use esker_build::pending_outputs::UnclaimedFiles;
@@ -147,7 +148,9 @@ impl Opening {
             }
             make_directory(&*fs, &self.dir)?;
         }
-        if let Some(held) = fs.hold_dir(&self.dir)? {
+        if let Some(held) = fs.hold_dir(&self.dir)?
+            && !planted!(FollowsPathAfterRename)
+        {
             self.env.fs = held;
         }
         Ok(())
@@ -378,7 +381,11 @@ impl Opening {
             last_manifest_edit: last_edit,
             mode: self.options.wal_recovery,
         };
-        esker_wal::recover(&input, &mut |record| replay.apply(record))
+        let report = esker_wal::recover(&input, &mut |record| replay.apply(record))?;
+        for (_, path) in report.removable.iter().filter(|_| planted!(DeletesLogTooEarly)) {
+            self.env.fs.remove_file(path)?;
+        }
+        Ok(report)
     }
 
     /// After the commit point: deletes files unknown to the new state (RC4: everything before succeeded).
@@ -444,7 +451,9 @@ impl Opening {
         let history = history_for_reading(&replay.state, &report, flushed, min_log_id);
         self.time.raise(report.latest_wall_ms);
         let (mut state, last_seqno, memtables) = replay.into_memtables();
-        state.last_seqno = state.last_seqno.max(last_seqno).max(report.greatest_seqno);
+        let replayed_to = last_seqno.max(report.greatest_seqno);
+        state.last_seqno =
+            if planted!(StaleReadOnlyOpen) { state.last_seqno } else { state.last_seqno.max(replayed_to) };
         self.assemble(Assembly { state, files, lock, memtables, history }, None)
     }
 }

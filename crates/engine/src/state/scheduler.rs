@@ -35,6 +35,7 @@
 //! Rejected: one pool with priorities. With two cores the pool has one or two threads, and a running
 //! compaction cannot be taken off its thread when a flush becomes urgent.
 
+use esker_base::planted;
 use esker_base::{Error, Result};
 use esker_env::{Background, Env, host};
 use parking_lot::{Condvar, Mutex};
@@ -251,6 +252,9 @@ impl Scheduler {
 
     /// Wakes waiters after a change they may wait for.
     pub fn announce_progress(&self) {
+        if planted!(LosesWakeup) {
+            return;
+        }
         self.generation.fetch_add(1, Ordering::AcqRel);
         // Taking the lock orders this against a waiter between its check and its wait.
         drop(self.state.lock());

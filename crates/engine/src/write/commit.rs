@@ -49,6 +49,7 @@ use crate::write::write_control;
 use crate::write::write_options::WriteOptions;
 use crate::write::write_stall;
 use crate::write::write_stall::{StallPolicy, Wait};
+use esker_base::planted;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, Unwinding, ValueKind, checksum};
 use esker_iter::RangeTombstone;
 use esker_memtable::{Operation, PreparedInsert};
@@ -344,7 +345,7 @@ impl<'a> PoisonOnPanic<'a> {
 
 impl Drop for PoisonOnPanic<'_> {
     fn drop(&mut self) {
-        if self.1.began_since() {
+        if self.1.began_since() || planted!(UnrelatedPanicPoisons) && std::thread::panicking() {
             self.0.fail("a panic interrupted a write after it had taken its sequence numbers");
         }
     }

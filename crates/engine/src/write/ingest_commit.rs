@@ -13,6 +13,7 @@ use crate::write::switch_memtable;
 use crate::write::switch_memtable::stub_memtable;
 use crate::write::write_stall;
 use crate::write::write_stall::{StallPolicy, Wait, WaitFor};
+use esker_base::planted;
 use esker_base::{Error, Result, SeqNo};
 use esker_strategy::write_control::MAX_SEALED;
 use esker_version::{LevelIndex, PartMeta};
@@ -105,7 +106,7 @@ fn room_for_ingest(
     if keyspace.view.load().sealed.len() >= MAX_SEALED {
         return Ok(RoomCheck::Wait(WaitFor::Pool(WorkerPool::Flush)));
     }
-    if is_filled {
+    if is_filled && !planted!(IngestBelowOlderWrites) {
         switch_memtable::seal(store, state, keyspace.id, &Share::nothing(keyspace.id))?;
     }
     Ok(RoomCheck::Ready)

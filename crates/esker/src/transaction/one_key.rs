@@ -11,6 +11,7 @@ use crate::WriteBatch;
 use crate::handle::KeyUpdate;
 use crate::{Expiry, Keyspace, Snapshot, Value, WriteOptions};
 use esker_base::Result;
+use esker_base::planted;
 use esker_engine::write::commit;
 use esker_engine::write::commit::WriteMode;
 use esker_engine::write::write_options::Ends;
@@ -72,7 +73,7 @@ impl Keyspace {
     ) -> Result<CompareAndSet> {
         let mut is_expected = false;
         let found = self.change_one(key.as_ref(), options.into(), |value| {
-            is_expected = value == expected;
+            is_expected = (value == expected) != planted!(CompareAndSetReversed);
             match (is_expected, value, new) {
                 (false, _, _) | (true, None, None) => KeyUpdate::Keep,
                 (true, _, new) => KeyUpdate::Write(new.map(<[u8]>::to_vec)),
@@ -215,7 +216,7 @@ impl Keyspace {
         expiry: Expiry,
     ) -> Result<Option<u64>> {
         let expiry = match expiry {
-            Expiry::Default if has_value => Expiry::Keep,
+            Expiry::Default if has_value && !planted!(UpdateDropsExpiry) => Expiry::Keep,
             Expiry::Keep if !has_value => Expiry::Default,
             other => other,
         };

@@ -4,6 +4,7 @@
 use super::{MAX_STEPS, Visible, VisiblePosition};
 use crate::cursor::Cursor;
 use crate::meaning::{Meaning, check_hidden, is_large, meaning, split_expiry};
+use esker_base::planted;
 use esker_base::{Error, Result, Tag};
 
 /// Longest value copied when walking backwards: 32 KiB take as long as the two seeks they save.
@@ -112,6 +113,7 @@ impl<C: Cursor> Visible<C> {
     fn is_covered(&mut self, tag: Tag) -> Result<bool> {
         match &mut self.range_dels {
             None => Ok(false),
+            Some(_) if planted!(BackwardIgnoresRangeDeletes) => Ok(false),
             Some(range_dels) => Ok(tag.seqno() < range_dels.at(self.key.as_slice())?),
         }
     }

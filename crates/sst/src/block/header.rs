@@ -9,6 +9,7 @@ use crate::simd::block_hash;
 use esker_base::TableUid;
 use esker_base::checksum::xxh3_64;
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
+use esker_base::planted;
 
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"EsBk";
 /// The format of blocks that this build writes, and the newest that it reads.
@@ -198,7 +199,7 @@ pub(crate) fn verify_image(image: &[u8], uid: TableUid, offset: u64) -> Result<B
         return damaged(format!("a block of {stored_len} stored bytes does not fit {} bytes", image.len()));
     };
     let (stored, computed) = (u64::from_le_bytes(*trailer), placed_checksum(uid, offset, body));
-    if stored != computed {
+    if stored != computed && !planted!(BlocksNotVerified) {
         return damaged(format!("block checksum {stored:016x} expected, {computed:016x} computed"));
     }
     BlockHeader::decode(header)

@@ -9,6 +9,7 @@
 use super::table_files::TableFiles;
 use super::table_handle::FileIdentity;
 use crate::paths;
+use esker_base::planted;
 use esker_base::{FileNumber, KeyspaceId};
 use parking_lot::Mutex;
 use std::path::PathBuf;
@@ -59,6 +60,9 @@ impl TableFiles {
         match self.forget(number) {
             Some(identity) => {
                 identity.retire();
+                if planted!(DeletesHeldTable) {
+                    self.note_unreferenced(paths::table(&self.dir, number));
+                }
                 self.obsolete.note_replaced(&identity);
             }
             None => self.note_unreferenced(paths::table(&self.dir, number)),

@@ -1,0 +1,110 @@
+//! `asan`, `tsan`, `miri`: the tests of the crates with unsafe code under a sanitizer or an interpreter.
+//!
+//! All three need a nightly toolchain: `rustup toolchain install nightly --component rust-src,miri`. Each
+//! builds into a folder of its own below the target folder. AddressSanitizer finds accesses outside of an
+//! allocation and after its end, and leaks; ThreadSanitizer finds data races, and needs the standard library
+//! built with it; Miri interprets, and finds undefined behaviour that both do not see, hundreds of times
+//! slower: so it gets the tests that need no files and no hours.
+
+use crate::{repository, usage_error};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "usage: cargo xtask asan|tsan|miri [FILTER]";
+
+/// The target that the sanitizers are built for. Naming one keeps them out of build scripts.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// A way of running tests.
+struct Tool {
+    name: &'static str,
+    rustflags: &'static str,
+    /// Between `cargo +nightly` and the packages.
+    command: &'static [&'static str],
+    env: &'static [(&'static str, &'static str)],
+    /// Package, and arguments behind `--package NAME`.
+    packages: &'static [(&'static str, &'static [&'static str])],
+    /// Arguments of the tests.
+    skips: &'static [&'static str],
+}
+
+/// The crates with unsafe code, and above them the workloads that use it from many threads.
+const TOOLS: &[Tool] = &[
+    Tool {
+        name: "asan",
+        rustflags: "-Zsanitizer=address",
+        command: &["test", "--target", TARGET],
+        env: &[("ESKER_PLANS", "3")],
+        packages: &[
+            ("esker-env", &[]),
+            ("esker-filter", &["--lib"]),
+            ("esker-memtable", &[]),
+            ("esker-sst", &["--lib"]),
+            ("esker-testkit", &["--test", "concurrency", "--test", "moving_memory", "--test", "model"]),
+        ],
+        skips: &[],
+    },
+    Tool {
+        name: "tsan",
+        rustflags: "-Zsanitizer=thread",
+        command: &["test", "--target", TARGET, "-Zbuild-std"],
+        env: &[("ESKER_PLANS", "1"), ("TSAN_OPTIONS", "halt_on_error=1")],
+        packages: &[
+            ("esker-env", &["--lib"]),
+            ("esker-memtable", &["--test", "concurrent"]),
+            ("esker-sst", &["--lib"]),
+            ("esker-testkit", &["--test", "concurrency", "--test", "moving_memory"]),
+        ],
+        skips: &[],
+    },
+    Tool {
+        name: "miri",
+        rustflags: "",
+        command: &["miri", "test"],
+        env: &[("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-permissive-provenance")],
+        packages: &[("esker-memtable", &["--lib"]), ("esker-filter", &["--lib"]), ("esker-env", &["--lib"])],
+        // What maps files or uses the kernel's rings cannot be interpreted.
+        skips: &["uring", "mapping", "std_fs", "host", "reads", "write_back"],
+    },
+];
+
+pub(crate) fn run(name: &str, arguments: &[&str]) -> ExitCode {
+    let (Some(tool), [] | [_]) = (TOOLS.iter().find(|tool| tool.name == name), arguments) else {
+        return usage_error(USAGE);
+    };
+    for (package, targets) in tool.packages {
+        let mut command = command(tool, package, targets);
+        command.args(arguments);
+        match command.status() {
+            Ok(status) if status.success() => {}
+            Ok(_) => {
+                eprintln!("cargo xtask {name}: {package} failed");
+                return ExitCode::FAILURE;
+            }
+            Err(error) => {
+                eprintln!("cannot run cargo: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn command(tool: &Tool, package: &str, targets: &[&str]) -> Command {
+    // By its own name: this program was started by another toolchain's cargo, which its variable names.
+    let mut command = Command::new("cargo");
+    command.env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN").arg("+nightly");
+    command.args(tool.command).args(["--package", package]).args(targets);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository::root().join("target"), PathBuf::from);
+    command.env("CARGO_TARGET_DIR", target.join(tool.name));
+    if !tool.rustflags.is_empty() {
+        command.env("RUSTFLAGS", tool.rustflags);
+    }
+    command.envs(tool.env.iter().copied()).current_dir(repository::root());
+    command.arg("--");
+    for skip in tool.skips {
+        command.args(["--skip", skip]);
+    }
+    command
+}
