@@ -331,7 +331,8 @@ impl Generator {
     /// Copies, handles that live on, callbacks that panic, and another database.
     fn surroundings(&mut self) -> Op {
         let which = self.random.below(8) as u8;
-        match self.random.below(12) {
+        match self.random.below(13) {
+            12 => Op::MoveDirectory,
             0 => Op::Copy(CopyMethod::Checkpoint),
             1 | 2 => Op::Copy(CopyMethod::Backup),
             3 => Op::Copy(CopyMethod::Restore(which)),

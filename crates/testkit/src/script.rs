@@ -425,6 +425,8 @@ pub enum Op {
     Outlive(u8),
     /// It is refused to open the database again.
     OpenBeside,
+    /// The directory is renamed while the database is open.
+    MoveDirectory,
     /// Another database of the process gets an entry.
     Neighbour {
         /// The key.

@@ -42,7 +42,7 @@ impl fmt::Display for Suite {
 }
 
 const fn suite(package: &'static str, target: &'static str, filters: &'static [&'static str]) -> Suite {
-    Suite { package, target, filters, env: &[], limit: Duration::from_secs(240) }
+    Suite { package, target, filters, env: &[], limit: Duration::from_secs(900) }
 }
 
 /// Random plans against the oracle; a failing plan is told and not shrunk.
@@ -56,7 +56,7 @@ const DAMAGE: Suite = suite("esker-testkit", "damage", &[]);
 const DECODERS: Suite = suite("esker-testkit", "decoders", &[]);
 const WALKS: Suite = suite("esker-testkit", "walks", &[]);
 const CONCURRENCY: Suite =
-    Suite { limit: Duration::from_secs(60), ..suite("esker-testkit", "concurrency", &[]) };
+    Suite { limit: Duration::from_secs(120), ..suite("esker-testkit", "concurrency", &[]) };
 const REGRESSIONS: Suite = suite("esker-testkit", "regressions", &[]);
 const OPEN_TABLES: Suite = suite("esker-testkit", "open_tables", &[]);
 const WAL_CRASH: Suite = suite("esker-wal", "log", &["crash::"]);

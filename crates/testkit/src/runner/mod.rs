@@ -12,6 +12,7 @@ mod following;
 mod handles;
 mod keyspaces;
 mod mark;
+mod moves;
 mod neighbour;
 mod writes;
 
@@ -273,6 +274,7 @@ impl Runner {
             Op::Panic { call, space, key } => self.panic_in(*call, usize::from(*space), &key.bytes())?,
             Op::Outlive(order) => self.outlive(*order)?,
             Op::OpenBeside => self.open_beside()?,
+            Op::MoveDirectory => self.move_directory()?,
             Op::Neighbour { key, value } => self.visit_neighbour(*key, *value)?,
             _ => return self.step_transaction(op),
         }
