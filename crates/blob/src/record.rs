@@ -90,7 +90,8 @@ pub fn encode(key: &[u8], value: &[u8], codec: Codec, scratch: &mut Vec<u8>, out
     let compressed = codec.compress(value, scratch);
     let start = out.len();
     out.extend_from_slice(&[0; CHECKSUM_BYTES]);
-    out.push(if planted!(WrongCodecInBlob) { codec.ids()[0] } else { compressed.codec_id });
+    let wanted = codec.ids().first().copied().filter(|_| planted!(WrongCodecInBlob));
+    out.push(wanted.unwrap_or(compressed.codec_id));
     put_varint(out, key.len() as u64);
     put_varint(out, value.len() as u64);
     put_varint(out, compressed.bytes.len() as u64);
@@ -168,5 +169,32 @@ mod tests {
                 assert!(Record::decode(&changed).is_err(), "bit {bit} of byte {at}");
             }
         }
+    }
+
+    /// A checksum says nothing about lengths that contradict each other.
+    #[test]
+    fn a_malformed_record_with_the_right_checksum_is_refused() {
+        let signed = |codec_id: u8, value_len: u64, stored: &[u8], behind: &[u8]| {
+            let mut bytes = vec![0; CHECKSUM_BYTES];
+            bytes.push(codec_id);
+            for len in [3, value_len, stored.len() as u64] {
+                put_varint(&mut bytes, len);
+            }
+            [b"key".as_slice(), stored, behind].into_iter().for_each(|part| bytes.extend_from_slice(part));
+            let checksum = xxh3_64(&bytes[CHECKSUM_BYTES..]);
+            bytes[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
+            bytes
+        };
+        let (none, lz4, snappy) = (esker_codec::id::NONE, esker_codec::id::LZ4, esker_codec::id::SNAPPY);
+        assert!(Record::decode(&signed(none, 5, b"value", b"")).is_ok());
+        assert!(Record::decode(&signed(none, 5, b"value", b"x")).is_err(), "a byte behind the record");
+        assert!(Record::decode(&signed(none, 6, b"value", b"")).is_err(), "a plain value of another length");
+        assert!(Record::decode(&signed(lz4, 5 * 255 + 254, b"value", b"")).is_ok());
+        assert!(Record::decode(&signed(lz4, 6 * 255, b"value", b"")).is_err(), "more than LZ4 can expand");
+        assert!(Record::decode(&signed(snappy, 5 * 22 + 21, b"value", b"")).is_ok());
+        assert!(
+            Record::decode(&signed(snappy, 6 * 22, b"value", b"")).is_err(),
+            "more than Snappy can expand"
+        );
     }
 }
