@@ -1,5 +1,9 @@
 //! Operations of a script, and a whole test case: options and a script.
 
+mod calls;
+
+pub use calls::{Call, CopyMethod};
+
 use crate::options::Chosen;
 use crate::{Filler, Key, SPACES};
 use esker::Durability;
@@ -434,54 +438,6 @@ pub enum Op {
         /// The value.
         value: Filler,
     },
-}
-
-/// A way of copying a database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyMethod {
-    /// A checkpoint, which is opened.
-    Checkpoint,
-    /// A backup beside the earlier ones.
-    Backup,
-    /// One of the backups is restored, by a number taken modulo their count.
-    Restore(u8),
-    /// All keyspaces are exported, and imported into an empty database.
-    Export,
-}
-
-/// A call with a callback.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
-    /// `fetch_update`.
-    Update,
-    /// `get_with`.
-    Read,
-    /// `update_options`.
-    Options,
-    /// `transact`.
-    Transaction,
-    /// A bulk load whose owner unwinds.
-    BulkLoad,
-    /// The progress of an export.
-    Export,
-    /// The progress of a checkpoint.
-    Checkpoint,
-    /// A destructor that writes while a panic unwinds.
-    Destructor,
-}
-
-impl Call {
-    /// Every call.
-    pub const ALL: [Call; 8] = [
-        Call::Update,
-        Call::Read,
-        Call::Options,
-        Call::Transaction,
-        Call::BulkLoad,
-        Call::Export,
-        Call::Checkpoint,
-        Call::Destructor,
-    ];
 }
 
 /// A test case. Equal plans run alike.
