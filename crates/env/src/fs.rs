@@ -71,8 +71,8 @@ pub trait FileSystem: Send + Sync + Debug {
     }
 
     /// A file system that keeps to the directory which the absolute path `dir` names now, whatever that path
-    /// means later; it is told the same paths. `None` where paths cannot come to mean something else, or the
-    /// platform has no such calls.
+    /// means later; it is told the same paths. It goes on to hold what this one holds. `None` where paths
+    /// cannot come to mean something else, or the platform has no such calls.
     fn hold_dir(&self, _dir: &Path) -> Result<Option<Arc<dyn FileSystem>>> {
         Ok(None)
     }
@@ -107,7 +107,7 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Locks a file, created if missing, against other processes and other opens of this process.
     ///
     /// An exclusive holder leaves its process id in the file, so that [`esker_base::Error::Locked`] can name
-    /// it.
+    /// it. It may remove the file while it holds the lock: a lock of a removed file is never given.
     fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>>;
 
     /// Bytes that can still be written to the file system that holds `dir`.

@@ -175,7 +175,7 @@ impl Fault {
         let source = match self {
             Fault::Io | Fault::ShortWrite { .. } | Fault::LostSync => io::Error::from_raw_os_error(EIO),
             Fault::Full | Fault::ShortFull { .. } => ErrorKind::StorageFull.into(),
-            Fault::FlippedBit { .. } | Fault::ZeroedSector { .. } => return None,
+            Fault::FlippedBit { .. } | Fault::ZeroedSector { .. } | Fault::ShortRead { .. } => return None,
         };
         Some(Error::io(verb, path, source))
     }
@@ -319,7 +319,10 @@ impl File for FaultFile {
         if let Some(error) = fault.and_then(|fault| fault.error("read", self.path())) {
             return Err(error);
         }
-        let read = self.inner.read_at(buffer, offset)?;
+        let mut read = self.inner.read_at(buffer, offset)?;
+        if let Some(Fault::ShortRead { keep_bytes }) = fault {
+            read = read.min(keep_bytes);
+        }
         if let Some(fault) = fault {
             fault.damage(&mut buffer[..read]);
         }

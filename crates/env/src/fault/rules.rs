@@ -115,6 +115,11 @@ pub enum Fault {
         /// Which bit.
         bit: u64,
     },
+    /// A read returns its first `keep_bytes` only, as at the end of a file. Nothing for other calls.
+    ShortRead {
+        /// Bytes that are read.
+        keep_bytes: usize,
+    },
     /// A read returns 512 bytes of zeros, the `sector`th, counted around. Nothing for other calls.
     ZeroedSector {
         /// Which sector.

@@ -32,6 +32,44 @@ impl StdFile {
     }
 }
 
+/// Fills the buffer by as many reads as it takes; fewer bytes only at the end of the file. `read` is told
+/// what has been read so far.
+#[inline(always)]
+fn read_fully(
+    buffer: &mut [u8],
+    is_direct: bool,
+    mut read: impl FnMut(&mut [u8], u64) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match read(&mut buffer[done..], done as u64) {
+            Ok(0) => break,
+            Ok(more) => done += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        }
+        // A direct read that stops within a block met the end of the file, and cannot be continued.
+        if is_direct && !done.is_multiple_of(DIRECT_ALIGNMENT_BYTES) {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// Writes all bytes by as many writes as it takes; `write` is told what has been written so far.
+fn write_fully(bytes: &[u8], mut write: impl FnMut(&[u8], u64) -> io::Result<usize>) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match write(&bytes[done..], done as u64) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(more) => done += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 impl File for StdFile {
     fn path(&self) -> &Path {
         &self.path
@@ -48,33 +86,13 @@ impl File for StdFile {
         if self.direct {
             check_direct_alignment(&self.path, buffer, offset)?;
         }
-        let mut done = 0;
-        while done < buffer.len() {
-            match platform::read_at(&self.file, &mut buffer[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(read) => done += read,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(self.failed("read")(error)),
-            }
-            // A direct read that stops within a block met the end of the file, and cannot be continued.
-            if self.direct && !done.is_multiple_of(DIRECT_ALIGNMENT_BYTES) {
-                break;
-            }
-        }
-        Ok(done)
+        read_fully(buffer, self.direct, |rest, done| platform::read_at(&self.file, rest, offset + done))
+            .map_err(self.failed("read"))
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let mut done = 0;
-        while done < bytes.len() {
-            match platform::write_at(&self.file, &bytes[done..], offset + done as u64) {
-                Ok(0) => return Err(self.failed("write")(ErrorKind::WriteZero.into())),
-                Ok(written) => done += written,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failed("write")(error)),
-            }
-        }
-        Ok(())
+        write_fully(bytes, |rest, done| platform::write_at(&self.file, rest, offset + done))
+            .map_err(self.failed("write"))
     }
 
     fn len(&self) -> Result<u64> {
@@ -128,5 +146,50 @@ impl File for StdFile {
 
     fn begin_write_back(&self, offset: u64, len: u64) {
         write_back::begin(&self.file, offset, len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each second call is interrupted, and the others transfer this many bytes at most.
+    fn piecewise(most: usize) -> impl FnMut(usize) -> io::Result<usize> {
+        let mut calls = 0;
+        move |wanted| {
+            calls += 1;
+            if calls % 2 == 0 { Err(ErrorKind::Interrupted.into()) } else { Ok(wanted.min(most)) }
+        }
+    }
+
+    #[test]
+    fn short_and_interrupted_transfers_are_continued() {
+        let stored: Vec<u8> = (0..250).collect();
+        for most in [1, 7, 100, 1000] {
+            let mut step = piecewise(most);
+            let mut buffer = vec![0; 300];
+            let read = read_fully(&mut buffer, false, |rest, done| {
+                let left = &stored[done as usize..];
+                let count = step(rest.len().min(left.len()))?;
+                rest[..count].copy_from_slice(&left[..count]);
+                Ok(count)
+            });
+            assert_eq!(read.unwrap(), stored.len(), "fewer than asked for only at the end");
+            assert_eq!(&buffer[..stored.len()], stored);
+
+            let (mut step, mut written) = (piecewise(most), Vec::new());
+            write_fully(&stored, |rest, done| {
+                assert_eq!(done as usize, written.len());
+                let count = step(rest.len())?;
+                written.extend_from_slice(&rest[..count]);
+                Ok(count)
+            })
+            .unwrap();
+            assert_eq!(written, stored);
+        }
+        let nothing = write_fully(&stored, |_, _| Ok(0)).unwrap_err();
+        assert_eq!(nothing.kind(), ErrorKind::WriteZero);
+        let failed = read_fully(&mut [0; 9], false, |_, _| Err(ErrorKind::PermissionDenied.into()));
+        assert!(failed.is_err());
     }
 }

@@ -1,12 +1,14 @@
-//! A directory held by its descriptor: the calls below it resolve from the open directory, not from its path.
+//! Directories held by their descriptors: the calls below one resolve from the open directory, not from its
+//! path.
 //!
 //! A path means what the system finds under it at the moment of the call. After a rename of the directory, a
 //! change of the working directory or a new mount it may lead to another directory, and a store that goes on
 //! by path would write into and delete from that one. A descriptor keeps its directory through all of these.
 //! Once the directory is removed every creation below it fails with "not found".
 //!
-//! Paths stay as they are in errors and in [`File::path`]; what lies outside of the directory is resolved as
-//! usual.
+//! Paths stay as they are in errors and in [`File::path`]; what lies outside of the held directories is
+//! resolved as usual. A database holds its own directory; a copy of it holds the directory of its target,
+//! too.
 //!
 //! Rejected: paths below `/proc/self/fd`, which need a mounted `/proc` and exist on Linux alone.
 
@@ -28,12 +30,34 @@ use std::sync::Arc;
 const FILE_RIGHTS: u32 = 0o666;
 const DIRECTORY_RIGHTS: u32 = 0o777;
 
-/// The machine's file system, with one directory held by its descriptor.
+/// The machine's file system, with some directories held by their descriptors.
 #[derive(Debug)]
 pub(super) struct HeldDirectory {
-    root: OwnedFd,
+    roots: Vec<Root>,
+}
+
+/// A held directory.
+#[derive(Clone, Debug)]
+struct Root {
+    descriptor: Arc<OwnedFd>,
     /// The absolute path by which the directory was opened, and by which callers name what is in it.
     path: PathBuf,
+}
+
+impl Root {
+    fn open(place: Place<'_>, path: &Path) -> Result<Root> {
+        let descriptor = place.open_dir().map_err(|source| Error::io("open the directory", path, source))?;
+        Ok(Root { descriptor: Arc::new(descriptor), path: path.to_path_buf() })
+    }
+
+    /// Where a call begins to resolve `path`, if it lies within this directory. A path that leaves the
+    /// directory again by `..` is one outside of it.
+    fn place<'a>(&'a self, path: &'a Path) -> Option<Place<'a>> {
+        let rest = path.strip_prefix(&self.path).ok()?;
+        let goes_up = rest.components().any(|part| !matches!(part, Component::Normal(_)));
+        let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
+        (!goes_up).then(|| Place { from: self.descriptor.as_fd(), rest })
+    }
 }
 
 /// Where a call resolves a path: the directory it starts from, and the rest.
@@ -61,21 +85,16 @@ impl Place<'_> {
 impl HeldDirectory {
     /// Opens a directory; `path` is absolute.
     pub(super) fn open(path: &Path) -> Result<HeldDirectory> {
-        let place = Place { from: CWD, rest: path };
-        let root = place.open_dir().map_err(|source| Error::io("open the directory", path, source))?;
-        Ok(HeldDirectory { root, path: path.to_path_buf() })
+        Ok(HeldDirectory { roots: vec![Root::open(Place { from: CWD, rest: path }, path)?] })
     }
 
-    /// Where a call begins to resolve `path`. A path that leaves the directory again by `..` is resolved as
-    /// one outside of it.
+    /// Where a call begins to resolve `path`: the innermost held directory that it lies in.
     fn place<'a>(&'a self, path: &'a Path) -> Option<Place<'a>> {
-        let rest = path.strip_prefix(&self.path).ok()?;
-        let goes_up = rest.components().any(|part| !matches!(part, Component::Normal(_)));
-        let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
-        (!goes_up).then(|| Place { from: self.root.as_fd(), rest })
+        let placed = self.roots.iter().filter_map(|root| Some((root, root.place(path)?)));
+        placed.max_by_key(|(root, _)| root.path.as_os_str().len()).map(|(_, place)| place)
     }
 
-    /// As [`HeldDirectory::place`]; outside of the directory a call starts from the working directory.
+    /// As [`HeldDirectory::place`]; outside of the directories a call starts from the working directory.
     fn place_or_outside<'a>(&'a self, path: &'a Path) -> Place<'a> {
         self.place(path).unwrap_or(Place { from: CWD, rest: path })
     }
@@ -112,6 +131,16 @@ fn remove_tree(from: BorrowedFd<'_>, name: impl Arg + Copy) -> rustix::io::Resul
 }
 
 impl FileSystem for HeldDirectory {
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        StdFileSystem.absolute(path)
+    }
+
+    fn hold_dir(&self, dir: &Path) -> Result<Option<Arc<dyn FileSystem>>> {
+        let mut roots = self.roots.clone();
+        roots.push(Root::open(self.place_or_outside(dir), dir)?);
+        Ok(Some(Arc::new(HeldDirectory { roots })))
+    }
+
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
         let Some(place) = self.place(path) else { return StdFileSystem.open(path, mode) };
         if mode == OpenMode::ReadDirect
@@ -227,12 +256,12 @@ impl FileSystem for HeldDirectory {
     }
 
     fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>> {
-        let Some(place) = self.place(path) else { return StdFileSystem.lock(path, kind) };
+        let parent = parent_dir(path);
+        let (Some(place), Some(parent)) = (self.place(path), self.place(&parent)) else {
+            return StdFileSystem.lock(path, kind);
+        };
         let identity = || {
-            let stat = match self.place(&parent_dir(path)) {
-                Some(parent) => parent.stat()?,
-                None => rustix::fs::fstat(&self.root)?,
-            };
+            let stat = parent.stat()?;
             Ok(((stat.st_dev, stat.st_ino), path.file_name().unwrap_or_default().to_owned()))
         };
         let lock = StdLock::acquire_by(path, kind, identity, |how| {

@@ -5,6 +5,10 @@
 //! against a second open of the same process; but on NFS it is emulated by locks that belong to the
 //! *process*: there a second open would succeed, and worse, closing that second open would drop the first
 //! one's lock. Hence a registry in the process, checked before the file is opened.
+//!
+//! A holder may remove the lock file before it releases the lock. A process that opened the file before then
+//! locks a file without a name, which excludes no other process; so a lock counts only if its file still has
+//! a name, and is taken anew otherwise.
 
 use super::platform::{self, DirectoryIdentity};
 use crate::fs::{FileLock, LockKind};
@@ -69,19 +73,22 @@ impl StdLock {
             path: path.to_path_buf(),
             owner: format!("this process ({})", std::process::id()).into(),
         })?;
-        let file = open(kind, open_by).map_err(failed)?;
-        let taken = match kind {
-            LockKind::Exclusive => file.try_lock(),
-            LockKind::Shared => file.try_lock_shared(),
-        };
-        match taken {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) if planted!(LockIsIgnored) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::Locked { path: path.to_path_buf(), owner: owner(&file).into() });
+        let file = loop {
+            let file = open(kind, &open_by).map_err(failed)?;
+            let taken = match kind {
+                LockKind::Exclusive => file.try_lock(),
+                LockKind::Shared => file.try_lock_shared(),
+            };
+            match taken {
+                Ok(()) if platform::is_removed(&file) => {}
+                Ok(()) => break file,
+                Err(TryLockError::WouldBlock) if planted!(LockIsIgnored) => break file,
+                Err(TryLockError::WouldBlock) => {
+                    return Err(Error::Locked { path: path.to_path_buf(), owner: owner(&file).into() });
+                }
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-        }
+        };
         if kind == LockKind::Exclusive {
             // Informational for the next process: on a full disk the database must still open.
             let _ = write_owner(&file);
@@ -103,7 +110,7 @@ impl Drop for StdLock {
     }
 }
 
-fn open(kind: LockKind, open_by: impl Fn(LockOpen) -> io::Result<File>) -> io::Result<File> {
+fn open(kind: LockKind, open_by: &impl Fn(LockOpen) -> io::Result<File>) -> io::Result<File> {
     if kind == LockKind::Shared {
         // Shared locks are for readers, which may lack the right to write here.
         match open_by(LockOpen::Read) {
@@ -171,6 +178,23 @@ impl Drop for LockClaim {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A process that opened the lock file just before its holder removed it.
+    #[test]
+    #[cfg(unix)]
+    fn a_lock_of_a_removed_file_does_not_count() {
+        let path = std::env::temp_dir().join(format!("esker-removed-lock-{}", std::process::id()));
+        let stale = OpenOptions::new().write(true).create_new(true).open(&path).unwrap();
+        let handed = std::cell::Cell::new(Some(stale));
+        let open_by = |_| match handed.take() {
+            Some(stale) => std::fs::remove_file(&path).map(|()| stale),
+            None => OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path),
+        };
+        let identity = || Ok(((0, 0), "lock".into()));
+        let lock = StdLock::acquire_by(&path, LockKind::Exclusive, identity, open_by).unwrap();
+        assert!(path.exists() && !platform::is_removed(&lock.file), "it is the lock of the present file");
+        std::fs::remove_file(&path).unwrap();
+    }
 
     /// Another process has such a copy for a moment while a thread starts it.
     #[test]

@@ -158,6 +158,19 @@ pub(super) fn directory_identity(dir: &Path) -> io::Result<DirectoryIdentity> {
     std::fs::canonicalize(dir)
 }
 
+/// Whether the open file has no name any more.
+#[cfg(unix)]
+pub(super) fn is_removed(file: &File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+}
+
+/// A file that is open keeps its name until it is closed.
+#[cfg(not(unix))]
+pub(super) fn is_removed(_file: &File) -> bool {
+    false
+}
+
 #[cfg(unix)]
 pub(super) fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;

@@ -172,3 +172,28 @@ fn removing_a_directory_follows_no_link() {
     assert!(!dir.path("a").exists());
     assert_eq!(fs::read(outside.path("kept")).unwrap(), b"kept");
 }
+
+/// Both directories are renamed: a link from one into the other connects what is in them.
+#[cfg(unix)]
+#[test]
+fn two_directories_are_held_at_once() {
+    let dir = TempDir::new("held-twice");
+    let named = |name: &str| dir.path(name);
+    for name in ["one", "two"] {
+        fs::create_dir_all(named(name)).unwrap();
+    }
+    let one = StdFileSystem.hold_dir(&named("one")).unwrap().unwrap();
+    let both = one.hold_dir(&named("two")).unwrap().unwrap();
+    fs::write(named("one/file"), b"abc").unwrap();
+    for name in ["one", "two"] {
+        fs::rename(named(name), named(&format!("{name}-moved"))).unwrap();
+        fs::create_dir_all(named(name)).unwrap();
+    }
+    both.hard_link(&named("one/file"), &named("two/link")).unwrap();
+    both.rename(&named("two/link"), &named("two/renamed")).unwrap();
+    let lock = both.lock(&named("two/LOCK"), crate::fs::LockKind::Exclusive).unwrap();
+    assert_eq!(fs::read(named("two-moved/renamed")).unwrap(), b"abc");
+    assert!(named("two-moved/LOCK").exists());
+    assert_eq!(fs::read_dir(named("two")).unwrap().count(), 0);
+    drop(lock);
+}
