@@ -153,6 +153,7 @@ fn copies_never_overwrite_anything() {
     assert!(db.checkpoint(dir.path()).is_err(), "onto itself");
     // An interrupted copy is recognised and replaced; an empty directory is a valid target.
     std::fs::create_dir_all(copies.path().join("third.esker-incomplete/tables")).unwrap();
+    std::fs::write(copies.path().join("third.esker-incomplete.lock"), "").unwrap();
     std::fs::create_dir_all(copies.path().join("third")).unwrap();
     db.checkpoint(copies.path().join("third")).unwrap();
     assert_eq!(content_at(&copies.path().join("third")), content(&db));

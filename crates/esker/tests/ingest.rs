@@ -443,6 +443,47 @@ fn a_table_of_the_database_itself_is_not_moved_away() {
     assert_eq!(stepped(dir.path()).default_keyspace().iter().count(), 50);
 }
 
+/// Of a file that was linked, the database has one of two names: the other may be ingested again, in any
+/// mode, and be removed.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the test looks at the file behind the database")]
+fn a_file_may_be_ingested_again() {
+    let dir = TestDir::new("ingest-again");
+    std::fs::create_dir_all(dir.path()).unwrap();
+    let file = table(&dir, "table.sst", 0..100, 1);
+    let db = stepped(&dir.path().join("db"));
+    let default = db.default_keyspace();
+    for mode in [IngestMode::Link, IngestMode::Link, IngestMode::Copy, IngestMode::Link, IngestMode::Move] {
+        (0..100).for_each(|number| default.delete(key(number)).unwrap());
+        default.ingest([&file], IngestOptions::new().mode(mode)).unwrap();
+        assert_eq!(get(&default, 99), Some(value(99, 1)), "{mode:?}");
+        run_background(&db);
+        let other = db.keyspace("other").unwrap();
+        if mode != IngestMode::Move {
+            other.ingest([&file], IngestOptions::new().mode(mode)).unwrap();
+        }
+        assert_eq!(other.iter().count(), 100);
+    }
+    assert!(!file.exists());
+    assert!(db.verify().unwrap().is_clean());
+    db.close().unwrap();
+    drop(db);
+    assert_eq!(stepped(&dir.path().join("db")).default_keyspace().iter().count(), 100);
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the test makes a directory")]
+fn a_directory_is_no_table() {
+    let dir = TestDir::new("ingest-directory");
+    std::fs::create_dir_all(dir.path().join("tables.sst")).unwrap();
+    let db = stepped(&dir.path().join("db"));
+    let refused = db.default_keyspace().ingest([dir.path().join("tables.sst")], IngestOptions::new());
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused, Error::InvalidArgument(_)), "{refused}");
+    assert!(refused.to_string().contains("is a directory"), "{refused}");
+    db.close().unwrap();
+}
+
 #[test]
 fn a_table_that_could_not_be_written_is_abandoned() {
     use esker::parts::env::fault::{Fault, FaultFs, Operation, Rule, When};

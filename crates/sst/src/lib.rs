@@ -38,7 +38,7 @@
 //!   closed, `cached_part` what the cache holds of it.
 //! * `slots`, `load`, `mapped` and `read_ahead` get blocks, `input_residency` reports those of a job;
 //!   `lookup`, `multi_get` and `cursor` read entries.
-//! * `verify`, `inspect` and `salvage` are for tools.
+//! * `verify`, `inspect` and `salvage` are for tools, `stored_checksums` for copies of files.
 
 mod block;
 mod block_bounds;
@@ -69,6 +69,7 @@ mod salvage;
 mod section_reader;
 mod simd;
 mod slots;
+mod stored_checksums;
 mod table;
 mod table_filter;
 mod table_identity;
@@ -99,6 +100,7 @@ pub use pinned_value::{PinnedValue, TableHit};
 pub use properties::TableProperties;
 pub use range_tombstones::{decode_bytes as decode_range_tombstones, encode as encode_range_tombstones};
 pub use salvage::{Salvage, SalvagedBlock};
+pub use stored_checksums::verify_stored_checksums;
 pub use table::{ExpectedTable, Table};
 pub use table_identity::{OpenTables, TableIdentity};
 pub use verify::{KindBytes, Verified};

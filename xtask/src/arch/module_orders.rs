@@ -86,7 +86,7 @@ pub(super) const ORDERS: &[Order] = &[
                   footer filter_access dictionary properties section_reader index verified_blocks \
                   table_identity block_bounds options table table_filter table_index range_estimate load mapped \
                   input_residency read_ahead cache_warmer dictionary_buffer file_writer inspect lookup cursor \
-                  multi_get salvage verify writer",
+                  multi_get salvage stored_checksums verify writer",
     ),
     tree(
         "esker-version",
@@ -176,7 +176,7 @@ pub(super) const ORDERS: &[Order] = &[
         "counters error keys machine settings statistics table claim comparison plot context \
                   experiment subjects report",
     ),
-    tree("esker-cli", "failure format args host json records commands shell"),
+    tree("esker-cli", "failure format args log log_limit output host json records commands shell"),
     tree(
         "esker-testkit",
         "mod decoders dir domain failure events kill operators options script oracle follower \

@@ -15,21 +15,20 @@
 //! directory is complete and durable. Tables that no catalog names are left over from a backup that was
 //! interrupted or removed; the next change of the directory deletes them.
 
-use super::catalog::{Catalog, CatalogTable, pool_name};
-use super::checkpoint::{INCOMPLETE_SUFFIX, Unfinished};
-use super::image::{Image, ImageTable};
+use super::backup_dir::{BackupDir, TakenTable};
+use super::catalog::{CATALOG_NAME, Catalog};
+use super::image::Image;
 use super::retention::Retention;
+use super::staging::Staging;
 use crate::Database;
-use esker_base::{Error, Result, SeqNo, TableUid};
+use esker_base::{Error, Result, SeqNo};
 use esker_engine::background::flush;
-use esker_engine::file_transfer::{CopyProgress, Progress, checksum_of, copy};
-use esker_engine::lifecycle::open::make_directory;
+use esker_engine::file_transfer::{CopyProgress, Progress};
 use esker_engine::state::store::Store;
-use esker_env::{Env, FileLock, LockKind};
+use esker_env::{Env, OpenMode};
 use esker_options::CopyKind;
-use esker_version::Current;
 use esker_view::paths;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -37,11 +36,13 @@ use std::time::SystemTime;
 
 impl Database {
     /// Adds a backup of the present to a directory of backups, while reads and writes go on. Tables that an
-    /// earlier backup has are not copied again. See [`Backups`].
+    /// earlier backup has are not copied again, unless [`Backups::verify`] or [`Backups::restore`] found them
+    /// damaged. Each copy is verified by its checksums before it counts. See [`Backups`].
     ///
     /// # Errors
-    /// `InvalidArgument` if the directory holds backups of another database, `Locked` if another backup is
-    /// being made there, `Full`, `Io`, `ReadOnly`, `Closed`.
+    /// `InvalidArgument` if the directory holds backups of another database, `Locked` if another call works
+    /// there, `Corruption` naming a damaged table of the database (a table that an earlier backup has is not
+    /// read), `Full`, `Io`, `ReadOnly`, `Closed`. Nothing is added then.
     #[doc(alias = "CreateNewBackup")]
     #[doc(alias = "BackupEngine")]
     pub fn backup(&self, to: &Backups) -> Result<BackupReport> {
@@ -90,7 +91,18 @@ impl BackupId {
         self.0
     }
 
-    fn of_name(name: &str) -> Option<BackupId> {
+    /// The number of the backup that follows.
+    fn after(last: Option<BackupId>) -> Result<BackupId> {
+        let next = last.map_or(Some(1), |last| last.0.checked_add(1)).map(BackupId);
+        next.ok_or_else(|| {
+            Error::invalid(format!(
+                "no number follows backup {}; give new backups another directory",
+                u32::MAX
+            ))
+        })
+    }
+
+    pub(super) fn of_name(name: &str) -> Option<BackupId> {
         let id = BackupId(name.parse().ok()?);
         (id.to_string() == name).then_some(id)
     }
@@ -183,143 +195,35 @@ impl Backups {
     /// # Errors
     /// `NotFound` if there is no such directory, `Corruption` if a catalog is damaged.
     pub fn list(&self) -> Result<Vec<BackupInfo>> {
-        let _lock = self.lock_shared()?;
-        Ok(self.catalogs()?.iter().map(|(id, catalog)| info_of(*id, catalog)).collect())
+        let dir = BackupDir::hold(self)?;
+        let _lock = dir.lock_shared()?;
+        Ok(dir.catalogs()?.iter().map(|(id, catalog)| info_of(*id, catalog)).collect())
     }
 
     /// Removes the backups that `rule` does not keep, and the tables that only they had. Returns the removed
     /// backups.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such directory, `Locked` if another call works there, `Corruption` if a
+    /// catalog is damaged, `Io`.
     #[doc(alias = "PurgeOldBackups")]
     pub fn retain(&self, rule: Retention) -> Result<Vec<BackupInfo>> {
-        let _lock = self.lock_exclusive()?;
+        let dir = BackupDir::hold(self)?;
+        let _lock = dir.lock_exclusive()?;
         let infos: Vec<BackupInfo> =
-            self.catalogs()?.iter().map(|(id, catalog)| info_of(*id, catalog)).collect();
+            dir.catalogs()?.iter().map(|(id, catalog)| info_of(*id, catalog)).collect();
         let expired: Vec<BackupInfo> =
             rule.expired(&infos, self.env.clock.wall_ms()).into_iter().copied().collect();
         for backup in &expired {
-            // From the rename on it is no backup any more; leftovers of a crash are deleted later.
-            let name = self.dir_of(backup.id);
-            self.env.fs.rename(&name, &self.dir.join(format!("{}{INCOMPLETE_SUFFIX}", backup.id)))?;
+            dir.retire(backup.id)?;
         }
-        self.env.fs.sync_dir(&self.dir)?;
-        self.sweep(&self.catalogs()?)?;
+        dir.fs().sync_dir(&dir.path)?;
+        dir.sweep(&dir.catalogs()?)?;
         Ok(expired)
     }
 
     pub(crate) fn env(&self) -> &Env {
         &self.env
-    }
-
-    pub(crate) fn dir_of(&self, id: BackupId) -> PathBuf {
-        self.dir.join(id.to_string())
-    }
-
-    pub(crate) fn pool(&self) -> PathBuf {
-        self.dir.join("tables")
-    }
-
-    /// The catalog of one backup.
-    pub(crate) fn catalog(&self, id: BackupId) -> Result<Catalog> {
-        Catalog::read(&*self.env.fs, &self.dir_of(id)).map_err(|error| {
-            if error.is_not_found() {
-                Error::NotFound(format!("there is no backup {id} in {}", self.dir.display()).into())
-            } else {
-                error
-            }
-        })
-    }
-
-    fn catalogs(&self) -> Result<BTreeMap<BackupId, Catalog>> {
-        let entries = self.env.fs.list(&self.dir)?;
-        let ids =
-            entries.iter().filter(|entry| entry.is_dir).filter_map(|entry| BackupId::of_name(&entry.name));
-        ids.map(|id| Ok((id, self.catalog(id)?))).collect()
-    }
-
-    /// Locks for reading; no lock if there is no lock file, as on a read-only medium.
-    pub(crate) fn lock_shared(&self) -> Result<Option<Box<dyn FileLock>>> {
-        let lock = paths::lock(&self.dir);
-        if self.env.fs.list(&self.dir).is_err_and(|error| error.is_not_found()) {
-            let dir = self.dir.display();
-            return Err(Error::NotFound(format!("there is no directory of backups at {dir}").into()));
-        }
-        match self.env.fs.file_len(&lock)? {
-            Some(_) => self.env.fs.lock(&lock, LockKind::Shared).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    fn lock_exclusive(&self) -> Result<Box<dyn FileLock>> {
-        self.env.fs.lock(&paths::lock(&self.dir), LockKind::Exclusive)
-    }
-
-    /// Deletes everything that no catalog names.
-    fn sweep(&self, catalogs: &BTreeMap<BackupId, Catalog>) -> Result<()> {
-        let fs = &self.env.fs;
-        for entry in fs.list(&self.dir)? {
-            let is_left_over =
-                entry.name.strip_suffix(INCOMPLETE_SUFFIX).and_then(BackupId::of_name).is_some();
-            if entry.is_dir && is_left_over {
-                fs.remove_dir_all(&self.dir.join(&entry.name))?;
-            }
-        }
-        let named: BTreeSet<String> =
-            catalogs.values().flat_map(|catalog| &catalog.tables).map(CatalogTable::file_name).collect();
-        let pool = self.pool();
-        for entry in fs.list(&pool)? {
-            let is_data = entry.name.ends_with(".sst") || entry.name.ends_with(".blob");
-            let is_ours = is_data || entry.name.ends_with(INCOMPLETE_SUFFIX);
-            if is_ours && !named.contains(&entry.name) {
-                fs.remove_file(&pool.join(&entry.name))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses to mix the backups of two databases, whose retention and sizes would be combined.
-    fn check_same_database(&self, last: Option<&BackupId>, uuid: [u8; 16]) -> Result<()> {
-        let Some(&last) = last else { return Ok(()) };
-        match Current::read(&*self.env.fs, &self.dir_of(last))? {
-            Some(current) if current.uuid != uuid => {
-                let dir = self.dir.display();
-                Err(Error::invalid(format!(
-                    "{dir} holds backups of another database; give each a directory of its own"
-                )))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Adds the table to the shared directory if it is missing; returns its catalog line and whether it is
-    /// new.
-    fn take_table(
-        &self,
-        table: &ImageTable,
-        known: &BTreeMap<(TableUid, u64), u64>,
-        progress: &mut Progress<'_>,
-    ) -> Result<(CatalogTable, bool)> {
-        let ImageTable { kind, number, uid, bytes, .. } = *table;
-        let line = |checksum| CatalogTable { kind, number, uid, bytes, checksum };
-        let fs = &self.env.fs;
-        let name = pool_name(kind, uid, bytes);
-        let home = self.pool().join(&name);
-        if let Some(&checksum) = known.get(&(table.uid, table.bytes))
-            && fs.file_len(&home)? == Some(table.bytes)
-        {
-            progress.advance(table.bytes);
-            return Ok((line(checksum), false));
-        }
-        let checksum = if table.is_own {
-            let checksum = checksum_of(&self.env, &table.path, table.bytes, progress)?;
-            fs.rename(&table.path, &home)?;
-            checksum
-        } else {
-            let temporary = self.pool().join(format!("{name}{INCOMPLETE_SUFFIX}"));
-            let checksum = copy(&self.env, &table.path, &temporary, table.bytes, progress)?;
-            fs.rename(&temporary, &home)?;
-            checksum
-        };
-        Ok((line(checksum), true))
     }
 }
 
@@ -333,22 +237,39 @@ pub(crate) fn backup(
     // Before anything is created or deleted at the target.
     store.check_open()?;
     store.writing()?;
-    let env = &backups.env;
-    make_directory(&*env.fs, &backups.pool())?;
-    let _lock = backups.lock_exclusive()?;
-    let catalogs = backups.catalogs()?;
-    backups.sweep(&catalogs)?;
+    let dir = BackupDir::hold_or_make(backups)?;
+    let _lock = dir.lock_exclusive()?;
+    let catalogs = dir.catalogs()?;
+    dir.sweep(&catalogs)?;
     // Memtables are flushed first, so that the next backup can share the tables.
     flush::flush_keyspaces(store, &store.all_keyspaces())?;
-    let created_ms = env.clock.wall_ms();
+    let created_ms = backups.env.clock.wall_ms();
     let capture = crate::copy::capture::capture(store)?;
-    backups.check_same_database(catalogs.keys().last(), capture.state.uuid)?;
-    let id = BackupId(catalogs.keys().last().map_or(1, |last| last.0 + 1));
-    let target = backups.dir_of(id);
-    let unfinished = Unfinished::create(&*env.fs, &target)?;
-    let dir = unfinished.path();
-    let buffer = store.memory.write_buffer_bytes;
-    let image = Image::begin(env, &store.dir, dir, &capture, buffer)?;
+    dir.check_same_database(catalogs.keys().last(), capture.state.uuid)?;
+    let id = BackupId::after(catalogs.keys().last().copied())?;
+    let staging = Staging::begin(&dir.env, &dir.dir_of(id))?;
+    let (env, target) = (staging.env(), staging.path());
+    let image = Image::begin(env, &store.dir, target, &capture, store.memory.write_buffer_bytes)?;
+    let catalog =
+        Catalog { created_ms, seqno: image.seqno().get(), entries: image.entries(), ..Catalog::default() };
+    let (catalog, report) = take_tables(store, &dir, id, &catalogs, &image, catalog, told)?;
+    env.fs.remove_dir_all(&paths::tables(target))?;
+    image.finish(env, target)?;
+    catalog.write(&*env.fs, &target.join(CATALOG_NAME), OpenMode::CreateNew)?;
+    staging.complete()?;
+    Ok(report)
+}
+
+/// Brings the tables of an image into the shared directory, durable, and lists them in the catalog.
+fn take_tables(
+    store: &Store,
+    dir: &BackupDir,
+    id: BackupId,
+    catalogs: &BTreeMap<BackupId, Catalog>,
+    image: &Image,
+    mut catalog: Catalog,
+    told: &mut dyn FnMut(CopyProgress),
+) -> Result<(Catalog, BackupReport)> {
     let known: BTreeMap<_, _> = catalogs
         .values()
         .flat_map(|catalog| &catalog.tables)
@@ -356,29 +277,22 @@ pub(crate) fn backup(
         .collect();
     let total = image.tables.iter().map(|table| table.bytes).sum();
     let mut progress = Progress::new(total, told);
-    let (mut copied_tables, mut copied_bytes) = (0, 0);
-    let mut catalog = Catalog { created_ms, seqno: image.seqno().get(), ..Catalog::default() };
-    for table in &image.tables {
-        let (line, is_new) = backups.take_table(table, &known, &mut progress)?;
-        catalog.tables.push(line);
-        copied_tables += u64::from(is_new);
-        copied_bytes += if is_new { table.bytes } else { 0 };
-    }
-    catalog.entries = image.entries();
-    env.fs.sync_dir(&backups.pool())?;
-    env.fs.sync_dir(&backups.dir)?;
-    env.fs.remove_dir_all(&paths::tables(dir))?;
-    image.finish(env, dir)?;
-    catalog.write(&*env.fs, dir)?;
-    unfinished.complete(&target)?;
-    Ok(BackupReport {
+    let take = |table| dir.take_table(&*store.env.fs, table, &known, &mut progress);
+    let taken: Vec<TakenTable> = image.tables.iter().map(take).collect::<Result<_>>()?;
+    dir.settle_tables(catalogs, &taken)?;
+    catalog.tables = taken.iter().map(|table| table.line).collect();
+    let new = taken.iter().filter(|table| table.is_new);
+    let (copied_tables, copied_bytes) =
+        new.fold((0, 0), |(tables, bytes), table| (tables + 1, bytes + table.line.bytes));
+    let report = BackupReport {
         id,
         seqno: image.seqno(),
         tables: catalog.tables.len() as u64,
         bytes: catalog.bytes(),
         copied_tables,
         copied_bytes,
-    })
+    };
+    Ok((catalog, report))
 }
 
 pub(crate) fn info_of(id: BackupId, catalog: &Catalog) -> BackupInfo {

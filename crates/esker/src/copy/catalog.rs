@@ -18,6 +18,7 @@
 
 use esker_base::checksum::crc32c;
 use esker_base::{Error, FileNumber, Result, TableUid};
+use esker_engine::file_transfer::StoredData;
 use esker_env::{FileSystem, OpenMode};
 use esker_version::FileKind;
 use std::fmt::Write;
@@ -42,6 +43,11 @@ impl CatalogTable {
     /// Its name in the shared directory.
     pub(crate) fn file_name(&self) -> String {
         pool_name(self.kind, self.uid, self.bytes)
+    }
+
+    /// What the file must be.
+    pub(crate) fn data(&self) -> StoredData {
+        StoredData { kind: self.kind, uid: self.uid, bytes: self.bytes }
     }
 }
 
@@ -135,9 +141,9 @@ impl Catalog {
         Catalog::decode(&bytes).map_err(|reason| Error::corruption(&path, None, reason))
     }
 
-    /// Writes the catalog of the backup in `dir`, durable except for its name.
-    pub(crate) fn write(&self, fs: &dyn FileSystem, dir: &Path) -> Result<()> {
-        let file = fs.open(&dir.join(CATALOG_NAME), OpenMode::CreateNew)?;
+    /// Writes the catalog to a file, durable except for its name.
+    pub(crate) fn write(&self, fs: &dyn FileSystem, path: &Path, mode: OpenMode) -> Result<()> {
+        let file = fs.open(path, mode)?;
         file.write_at(self.encode().as_bytes(), 0)?;
         file.sync_all()
     }

@@ -4,6 +4,7 @@ use super::capture::Capture;
 use esker_base::{FileNumber, Result, SeqNo, TableUid};
 use esker_build::table_factory::TableFactory;
 use esker_engine::background::flush::add_sealed;
+use esker_engine::file_transfer::StoredData;
 use esker_env::Env;
 use esker_options::KeyspaceOptions;
 use esker_version::{DatabaseState, EditOp, FileKind, Manifest, VersionEdit};
@@ -22,6 +23,13 @@ pub(crate) struct ImageTable {
     pub(crate) path: PathBuf,
     /// Whether it is in the image's directory already.
     pub(crate) is_own: bool,
+}
+
+impl ImageTable {
+    /// What the file must be.
+    pub(crate) fn data(&self) -> StoredData {
+        StoredData { kind: self.kind, uid: self.uid, bytes: self.bytes }
+    }
 }
 
 /// The contents of a copy, as a plan: captured tables are still in the source, memtables are written.

@@ -16,7 +16,10 @@
 //!   captured memtable; captured tables hold nothing newer (RV3: flushed entries are visible, and S is
 //!   `visible` at the capture), and captured memtables neither, because they were sealed under the lock.
 //! * A copy is made under another name and renamed after all of it is durable. Whatever is found under the
-//!   final name is complete.
+//!   final name is complete. One maker at a time works at a target ([`staging`]).
+//! * Each file that is copied is verified by the checksums inside of it before it counts
+//!   ([`esker_engine::file_transfer::Transfer::copy_verified`]). A linked file is not read: it is the
+//!   original.
 //!
 //! Rejected: copying the log up to S with re-headed segments (protocol 8.3). It saves writing the memtables
 //! once, at the price of a second writer of the log's format that only copies would exercise.
@@ -25,15 +28,18 @@
 //! |---|---|
 //! | [`capture`] | the moment |
 //! | [`image`] | a capture as files |
-//! | [`esker_engine::file_transfer`] | linking and copying files, checksums, progress |
+//! | [`staging`] | the directory in which a copy is made, and the lock of its maker |
+//! | [`esker_engine::file_transfer`] | linking, copying and verifying files, progress |
 //! | [`checkpoint`] | a copy on the same disk, by links |
 //! | [`backup`] | many copies in one directory, sharing tables |
+//! | [`backup_dir`] | that directory: locks, catalogs, the shared tables and their damage |
 //! | [`catalog`] | the file that lists the contents of a backup |
 //! | [`restore`] | from a backup to a database, and verification of a backup |
 //! | [`retention`] | which backups are removed |
 //! | [`portable`] | export and import: the visible data, in a separate format |
 
 pub(crate) mod backup;
+mod backup_dir;
 pub(crate) mod capture;
 pub(crate) mod catalog;
 pub(crate) mod checkpoint;
@@ -41,6 +47,7 @@ pub(crate) mod image;
 pub(crate) mod portable;
 pub(crate) mod restore;
 pub(crate) mod retention;
+mod staging;
 
 pub use backup::{BackupId, BackupInfo, BackupReport, Backups};
 pub use checkpoint::CheckpointReport;

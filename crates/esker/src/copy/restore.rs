@@ -1,13 +1,14 @@
 //! Restoring a backup to a database, and verifying that it can be restored.
 
 use super::backup::{BackupId, Backups};
+use super::backup_dir::BackupDir;
 use super::catalog::{CATALOG_NAME, Catalog, CatalogTable};
-use super::checkpoint::{Unfinished, check_vacant};
+use super::staging::Staging;
 use crate::damage::Damage;
 use esker_base::{Error, Result, SeqNo};
 use esker_blob::{BlobReader, ExpectedBlob};
-use esker_engine::file_transfer::{CopyProgress, Progress, checksum_of, copy};
-use esker_env::OpenMode;
+use esker_engine::file_transfer::{CopyProgress, Progress, Transfer, checksum_of};
+use esker_env::{FileSystem, OpenMode};
 use esker_sst::{ExpectedTable, Table, TableCache, TableIdentity};
 use esker_version::{CURRENT_NAME, DatabaseState, FileKind, LiveFile, Recovery, manifest_name};
 use esker_view::paths;
@@ -48,11 +49,14 @@ impl BackupVerification {
 }
 
 impl Backups {
-    /// Restores a backup to a directory that is missing or empty. The bytes of every table are verified.
+    /// Restores a backup to a directory that is missing or empty. Every copy is verified by the checksums
+    /// inside of it and by that of the catalog.
     ///
     /// # Errors
-    /// `NotFound` if there is no such backup, `InvalidArgument` if the directory is not empty, `Corruption`
-    /// naming the damaged file of the backup. Nothing is left in the directory then.
+    /// `NotFound` if there is no such backup, `InvalidArgument` if the directory is not empty, `Locked` if
+    /// another copy is being made there or the backups are being changed, naming the process, `Corruption`
+    /// naming the damaged file of the backup. Nothing is left in the directory then, and nothing is deleted
+    /// that another call made.
     #[doc(alias = "RestoreDBFromBackup")]
     #[doc(alias = "RestoreDBFromLatestBackup")]
     pub fn restore(&self, id: BackupId, to: impl AsRef<Path>) -> Result<RestoreReport> {
@@ -66,26 +70,23 @@ impl Backups {
         to: impl AsRef<Path>,
         mut told: impl FnMut(CopyProgress),
     ) -> Result<RestoreReport> {
-        let to = to.as_ref();
-        let _lock = self.lock_shared()?;
-        let catalog = self.catalog(id)?;
-        let state = self.state_of(id)?;
-        self.check_agreement(id, &catalog, &state)?;
-        let env = self.env();
-        check_vacant(&*env.fs, to)?;
-        let unfinished = Unfinished::create(&*env.fs, to)?;
-        let tables_dir = paths::tables(unfinished.path());
-        env.fs.create_dir_all(&tables_dir)?;
+        let dir = BackupDir::hold(self)?;
+        let _lock = dir.lock_shared()?;
+        let catalog = dir.catalog(id)?;
+        let state = dir.state_of(id)?;
+        dir.check_agreement(id, &catalog, &state)?;
+        let staging = Staging::begin(self.env(), to.as_ref())?;
+        let target = staging.env();
+        let tables_dir = paths::tables(staging.path());
+        target.fs.create_dir_all(&tables_dir)?;
         let mut progress = Progress::new(catalog.bytes(), &mut told);
         for table in &catalog.tables {
-            let from = self.pool().join(table.file_name());
-            let target = paths::data(unfinished.path(), table.kind, table.number);
-            let checksum = copy(env, &from, &target, table.bytes, &mut progress)?;
-            check_sum(&from, table, checksum)?;
+            let to = paths::data(staging.path(), table.kind, table.number);
+            dir.restore_table(table, &*target.fs, &to, &mut progress)?;
         }
-        env.fs.sync_dir(&tables_dir)?;
-        self.copy_manifest(id, unfinished.path())?;
-        unfinished.complete(to)?;
+        target.fs.sync_dir(&tables_dir)?;
+        dir.restore_manifest(id, &state, &*target.fs, staging.path())?;
+        staging.complete()?;
         Ok(RestoreReport {
             tables: catalog.tables.len() as u64,
             bytes: catalog.bytes(),
@@ -96,6 +97,9 @@ impl Backups {
     /// Reads all of a backup and verifies everything that can be checked: catalog, manifest, the bytes of
     /// every table against their checksum, every block and the order of all entries. A backup without damage
     /// can be restored.
+    ///
+    /// A damaged table is remembered in the directory: the next backup of a database that still has it copies
+    /// it anew, for this backup, too.
     ///
     /// # Errors
     /// `NotFound` if there is no such backup. Damage is no error: it is listed.
@@ -110,50 +114,69 @@ impl Backups {
         id: BackupId,
         mut told: impl FnMut(CopyProgress),
     ) -> Result<BackupVerification> {
-        let _lock = self.lock_shared()?;
+        let dir = BackupDir::hold(self)?;
+        let _lock = dir.lock_shared()?;
         let mut found = BackupVerification::default();
         let damage = |keyspace: &str, file: &Path, error| Damage {
             keyspace: keyspace.to_owned(),
             file: file.to_path_buf(),
             error,
         };
-        let catalog = match self.catalog(id) {
+        let catalog = match dir.catalog(id) {
             Ok(catalog) => catalog,
             Err(error @ Error::NotFound(_)) => return Err(error),
             Err(error) => {
-                found.damage.push(damage("", &self.dir_of(id).join(CATALOG_NAME), error));
+                found.damage.push(damage("", &dir.dir_of(id).join(CATALOG_NAME), error));
                 return Ok(found);
             }
         };
-        let state = self.state_of(id).and_then(|state| {
-            self.check_agreement(id, &catalog, &state)?;
+        let state = dir.state_of(id).and_then(|state| {
+            dir.check_agreement(id, &catalog, &state)?;
             Ok(state)
         });
         let state = match state {
             Ok(state) => state,
             Err(error) => {
-                found.damage.push(damage("", &self.dir_of(id), error));
+                found.damage.push(damage("", &dir.dir_of(id), error));
                 return Ok(found);
             }
         };
         let files = state.live_files();
         let mut progress = Progress::new(catalog.bytes(), &mut told);
         for table in &catalog.tables {
-            let path = self.pool().join(table.file_name());
+            let path = dir.pool().join(table.file_name());
             let file = files.get(&table.number);
-            match self.verify_table(table, file, &path, &mut progress) {
+            match dir.verify_table(table, file, &path, &mut progress) {
                 Ok(entries) => {
                     found.tables += 1;
                     found.entries += entries;
                     found.bytes += table.bytes;
                 }
                 Err(error) => {
+                    dir.mark_if_damaged(&path, &error);
                     let keyspace = file.and_then(|file| state.keyspace(file.keyspace));
                     found.damage.push(damage(keyspace.map_or("", |keyspace| &keyspace.name), &path, error));
                 }
             }
         }
         Ok(found)
+    }
+}
+
+impl BackupDir {
+    fn restore_table(
+        &self,
+        table: &CatalogTable,
+        target: &dyn FileSystem,
+        to: &Path,
+        progress: &mut Progress<'_>,
+    ) -> Result<()> {
+        let from = self.pool().join(table.file_name());
+        let transfer = Transfer { from: self.fs(), to: target };
+        let copied = transfer
+            .copy_verified(&from, to, table.data(), progress)
+            .and_then(|checksum| check_sum(&from, table, checksum));
+        copied.inspect_err(|error| self.mark_if_damaged(&from, error))
     }
 
     fn verify_table(
@@ -165,19 +188,19 @@ impl Backups {
     ) -> Result<u64> {
         /// Each block is read once: caching gains nothing.
         const CACHE_BYTES: usize = 1 << 20;
-        let env = self.env();
-        check_sum(path, table, checksum_of(env, path, table.bytes, progress)?)?;
+        let fs = self.fs();
+        check_sum(path, table, checksum_of(fs, path, table.bytes, progress)?)?;
         let file = file.ok_or_else(|| Error::internal("a table of the catalog is not in the manifest"))?;
         if table.kind == FileKind::Blob {
             let check = ExpectedBlob { file_bytes: table.bytes, uid: table.uid, keyspace: file.keyspace };
-            let opened = BlobReader::open(env.fs.open(path, OpenMode::Read)?, check)?;
+            let opened = BlobReader::open(fs.open(path, OpenMode::Read)?, check)?;
             // Its values are entries of the tables that point to them.
             return opened.scan(|_, _, _| Ok(())).map(|_| 0);
         }
         let (keyspace, global_seqno) = (file.keyspace, file.global_seqno);
         let expected = ExpectedTable { uid: table.uid, keyspace, global_seqno };
         let identity = TableIdentity::standalone(Arc::new(TableCache::new(CACHE_BYTES)))?;
-        let opened = Table::open(env.fs.open(path, OpenMode::Read)?, table.bytes, expected, identity)?;
+        let opened = Table::open(fs.open(path, OpenMode::Read)?, table.bytes, expected, identity)?;
         if let Some(damage) = opened.filter_damage() {
             return Err(damage.clone());
         }
@@ -187,7 +210,7 @@ impl Backups {
     /// The state in the manifest of a backup.
     fn state_of(&self, id: BackupId) -> Result<DatabaseState> {
         let dir = self.dir_of(id);
-        match esker_version::recover(&*self.env().fs, &dir)? {
+        match esker_version::recover(self.fs(), &dir)? {
             Recovery::Database(recovered) => Ok(recovered.state),
             _ => Err(Error::corruption(dir.join(CURRENT_NAME), None, "the file is missing")),
         }
@@ -209,17 +232,33 @@ impl Backups {
         Err(Error::corruption(path, None, "the catalog names other tables than the manifest"))
     }
 
-    fn copy_manifest(&self, id: BackupId, to: &Path) -> Result<()> {
-        let (env, from) = (self.env(), self.dir_of(id));
-        let current = esker_version::Current::read(&*env.fs, &from)?;
+    /// Copies manifest and CURRENT, and verifies that they say what they did.
+    fn restore_manifest(
+        &self,
+        id: BackupId,
+        state: &DatabaseState,
+        target: &dyn FileSystem,
+        to: &Path,
+    ) -> Result<()> {
+        let from = self.dir_of(id);
+        let current = esker_version::Current::read(self.fs(), &from)?;
         let current =
             current.ok_or_else(|| Error::corruption(from.join(CURRENT_NAME), None, "the file is missing"))?;
+        let transfer = Transfer { from: self.fs(), to: target };
         for name in [manifest_name(current.manifest), CURRENT_NAME.to_owned()] {
             let path = from.join(&name);
-            let bytes = env.fs.file_len(&path)?.unwrap_or(0);
-            copy(env, &path, &to.join(&name), bytes, &mut Progress::new(bytes, &mut |_| {}))?;
+            let bytes = self.fs().file_len(&path)?.unwrap_or(0);
+            transfer.copy(&path, &to.join(&name), bytes, &mut Progress::new(bytes, &mut |_| {}))?;
         }
-        env.fs.sync_dir(to)
+        target.sync_dir(to)?;
+        match esker_version::recover(target, to)? {
+            Recovery::Database(recovered) if recovered.state == *state => Ok(()),
+            _ => Err(Error::corruption(
+                to.join(CURRENT_NAME),
+                None,
+                "the manifest was damaged while it was copied",
+            )),
+        }
     }
 }
 

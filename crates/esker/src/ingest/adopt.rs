@@ -3,16 +3,17 @@
 use super::new_files::NewFiles;
 use crate::handle::Keyspace;
 use esker_base::kind::FLAG_EXPIRY;
-use esker_base::{Error, PartId, Result, SeqNo, TableUid, ValueKind};
-use esker_engine::file_transfer::{CopyProgress, Progress, copy, link_or_copy};
+use esker_base::{Error, PartId, Result, SeqNo, ValueKind};
+use esker_engine::file_transfer::{CopyProgress, Progress, StoredData, Transfer};
 use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
 use esker_engine::write::ingest_commit;
 use esker_engine::write::ingest_commit::MAX_TABLES;
 use esker_engine::write::ingested_part::described;
-use esker_env::OpenMode;
+use esker_env::fs::parent_dir;
+use esker_env::{FileSystem, OpenMode};
 use esker_sst::{Table, TableIdentity};
-use esker_version::PartMeta;
+use esker_version::{FileKind, PartMeta};
 use esker_view::paths;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,11 +87,9 @@ pub(crate) fn ingest_files(
     let writing = store.writing()?;
     keyspace.check_living()?;
     check_count(paths.len())?;
-    let mut lens = Vec::with_capacity(paths.len());
-    for path in paths {
-        let missing = || Error::NotFound(format!("there is no file {}", path.display()).into());
-        lens.push(store.env.fs.file_len(path)?.ok_or_else(missing)?);
-    }
+    let paths: Vec<PathBuf> = paths.iter().map(|path| store.env.fs.absolute(path)).collect::<Result<_>>()?;
+    let paths = &paths[..];
+    let lens: Vec<u64> = paths.iter().map(|path| len_of(&*store.env.fs, path)).collect::<Result<_>>()?;
     // Each file is read for verification, and once more for the copy.
     let mut progress = Progress::new(2 * lens.iter().sum::<u64>(), told);
     let mut checked = Vec::new();
@@ -127,19 +126,21 @@ fn remove_originals(store: &Store, paths: &[PathBuf], mode: IngestMode) {
     }
 }
 
-/// Whether a file is that of a living table of this database, under whatever name.
-fn is_own_table(store: &Store, path: &Path, uid: TableUid) -> Result<bool> {
-    for keyspace in store.all_keyspaces().iter() {
-        let view = keyspace.view.load();
-        let waiting = view.memtables().filter_map(|view| view.ingested.as_ref());
-        let parts = view.tree.runs.iter().chain(waiting).flat_map(|run| run.parts.iter());
-        for part in parts.filter(|part| part.meta.table_uid == uid) {
-            if store.env.fs.is_same_file(path, &paths::table(&store.dir, part.meta.file))? {
-                return Ok(true);
-            }
-        }
+fn len_of(fs: &dyn FileSystem, path: &Path) -> Result<u64> {
+    match fs.file_len(path)? {
+        Some(len) => Ok(len),
+        None if fs.list(path).is_ok() => Err(Error::invalid(format!(
+            "{} is a directory; the tables to ingest are named one by one",
+            path.display()
+        ))),
+        None => Err(Error::NotFound(format!("there is no file {}", path.display()).into())),
     }
-    Ok(false)
+}
+
+/// Whether a name is one that the database gave to a table: removing it would lose the table. Other names of
+/// the same file may go.
+fn is_own_name(store: &Store, path: &Path) -> Result<bool> {
+    store.env.fs.is_same_file(&parent_dir(path), &paths::tables(&store.dir))
 }
 
 /// Reads all of a file and verifies that it is a table which may join a keyspace; `None` if it is empty.
@@ -157,7 +158,7 @@ fn check_file<'p>(
         let path = path.display();
         Error::invalid(format!("{path} cannot be ingested: {why}; tables for it are written by TableWriter"))
     };
-    if mode == IngestMode::Move && is_own_table(store, path, table.uid())? {
+    if mode == IngestMode::Move && is_own_name(store, path)? {
         return Err(refused("it is a table of this database, which would lose it".into()));
     }
     if properties.range_tombstones > 0 {
@@ -187,11 +188,14 @@ fn bring(
     progress: &mut Progress<'_>,
 ) -> Result<bool> {
     let target = files.add(part.file);
+    let fs = &*store.env.fs;
+    let transfer = Transfer { from: fs, to: fs };
+    let data = StoredData { kind: FileKind::Table, uid: part.table_uid, bytes: part.file_bytes };
     if mode == IngestMode::Copy {
-        copy(&store.env, path, &target, part.file_bytes, progress)?;
+        transfer.copy_verified(path, &target, data, progress)?;
         return Ok(false);
     }
-    let is_linked = link_or_copy(&store.env, path, &target, part.file_bytes, progress)?;
+    let is_linked = transfer.link_or_copy(path, &target, data, progress)?;
     if is_linked {
         // The original may not be durable yet (BL2).
         store.env.fs.open(&target, OpenMode::Read)?.sync_all()?;
@@ -251,9 +255,10 @@ impl Keyspace {
     ///
     /// # Errors
     /// `NotFound` if a file is missing or the keyspace was dropped; `Corruption` with file and offset if a
-    /// file is damaged, is no table, or was not finished; `InvalidArgument` if tables overlap or hold entries
-    /// that cannot be ingested, naming them; `Full`, `Io`, `WouldStall`, `ReadOnly`, `Closed`. Nothing was
-    /// added then, unless the log's device failed: then the outcome is unknown, and the database read-only.
+    /// file is damaged, is no table, or was not finished; `InvalidArgument` if a path is a directory, if
+    /// tables overlap or hold entries that cannot be ingested, naming them; `Full`, `Io`, `WouldStall`,
+    /// `ReadOnly`, `Closed`. Nothing was added then, unless the log's device failed: then the outcome is
+    /// unknown, and the database read-only.
     #[doc(alias = "IngestExternalFile")]
     pub fn ingest<P: AsRef<Path>>(
         &self,

@@ -10,6 +10,7 @@ use esker_options::KeyspaceOptions;
 use esker_sst::TableOptions;
 use esker_version::LevelIndex;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// Writes a table file, entry by entry in ascending order of keys, for
@@ -80,7 +81,11 @@ impl TableWriter {
     /// As [`TableWriter::create`].
     pub fn create_in(env: &Env, path: impl AsRef<Path>, options: &KeyspaceOptions) -> Result<TableWriter> {
         options.validate()?;
-        let path = path.as_ref().to_path_buf();
+        let path = env.fs.absolute(path.as_ref())?;
+        // The file is removed if the table is not finished: never one that another directory has there by
+        // then.
+        let held = env.fs.hold_dir(&parent_dir(&path))?;
+        let env = Env { fs: held.unwrap_or_else(|| Arc::clone(&env.fs)), ..env.clone() };
         let file = env.fs.open(&path, OpenMode::CreateNew)?;
         let filter = TableFilter::standing_alone(options);
         let options = TableOptions {
@@ -97,7 +102,7 @@ impl TableWriter {
             let _ = env.fs.remove_file(&path);
         })?;
         let (last_key, scratch) = (Vec::new(), Vec::new());
-        Ok(TableWriter { env: env.clone(), path, writer: Some(writer), last_key, is_empty: true, scratch })
+        Ok(TableWriter { env, path, writer: Some(writer), last_key, is_empty: true, scratch })
     }
 
     /// Adds a key and its value. The key must be greater than the previous one. O(1), and a write of a MiB

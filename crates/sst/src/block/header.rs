@@ -165,7 +165,7 @@ impl BlockHeader {
 }
 
 /// The number that binds checksums to one offset of one table.
-fn place_of(uid: TableUid, offset: u64) -> u64 {
+pub(crate) fn place_of(uid: TableUid, offset: u64) -> u64 {
     let mut place = [0; 16];
     place[..8].copy_from_slice(&uid.get().to_le_bytes());
     place[8..].copy_from_slice(&offset.to_le_bytes());

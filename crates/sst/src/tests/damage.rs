@@ -5,10 +5,10 @@ use crate::block::header::{HEADER_BYTES, placed_checksum};
 use crate::testing::{Shape, TestEntry, entries};
 use crate::{
     BlockLayout, IndexKind, LayoutFacts, OpenTables, ReadPurpose, SectionKind, Table, TableCache,
-    TableIdentity, TableOptions, TableReading,
+    TableIdentity, TableOptions, TableReading, verify_stored_checksums,
 };
 use esker_base::checksum::key_hash;
-use esker_base::{Error, Result, SeqNo, Tag};
+use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
 use esker_cache::BlockKind;
 use esker_codec::Codec;
 use esker_env::fault::StrictFs;
@@ -49,6 +49,52 @@ fn tables_with_sections() -> Vec<(StrictFs, Vec<TestEntry>, u64, IndexKind)> {
         (fs, entries, summary.file_bytes, index)
     };
     vec![table(IndexKind::BTreePages), table(IndexKind::HashLocator)]
+}
+
+/// A copy of a table is checked by these alone, so every bit that any reader uses must be covered.
+#[test]
+fn stored_checksums_notice_every_bit_and_every_cut() {
+    let plain = small_tables().into_iter().map(|(fs, _, len)| (fs, len));
+    let sectioned = tables_with_sections().into_iter().map(|(fs, _, len, _)| (fs, len));
+    for (fs, len) in plain.chain(sectioned) {
+        let file = fs.open(path(), OpenMode::ReadWrite).unwrap();
+        verify_stored_checksums(&*file, len, UID).unwrap();
+        let mut bytes = vec![0; len as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        for (at, byte) in (0..).zip(&bytes) {
+            for bit in [at % 8, (at + 3) % 8] {
+                file.write_at(&[byte ^ 1 << bit], at).unwrap();
+                let found = verify_stored_checksums(&*file, len, UID);
+                assert!(found.as_ref().is_err_and(is_clear), "bit {bit} of byte {at} of {len}: {found:?}");
+            }
+            file.write_at(&[*byte], at).unwrap();
+        }
+        for cut in 0..len {
+            assert!(verify_stored_checksums(&*file, cut, UID).is_err(), "cut at {cut} of {len}");
+        }
+        verify_stored_checksums(&*file, len, UID).unwrap();
+    }
+}
+
+/// Blocks, and sections behind them, that are longer than what is read at a time.
+#[test]
+fn stored_checksums_of_long_blocks_are_verified_in_pieces() {
+    let fs = new_fs();
+    let entry = |number| {
+        let tag = Tag::from_parts(SeqNo::new(1), ValueKind::Put as u8);
+        TestEntry { key: vec![number], tag, value: vec![number; 700_000] }
+    };
+    let entries: Vec<TestEntry> = (0..3).map(entry).collect();
+    let len = write(&fs, &entries, TableOptions { codec: Codec::None, ..options() }).file_bytes;
+    let file = fs.open(path(), OpenMode::ReadWrite).unwrap();
+    verify_stored_checksums(&*file, len, UID).unwrap();
+    for at in (100..len - 5_000).step_by(97_001) {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_at(&[byte[0] ^ 16], at).unwrap();
+        assert!(verify_stored_checksums(&*file, len, UID).is_err(), "byte {at}");
+        file.write_at(&byte, at).unwrap();
+    }
 }
 
 fn try_open(fs: &StrictFs, len: u64) -> Result<Arc<Table>> {

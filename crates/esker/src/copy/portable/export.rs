@@ -2,7 +2,8 @@
 
 use super::chunk::{CHUNK_BYTES, ChunkWriter, PortableEntry, Totals, kind, put_entry};
 use crate::handle::{Database, Keyspace};
-use esker_base::{Result, SeqNo};
+use esker_base::error::MergeFailure;
+use esker_base::{Error, Result, SeqNo};
 use std::io::Write;
 
 /// The contents of an export.
@@ -19,6 +20,8 @@ pub struct ExportReport {
     pub data_bytes: u64,
     /// Bytes of the export.
     pub written_bytes: u64,
+    /// Keys that were left out, because their operands cannot be merged ([`Database::export_skipping`]).
+    pub skipped: u64,
 }
 
 impl Database {
@@ -39,14 +42,55 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Io` if the stream cannot be written; any error of reading.
+    /// `Io` if the stream cannot be written; any error of reading. `Merge` names a key whose operands the
+    /// merge operator refuses: [`Database::export_skipping`] leaves it out.
     #[doc(alias = "dump")]
     #[doc(alias = "ExportColumnFamily")]
     pub fn export(
         &self,
         keyspaces: &[Keyspace],
         to: &mut dyn Write,
+        told: impl FnMut(ExportReport),
+    ) -> Result<ExportReport> {
+        self.export_by(keyspaces, to, told, Err)
+    }
+
+    /// As [`Database::export`], without the keys whose operands cannot be merged: each is passed to
+    /// `skipped`, in key order, and counted in the report.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker::Result<()> {
+    /// # let db = esker::Database::open("data")?;
+    /// let keyspaces = [db.keyspace("users")?];
+    /// let mut bytes = Vec::new();
+    /// db.export_skipping(&keyspaces, &mut bytes, |_| {}, |failure| eprintln!("left out: {failure}"))?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// `Io` if the stream cannot be written; any error of reading but `Merge`.
+    pub fn export_skipping(
+        &self,
+        keyspaces: &[Keyspace],
+        to: &mut dyn Write,
+        told: impl FnMut(ExportReport),
+        mut skipped: impl FnMut(&MergeFailure),
+    ) -> Result<ExportReport> {
+        self.export_by(keyspaces, to, told, |error| match error {
+            Error::Merge(failure) => {
+                skipped(&failure);
+                Ok(failure)
+            }
+            error => Err(error),
+        })
+    }
+
+    fn export_by(
+        &self,
+        keyspaces: &[Keyspace],
+        to: &mut dyn Write,
         mut told: impl FnMut(ExportReport),
+        mut skip: impl FnMut(Error) -> Result<Box<MergeFailure>>,
     ) -> Result<ExportReport> {
         let snapshot = self.snapshot();
         let mut report = ExportReport { seqno: snapshot.seqno(), ..ExportReport::default() };
@@ -56,8 +100,15 @@ impl Database {
             writer.chunk(kind::KEYSPACE, keyspace.name().as_bytes())?;
             report.keyspaces += 1;
             let mut cursor = keyspace.at(&snapshot).cursor()?;
-            cursor.seek_to_first()?;
-            while let Some((key, value)) = cursor.entry() {
+            let mut moved = cursor.seek_to_first();
+            loop {
+                if let Err(error) = moved {
+                    let failure = skip(error)?;
+                    report.skipped += 1;
+                    moved = cursor.seek([&failure.key, &[0][..]].concat());
+                    continue;
+                }
+                let Some((key, value)) = cursor.entry() else { break };
                 let expiry_ms = cursor.expiry().map(esker_view::time::to_ms);
                 // A long entry gets a chunk of its own.
                 if !chunk.is_empty() && chunk.len() + key.len() + value.len() > CHUNK_BYTES {
@@ -69,7 +120,7 @@ impl Database {
                 put_entry(&mut chunk, PortableEntry { key, value, expiry_ms });
                 report.entries += 1;
                 report.data_bytes += (key.len() + value.len()) as u64;
-                cursor.advance()?;
+                moved = cursor.advance();
             }
             if !chunk.is_empty() {
                 writer.chunk(kind::ENTRIES, &chunk)?;
