@@ -11,11 +11,15 @@
 //! finds no work, makes the thread check again, whatever the pool's other threads do, and no request is lost
 //! (BG1).
 //!
-//! A step that fails stores its error in the pool's state. The pool tries again after [`RETRY_WAIT`] or at
-//! the next request; meanwhile a caller that waits for that pool gets the error instead of waiting for ever
-//! ([`ErrorScope`]: a caller that waits for the tables of one keyspace gets only that keyspace's errors). The
-//! first successful step clears it. So a full disk degrades service, and freed space heals it without a
-//! restart.
+//! A step that fails stores its error in the pool's state. The pool tries again after a wait that doubles
+//! from [`FIRST_RETRY_WAIT`] to [`RETRY_WAIT`]; meanwhile a caller that waits for that pool gets the error
+//! instead of waiting for ever ([`ErrorScope`]: a caller that waits for the tables of one keyspace gets only
+//! that keyspace's errors). The first successful step clears it. So a full disk degrades service, and freed
+//! space heals it without a restart.
+//!
+//! * **RY1** Requests do not shorten the wait after a failure: each write that is refused makes one, and a
+//!   thousand refused writes must not be a thousand attempts. What is logged of failures grows with their
+//!   logarithm, and no thread logs while it holds the scheduler's lock, because a logger may block.
 //!
 //! Work also becomes due by time, without a request. The compaction pool therefore checks periodically, and
 //! so does the urgent pool, because all compaction threads may be in long jobs: memtables must be sealed and
@@ -45,7 +49,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a pool whose last step failed waits before it tries again by itself.
+/// How long a pool waits after its first failure: what fails once, such as a lack of descriptors for a
+/// moment, costs no more than that.
+const FIRST_RETRY_WAIT: Duration = Duration::from_millis(10);
+
+/// The longest wait of a pool that goes on to fail: so long after the cause is gone the work goes on.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
 /// The period of checks without a request: entries expire, snapshots and writers end, and no request follows.
@@ -122,6 +130,8 @@ struct PoolState {
     taken: u64,
     running: usize,
     error: Option<Error>,
+    /// Failed steps since the last successful one.
+    failures: u32,
 }
 
 /// The outcome of a step.
@@ -147,6 +157,30 @@ impl PoolState {
     fn is_requested(&self) -> bool {
         self.requests != self.taken
     }
+
+    /// Takes back the error after a step without failure: one that found no work says nothing about what
+    /// another thread of the pool does.
+    fn take_error(&mut self, is_done: bool) -> Option<Error> {
+        if !is_done && self.running > 0 {
+            return None;
+        }
+        self.failures = 0;
+        self.error.take()
+    }
+
+    /// Stores a failure; whether it is of another kind than the one before.
+    fn note_failure(&mut self, error: &Error) -> bool {
+        let before = self.error.replace(error.clone());
+        let is_other = before.is_none_or(|before| discriminant(&before) != discriminant(error));
+        self.failures = self.failures.saturating_add(1);
+        is_other && !matches!(error, Error::Closed)
+    }
+}
+
+/// The wait after so many failures in a row, at least one.
+fn retry_wait(failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(u32::BITS - 1);
+    FIRST_RETRY_WAIT.saturating_mul(1 << doublings).min(RETRY_WAIT)
 }
 
 impl State {
@@ -165,6 +199,8 @@ pub struct Scheduler {
     /// Signalled by requests for the pool and by the stop. One each; otherwise requests for one pool would
     /// delay the periodic check of another.
     requests: [Condvar; WORKER_POOLS.len()],
+    /// Signalled by the stop alone: threads wait here after a failure (RY1).
+    retries: Condvar,
     /// Signalled after every step and every published change; wakes all waiters.
     progress: Condvar,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -186,6 +222,7 @@ impl Scheduler {
         Scheduler {
             state: Mutex::new(State { pools: Default::default(), stopping: false, seed }),
             requests: Default::default(),
+            retries: Condvar::new(),
             progress: Condvar::new(),
             threads: Mutex::new(Vec::new()),
             generation: AtomicU64::new(0),
@@ -351,6 +388,7 @@ impl Scheduler {
         for requests in &self.requests {
             requests.notify_all();
         }
+        self.retries.notify_all();
         self.progress.notify_all();
         for thread in self.threads.lock().drain(..) {
             // A panic of a worker was already reported by the panic hook and has poisoned the database.
@@ -395,8 +433,9 @@ impl Scheduler {
         }
     }
 
-    /// Waits until there may be work: at once after a step that did something, otherwise until a request
-    /// beyond `looked_for`, or until the period has passed. `false` after the stop.
+    /// Waits until there may be work: at once after a step that did something, for a time after one that
+    /// failed, otherwise until a request beyond `looked_for`, or until the period has passed. `false` after
+    /// the stop.
     fn wait_for_request(
         &self,
         pool: WorkerPool,
@@ -404,10 +443,14 @@ impl Scheduler {
         last: Outcome,
         look_interval: Option<Duration>,
     ) -> bool {
-        let longest = if last == Outcome::Failed { Some(RETRY_WAIT) } else { look_interval };
         let mut state = self.state.lock();
+        if last == Outcome::Failed && !state.stopping {
+            let wait = retry_wait(state.pools[pool as usize].failures);
+            self.retries.wait_for(&mut state, wait);
+            return !state.stopping;
+        }
         while !state.stopping && last != Outcome::Done && state.pools[pool as usize].requests == looked_for {
-            let Some(longest) = longest else {
+            let Some(longest) = look_interval else {
                 self.requests[pool as usize].wait(&mut state);
                 continue;
             };
@@ -430,38 +473,36 @@ impl Scheduler {
         let mut state = self.state.lock();
         let pool_state = &mut state.pools[pool as usize];
         pool_state.running -= 1;
-        // A step without work changes nothing: waking waiters for it would make them repeat their request
-        // endlessly.
-        let mut has_changed = true;
-        let outcome = match result {
-            Ok(true) => {
+        let (outcome, has_changed, report) = match result {
+            Ok(is_done) => {
                 // In stepped mode no thread continues by itself.
-                pool_state.requests += u64::from(self.stepped);
-                note_recovery(work, pool, pool_state.error.take().as_ref());
-                Outcome::Done
-            }
-            Ok(false) => {
-                let ended = if pool_state.running == 0 { pool_state.error.take() } else { None };
+                pool_state.requests += u64::from(self.stepped && is_done);
+                let ended = pool_state.take_error(is_done);
                 note_recovery(work, pool, ended.as_ref());
-                has_changed = ended.is_some();
-                Outcome::Nothing
+                // A step without work changes nothing: waking waiters for it would make them repeat their
+                // request endlessly.
+                let outcome = if is_done { Outcome::Done } else { Outcome::Nothing };
+                (outcome, is_done || ended.is_some(), None)
             }
             Err(error) => {
-                if !matches!(error, Error::Closed) {
-                    tracing::warn!(?pool, %error, "background work failed and will be tried again");
-                    let before = pool_state.error.as_ref();
-                    if before.is_none_or(|before| discriminant(before) != discriminant(&error)) {
-                        work.note_condition(pool, Some(&error));
-                    }
+                let is_other = pool_state.note_failure(&error);
+                if is_other {
+                    work.note_condition(pool, Some(&error));
                 }
-                pool_state.error = Some(error);
-                Outcome::Failed
+                let is_reported =
+                    !matches!(error, Error::Closed) && (is_other || pool_state.failures.is_power_of_two());
+                (Outcome::Failed, true, is_reported.then_some((error, pool_state.failures)))
             }
         };
         if has_changed {
             self.generation.fetch_add(1, Ordering::AcqRel);
             drop(state);
             self.progress.notify_all();
+        } else {
+            drop(state);
+        }
+        if let Some((error, failures)) = report {
+            tracing::warn!(?pool, %error, failures, "background work failed and will be tried again");
         }
         (looked_for, outcome)
     }

@@ -2,8 +2,10 @@
 
 use crate::simulated_env::{DIR, SEGMENT_BYTES, SimulatedEnv, live_tables, metrics_of, settle};
 use esker::options::{Codec, PerLevel};
-use esker::parts::env::fault::{Crash, Fault, Operation, Rule, When};
-use esker::{Database, Error, KeyspaceOptions};
+use esker::parts::env::Env;
+use esker::parts::env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, When};
+use esker::{Database, Error, KeyspaceOptions, Options};
+use std::sync::Arc;
 
 /// Incompressible entries, in tables of their own size.
 fn plain() -> KeyspaceOptions {
@@ -203,5 +205,36 @@ fn opens_that_fail_leave_no_tables_behind() {
     for crash in [Crash::PowerAllLost, Crash::PowerNoneLost, Crash::Process] {
         let db = Database::open_with(DIR, simulated.crashed(crash).options()).unwrap();
         assert_eq!(db.default_keyspace().iter().count(), 1000, "{crash:?}");
+    }
+}
+
+/// Each write that is refused asks for the flush that would make room. Without a wait between the attempts a
+/// client that tries again and again causes an attempt, and a line of the log, for each of its writes.
+#[test]
+fn refused_writes_do_not_each_cause_an_attempt() {
+    const REFUSED: u64 = 5_000;
+    for fault in [Fault::Full, Fault::Io] {
+        let faults = FaultFs::over_strict(StrictFs::new());
+        let env = Env { fs: Arc::new(faults.clone()), ..Env::real() };
+        let options = Options::default().env(env).memory_budget(8 << 20);
+        let db = Database::open_with(DIR, options.keyspace_options(plain())).unwrap();
+        let put = |number: u64| db.default_keyspace().put(number.to_be_bytes(), [7; 4_000]);
+        faults.add(Rule::new(fault, When::From(1)).on(Operation::Create).path("tables/"));
+        let written = (0..).take_while(|number| put(*number).is_ok()).count() as u64;
+        let before = faults.calls(Operation::Create);
+        for number in 0..REFUSED {
+            let refused = put(written + number).unwrap_err();
+            assert!(matches!(refused, Error::Full(_) | Error::Io(_)), "{refused}");
+        }
+        let attempts = faults.calls(Operation::Create) - before;
+        assert!(attempts < REFUSED / 10, "{attempts} attempts for {REFUSED} refused writes");
+        // With room again the writes go on, without any call for it.
+        faults.heal();
+        while put(written).is_err() {
+            std::thread::yield_now();
+        }
+        db.drain().unwrap();
+        assert_eq!(db.default_keyspace().iter().count() as u64, written + 1);
+        db.close().unwrap();
     }
 }

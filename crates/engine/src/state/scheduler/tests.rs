@@ -104,6 +104,43 @@ fn a_thread_without_work_beside_a_busy_one_clears_no_error() {
 }
 
 #[test]
+fn the_wait_after_failures_doubles_up_to_its_limit() {
+    let waits: Vec<u128> = (0..=9).map(|failures| retry_wait(failures).as_millis()).collect();
+    assert_eq!(waits, [10, 10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+    assert_eq!(retry_wait(u32::MAX), RETRY_WAIT);
+}
+
+/// Fails each step; counts them.
+#[derive(Default)]
+struct Failing(AtomicU64);
+
+impl BackgroundWork for Failing {
+    fn work(&self, _lane: WorkerPool) -> Result<bool> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Err(full())
+    }
+}
+
+/// Each refused write requests the pool that it would have waited for (RY1).
+#[test]
+fn requests_do_not_make_a_failing_pool_try_again() {
+    const REQUESTS: u64 = 20_000;
+    let (scheduler, work) = (Arc::new(Scheduler::new(Background::Threads)), Arc::new(Failing::default()));
+    scheduler.start(&Env::real(), &work, 1).unwrap();
+    for _ in 0..REQUESTS {
+        scheduler.request(WorkerPool::Flush);
+        let seen = scheduler.generation();
+        let outcome =
+            scheduler.wait_for_change(&*work, WorkerPool::Flush, ErrorScope::Pool, seen, RETRY_WAIT);
+        assert!(outcome.is_ok() || matches!(outcome, Err(Error::Full(_))), "{outcome:?}");
+    }
+    scheduler.stop();
+    // A second between two attempts at last: more than these would take hours.
+    let attempts = work.0.load(Ordering::Relaxed);
+    assert!(attempts < REQUESTS / 10, "{attempts} attempts");
+}
+
+#[test]
 fn nothing_is_done_after_the_stop() {
     let (scheduler, work) = (stepped(), Told::new([Ok(true), Ok(true)]));
     scheduler.request(WorkerPool::Flush);
