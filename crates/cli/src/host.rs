@@ -1,13 +1,18 @@
 //! Access to the user's files, terminal and environment. The engine must not use them, so lints ban these
-//! calls; only this file lifts the bans.
+//! calls; only this file and `output` lift the bans.
 
 use crate::failure::Failure;
+use crate::log::LogQueue;
+use crate::log_limit::LogLimit;
+use esker::parts::env::Env;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Stderr, Stdin, StdoutLock, Write};
+use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Stderr, Stdin, StdoutLock};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Standard output, buffered: the caller flushes when an answer is due.
 pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
@@ -88,13 +93,6 @@ fn cannot_read(path: &Path, error: &io::Error) -> Failure {
     Failure::system(format_args!("cannot read {}", path.display()), error)
 }
 
-#[expect(clippy::disallowed_methods, reason = "a user's output file is not part of a database")]
-pub(crate) fn create_output(path: &Path) -> Result<Box<dyn Write>, Failure> {
-    let file = File::create(path)
-        .map_err(|error| Failure::system(format_args!("cannot write {}", path.display()), &error))?;
-    Ok(Box::new(BufWriter::with_capacity(256 << 10, file)))
-}
-
 /// A value from the command line, or all of standard input for `-`.
 pub(crate) fn content_or_stdin(content: &str) -> Result<Vec<u8>, Failure> {
     if content == "-" { read_stdin() } else { Ok(content.as_bytes().to_vec()) }
@@ -125,7 +123,13 @@ pub(crate) fn history_file() -> Option<PathBuf> {
     std::env::home_dir().map(|home| home.join(".esker_history"))
 }
 
-pub(crate) fn start_log(level: LevelFilter) {
+/// Starts the log; the queue is to be finished before the program ends.
+pub(crate) fn start_log(level: LevelFilter) -> Result<LogQueue, Failure> {
     let terminal = io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_max_level(level).with_ansi(terminal).with_writer(io::stderr).init();
+    let queue = LogQueue::start(io::stderr())?;
+    let lines = queue.clone();
+    let log = tracing_subscriber::fmt().with_max_level(level).with_ansi(terminal);
+    let log = log.with_writer(move || lines.clone()).finish();
+    log.with(LogLimit::new(Env::real().clock, queue.clone())).init();
+    Ok(queue)
 }

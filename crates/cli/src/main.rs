@@ -2,8 +2,9 @@
 //!
 //! The program uses the public library only. [`args`] defines the command line; `commands` has a file for
 //! each command; `records` reads and writes the files of `load` and `dump`; `shell` is the prompt;
-//! [`failure`] turns errors into a sentence, advice and an exit code; only [`host`] touches the user's files,
-//! terminal and environment.
+//! [`failure`] turns errors into a sentence, advice and an exit code; only [`host`] and [`output`] touch the
+//! user's files, terminal and environment, and [`log`] writes the log, limited by
+//! [`log_limit`].
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,9 @@ mod failure;
 mod format;
 mod host;
 mod json;
+mod log;
+mod log_limit;
+mod output;
 mod records;
 mod shell;
 
@@ -26,12 +30,17 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     // The database derives its limit on open tables from that of the process, whose default is low.
     esker::parts::env::host::raise_open_files_limit();
-    host::start_log(cli.global.log.unwrap_or(commands::default_log_level(&cli.command)));
+    let level = cli.global.log.unwrap_or(commands::default_log_level(&cli.command));
+    let log = match host::start_log(level) {
+        Ok(log) => log,
+        Err(failure) => return failure.report(&mut host::stderr()),
+    };
     let mut out = host::stdout();
     let result = run(&cli, &mut out).and_then(|exit| {
         out.flush()?;
         Ok(exit)
     });
+    log.finish();
     match result {
         Ok(exit) => exit.into(),
         Err(failure) => {

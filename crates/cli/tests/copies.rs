@@ -8,6 +8,7 @@ mod common;
 
 use common::WorkingDir;
 use serde_json::Value;
+use std::process::{Child, Stdio};
 
 #[test]
 fn a_checkpoint_is_a_database() {
@@ -69,6 +70,86 @@ fn a_damaged_backup_is_named() {
     assert_eq!(restored.code, 3);
     assert!(restored.err.contains(name), "{}", restored.err);
     assert!(!dir.path().join("again").exists());
+}
+
+/// Processes that copy to one target at once: one makes the copy, the others say that it is at it, or that it
+/// was, and nothing is left but the copy.
+#[test]
+fn of_processes_that_copy_to_one_target_one_makes_the_copy() {
+    const ROUNDS: usize = 8;
+    const PROCESSES: usize = 4;
+    let dir = WorkingDir::new();
+    for number in 0..40 {
+        dir.ok(&format!("put key{number} value{number}"));
+    }
+    dir.ok("backup create backups");
+    let expected = dir.ok("scan");
+    for round in 0..ROUNDS {
+        let start = |_| {
+            let mut command = dir.command("restore backups --data copies/target");
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let running: Vec<Child> = (0..PROCESSES).map(start).collect();
+        let mut made = 0;
+        for process in running {
+            let ended = process.wait_with_output().unwrap();
+            let said = String::from_utf8(ended.stderr).unwrap();
+            match ended.status.code() {
+                Some(0) => made += 1,
+                Some(4) => assert!(said.contains("target is in use by "), "{said}"),
+                Some(2) => assert!(said.contains("not empty"), "{said}"),
+                code => panic!("{code:?}: {said}"),
+            }
+        }
+        assert_eq!(made, 1, "round {round}");
+        assert_eq!(dir.ok("scan --data copies/target"), expected, "round {round}");
+        let left: Vec<_> = std::fs::read_dir(dir.path().join("copies")).unwrap().collect();
+        assert_eq!(left.len(), 1, "round {round}: {left:?}");
+        std::fs::remove_dir_all(dir.path().join("copies")).unwrap();
+    }
+}
+
+/// Processes that export to one file at once: the file is one of the exports, whole.
+#[test]
+fn an_export_file_is_written_whole_by_one_process() {
+    let dir = WorkingDir::new();
+    for number in 0..20 {
+        dir.ok(&format!("put key{number} value{number}"));
+    }
+    let copies: Vec<String> = (0..4).map(|number| format!("copy{number}")).collect();
+    copies.iter().for_each(|copy| drop(dir.ok(&format!("checkpoint {copy}"))));
+    for _ in 0..5 {
+        let start = |copy: &String| {
+            let mut command = dir.command(&format!("export all.esker --data {copy}"));
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let running: Vec<Child> = copies.iter().map(start).collect();
+        let mut made = 0;
+        for process in running {
+            let ended = process.wait_with_output().unwrap();
+            let said = String::from_utf8(ended.stderr).unwrap();
+            match ended.status.code() {
+                Some(0) => made += 1,
+                Some(4) => assert!(said.contains("another process is writing it"), "{said}"),
+                code => panic!("{code:?}: {said}"),
+            }
+        }
+        assert!(made >= 1);
+        assert!(dir.ok("import all.esker --check").starts_with("20 pairs"));
+        assert!(!dir.path().join("all.esker.esker-incomplete").exists());
+    }
+    // What fails leaves the file as it was.
+    let before = dir.read("all.esker");
+    dir.ok("put --keyspace counts a no-number");
+    dir.ok("keyspaces --keyspace counts --set merge_operator=counter-checked");
+    // The operand is written, the value cannot be read.
+    assert_ne!(dir.run("incr --keyspace counts a").code, 0);
+    assert_ne!(dir.run("export all.esker").code, 0);
+    assert_eq!(dir.read("all.esker"), before);
+    let skipped = dir.run("export all.esker --skip-failed-merges");
+    assert_eq!(skipped.code, 0, "{}", skipped.err);
+    assert!(skipped.err.contains("1 key whose operands") && skipped.err.contains("\"a\""), "{}", skipped.err);
+    assert!(dir.ok("import all.esker --check").starts_with("20 pairs"));
 }
 
 #[test]

@@ -122,6 +122,9 @@ pub(crate) struct ExportArgs {
     /// The file, or - for standard output
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// Leave out keys whose operands the merge operator refuses, and say which, instead of failing
+    #[arg(long)]
+    pub(crate) skip_failed_merges: bool,
 }
 
 /// Read a file of `export` into its keyspaces, or check it

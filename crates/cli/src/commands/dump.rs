@@ -3,7 +3,7 @@
 use super::Context;
 use crate::args::{DumpArgs, FileFormat};
 use crate::failure::{Exit, Failure};
-use crate::host;
+use crate::output::Output;
 use std::io::Write;
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) fn run(context: &mut Context<'_>, args: &DumpArgs) -> Result<Exit, Fa
     let range = context.parse_range(&args.range)?;
     // Before the output is created: a missing keyspace must not overwrite an older dump.
     let cursor = context.existing_keyspace()?.cursor()?;
-    let mut file = if to_stdout { None } else { Some(host::create_output(&args.file)?) };
+    let mut file = if to_stdout { None } else { Some(Output::create(&args.file)?) };
     let out: &mut dyn Write = match &mut file {
         Some(file) => file,
         None => context.out,
@@ -36,5 +36,6 @@ pub(super) fn run(context: &mut Context<'_>, args: &DumpArgs) -> Result<Exit, Fa
         Ok(true)
     })?;
     out.flush()?;
+    file.map_or(Ok(()), Output::complete)?;
     Ok(Exit::Done)
 }

@@ -5,10 +5,42 @@ use crate::args::{ExportArgs, Global, ImportArgs, Shape};
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_counted};
 use crate::host;
+use crate::output::Output;
 use esker::Keyspace;
 use esker::backup::check_export;
+use esker::error::MergeFailure;
 use std::io::Write;
 use std::path::Path;
+
+/// Keys that an export has left out.
+#[derive(Default)]
+struct Skipped {
+    count: u64,
+    first: Vec<MergeFailure>,
+}
+
+impl Skipped {
+    /// So many are named.
+    const NAMED: usize = 10;
+
+    fn add(&mut self, failure: &MergeFailure) {
+        self.count += 1;
+        if self.first.len() < Self::NAMED {
+            self.first.push(failure.clone());
+        }
+    }
+
+    fn report(&self) -> Result<(), Failure> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        let mut out = host::stderr();
+        let keys = human_counted(self.count, "key");
+        writeln!(out, "left out: {keys} whose operands cannot be merged; the first:")?;
+        self.first.iter().try_for_each(|failure| writeln!(out, "  {failure}"))?;
+        Ok(())
+    }
+}
 
 pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<Exit, Failure> {
     let keyspaces: Vec<Keyspace> = match &context.only {
@@ -20,15 +52,23 @@ pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<Exi
     };
     let bar = host::progress_bar(None);
     let told = |report: esker::backup::ExportReport| bar.set_position(report.written_bytes);
+    let mut skipped = Skipped::default();
+    let mut export = |out: &mut dyn Write| match args.skip_failed_merges {
+        true => context.database.export_skipping(&keyspaces, out, told, |failure| skipped.add(failure)),
+        false => context.database.export(&keyspaces, out, told),
+    };
     if args.file == Path::new("-") {
-        context.database.export(&keyspaces, context.out, told)?;
-        bar.finish_and_clear();
         // Standard output carries the export, so no report is printed there.
+        export(context.out)?;
+        bar.finish_and_clear();
+        skipped.report()?;
         return Ok(Exit::Done);
     }
-    let mut file = host::create_output(&args.file)?;
-    let report = context.database.export(&keyspaces, &mut file, told)?;
+    let mut file = Output::create(&args.file)?;
+    let report = export(&mut file)?;
+    file.complete()?;
     bar.finish_and_clear();
+    skipped.report()?;
     if context.shape.json {
         let counts = [
             ("seqno", report.seqno.get()),
@@ -36,6 +76,7 @@ pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<Exi
             ("entries", report.entries),
             ("data_bytes", report.data_bytes),
             ("written_bytes", report.written_bytes),
+            ("skipped", report.skipped),
         ];
         write_json(context.out, counts.map(|(name, count)| (name.to_owned(), count.into())))?;
     } else {
