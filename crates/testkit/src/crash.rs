@@ -15,7 +15,7 @@
 //!
 //! **Afterwards.** What an open has shown is durable: power lost right after it shows the same again. Then
 //! the sweep writes to the database, closes it and opens it once more. At some cuts it also cuts the recovery
-//! at every event.
+//! at every event, and the recoveries from that at some, as deep as it is told ([`Nesting`]).
 
 use crate::follower::{CONSUMER, Copy};
 use crate::log_scan::greatest_seqno;
@@ -48,8 +48,23 @@ pub struct Sweep {
     pub cuts: u64,
     /// File systems that were opened after a crash.
     pub images: u64,
-    /// Those of them that were left by a crash during recovery.
-    pub nested: u64,
+    /// Those of them that were left by a crash during recovery, by how many recoveries crashed.
+    pub nested: [u64; MAX_DEPTH],
+}
+
+/// The most recoveries in a row that crash.
+pub const MAX_DEPTH: usize = 3;
+
+/// Which recoveries crash, too.
+#[derive(Clone, Copy, Debug)]
+pub struct Nesting {
+    /// At every so many cuts of the workload, recovery is cut at every event.
+    pub every: usize,
+    /// Of every so many of these images the recovery is cut as well, and that of what it leaves, up to
+    /// [`MAX_DEPTH`].
+    pub deeper_every: u64,
+    /// At so many events, spread over the recovery.
+    pub deeper_cuts: usize,
 }
 
 /// What had been acknowledged at a cut.
@@ -110,12 +125,11 @@ pub fn record(plan: &Plan) -> Outcome<Recording> {
 }
 
 impl Recording {
-    /// Crashes at every cut of the trace; at every `nested_every`th cut the recovery is cut at every event as
-    /// well.
+    /// Crashes at every cut of the trace, and in the recoveries that `nesting` names.
     ///
     /// # Errors
     /// The first violation, with the cut and the crash that caused it.
-    pub fn sweep(&self, nested_every: usize) -> Outcome<Sweep> {
+    pub fn sweep(&self, nesting: Nesting) -> Outcome<Sweep> {
         let mut sweep = Sweep::default();
         let mut replayer = self.fs.replayer();
         let mut guarantee = Guarantee::default();
@@ -124,7 +138,8 @@ impl Recording {
             sweep.cuts += 1;
             for crash in crashes(cut, replayer.last_event().and_then(|event| event.written_bytes())) {
                 let image = replayer.image(crash);
-                let nested = cut.is_multiple_of(nested_every) && !matches!(crash, Crash::PowerNoneLost);
+                let nested = cut.is_multiple_of(nesting.every) && !matches!(crash, Crash::PowerNoneLost);
+                let nested = nested.then_some(nesting);
                 let last = || replayer.last_event().map_or_else(String::new, ToString::to_string);
                 let outcome = self.check_image(&image, &guarantee, &[crash], nested, &mut sweep);
                 outcome.map_err(|failure| {
@@ -138,19 +153,19 @@ impl Recording {
         }
     }
 
-    /// Opens the image that a crash left and checks it; `nested` says whether to crash that recovery, too.
+    /// Opens the image that `crashes` left and checks it; `nested` says whether to crash that recovery, too.
     fn check_image(
         &self,
         image: &StrictFs,
         guarantee: &Guarantee,
         crashes: &[Crash],
-        nested: bool,
+        nested: Option<Nesting>,
         sweep: &mut Sweep,
     ) -> Outcome {
         sweep.images += 1;
         let found = caught(|| self.check_open(image, guarantee, crashes))?;
-        if nested {
-            self.crash_recovery(image, found.opened_at, guarantee, crashes[0], sweep)?;
+        if let Some(nesting) = nested {
+            self.crash_recovery(image, found.opened_at, guarantee, crashes, nesting, sweep)?;
         }
         let thorough = sweep.images.is_multiple_of(4);
         caught(|| self.check_afterwards(image, found, thorough))
@@ -204,24 +219,37 @@ impl Recording {
         Ok(())
     }
 
-    /// Cuts the recovery that `image` went through, up to the end of opening.
+    /// Cuts the recovery that `image`, left by `crashes`, went through, up to the end of opening.
     fn crash_recovery(
         &self,
         image: &StrictFs,
         opened_at: usize,
         guarantee: &Guarantee,
-        first: Crash,
+        crashes: &[Crash],
+        nesting: Nesting,
         sweep: &mut Sweep,
     ) -> Outcome {
+        let depth = crashes.len();
+        let step = if depth == 1 { 1 } else { opened_at.div_ceil(nesting.deeper_cuts).max(1) };
         let mut replayer = image.replayer();
-        for cut in 0..opened_at {
+        // Not the same cuts in each recovery.
+        let first = sweep.images as usize % step;
+        for cut in (first..opened_at).step_by(step) {
             replayer.advance_to(cut);
-            for second in [Crash::Process, Crash::PowerAllLost, Crash::PowerRandom { seed: cut as u64 }] {
-                let again = replayer.image(second);
-                sweep.nested += 1;
-                let outcome = self.check_image(&again, guarantee, &[first, second], false, sweep);
-                outcome
-                    .map_err(|failure| failure.during(format_args!("cut {cut} of recovery, {second:?}")))?;
+            let kinds = [Crash::Process, Crash::PowerAllLost, Crash::PowerRandom { seed: cut as u64 }];
+            let kinds = if depth == 1 { &kinds[..] } else { std::slice::from_ref(&kinds[cut % 3]) };
+            for next in kinds {
+                let again = replayer.image(*next);
+                let count = &mut sweep.nested[depth - 1];
+                *count += 1;
+                let is_deeper =
+                    depth < MAX_DEPTH && (depth > 1 || count.is_multiple_of(nesting.deeper_every));
+                let crashes = [crashes, &[*next]].concat();
+                let outcome =
+                    self.check_image(&again, guarantee, &crashes, is_deeper.then_some(nesting), sweep);
+                outcome.map_err(|failure| {
+                    failure.during(format_args!("cut {cut} of recovery {depth}, {next:?}"))
+                })?;
             }
         }
         Ok(())

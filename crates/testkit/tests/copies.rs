@@ -1,13 +1,15 @@
-//! Crashes while a checkpoint or a backup is made, removed or restored. At every change of the file system, a
-//! directory with its final name is complete, an incomplete one is replaced by the next attempt, and the
-//! database itself loses nothing.
+//! Crashes while a checkpoint or a backup is made, removed or restored, and in the attempts after it. At
+//! every change of the file system, a directory with its final name is complete, an incomplete one is
+//! replaced by the next attempt, and the database itself loses nothing. Then the same with calls that fail.
+//!
+//! `ESKER_PLANS=n` crashes in n times as many of the attempts, at n places each.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 #![expect(clippy::print_stdout, reason = "counts are for people")]
 
 use esker::backup::{Backups, Retention};
-use esker::parts::env::fault::{Crash, StrictFs, StrictOptions};
+use esker::parts::env::fault::{Crash, Fault, FaultFs, Rule, StrictFs, StrictOptions, When};
 use esker::parts::env::{Env, FileSystem, ManualClock};
-use esker::{Database, Durability, Expiry, KeyspaceOptions, Options};
+use esker::{Database, Durability, Error, Expiry, KeyspaceOptions, Options};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -21,17 +23,17 @@ fn env(fs: &StrictFs) -> Env {
     Env::simulated(Arc::new(fs.clone()), 5)
 }
 
-fn open_at(fs: &StrictFs, dir: &str) -> Database {
+fn options_of(fs: &StrictFs) -> Options {
     let tiny = KeyspaceOptions::default().write_buffer_size(4 << 10).table_size(4 << 10).block_size(512);
-    Database::open_with(
-        dir,
-        Options::default()
-            .env(env(fs))
-            .durability(Durability::Power)
-            .memory_budget(8 << 20)
-            .keyspace_options(tiny),
-    )
-    .unwrap()
+    Options::default()
+        .env(env(fs))
+        .durability(Durability::Power)
+        .memory_budget(8 << 20)
+        .keyspace_options(tiny)
+}
+
+fn open_at(fs: &StrictFs, dir: &str) -> Database {
+    Database::open_with(dir, options_of(fs)).unwrap()
 }
 
 type Content = Vec<(Vec<u8>, Vec<u8>)>;
@@ -53,19 +55,55 @@ fn exists(fs: &StrictFs, dir: &str) -> bool {
     fs.list(Path::new(dir)).is_ok_and(|entries| !entries.is_empty())
 }
 
+/// The most attempts in a row that crash after the first.
+const MAX_DEPTH: usize = 3;
+
+/// The attempts that crash, too: after every so many images, at so many places each.
+fn nesting() -> (u64, usize) {
+    match std::env::var("ESKER_PLANS").map(|text| text.parse::<usize>().unwrap()) {
+        Ok(plans) => (9 / plans.clamp(1, 9) as u64, plans.max(1)),
+        Err(_) => (9, 2),
+    }
+}
+
+/// Images that were checked, by how many crashes they are the result of.
+#[derive(Debug, Default)]
+struct Images([u64; 1 + MAX_DEPTH]);
+
+impl Images {
+    /// Checks an image; then what crashes of that check itself leave of it, if it is told so.
+    fn check(&mut self, image: &StrictFs, depth: usize, check: &dyn Fn(&StrictFs)) {
+        self.0[depth] += 1;
+        let (every, places) = nesting();
+        check(image);
+        if depth == MAX_DEPTH || (depth == 0 && !self.0[0].is_multiple_of(every)) {
+            return;
+        }
+        let step = (image.trace_len() / places).max(1);
+        let mut replayer = image.replayer();
+        for cut in (self.0[depth] as usize % step..image.trace_len()).step_by(step) {
+            replayer.advance_to(cut);
+            let crash =
+                [Crash::Process, Crash::PowerAllLost, Crash::PowerRandom { seed: cut as u64 }][cut % 3];
+            self.check(&replayer.image(crash), depth + 1, check);
+        }
+    }
+}
+
 /// Crashes at every event of `work`, in three ways, and has each image checked.
 fn sweep(name: &str, fs: &StrictFs, work: impl FnOnce(), check: impl Fn(&StrictFs)) {
     let begin = fs.trace_len();
     work();
     let end = fs.trace_len();
     let mut replayer = fs.replayer();
+    let mut images = Images::default();
     for cut in begin..=end {
         replayer.advance_to(cut);
         for crash in [Crash::Process, Crash::PowerAllLost, Crash::PowerRandom { seed: cut as u64 }] {
-            check(&replayer.image(crash));
+            images.check(&replayer.image(crash), 0, &check);
         }
     }
-    println!("{name}: {} cuts", end - begin);
+    println!("{name}: {} cuts, {images:?}", end - begin);
     assert!(end > begin + 5, "{name} did not do anything");
 }
 
@@ -98,9 +136,81 @@ fn checkpoints() {
             let copy = open_at(image, COPY);
             assert_eq!(content(&copy), expected);
             copy.close().unwrap();
+            assert_eq!(names_beside(image, COPY), ["copy"], "nothing temporary is left");
         },
     );
     db.close().unwrap();
+}
+
+/// What has the name of a copy, or one that begins with it.
+fn names_beside(fs: &StrictFs, copy: &str) -> Vec<String> {
+    let names = fs.list(Path::new("/")).unwrap().into_iter().map(|entry| entry.name);
+    names.filter(|name| name.starts_with(copy.trim_start_matches('/'))).collect()
+}
+
+/// Each call of a copy fails once, and each from then on: what is made nevertheless is complete, what is not
+/// leaves nothing that the next attempt minds, and the database goes on.
+#[test]
+fn copies_with_calls_that_fail() {
+    let mut runs = 0;
+    for kind in 0..3 {
+        for lasting in [When::Nth as fn(u64) -> When, When::From] {
+            for number in 1.. {
+                let strict = StrictFs::new();
+                let faults = FaultFs::over_strict(strict.clone());
+                let faulty = Env::simulated(Arc::new(faults.clone()), 5);
+                let options = options_of(&strict).env(faulty.clone());
+                let db = Database::open_with(DATA, options).unwrap();
+                fill(&db, 0..60, 1);
+                db.flush().unwrap();
+                let expected = content(&db);
+                let healthy = Backups::with_env(BACKUPS, env(&strict));
+                let id = db.backup(&healthy).unwrap().id;
+                fill(&db, 0..1, 1);
+                faults.add(Rule::new(Fault::Io, lasting(number)));
+                let backups = Backups::with_env(BACKUPS, faulty);
+                let made = match kind {
+                    0 => db.checkpoint(COPY).map(drop),
+                    1 => db.backup(&backups).map(drop),
+                    _ => backups.restore(id, COPY).map(drop),
+                };
+                let is_over = faults.injected() == 0;
+                faults.heal();
+                if let Err(error) = &made {
+                    let is_sane = matches!(error, Error::Io(_) | Error::ReadOnly { .. });
+                    assert!(is_sane, "call {number} of kind {kind}: {error}");
+                }
+                // A write of the database that failed may have made it read-only.
+                let _ = db.close();
+                let db = open_at(&strict, DATA);
+                assert_eq!(content(&db), expected, "call {number} of kind {kind}");
+                match kind {
+                    _ if exists(&strict, COPY) => {}
+                    0 => drop(db.checkpoint(COPY).unwrap()),
+                    1 => {}
+                    _ => drop(healthy.restore(id, COPY).unwrap()),
+                }
+                db.backup(&healthy).unwrap();
+                for backup in healthy.list().unwrap() {
+                    assert!(healthy.verify(backup.id).unwrap().is_clean(), "call {number} of kind {kind}");
+                }
+                db.close().unwrap();
+                if kind != 1 {
+                    let copy = open_at(&strict, COPY);
+                    assert_eq!(content(&copy), expected, "call {number} of kind {kind}");
+                    assert!(copy.verify().unwrap().is_clean());
+                    copy.close().unwrap();
+                }
+                if is_over {
+                    assert!(made.is_ok(), "{made:?}");
+                    break;
+                }
+                runs += 1;
+            }
+        }
+    }
+    println!("{runs} runs with calls that fail");
+    assert!(runs > 300, "{runs}");
 }
 
 #[test]
@@ -169,12 +279,16 @@ fn check_backups(image: &StrictFs, before: &[Content], after: &[Content]) {
     db.backup(&backups).unwrap();
     db.close().unwrap();
     let listed = backups.list().unwrap();
-    assert!(listed.len() > before.len() && listed.len() <= after.len() + 1, "{} backups", listed.len());
+    // This attempt and those that crashed before it may each have added one.
+    let most = after.len() + 1 + MAX_DEPTH;
+    assert!(listed.len() > before.len() && listed.len() <= most, "{} backups", listed.len());
     for (at, backup) in listed.iter().enumerate() {
         let found = backups.verify(backup.id).unwrap();
         assert!(found.is_clean(), "{found:?}");
         let target = format!("{RESTORED}-{at}");
-        backups.restore(backup.id, &target).unwrap();
+        if !exists(image, &target) {
+            backups.restore(backup.id, &target).unwrap();
+        }
         let restored = open_at(image, &target);
         assert_eq!(
             &content(&restored),

@@ -2,7 +2,7 @@
 //! log.
 //!
 //! A failure names the workload, the log, the cut and the crash; the only randomness comes from these
-//! numbers.
+//! numbers. `ESKER_PLANS=n` sweeps more: n times as many recoveries are cut, at n places each.
 #![expect(clippy::print_stdout, reason = "counts are for people")]
 
 use esker::Durability;
@@ -42,13 +42,25 @@ fn plan(options: &[(&str, &str)], script: Vec<Op>) -> Plan {
     Plan { seed: 11, database, spaces: [chosen.clone(), chosen.clone(), chosen], script }
 }
 
+/// The recoveries to cut, of a workload whose recovery is cut at every so many cuts.
+fn nesting(every: usize) -> crash::Nesting {
+    let plans = std::env::var("ESKER_PLANS").ok().map(|text| text.parse::<usize>());
+    match plans {
+        None => crash::Nesting { every, deeper_every: 8, deeper_cuts: 1 },
+        Some(plans) => {
+            let plans = plans.unwrap_or_else(|_| panic!("ESKER_PLANS is no number")).max(1);
+            crash::Nesting { every: every.div_ceil(plans), deeper_every: 2, deeper_cuts: plans }
+        }
+    }
+}
+
 /// Sweeps over a plan with both kinds of log.
 fn sweep(name: &str, plan: &Plan, nested_every: usize) {
     for log in ["mapped", "written"] {
         let mut plan = plan.clone();
         plan.database = plan.database.with(DATABASE, "log", log);
         let recording = crash::record(&plan).unwrap_or_else(|failure| panic!("{name}, {log} log: {failure}"));
-        match recording.sweep(nested_every) {
+        match recording.sweep(nesting(nested_every)) {
             Ok(done) => println!("{name}, {log} log: {done:?}"),
             Err(failure) => panic!("{name}, {log} log: {failure}"),
         }
@@ -230,6 +242,25 @@ fn following_the_change_stream() {
     script.push(follow(true, Durability::Power));
     script.extend(writes(60..64, &[0, 1], 60));
     sweep("following", &plan(TINY, script), 60);
+}
+
+/// Options change between writes, also while tables of the old ones are merged and migrated.
+#[test]
+fn option_changes() {
+    let set = |space, row, choice| Op::SetOptions {
+        space,
+        options: Chosen::plain(KEYSPACE).with(KEYSPACE, row, choice),
+    };
+    let mut script = writes(0..20, &[0, 1], 200);
+    script.push(set(0, "strategy", "tiered:2"));
+    script.extend(writes(20..40, &[0], 300));
+    script.extend([Op::Flush, set(0, "large values", "from 100, packed")]);
+    script.extend(writes(40..52, &[0, 1], 300));
+    script.extend([Op::Step(2), set(1, "strategy", "leveled:2"), set(0, "block size", "512")]);
+    script.extend(writes(52..60, &[1], 300));
+    script.extend([Op::Flush, Op::Drain, Op::Reopen { flush_on_close: false }]);
+    script.extend(writes(60..66, &[0, 1], 90));
+    sweep("option changes", &plan(TINY, script), 60);
 }
 
 /// Ingests between writes to the same keys, to others and to another keyspace: each is there as a whole or
