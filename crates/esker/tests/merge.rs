@@ -380,3 +380,76 @@ fn a_range_delete_ends_the_history_of_operands() {
     assert_eq!(visits.get("k").unwrap().as_deref(), Some(b"3".as_slice()));
     assert_eq!(stored(&db, "visits"), 1);
 }
+
+/// Keys whose operands the operator refuses end an export, or are left out of it on request and told.
+#[test]
+fn an_export_leaves_out_what_cannot_be_merged_if_it_is_told_to() {
+    let dir = TestDir::new("export-merges");
+    let options = KeyspaceOptions::default().merge_operator(MergeOperator::counter_checked());
+    let db = Database::open(dir.path()).unwrap();
+    let counts = db.keyspace_with("counts", options).unwrap();
+    for number in 0..10u32 {
+        let key = format!("key{number}");
+        // Two neighbours in the middle, the first and the last.
+        let is_bad = matches!(number, 0 | 4 | 5 | 9);
+        counts.put(&key, if is_bad { "no number" } else { "1" }).unwrap();
+        counts.merge(&key, "2").unwrap();
+    }
+    let mut bytes = Vec::new();
+    let error = db.export(&[counts.clone()], &mut bytes, |_| {}).unwrap_err();
+    assert!(matches!(&error, Error::Merge(failure) if &*failure.key == b"key0"), "{error}");
+    bytes.clear();
+    let mut skipped = Vec::new();
+    let keep = |failure: &esker::error::MergeFailure| {
+        skipped.push((failure.keyspace.to_string(), failure.key.to_vec()));
+    };
+    let report = db.export_skipping(&[counts.clone()], &mut bytes, |_| {}, keep).unwrap();
+    let named = |number: u32| ("counts".to_owned(), format!("key{number}").into_bytes());
+    assert_eq!(skipped, [0, 4, 5, 9].map(named));
+    assert_eq!((report.skipped, report.entries), (4, 6));
+    let other = TestDir::new("export-merges-import");
+    let target = Database::open(other.path()).unwrap();
+    assert_eq!(target.import(&mut bytes.as_slice(), |_| {}).unwrap().entries, 6);
+    assert_eq!(target.open_keyspace("counts").unwrap().get("key8").unwrap().as_deref(), Some(&b"3"[..]));
+    target.close().unwrap();
+    db.close().unwrap();
+}
+
+/// Operands of a key that make more than the memory budget: a read is refused before it takes the memory, the
+/// operands stay, whatever is compacted, and a larger budget reads them.
+#[test]
+fn a_merge_beyond_the_memory_budget_is_refused_and_loses_nothing() {
+    const OPERANDS: u8 = 40;
+    const BYTES: usize = 400_000;
+    let dir = TestDir::new("long-merge");
+    let open = |budget: u64| {
+        let options =
+            Options::default().memory_budget(budget).keyspace_options(with(MergeOperator::append(b"")));
+        Database::open_with(dir.path(), options).unwrap()
+    };
+    let db = open(8 << 20);
+    let keyspace = db.default_keyspace();
+    keyspace.put("other", "value").unwrap();
+    for number in 0..OPERANDS {
+        keyspace.merge("key", vec![number; BYTES]).unwrap();
+        if number % 16 == 9 {
+            db.compact_all().unwrap();
+        }
+    }
+    let check = || {
+        let error = keyspace.get("key").unwrap_err();
+        assert!(error.to_string().contains("the memory budget has 8388608 bytes"), "{error}");
+        assert_eq!(keyspace.get("other").unwrap().as_deref(), Some(&b"value"[..]));
+    };
+    check();
+    db.compact_all().unwrap();
+    check();
+    db.close().unwrap();
+    let db = open(64 << 20);
+    let expected: Vec<u8> = (0..OPERANDS).flat_map(|number| vec![number; BYTES]).collect();
+    let read = || db.default_keyspace().get("key").unwrap().is_some_and(|value| *value == expected[..]);
+    assert!(read());
+    db.compact_all().unwrap();
+    assert!(read());
+    db.close().unwrap();
+}

@@ -8,6 +8,7 @@ use crate::large_values::LargePolicy;
 use crate::meaning::{Meaning, meaning, split_expiry};
 use crate::operator::{MergeError, MergeOperator};
 use esker_base::error::MergeFailure;
+use esker_base::limits::MAX_VALUE_LEN;
 use esker_base::{Error, Result, Tag};
 use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,12 +25,44 @@ pub struct OperandMerger {
     operator: MergeOperator,
     /// The keyspace's current name, for errors.
     keyspace: Mutex<Arc<str>>,
+    /// Bytes of a base and its operands that are merged at most.
+    most_bytes: usize,
 }
 
 impl OperandMerger {
     /// Merging by this operator, in the keyspace of this name.
     pub fn new(operator: MergeOperator, keyspace: Arc<str>) -> OperandMerger {
-        OperandMerger { operator, keyspace: Mutex::new(keyspace) }
+        OperandMerger { operator, keyspace: Mutex::new(keyspace), most_bytes: MAX_VALUE_LEN }
+    }
+
+    /// The same for readers and compactions that have a memory budget: merges of more bytes fail before they
+    /// take the memory.
+    #[must_use]
+    pub fn within(mut self, budget_bytes: u64) -> OperandMerger {
+        self.most_bytes = usize::try_from(budget_bytes).unwrap_or(usize::MAX).min(MAX_VALUE_LEN);
+        self
+    }
+
+    /// Bytes of operands that a compaction merges at once: the result is a copy of them, and an operator may
+    /// need another.
+    pub(crate) fn run_bytes(&self) -> usize {
+        self.most_bytes / 4
+    }
+
+    /// The error of a merge of so many bytes, if these are too many.
+    fn check_bytes(&self, key: &[u8], bytes: usize) -> Result<()> {
+        if bytes <= self.most_bytes { Ok(()) } else { Err(self.too_long(key, bytes)) }
+    }
+
+    #[cold]
+    fn too_long(&self, key: &[u8], bytes: usize) -> Error {
+        let most = self.most_bytes;
+        let (what, advice) = match most < MAX_VALUE_LEN {
+            true => ("the memory budget", "; a larger budget can read the key"),
+            false => ("the longest value", ""),
+        };
+        let cause = format!("it would merge {bytes} bytes or more, {what} has {most} bytes{advice}");
+        self.failure(key, &cause.into())
     }
 
     /// The operator.
@@ -46,11 +79,15 @@ impl OperandMerger {
     /// base.
     ///
     /// # Errors
-    /// [`Error::Merge`] if the operator fails.
+    /// [`Error::Merge`] if the operator fails, or if there are more bytes than it may merge.
     pub fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
         match (base, operands) {
             (Some(base), []) => Ok(base.to_vec()),
-            _ => self.operator.merge(key, base, operands).map_err(|cause| self.failure(key, &cause)),
+            _ => {
+                let bytes = operands.iter().map(|operand| operand.len()).sum::<usize>();
+                self.check_bytes(key, bytes.saturating_add(base.map_or(0, <[u8]>::len)))?;
+                self.operator.merge(key, base, operands).map_err(|cause| self.failure(key, &cause))
+            }
         }
     }
 
@@ -141,6 +178,19 @@ impl Operands {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(stored);
         self.kept.push(Operand { tag, stored: start..self.bytes.len(), from: start + skipped });
+    }
+
+    /// An error as soon as there are more bytes than may be merged, whatever the operator can combine.
+    fn keep_within(&mut self, operand_merger: &OperandMerger, key: &[u8]) -> Result<()> {
+        if self.bytes.len() > operand_merger.most_bytes && !self.is_incompressible {
+            self.compress(operand_merger, key);
+        }
+        operand_merger.check_bytes(key, self.bytes.len())
+    }
+
+    /// Whether a compaction merges no more than these at once.
+    pub(crate) fn are_many(&self, operand_merger: &OperandMerger) -> bool {
+        self.memory_bytes() > operand_merger.run_bytes()
     }
 
     fn memory_bytes(&self) -> usize {
@@ -244,6 +294,7 @@ impl FullMerge {
                 if !is_past {
                     // For this reader nothing of it expires any more.
                     self.operands.push(operand_merger, key, tag, behind, 0);
+                    self.operands.keep_within(operand_merger, key)?;
                 }
                 return Ok(ControlFlow::Continue(()));
             }
@@ -334,6 +385,37 @@ mod tests {
             let value = full_merge.finish(&operand_merger, b"k").unwrap().unwrap();
             assert!(value == b"10000" || value == vec![b'1'; 10_000]);
         }
+    }
+
+    /// The error comes with the operand that is too many, not after all were collected; operands that can be
+    /// combined into few bytes are not too many.
+    #[test]
+    fn more_bytes_than_the_budget_are_refused_on_the_way() {
+        let take = |operator: MergeOperator, operand_bytes: &[u8]| {
+            let operand_merger = operand_merger(operator).within(1_000);
+            let mut full_merge = FullMerge::default();
+            let large = LargePolicy::Unexpected;
+            for number in 1..=100u64 {
+                let tag = operand(1_000 - number);
+                if let Err(error) =
+                    full_merge.take(&operand_merger, tag, b"k", operand_bytes, |_| false, &large)
+                {
+                    return (number, Err(error));
+                }
+            }
+            (100, full_merge.finish(&operand_merger, b"k"))
+        };
+        let (number, refused) = take(MergeOperator::append(b""), &[7; 300]);
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, Error::Merge(_)), "{refused}");
+        assert!(refused.to_string().contains("1200 bytes or more, the memory budget has 1000"), "{refused}");
+        assert_eq!(number, 4);
+        let (_, greatest) = take(MergeOperator::max(), &[7; 300]);
+        assert_eq!(greatest.unwrap().unwrap(), [7; 300]);
+        // The base counts as well.
+        let operand_merger = operand_merger(MergeOperator::append(b"")).within(1_000);
+        assert!(operand_merger.full_merge(b"k", Some(&[1; 900]), &[&[2; 101]]).is_err());
+        assert_eq!(operand_merger.full_merge(b"k", Some(&[1; 900]), &[&[2; 100]]).unwrap().len(), 1_000);
     }
 
     #[test]

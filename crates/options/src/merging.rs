@@ -32,9 +32,9 @@ impl KeyspaceOptions {
     }
 
     /// The merge operator of a keyspace of this name with these options.
-    pub fn operand_merger(&self, name: &Arc<str>) -> Option<Arc<OperandMerger>> {
+    pub fn operand_merger(&self, name: &Arc<str>) -> Option<OperandMerger> {
         let operator = self.merge_operator.clone()?;
-        Some(Arc::new(OperandMerger::new(operator, Arc::clone(name))))
+        Some(OperandMerger::new(operator, Arc::clone(name)))
     }
 
     /// An error if the operator's function is missing.

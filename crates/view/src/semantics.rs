@@ -18,24 +18,27 @@ pub struct Semantics {
     /// Set once, durably before any operand is written, and never changed. So one word shared by all views
     /// suffices, and a reader that finds an operand finds its merge operator.
     operand_merger: OnceLock<Arc<OperandMerger>>,
+    /// The memory budget, which bounds merges of operands.
+    budget_bytes: u64,
 }
 
 impl Semantics {
     /// The semantics of a keyspace with this merge operator, if it has one.
-    pub fn new(time: &Arc<Time>, operand_merger: Option<Arc<OperandMerger>>) -> Semantics {
+    pub fn new(time: &Arc<Time>, budget_bytes: u64, operand_merger: Option<OperandMerger>) -> Semantics {
         let semantics = Semantics {
             time: Arc::clone(time),
             tombstone_spans: Arc::default(),
             operand_merger: OnceLock::new(),
+            budget_bytes,
         };
         semantics.set_folding(operand_merger);
         semantics
     }
 
     /// Takes over the merge operator of the options, if there was none yet.
-    pub fn set_folding(&self, operand_merger: Option<Arc<OperandMerger>>) {
+    pub fn set_folding(&self, operand_merger: Option<OperandMerger>) {
         if let Some(operand_merger) = operand_merger {
-            let _ = self.operand_merger.set(operand_merger);
+            let _ = self.operand_merger.set(Arc::new(operand_merger.within(self.budget_bytes)));
         }
     }
 

@@ -486,7 +486,7 @@ pub fn add_flushed<'a>(
     let strategy_options = planner_options(options, write_buffer_bytes);
     let mut spec = flush_spec(id, options, &version, to, memtables, &strategy_options, None);
     spec.retention.operand_merger =
-        state.keyspace(id).and_then(|keyspace| options.operand_merger(&keyspace.name));
+        state.keyspace(id).and_then(|keyspace| options.operand_merger(&keyspace.name)).map(Arc::new);
     let boundaries = Boundaries::new([], SeqNo::MAX);
     let tables = merge_memtables(factory, &spec, &version, &hull, memtables, boundaries)?;
     let mut edit = VersionEdit::new();

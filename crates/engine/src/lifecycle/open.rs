@@ -510,7 +510,8 @@ impl Opening {
             let tree = Arc::new(Tree::new(*id, Arc::clone(&stored.version), &assembly.files));
             let sealed = assembly.memtables.remove(id).unwrap_or_default();
             let name = Arc::clone(&stored.name);
-            let semantics = Semantics::new(&self.time, options.operand_merger(&name));
+            let semantics =
+                Semantics::new(&self.time, self.memory.budget_bytes, options.operand_merger(&name));
             let new = NewKeyspace { id: *id, name, options, tree, sealed, semantics };
             keyspaces.push(new.activate(&self.memory, &self.arenas, &self.scheduler)?);
         }

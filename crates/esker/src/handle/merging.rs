@@ -16,6 +16,10 @@ impl Keyspace {
     /// In a keyspace with a default TTL each operand expires on its own: a counter there counts recent
     /// operands.
     ///
+    /// A value and its operands are merged in memory, so together they have at most the bytes of the memory
+    /// budget and of the longest value, 512 MiB. Beyond that reads of the key are refused with
+    /// [`Error::Merge`]; nothing is lost, and with a larger budget the key can be read.
+    ///
     /// ```no_run
     /// # fn main() -> esker::Result<()> {
     /// # use esker::{Database, KeyspaceOptions, MergeOperator};

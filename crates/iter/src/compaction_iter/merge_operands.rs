@@ -179,6 +179,8 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> CompactionIter<C, O> {
                 return Ok(if may_go_on { Below::Unknown } else { Below::Nothing });
             };
             match Role::of(next) {
+                // The rest is a run of its own: memory is bounded, however long the history.
+                Role::Operand if self.run.operands.are_many(operand_merger) => return Ok(Below::Unknown),
                 Role::Operand => tag = next,
                 Role::Tombstone => return Ok(Below::Nothing),
                 Role::Untouchable => return Ok(Below::Unknown),

@@ -1,6 +1,6 @@
 //! Merge operator `append`: appends operands, with a separator.
 
-use super::{Merge, MergeError};
+use super::{Merge, MergeError, check_len};
 use esker_base::{Error, Result};
 
 pub(super) const NAME: &str = "append:";
@@ -33,6 +33,8 @@ impl Merge for Append {
     ) -> std::result::Result<Vec<u8>, MergeError> {
         let pieces = value.iter().chain(operands);
         let bytes = pieces.clone().map(|piece| piece.len() + self.separator.len()).sum();
+        // Before the memory is taken.
+        check_len(bytes)?;
         let mut joined = Vec::with_capacity(bytes);
         for (at, piece) in pieces.enumerate() {
             if at > 0 {

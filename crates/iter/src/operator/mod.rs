@@ -226,12 +226,7 @@ impl MergeOperator {
             return Err("the operator was not supplied when the database was opened".into());
         };
         let value = caught(|| function.merge(key, base, operands))?;
-        if value.len() > MAX_VALUE_LEN {
-            let len = value.len();
-            return Err(
-                format!("the value would have {len} bytes, the longest value has {MAX_VALUE_LEN}").into()
-            );
-        }
+        check_len(value.len())?;
         Ok(value)
     }
 
@@ -248,6 +243,14 @@ impl MergeOperator {
             None => Err("the operator was not supplied when the database was opened".into()),
         }
     }
+}
+
+/// An error for a value of so many bytes, if these are too many.
+fn check_len(len: usize) -> std::result::Result<(), MergeError> {
+    if len <= MAX_VALUE_LEN {
+        return Ok(());
+    }
+    Err(format!("the value would have {len} bytes, the longest value has {MAX_VALUE_LEN}").into())
 }
 
 /// The result of `work`; a panic in user code becomes an error, so that a background job survives it.

@@ -60,7 +60,8 @@ pub fn create_keyspace(store: &Store, name: &str, options: KeyspaceOptions) -> R
     let mut edit = VersionEdit::new();
     edit.push(EditOp::CreateKeyspace { id, name: name.into(), options: options.encode().into() });
     store.files.set_reading(id, options.table_reading());
-    let semantics = Semantics::new(&store.time, options.operand_merger(&name.into()));
+    let semantics =
+        Semantics::new(&store.time, store.memory.budget_bytes, options.operand_merger(&name.into()));
     let tree = Arc::new(Tree::new(id, Arc::default(), &store.files));
     let new = NewKeyspace { id, name: name.into(), options, tree, sealed: Vec::new(), semantics };
     let (keyspace, active) = new.activate(&store.memory, &store.arenas, &store.scheduler)?;
