@@ -30,7 +30,7 @@ pub(crate) use simulate::SimulateArgs;
 pub(crate) use strategy::StrategyArgs;
 
 use crate::failure::EXIT_CODES;
-use crate::format::{Format, parse_bytes, parse_time};
+use crate::format::{Format, parse_bytes, parse_duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use esker::parts::sst::IndexKind;
 use std::path::{Path, PathBuf};
@@ -203,7 +203,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub(crate) max_clients: usize,
     /// Print a line of figures to standard error at this interval, such as 1s; see `esker stats --help`
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) watch: Option<Duration>,
     /// Longest line of a command
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
@@ -217,11 +217,13 @@ Examples:
   esker shell
   esker shell --connect 127.0.0.1:8080
   printf 'p 1 2\\ng 1\\n' | esker shell
-  esker shell --connect 127.0.0.1:8080 --file commands.txt
+  esker shell --connect 127.0.0.1:8080 --file commands.txt --timing
+  esker shell --connect 127.0.0.1:8080 --wait 10s --json --file commands.txt
 
 Without a terminal, commands are read from standard input and no prompt is shown.
 On a database, the shell knows the DSL of the server and the words get, put, scan, ... of this program; \
-type help there. On a server it speaks the DSL.")]
+type help there. On a server it speaks the DSL; with --json each answer is an \
+object with the command, its answer or error, and the milliseconds until it came.")]
 pub(crate) struct ShellArgs {
     /// Connect to a server instead of opening a database
     #[arg(long, value_name = "HOST:PORT")]
@@ -229,6 +231,19 @@ pub(crate) struct ShellArgs {
     /// Read commands from a file instead of the terminal
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+/// Options of a shell on a server.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct RemoteArgs {
+    /// Show how long answers took: after each at a terminal, else the sums on standard error
+    #[arg(long, requires = "connect")]
+    pub(crate) timing: bool,
+    /// Try to connect for this time, for a server that is about to start
+    #[arg(long, value_name = "TIME", default_value = "0s", hide_default_value = true, value_parser = parse_duration, requires = "connect")]
+    pub(crate) wait: Duration,
 }
 
 /// Print the value of a key; exit code 1 if it has none
@@ -258,7 +273,7 @@ pub(crate) struct PutArgs {
     #[arg(value_name = "VALUE", allow_negative_numbers = true)]
     pub(crate) content: String,
     /// Time to live, such as 500ms, 10s, 30m, 12h or 7d [default: the keyspace's, which is forever]
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) ttl: Option<Duration>,
     /// What the write must survive: the end of the process, a power cut (power), or nothing in particular
     /// (none)
@@ -378,7 +393,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "stop|skip", default_value = "stop", hide_possible_values = true)]
     pub(crate) on_error: OnError,
     /// Time to live of the pairs, such as 10s, 30m or 7d [default: the keyspace's, which is forever]
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) ttl: Option<Duration>,
     /// All pairs or none, past the log, in any order: much faster for many; sorted ones go straight to the
     /// last level
@@ -426,7 +441,7 @@ Examples:
 pub(crate) struct StatsArgs {
     /// Print a line for each interval, such as 1s or 500ms; the database is opened for writing, so that its
     /// background work goes on
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) watch: Option<Duration>,
     /// Number of lines [default: until interrupted]
     #[arg(long, value_name = "N", requires = "watch")]

@@ -158,22 +158,6 @@ pub(crate) fn decode_hex(digits: &[u8]) -> Option<Vec<u8>> {
     if odd.is_empty() { pairs.iter().map(byte).collect() } else { None }
 }
 
-/// A time as a command line gives it: a whole number and ms, s, m, h or d.
-pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let unit_ms: u64 = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return Err("a whole number with one of the units ms, s, m, h, d is needed, such as 30m".into()),
-    };
-    let ms = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit_ms));
-    ms.map(Duration::from_millis).ok_or_else(|| format!("{text} is no time that can be counted"))
-}
-
 /// A number of bytes: `1048576`, `64K`, `256MiB`, `1.5GB`, in powers of 1024.
 pub(crate) fn parse_bytes(written: &str) -> Result<u64, String> {
     let digits = written.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(written.len());

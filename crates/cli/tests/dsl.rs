@@ -82,6 +82,64 @@ fn a_server_answers_the_shell() {
 }
 
 #[test]
+fn answers_of_a_server_are_timed_and_shown_as_json() {
+    let dir = WorkingDir::new();
+    // The client may start before the server: it tries to connect until there is one.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    let session = "p 1 2\ng 1\ng 9\n\nfrob\ns\nq\n";
+    let (ran, served) = std::thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            dir.run_with(&format!("shell --connect {address} --json --timing --wait 60s"), session)
+        });
+        let served = Served::spawn(dir.command(&format!("serve --log off --dsl {address}")));
+        (client.join().unwrap(), served)
+    });
+    let answers: Vec<serde_json::Value> =
+        ran.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(ran.code, 5, "{ran:?}");
+    let of = |at: usize, member: &str| answers[at][member].clone();
+    assert_eq!((of(0, "command"), of(0, "answer"), of(0, "line")), ("p 1 2".into(), "OK".into(), 1.into()));
+    assert_eq!((of(1, "answer"), of(2, "answer")), ("2".into(), serde_json::Value::Null));
+    assert!(of(3, "error").as_str().is_some_and(|error| error.contains("frob")), "{ran:?}");
+    assert_eq!((of(3, "line"), of(4, "answer")[0].clone()), (5.into(), "Logical Pairs: 1".into()));
+    assert!(answers.iter().all(|answer| answer["ms"].as_f64().is_some_and(|ms| ms > 0.0)), "{ran:?}");
+    assert!(ran.err.contains("6 commands in ") && ran.err.contains("; 1 errors;"), "{}", ran.err);
+    let ran = dir.run_with(&format!("shell --connect {address}"), "p 1 3\n");
+    assert_eq!((ran.text().as_str(), ran.err.as_str()), ("OK\n", ""));
+    assert_eq!(served.end("-TERM"), Some(0));
+    let ran = dir.run_with(&format!("shell --connect {address}"), "p 1 3\n");
+    assert!(ran.code == 4 && ran.err.contains("cannot talk to"), "{ran:?}");
+}
+
+/// A server that answers three commands and goes away.
+#[test]
+fn a_client_says_what_was_answered_when_the_server_breaks_off() {
+    let dir = WorkingDir::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let commands: String = (1..=10).map(|key| format!("p {key} 1\n")).collect();
+    let ran = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap());
+            let mut line = String::new();
+            for _ in 0..3 {
+                lines.read_line(&mut line).unwrap();
+                (&stream).write_all(b"OK\n").unwrap();
+            }
+        });
+        dir.run_with(&format!("shell --connect {address}"), commands)
+    });
+    assert_eq!((ran.code, ran.text().as_str()), (4, "OK\nOK\nOK\n"), "{ran:?}");
+    assert!(
+        ran.err.contains("3 commands were answered; the one of line 4 and later ones may or may not"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
 fn signals_end_the_server_and_keep_acknowledged_writes() {
     for signal in ["-TERM", "-INT"] {
         let dir = WorkingDir::new();

@@ -79,7 +79,7 @@ fn is_honoured(command: &Command, flag: Flag) -> bool {
         // Advice for a stated workload opens no database.
         Command::Data(DataCommand::Advise(args)) if args.entries.is_some() => &[Memory, Json],
         Command::Data(command) => return OPEN.contains(&flag) || of_data(command).contains(&flag),
-        Command::Shell(args) if args.connect.is_some() => &[],
+        Command::Shell(args) if args.connect.is_some() => &[Json],
         Command::Shell(_) => &[Data, Config, Memory, Keyspace, Key, Value, Json],
         Command::Serve(_) | Command::Exec(_) => OPEN,
         Command::Backup(args) => match &args.command {

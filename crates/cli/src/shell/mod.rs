@@ -12,10 +12,9 @@ use std::io::Write;
 use std::path::Path;
 
 pub(crate) fn run(global: &Global, args: &ShellArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let file = args.file.as_deref();
     match &args.connect {
-        Some(address) => remote::run(address, file, out),
-        None => local::run(global, file, out),
+        Some(address) => remote::run(address, args, global.shape.json, out),
+        None => local::run(global, args.file.as_deref(), out),
     }
 }
 

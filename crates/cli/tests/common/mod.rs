@@ -90,9 +90,9 @@ fn opens_a_database(arguments: &str) -> bool {
         "restore",
         "simulate",
     ];
-    let is_other = |other: &&str| arguments.starts_with(*other);
+    let is_other = |other: &str| arguments.starts_with(other);
     let has = |option: &str| arguments.split_whitespace().any(|word| word == option);
-    !(OTHERS.iter().any(|other| is_other(&other)) || has("--connect") || has("--check"))
+    !(OTHERS.iter().any(|other| is_other(other)) || has("--connect") || has("--check"))
 }
 
 impl Drop for WorkingDir {
