@@ -21,9 +21,10 @@
 //! # Map
 //! [`settings`] what can be chosen; `data` keys, values and patterns; `sample` clocks and histograms; `store`
 //! the database and its description; [`dsl_workload`] files of commands for the text protocol; `workloads`
-//! the timed loops; `deletes` reads among deleted keys; `rest` reads after an idle time; `reopen` opening
-//! after a clean close and after a kill; `blob` large values; `overwrite` sustained overwriting; `compact`
-//! the merge loop; [`report`] rows and the table; [`run()`] the whole; `host` operating system services.
+//! the timed loops; `deletes` reads among deleted keys; `rest` reads after an idle time; `keyspaces` many
+//! keyspaces; `reopen` opening after a clean close and after a kill; `blob` large values; `overwrite`
+//! sustained overwriting; `compact` the merge loop; [`report`] rows and the table; [`run()`] the whole;
+//! `host` operating system services.
 
 #![forbid(unsafe_code)]
 
@@ -34,6 +35,7 @@ mod deletes;
 pub mod dsl_workload;
 pub mod error;
 mod host;
+mod keyspaces;
 mod overwrite;
 mod reopen;
 pub mod report;

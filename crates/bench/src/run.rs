@@ -6,6 +6,7 @@ use crate::data::Data;
 use crate::deletes;
 use crate::error::BenchError;
 use crate::host::resident_anonymous_bytes;
+use crate::keyspaces;
 use crate::overwrite;
 use crate::reopen;
 use crate::report::{MemoryRow, Report, Row};
@@ -66,6 +67,7 @@ impl Run<'_> {
                 Group::Blob => self.overwrite_large()?,
                 Group::Overwrite => self.overwrite()?,
                 Group::Rest => self.rest()?,
+                Group::Keyspaces => self.keyspaces()?,
                 Group::Compact => self.merge()?,
                 _ => self.measure(workload)?,
             }
@@ -151,6 +153,13 @@ impl Run<'_> {
         let memory = self.memory_now(0);
         self.note_memory(memory);
         self.report.row(&Row::new(Workload::ReadRested, self.settings, &measured))?;
+        Ok(note.map_or(Ok(()), |note| self.report.note(&note))?)
+    }
+
+    /// Measures many keyspaces, in a database of their own.
+    fn keyspaces(&mut self) -> Result<(), BenchError> {
+        let (measured, note) = keyspaces::measure(self.settings, &self.clock)?;
+        self.report.row(&Row::new(Workload::Keyspaces, self.settings, &measured))?;
         Ok(note.map_or(Ok(()), |note| self.report.note(&note))?)
     }
 

@@ -59,6 +59,8 @@ pub enum Workload {
     Overwrite,
     /// Gets of random present keys after an idle time, and the runs that are left then.
     ReadRested,
+    /// Creating, closing, opening and flushing many keyspaces with an entry each.
+    Keyspaces,
 }
 
 /// A group of workloads.
@@ -86,13 +88,15 @@ pub enum Group {
     Overwrite,
     /// Reads after an idle time.
     Rest,
-    /// All of them but `deleted`, `blob`, `compact`, `overwrite` and `rest`.
+    /// Many keyspaces.
+    Keyspaces,
+    /// All of them but `deleted`, `blob`, `compact`, `overwrite`, `rest` and `keyspaces`.
     All,
 }
 
 impl Workload {
     /// All workloads in the order of a run: the last fill leaves the data that the others read.
-    pub const ALL: [Workload; 25] = [
+    pub const ALL: [Workload; 26] = [
         Workload::RawWrite,
         Workload::BulkSeq,
         Workload::BulkRandom,
@@ -118,6 +122,7 @@ impl Workload {
         Workload::Compact,
         Workload::Overwrite,
         Workload::ReadRested,
+        Workload::Keyspaces,
     ];
 
     /// The name in `--benchmarks` and in reports.
@@ -148,6 +153,7 @@ impl Workload {
             Workload::Compact => "compact",
             Workload::Overwrite => "overwrite",
             Workload::ReadRested => "readrested",
+            Workload::Keyspaces => "keyspaces",
         }
     }
 
@@ -172,6 +178,7 @@ impl Workload {
             Workload::Compact => Group::Compact,
             Workload::Overwrite => Group::Overwrite,
             Workload::ReadRested => Group::Rest,
+            Workload::Keyspaces => Group::Keyspaces,
         }
     }
 }
@@ -192,7 +199,15 @@ impl Group {
     /// The workloads of the group, in order.
     pub fn workloads(self) -> impl Iterator<Item = Workload> {
         let is_left_out = |group| {
-            matches!(group, Group::Deleted | Group::Blob | Group::Compact | Group::Overwrite | Group::Rest)
+            matches!(
+                group,
+                Group::Deleted
+                    | Group::Blob
+                    | Group::Compact
+                    | Group::Overwrite
+                    | Group::Rest
+                    | Group::Keyspaces
+            )
         };
         let is_of = move |group: Group| group == self || (self == Group::All && !is_left_out(group));
         Workload::ALL.into_iter().filter(move |workload| is_of(workload.group()))
@@ -228,6 +243,8 @@ pub struct Settings {
     pub read_percent: u8,
     /// Seconds that the database lies idle before the seeks over deleted records, and before `readrested`.
     pub idle_seconds: u64,
+    /// Keyspaces of `keyspaces`.
+    pub keyspaces: u64,
     /// Live bytes of large values in `blob`.
     pub blob_bytes: u64,
     /// Seconds of `overwrite`.
@@ -279,6 +296,7 @@ impl Default for Settings {
             seek_nexts: 10,
             read_percent: 50,
             idle_seconds: 60,
+            keyspaces: 10_000,
             blob_bytes: 2_000_000_000,
             seconds: 60,
             series: None,
@@ -350,8 +368,9 @@ mod tests {
         }
         assert_eq!(Workload::parse("fill"), None);
         assert_eq!(Group::Read.workloads().count(), 4);
-        let left_out = [Group::Deleted, Group::Blob, Group::Compact, Group::Overwrite, Group::Rest]
-            .map(|group| group.workloads().count());
+        let left_out =
+            [Group::Deleted, Group::Blob, Group::Compact, Group::Overwrite, Group::Rest, Group::Keyspaces]
+                .map(|group| group.workloads().count());
         let left_out: usize = left_out.into_iter().sum();
         assert_eq!(Group::All.workloads().count() + left_out, Workload::ALL.len());
     }

@@ -44,7 +44,8 @@ impl<'a> Prepared<'a> {
             | Workload::Blob
             | Workload::Compact
             | Workload::Overwrite
-            | Workload::ReadRested => data.keys(0..0),
+            | Workload::ReadRested
+            | Workload::Keyspaces => data.keys(0..0),
             Workload::ReadZipf => {
                 let zipf = Zipf::new(num);
                 data.keys((0..reads).map(|_| zipf.record(&mut rng)))
@@ -89,7 +90,8 @@ impl<'a> Prepared<'a> {
             | Workload::Blob
             | Workload::Compact
             | Workload::Overwrite
-            | Workload::ReadRested => {
+            | Workload::ReadRested
+            | Workload::Keyspaces => {
                 unreachable!("they are measured by a module of their own")
             }
             Workload::ReadReverse => self.scan(store, clock, false),

@@ -135,6 +135,16 @@ fn the_runs_left_after_an_idle_time_are_reported() {
 }
 
 #[test]
+fn the_steps_of_many_keyspaces_are_reported() {
+    let dir = TempDir::new();
+    let (rows, notes) = json(&Settings { keyspaces: 20, ..settings(&dir, [Workload::Keyspaces]) }).unwrap();
+    assert_eq!((rows[0]["workload"].as_str(), rows[0]["ops"].as_u64()), (Some("keyspaces"), Some(20)));
+    let steps = ["create", "put", "close", "open", "flush", "drain", "metrics", "close again"];
+    assert!(notes.contains("20 keyspaces with an entry each: create "), "{notes}");
+    assert!(steps.iter().all(|step| notes.contains(&format!("{step} "))), "{notes}");
+}
+
+#[test]
 fn a_wrong_answer_yields_no_result() {
     let dir = TempDir::new();
     let read = settings(&dir, [Workload::ReadRandom]);

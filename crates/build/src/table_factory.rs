@@ -1,8 +1,9 @@
 //! Numbers and places of new tables: file numbers, part and run ids, the directory.
 
 use esker_base::{FileNumber, PartId, RunId};
-use esker_env::Env;
+use esker_env::{Env, FileSystem};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Creates table files: their directory and numbers. Exists before the database is open, because recovery
@@ -15,6 +16,12 @@ pub struct TableFactory {
     pub dir: PathBuf,
     /// The database that tables name as theirs.
     pub db_uuid: [u8; 16],
+    numbers: Arc<Numbers>,
+}
+
+/// The next numbers, shared by the factories of one database.
+#[derive(Debug)]
+struct Numbers {
     next_file: AtomicU64,
     next_part: AtomicU64,
 }
@@ -29,27 +36,41 @@ impl TableFactory {
         next_part: PartId,
     ) -> TableFactory {
         let (next_file, next_part) = (AtomicU64::new(next_file.get()), AtomicU64::new(next_part.get()));
-        TableFactory { env, dir, db_uuid, next_file, next_part }
+        TableFactory { env, dir, db_uuid, numbers: Arc::new(Numbers { next_file, next_part }) }
+    }
+
+    /// A factory that takes numbers from the same counters and creates its files in `fs`.
+    #[must_use]
+    pub fn writing_to(&self, fs: Arc<dyn FileSystem>) -> TableFactory {
+        TableFactory {
+            env: Env { fs, ..self.env.clone() },
+            dir: self.dir.clone(),
+            db_uuid: self.db_uuid,
+            numbers: Arc::clone(&self.numbers),
+        }
     }
 
     /// A number for a new file. Taken from memory; every edit raises the stored counter past the numbers it
     /// refers to, and recovery raises it past every name it finds (RC3).
     pub fn take_file_number(&self) -> FileNumber {
-        FileNumber(self.next_file.fetch_add(1, Ordering::Relaxed))
+        FileNumber(self.numbers.next_file.fetch_add(1, Ordering::Relaxed))
     }
 
     /// An id for a new part.
     pub fn take_part_id(&self) -> PartId {
-        PartId(self.next_part.fetch_add(1, Ordering::Relaxed))
+        PartId(self.numbers.next_part.fetch_add(1, Ordering::Relaxed))
     }
 
     /// An id for a new run; runs share the counter of the parts.
     pub fn take_run_id(&self) -> RunId {
-        RunId(self.next_part.fetch_add(1, Ordering::Relaxed))
+        RunId(self.numbers.next_part.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The counters as an edit stores them.
     pub fn counters(&self) -> (FileNumber, PartId) {
-        (FileNumber(self.next_file.load(Ordering::Relaxed)), PartId(self.next_part.load(Ordering::Relaxed)))
+        (
+            FileNumber(self.numbers.next_file.load(Ordering::Relaxed)),
+            PartId(self.numbers.next_part.load(Ordering::Relaxed)),
+        )
     }
 }

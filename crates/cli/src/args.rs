@@ -533,7 +533,8 @@ pub(crate) struct ExecArgs {
 /// overwrites values of 4 KiB evenly and reports write and space amplification. Compact merges 4 uncompressed
 /// runs of the records and reports processor time. Overwrite puts random present keys for --seconds and times
 /// each. Rest is readrested: overwrites a tenth of the records, waits for --idle_seconds, and reports how
-/// many runs a get may probe.
+/// many runs a get may probe. Keyspaces makes --keyspaces keyspaces with an entry each and reports what
+/// creating, closing, opening and flushing them takes.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -554,8 +555,8 @@ Examples:
 Latencies are those of every 64th operation. A row of a fill is followed by one that counts until flushes \
 and compactions have caught up.")]
 pub(crate) struct BenchArgs {
-    /// Which workloads: fill, bulkload, read, scan, mixed, deleted, open, blob, compact, overwrite, rest or
-    /// all
+    /// Which workloads: fill, bulkload, read, scan, mixed, deleted, open, blob, compact, overwrite, rest,
+    /// keyspaces or all
     #[arg(value_name = "GROUP", default_value = "all", hide_possible_values = true)]
     pub(crate) group: BenchGroup,
     /// Exactly these workloads in this order
@@ -600,6 +601,9 @@ pub(crate) struct BenchArgs {
     /// CSV file for the figures of each second of overwrite
     #[arg(long, value_name = "FILE")]
     pub(crate) series: Option<PathBuf>,
+    /// Keyspaces of the workload keyspaces
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) keyspaces: u64,
     /// Live bytes of large values in blob
     #[arg(long = "blob_bytes", value_name = "BYTES", value_parser = parse_bytes, default_value = "2GB")]
     pub(crate) blob_bytes: u64,
@@ -650,7 +654,9 @@ pub(crate) enum BenchGroup {
     Overwrite,
     /// Reading after idle time
     Rest,
-    /// All but deleted, blob, compact, overwrite and rest
+    /// Many keyspaces
+    Keyspaces,
+    /// All but deleted, blob, compact, overwrite, rest and keyspaces
     All,
 }
 

@@ -157,7 +157,8 @@ impl<F: FileWrapper> File for F {
     }
 }
 
-/// A wrapper of a file system. Implementing it implements [`FileSystem`].
+/// A wrapper of a file system. Implementing it implements [`FileSystem`]; a shared sync would bypass it, so
+/// there is none.
 pub trait FileSystemWrapper: Send + Sync + Debug {
     /// The wrapped file system.
     fn below(&self) -> &dyn FileSystem;
@@ -180,6 +181,11 @@ pub trait FileSystemWrapper: Send + Sync + Debug {
     /// [`FileSystem::remove_dir_all`].
     fn remove_dir_all(&self, path: &Path) -> Result<()> {
         self.below().remove_dir_all(path)
+    }
+
+    /// [`FileSystem::sync_dir`].
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.below().sync_dir(dir)
     }
 }
 
@@ -225,7 +231,7 @@ impl<F: FileSystemWrapper> FileSystem for F {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.below().sync_dir(dir)
+        FileSystemWrapper::sync_dir(self, dir)
     }
 
     fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>> {

@@ -20,6 +20,7 @@
 //! | [`TimedFile`] | files whose small reads are measured, for a self-tuning limiter |
 //! | [`reads`] | [`ReadQueue`], asynchronous reads |
 //! | [`counting`] | [`CountingFs`], which counts written and held bytes |
+//! | [`deferred_syncs`] | [`DeferredSyncs`], new files that become durable together |
 //! | [`fault`] | file systems for tests: one that loses unsynced data, one that fails on demand |
 //! | [`mod@env`] | [`Env`], all of it in one value, and starting threads |
 //! | `fork_join` | [`Env::fork_join`], jobs run on several threads and joined |
@@ -31,6 +32,7 @@
 mod aligned;
 pub mod clock;
 pub mod counting;
+pub mod deferred_syncs;
 pub mod env;
 pub mod fault;
 mod fork_join;
@@ -52,10 +54,11 @@ mod timed_file;
 pub use aligned::AlignedFile;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use counting::CountingFs;
+pub use deferred_syncs::DeferredSyncs;
 pub use env::{Background, Env};
 pub use fs::{
     DIRECT_ALIGNMENT_BYTES, Descriptor, DirEntry, File, FileLock, FileSystem, LockKind, Mapping,
-    MappingOwner, OpenMode, StoreObserver,
+    MappingOwner, OpenMode, SharedSync, StoreObserver,
 };
 pub use fs_wrapper::{FileSystemWrapper, FileWrapper};
 pub use memory::{PageAdvice, Region};

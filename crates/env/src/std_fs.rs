@@ -19,8 +19,12 @@ mod held_dir;
 mod lock;
 mod mapping;
 mod platform;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod shared_sync;
 mod write_back;
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use crate::fs::SharedSync;
 use crate::fs::{DirEntry, File, FileLock, FileSystem, LockKind, OpenMode};
 use esker_base::{Error, Result};
 use file::StdFile;
@@ -130,6 +134,12 @@ impl FileSystem for StdFileSystem {
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         platform::sync_dir(dir).map_err(|source| Error::io("sync the directory", dir, source))
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn begin_shared_sync(&self, dir: &Path) -> Result<Option<Box<dyn SharedSync>>> {
+        let opened = fs::File::open(dir).map_err(|source| Error::io("open the directory", dir, source))?;
+        Ok(shared_sync::begin(opened.into(), dir))
     }
 
     fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>> {

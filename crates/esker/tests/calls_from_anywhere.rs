@@ -140,3 +140,32 @@ fn an_atexit_handler_may_call() {
     let (_db, keyspace) = open(&dir);
     check_all(&keyspace, "atexit");
 }
+
+/// Without the check the update would start over for ever: the inner one changes what the outer has read.
+#[test]
+fn options_are_not_changed_from_inside_of_their_own_closure() {
+    let dir = TestDir::new("options-inside");
+    let (db, keyspace) = open(&dir);
+    let other = db.keyspace("other").unwrap();
+    let (inner, through_other) = (RefCell::new(None), RefCell::new(None));
+    let updated = keyspace.update_options(|options| {
+        inner.replace(Some(keyspace.update_options(|options| options.block_size(1024))));
+        let through = other.update_options(|options| {
+            through_other.replace(Some(keyspace.update_options(|options| options.block_size(1024))));
+            options.block_size(2048)
+        });
+        through.unwrap();
+        options.block_size(4096)
+    });
+    updated.unwrap();
+    for refused in [inner, through_other] {
+        let refused = refused.into_inner().unwrap().unwrap_err();
+        assert!(matches!(refused, esker::Error::InvalidArgument(_)), "{refused}");
+        assert!(refused.to_string().contains("\"k\""), "{refused}");
+    }
+    keyspace.update_options(|options| options.block_size(8192)).unwrap();
+    let outcome = catch_unwind(AssertUnwindSafe(|| keyspace.update_options(|_| panic!("in the closure"))));
+    assert!(outcome.is_err());
+    keyspace.update_options(|options| options.block_size(1024)).unwrap();
+    db.close().unwrap();
+}

@@ -7,7 +7,7 @@ mod common;
 
 use common::{TestDir, key, tiny};
 use esker::options::MemtableKind;
-use esker::{Database, Error, Keyspace, Options, Snapshot};
+use esker::{Database, Error, Keyspace, Options, Snapshot, WriteBatch};
 use std::ops::Bound;
 
 fn open(dir: &TestDir) -> Database {
@@ -299,6 +299,28 @@ fn many_range_deletes_seal_memtables() {
     assert_eq!(ks.iter().map(|entry| number_of(&entry.unwrap().0)).collect::<Vec<_>>(), odd);
     db.drain().unwrap();
     assert_eq!(ks.iter().map(|entry| number_of(&entry.unwrap().0)).collect::<Vec<_>>(), odd);
+}
+
+/// A batch takes as many as the constant says; one more is refused by the error that names it.
+#[test]
+fn a_batch_takes_the_range_deletes_that_the_constant_says() {
+    let dir = TestDir::new("ranges-batch");
+    let db = Database::open_with(dir.path(), Options::default()).unwrap();
+    let ks = db.default_keyspace();
+    let most = WriteBatch::MAX_RANGE_DELETES;
+    fill(&db, 0..2 * most, "x");
+    let mut batch = db.batch();
+    for number in 0..most {
+        batch.delete_range(ks, key(2 * number)..key(2 * number + 1));
+    }
+    db.write(&batch).unwrap();
+    assert_eq!(ks.iter().count() as u64, most);
+    batch.delete_range(ks, key(1)..key(2));
+    let refused = db.write(&batch).unwrap_err();
+    assert!(matches!(refused, Error::InvalidArgument(_)));
+    let text = refused.to_string();
+    assert!(text.contains("MAX_RANGE_DELETES") && text.contains(&most.to_string()), "{text}");
+    assert_eq!(ks.iter().count() as u64, most, "nothing of a refused batch is written");
 }
 
 /// For transactions, too, a range delete changes every key in its range.

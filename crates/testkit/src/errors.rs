@@ -56,6 +56,7 @@ const CHANGES: &[Operation] = &[
     Operation::Rename,
     Operation::Remove,
     Operation::SyncDir,
+    Operation::SyncShared,
     Operation::Write,
     Operation::SetLen,
     Operation::Allocate,
@@ -65,7 +66,7 @@ const CHANGES: &[Operation] = &[
 ];
 const GROWTH: &[Operation] =
     &[Operation::Create, Operation::CreateDir, Operation::Write, Operation::SetLen, Operation::Allocate];
-const SYNCS: &[Operation] = &[Operation::SyncData, Operation::SyncAll];
+const SYNCS: &[Operation] = &[Operation::SyncShared, Operation::SyncData, Operation::SyncAll];
 const READS: &[Operation] = &[Operation::Read];
 
 /// Faults of calls that change the file system.

@@ -23,7 +23,8 @@
 //! * RC3: ids, file numbers and sequence numbers never decrease.
 //!
 //! Map: [`range`], [`part`] and [`blob`] are the elements, [`run`] and [`version`] the tree, [`edit`] and
-//! [`state`] its changes, `check` the checks that need no table. [`encode`], [`frame`] and [`current`] are
+//! [`state`] its changes, [`keyspaces`] what they change, [`prepared`] edits that are checked before they are
+//! durable, `check` the checks that need no table. [`encode`], [`frame`] and [`current`] are
 //! the encodings of the manifest; [`manifest`] writes it and [`recover`](mod@recover) reads it.
 #![forbid(unsafe_code)]
 
@@ -33,8 +34,10 @@ pub mod current;
 pub mod edit;
 pub mod encode;
 pub mod frame;
+pub mod keyspaces;
 pub mod manifest;
 pub mod part;
+pub mod prepared;
 pub mod range;
 pub mod recover;
 pub mod run;
@@ -46,11 +49,13 @@ pub use current::{
     CURRENT_NAME, CURRENT_TEMPORARY_NAME, Current, LOCK_NAME, manifest_name, parse_manifest_name,
 };
 pub use edit::{EditOp, LogLife, VersionEdit};
+pub use keyspaces::{KeyspaceState, Keyspaces};
 pub use manifest::{AppendError, Manifest, RolloverError};
 pub use part::BlobReference;
 pub use part::{PartFlags, PartMeta};
+pub use prepared::PreparedEdit;
 pub use range::{Key, KeyEnd, KeyRange, SHARE_ONE};
 pub use recover::{ClosedManifest, ManifestFile, ManifestRecord, Recovered, Recovery, recover};
 pub use run::Run;
-pub use state::{Applied, DatabaseState, DatabaseUuid, EditError, FileKind, KeyspaceState, LiveFile};
+pub use state::{Applied, DatabaseState, DatabaseUuid, EditError, FileKind, LiveFile};
 pub use version::{Level, LevelIndex, Place, PlacementError, Version};

@@ -1,9 +1,9 @@
 //! Database state: the metadata that results from all edits of a manifest.
 
 use crate::edit::{EditOp, LogLife, VersionEdit};
+use crate::keyspaces::{KeyspaceState, Keyspaces};
 use crate::part::PartMeta;
-use crate::range::Key;
-use crate::version::{LevelIndex, Place, Version};
+use crate::version::Place;
 use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
 use esker_base::{Error, FileNumber, KeyspaceId, LogId, PartId, RunId, SeqNo};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,34 +13,14 @@ use std::sync::Arc;
 /// Random identity of a database, in each of its files.
 pub type DatabaseUuid = [u8; 16];
 
-/// One keyspace of a [`DatabaseState`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyspaceState {
-    /// Its id.
-    pub id: KeyspaceId,
-    /// Its name.
-    pub name: Arc<str>,
-    /// Its options as the engine encodes them.
-    pub options: Arc<[u8]>,
-    /// Its tree.
-    pub version: Arc<Version>,
-    /// All its entries up to this are in parts: replay of the log skips them.
-    pub flushed_seqno: SeqNo,
-    /// Where compaction stopped, by level.
-    pub cursors: BTreeMap<LevelIndex, Key>,
-}
-
-/// The database's metadata. Cheap to clone: versions are shared until changed.
-///
-/// Under the manifest lock the state is cloned, an edit is applied to the clone and appended to the manifest,
-/// and then the clone replaces the original. So an edit that violates an invariant never reaches the disk,
-/// and memory is never ahead of the manifest (IN2).
+/// The database's metadata. Edits of an open database are prepared, appended to the manifest, and then
+/// committed ([`crate::prepared`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DatabaseState {
     /// Identity of the database.
     pub uuid: DatabaseUuid,
     /// Existing keyspaces.
-    pub keyspaces: BTreeMap<KeyspaceId, KeyspaceState>,
+    pub keyspaces: Keyspaces,
     /// Log segments with smaller ids are not needed.
     pub min_log_id: LogId,
     /// Above the number of every file.
@@ -110,9 +90,9 @@ impl DatabaseState {
         self.keyspaces.get(&id)
     }
 
-    /// A keyspace by name. O(keyspaces).
+    /// A keyspace by name.
     pub fn keyspace_named(&self, name: &str) -> Option<&KeyspaceState> {
-        self.keyspaces.values().find(|keyspace| &*keyspace.name == name)
+        self.keyspaces.named(name)
     }
 
     /// Takes the next part id.
@@ -168,8 +148,8 @@ impl DatabaseState {
     ///
     /// # Errors
     /// If the edit violates an invariant (IN5: a removed part is missing, a run would not be disjoint) or
-    /// names a keyspace that does not exist. The state is then half changed and must be discarded; it was a
-    /// clone.
+    /// names a keyspace that does not exist. The state is then half changed and must be discarded;
+    /// [`DatabaseState::prepare`] leaves it as it was.
     pub fn apply(&mut self, edit: &VersionEdit) -> Result<Applied, EditError> {
         let mut applied = AppliedBuilder::default();
         for (at, op) in edit.ops.iter().enumerate() {
@@ -202,7 +182,7 @@ impl DatabaseState {
     }
 
     fn living(&mut self, id: KeyspaceId) -> Result<&mut KeyspaceState, EditError> {
-        self.keyspaces.get_mut(&id).ok_or_else(|| EditError(format!("there is no keyspace {id}")))
+        self.keyspaces.get_mut(id).ok_or_else(|| EditError(format!("there is no keyspace {id}")))
     }
 
     fn check_name(&self, name: &str) -> Result<(), EditError> {
@@ -227,7 +207,7 @@ impl DatabaseState {
             }
             EditOp::DropKeyspace { id } => {
                 self.living(*id)?;
-                if let Some(keyspace) = self.keyspaces.remove(id) {
+                if let Some(keyspace) = self.keyspaces.remove(*id) {
                     let files = keyspace.version.parts().map(|(_, _, part)| (part.file, false));
                     applied.removed_files.extend(files);
                     applied
@@ -236,10 +216,7 @@ impl DatabaseState {
                     applied.dropped.push(*id);
                 }
             }
-            EditOp::RenameKeyspace { id, name } => {
-                self.check_name(name)?;
-                self.living(*id)?.name = name.clone();
-            }
+            EditOp::RenameKeyspace { id, name } => self.rename_keyspace(*id, name)?,
             EditOp::SetKeyspaceOptions { id, options } => self.living(*id)?.options = options.clone(),
             EditOp::FlushedSeqno { keyspace, seqno } => {
                 let keyspace = self.living(*keyspace)?;
@@ -287,6 +264,14 @@ impl DatabaseState {
             EditOp::LogLife(life) => self.add_log_life(*life)?,
             EditOp::Snapshot | EditOp::AddPart { .. } | EditOp::RemovePart { .. } => {}
         }
+        Ok(())
+    }
+
+    fn rename_keyspace(&mut self, id: KeyspaceId, name: &Arc<str>) -> Result<(), EditError> {
+        self.check_name(name)?;
+        let renamed = KeyspaceState { name: name.clone(), ..self.living(id)?.clone() };
+        self.keyspaces.remove(id);
+        self.keyspaces.insert(renamed);
         Ok(())
     }
 
@@ -339,7 +324,7 @@ impl DatabaseState {
             flushed_seqno: SeqNo::ZERO,
             cursors: BTreeMap::new(),
         };
-        self.keyspaces.insert(id, keyspace);
+        self.keyspaces.insert(keyspace);
         Ok(())
     }
 
@@ -379,7 +364,7 @@ impl DatabaseState {
     fn finish(&mut self, applied: AppliedBuilder) -> Applied {
         let AppliedBuilder { mut removed_files, mut removed_blobs, mut changed, dropped } = applied;
         for id in &changed {
-            if let Some(keyspace) = self.keyspaces.get_mut(id)
+            if let Some(keyspace) = self.keyspaces.get_mut(*id)
                 && keyspace.version.blob_files().iter().any(|blob| blob.parts == 0)
             {
                 removed_blobs.extend(Arc::make_mut(&mut keyspace.version).take_unreferenced_blobs());

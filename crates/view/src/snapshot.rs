@@ -105,7 +105,12 @@ impl Snapshots {
         Boundaries::new(known.map(|(moment, _)| moment.seqno), visible).reading_since(oldest_ms)
     }
 
-    /// Number of snapshots and the oldest of them.
+    /// The oldest snapshot. Asked for each keyspace, so it must not count them all.
+    pub fn oldest(&self) -> Option<Moment> {
+        self.registered.lock().moments.first().map(|(oldest, _)| *oldest)
+    }
+
+    /// Number of snapshots and the oldest of them. O(snapshots).
     pub fn summary(&self) -> (usize, Option<Moment>) {
         let registered = self.registered.lock();
         (
@@ -155,6 +160,7 @@ mod tests {
         );
         snapshots.release(first);
         assert_eq!(snapshots.summary(), (1, Some(first)));
+        assert_eq!(snapshots.oldest(), Some(first));
         snapshots.release(first);
         let sample = snapshots.sample(&visible, &time);
         assert_eq!(sample.oldest(), SeqNo::new(9));

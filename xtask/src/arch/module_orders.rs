@@ -35,7 +35,7 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-env",
-        "clock host memory fs fs_wrapper aligned counting huge_page_heap off_heap_slice \
+        "clock host memory fs fs_wrapper aligned counting deferred_syncs huge_page_heap off_heap_slice \
         off_heap_list published random fault rate_limiter slabs std_fs env fork_join reads \
         timed_file",
     ),
@@ -90,7 +90,7 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-version",
-        "range part blob run version check edit encode state current frame recover manifest",
+        "range part blob run version check edit encode keyspaces state prepared current frame recover manifest",
     ),
     tree(
         "esker-strategy",
@@ -148,7 +148,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-engine",
         folder: "background",
-        modules: "install flush picker subcompactions table_eviction targets idle_wal idle install_options \
+        modules: "install flush flush_group picker subcompactions table_eviction targets idle_wal idle install_options \
                   migration compact workers",
         closed: &[],
     },
@@ -168,7 +168,7 @@ pub(super) const ORDERS: &[Order] = &[
     tree("esker-server", "error load_file config dsl connection listener"),
     tree(
         "esker-bench",
-        "data settings error host dsl_workload sample report store blob compact deletes overwrite rest \
+        "data settings error host dsl_workload sample report store blob compact deletes keyspaces overwrite rest \
                   workloads reopen run",
     ),
     tree(

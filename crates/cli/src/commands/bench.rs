@@ -38,6 +38,7 @@ fn settings(global: &Global, args: &BenchArgs) -> Result<Settings, Failure> {
         BenchGroup::Overwrite => Group::Overwrite,
         BenchGroup::Compact => Group::Compact,
         BenchGroup::Rest => Group::Rest,
+        BenchGroup::Keyspaces => Group::Keyspaces,
         BenchGroup::All => Group::All,
     };
     Ok(Settings {
@@ -56,6 +57,7 @@ fn settings(global: &Global, args: &BenchArgs) -> Result<Settings, Failure> {
         seek_nexts: args.seek_nexts,
         read_percent: args.read_percent,
         idle_seconds: args.idle_seconds,
+        keyspaces: args.keyspaces,
         blob_bytes: args.blob_bytes,
         seconds: args.seconds,
         series: args.series.clone(),

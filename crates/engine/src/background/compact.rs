@@ -71,10 +71,16 @@ impl Drop for BusyMark<'_> {
     }
 }
 
-/// Executes the most urgent plan of any keyspace, at least as urgent as `least`; `false` if there is
-/// none. A keyspace whose job fails does not prevent those of others; its error is returned once nothing
+/// For so many times the time that asking the strategies of all keyspaces took, their answers are worked off
+/// before all are asked again. Of ten thousand keyspaces each may have a small merge to do: asking all of them
+/// after each merge would take longer than the merges. More urgent work waits for so long at most.
+const WORK_PER_ASKING: u64 = 8;
+
+/// Executes the most urgent plan of any keyspace, at least as urgent as `least`, and further ones for as long
+/// as [`WORK_PER_ASKING`] says; `false` if there is none. A keyspace whose job fails does not prevent those of others; its error is returned once nothing
 /// else could be done.
 pub fn compact_some(store: &Store, least: Class) -> Result<bool> {
+    let began_ns = store.monotonic_ns();
     if let Err(error) = idle::note_activity(store) {
         tracing::warn!(%error, "memtables could not be sealed while the database is idle");
     }
@@ -95,7 +101,9 @@ pub fn compact_some(store: &Store, least: Class) -> Result<bool> {
         in_turn.filter_map(|keyspace| Some((wanted(store, keyspace)?.plan.class, keyspace))).collect();
     wanted.retain(|(class, _)| *class >= least);
     wanted.sort_by_key(|(class, _)| std::cmp::Reverse(*class));
-    let mut failure = None;
+    let answered_ns = store.monotonic_ns();
+    let goes_on_ns = answered_ns.saturating_sub(began_ns).saturating_mul(WORK_PER_ASKING);
+    let (mut has_worked, mut failure) = (false, None);
     for (_, keyspace) in wanted {
         let Some((wanted, claim)) = plan(store, keyspace, least) else { continue };
         let Some(job) = store.jobs.begin(keyspace, JobFacts::of_plan(&wanted.plan), Some(claim.job)) else {
@@ -110,12 +118,15 @@ pub fn compact_some(store: &Store, least: Class) -> Result<bool> {
                 // The install has requested the pools, but their checks found the inputs still busy
                 // (BG1).
                 store.scheduler.request(WorkerPool::Compaction);
-                return Ok(true);
+                has_worked = true;
+                if store.monotonic_ns().saturating_sub(answered_ns) >= goes_on_ns {
+                    return Ok(true);
+                }
             }
             Err(error) => failure = failure.or(Some(error)),
         }
     }
-    failure.map_or(Ok(false), Err)
+    if has_worked { Ok(true) } else { failure.map_or(Ok(false), Err) }
 }
 
 /// Executes a plan and records the outcome for waiting writers. A cancelled job is not a failed one.

@@ -1,19 +1,19 @@
 //! Flush: writes the sealed memtables of a keyspace to tables.
 //!
-//! One flush of a keyspace at a time, of all memtables that are sealed when it starts, merged: versions that
-//! no reader can see are dropped, so overwrites within memtables never reach a compaction. Ingested tables
-//! are queued among the sealed memtables, in the order of writes, and divide them into groups, which are
-//! installed oldest first (IN4).
+//! [`crate::background::flush_group`] chooses what is flushed together; this file does it. One flush of a
+//! keyspace at a time, of all memtables that are sealed when it starts, merged: versions that no reader can
+//! see are dropped, so overwrites within memtables never reach a compaction. Ingested tables are queued among
+//! the sealed memtables, in the order of writes, and divide them into groups, which are installed oldest
+//! first (IN4).
 //!
 //! The steps of protocol 4.1: F0 take the memtables (all of them are behind `visible`, CP6: the seal happened
 //! under the commit lock, and so did every write before it), sample the boundaries. F1 write and sync the
 //! tables. F2 sync their directory. F3 sync the log if another keyspace depends on it (WL6). F4 to F6
-//! install.
+//! install. Tables of several keyspaces take each step together.
 
 use crate::background::install;
 use crate::state::jobs::JobFacts;
 use crate::state::keyspace::KeyspaceState;
-use crate::state::scheduler::WorkerPool;
 use crate::state::shape;
 use crate::state::shape::planner_options;
 use crate::state::store::{Store, Writing};
@@ -31,39 +31,18 @@ use esker_build::table_factory::TableFactory;
 use esker_build::table_sink::OutputControl;
 use esker_build::table_sink::{OutputAccounting, OutputLayout, OutputSpec, write_tables};
 use esker_build::warmed_outputs::{CacheWarming, open_outputs, remove_leftovers};
+use esker_env::{DeferredSyncs, FileSystem};
 use esker_filter::FilterWatch;
 use esker_iter::{Boundaries, MergingCursor};
 use esker_options::{Event, FileReason, FlushJob, JobOutput, KeyspaceOptions};
 use esker_strategy::{Busy, Class, Cut, Position, StrategyOptions};
 use esker_version::{DatabaseState, EditOp, KeyRange, PartMeta, Place, Version, VersionEdit};
-use esker_view::MemtableView;
 use esker_view::read::source::Source;
 use esker_view::tree::TreeRun;
+use esker_view::{MemtableView, paths};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// Flushes the keyspace whose sealed memtables pin the oldest part of the log; `false` if there are none.
-/// A failed flush of one keyspace does not prevent those of others.
-pub fn flush_some(store: &Store) -> Result<bool> {
-    let oldest = |keyspace: &KeyspaceState| {
-        let view = keyspace.view.load();
-        view.sealed.last().map(|memtable| memtable.first_log_id().unwrap_or(0))
-    };
-    let keyspaces = store.all_keyspaces();
-    let with_sealed = keyspaces.iter().filter(|keyspace| keyspace.view.has_sealed());
-    let mut waiting: Vec<_> =
-        with_sealed.filter_map(|keyspace| Some((oldest(keyspace)?, keyspace))).collect();
-    waiting.sort_by_key(|(oldest, _)| *oldest);
-    let mut failure = None;
-    for (_, keyspace) in waiting {
-        match flush_sealed(store, keyspace) {
-            Ok(()) => return Ok(true),
-            Err(error) => failure = failure.or(Some(error)),
-        }
-    }
-    failure.map_or(Ok(false), Err)
-}
 
 /// Writes all sealed memtables of a keyspace to tables; nothing if it is dropped.
 pub fn flush_sealed(store: &Store, keyspace: &Arc<KeyspaceState>) -> Result<()> {
@@ -82,72 +61,121 @@ fn try_flush_sealed(store: &Store, keyspace: &Arc<KeyspaceState>) -> Result<()> 
     while let Some((newer, group)) = oldest_group(left) {
         match &group[0].ingested {
             Some(run) => install_ingested(store, writing, keyspace, group, run)?,
-            None => {
-                flush_group(store, writing, keyspace, group)
-                    .inspect_err(|_| remove_leftovers(&store.files))?;
-            }
+            None => flush_memtables(store, writing, &[FlushShare { keyspace, memtables: group }])?,
         }
         left = newer;
     }
     Ok(())
 }
 
-/// Flushes a group of memtables, and reports its begin and its end.
-fn flush_group(
-    store: &Store,
-    writing: &Writing,
-    keyspace: &Arc<KeyspaceState>,
-    memtables: &[Arc<MemtableView>],
-) -> Result<()> {
-    let payload_bytes = memtables.iter().map(|memtable| memtable.bytes()).sum();
-    let job = FlushJob::new(keyspace.event_ref(), memtables.len(), payload_bytes);
-    store.events.emit(|| Event::FlushBegun(job.clone()));
-    let began_ns = store.monotonic_ns();
-    let result = flush_memtables(store, writing, keyspace, memtables);
-    let duration = Duration::from_nanos(store.monotonic_ns().saturating_sub(began_ns));
-    let done = result.as_ref().map(|_| ()).map_err(Clone::clone);
-    store.events.emit(|| Event::FlushEnded { job, result, duration });
-    done
+/// What a flush takes from one keyspace: some sealed memtables, the oldest there are, given newest first.
+pub(super) struct FlushShare<'a> {
+    pub(super) keyspace: &'a Arc<KeyspaceState>,
+    pub(super) memtables: &'a [Arc<MemtableView>],
 }
 
-/// Writes some sealed memtables, the oldest there are, given newest first, to tables and installs those.
-fn flush_memtables(
+impl FlushShare<'_> {
+    /// The last sequence number before the newest of the memtables was sealed.
+    fn sealed_at(&self) -> SeqNo {
+        self.memtables.first().and_then(|newest| newest.seal_seqno()).unwrap_or(SeqNo::ZERO)
+    }
+
+    fn of_install(&self) -> install::InstallShare<'_> {
+        install::InstallShare { keyspace: self.keyspace, flushed: self.memtables }
+    }
+}
+
+/// A share's tables that are written and not installed; deleted when dropped.
+struct WrittenShare<'a> {
+    hull: Option<KeyRange>,
+    tables: Outputs<'a>,
+}
+
+/// Flushes memtables of some keyspaces, given by id, together: the tables become durable by one sync of all,
+/// and one edit installs them. Reports the begin and the end of each keyspace's flush.
+pub(super) fn flush_memtables(store: &Store, writing: &Writing, shares: &[FlushShare<'_>]) -> Result<()> {
+    let deferred = match shares {
+        [_] => None,
+        _ => Some(Arc::new(DeferredSyncs::new(&store.env.fs, &paths::tables(&store.dir))?)),
+    };
+    let deferring = deferred
+        .as_ref()
+        .map(|syncs| writing.tables.writing_to(Arc::<DeferredSyncs>::clone(syncs) as Arc<dyn FileSystem>));
+    let factory = deferring.as_ref().unwrap_or(&writing.tables);
+    let mut begun = Vec::with_capacity(shares.len());
+    let done = write_shares(store, factory, shares, &mut begun).and_then(|written| {
+        deferred.as_ref().map_or(Ok(()), |syncs| syncs.sync())?;
+        install_shares(store, writing, shares, written)
+    });
+    if done.is_err() {
+        remove_leftovers(&store.files);
+    }
+    for (at, (job, began_ns)) in begun.into_iter().enumerate() {
+        let duration = Duration::from_nanos(store.monotonic_ns().saturating_sub(began_ns));
+        let result = done.as_ref().map(|outputs| outputs[at].clone()).map_err(Clone::clone);
+        store.events.emit(|| Event::FlushEnded { job, result, duration });
+    }
+    done.map(drop)
+}
+
+/// F1 and F2 for each share. Notes in `begun` what was reported as begun.
+fn write_shares<'f>(
+    store: &Store,
+    factory: &'f TableFactory,
+    shares: &[FlushShare<'_>],
+    begun: &mut Vec<(FlushJob, u64)>,
+) -> Result<Vec<WrittenShare<'f>>> {
+    let write = |share: &FlushShare<'_>| {
+        let FlushShare { keyspace, memtables } = share;
+        debug_assert!(store.visible.load(Ordering::Acquire) >= share.sealed_at().get(), "CP6");
+        let payload_bytes = memtables.iter().map(|memtable| memtable.bytes()).sum();
+        let job = FlushJob::new(keyspace.event_ref(), memtables.len(), payload_bytes);
+        store.events.emit(|| Event::FlushBegun(job.clone()));
+        let began_ns = store.monotonic_ns();
+        begun.push((job, began_ns));
+        let hull = hull_of(memtables);
+        let tables = match &hull {
+            Some(hull) => write_memtables(store, factory, keyspace, memtables, hull)?,
+            None => Outputs::none(factory),
+        };
+        note_flush(store, keyspace, memtables, tables.bytes(), began_ns);
+        Ok(WrittenShare { hull, tables })
+    };
+    shares.iter().map(write).collect()
+}
+
+/// F3 to F6 for all shares at once.
+fn install_shares(
     store: &Store,
     writing: &Writing,
-    keyspace: &Arc<KeyspaceState>,
-    memtables: &[Arc<MemtableView>],
-) -> Result<JobOutput> {
-    let sealed_at = memtables.first().and_then(|newest| newest.seal_seqno()).unwrap_or(SeqNo::ZERO);
-    debug_assert!(store.visible.load(Ordering::Acquire) >= sealed_at.get(), "CP6");
-    let hull = hull_of(memtables);
-    let began_ns = store.env.clock.monotonic_ns();
-    let mut tables = match &hull {
-        Some(hull) => write_memtables(store, writing, keyspace, memtables, hull)?,
-        None => Outputs::none(&writing.tables),
-    };
-    note_flush(store, keyspace, memtables, tables.bytes(), began_ns);
-    order_behind_others(store, writing, keyspace, memtables, sealed_at)?;
-    let _handed_over = open_outputs(
-        &store.files,
-        keyspace.id,
-        keyspace.options().strategy.uses_overwrite_ratios(),
-        &mut tables,
-    );
-    let output = tables.job_output();
-    install::install(store, keyspace, memtables, FileReason::Flush, |version, busy| {
+    shares: &[FlushShare<'_>],
+    mut written: Vec<WrittenShare<'_>>,
+) -> Result<Vec<JobOutput>> {
+    let changes: Vec<_> = shares.iter().map(FlushShare::of_install).collect();
+    order_behind_others(store, writing, &changes)?;
+    let mut handed_over = Vec::with_capacity(shares.len());
+    let mut outputs = Vec::with_capacity(shares.len());
+    for (share, written) in shares.iter().zip(&mut written) {
+        let uses_ratios = share.keyspace.options().strategy.uses_overwrite_ratios();
+        handed_over.push(open_outputs(&store.files, share.keyspace.id, uses_ratios, &mut written.tables));
+        outputs.push(written.tables.job_output());
+    }
+    let mut written: Vec<_> = written.into_iter().map(Some).collect();
+    install::install_together(store, &changes, FileReason::Flush, |at, version, busy| {
+        let keyspace = shares[at].keyspace;
         let new_run = writing.tables.take_run_id();
         let mut edit = VersionEdit::new();
-        if let Some(hull) = &hull {
+        if let Some(WrittenShare { hull: Some(hull), tables }) = written[at].take() {
             // Chosen anew: a compaction may have invalidated the placement chosen at the beginning.
-            let to = keyspace.options().strategy.flush_placement(version, hull, busy);
+            let to = keyspace.options().strategy.flush_placement(version, &hull, busy);
             let place = to.place(version, new_run);
             keyspace.tuning.overwrite_ratios.lock().note(version, &tables.overwrite_ratios);
             tables.add_to(&mut edit, keyspace.id, place).claim();
         }
-        edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno: sealed_at });
+        edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno: shares[at].sealed_at() });
         edit
     })?;
-    Ok(output)
+    Ok(outputs)
 }
 
 /// Reports the rate of a flush to the write control.
@@ -163,20 +191,22 @@ fn note_flush(
     keyspace.write_control.lock().note_flush(payload_bytes, table_bytes, began_ns, ended_ns);
 }
 
-/// F3: the entries of `memtables` must not become durable before older entries of other keyspaces.
+/// F3: what is flushed must not become durable before older entries that stay in the log alone.
 fn order_behind_others(
     store: &Store,
     writing: &Writing,
-    keyspace: &KeyspaceState,
-    memtables: &[Arc<MemtableView>],
-    sealed_at: SeqNo,
+    changes: &[install::InstallShare<'_>],
 ) -> Result<()> {
     if planted!(TearsBatchOverKeyspaces) {
         return Ok(());
     }
-    if install::must_sync_log_before(store, keyspace, sealed_at) {
+    let memtables = || changes.iter().flat_map(|change| change.flushed);
+    let Some(sealed_at) = memtables().filter_map(|memtable| memtable.seal_seqno()).max() else {
+        return Ok(());
+    };
+    if install::must_sync_log_before(store, &install::FlushedMemtables::of(changes), sealed_at) {
         writing.sync_up_to(sealed_at)?;
-        seal_laggard(store, keyspace, memtables)?;
+        seal_laggard(store, memtables().filter_map(|memtable| memtable.first_seqno()).min())?;
     } else if store.consumers.are_there() {
         // HS6: data that survives in tables must survive in the history, too.
         writing.sync_up_to(sealed_at)?;
@@ -189,12 +219,13 @@ fn order_behind_others(
 fn install_ingested(
     store: &Store,
     writing: &Writing,
-    keyspace: &KeyspaceState,
+    keyspace: &Arc<KeyspaceState>,
     group: &[Arc<MemtableView>],
     run: &TreeRun,
 ) -> Result<()> {
-    let seqno = group.first().and_then(|view| view.seal_seqno()).unwrap_or(SeqNo::ZERO);
-    order_behind_others(store, writing, keyspace, group, seqno)?;
+    let share = FlushShare { keyspace, memtables: group };
+    let seqno = share.sealed_at();
+    order_behind_others(store, writing, &[share.of_install()])?;
     let mut placed = Vec::with_capacity(run.parts.len());
     install::install(store, keyspace, group, FileReason::Ingest, |version, busy| {
         let mut edit = VersionEdit::new();
@@ -211,25 +242,19 @@ fn install_ingested(
     Ok(())
 }
 
-/// Seals the keyspace whose unflushed entries are the oldest, if they are older than all of `flushed`. An
+/// Seals the keyspace whose unflushed entries are the oldest, if they are older than all that is flushed. An
 /// idle keyspace with a few entries would otherwise force every flush of a busy one to sync the log
 /// first, which costs several times as much as flushing those few entries. One at a time: of a thousand
 /// keyspaces with occasional writes, each flush takes one along.
-fn seal_laggard(store: &Store, keyspace: &KeyspaceState, flushed: &[Arc<MemtableView>]) -> Result<()> {
-    let Some(first_flushed) = flushed.iter().filter_map(|view| view.first_seqno()).min() else {
-        return Ok(());
-    };
+fn seal_laggard(store: &Store, first_flushed: Option<SeqNo>) -> Result<()> {
+    let Some(first_flushed) = first_flushed else { return Ok(()) };
     let keyspaces = store.all_keyspaces();
-    let laggard = keyspaces
-        .iter()
-        .filter(|other| other.id != keyspace.id)
-        .filter_map(|other| {
-            let view = other.view.load();
-            let first = view.active.first_seqno().filter(|_| view.sealed.is_empty())?;
-            (first < first_flushed).then_some((first, other))
-        })
-        .min_by_key(|(first, _)| *first);
-    match laggard {
+    let first_active = |keyspace: &Arc<KeyspaceState>| {
+        let view = keyspace.view.load();
+        view.active.first_seqno().filter(|first| view.sealed.is_empty() && *first < first_flushed)
+    };
+    let laggard = keyspaces.iter().filter_map(|keyspace| Some((first_active(keyspace)?, keyspace)));
+    match laggard.min_by_key(|(first, _)| *first) {
         Some((_, laggard)) => seal_if_filled(store, laggard),
         None => Ok(()),
     }
@@ -238,7 +263,7 @@ fn seal_laggard(store: &Store, keyspace: &KeyspaceState, flushed: &[Arc<Memtable
 /// Merges sealed memtables into tables.
 fn write_memtables<'w>(
     store: &Store,
-    writing: &'w Writing,
+    factory: &'w TableFactory,
     keyspace: &Arc<KeyspaceState>,
     memtables: &[Arc<MemtableView>],
     hull: &KeyRange,
@@ -287,7 +312,7 @@ fn write_memtables<'w>(
         writes,
     );
     let start_ns = store.monotonic_ns();
-    let tables = merge_memtables(&writing.tables, &spec, version, hull, memtables, boundaries)?;
+    let tables = merge_memtables(factory, &spec, version, hull, memtables, boundaries)?;
     let flushed = Flushed {
         operations: memtables.iter().map(|view| view.memtable.len()).sum(),
         entries: tables.entries(),
@@ -296,22 +321,6 @@ fn write_memtables<'w>(
     let moved = tables.moved(0, store.monotonic_ns().saturating_sub(start_ns));
     keyspace.jobs.traffic.note_flush(to.level(), flushed, moved);
     Ok(tables)
-}
-
-/// Seals and flushes keyspaces, and waits until everything they held at the call is in tables.
-pub fn flush_keyspaces(store: &Store, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
-    let _activity = store.activity.read_recursive();
-    store.check_open()?;
-    store.writing()?;
-    for keyspace in keyspaces {
-        seal_if_filled(store, keyspace)?;
-    }
-    for keyspace in keyspaces {
-        // The flush worker may be doing it already; the second finds nothing left.
-        flush_sealed(store, keyspace)?;
-    }
-    store.scheduler.request(WorkerPool::Compaction);
-    Ok(())
 }
 
 /// Seals the active memtable of a keyspace unless it is empty, or the keyspace dropped.
@@ -340,11 +349,11 @@ pub fn seal_if_filled(store: &Store, keyspace: &KeyspaceState) -> Result<()> {
 }
 
 /// Sealed memtables, newest first.
-type Sealed = [Arc<MemtableView>];
+pub(super) type Sealed = [Arc<MemtableView>];
 
 /// Splits the oldest group off from sealed memtables, given newest first: an ingest alone, or all memtables
 /// that are older than any ingest.
-fn oldest_group(sealed: &Sealed) -> Option<(&Sealed, &Sealed)> {
+pub(super) fn oldest_group(sealed: &Sealed) -> Option<(&Sealed, &Sealed)> {
     let oldest = sealed.last()?;
     let ingest_before = || sealed.iter().rposition(|view| view.ingested.is_some());
     let from = match &oldest.ingested {

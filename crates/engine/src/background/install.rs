@@ -1,8 +1,8 @@
 //! Install: makes a change of the tree durable, then visible, then releases what it replaced (protocol 4.1,
 //! F4 to F6).
 //!
-//! One job's edit at a time, under the manifest's lock, one record, one sync. The state is cloned, the edit
-//! applied to the clone, the record written and synced, and only then the clone replaces the original; so an
+//! One edit at a time, under the manifest's lock, one record, one sync; it may change many keyspaces. The
+//! edit is prepared from the state, the record written and synced, and only then the state changed; so an
 //! edit that violates an invariant never reaches the disk (IN5), and memory never shows what is not durable
 //! (IN2). Before that the job has made the tables it names durable, bytes and directory entries (IN1); after
 //! it, files and log segments that the new state does not need are released (IN3, WL7).
@@ -19,17 +19,22 @@ use esker_strategy::Busy;
 use esker_version::{AppendError, Applied, DatabaseState, EditOp, FileKind, Version, VersionEdit};
 use esker_view::tree::Tree;
 use esker_view::{MemtableView, SuperVersion};
+use parking_lot::MutexGuard;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Makes an edit of `keyspace` durable and publishes the resulting view. `flushed` are the memtables
-/// whose entries the edit's tables hold; they leave the view together with the tables' arrival. Listeners are
-/// told `reason`.
-///
-/// `make_edit` gets the tree and the running jobs as they are at the install, and both stay so until the
-/// new view is published: a placement chosen from them is legal (4.3). No planning happens meanwhile,
-/// because it takes the same lock.
+/// What an install changes in one keyspace.
+#[derive(Clone, Copy, Debug)]
+pub struct InstallShare<'a> {
+    /// The keyspace.
+    pub keyspace: &'a KeyspaceState,
+    /// The memtables whose entries the edit's tables hold; they leave the view together with the tables'
+    /// arrival.
+    pub flushed: &'a [Arc<MemtableView>],
+}
+
+/// Makes an edit of `keyspace` durable and publishes the resulting view; see [`install_together`].
 pub fn install(
     store: &Store,
     keyspace: &KeyspaceState,
@@ -37,39 +42,99 @@ pub fn install(
     reason: FileReason,
     make_edit: impl FnOnce(&Version, &Busy) -> VersionEdit,
 ) -> Result<()> {
+    let mut make_edit = Some(make_edit);
+    install_together(store, &[InstallShare { keyspace, flushed }], reason, |_, version, busy| {
+        make_edit.take().map_or_else(VersionEdit::new, |make_edit| make_edit(version, busy))
+    })
+}
+
+/// Makes edits of several keyspaces durable as one, by one record and one sync, and publishes the resulting
+/// views. `shares` are in the order of their keyspaces' ids; those of dropped keyspaces are left out.
+/// Listeners are told `reason`.
+///
+/// `make_edit` gets the number of a share, and the tree and the running jobs of its keyspace as they are at
+/// the install, and both stay so until the new view is published: a placement chosen from them is legal
+/// (4.3). No planning happens meanwhile, because it takes the same lock.
+///
+/// # Errors
+/// If every keyspace was dropped, the error that says so; otherwise those of [`make_durable`].
+pub fn install_together(
+    store: &Store,
+    shares: &[InstallShare<'_>],
+    reason: FileReason,
+    mut make_edit: impl FnMut(usize, &Version, &Busy) -> VersionEdit,
+) -> Result<()> {
     let writing = store.writing()?;
     let mut installed = writing.manifest.lock();
     // A keyspace is dropped under this lock. `make_edit` drops tables that were not claimed.
-    keyspace.check_living()?;
-    let busy = keyspace.jobs.busy.lock();
-    let before = Arc::clone(&keyspace.view.load().tree.version);
-    let mut edit = make_edit(&before, &busy);
-    let min_log_id = min_log_id(store, writing, flushed);
+    let is_living = |share: &&InstallShare<'_>| !share.keyspace.is_dropped();
+    if !shares.iter().any(|share| is_living(&share)) {
+        return shares.first().map_or(Ok(()), |share| share.keyspace.check_living());
+    }
+    let mut changes = Vec::with_capacity(shares.len());
+    for (at, share) in shares.iter().enumerate().filter(|(_, share)| is_living(share)) {
+        let busy = share.keyspace.jobs.busy.lock();
+        let before = Arc::clone(&share.keyspace.view.load().tree.version);
+        let edit = make_edit(at, &before, &busy);
+        changes.push(Change { share, _busy: busy, before, edit });
+    }
+    let mut edit = VersionEdit::new();
+    edit.ops.extend(changes.iter().flat_map(|change| &change.edit.ops).cloned());
+    let flushed = FlushedMemtables::of(shares);
+    let min_log_id = min_log_id(store, writing, &flushed);
     add_counters(store, writing, &mut edit, min_log_id);
     let applied = make_durable(store, writing, &mut installed, &edit)?;
-    if let Some(changed) = installed.state.keyspace(keyspace.id) {
-        publish_tree(store, keyspace, Arc::clone(&changed.version), flushed);
+    for Change { share: InstallShare { keyspace, .. }, before, edit, .. } in &changes {
+        if let Some(changed) = installed.state.keyspace(keyspace.id) {
+            publish_tree(store, keyspace, Arc::clone(&changed.version), &flushed);
+        }
+        emit_changes(store, keyspace, reason, before, edit, &applied);
     }
-    emit_changes(store, keyspace, reason, &before, &edit, &applied);
-    drop((busy, before));
+    // A drop has subtracted the memtables of its keyspace itself.
+    let freed: u64 =
+        changes.iter().flat_map(|change| change.share.flushed).map(|memtable| memtable.bytes()).sum();
+    drop(changes);
     drop(installed);
     retire_files(store, &applied);
-    let freed: u64 = flushed.iter().map(|memtable| memtable.bytes()).sum();
     store.sealed_bytes.fetch_sub(freed, Ordering::Relaxed);
     let released = writing.log.release_below(min_log_id);
-    after_install(store, keyspace);
+    after_install(store, shares);
     released.map(|_| ())
+}
+
+/// One keyspace's part of an install under way.
+struct Change<'a> {
+    share: &'a InstallShare<'a>,
+    /// Held until the views are published.
+    _busy: MutexGuard<'a, Busy>,
+    before: Arc<Version>,
+    edit: VersionEdit,
+}
+
+/// Memtables that an install removes from the views.
+#[derive(Debug, Default)]
+pub struct FlushedMemtables(HashSet<*const MemtableView, foldhash::fast::FixedState>);
+
+impl FlushedMemtables {
+    /// The memtables of these shares.
+    pub fn of(shares: &[InstallShare<'_>]) -> FlushedMemtables {
+        FlushedMemtables(shares.iter().flat_map(|share| share.flushed).map(Arc::as_ptr).collect())
+    }
+
+    fn has(&self, memtable: &Arc<MemtableView>) -> bool {
+        self.0.contains(&Arc::as_ptr(memtable))
+    }
 }
 
 /// Everything that follows an install, whichever job made it: memory that memtables released goes to the
 /// cache, files and log segments are deleted, the strategies are called again, waiting threads check again,
 /// and the pressure on writers is computed anew.
-fn after_install(store: &Store, keyspace: &KeyspaceState) {
+fn after_install(store: &Store, shares: &[InstallShare<'_>]) {
     memory_arbiter::rebalance_memory(store);
     store.scheduler.request(WorkerPool::Log);
     store.scheduler.request(WorkerPool::Compaction);
     store.scheduler.announce_progress();
-    write_control::update_pressure(store, keyspace);
+    shares.iter().for_each(|share| write_control::update_pressure(store, share.keyspace));
 }
 
 /// Appends an edit to the manifest and applies it to the state.
@@ -85,9 +150,8 @@ pub fn make_durable(
     installed: &mut Installed,
     edit: &VersionEdit,
 ) -> Result<Applied> {
-    let mut state = installed.state.clone();
-    let applied = match state.apply(edit) {
-        Ok(applied) => applied,
+    let prepared = match installed.state.prepare(edit) {
+        Ok(prepared) => prepared,
         Err(error) => {
             discard(store, outputs_of(edit), &installed.state);
             return Err(error.into());
@@ -95,7 +159,7 @@ pub fn make_durable(
     };
     match installed.manifest.append(edit) {
         Ok(number) => {
-            installed.state = state;
+            let applied = installed.state.commit(prepared);
             writing.last_edit.store(number, Ordering::Release);
             writing.log.note_manifest_edit(number);
             if installed.manifest.needs_rollover() {
@@ -155,16 +219,11 @@ pub fn retire_files(store: &Store, applied: &Applied) {
 
 /// Publishes a view with the new tree, derived from the current view: a seal may have changed it since
 /// the job began (F5).
-fn publish_tree(
-    store: &Store,
-    keyspace: &KeyspaceState,
-    version: Arc<Version>,
-    flushed: &[Arc<MemtableView>],
-) {
+fn publish_tree(store: &Store, keyspace: &KeyspaceState, version: Arc<Version>, flushed: &FlushedMemtables) {
     let publishing = keyspace.publication.lock();
     let tree = Arc::new(Tree::new(keyspace.id, version, &store.files));
     keyspace.view.update(|view| {
-        let sealed = view.sealed.iter().filter(|memtable| !is_among(flushed, memtable)).cloned().collect();
+        let sealed = view.sealed.iter().filter(|memtable| !flushed.has(memtable)).cloned().collect();
         SuperVersion { sealed, tree, ..view.clone() }
     });
     let is_current = |tree: &Tree| tree.parts().all(|part| !part.file.is_superseded());
@@ -188,7 +247,7 @@ pub fn add_counters(store: &Store, writing: &Writing, edit: &mut VersionEdit, mi
 
 /// The oldest log segment that some memtable still needs, once `flushed` are released. An empty memtable
 /// needs none, so an idle keyspace pins nothing (2.5).
-pub fn min_log_id(store: &Store, writing: &Writing, flushed: &[Arc<MemtableView>]) -> LogId {
+pub fn min_log_id(store: &Store, writing: &Writing, flushed: &FlushedMemtables) -> LogId {
     // Under the commit lock no write can turn an empty memtable into one that needs the active segment.
     let state = writing.commit.lock();
     let current = state.log.position().log_id;
@@ -202,7 +261,7 @@ pub fn min_log_id(store: &Store, writing: &Writing, flushed: &[Arc<MemtableView>
         oldest = active.memtable.first_log_id().map_or(oldest, |id| oldest.min(LogId(id)));
         if active.keyspace.view.has_sealed() && !planted!(ReleasesNeededLog) {
             let view = active.keyspace.view.load();
-            let kept = view.sealed.iter().filter(|memtable| !is_among(flushed, memtable));
+            let kept = view.sealed.iter().filter(|memtable| !flushed.has(memtable));
             let oldest_kept = kept.filter_map(|memtable| memtable.first_log_id()).min();
             oldest = oldest_kept.map_or(oldest, |id| oldest.min(LogId(id)));
         }
@@ -210,16 +269,14 @@ pub fn min_log_id(store: &Store, writing: &Writing, flushed: &[Arc<MemtableView>
     oldest
 }
 
-/// Whether a power cut after this flush could tear a batch over two keyspaces (WL6): some other keyspace
-/// has entries at or below `seqno` that are only in the log.
-pub fn must_sync_log_before(store: &Store, keyspace: &KeyspaceState, seqno: SeqNo) -> bool {
-    let others = store.all_keyspaces();
-    let mut others = others.iter().filter(|other| other.id != keyspace.id);
-    others.any(|other| other.first_unflushed().is_some_and(|first| first <= seqno))
-}
-
-fn is_among(memtables: &[Arc<MemtableView>], memtable: &Arc<MemtableView>) -> bool {
-    memtables.iter().any(|other| Arc::ptr_eq(other, memtable))
+/// Whether a power cut after this flush could tear a batch over two keyspaces (WL6): some keyspace has other
+/// entries at or below `seqno` that are only in the log.
+pub fn must_sync_log_before(store: &Store, flushed: &FlushedMemtables, seqno: SeqNo) -> bool {
+    store.all_keyspaces().iter().any(|keyspace| {
+        let view = keyspace.view.load();
+        let mut left = view.memtables().filter(|memtable| !flushed.has(memtable));
+        left.any(|memtable| memtable.first_seqno().is_some_and(|first| first <= seqno))
+    })
 }
 
 /// The files of the parts that an edit adds and that are deleted if it fails. Ingested files are no job's

@@ -2,6 +2,7 @@
 
 pub mod compact;
 pub mod flush;
+pub mod flush_group;
 pub mod idle;
 pub mod idle_wal;
 pub mod install;

@@ -74,6 +74,7 @@ fn call_strategy(
     busy: &Busy,
     drops: Drops,
 ) -> Option<PickedCompaction> {
+    store.counters.strategy_calls.fetch_add(1, Ordering::Relaxed);
     // Before any input of the answer is read.
     let epoch = keyspace.jobs.no_plan_cache.lock().epoch;
     let view = keyspace.view.load();
@@ -84,7 +85,7 @@ fn call_strategy(
     let asked = NoPlan {
         version: Arc::clone(&view.tree.version),
         options: Arc::clone(&options),
-        oldest: store.snapshots.summary().1,
+        oldest: store.snapshots.oldest(),
         is_idle,
         has_idle_budget,
         is_scanned: keyspace.tuning.read_trigger.is_due(keyspace.tuning.scans.total()),

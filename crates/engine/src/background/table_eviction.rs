@@ -19,10 +19,9 @@ pub fn close_cold_tables(store: &Store) {
         return;
     }
     cold.sort_by_key(|file| file.keyspace());
-    let keyspaces = store.all_keyspaces();
     for of_one in cold.chunk_by(|left, right| left.keyspace() == right.keyspace()) {
-        match keyspaces.iter().find(|keyspace| keyspace.id == of_one[0].keyspace()) {
-            Some(keyspace) => close_tables(store, keyspace, of_one),
+        match store.keyspace_with_id(of_one[0].keyspace()) {
+            Some(keyspace) => close_tables(store, &keyspace, of_one),
             // Dropped: no tree is published again, and an old one keeps its tables open.
             None => count_closed(store, &close_all(of_one)),
         }

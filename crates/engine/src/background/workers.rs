@@ -2,10 +2,11 @@
 
 use crate::background::compact;
 use crate::background::flush;
+use crate::background::flush_group;
 use crate::background::picker;
 use crate::background::table_eviction;
 use crate::state::scheduler::{BackgroundWork, ErrorScope, LOOK_INTERVAL, WorkerPool};
-use crate::state::store::Store;
+use crate::state::store::{Store, Writing};
 use crate::write::memory_arbiter;
 use esker_base::planted;
 use esker_base::{Error, Result, Unwinding};
@@ -30,7 +31,7 @@ impl BackgroundWork for Store {
             WorkerPool::Log => work_on_log(self),
             WorkerPool::Flush => {
                 self.writing()?;
-                flush::flush_some(self)
+                flush_group::flush_some(self)
             }
             WorkerPool::Compaction => {
                 self.writing()?;
@@ -67,16 +68,7 @@ fn work_on_log(store: &Store) -> Result<bool> {
         memory_arbiter::rebalance_memory(store);
     }
     if let Some(writing) = &store.writing {
-        let old_segments = writing.old_segments.lock().take();
-        if let Some(report) = old_segments
-            && let Err(error) = writing.log.delete_old(&report)
-        {
-            // Only space is lost; the next open tries again.
-            tracing::warn!(%error, "old log segments could not be removed");
-        }
-        if let Err(error) = writing.log.trim_history() {
-            tracing::warn!(%error, "log segments that no consumer needs could not be removed");
-        }
+        delete_old_segments(writing);
         let log = &store.writing()?.log;
         if log.needs_preparation() {
             // Evicting comes after the segment that a writer may be waiting for, and is independent of
@@ -92,7 +84,23 @@ fn work_on_log(store: &Store) -> Result<bool> {
     Ok(store.files.has_obsolete())
 }
 
-/// Waits until memtables are flushed and the strategies' debt is zero.
+/// Deletes log segments of earlier opens, and those that no consumer needs any more. When it returns they are
+/// gone, whichever thread has begun.
+fn delete_old_segments(writing: &Writing) {
+    let mut old_segments = writing.old_segments.lock();
+    if let Some(report) = old_segments.take()
+        && let Err(error) = writing.log.delete_old(&report)
+    {
+        // Only space is lost; the next open tries again.
+        tracing::warn!(%error, "old log segments could not be removed");
+    }
+    if let Err(error) = writing.log.trim_history() {
+        tracing::warn!(%error, "log segments that no consumer needs could not be removed");
+    }
+}
+
+/// Waits until memtables are flushed, the strategies' debt is zero, and the files that became obsolete by then
+/// are deleted, but for those that readers pin.
 pub fn drain(store: &Store) -> Result<()> {
     store.check_open()?;
     store.writing()?;
@@ -117,7 +125,11 @@ pub fn drain(store: &Store) -> Result<()> {
             }
             !has_debt && !keyspace.jobs.compaction_outcome.is_running()
         })
-    })
+    })?;
+    // Not left to the log worker: the caller may measure the directory next.
+    store.files.delete_obsolete();
+    delete_old_segments(store.writing()?);
+    Ok(())
 }
 
 fn wait_until_drained(store: &Store, pool: WorkerPool, done: impl Fn(&Store) -> bool) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Closing: workers stop, memtables or the log are made durable, the manifest ends, the directory is
 //! released.
 
-use crate::background::flush;
+use crate::background::flush_group;
 use crate::background::install;
 use crate::state::store::{Store, Writing};
 use crate::write::commit;
@@ -46,10 +46,7 @@ fn close_once(store: &Store) -> Result<()> {
 fn finish_writing(store: &Store) -> Result<()> {
     let writing = store.writing()?;
     if store.flush_on_close {
-        for keyspace in store.all_keyspaces().iter() {
-            flush::seal_if_filled(store, keyspace)?;
-            flush::flush_sealed(store, keyspace)?;
-        }
+        flush_group::seal_and_flush(store, &store.all_keyspaces())?;
     } else {
         commit::sync(store)?;
         // The mark tells the next open that nothing before it can be missing.

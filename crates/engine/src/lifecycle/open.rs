@@ -504,7 +504,7 @@ impl Opening {
     /// The keyspaces with their views, and the writable side of each.
     fn keyspaces(&self, assembly: &mut Assembly) -> Result<Vec<(Arc<KeyspaceState>, ActiveKeyspace)>> {
         let mut keyspaces = Vec::new();
-        for (id, stored) in &assembly.state.keyspaces {
+        for (id, stored) in assembly.state.keyspaces.iter() {
             let options = self.stored_options(stored)?;
             assembly.files.set_reading(*id, options.table_reading());
             let tree = Arc::new(Tree::new(*id, Arc::clone(&stored.version), &assembly.files));

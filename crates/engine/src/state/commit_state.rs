@@ -69,6 +69,8 @@ pub struct CommitState {
     pub(crate) recent_drops: RecentDrops,
     /// Payload bytes in all active memtables.
     pub active_bytes: u64,
+    /// Keyspaces whose writers are paced.
+    paced: usize,
     /// Whether the database is closed to writers.
     pub closed: bool,
     /// Work of the next writer after its commit: notify threads that wait for a batch (CS1 in
@@ -166,6 +168,7 @@ impl CommitState {
             keyspaces: CachePadded(Vec::new()),
             recent_drops: RecentDrops::default(),
             active_bytes: 0,
+            paced: 0,
             closed: false,
             post_commit: PostCommit::default(),
             batches: 0,
@@ -187,6 +190,8 @@ impl CommitState {
         let slot = self.keyspaces.get_mut(keyspace.id.get() as usize).and_then(Option::take);
         let active = slot.ok_or_else(|| self.recent_drops.why_missing(keyspace.id))?;
         self.active_bytes = self.active_bytes.saturating_sub(active.bytes);
+        self.paced -= usize::from(active.pace.is_limited());
+        self.note_paced();
         self.recent_drops.note(keyspace);
         Ok(active)
     }
@@ -196,7 +201,23 @@ impl CommitState {
         let id = active.keyspace.id;
         self.recent_drops.forget(id);
         self.active_bytes += active.bytes;
+        self.paced += usize::from(active.pace.is_limited());
+        self.note_paced();
         self.keyspaces[id.get() as usize] = Some(active);
+    }
+
+    /// Sets the rate at which writers of a keyspace are admitted; `None` for no limit.
+    pub fn set_pace(&mut self, id: KeyspaceId, rate: Option<u64>, now_ns: u64) {
+        let Ok(active) = self.active(id) else { return };
+        let was_limited = active.pace.is_limited();
+        active.pace.set_rate(rate, now_ns);
+        let is_limited = active.pace.is_limited();
+        self.paced = self.paced + usize::from(is_limited) - usize::from(was_limited);
+        self.note_paced();
+    }
+
+    fn note_paced(&mut self) {
+        self.post_commit.set(PostCommit::THROTTLE, self.paced > 0);
     }
 
     /// An error unless the keyspace can be written to.

@@ -17,6 +17,8 @@ pub struct Counters {
     pub delay_ns: AtomicU64,
     /// Writes that wait for a worker pool now.
     waiting: [AtomicU64; WORKER_POOLS.len()],
+    /// Calls of the keyspaces' strategies by the compaction picker, answered from its cache or not.
+    pub strategy_calls: AtomicU64,
     /// Tables closed to stay within the limit of open tables.
     pub tables_closed: AtomicU64,
 }

@@ -15,7 +15,7 @@ const LEAST_TABLE_BYTES: u64 = 2 << 20;
 /// The shape of a tree while the database is not idle; `hidden` is [`hidden_parts`].
 pub fn shape<'v>(store: &Store, tree: &'v Tree, hidden: &'v [PartId]) -> Shape<'v> {
     let now_ms = store.time.now_ms();
-    let oldest = store.snapshots.summary().1;
+    let oldest = store.snapshots.oldest();
     let oldest_snapshot = oldest.map_or(SeqNo::MAX, |moment| moment.seqno);
     let expired_ms = oldest.map_or(now_ms, |moment| moment.read_time_ms);
     Shape { oldest_snapshot, now_ms, expired_ms, hidden, ..Shape::new(&tree.version) }

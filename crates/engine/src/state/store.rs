@@ -20,7 +20,7 @@ use crate::state::log_ages::LogAges;
 use crate::state::memory_shares::MemoryArbiter;
 use crate::state::scheduler::Scheduler;
 use esker_base::sync::CachePadded;
-use esker_base::{Error, FileNumber, Result};
+use esker_base::{Error, FileNumber, KeyspaceId, Result};
 use esker_build::table_factory::TableFactory;
 use esker_env::{Env, FileLock};
 use esker_memtable::ArenaPool;
@@ -163,8 +163,13 @@ impl Store {
         self.keyspaces.read().named(name).cloned()
     }
 
+    /// The keyspace with this id.
+    pub fn keyspace_with_id(&self, id: KeyspaceId) -> Option<Arc<KeyspaceState>> {
+        self.keyspaces.read().with_id(id).cloned()
+    }
+
     /// All keyspaces that are not dropped, by id.
-    pub fn all_keyspaces(&self) -> Arc<[Arc<KeyspaceState>]> {
+    pub fn all_keyspaces(&self) -> Arc<Vec<Arc<KeyspaceState>>> {
         self.keyspaces.read().all()
     }
 

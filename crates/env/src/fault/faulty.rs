@@ -2,7 +2,7 @@
 
 use super::rules::{Fault, Operation, Rule, When};
 use super::strict::{StrictFile, StrictFs};
-use crate::fs::{DirEntry, File, FileLock, FileSystem, LockKind, Mapping, OpenMode};
+use crate::fs::{DirEntry, File, FileLock, FileSystem, LockKind, Mapping, OpenMode, SharedSync};
 use crate::random::SeededRandom;
 use esker_base::{Error, Result};
 use parking_lot::Mutex;
@@ -268,6 +268,13 @@ impl FileSystem for FaultFs {
         self.inner.sync_dir(dir)
     }
 
+    fn begin_shared_sync(&self, dir: &Path) -> Result<Option<Box<dyn SharedSync>>> {
+        let inner = self.inner.begin_shared_sync(dir)?;
+        let dir = dir.to_path_buf();
+        Ok(inner
+            .map(|inner| Box::new(FaultSharedSync { inner, fs: self.clone(), dir }) as Box<dyn SharedSync>))
+    }
+
     fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>> {
         self.pass(Operation::Lock, "lock", path)?;
         self.inner.lock(path, kind)
@@ -284,6 +291,28 @@ impl FileSystem for FaultFs {
 
     fn boot_id(&self) -> [u8; 16] {
         self.inner.boot_id()
+    }
+}
+
+#[derive(Debug)]
+struct FaultSharedSync {
+    inner: Box<dyn SharedSync>,
+    fs: FaultFs,
+    dir: PathBuf,
+}
+
+impl SharedSync for FaultSharedSync {
+    fn sync(&self, files: &[PathBuf]) -> Result<()> {
+        let fault = self.fs.fault(Operation::SyncShared, &self.dir);
+        if let (Some(Fault::LostSync), Some(strict)) = (fault, &self.fs.strict) {
+            for file in files {
+                strict.open_strict(file, OpenMode::Read)?.lose_unsynced();
+            }
+        }
+        match fault.and_then(|fault| fault.error("sync the new files of", &self.dir)) {
+            Some(error) => Err(error),
+            None => self.inner.sync(files),
+        }
     }
 }
 

@@ -25,6 +25,8 @@ pub enum Operation {
     Link,
     /// [`crate::FileSystem::sync_dir`].
     SyncDir,
+    /// [`crate::SharedSync::sync`]; its path is the directory.
+    SyncShared,
     /// [`crate::FileSystem::lock`].
     Lock,
     /// [`crate::FileSystem::free_bytes`].
@@ -47,7 +49,7 @@ pub enum Operation {
 
 impl Operation {
     /// All kinds.
-    pub const ALL: [Operation; 19] = [
+    pub const ALL: [Operation; 20] = [
         Operation::Open,
         Operation::Create,
         Operation::CreateDir,
@@ -58,6 +60,7 @@ impl Operation {
         Operation::RemoveDir,
         Operation::Link,
         Operation::SyncDir,
+        Operation::SyncShared,
         Operation::Lock,
         Operation::FreeBytes,
         Operation::Read,
@@ -84,7 +87,7 @@ impl Operation {
 
     /// Whether a call of this kind makes something durable.
     pub fn is_sync(self) -> bool {
-        matches!(self, Operation::SyncDir | Operation::SyncData | Operation::SyncAll)
+        matches!(self, Operation::SyncDir | Operation::SyncShared | Operation::SyncData | Operation::SyncAll)
     }
 }
 

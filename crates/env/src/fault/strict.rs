@@ -33,7 +33,7 @@ pub use crash::Crash;
 pub use event::Event;
 pub use replayer::Replayer;
 
-use crate::fs::{DirEntry, File, FileLock, FileSystem, LockKind, OpenMode};
+use crate::fs::{DirEntry, File, FileLock, FileSystem, LockKind, OpenMode, SharedSync};
 use content::PAGE_BYTES;
 use disk::{Disk, InodeId};
 use esker_base::{Error, Result};
@@ -43,7 +43,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Features and capacity of a [`StrictFs`].
@@ -364,6 +364,10 @@ impl FileSystem for StrictFs {
         Ok(())
     }
 
+    fn begin_shared_sync(&self, _dir: &Path) -> Result<Option<Box<dyn SharedSync>>> {
+        Ok(Some(Box::new(StrictSharedSync { fs: self.clone() })))
+    }
+
     fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>> {
         let mode =
             if self.file_len(path)?.is_some() { OpenMode::ReadWrite } else { OpenMode::CreateOrTruncate };
@@ -397,6 +401,18 @@ impl FileSystem for StrictFs {
         let mut id = *b"StrictFs\0\0\0\0\0\0\0\0";
         id[8..].copy_from_slice(&self.shared.lock().boots.to_le_bytes());
         id
+    }
+}
+
+/// Syncs one file after the other, so that a cut may fall between any two.
+#[derive(Debug)]
+struct StrictSharedSync {
+    fs: StrictFs,
+}
+
+impl SharedSync for StrictSharedSync {
+    fn sync(&self, files: &[PathBuf]) -> Result<()> {
+        files.iter().try_for_each(|file| self.fs.open_strict(file, OpenMode::ReadWrite)?.sync_all())
     }
 }
 

@@ -15,6 +15,8 @@
 use super::file::StdFile;
 use super::lock::{LockOpen, StdLock};
 use super::{StdFileSystem, platform};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use crate::fs::SharedSync;
 use crate::fs::{DirEntry, File, FileLock, FileSystem, LockKind, OpenMode, parent_dir};
 use esker_base::{Error, Result};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
@@ -253,6 +255,13 @@ impl FileSystem for HeldDirectory {
         let Some(place) = self.place(dir) else { return StdFileSystem.sync_dir(dir) };
         let synced = place.open_dir().and_then(|opened| platform::sync_opened_dir(&opened.into()));
         synced.map_err(|source| Error::io("sync the directory", dir, source))
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn begin_shared_sync(&self, dir: &Path) -> Result<Option<Box<dyn SharedSync>>> {
+        let Some(place) = self.place(dir) else { return StdFileSystem.begin_shared_sync(dir) };
+        let opened = place.open_dir().map_err(|source| Error::io("open the directory", dir, source))?;
+        Ok(super::shared_sync::begin(opened, dir))
     }
 
     fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>> {

@@ -22,7 +22,7 @@ use super::retention::Retention;
 use super::staging::Staging;
 use crate::Database;
 use esker_base::{Error, Result, SeqNo};
-use esker_engine::background::flush;
+use esker_engine::background::flush_group;
 use esker_engine::file_transfer::{CopyProgress, Progress};
 use esker_engine::state::store::Store;
 use esker_env::{Env, OpenMode};
@@ -242,7 +242,7 @@ pub(crate) fn backup(
     let catalogs = dir.catalogs()?;
     dir.sweep(&catalogs)?;
     // Memtables are flushed first, so that the next backup can share the tables.
-    flush::flush_keyspaces(store, &store.all_keyspaces())?;
+    flush_group::flush_keyspaces(store, &store.all_keyspaces())?;
     let created_ms = backups.env.clock.wall_ms();
     let capture = crate::copy::capture::capture(store)?;
     dir.check_same_database(catalogs.keys().last(), capture.state.uuid)?;

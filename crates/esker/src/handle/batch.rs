@@ -43,6 +43,11 @@ pub struct WriteBatch {
 }
 
 impl WriteBatch {
+    /// The most range deletes of one batch in one keyspace: 1,024. They are held by one memtable, whose
+    /// readers search them as fragments with every sequence number over each; so many nested ranges take 16
+    /// MiB, and four times as many would take 256.
+    pub const MAX_RANGE_DELETES: u64 = esker_memtable::MAX_RANGE_DELETES;
+
     pub(crate) fn new(store: &Arc<Store>) -> WriteBatch {
         WriteBatch::with_capacity(store, 0)
     }
@@ -155,8 +160,8 @@ impl WriteBatch {
 
     /// Deletes all keys in `range`, at the cost of one put. Later operations of the batch in the range stay.
     ///
-    /// One batch takes at most 1,024 range deletes for a keyspace; one more is an error that the call which
-    /// writes the batch reports.
+    /// One batch takes at most [`WriteBatch::MAX_RANGE_DELETES`] for a keyspace; one more is an error that
+    /// the call which writes the batch reports.
     ///
     /// ```no_run
     /// # fn main() -> esker::Result<()> {
@@ -174,11 +179,13 @@ impl WriteBatch {
         let id = keyspace.id();
         let count =
             self.shares.iter().find(|share| share.keyspace == id).map_or(0, |share| share.range_deletes);
-        let limit = esker_memtable::MAX_RANGE_DELETES;
+        let limit = WriteBatch::MAX_RANGE_DELETES;
         self.add(keyspace, half_open.counted_bytes(), |encoder, id| {
             if u64::from(count) >= limit {
-                let text = format!("a batch takes at most {limit} range deletes for one keyspace");
-                return Err(Error::invalid(text));
+                return Err(Error::invalid(format!(
+                    "a batch takes at most {limit} range deletes for one keyspace (WriteBatch::MAX_RANGE_DELETES), and                      this is one more for keyspace {:?}: write them in several batches, or as fewer, wider ranges",
+                    keyspace.name()
+                )));
             }
             encoder.range_delete(id, &half_open.start, &half_open.end)
         });
@@ -375,7 +382,7 @@ impl Database {
             let Some(operation) = BatchEntry::of(&entry) else {
                 return Err(invalid(format!("kind byte {:#04x}", entry.kind_byte)));
             };
-            let state = store.all_keyspaces().iter().find(|state| state.id == entry.keyspace).cloned();
+            let state = store.keyspace_with_id(entry.keyspace);
             let Some(state) = state else {
                 let id = entry.keyspace.get();
                 return Err(Error::NotFound(format!("there is no keyspace with number {id}").into()));

@@ -1,13 +1,14 @@
 //! A keyspace handle.
 
 use super::key_update::KeyUpdate;
+use super::option_update::OptionUpdate;
 use super::snapshot::{Snapshot, View};
 use super::{Handle, WriteBatch};
 use crate::{Value, WriteOptions};
 use esker_base::with_thread_buffer;
 use esker_base::{KeyspaceId, Result, SeqNo, ValueKind};
 use esker_engine::background::compact::manual;
-use esker_engine::background::flush;
+use esker_engine::background::flush_group;
 use esker_engine::background::migration;
 use esker_engine::background::migration::MigrationInfo;
 use esker_engine::lifecycle::keyspace::change;
@@ -93,14 +94,16 @@ impl Keyspace {
     /// # Ok(()) }
     /// ```
     ///
-    /// `change` may be called again if another thread changes options at the same time.
+    /// `change` may be called again if another thread changes options at the same time. It must not change
+    /// the options of the same keyspace itself.
     ///
     /// # Errors
-    /// `InvalidArgument`, naming the option, for one out of range; nothing is changed then. `NotFound` if the
-    /// keyspace was dropped, `ReadOnly`, `Closed`.
+    /// `InvalidArgument`, naming the option, for one out of range; nothing is changed then. `InvalidArgument`
+    /// for a call inside of `change`. `NotFound` if the keyspace was dropped, `ReadOnly`, `Closed`.
     #[doc(alias = "SetOptions")]
     #[doc(alias = "DisableAutoCompactions")]
     pub fn update_options(&self, change: impl Fn(KeyspaceOptions) -> KeyspaceOptions) -> Result<()> {
+        let _update = OptionUpdate::begin(&self.state)?;
         loop {
             let before = self.state.options();
             let after = change(before.without_switch());
@@ -469,7 +472,7 @@ impl Keyspace {
     #[doc(alias = "FlushMemTable")]
     #[doc(alias = "rotate_memtable")]
     pub fn flush(&self) -> Result<()> {
-        flush::flush_keyspaces(&self.handle.store, &[Arc::clone(&self.state)])?;
+        flush_group::flush_keyspaces(&self.handle.store, &[Arc::clone(&self.state)])?;
         self.state.check_living()
     }
 

@@ -9,6 +9,7 @@ mod expiring;
 mod key_update;
 mod keyspace;
 mod merging;
+mod option_update;
 mod sizes;
 mod snapshot;
 mod unwind;

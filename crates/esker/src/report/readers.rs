@@ -66,13 +66,12 @@ pub struct OpenReader {
 /// The open readers and what they pin, oldest first.
 pub(crate) fn list_open_readers(store: &Store) -> Vec<OpenReader> {
     let visible = store.visible.load(Ordering::Acquire);
-    let keyspaces = store.all_keyspaces();
     let describe = |held: RegisteredReader| {
         let id = held.view.as_ref().map(|(id, _)| *id);
-        let keyspace = keyspaces.iter().find(|keyspace| Some(keyspace.id) == id);
+        let keyspace = id.and_then(|id| store.keyspace_with_id(id));
         let view = held.view.as_ref().and_then(|(_, view)| view.upgrade());
         let (memtable_bytes, table_bytes) =
-            view.map_or((0, 0), |view| pinned_bytes(&view, keyspace.map(|keyspace| &**keyspace)));
+            view.map_or((0, 0), |view| pinned_bytes(&view, keyspace.as_deref()));
         OpenReader {
             kind: held.kind,
             name: None,

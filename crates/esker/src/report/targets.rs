@@ -154,7 +154,7 @@ fn delete_target(store: &Store, keyspace: &KeyspaceState) -> Option<DeleteTarget
         }
         _ => TargetState::Kept,
     };
-    let snapshot = store.snapshots.summary().1;
+    let snapshot = store.snapshots.oldest();
     let held_by_snapshot =
         snapshot.filter(|_| state != TargetState::Kept).map(|moment| since(moment.read_time_ms));
     let (oldest, range) = oldest.map_or((None, None), |(ms, range)| (Some(since(ms)), range));

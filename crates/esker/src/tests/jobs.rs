@@ -7,7 +7,7 @@ use crate::{Database, KeyspaceOptions, MergeOperator, Options};
 use esker_base::{Error, Tag};
 use esker_codec::Codec;
 use esker_engine::background::compact;
-use esker_engine::background::flush;
+use esker_engine::background::flush_group;
 use esker_engine::background::picker::PickedCompaction;
 use esker_engine::background::subcompactions::subcompaction_ranges;
 use esker_engine::state::jobs::JobFacts;
@@ -342,7 +342,7 @@ fn preemptible_jobs_make_room() {
     for run in 0..6u64 {
         (0..500u64)
             .for_each(|key| db.default_keyspace().put(format!("key {:05}", 6 * key + run), [7; 50]).unwrap());
-        flush::flush_keyspaces(store, &[Arc::clone(keyspace.state())]).unwrap();
+        flush_group::flush_keyspaces(store, &[Arc::clone(keyspace.state())]).unwrap();
     }
     assert!(!compact::preempt(store).unwrap() && !idle.has_yielded(), "nothing is wanted");
     keyspace.update_options(|options| options.level0_trigger_runs(4)).unwrap();
@@ -369,7 +369,7 @@ fn with_deleted_tables() -> Database {
         if run == 6 {
             db.default_keyspace().delete_range("run 3 ".."run 4").unwrap();
         }
-        flush::flush_keyspaces(db.store(), &[Arc::clone(db.default_keyspace().state())]).unwrap();
+        flush_group::flush_keyspaces(db.store(), &[Arc::clone(db.default_keyspace().state())]).unwrap();
     }
     assert_eq!(db.default_keyspace().state().view.load().tree.runs.len(), 7);
     db

@@ -7,12 +7,13 @@ use esker_codec::Codec;
 use esker_engine::background::idle::IDLE_SEAL_BYTES;
 use esker_engine::state::scheduler::{LOOK_INTERVAL, WorkerPool};
 use esker_engine::state::shape;
-use esker_env::fault::StrictFs;
-use esker_env::{Env, ManualClock};
+use esker_env::fault::{StrictFs, StrictOptions};
+use esker_env::{Clock, Env, ManualClock};
 use esker_strategy::upper_bytes;
 use esker_version::LevelIndex;
 use esker_view::read::scan_tally::NOTIFY_EVERY;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const KEYS: u64 = 4_000;
@@ -360,4 +361,46 @@ fn tables_of_a_small_budget_are_small() {
         let bytes: Vec<u64> = view.tree.version.parts().map(|(_, _, part)| part.bytes).collect();
         assert!(bytes.len() >= least && bytes.iter().all(|&bytes| bytes <= most), "{budget}: {bytes:?}");
     }
+}
+
+/// Each reading takes a microsecond, so that what is measured takes time though nothing sleeps.
+#[derive(Debug, Default)]
+struct TickingClock(AtomicU64);
+
+impl Clock for TickingClock {
+    fn wall_ms(&self) -> u64 {
+        1_600_000_000_000
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.0.fetch_add(1_000, Ordering::Relaxed)
+    }
+}
+
+/// The calls of strategies until so many keyspaces have merged two runs each.
+fn strategy_calls(keyspaces: usize) -> u64 {
+    let strict = StrictFs::with_options(StrictOptions { record_trace: false, ..StrictOptions::default() });
+    let mut env = Env::simulated(Arc::new(strict), 3);
+    env.clock = Arc::new(TickingClock::default());
+    let leveled = KeyspaceOptions::default().strategy("leveled:10".parse().expect("a strategy"));
+    let options = Options::default().env(env).keyspace_options(leveled.level0_trigger_runs(2));
+    let db = Database::open_with("/db", options).expect("opening");
+    let keyspaces: Vec<_> =
+        (0..keyspaces).map(|number| db.keyspace(&number.to_string()).expect("creating")).collect();
+    for round in 0..4 {
+        keyspaces.iter().for_each(|keyspace| keyspace.put("key", [round; 10]).expect("a put"));
+        db.flush().expect("a flush");
+    }
+    let before = db.store().counters.strategy_calls.load(Ordering::Relaxed);
+    db.drain().expect("draining");
+    let merges: u64 = db.metrics().keyspaces.iter().map(|keyspace| keyspace.compactions).sum();
+    assert!(merges >= keyspaces.len() as u64 / 2, "{merges} merges");
+    db.store().counters.strategy_calls.load(Ordering::Relaxed) - before
+}
+
+/// The answers of all strategies are worked off for a while before all are asked again.
+#[test]
+fn merges_in_many_keyspaces_cost_a_number_of_questions_in_proportion() {
+    let (few, many) = (strategy_calls(50), strategy_calls(400));
+    assert!(many <= 16 * few, "{few} questions for 50 keyspaces, {many} for 400");
 }

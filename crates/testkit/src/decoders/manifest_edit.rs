@@ -50,9 +50,17 @@ fn edits(bytes: &[u8]) -> bool {
         edit.encode(&mut encoded);
         assert_eq!(VersionEdit::decode(&encoded).as_ref(), Ok(&edit));
         let mut changed = state.clone();
+        let prepared = state.prepare(&edit);
         match changed.apply(&edit) {
-            Ok(_) => state = changed,
+            Ok(applied) => {
+                if let Ok(prepared) = prepared {
+                    assert_eq!(state.commit(prepared), applied);
+                    assert_eq!(state, changed, "prepared and committed is applied");
+                }
+                state = changed;
+            }
             Err(error) => {
+                assert!(prepared.is_err(), "prepared, but not to be applied: {error}");
                 assert!(!error.to_string().is_empty());
                 return false;
             }

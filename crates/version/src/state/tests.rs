@@ -1,5 +1,6 @@
 use super::*;
 use crate::range::KeyRange;
+use crate::version::LevelIndex;
 use esker_base::TableUid;
 
 const KEYSPACE: KeyspaceId = KeyspaceId(0);
@@ -34,6 +35,11 @@ fn apply(state: &mut DatabaseState, edit: &VersionEdit) -> Result<Applied, EditE
     let applied = next.apply(edit)?;
     assert_eq!(*state, before, "applying to a clone must not show through");
     assert_eq!(next.problems(), Vec::<String>::new());
+    let mut committed = state.clone();
+    let prepared = committed.prepare(edit).expect("what can be applied can be prepared");
+    assert_eq!(committed, before, "preparing must not show through");
+    assert_eq!(committed.commit(prepared), applied);
+    assert_eq!(committed, next, "prepared and committed is applied");
     *state = next;
     Ok(applied)
 }

@@ -22,6 +22,8 @@ pub(super) struct ObsoleteFiles {
     replaced: Mutex<Vec<Weak<FileIdentity>>>,
     /// Files that nothing refers to: the log worker deletes them.
     unreferenced: Mutex<Vec<PathBuf>>,
+    /// Held while files are deleted, so that a caller that waits for the lock finds them gone.
+    deleting: Mutex<()>,
     request_cleanup: RequestCleanup,
 }
 
@@ -43,7 +45,12 @@ impl std::fmt::Debug for RequestCleanup {
 
 impl ObsoleteFiles {
     pub(super) fn new(request_cleanup: RequestCleanup) -> ObsoleteFiles {
-        ObsoleteFiles { replaced: Mutex::default(), unreferenced: Mutex::default(), request_cleanup }
+        ObsoleteFiles {
+            replaced: Mutex::default(),
+            unreferenced: Mutex::default(),
+            deleting: Mutex::default(),
+            request_cleanup,
+        }
     }
 
     fn note_replaced(&self, identity: &Arc<FileIdentity>) {
@@ -86,8 +93,10 @@ impl TableFiles {
         !self.obsolete.unreferenced.lock().is_empty() || self.cache().should_remove_dropped()
     }
 
-    /// Deletes the files that nothing refers to. Does one unlink for each, and holds no lock meanwhile.
+    /// Deletes the files that nothing refers to: when it returns they are gone, those that another thread has
+    /// begun to delete included. One unlink for each.
     pub fn delete_obsolete(&self) {
+        let _deleting = self.obsolete.deleting.lock();
         let unreferenced = std::mem::take(&mut *self.obsolete.unreferenced.lock());
         if self.cache().should_remove_dropped() {
             self.cache().remove_dropped_tables();

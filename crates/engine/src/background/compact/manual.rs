@@ -2,7 +2,7 @@
 
 use super::BusyMark;
 use crate::background::compact;
-use crate::background::flush;
+use crate::background::flush_group;
 use crate::background::idle_wal;
 use crate::background::picker::PickedCompaction;
 use crate::state::jobs::JobFacts;
@@ -32,7 +32,7 @@ enum ManualPlan<'a> {
 /// Flushes, then merges everything in a range of keys into the last level.
 pub fn compact_range(store: &Store, keyspace: &Arc<KeyspaceState>, bounds: &Bounds) -> Result<()> {
     let _activity = store.activity.read_recursive();
-    flush::flush_keyspaces(store, std::slice::from_ref(keyspace))?;
+    flush_group::flush_keyspaces(store, std::slice::from_ref(keyspace))?;
     let range = key_range_of(bounds);
     // Taken after the flush: tables that exist now are old, output of later jobs is not.
     let mark = ManualMark {

@@ -4,6 +4,7 @@
 use super::{MANIFEST_DIVISOR, SEAL_DIVISOR};
 use crate::background::flush;
 use crate::background::install;
+use crate::background::install::FlushedMemtables;
 use crate::state::keyspace::KeyspaceState;
 use crate::state::log_ages::LogAges;
 use crate::state::scheduler::WorkerPool;
@@ -35,7 +36,8 @@ pub fn age_for_targets(store: &Store) -> Result<()> {
     if now_ms.saturating_sub(ages.since_ms(oldest, now_ms)) < within_ms / SEAL_DIVISOR {
         return Ok(());
     }
-    if leave_segment(store, writing, oldest, &mut ages)? && install::min_log_id(store, writing, &[]) > oldest
+    if leave_segment(store, writing, oldest, &mut ages)?
+        && install::min_log_id(store, writing, &FlushedMemtables::default()) > oldest
     {
         drop(ages);
         release_log(store)?;

@@ -19,6 +19,7 @@
 //!    the keyspace is gone; it deletes its output and reports nothing.
 
 use crate::background::install;
+use crate::background::install::FlushedMemtables;
 use crate::background::install_options;
 use crate::background::migration;
 use crate::background::targets;
@@ -31,46 +32,102 @@ use crate::write::commit;
 use crate::write::memory_arbiter;
 use crate::write::switch_memtable::stub_memtable;
 use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
-use esker_base::{Error, Result};
+use esker_base::{Error, KeyspaceId, Result};
 use esker_options::DEFAULT_KEYSPACE;
 use esker_options::{Event, FileReason, KeyspaceOptions};
 use esker_version::{EditOp, VersionEdit};
 use esker_view::SuperVersion;
 use esker_view::semantics::Semantics;
 use esker_view::tree::Tree;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Creates a keyspace. It is durable before its first use (WL5): a record that names it can always be
-/// replayed.
+/// Creates a keyspace; see [`create_keyspaces`].
 pub fn create_keyspace(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
-    options.validate()?;
-    options.check_supplied(name)?;
-    check_name(name)?;
-    // A migration mark names files of another keyspace.
-    let options = KeyspaceOptions { switch: None, ..options };
+    let created = create_keyspaces(store, vec![(name.into(), options)])?;
+    created.into_iter().next().ok_or_else(|| Error::internal("a keyspace was created and is not there"))
+}
+
+/// Creates keyspaces by one edit, and returns them with those of the names that existed. They are durable
+/// before their first use (WL5): a record that names one can always be replayed.
+pub fn create_keyspaces(
+    store: &Store,
+    wanted: Vec<(Arc<str>, KeyspaceOptions)>,
+) -> Result<Vec<Arc<KeyspaceState>>> {
+    for (name, options) in &wanted {
+        options.validate()?;
+        options.check_supplied(name)?;
+        check_name(name)?;
+    }
     let _activity = store.activity.read_recursive();
     store.check_open()?;
     let writing = store.writing()?;
     let mut installed = writing.manifest.lock();
-    if let Some(existing) = store.find_keyspace(name) {
-        return Ok(existing);
+    let mut all = Vec::with_capacity(wanted.len());
+    let mut new = NewKeyspaces { id: installed.state.next_keyspace, ..NewKeyspaces::default() };
+    for (name, options) in wanted {
+        let existing = store.find_keyspace(&name).or_else(|| new.by_name.get(&name).cloned());
+        all.push(match existing {
+            Some(existing) => existing,
+            None => new.make(store, name, options)?,
+        });
     }
-    let id = installed.state.next_keyspace;
-    let mut edit = VersionEdit::new();
-    edit.push(EditOp::CreateKeyspace { id, name: name.into(), options: options.encode().into() });
-    store.files.set_reading(id, options.table_reading());
-    let semantics =
-        Semantics::new(&store.time, store.memory.budget_bytes, options.operand_merger(&name.into()));
-    let tree = Arc::new(Tree::new(id, Arc::default(), &store.files));
-    let new = NewKeyspace { id, name: name.into(), options, tree, sealed: Vec::new(), semantics };
-    let (keyspace, active) = new.activate(&store.memory, &store.arenas, &store.scheduler)?;
-    install::make_durable(store, writing, &mut installed, &edit)?;
-    writing.commit.lock().add_keyspace(active);
-    store.keyspaces.write().add(&keyspace);
-    store.events.emit(|| Event::KeyspaceCreated(keyspace.event_ref()));
-    targets::settle_log_reuse(store);
-    Ok(keyspace)
+    if new.active.is_empty() {
+        return Ok(all);
+    }
+    install::make_durable(store, writing, &mut installed, &new.edit)?;
+    let created: Vec<_> = new.active.iter().map(|active| Arc::clone(&active.keyspace)).collect();
+    {
+        let mut state = writing.commit.lock();
+        new.active.into_iter().for_each(|active| state.add_keyspace(active));
+    }
+    for keyspace in &created {
+        store.keyspaces.write().add(keyspace);
+        store.events.emit(|| Event::KeyspaceCreated(keyspace.event_ref()));
+    }
+    // Without a target of their own they change nothing about the reuse of segments.
+    if created.iter().any(|keyspace| keyspace.options().delete_within.is_some()) {
+        targets::settle_log_reuse(store);
+    }
+    Ok(all)
+}
+
+/// Keyspaces that one edit creates.
+#[derive(Default)]
+struct NewKeyspaces {
+    /// The id of the next one.
+    id: KeyspaceId,
+    edit: VersionEdit,
+    by_name: BTreeMap<Arc<str>, Arc<KeyspaceState>>,
+    active: Vec<ActiveKeyspace>,
+}
+
+impl NewKeyspaces {
+    fn make(
+        &mut self,
+        store: &Store,
+        name: Arc<str>,
+        options: KeyspaceOptions,
+    ) -> Result<Arc<KeyspaceState>> {
+        // A migration mark names files of another keyspace.
+        let options = KeyspaceOptions { switch: None, ..options };
+        let id = self.id;
+        self.id = id.next();
+        self.edit.push(EditOp::CreateKeyspace {
+            id,
+            name: Arc::clone(&name),
+            options: options.encode().into(),
+        });
+        store.files.set_reading(id, options.table_reading());
+        let semantics = Semantics::new(&store.time, store.memory.budget_bytes, options.operand_merger(&name));
+        let tree = Arc::new(Tree::new(id, Arc::default(), &store.files));
+        let new = NewKeyspace { id, name: Arc::clone(&name), options, tree, sealed: Vec::new(), semantics };
+        let (keyspace, active) = new.activate(&store.memory, &store.arenas, &store.scheduler)?;
+        self.by_name.insert(name, Arc::clone(&keyspace));
+        self.active.push(active);
+        Ok(keyspace)
+    }
 }
 
 /// Renames a keyspace.
@@ -134,7 +191,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     commit::sync(store)?;
     let mut edit = VersionEdit::new();
     edit.push(EditOp::DropKeyspace { id: keyspace.id });
-    let min_log_id = install::min_log_id(store, writing, &[]);
+    let min_log_id = install::min_log_id(store, writing, &FlushedMemtables::default());
     install::add_counters(store, writing, &mut edit, min_log_id);
     let applied = install::make_durable(store, writing, &mut installed, &edit)?;
     keyspace.definition.note_drop();

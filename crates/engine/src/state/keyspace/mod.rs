@@ -25,7 +25,7 @@ pub use registry::Registry;
 pub use tuning::Tuning;
 
 use crate::state::write_control::WriteControl;
-use esker_base::{Error, KeyspaceId, Result, SeqNo};
+use esker_base::{Error, KeyspaceId, Result};
 use esker_iter::OperandMerger;
 use esker_options::{KeyspaceOptions, KeyspaceRef};
 use esker_view::ViewCell;
@@ -115,11 +115,6 @@ impl KeyspaceState {
 
     pub(crate) fn is_level0_full(&self) -> bool {
         self.publication.has_level0_runs(self.options().level0_limits().1)
-    }
-
-    /// The first sequence number that is only in memtables; `None` if all are empty.
-    pub fn first_unflushed(&self) -> Option<SeqNo> {
-        self.view.load().memtables().filter_map(|memtable| memtable.first_seqno()).min()
     }
 
     /// Whether the keyspace was dropped. Readers check it after they have loaded the view.

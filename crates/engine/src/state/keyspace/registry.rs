@@ -1,17 +1,18 @@
 //! The registry of living keyspaces, ordered by id and indexed by name.
 //!
-//! Background work iterates over all keyspaces several times for each flush, so taking the list must not cost
-//! a reference count for each of a thousand: the list is one shared slice, replaced when a keyspace is added
-//! or removed, which is rare.
+//! Background work iterates over all keyspaces, so taking the list must not cost a reference count for each
+//! of a thousand: the list is shared. Adding a keyspace appends to it in place where no caller holds it, so
+//! that creating thousands is linear in their number; otherwise, and for a removal, it is copied.
 
 use super::KeyspaceState;
+use esker_base::KeyspaceId;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The living keyspaces.
 #[derive(Debug, Default)]
 pub struct Registry {
-    by_id: Arc<[Arc<KeyspaceState>]>,
+    by_id: Arc<Vec<Arc<KeyspaceState>>>,
     by_name: HashMap<Arc<str>, Arc<KeyspaceState>, foldhash::fast::RandomState>,
 }
 
@@ -19,12 +20,18 @@ impl Registry {
     /// A registry of these keyspaces, given in the order of their ids.
     pub fn new(keyspaces: Vec<Arc<KeyspaceState>>) -> Registry {
         let by_name = keyspaces.iter().map(|keyspace| (keyspace.name(), Arc::clone(keyspace))).collect();
-        Registry { by_id: keyspaces.into(), by_name }
+        Registry { by_id: Arc::new(keyspaces), by_name }
     }
 
     /// All keyspaces, by id.
-    pub fn all(&self) -> Arc<[Arc<KeyspaceState>]> {
+    pub fn all(&self) -> Arc<Vec<Arc<KeyspaceState>>> {
         Arc::clone(&self.by_id)
+    }
+
+    /// The keyspace with this id. O(log keyspaces).
+    pub fn with_id(&self, id: KeyspaceId) -> Option<&Arc<KeyspaceState>> {
+        let at = self.by_id.binary_search_by_key(&id, |keyspace| keyspace.id).ok()?;
+        self.by_id.get(at)
     }
 
     /// The keyspace of this name.
@@ -34,13 +41,13 @@ impl Registry {
 
     /// Adds a keyspace whose id is above all others.
     pub fn add(&mut self, keyspace: &Arc<KeyspaceState>) {
-        self.by_id = self.by_id.iter().chain([keyspace]).cloned().collect();
+        Arc::make_mut(&mut self.by_id).push(Arc::clone(keyspace));
         self.by_name.insert(keyspace.name(), Arc::clone(keyspace));
     }
 
     /// Removes a keyspace.
     pub fn remove(&mut self, keyspace: &KeyspaceState) {
-        self.by_id = self.by_id.iter().filter(|other| other.id != keyspace.id).cloned().collect();
+        Arc::make_mut(&mut self.by_id).retain(|other| other.id != keyspace.id);
         self.by_name.remove(&*keyspace.name());
     }
 

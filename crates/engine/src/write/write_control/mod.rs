@@ -165,12 +165,7 @@ fn adapt_pace(store: &Store, writing: &Writing, keyspace: &KeyspaceState) {
     }
     control.rate = rate;
     keyspace.write_control.admit(rate);
-    let mut state = writing.commit.lock();
-    if let Ok(active) = state.active(keyspace.id) {
-        active.pace.set_rate(rate, now_ns);
-    }
-    let is_any_limited = state.keyspaces.iter().flatten().any(|active| active.pace.is_limited());
-    state.post_commit.set(PostCommit::THROTTLE, is_any_limited);
+    writing.commit.lock().set_pace(keyspace.id, rate, now_ns);
 }
 
 fn rate_under(store: &Store, queues: &Queues, capacity: &Capacity) -> Option<u64> {
