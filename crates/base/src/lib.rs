@@ -14,6 +14,7 @@ pub mod coding;
 pub mod error;
 pub mod expiry;
 pub mod ids;
+mod inside_job;
 pub mod key;
 pub mod kind;
 pub mod limits;
@@ -25,6 +26,7 @@ mod unwinding;
 
 pub use error::{Conflict, Corruption, Error, HistoryGone, IoFailure, MergeFailure, Result};
 pub use ids::{FileNumber, KeyspaceId, LogId, PartId, RunId, TableUid};
+pub use inside_job::{InsideJob, JobSection};
 pub use kind::ValueKind;
 pub use seqno::{SeqNo, Tag};
 pub use thread_buffer::with_thread_buffer;

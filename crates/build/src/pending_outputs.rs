@@ -2,6 +2,7 @@
 
 use crate::table_factory::TableFactory;
 use esker_base::{FileNumber, KeyspaceId, SeqNo, Unwinding};
+use esker_env::ProcessMark;
 use esker_options::JobOutput;
 use esker_sst::WarmedTable;
 use esker_version::{BlobFileMeta, PartMeta, Place, VersionEdit};
@@ -13,12 +14,18 @@ pub struct UnclaimedFiles<'a> {
     factory: &'a TableFactory,
     files: Vec<PathBuf>,
     unwinding: Unwinding,
+    process: ProcessMark,
 }
 
 impl<'a> UnclaimedFiles<'a> {
     /// No files yet.
     pub fn new(factory: &'a TableFactory) -> UnclaimedFiles<'a> {
-        UnclaimedFiles { factory, files: Vec::new(), unwinding: Unwinding::watch() }
+        UnclaimedFiles {
+            factory,
+            files: Vec::new(),
+            unwinding: Unwinding::watch(),
+            process: ProcessMark::here(),
+        }
     }
 
     /// Adds a file.
@@ -39,8 +46,9 @@ impl<'a> UnclaimedFiles<'a> {
 
 impl Drop for UnclaimedFiles<'_> {
     fn drop(&mut self) {
-        if self.unwinding.began_since() {
-            // During a panic it is unknown how far the job came: a manifest may refer to them.
+        if self.unwinding.began_since() || self.process.is_inherited() {
+            // During a panic it is unknown how far the job came: a manifest may refer to them. In a child
+            // they are the parent's.
             return;
         }
         for path in &self.files {

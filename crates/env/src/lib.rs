@@ -23,11 +23,12 @@
 //! | [`deferred_syncs`] | [`DeferredSyncs`], new files that become durable together |
 //! | [`fault`] | file systems for tests: one that loses unsynced data, one that fails on demand |
 //! | [`mod@env`] | [`Env`], all of it in one value, and starting threads |
+//! | [`fork`] | [`ProcessMark`], which tells inherited values from own ones |
 //! | `fork_join` | [`Env::fork_join`], jobs run on several threads and joined |
 //!
-//! Unsafe code is in [`memory`], [`slabs`], `off_heap_slice`, `huge_page_heap`, `published`,
-//! in [`fs`] ([`Mapping`]), in the two modules `mapping`, in `std_fs/write_back` and in `reads/uring`,
-//! nowhere else.
+//! Unsafe code is in [`memory`], [`slabs`], `off_heap_slice`, `huge_page_heap`, `published`, [`fork`], in
+//! [`fs`] ([`Mapping`]), in the two modules `mapping`, in `std_fs/write_back` and in `reads/uring`, nowhere
+//! else.
 
 mod aligned;
 pub mod clock;
@@ -35,6 +36,7 @@ pub mod counting;
 pub mod deferred_syncs;
 pub mod env;
 pub mod fault;
+pub mod fork;
 mod fork_join;
 pub mod fs;
 pub mod fs_wrapper;
@@ -56,6 +58,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use counting::CountingFs;
 pub use deferred_syncs::DeferredSyncs;
 pub use env::{Background, Env};
+pub use fork::ProcessMark;
 pub use fs::{
     DIRECT_ALIGNMENT_BYTES, Descriptor, DirEntry, File, FileLock, FileSystem, LockKind, Mapping,
     MappingOwner, OpenMode, SharedSync, StoreObserver,

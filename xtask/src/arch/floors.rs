@@ -37,6 +37,7 @@ pub(super) const CRATES: &[Crate] = &[
             "src/off_heap_slice.rs",
             "src/huge_page_heap.rs",
             "src/published",
+            "src/fork.rs",
             "src/fs.rs",
             "src/std_fs/mapping.rs",
             "src/std_fs/write_back.rs",
@@ -100,7 +101,7 @@ pub(super) const CRATES: &[Crate] = &[
     Crate {
         name: "esker",
         place: Place::Floor(FACADE_FLOOR),
-        unsafe_modules: &["tests/calls_from_anywhere.rs", "tests/merge_allocations.rs"],
+        unsafe_modules: &["tests/calls_from_anywhere.rs", "tests/fork.rs", "tests/merge_allocations.rs"],
     },
     Crate { name: "esker-protocol", place: Place::Floor(10), unsafe_modules: &[] },
     Crate { name: "esker-server", place: Place::Floor(11), unsafe_modules: &[] },

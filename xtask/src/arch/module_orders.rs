@@ -31,11 +31,11 @@ const fn tree(package: &'static str, modules: &'static str) -> Order {
 pub(super) const ORDERS: &[Order] = &[
     tree(
         "esker-base",
-        "planted checksum coding expiry ids key kind limits seqno error sync thread_buffer unwinding",
+        "planted checksum coding expiry ids inside_job key kind limits seqno error sync thread_buffer unwinding",
     ),
     tree(
         "esker-env",
-        "clock host memory fs fs_wrapper aligned counting deferred_syncs huge_page_heap off_heap_slice \
+        "clock host memory fork fs fs_wrapper aligned counting deferred_syncs huge_page_heap off_heap_slice \
         off_heap_list published random fault rate_limiter slabs std_fs env fork_join reads \
         timed_file",
     ),

@@ -21,7 +21,7 @@ use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::{Scheduler, WorkerPool};
 use crate::state::store::Store;
 use crate::write::write_control;
-use esker_base::{Error, FileNumber, PartId, Result, SeqNo};
+use esker_base::{Error, FileNumber, InsideJob, JobSection, PartId, Result, SeqNo};
 use esker_build::blob_separation::Relocation;
 use esker_build::filters::{TableFilter, keys_taken};
 use esker_build::older_versions::OlderVersions;
@@ -72,13 +72,13 @@ impl Drop for BusyMark<'_> {
 }
 
 /// For so many times the time that asking the strategies of all keyspaces took, their answers are worked off
-/// before all are asked again. Of ten thousand keyspaces each may have a small merge to do: asking all of them
-/// after each merge would take longer than the merges. More urgent work waits for so long at most.
+/// before all are asked again. Of ten thousand keyspaces each may have a small merge to do: asking all of
+/// them after each merge would take longer than the merges. More urgent work waits for so long at most.
 const WORK_PER_ASKING: u64 = 8;
 
 /// Executes the most urgent plan of any keyspace, at least as urgent as `least`, and further ones for as long
-/// as [`WORK_PER_ASKING`] says; `false` if there is none. A keyspace whose job fails does not prevent those of others; its error is returned once nothing
-/// else could be done.
+/// as [`WORK_PER_ASKING`] says; `false` if there is none. A keyspace whose job fails does not prevent those
+/// of others; its error is returned once nothing else could be done.
 pub fn compact_some(store: &Store, least: Class) -> Result<bool> {
     let began_ns = store.monotonic_ns();
     if let Err(error) = idle::note_activity(store) {
@@ -418,6 +418,7 @@ fn write_subcompaction<'s>(
         )
     };
     let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
+    let _inside = InsideJob::enter(JobSection::Compaction);
     write_tables(&writing.tables, &spec, merge, boundaries.clone(), deletes, below)
 }
 

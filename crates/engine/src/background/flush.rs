@@ -21,7 +21,7 @@ use crate::state::traffic::Flushed;
 use crate::write::switch_memtable;
 use crate::write::write_control;
 use esker_base::planted;
-use esker_base::{KeyspaceId, Result, SeqNo};
+use esker_base::{InsideJob, JobSection, KeyspaceId, Result, SeqNo};
 use esker_build::filters::{FilterTuner, TableFilter};
 use esker_build::older_versions::OlderVersions;
 use esker_build::overwrite_ratio::OlderTables;
@@ -467,6 +467,7 @@ fn merge_memtables<'w>(
     memtables: &[Arc<MemtableView>],
     boundaries: Boundaries,
 ) -> Result<Outputs<'w>> {
+    let _inside = InsideJob::enter(JobSection::Flush);
     let merge =
         MergingCursor::new(memtables.iter().map(|view| Source::Memtable(view.memtable.cursor())).collect());
     let mut older = OlderVersions::all_of(version, hull);

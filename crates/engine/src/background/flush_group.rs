@@ -60,6 +60,7 @@ pub fn flush_some(store: &Store) -> Result<bool> {
 
 /// Seals and flushes keyspaces, and waits until everything they held at the call is in tables.
 pub fn flush_keyspaces(store: &Store, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
+    store.check_may_flush()?;
     let _activity = store.activity.read_recursive();
     store.check_open()?;
     store.writing()?;

@@ -99,9 +99,10 @@ fn delete_old_segments(writing: &Writing) {
     }
 }
 
-/// Waits until memtables are flushed, the strategies' debt is zero, and the files that became obsolete by then
-/// are deleted, but for those that readers pin.
+/// Waits until memtables are flushed, the strategies' debt is zero, and the files that became obsolete by
+/// then are deleted, but for those that readers pin.
 pub fn drain(store: &Store) -> Result<()> {
+    store.check_may_wait_for_jobs()?;
     store.check_open()?;
     store.writing()?;
     for keyspace in store.all_keyspaces().iter() {

@@ -11,6 +11,11 @@ use std::sync::atomic::Ordering;
 
 /// Closes the database; the second call does nothing.
 pub fn close(store: &Store) -> Result<()> {
+    if store.process.is_inherited() {
+        // The lock of `closing` may never be released here, and the threads to join are not there.
+        return store.check_open();
+    }
+    store.check_may_wait_for_jobs()?;
     let result = close_once(store);
     // Without any lock, because a listener may be in a call that takes one (EV3).
     store.events.finish();

@@ -44,7 +44,9 @@ use esker_base::{Error, FileNumber, KeyspaceId, LogId, Result, SeqNo};
 use esker_build::pending_outputs::UnclaimedFiles;
 use esker_build::table_factory::TableFactory;
 use esker_env::fs::parent_dir;
-use esker_env::{AsyncReads, Background, Env, FileLock, FileSystem, LockKind, OpenMode, ReadQueue};
+use esker_env::{
+    AsyncReads, Background, Env, FileLock, FileSystem, LockKind, OpenMode, ProcessMark, ReadQueue,
+};
 use esker_memtable::ArenaPool;
 use esker_options::DEFAULT_KEYSPACE;
 use esker_options::{KeyspaceOptions, MemoryPlan, Options, default_open_tables};
@@ -565,6 +567,7 @@ impl Opening {
         let jobs = Jobs::new(&self.scheduler, &self.env.clock, &assembly.files.rates);
         let events = Events::start(&self.env, self.options.listeners)?;
         let store = Arc::new(Store {
+            process: ProcessMark::here(),
             adapt_keyspaces: self.adapt_keyspaces,
             idle_budget: Mutex::new(IdleBudget::new(self.env.clock.monotonic_ns())),
             env: self.env,

@@ -20,9 +20,9 @@ use crate::state::log_ages::LogAges;
 use crate::state::memory_shares::MemoryArbiter;
 use crate::state::scheduler::Scheduler;
 use esker_base::sync::CachePadded;
-use esker_base::{Error, FileNumber, KeyspaceId, Result};
+use esker_base::{Error, FileNumber, InsideJob, JobSection, KeyspaceId, Result};
 use esker_build::table_factory::TableFactory;
-use esker_env::{Env, FileLock};
+use esker_env::{Env, FileLock, ProcessMark};
 use esker_memtable::ArenaPool;
 use esker_options::Durability;
 use esker_options::{KeyspaceOptions, MemoryPlan, NamedKeyspaces};
@@ -43,6 +43,8 @@ pub type AdaptKeyspaces = fn(&Store, &[Arc<KeyspaceState>]);
 
 /// The complete state of an open database.
 pub struct Store {
+    /// The process that opened it.
+    pub process: ProcessMark,
     /// Files, clock, randomness and threads.
     pub env: Env,
     /// The directory of the database.
@@ -177,13 +179,22 @@ impl Store {
     #[inline]
     pub fn writing(&self) -> Result<&Writing> {
         match &self.writing {
-            Some(writing) if self.failure.get().is_none() && !writing.log.is_poisoned() => Ok(writing),
+            Some(writing)
+                if self.failure.get().is_none()
+                    && !writing.log.is_poisoned()
+                    && !self.process.is_inherited() =>
+            {
+                Ok(writing)
+            }
             _ => Err(self.why_not_writable()),
         }
     }
 
     #[cold]
     fn why_not_writable(&self) -> Error {
+        if self.process.is_inherited() {
+            return inherited();
+        }
         let Some(writing) = &self.writing else {
             return Error::ReadOnly { cause: "it was opened for reading only".into() };
         };
@@ -197,7 +208,29 @@ impl Store {
     /// An error if the database was closed.
     #[inline]
     pub fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+        if self.closed.load(Ordering::Acquire) || self.process.is_inherited() {
+            return Err(self.why_not_open());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn why_not_open(&self) -> Error {
+        if self.process.is_inherited() { inherited() } else { Error::Closed }
+    }
+
+    /// An error inside of a flush or compaction: the caller is about to wait for the end of all.
+    pub fn check_may_wait_for_jobs(&self) -> Result<()> {
+        InsideJob::here().map_or(Ok(()), |section| Err(waits_for_itself(section)))
+    }
+
+    /// An error inside of a flush: the caller is about to flush. A compaction does not keep flushes from
+    /// ending.
+    pub fn check_may_flush(&self) -> Result<()> {
+        match InsideJob::here() {
+            Some(JobSection::Flush) => Err(waits_for_itself(JobSection::Flush)),
+            _ => Ok(()),
+        }
     }
 
     /// Stops all writing until the database is reopened: the files may no longer be extended safely.
@@ -221,6 +254,26 @@ impl Store {
         });
         held.sum::<u64>() + self.arenas.idle_bytes()
     }
+}
+
+/// The error of every call in a child of the process that opened the database.
+#[cold]
+fn inherited() -> Error {
+    Error::invalid(
+        "the database was opened before this process was forked: its files, lock and threads belong to the parent; \
+         use it there, or open it here after the parent has closed it",
+    )
+}
+
+#[cold]
+fn waits_for_itself(section: JobSection) -> Error {
+    let job = match section {
+        JobSection::Flush => "flush",
+        JobSection::Compaction => "compaction",
+    };
+    Error::invalid(format!(
+        "the call was made by a merge operator or compaction filter of a {job}, and waits for that {job} itself"
+    ))
 }
 
 impl Writing {

@@ -6,7 +6,7 @@
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::{ErrorScope, WorkerPool};
 use crate::state::store::Store;
-use esker_base::{Error, KeyspaceId, Result};
+use esker_base::{Error, InsideJob, KeyspaceId, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -92,7 +92,8 @@ pub fn wait_for_room(
         }
     };
     store.scheduler.request(pool);
-    if stall_policy == StallPolicy::Refuse {
+    // A job that waits for its own callback would wait for ever.
+    if stall_policy == StallPolicy::Refuse || InsideJob::here().is_some() {
         return Err(Error::WouldStall { retry_after: Duration::from_millis(10), cause: cause.into() });
     }
     let _waiting = store.counters.wait_for(pool);

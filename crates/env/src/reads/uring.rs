@@ -26,6 +26,7 @@
 
 use super::ReadRequest;
 use crate::aligned::{AlignedBuffer, aligned_range};
+use crate::fork::ProcessMark;
 use esker_base::{Error, Result};
 use io_uring::{EnterFlags, IoUring, Probe, opcode, types};
 use parking_lot::{Condvar, Mutex};
@@ -39,6 +40,7 @@ pub(super) struct Uring {
     ring: IoUring,
     state: Mutex<RingState>,
     changed: Condvar,
+    process: ProcessMark,
 }
 
 impl fmt::Debug for Uring {
@@ -114,10 +116,20 @@ impl Uring {
         if !is_known || !probe.is_supported(opcode::Read::CODE) {
             return Err(Error::Unsupported("the io_uring of this kernel cannot read".into()));
         }
-        Ok(Arc::new(Uring { ring, state: Mutex::default(), changed: Condvar::new() }))
+        Ok(Arc::new(Uring {
+            ring,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            process: ProcessMark::here(),
+        }))
     }
 
     pub(super) fn submit(self: &Arc<Self>, requests: Vec<ReadRequest>) -> Vec<RingRead> {
+        if self.process.is_inherited() {
+            // The ring's memory is shared with the parent, which would miss its completions.
+            let run = |request: ReadRequest| RingReadState::Here(Some(request.run()));
+            return requests.into_iter().map(|request| RingRead { state: run(request) }).collect();
+        }
         let mut state = self.state.lock();
         let begun: Vec<_> = requests.into_iter().map(|request| self.begin(&mut state, request)).collect();
         // If the kernel refuses now it may take them with the next call; a waiter retries.

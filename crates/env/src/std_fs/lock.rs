@@ -11,6 +11,7 @@
 //! a name, and is taken anew otherwise.
 
 use super::platform::{self, DirectoryIdentity};
+use crate::fork::ProcessMark;
 use crate::fs::{FileLock, LockKind};
 use esker_base::planted;
 use esker_base::{Error, Result};
@@ -29,6 +30,7 @@ pub(super) struct StdLock {
     // Order matters: the system's lock is released, at the latest by closing the file, before the claim ends.
     file: File,
     kind: LockKind,
+    process: ProcessMark,
     _claim: LockClaim,
 }
 
@@ -93,12 +95,16 @@ impl StdLock {
             // Informational for the next process: on a full disk the database must still open.
             let _ = write_owner(&file);
         }
-        Ok(StdLock { file, kind, _claim: claim })
+        Ok(StdLock { file, kind, process: ProcessMark::here(), _claim: claim })
     }
 }
 
 impl Drop for StdLock {
     fn drop(&mut self) {
+        if self.process.is_inherited() {
+            // The lock belongs to the parent; unlocking this copy would release it. Closing it does not.
+            return;
+        }
         if self.kind == LockKind::Exclusive {
             // So that later shared holders are not taken for this process; `owner` handles a killed one's id.
             let _ = self.file.set_len(0);
@@ -140,7 +146,7 @@ fn owner(file: &File) -> String {
 }
 
 /// Locks that this process holds or is about to take; the number counts shared holders.
-static CLAIMS: Mutex<BTreeMap<LockIdentity, (LockKind, usize)>> = Mutex::new(BTreeMap::new());
+static CLAIMS: Mutex<BTreeMap<LockIdentity, (LockKind, usize, ProcessMark)>> = Mutex::new(BTreeMap::new());
 
 /// An entry in [`CLAIMS`], removed on drop.
 #[derive(Debug)]
@@ -152,11 +158,13 @@ impl LockClaim {
     /// `None` if another holder in this process excludes it.
     fn make(identity: LockIdentity, kind: LockKind) -> Option<LockClaim> {
         let mut claims = CLAIMS.lock();
-        match claims.get_mut(&identity) {
+        // A claim of the parent is none of a child; the system's lock still holds against it.
+        let here = ProcessMark::here();
+        match claims.get_mut(&identity).filter(|(_, _, process)| *process == here) {
             None => {
-                claims.insert(identity.clone(), (kind, 1));
+                claims.insert(identity.clone(), (kind, 1, here));
             }
-            Some((LockKind::Shared, holders)) if kind == LockKind::Shared => *holders += 1,
+            Some((LockKind::Shared, holders, _)) if kind == LockKind::Shared => *holders += 1,
             Some(_) => return None,
         }
         Some(LockClaim { identity })
@@ -166,7 +174,7 @@ impl LockClaim {
 impl Drop for LockClaim {
     fn drop(&mut self) {
         let mut claims = CLAIMS.lock();
-        if let Some((_, holders)) = claims.get_mut(&self.identity) {
+        if let Some((_, holders, _)) = claims.get_mut(&self.identity) {
             *holders -= 1;
             if *holders == 0 {
                 claims.remove(&self.identity);

@@ -216,7 +216,8 @@ impl Iterator for Changes {
 
 impl Drop for Changes {
     fn drop(&mut self) {
-        if self.hold.take().is_some() {
+        // In a child after a fork another thread may have held the scheduler's lock.
+        if self.hold.take().is_some() && !self.store.process.is_inherited() {
             // Segments kept only for this stream are deleted there.
             self.store.scheduler.request(esker_engine::state::scheduler::WorkerPool::Log);
         }

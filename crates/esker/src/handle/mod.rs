@@ -34,6 +34,11 @@ pub(crate) struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if self.store.process.is_inherited() {
+            // Files, maps and the lock are the parent's: nothing of them is released here.
+            std::mem::forget(Arc::clone(&self.store));
+            return;
+        }
         if let Err(error) = close::close(&self.store) {
             tracing::error!(%error, "closing the database failed; what was acknowledged is in the log");
         }

@@ -77,6 +77,10 @@ impl Clone for Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
+        if self.store.process.is_inherited() {
+            // Another thread may have held the lock when this process was forked.
+            return;
+        }
         self.store.snapshots.release(self.moment);
     }
 }

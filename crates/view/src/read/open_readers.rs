@@ -17,7 +17,7 @@
 use crate::read::pinned::Pinned;
 use crate::super_version::SuperVersion;
 use esker_base::{KeyspaceId, SeqNo};
-use esker_env::Clock;
+use esker_env::{Clock, ProcessMark};
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -59,6 +59,7 @@ impl fmt::Display for ReaderKind {
 pub struct OpenReaders {
     clock: Arc<dyn Clock>,
     warn_age: Duration,
+    process: ProcessMark,
     slots: Mutex<Slots>,
 }
 
@@ -97,6 +98,10 @@ impl ReaderSlot {
 
 impl Drop for ReaderSlot {
     fn drop(&mut self) {
+        if self.open_readers.process.is_inherited() {
+            // Another thread may have held the lock when this process was forked.
+            return;
+        }
         let mut slots = self.open_readers.slots.lock();
         slots.held[self.slot] = None;
         slots.free.push(self.slot);
@@ -106,7 +111,7 @@ impl Drop for ReaderSlot {
 impl OpenReaders {
     /// An empty registry that warns of readers older than `warn_age`.
     pub fn new(clock: Arc<dyn Clock>, warn_age: Duration) -> Arc<OpenReaders> {
-        Arc::new(OpenReaders { clock, warn_age, slots: Mutex::default() })
+        Arc::new(OpenReaders { clock, warn_age, process: ProcessMark::here(), slots: Mutex::default() })
     }
 
     /// One more slot like `slot`, held from now on.

@@ -64,6 +64,8 @@ pub fn compact_range(store: &Store, keyspace: &Arc<KeyspaceState>, bounds: &Boun
                 carried_out?;
             }
             ManualPlan::Blocked => {
+                // The conflicting job may be the one that waits for this call.
+                store.check_may_wait_for_jobs()?;
                 // The end of the conflicting job is awaited, whatever its outcome.
                 let concern = ErrorScope::Own(&|| None);
                 store.scheduler.wait_for_change(
