@@ -47,8 +47,8 @@
 //! ```
 
 pub use esker_options::{
-    CompactionJob, CopyKind, Event, EventListener, FileInfo, FileReason, FlushJob, JobOutput, KeyspaceRef,
-    WorkKind,
+    ClockState, CompactionJob, CopyKind, Event, EventListener, FileInfo, FileReason, FlushJob, JobOutput,
+    KeyspaceRef, WorkKind,
 };
 pub use esker_strategy::{PlanKind, Reason};
 pub use esker_version::FileKind;

@@ -8,7 +8,7 @@ use esker_version::FileKind;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Code that is called for each event of an open database; set by [`Options::listener`]. A closure is one.
 ///
@@ -107,6 +107,16 @@ pub enum Event {
     TurnedReadOnly {
         /// Why.
         cause: Arc<str>,
+    },
+    /// The wall clock is far from the database time, by which entries expire, or no longer. Told at the open
+    /// if it is so then.
+    ClockState {
+        /// What the database time does.
+        state: ClockState,
+        /// The wall clock.
+        wall: SystemTime,
+        /// The database time.
+        time: SystemTime,
     },
     /// A keyspace was created.
     KeyspaceCreated(KeyspaceRef),
@@ -257,6 +267,36 @@ impl fmt::Debug for ListenerList {
     }
 }
 
+/// How the database time relates to the wall clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClockState {
+    /// It follows the wall clock.
+    #[default]
+    Followed,
+    /// The wall clock is more than five years ahead, and is not believed: time goes on by the monotonic
+    /// clock.
+    Ahead,
+    /// The wall clock is more than an hour behind: time stands still, and so entries do not expire.
+    Behind,
+}
+
+impl fmt::Display for ClockState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ClockState::Followed => "the database time follows the wall clock",
+            ClockState::Ahead => {
+                "the wall clock is years ahead of the database time and is not believed; if it is right, open the \
+                 database once with believe_clock"
+            }
+            ClockState::Behind => {
+                "the wall clock is behind the database time, which stands still, so that entries do not expire; if \
+                 the clock is right, open the database once with believe_clock"
+            }
+        })
+    }
+}
+
 impl Event {
     /// The keyspace of the event, if it has one.
     pub fn keyspace(&self) -> Option<&KeyspaceRef> {
@@ -271,6 +311,7 @@ impl Event {
             Event::BackgroundError { .. }
             | Event::BackgroundRecovered { .. }
             | Event::TurnedReadOnly { .. }
+            | Event::ClockState { .. }
             | Event::CopyEnded { .. }
             | Event::EventsLost { .. } => None,
         }

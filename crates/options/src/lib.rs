@@ -24,8 +24,8 @@ mod tests;
 
 pub use durability::Durability;
 pub use events::{
-    CompactionJob, CopyKind, Event, EventListener, FileInfo, FileReason, FlushJob, JobOutput, KeyspaceRef,
-    ListenerList, WorkKind,
+    ClockState, CompactionJob, CopyKind, Event, EventListener, FileInfo, FileReason, FlushJob, JobOutput,
+    KeyspaceRef, ListenerList, WorkKind,
 };
 pub use keyspace::KeyspaceOptions;
 pub use memory::MemoryPlan;
@@ -73,6 +73,8 @@ pub struct Options {
     pub create_if_missing: bool,
     #[doc(hidden)]
     pub flush_on_close: bool,
+    #[doc(hidden)]
+    pub believe_clock: bool,
     #[doc(hidden)]
     pub mapped_log: bool,
     #[doc(hidden)]
@@ -159,6 +161,20 @@ impl Options {
     #[doc(alias = "avoid_flush_during_shutdown")]
     pub fn flush_on_close(mut self, flush: bool) -> Options {
         self.flush_on_close = flush;
+        self
+    }
+
+    /// Whether this open sets the database time to the wall clock, forwards or backwards. Default: no.
+    ///
+    /// Expiries are judged by a time that never runs backwards and follows the wall clock, unless that leaps
+    /// ahead by more than five years: then it goes on from where it was. If such a leap is right, because the
+    /// database was closed for so long, or if the clock was wrong and the time is too late now, open the
+    /// database once with this option. Entries that seemed expired and were not dropped yet are there again
+    /// if the time goes back; their expiries stay as they were written.
+    ///
+    /// [`Event::ClockState`](crate::Event::ClockState) and the metrics tell when the two are apart.
+    pub fn believe_clock(mut self, believe: bool) -> Options {
+        self.believe_clock = believe;
         self
     }
 

@@ -17,13 +17,30 @@
 //! * TM4: a snapshot takes its time when it is registered, under the lock under which jobs sample. The oldest
 //!   snapshot has the earliest time of all, and no job treats an entry as expired that a snapshot still sees.
 //!
+//! * TM5: a wall clock that is more than [`MAX_LEAP`] ahead of where time should be is not believed: time
+//!   goes on by the monotonic clock. So one open with a wrong clock neither drops data that has not expired
+//!   nor makes a time durable at which the database would stand still for decades. Of a database that was
+//!   closed for longer than that, time goes on where it stopped, until an open that believes the clock
+//!   (`believe_clock`), which is also the way back from a floor that is too high: that open alone may begin
+//!   with an earlier time than an earlier one ended with.
+//!
+//! Rejected: to believe no leap at all, which would need an answer from a user after every holiday; and to
+//! lower a floor that is ahead of the clock by itself, since a machine without a battery begins in 1970.
+//!
 //! No thread keeps a cached clock. A plain get reads the time only when it finds an entry that expires.
 
 use esker_base::planted;
 use esker_env::Clock;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
+
+/// A wall clock further ahead is not believed: five years. Clocks that are wrong are mostly wrong by decades
+/// (counters that overflow, years entered by hand), and databases are rarely closed for so long.
+pub const MAX_LEAP: Duration = Duration::from_secs(5 * 366 * 24 * 3600);
+
+const MAX_LEAP_MS: u64 = MAX_LEAP.as_secs() * 1000;
 
 /// The database time.
 #[derive(Debug)]
@@ -31,12 +48,23 @@ pub struct Time {
     clock: Arc<dyn Clock>,
     /// The latest returned time, in milliseconds since 1970.
     last_ms: AtomicU64,
+    /// A time that was believed, from which on the monotonic clock tells where time should be.
+    anchor: Mutex<Anchor>,
+}
+
+#[derive(Debug)]
+struct Anchor {
+    ms: u64,
+    monotonic_ns: u64,
+    /// Whether the wall clock is not believed at present.
+    is_doubted: bool,
 }
 
 impl Time {
     /// Time not before `floor_ms`.
     pub fn new(clock: Arc<dyn Clock>, floor_ms: u64) -> Time {
-        Time { clock, last_ms: AtomicU64::new(floor_ms) }
+        let anchor = Anchor { ms: floor_ms, monotonic_ns: clock.monotonic_ns(), is_doubted: false };
+        Time { clock, last_ms: AtomicU64::new(floor_ms), anchor: Mutex::new(anchor) }
     }
 
     /// Now, in milliseconds since 1970.
@@ -49,7 +77,35 @@ impl Time {
         if wall_ms <= last_ms {
             return last_ms;
         }
-        self.last_ms.fetch_max(wall_ms, Ordering::AcqRel).max(wall_ms)
+        let now_ms =
+            if wall_ms - last_ms > MAX_LEAP_MS { self.doubted_ms(wall_ms, last_ms) } else { wall_ms };
+        self.last_ms.fetch_max(now_ms, Ordering::AcqRel).max(now_ms)
+    }
+
+    /// The time while the wall clock is far ahead of `last_ms` (TM5).
+    #[cold]
+    fn doubted_ms(&self, wall_ms: u64, last_ms: u64) -> u64 {
+        let mut anchor = self.anchor.lock();
+        let monotonic_ns = self.clock.monotonic_ns();
+        let passed_ms = monotonic_ns.saturating_sub(anchor.monotonic_ns) / NS_PER_MS;
+        let due_ms = last_ms.max(anchor.ms.saturating_add(passed_ms));
+        // A database without any time yet has nothing to compare with.
+        if last_ms == 0 || wall_ms <= due_ms.saturating_add(MAX_LEAP_MS) {
+            *anchor = Anchor { ms: wall_ms, monotonic_ns, is_doubted: false };
+            return wall_ms;
+        }
+        if !anchor.is_doubted {
+            *anchor = Anchor { ms: due_ms, monotonic_ns, is_doubted: true };
+        }
+        due_ms
+    }
+
+    /// How far the wall clock is ahead of the database time, in milliseconds; negative if it is behind. Far
+    /// ahead it is not believed (TM5); behind, time stands still (TM1).
+    pub fn skew_ms(&self) -> i64 {
+        let now_ms = self.now_ms();
+        let wall_ms = self.clock.wall_ms();
+        i64::try_from(wall_ms).unwrap_or(i64::MAX).saturating_sub(i64::try_from(now_ms).unwrap_or(i64::MAX))
     }
 
     /// The latest returned time.
@@ -57,9 +113,19 @@ impl Time {
         self.last_ms.load(Ordering::Acquire)
     }
 
-    /// Raises the time to at least this value.
+    /// Raises the time to at least this value, which an earlier open has stored.
     pub fn raise(&self, floor_ms: u64) {
-        self.last_ms.fetch_max(floor_ms, Ordering::AcqRel);
+        let before_ms = self.last_ms.fetch_max(floor_ms, Ordering::AcqRel);
+        let monotonic_ns = self.clock.monotonic_ns();
+        *self.anchor.lock() = Anchor { ms: before_ms.max(floor_ms), monotonic_ns, is_doubted: false };
+    }
+
+    /// As [`Time::raise`], unless the value is so far ahead that a clock would not be believed (TM5): a
+    /// header of the log may be of an open whose time was taken back since.
+    pub fn raise_if_near(&self, floor_ms: u64) {
+        if floor_ms.saturating_sub(self.last_ms()) <= MAX_LEAP_MS || self.last_ms() == 0 {
+            self.raise(floor_ms);
+        }
     }
 
     /// The expiry time of an entry that lives for `ttl` from now on. Fractions of a millisecond are rounded
@@ -69,6 +135,8 @@ impl Time {
         self.now_ms().saturating_add(u64::try_from(ttl_ms).unwrap_or(u64::MAX))
     }
 }
+
+const NS_PER_MS: u64 = 1_000_000;
 
 /// A time in milliseconds since 1970, fractions rounded up; times before that are 0.
 pub fn to_ms(time: SystemTime) -> u64 {
@@ -102,6 +170,39 @@ mod tests {
         time.raise(400);
         time.raise(350);
         assert_eq!(time.now_ms(), 400);
+    }
+
+    #[test]
+    fn a_clock_that_is_decades_ahead_is_not_believed() {
+        let (floor_ms, later_ms) = (1_700_000_000_000, 4_000_000_000_000);
+        let clock = Arc::new(ManualClock::new(later_ms));
+        let time = Time::new(Arc::<ManualClock>::clone(&clock), floor_ms);
+        assert_eq!(time.now_ms(), floor_ms);
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(time.now_ms(), floor_ms + 60_000, "it goes on by the monotonic clock");
+        assert_eq!(time.skew_ms(), i64::try_from(later_ms - floor_ms).unwrap());
+        time.raise_if_near(later_ms);
+        assert_eq!(time.last_ms(), floor_ms + 60_000);
+        clock.set_wall_ms(floor_ms + 3_600_000);
+        assert_eq!((time.now_ms(), time.skew_ms()), (floor_ms + 3_600_000, 0), "it is right again");
+        clock.set_wall_ms(later_ms);
+        assert_eq!(time.now_ms(), floor_ms + 3_600_000);
+    }
+
+    #[test]
+    fn a_leap_within_the_bound_and_time_that_has_passed_are_believed() {
+        let clock = Arc::new(ManualClock::new(1_000));
+        let time = Time::new(Arc::<ManualClock>::clone(&clock), 1_000);
+        clock.set_wall_ms(1_000 + MAX_LEAP_MS);
+        assert_eq!(time.now_ms(), 1_000 + MAX_LEAP_MS);
+        clock.advance(3 * MAX_LEAP);
+        assert_eq!(
+            time.now_ms(),
+            1_000 + 4 * MAX_LEAP_MS,
+            "both clocks went on, and no call asked meanwhile"
+        );
+        let new = Time::new(Arc::<ManualClock>::clone(&clock), 0);
+        assert_eq!(new.now_ms(), 1_000 + 4 * MAX_LEAP_MS, "a new database has nothing to compare with");
     }
 
     #[test]

@@ -148,7 +148,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-engine",
         folder: "background",
-        modules: "install flush flush_group picker subcompactions table_eviction targets idle_wal idle install_options \
+        modules: "clock_state install flush flush_group picker subcompactions table_eviction targets idle_wal idle install_options \
                   migration compact workers",
         closed: &[],
     },

@@ -13,6 +13,9 @@ use serde_json::json;
 use std::io::Write;
 use std::time::Duration;
 
+/// A difference of the wall clock and the database time from which on it is told.
+const TOLD_SKEW_MS: u64 = 3_600_000;
+
 /// Shortest interval: a sample takes some microseconds per keyspace, and more lines cannot be read.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -121,6 +124,15 @@ fn totals(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
         ("open snapshots", human_count(metrics.snapshots as u64)),
     ] {
         writeln!(out, "{name:<24} {value}")?;
+    }
+    conditions(out, metrics)
+}
+
+/// What needs attention.
+fn conditions(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
+    if metrics.clock_skew_ms.unsigned_abs() >= TOLD_SKEW_MS {
+        let hours = metrics.clock_skew_ms / 3_600_000;
+        writeln!(out, "{:<24} {hours} hours before the wall clock; see believe_clock", "database time")?;
     }
     if let Some(cause) = &metrics.read_only_cause {
         writeln!(out, "{:<24} {cause}", "takes no writes")?;
@@ -365,6 +377,7 @@ fn as_json(metrics: &Metrics, open_readers: &[OpenReader]) -> serde_json::Value 
         "open_readers": open_readers,
         "background_errors": errors,
         "read_only_cause": metrics.read_only_cause,
+        "clock_skew_ms": metrics.clock_skew_ms,
         "listeners": listeners_as_json(&metrics.listeners),
     })
 }

@@ -1,5 +1,6 @@
 //! Idle work: flushes memtables, shrinks the log and offers memory once nothing was written for a while.
 
+use crate::background::clock_state;
 use crate::background::flush;
 use crate::background::idle_wal;
 use crate::background::targets::log_age;
@@ -32,6 +33,7 @@ pub fn note_activity(store: &Store) -> Result<()> {
     };
     let is_idle = silent_ns >= IDLE_AFTER.as_nanos() as u64;
     store.quiet.is_idle.store(is_idle, Ordering::Relaxed);
+    clock_state::note_clock(store);
     log_age::age_for_targets(store)?;
     if is_idle {
         for keyspace in store.all_keyspaces().iter() {

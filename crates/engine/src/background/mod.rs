@@ -1,5 +1,6 @@
 //! Background work: worker pools, flush, the compaction picker, compaction, and the install of their results.
 
+pub mod clock_state;
 pub mod compact;
 pub mod flush;
 pub mod flush_group;

@@ -20,6 +20,7 @@
 //!
 //! A read-only open takes a shared lock, keeps replayed data in private memory, and changes no file.
 
+use crate::background::clock_state;
 use crate::background::targets;
 use crate::background::targets::deadline;
 use crate::lifecycle::history_recovery::{history_for_reading, settle_history};
@@ -171,6 +172,20 @@ impl Opening {
         fs.lock(&paths::lock(&self.dir), LockKind::Exclusive).map(Some)
     }
 
+    /// Time goes on where the manifest says that it stopped, or begins with the clock (TM2, TM5).
+    fn begin_time(&self, state: &DatabaseState) {
+        if !self.options.believe_clock {
+            self.time.raise(state.time_floor_ms);
+        }
+    }
+
+    /// Headers of log segments may be later than the manifest.
+    fn note_log_time(&self, report: &RecoveryReport) {
+        if !self.options.believe_clock {
+            self.time.raise_if_near(report.latest_wall_ms);
+        }
+    }
+
     fn phase(&self, what: &'static str) {
         let elapsed_us = self.env.clock.monotonic_ns().saturating_sub(self.started_ns) / 1000;
         tracing::debug!(dir = %self.dir.display(), elapsed_us, "open: {what}");
@@ -192,8 +207,8 @@ impl Opening {
             }
         };
         self.phase("manifest read");
-        self.time.raise(state.time_floor_ms);
-        let is_complete = !self.add_default_keyspace(&mut state)?;
+        self.begin_time(&state);
+        let is_complete = !self.add_default_keyspace(&mut state)? && !self.options.believe_clock;
         let above_names = self.above_all_names(&tables_dir)?;
         let is_unchanged = is_complete && above_names <= state.next_file;
         state.next_file = state.next_file.max(above_names);
@@ -223,7 +238,7 @@ impl Opening {
             report: &report,
         };
         let resumed = self.resume(&found)?;
-        self.time.raise(report.latest_wall_ms);
+        self.note_log_time(&report);
         let replayed = replay.entries_applied;
         let (state, manifest, log_id, history) = match resumed {
             Some(manifest) => {
@@ -441,7 +456,7 @@ impl Opening {
             return Err(Error::NotFound(format!("there is no database in {}", self.dir.display()).into()));
         };
         let (state, last_edit) = (recovered.state, recovered.last_edit);
-        self.time.raise(state.time_floor_ms);
+        self.begin_time(&state);
         let files = self.table_files()?;
         self.check_tables(&state, &files)?;
         let durable =
@@ -451,7 +466,7 @@ impl Opening {
         let report = self.read_log(&mut replay, last_edit, durable)?;
         let (flushed, min_log_id) = (flushed_seqno(&replay.state), replay.state.min_log_id);
         let history = history_for_reading(&replay.state, &report, flushed, min_log_id);
-        self.time.raise(report.latest_wall_ms);
+        self.note_log_time(&report);
         let (mut state, last_seqno, memtables) = replay.into_memtables();
         let replayed_to = last_seqno.max(report.greatest_seqno);
         state.last_seqno =
@@ -601,6 +616,7 @@ impl Opening {
             last_compacted: AtomicU32::new(u32::MAX),
             last_activity: Mutex::default(),
             quiet: IdleState::default(),
+            clock_state: Mutex::default(),
             log_ages: Mutex::default(),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
@@ -611,6 +627,7 @@ impl Opening {
         memory_arbiter::begin_memory_arbitration(&store);
         targets::settle_log_reuse(&store);
         deadline::warn_of_deadlines(&store);
+        clock_state::note_clock(&store);
         start_workers(&store)?;
         Ok(store)
     }

@@ -24,7 +24,7 @@ use esker_base::{Error, FileNumber, InsideJob, JobSection, KeyspaceId, Result};
 use esker_build::table_factory::TableFactory;
 use esker_env::{Env, FileLock, ProcessMark};
 use esker_memtable::ArenaPool;
-use esker_options::Durability;
+use esker_options::{ClockState, Durability};
 use esker_options::{KeyspaceOptions, MemoryPlan, NamedKeyspaces};
 use esker_version::{DatabaseState, FileKind, Manifest};
 use esker_view::read::open_readers::OpenReaders;
@@ -109,6 +109,8 @@ pub struct Store {
     pub last_activity: Mutex<Activity>,
     /// Idle and pause flags derived from it.
     pub quiet: IdleState,
+    /// What listeners know of the wall clock.
+    pub clock_state: Mutex<ClockState>,
     /// The remaining budget of idle compaction.
     pub idle_budget: Mutex<IdleBudget>,
     /// Runs adaptive tuning of keyspaces.

@@ -80,6 +80,10 @@ pub struct Metrics {
     pub background_errors: Vec<Error>,
     /// Why the database takes no writes, if it does not.
     pub read_only_cause: Option<String>,
+    /// How far the wall clock is ahead of the database time, by which entries expire, in milliseconds. Zero,
+    /// or a few, as long as the time follows the clock; negative while the clock is behind and time stands
+    /// still; more than five years while the clock is not believed ([`crate::Options::believe_clock`]).
+    pub clock_skew_ms: i64,
     /// Event listeners.
     pub listeners: ListenerMetrics,
 }
@@ -370,6 +374,7 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
         jobs: store.jobs.progress(store.env.clock.monotonic_ns()),
         background_errors: store.scheduler.errors(),
         read_only_cause: cause,
+        clock_skew_ms: store.time.skew_ms(),
         listeners: store.events.metrics(),
     }
 }

@@ -27,6 +27,7 @@ impl Default for Options {
             read_only: false,
             create_if_missing: true,
             flush_on_close: true,
+            believe_clock: false,
             mapped_log: true,
             wal_segment_bytes: None,
             wal_recovery: WalRecovery::Strict,
@@ -84,6 +85,8 @@ const ROWS: &[Own] = &[
     .help("Whether a missing database is created, or is an error."),
     Own::flag("flush_on_close", |options| options.flush_on_close, |options, is| options.flush_on_close = is)
         .help("Whether closing writes the memtables to tables, so that the next open replays nothing."),
+    Own::flag("believe_clock", |options| options.believe_clock, |options, is| options.believe_clock = is)
+        .help("Whether this open sets the database time to the wall clock, after one of them was far off."),
     Own::flag("mapped_log", |options| options.mapped_log, |options, is| options.mapped_log = is)
         .group(OptionGroup::Experiment)
     .help("Whether the log is written through a memory map where the file system allows it."),
