@@ -36,9 +36,10 @@ const TOOLS: &[Tool] = &[
         command: &["test", "--target", TARGET],
         env: &[("ESKER_PLANS", "3")],
         packages: &[
-            ("esker-env", &[]),
+            // Documentation tests are not built with the flags.
+            ("esker-env", &["--lib", "--tests"]),
             ("esker-filter", &["--lib"]),
-            ("esker-memtable", &[]),
+            ("esker-memtable", &["--lib", "--tests"]),
             ("esker-sst", &["--lib"]),
             ("esker-testkit", &["--test", "concurrency", "--test", "moving_memory", "--test", "model"]),
         ],
