@@ -88,6 +88,8 @@ pub enum Bug {
     UnrelatedPanicPoisons,
     /// Files are reached by path, so a renamed directory leads to another database's files.
     FollowsPathAfterRename,
+    /// A copy counts before its checksums are verified, so damage of the original goes into it.
+    CopiesUnverified,
     /// A compare-and-set writes when the value differs, and not when it is the expected one.
     CompareAndSetReversed,
 }

@@ -8,6 +8,7 @@
 //! field in the manifest, and of a second way for the tables that have none.
 
 use esker_base::checksum::StreamHash;
+use esker_base::planted;
 use esker_base::{Error, Result, TableUid};
 use esker_blob::BlobReader;
 use esker_env::{File, FileSystem, OpenMode};
@@ -121,6 +122,9 @@ impl Transfer<'_> {
         progress: &mut Progress<'_>,
     ) -> Result<u64> {
         let checksum = self.copy(from, to, data.bytes, progress)?;
+        if planted!(CopiesUnverified) {
+            return Ok(checksum);
+        }
         let Err(damage) = data.verify(self.to, to) else { return Ok(checksum) };
         self.to.remove_file(to)?;
         data.verify(self.from, from)?;

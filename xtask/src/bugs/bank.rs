@@ -73,6 +73,7 @@ const ENV: Suite = suite("esker-env", "lib", &["std_fs"]);
 const OWN: Suite = suite("esker", "lib", &["workers"]);
 const CALLS: Suite = suite("esker", "calls_from_anywhere", &[]);
 const HELD: Suite = suite("esker", "held_directory", &[]);
+const COPIES: Suite = suite("esker", "copy_verification", &[]);
 const TRANSACTIONS: Suite = suite("esker", "transactions", &[]);
 
 const fn hunt(row: &'static str, bug: &'static str, suites: &'static [Suite]) -> Hunt {
@@ -122,5 +123,6 @@ pub(super) const BANK: &[Hunt] = &[
     hunt("user", "UpdateDropsExpiry", &[MODEL]),
     hunt("user", "UnrelatedPanicPoisons", &[CALLS]),
     hunt("user", "FollowsPathAfterRename", &[HELD]),
+    hunt("user", "CopiesUnverified", &[COPIES]),
     hunt("user", "CompareAndSetReversed", &[TRANSACTIONS]),
 ];
