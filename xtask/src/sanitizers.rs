@@ -8,7 +8,7 @@
 
 use crate::{repository, usage_error};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 const USAGE: &str = "usage: cargo xtask asan|tsan|miri [FILTER]";
 
@@ -103,6 +103,8 @@ fn command(tool: &Tool, package: &str, targets: &[&str]) -> Command {
         command.env("RUSTFLAGS", tool.rustflags);
     }
     command.envs(tool.env.iter().copied()).current_dir(repository::root());
+    // A job in the background that asks a terminal is stopped.
+    command.stdin(Stdio::null());
     command.arg("--");
     for skip in tool.skips {
         command.args(["--skip", skip]);
