@@ -66,6 +66,7 @@ mod range_estimate;
 mod range_tombstones;
 mod read_ahead;
 mod salvage;
+mod salvaged_end;
 mod section_reader;
 mod simd;
 mod slots;
@@ -99,7 +100,8 @@ pub use options::{MAX_BLOCK_SIZE_BYTES, TableOptions, TableReading, TableSummary
 pub use pinned_value::{PinnedValue, TableHit};
 pub use properties::TableProperties;
 pub use range_tombstones::{decode_bytes as decode_range_tombstones, encode as encode_range_tombstones};
-pub use salvage::{Salvage, SalvagedBlock};
+pub use salvage::{Salvage, SalvagedBlock, uid_of_file};
+pub use salvaged_end::SalvagedEnd;
 pub use stored_checksums::verify_stored_checksums;
 pub use table::{ExpectedTable, Table};
 pub use table_identity::{OpenTables, TableIdentity};

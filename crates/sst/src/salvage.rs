@@ -4,7 +4,7 @@
 //! Blocks are found by searching for their magic bytes and keeping what verifies, bound to the table and its
 //! offset. That needs only the table's identity, which the file states at both ends and the manifest knows.
 //! Blocks compressed with the table's dictionary need that, too: it is found in the same way; if damaged they
-//! are lost.
+//! are lost. Pages that the device cannot read count as damaged, so that the rest of the file is found.
 
 use crate::block::cursor::BlockCursor;
 use crate::block::header::{BLOCK_MAGIC, CODEC_AT, FRAME_BYTES, HEADER_BYTES, MAX_RAW_BYTES, verify_image};
@@ -19,6 +19,8 @@ use esker_env::File;
 use std::sync::Arc;
 
 const WINDOW_BYTES: usize = 1 << 20;
+/// What is given up at once where the device reports an error: a page.
+const PAGE_BYTES: usize = 4096;
 
 /// A recovered block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +82,7 @@ impl Salvage {
     /// Finds the next good block and calls `visit` with its entries, in order; `None` at the end of the file.
     ///
     /// # Errors
-    /// Errors of reading, and [`Error::Unsupported`] for a good block of a newer version.
+    /// Errors of reading the dictionary, and [`Error::Unsupported`] for a good block of a newer version.
     pub fn next_block(&mut self, visit: impl FnMut(&[u8], Tag, &[u8])) -> Result<Option<SalvagedBlock>> {
         while let Some(offset) = self.next_candidate()? {
             let Some(image) = self.window.image_at(offset)? else {
@@ -156,13 +158,22 @@ impl SearchWindow {
             let wanted = (len.max(WINDOW_BYTES) as u64).min(self.file_bytes - offset) as usize;
             self.start = offset;
             self.bytes.resize(wanted + SLACK_BYTES, 0);
-            if let Err(error) = self.file.read_exact_at(&mut self.bytes[..wanted], offset) {
-                self.bytes.clear();
-                return Err(error);
+            if self.file.read_exact_at(&mut self.bytes[..wanted], offset).is_err() {
+                self.read_what_is_readable(wanted, offset);
             }
         }
         let from = (offset - self.start) as usize;
         Ok(&self.bytes[from..self.bytes.len() - SLACK_BYTES])
+    }
+
+    /// Fills the first `wanted` bytes page by page; a page that cannot be read becomes zeros, in which no
+    /// block begins.
+    fn read_what_is_readable(&mut self, wanted: usize, offset: u64) {
+        for (page, at) in self.bytes[..wanted].chunks_mut(PAGE_BYTES).zip((offset..).step_by(PAGE_BYTES)) {
+            if self.file.read_exact_at(page, at).is_err() {
+                page.fill(0);
+            }
+        }
     }
 }
 
@@ -195,8 +206,11 @@ fn visit_all(block: &BlockBytes, mut visit: impl FnMut(&[u8], Tag, &[u8])) {
     }
 }
 
-/// The identity that the file states at its start or its end.
-fn uid_of_file(file: &dyn File, file_bytes: u64) -> Result<TableUid> {
+/// The identity that a table file states at its start or its end, whichever is undamaged.
+///
+/// # Errors
+/// [`Error::Corruption`] if both ends of the file are damaged, and errors of reading.
+pub fn uid_of_file(file: &dyn File, file_bytes: u64) -> Result<TableUid> {
     let mut start = [0; FILE_HEADER_BYTES];
     if file_bytes >= start.len() as u64 {
         file.read_exact_at(&mut start, 0)?;

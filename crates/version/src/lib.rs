@@ -25,7 +25,8 @@
 //! Map: [`range`], [`part`] and [`blob`] are the elements, [`run`] and [`version`] the tree, [`edit`] and
 //! [`state`] its changes, [`keyspaces`] what they change, [`prepared`] edits that are checked before they are
 //! durable, `check` the checks that need no table. [`encode`], [`frame`] and [`current`] are
-//! the encodings of the manifest; [`manifest`] writes it and [`recover`](mod@recover) reads it.
+//! the encodings of the manifest; [`manifest`] writes it, [`recover`](mod@recover) reads it, and [`salvage`]
+//! reads a damaged one.
 #![forbid(unsafe_code)]
 
 pub mod blob;
@@ -41,6 +42,7 @@ pub mod prepared;
 pub mod range;
 pub mod recover;
 pub mod run;
+pub mod salvage;
 pub mod state;
 pub mod version;
 
@@ -57,5 +59,6 @@ pub use prepared::PreparedEdit;
 pub use range::{Key, KeyEnd, KeyRange, SHARE_ONE};
 pub use recover::{ClosedManifest, ManifestFile, ManifestRecord, Recovered, Recovery, recover};
 pub use run::Run;
+pub use salvage::{SalvagedManifest, salvage_manifest};
 pub use state::{Applied, DatabaseState, DatabaseUuid, EditError, FileKind, LiveFile};
 pub use version::{Level, LevelIndex, Place, PlacementError, Version};

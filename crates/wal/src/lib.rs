@@ -42,6 +42,7 @@
 //! | `sync` | group commit and the poisoned state |
 //! | `scan`, `catalog` | reading records out of a file; which file is which segment |
 //! | [`mod@recover`] | recovery: where a log ends, and whether that end is damage |
+//! | [`mod@salvage`] | the whole records of a damaged log, for repair |
 //! | [`inspect`] | a dump of one segment file |
 //!
 //! The bytes are documented in `docs/format/wal.md`. No code here is unsafe: stores into mapped memory go
@@ -58,6 +59,7 @@ pub mod inspect;
 pub mod log;
 pub mod record;
 pub mod recover;
+pub mod salvage;
 mod scan;
 pub mod segment;
 mod sync;
@@ -72,5 +74,6 @@ pub use inspect::{InspectedRecord, SegmentInspector};
 pub use log::{Log, LogCounters, LogOptions, LogStart, PrivateSegment};
 pub use record::{LogPosition, RecordHeader, RecordKind};
 pub use recover::{RecordView, RecoverInput, RecoveryReport, WalRecovery, recover};
+pub use salvage::{LogFile, LogGap, LogSalvage, SalvageInput, salvage, segment_files};
 pub use scan::StopReason;
 pub use writer::{LogWriter, Rotation};

@@ -76,7 +76,7 @@ pub(super) const ORDERS: &[Order] = &[
     },
     tree(
         "esker-wal",
-        "batch record segment file scan header_copies history catalog inspect recover sync log \
+        "batch record segment file scan header_copies history catalog inspect recover salvage sync log \
                   writer",
     ),
     tree("esker-blob", "pointer record frame reader writer"),
@@ -86,11 +86,12 @@ pub(super) const ORDERS: &[Order] = &[
                   footer filter_access dictionary properties section_reader index verified_blocks \
                   table_identity block_bounds options table table_filter table_index range_estimate load mapped \
                   input_residency read_ahead cache_warmer dictionary_buffer file_writer inspect lookup cursor \
-                  multi_get salvage stored_checksums verify writer",
+                  multi_get salvage salvaged_end stored_checksums verify writer",
     ),
     tree(
         "esker-version",
-        "range part blob run version check edit encode keyspaces state prepared current frame recover manifest",
+        "range part blob run version check edit encode keyspaces state prepared current frame recover salvage \
+                  manifest",
     ),
     tree(
         "esker-strategy",
@@ -162,7 +163,7 @@ pub(super) const ORDERS: &[Order] = &[
     tree(
         "esker",
         "compaction_filter damage error events handle transaction advice changes copy backup ingest \
-                  merge open options parts report metrics",
+                  merge open options parts report metrics repair",
     ),
     tree("esker-protocol", "http lines pairs parse_error scalar answer words command"),
     tree("esker-server", "error load_file config dsl connection listener"),

@@ -150,7 +150,8 @@ impl BlockHeader {
         Ok(BlockHeader { layout, codec_id, flags, raw_len, stored_len, entries, number })
     }
 
-    pub(crate) fn file_len(&self) -> usize {
+    /// Bytes of the block in the file, with header and checksum.
+    pub fn file_len(&self) -> usize {
         FRAME_BYTES + self.stored_len as usize
     }
 
