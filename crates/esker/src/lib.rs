@@ -288,6 +288,9 @@ pub mod options {
     pub use esker_wal::WalRecovery;
 }
 
+#[doc(alias = "RepairDB")]
+pub mod repair;
+
 pub mod transaction;
 
 /// The building blocks, for inspection, experiments and tests. Outside of the stability promise: names and

@@ -6,6 +6,10 @@
 //! reads that need the damaged bytes; or *harmless*, the same answers as before. Wrong answers, panics, and
 //! errors that name another file or cause are failures.
 //!
+//! Each damaged image is verified without being opened as well, which must find whatever the open or a read
+//! found, and repaired into a new directory, which must open and be read without an error; the original stays
+//! as it is.
+//!
 //! A log that ends early looks like a log after a crash, and commits that were never acknowledged as durable
 //! may be missing from it. So a log file that is cut or deleted may lead to an earlier state, but not to one
 //! without what was in tables. A flipped bit in a log that was closed must be detected. The end of a manifest
@@ -18,6 +22,7 @@ use crate::script::{Op, Plan};
 use crate::{Failure, KEYS, Key, Outcome, SPACES, ensure};
 use esker::parts::env::fault::{Crash, StrictFs};
 use esker::parts::env::{Env, FileSystem, OpenMode, SeededRandom};
+use esker::repair::{RepairOptions, VerifyOptions, repair_directory, verify_directory};
 use esker::{Database, Error};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -104,10 +109,14 @@ impl Victim {
     fn check_damage(&self, path: &Path, damage: Damage, verdicts: &mut Verdicts) -> Outcome {
         let fs = self.fs.crash(Crash::Process);
         apply(&fs, path, damage)?;
-        let options = Runner::options(&self.plan, Env::simulated(Arc::new(fs), self.plan.seed));
-        let found = Database::open_with(DIR, options)
+        let env = Env::simulated(Arc::new(fs), self.plan.seed);
+        let is_clean = self.check_repair(&env)?;
+        let found = Database::open_with(DIR, Runner::options(&self.plan, env))
             .map_err(ReadFailure::Error)
             .and_then(|db| self.read_everything(&db));
+        if let Err(ReadFailure::Error(error)) = &found {
+            ensure!(!is_clean, "a verification found no damage, but opening or reading did: {error}");
+        }
         let is_log = path.extension().is_some_and(|extension| extension == "seg");
         match found {
             Ok(at) if at == self.oracle.now() => verdicts.harmless += 1,
@@ -133,6 +142,21 @@ impl Victim {
             }
         }
         Ok(())
+    }
+
+    /// Verifies and repairs the damaged directory; returns whether the verification found nothing.
+    fn check_repair(&self, env: &Env) -> Outcome<bool> {
+        const NEW: &str = "/repaired";
+        let found = verify_directory(DIR, &VerifyOptions::new().env(env.clone()))?;
+        repair_directory(DIR, NEW, &RepairOptions::new().env(env.clone()))?;
+        let repaired = verify_directory(NEW, &VerifyOptions::new().env(env.clone()))?;
+        ensure!(repaired.is_clean(), "the repaired database is damaged: {:?}", repaired.damage);
+        let db = Database::open_with(NEW, Runner::options(&self.plan, env.clone()))?;
+        for name in db.keyspaces() {
+            db.open_keyspace(&name)?.iter().try_for_each(|entry| entry.map(|_| ()))?;
+        }
+        db.close()?;
+        Ok(found.is_clean())
     }
 
     /// Reads everything in several ways; returns the number of the state that was found.

@@ -47,7 +47,7 @@ pub(crate) mod image;
 pub(crate) mod portable;
 pub(crate) mod restore;
 pub(crate) mod retention;
-mod staging;
+pub(crate) mod staging;
 
 pub use backup::{BackupId, BackupInfo, BackupReport, Backups};
 pub use checkpoint::CheckpointReport;

@@ -25,7 +25,7 @@ pub(super) const LOCK_SUFFIX: &str = ".lock";
 
 /// A directory in which a copy is made, deleted unless it is completed.
 #[derive(Debug)]
-pub(super) struct Staging {
+pub(crate) struct Staging {
     /// Its file system holds the directory that the target is in.
     env: Env,
     target: PathBuf,
@@ -41,7 +41,7 @@ impl Staging {
     ///
     /// # Errors
     /// `InvalidArgument` if the target is not empty, `Locked` if another copy to it is being made.
-    pub(super) fn begin(env: &Env, target: &Path) -> Result<Staging> {
+    pub(crate) fn begin(env: &Env, target: &Path) -> Result<Staging> {
         if target.file_name().is_none() {
             let target = target.display();
             return Err(Error::invalid(format!("{target} does not name a directory to be made")));
@@ -72,16 +72,16 @@ impl Staging {
     }
 
     /// The environment in which the copy is made.
-    pub(super) fn env(&self) -> &Env {
+    pub(crate) fn env(&self) -> &Env {
         &self.env
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Gives the directory its final name, durable; everything in it is durable already.
-    pub(super) fn complete(mut self) -> Result<()> {
+    pub(crate) fn complete(mut self) -> Result<()> {
         let fs = &*self.env.fs;
         fs.sync_dir(&self.path)?;
         fs.rename(&self.path, &self.target)?;

@@ -1,8 +1,8 @@
 //! Verification: reads all files, checks everything that can be checked, and lists all corruption.
 
 use crate::Database;
-use crate::damage::Damage;
-use esker_base::{Error, Result, SeqNo};
+use crate::damage::{Damage, contradiction};
+use esker_base::{Error, Result};
 use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
 use esker_view::tree::blob_files::LargeFile;
@@ -110,27 +110,9 @@ fn verify_table(part: &TreePart, report: &mut VerifyReport) -> Result<()> {
     report.entries += found.entries;
     report.range_deletes += properties.range_tombstones;
     report.bytes += part.meta.file_bytes;
-    // The file of an ingested table has sequence number zero.
-    let seqnos = if meta.global_seqno.is_some() {
-        (SeqNo::ZERO, SeqNo::ZERO)
-    } else {
-        (meta.min_seqno, meta.max_seqno)
-    };
-    let told = (meta.entries, meta.range_tombstones, seqnos.0, seqnos.1);
-    let actual = (found.entries, properties.range_tombstones, properties.min_seqno, properties.max_seqno);
-    // Tombstones are dropped by the manifest's sequence numbers, so those must be correct.
-    if !meta.sliced && told != actual {
-        let detail = format!(
-            "the manifest says (entries, range deletes, first and last sequence number) {told:?}, the table {actual:?}"
-        );
-        return Err(Error::corruption(part.file.path(), None, detail));
-    }
     let deleted = table.range_tombstones().hull().map(esker_build::range_del::input_range_dels::key_range);
-    let has_keys = found.entries == 0 || meta.contains(&properties.min_key);
-    let has_deletes = deleted.is_none_or(|deleted| meta.range.covers(&deleted));
-    if !(meta.sliced || has_keys && has_deletes) {
-        let detail = "the manifest says another key range than the table";
-        return Err(Error::corruption(part.file.path(), None, detail));
+    match contradiction(meta, found.entries, properties, deleted.as_ref()) {
+        Some(detail) => Err(Error::corruption(part.file.path(), None, detail)),
+        None => Ok(()),
     }
-    Ok(())
 }
