@@ -10,6 +10,7 @@ mod ingest;
 mod keyspaces;
 mod merging;
 mod options;
+mod repair;
 mod simulate;
 mod strategy;
 
@@ -26,6 +27,7 @@ pub(crate) use ingest::{BuildTableArgs, IngestArgs};
 pub(crate) use keyspaces::KeyspacesArgs;
 pub(crate) use merging::{AppendArgs, IncrArgs};
 pub(crate) use options::OptionsArgs;
+pub(crate) use repair::{RepairArgs, VerifyArgs};
 pub(crate) use simulate::SimulateArgs;
 pub(crate) use strategy::StrategyArgs;
 
@@ -136,6 +138,7 @@ pub(crate) enum Command {
     Data(DataCommand),
     Backup(BackupArgs),
     Restore(RestoreArgs),
+    Repair(RepairArgs),
     Import(ImportArgs),
     BuildTable(BuildTableArgs),
     Inspect(InspectArgs),
@@ -170,9 +173,7 @@ pub(crate) enum DataCommand {
     #[command(after_help = "Example:\n  echo stalls | esker shell")]
     Stalls,
     Compact(CompactArgs),
-    /// Read and check everything; exit code 3 if something is damaged
-    #[command(after_help = "Example:\n  esker verify --data ./esker-data")]
-    Verify,
+    Verify(VerifyArgs),
     Keyspaces(KeyspacesArgs),
     Strategy(StrategyArgs),
     Advise(Box<AdviseArgs>),

@@ -108,7 +108,10 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let (code, advice) = match &error {
-            Error::Corruption(_) => (DATA, Some("`esker verify` lists all damage")),
+            Error::Corruption(_) => (
+                DATA,
+                Some("`esker verify` lists all damage, `esker repair` makes a new database of the rest"),
+            ),
             Error::Unsupported(_) => (DATA, Some("a newer esker may read it")),
             Error::InvalidArgument(_) | Error::NotFound(_) => (USAGE, None),
             Error::Locked { .. } => (

@@ -60,6 +60,7 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
         Command::Data(command) => commands::run_alone(global, command, out),
         Command::Backup(args) => commands::copies::backup(global, &args.command, out),
         Command::Restore(args) => commands::copies::restore(global, args, out),
+        Command::Repair(args) => commands::repair::repair(global, args, out),
         Command::Import(args) => commands::portable::import(global, args, out),
         Command::BuildTable(args) => commands::ingest::build_table(global, args, out),
         Command::Inspect(args) => commands::inspect::run(global, args, out),

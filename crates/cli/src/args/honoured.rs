@@ -78,6 +78,8 @@ fn is_honoured(command: &Command, flag: Flag) -> bool {
     let honoured: &[Flag] = match command {
         // Advice for a stated workload opens no database.
         Command::Data(DataCommand::Advise(args)) if args.entries.is_some() => &[Memory, Json],
+        // What is verified need not open.
+        Command::Data(DataCommand::Verify(_)) => &[Data, Json],
         Command::Data(command) => return OPEN.contains(&flag) || of_data(command).contains(&flag),
         Command::Shell(args) if args.connect.is_some() => &[Json],
         Command::Shell(_) => &[Data, Config, Memory, Keyspace, Key, Value, Json],
@@ -87,6 +89,7 @@ fn is_honoured(command: &Command, flag: Flag) -> bool {
             BackupCommand::List(_) | BackupCommand::Verify(_) | BackupCommand::Prune(_) => &[Json],
         },
         Command::Restore(_) => &[Data, Json],
+        Command::Repair(_) => &[Json],
         Command::Import(args) if args.check => &[Json],
         Command::Import(_) | Command::Bench(_) => &[Data, Config, Memory, Json],
         Command::BuildTable(_) | Command::Inspect(_) => &[Key, Value, Json],
@@ -119,7 +122,7 @@ fn of_data(command: &DataCommand) -> &'static [Flag] {
         | DataCommand::Strategy(_)
         | DataCommand::Advise(_)
         | DataCommand::Export(_) => &[Keyspace, Json],
-        DataCommand::Verify | DataCommand::Checkpoint(_) => &[Json],
+        DataCommand::Verify(_) | DataCommand::Checkpoint(_) => &[Json],
     }
 }
 
@@ -131,6 +134,7 @@ fn command_name(command: &Command) -> &'static str {
         Command::Shell(_) => "shell",
         Command::Backup(_) => "backup",
         Command::Restore(_) => "restore",
+        Command::Repair(_) => "repair",
         Command::Import(_) => "import",
         Command::BuildTable(_) => "build-table",
         Command::Inspect(_) => "inspect",
@@ -161,7 +165,7 @@ fn data_name(command: &DataCommand) -> &'static str {
         DataCommand::Levels(_) => "levels",
         DataCommand::Stalls => "stalls",
         DataCommand::Compact(_) => "compact",
-        DataCommand::Verify => "verify",
+        DataCommand::Verify(_) => "verify",
         DataCommand::Keyspaces(_) => "keyspaces",
         DataCommand::Strategy(_) => "strategy",
         DataCommand::Advise(_) => "advise",
@@ -210,6 +214,8 @@ mod tests {
             ("esker put a b --json", "--json"),
             ("esker dump --json", "--json"),
             ("esker verify --keyspace k", "--keyspace"),
+            ("esker verify --memory 1GiB", "--memory"),
+            ("esker repair d --into n --data d", "--data"),
             ("esker compact --all --keyspace k", "--keyspace"),
             ("esker advise --entries 5 --data d", "--data"),
         ] {

@@ -19,6 +19,7 @@ mod merging;
 pub(crate) mod options;
 mod point;
 pub(crate) mod portable;
+pub(crate) mod repair;
 mod scan;
 pub(crate) mod serve;
 pub(crate) mod simulate;
@@ -65,6 +66,9 @@ pub(crate) fn run_alone(
         let shape = global.shape.or(&Shape::default());
         return advise::stated(args, global.memory, shape.json, out);
     }
+    if let DataCommand::Verify(args) = command {
+        return repair::verify_alone(global, args, out);
+    }
     let (database, for_reading) = match command {
         DataCommand::Get(_)
         | DataCommand::Ttl(_)
@@ -75,7 +79,7 @@ pub(crate) fn run_alone(
         | DataCommand::Stats(StatsArgs { watch: None, .. })
         | DataCommand::Stalls
         | DataCommand::Levels(_)
-        | DataCommand::Verify => (open_for_reading(global)?, true),
+        | DataCommand::Verify(_) => (open_for_reading(global)?, true),
         DataCommand::Keyspaces(args) if args.only_shows() => (open_for_reading(global)?, true),
         DataCommand::Strategy(args) if args.only_shows() => (open_for_reading(global)?, true),
         DataCommand::Advise(args) if !args.apply => (open_for_reading(global)?, true),
@@ -131,7 +135,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
         DataCommand::Stalls => stalls::run(context),
         DataCommand::Levels(args) => levels::run(context, args),
         DataCommand::Compact(args) => maintain::compact(context, args),
-        DataCommand::Verify => maintain::verify(context),
+        DataCommand::Verify(args) => repair::verify_open(context, args),
         DataCommand::Keyspaces(args) => keyspaces::run(context, args),
         DataCommand::Strategy(args) => strategy::run(context, args),
         DataCommand::Advise(args) => advise::run(context, args),

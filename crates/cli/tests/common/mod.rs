@@ -79,7 +79,7 @@ impl WorkingDir {
 
 /// Whether the command opens a database, whose memory can be bounded.
 fn opens_a_database(arguments: &str) -> bool {
-    const OTHERS: [&str; 9] = [
+    const OTHERS: [&str; 11] = [
         "backup list",
         "backup prune",
         "backup verify",
@@ -87,12 +87,13 @@ fn opens_a_database(arguments: &str) -> bool {
         "experiment",
         "generate",
         "inspect",
+        "repair",
         "restore",
         "simulate",
+        "verify",
     ];
-    let is_other = |other: &str| arguments.starts_with(other);
     let has = |option: &str| arguments.split_whitespace().any(|word| word == option);
-    !(OTHERS.iter().any(|other| is_other(other)) || has("--connect") || has("--check"))
+    !(OTHERS.iter().any(|other| arguments.starts_with(other)) || has("--connect") || has("--check"))
 }
 
 impl Drop for WorkingDir {

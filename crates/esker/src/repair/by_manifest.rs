@@ -86,7 +86,7 @@ fn keep_blobs(work: &mut Rebuild<'_>, keyspace: &KeyspaceState) -> Result<BlobSh
         match scanned {
             Err(error @ Error::Unsupported(_)) => return Err(error),
             Ok(records) if records == blob.meta.records => {
-                work.keep(FileKind::Blob, number, expected.uid, file_bytes)?
+                work.keep(FileKind::Blob, number, expected.uid, file_bytes)?;
             }
             _ if work.refill_blob(number, expected)? => {}
             _ if is_there => {

@@ -89,8 +89,8 @@ fn set_last_seqno(state: &mut DatabaseState, own: Option<&DatabaseState>, newest
     let newest = newest.max(own.map_or(SeqNo::ZERO, |own| own.last_seqno));
     let mut edit = VersionEdit::new();
     edit.push(EditOp::LastSeqno(newest));
-    for id in state.keyspaces.keys() {
-        edit.push(EditOp::FlushedSeqno { keyspace: *id, seqno: newest });
+    for keyspace in state.keyspaces.values() {
+        edit.push(EditOp::FlushedSeqno { keyspace: keyspace.id, seqno: newest });
     }
     state.apply(&edit)?;
     Ok(())
@@ -210,7 +210,7 @@ fn create_keyspaces(
     state: &mut DatabaseState,
 ) -> Result<BTreeMap<KeyspaceId, KeyspaceOptions>> {
     let mut ids: BTreeSet<KeyspaceId> = sources.keyspaces.keys().copied().collect();
-    ids.extend(known.iter().flat_map(|state| state.keyspaces.keys().copied()));
+    ids.extend(known.iter().flat_map(|state| state.keyspaces.values().map(|keyspace| keyspace.id)));
     let mut options_of = BTreeMap::new();
     for id in ids {
         let stored = known.and_then(|state| state.keyspace(id));

@@ -220,8 +220,8 @@ impl<'a> Settled<'a> {
     }
 
     /// Moves the merge behind all entries of the present key and sequence number; of those, the one of the
-    /// newest file counts. `None` for an operand of the log that a table has folded already, as far as one can
-    /// tell.
+    /// newest file counts. `None` for an operand of the log that a table has folded already, as far as one
+    /// can tell.
     fn take_newest_of_equals(&mut self) -> Result<Option<Tag>> {
         let mut age = self.age();
         let (key, mut tag, value) = self.merge.entry();
