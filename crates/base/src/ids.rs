@@ -15,6 +15,16 @@ macro_rules! id {
                 self.0
             }
 
+            /// The greatest number that decoders accept from a file or a name: half of all, so that counting on
+            /// from it does not overflow.
+            pub const MAX_STORED: $name = $name(<$inner>::MAX / 2);
+
+            /// The number, if it may be stored ([`Self::MAX_STORED`]).
+            #[inline]
+            pub const fn stored(number: $inner) -> Option<$name> {
+                if number <= Self::MAX_STORED.0 { Some($name(number)) } else { None }
+            }
+
             /// The next number of this kind.
             #[inline]
             pub const fn next(self) -> $name {

@@ -16,6 +16,9 @@ impl SeqNo {
     pub const ZERO: SeqNo = SeqNo(0);
     /// After every operation: a reader at `MAX` sees everything.
     pub const MAX: SeqNo = SeqNo((1 << 56) - 1);
+    /// The greatest number that decoders accept from a file. The rest, as many as one log record can consume,
+    /// keeps the numbers behind an accepted one countable; no database gets there by writing.
+    pub const MAX_STORED: SeqNo = SeqNo(SeqNo::MAX.0 - (1 << 32));
 
     /// The sequence number with this value, saturating at [`SeqNo::MAX`].
     #[inline]

@@ -131,7 +131,12 @@ impl Victim {
             Err(ReadFailure::Wrong(failure)) => return Err(failure),
             Err(ReadFailure::Error(error)) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let named = error.to_string().contains(&*name) || name.starts_with("MANIFEST");
+                let text = error.to_string();
+                // Which segment a file was cannot be known without it: the log says which one it misses.
+                let is_missed = is_log && text.contains("no file is log segment");
+                let named = text.contains(&*name)
+                    || name.starts_with("MANIFEST")
+                    || is_missed && matches!(damage, Damage::Delete);
                 ensure!(named, "the error does not name the file: {error}");
                 let typed = matches!(
                     error,

@@ -36,7 +36,7 @@ pub fn manifest_name(number: FileNumber) -> String {
 
 /// The number of a manifest file; `None` for other names.
 pub fn parse_manifest_name(name: &str) -> Option<FileNumber> {
-    let number = FileNumber(name.strip_prefix(MANIFEST_PREFIX)?.parse().ok()?);
+    let number = FileNumber::stored(name.strip_prefix(MANIFEST_PREFIX)?.parse().ok()?)?;
     (manifest_name(number) == name).then_some(number)
 }
 
@@ -127,10 +127,17 @@ mod tests {
     #[test]
     fn manifest_names() {
         assert_eq!(manifest_name(FileNumber(7)), "MANIFEST-000007");
-        for number in [0, 7, 999_999, 1_000_000, u64::MAX] {
+        for number in [0, 7, 999_999, 1_000_000, FileNumber::MAX_STORED.get()] {
             assert_eq!(parse_manifest_name(&manifest_name(FileNumber(number))), Some(FileNumber(number)));
         }
-        for name in ["MANIFEST-7", "MANIFEST-+00007", "MANIFEST-", "MANIFEST-0000007", "manifest-000007"] {
+        for name in [
+            "MANIFEST-7",
+            "MANIFEST-+00007",
+            "MANIFEST-",
+            "MANIFEST-0000007",
+            "MANIFEST-18446744073709551615",
+            "manifest-000007",
+        ] {
             assert_eq!(parse_manifest_name(name), None, "{name}");
         }
     }

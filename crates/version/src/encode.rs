@@ -69,6 +69,8 @@ const SLICED: u8 = 2;
 
 /// Larger files do not exist; the limit keeps sums of sizes far from overflow. 2^48 bytes are 256 TiB.
 const MAX_FILE_BYTES: u64 = 1 << 48;
+/// Most that a count or a sum of bytes of one file can be: raw bytes may be more than the file's.
+const MAX_AMOUNT: u64 = 1 << 52;
 
 /// Why a payload cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,21 +237,20 @@ fn decode_op(tag: u64, body: &mut Reader<'_>) -> DecodedOp {
             .zip(seqno(body))
             .map(|(keyspace, seqno)| EditOp::FlushedSeqno { keyspace, seqno }),
         tag::CURSOR => decode_cursor(body),
-        tag::MIN_LOG_ID => body.varint().map(|log| EditOp::MinLogId(LogId(log))),
-        tag::NEXT_FILE => body.varint().map(|file| EditOp::NextFile(FileNumber(file))),
+        tag::MIN_LOG_ID => log_id(body).map(EditOp::MinLogId),
+        tag::NEXT_FILE => file_number(body).map(EditOp::NextFile),
         tag::LAST_SEQNO => seqno(body).map(EditOp::LastSeqno),
         tag::NEXT_KEYSPACE => keyspace_id(body).map(EditOp::NextKeyspace),
-        tag::NEXT_PART => body.varint().map(|id| EditOp::NextPart(PartId(id))),
+        tag::NEXT_PART => part_id(body).map(EditOp::NextPart),
         tag::DURABLE_POSITION => {
-            body.varint().zip(body.varint()).map(|(log, offset)| EditOp::DurablePosition(LogId(log), offset))
+            log_id(body).zip(body.varint()).map(|(log, offset)| EditOp::DurablePosition(log, offset))
         }
         tag::TIME_FLOOR => body.varint().map(EditOp::TimeFloor),
         tag::CONSUMER => name(body).zip(seqno(body)).map(|(name, seqno)| EditOp::Consumer { name, seqno }),
         tag::DROP_CONSUMER => name(body).map(|name| EditOp::DropConsumer { name }),
-        tag::LOG_LIFE => body
-            .varint()
+        tag::LOG_LIFE => log_id(body)
             .zip(seqno(body))
-            .map(|(log_id, last_seqno)| EditOp::LogLife(LogLife { last_log_id: LogId(log_id), last_seqno })),
+            .map(|(last_log_id, last_seqno)| EditOp::LogLife(LogLife { last_log_id, last_seqno })),
         tag::COUNTER => {
             body.varint_u32().zip(body.varint()).map(|(number, value)| EditOp::Counter { number, value })
         }
@@ -277,7 +278,7 @@ fn decode_cursor(body: &mut Reader<'_>) -> Option<EditOp> {
 fn decode_add_part(body: &mut Reader<'_>) -> DecodedOp {
     let head = |body: &mut Reader<'_>| {
         let keyspace = keyspace_id(body)?;
-        let place = Place { level: level(body)?, run: RunId(body.varint()?), order: body.varint()? };
+        let place = Place { level: level(body)?, run: run_id(body)?, order: order(body)? };
         Some((keyspace, place, decode_part(body)?))
     };
     let Some((keyspace, place, mut part)) = head(body) else { return DecodedOp::Damaged };
@@ -298,19 +299,41 @@ fn decode_add_part(body: &mut Reader<'_>) -> DecodedOp {
 }
 
 fn decode_remove_part(body: &mut Reader<'_>) -> Option<EditOp> {
-    let part = PartId(body.varint()?);
+    let part = part_id(body)?;
     let (keyspace, level) = (keyspace_id(body)?, level(body)?);
-    Some(EditOp::RemovePart {
-        keyspace,
-        level,
-        run: RunId(body.varint()?),
-        part,
-        start: body.prefixed()?.into(),
-    })
+    Some(EditOp::RemovePart { keyspace, level, run: run_id(body)?, part, start: body.prefixed()?.into() })
 }
 
+// Numbers from which others are counted on are refused where counting would overflow.
+
 fn keyspace_id(body: &mut Reader<'_>) -> Option<KeyspaceId> {
-    body.varint_u32().map(KeyspaceId)
+    body.varint_u32().and_then(KeyspaceId::stored)
+}
+
+fn file_number(body: &mut Reader<'_>) -> Option<FileNumber> {
+    body.varint().and_then(FileNumber::stored)
+}
+
+fn part_id(body: &mut Reader<'_>) -> Option<PartId> {
+    body.varint().and_then(PartId::stored)
+}
+
+fn run_id(body: &mut Reader<'_>) -> Option<RunId> {
+    body.varint().and_then(RunId::stored)
+}
+
+/// The order of a run, counted as run ids are.
+fn order(body: &mut Reader<'_>) -> Option<u64> {
+    body.varint().filter(|order| *order <= RunId::MAX_STORED.get())
+}
+
+fn log_id(body: &mut Reader<'_>) -> Option<LogId> {
+    body.varint().and_then(LogId::stored)
+}
+
+/// A count or sum of bytes of a part or blob file; those of all files of a database are added up.
+fn amount(body: &mut Reader<'_>) -> Option<u64> {
+    body.varint().filter(|amount| *amount <= MAX_AMOUNT)
 }
 
 fn level(body: &mut Reader<'_>) -> Option<LevelIndex> {
@@ -319,7 +342,7 @@ fn level(body: &mut Reader<'_>) -> Option<LevelIndex> {
 
 fn seqno(body: &mut Reader<'_>) -> Option<SeqNo> {
     let value = body.varint()?;
-    (value <= SeqNo::MAX.get()).then(|| SeqNo::new(value))
+    (value <= SeqNo::MAX_STORED.get()).then(|| SeqNo::new(value))
 }
 
 fn name(body: &mut Reader<'_>) -> Option<Arc<str>> {
@@ -368,12 +391,12 @@ fn encode_blob_file(file: &BlobFileMeta, body: &mut Vec<u8>) {
 
 fn decode_blob_file(body: &mut Reader<'_>) -> Option<BlobFileMeta> {
     Some(BlobFileMeta {
-        number: FileNumber(body.varint()?),
+        number: file_number(body)?,
         file_bytes: body.varint().filter(|bytes| *bytes <= MAX_FILE_BYTES)?,
         uid: TableUid(body.u64()?),
-        records: body.varint()?,
-        record_bytes: body.varint()?,
-        value_bytes: body.varint()?,
+        records: amount(body)?,
+        record_bytes: amount(body)?,
+        value_bytes: amount(body)?,
         created_ms: body.varint()?,
     })
 }
@@ -382,8 +405,8 @@ fn decode_blob_file(body: &mut Reader<'_>) -> Option<BlobFileMeta> {
 fn decode_blobs(body: &mut Reader<'_>) -> Option<Arc<[BlobReference]>> {
     let mut blobs: Vec<BlobReference> = Vec::new();
     while !body.is_empty() {
-        let file = FileNumber(body.varint()?);
-        let (bytes, count) = (body.varint()?, body.varint()?);
+        let file = file_number(body)?;
+        let (bytes, count) = (amount(body)?, amount(body)?);
         if blobs.last().is_some_and(|last| last.file >= file) || bytes == 0 || count == 0 {
             return None;
         }
@@ -415,7 +438,7 @@ fn figures(part: &PartMeta) -> [(u64, Option<u64>); 14] {
 
 /// The fixed fields of a part; figures follow.
 fn decode_part(body: &mut Reader<'_>) -> Option<PartMeta> {
-    let (id, file) = (PartId(body.varint()?), FileNumber(body.varint()?));
+    let (id, file) = (part_id(body)?, file_number(body)?);
     let file_bytes = body.varint().filter(|bytes| *bytes <= MAX_FILE_BYTES)?;
     let table_uid = TableUid(body.u64()?);
     let form = body.u8().filter(|form| *form <= END_EXCLUDED | SLICED)?;
@@ -437,17 +460,17 @@ fn decode_part(body: &mut Reader<'_>) -> Option<PartMeta> {
 /// Whether the figure is known; `None` if it is malformed.
 fn decode_figure(tag: u64, value: &mut Reader<'_>, part: &mut PartMeta) -> Option<bool> {
     match tag {
-        figure::BYTES => part.bytes = value.varint()?,
-        figure::RAW_BYTES => part.raw_bytes = value.varint()?,
-        figure::ENTRIES => part.entries = value.varint()?,
-        figure::TOMBSTONES => part.tombstones = value.varint()?,
-        figure::RANGE_TOMBSTONES => part.range_tombstones = value.varint()?,
+        figure::BYTES => part.bytes = amount(value)?,
+        figure::RAW_BYTES => part.raw_bytes = amount(value)?,
+        figure::ENTRIES => part.entries = amount(value)?,
+        figure::TOMBSTONES => part.tombstones = amount(value)?,
+        figure::RANGE_TOMBSTONES => part.range_tombstones = amount(value)?,
         figure::OLDEST_DELETE_MS => part.oldest_delete_ms = Some(value.varint()?),
         figure::MIN_EXPIRY_MS => part.min_expiry_ms = Some(value.varint()?),
         figure::MAX_EXPIRY_MS => part.max_expiry_ms = Some(value.varint()?),
         figure::CREATED_MS => part.created_ms = value.varint()?,
         figure::FLAGS => part.flags = PartFlags(value.varint()?),
-        figure::EXPIRING => part.expiring = value.varint()?,
+        figure::EXPIRING => part.expiring = amount(value)?,
         figure::LATEST_EXPIRY_MS => part.latest_expiry_ms = Some(value.varint()?),
         figure::GLOBAL_SEQNO => part.global_seqno = Some(seqno(value)?),
         figure::BLOBS => part.blobs = decode_blobs(value)?,

@@ -13,6 +13,9 @@ use esker_base::{Error, FileNumber, Result};
 use esker_env::{DirEntry, FileSystem, OpenMode};
 use std::path::{Path, PathBuf};
 
+/// The greatest number of an edit that is accepted: edits are counted on from the last.
+const MAX_EDIT: u64 = u64::MAX / 2;
+
 /// The content of a directory.
 #[derive(Debug)]
 pub enum Recovery {
@@ -162,6 +165,9 @@ impl ManifestFile {
         for record in self.records() {
             let record = record?;
             let damaged = |detail: String| Error::corruption(&self.path, record.offset, detail);
+            if record.edit_no > MAX_EDIT {
+                return Err(damaged(format!("no manifest has as many edits as {}", record.edit_no)));
+            }
             if last_edit.is_none() != record.edit.is_snapshot() {
                 return Err(damaged(format!("edit {} is not where a snapshot belongs", record.edit_no)));
             }

@@ -57,7 +57,7 @@ fn parse(name: &str, suffix: &str) -> Option<FileNumber> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    digits.parse().ok().map(FileNumber)
+    digits.parse().ok().and_then(FileNumber::stored)
 }
 
 #[cfg(test)]
@@ -66,14 +66,14 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for number in [0, 7, 999_999, 1_000_000, u64::MAX] {
+        for number in [0, 7, 999_999, 1_000_000, FileNumber::MAX_STORED.get()] {
             for kind in [FileKind::Table, FileKind::Blob] {
                 let path = data(Path::new("d"), kind, FileNumber(number));
                 let name = path.file_name().unwrap().to_str().unwrap();
                 assert_eq!(parse_data(name), Some((kind, FileNumber(number))));
             }
         }
-        for name in ["x.sst", ".sst", "1.tmp", ".blob", "-1.blob"] {
+        for name in ["x.sst", ".sst", "1.tmp", ".blob", "-1.blob", "18446744073709551615.sst"] {
             assert_eq!(parse_data(name), None);
         }
     }

@@ -414,7 +414,9 @@ impl<'a> Iterator for CarryIter<'a> {
         });
         let damage = match seqno {
             None => "its sequence number is cut off",
-            Some(seqno) if seqno > SeqNo::MAX.get() => "its sequence number exceeds 56 bits",
+            Some(seqno) if seqno > SeqNo::MAX_STORED.get() => {
+                "its sequence number is greater than any database has"
+            }
             Some(_) if self.entries.rest.is_empty() => "it ends after its sequence number",
             Some(seqno) => {
                 let entry = self.entries.next_general();

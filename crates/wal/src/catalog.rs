@@ -1,6 +1,6 @@
 //! Segment catalog: lists the segment files of a directory and reads their headers.
 
-use crate::header_copies::HeaderCopies;
+use crate::header_copies::{HEADERS_END, HeaderCopies};
 use crate::history::SegmentSummary;
 use crate::scan::Window;
 use crate::segment::{SegmentHeader, SegmentHeaderFault, parse_slot_file_name};
@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub(crate) struct CatalogedSegment {
     pub(crate) file: Arc<dyn File>,
     pub(crate) header: SegmentHeader,
+    /// Bytes of the file now, if they are fewer than the header says.
+    pub(crate) short_bytes: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub(crate) struct Catalog {
     pub(crate) foreign: Vec<PathBuf>,
     /// Segment files whose header copies were written and are both damaged.
     pub(crate) damaged: Vec<PathBuf>,
+    /// Segment files that end inside of their header.
+    pub(crate) cut: Vec<PathBuf>,
     /// The greatest id in any valid header.
     pub(crate) greatest_log_id: LogId,
 }
@@ -46,6 +50,7 @@ impl Catalog {
             segments: BTreeMap::new(),
             foreign: Vec::new(),
             damaged: Vec::new(),
+            cut: Vec::new(),
             greatest_log_id: LogId(0),
         };
         let names = match fs.list(dir) {
@@ -69,7 +74,8 @@ impl Catalog {
         db_uuid: &[u8; 16],
         min_log_id: LogId,
     ) -> Result<()> {
-        let copies = HeaderCopies::read(&mut Window::on_header(file.clone())?)?;
+        let mut window = Window::on_header(file.clone())?;
+        let copies = HeaderCopies::read(&mut window)?;
         match copies.unusable_fault() {
             Some(fault @ SegmentHeaderFault::Unsupported { .. }) => {
                 return Err(Error::Unsupported(format!("{}: {fault}", path.display()).into()));
@@ -78,7 +84,9 @@ impl Catalog {
             None => {}
         }
         let Some(header) = copies.valid() else {
-            if copies.damaged() {
+            if window.file_len() < HEADERS_END {
+                self.cut.push(path.clone());
+            } else if copies.damaged() {
                 self.damaged.push(path.clone());
             }
             self.files.push((slot, path));
@@ -100,7 +108,11 @@ impl Catalog {
         // A copy made by a recovery that did not commit replaces nothing.
         let uncommitted = header.replaces_upto != LogId(0) && header.replaces_upto >= min_log_id;
         if header.log_id >= min_log_id && !uncommitted {
-            let segment = CatalogedSegment { file, header: header.clone() };
+            let segment = CatalogedSegment {
+                file,
+                header: header.clone(),
+                short_bytes: Some(window.file_len()).filter(|len| *len < header.size_bytes),
+            };
             if let Some(twin) = self.live.insert(header.log_id, segment) {
                 let twin = twin.file.path().display().to_string();
                 let detail = format!("it says it is log segment {}, and so does {twin}", header.log_id);

@@ -323,8 +323,15 @@ impl Fields {
             return Err(unknown);
         }
         match self.first_seqno.checked_add(u64::from(self.count)) {
-            Some(end) if end <= SeqNo::MAX.get() => {}
-            _ => return Err(HeaderFault::Impossible("its sequence numbers exceed 56 bits")),
+            Some(end) if end <= SeqNo::MAX_STORED.get() => {}
+            _ => {
+                return Err(HeaderFault::Impossible(
+                    "its sequence numbers are greater than any database has",
+                ));
+            }
+        }
+        if mark.is_some_and(|mark| mark.log_id > LogId::MAX_STORED) {
+            return Err(HeaderFault::Impossible("its mark names a segment that no log has"));
         }
         Ok(RecordHeader {
             payload_crc: self.payload_crc,

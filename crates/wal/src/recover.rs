@@ -14,6 +14,7 @@
 //! | finding, the first that applies | verdict |
 //! |---|---|
 //! | D > (segment, h) | corruption: data known durable is gone |
+//! | a file is shorter than its header says: same boot, or D is in or behind it (4) | corruption |
 //! | a segment is missing, and a file has both header copies damaged (1) | corruption |
 //! | same boot, and a record behind the stop counted fewer in flight than are between (2) | corruption |
 //! | same boot, and an end record names a segment without a header (3) | corruption |
@@ -21,7 +22,8 @@
 //! | other or unknown boot | a power cut took any subset of unsynced pages: cut, n as a warning |
 //!
 //! (1) Neither a crash nor a power cut damages two sectors. (2) So h was complete, and no power was lost
-//! since. (3) Headers are stored before end records.
+//! since. (3) Headers are stored before end records. (4) Files are allocated before their header is stored;
+//! only a power cut before the first flush loses the length.
 //!
 //! A segment begun after a manifest edit that the manifest does not have is corruption as well. In this
 //! version no record is ever in flight (see [`crate::writer`]), so within one boot *any* valid record behind
@@ -379,7 +381,7 @@ impl<'a> Scan<'a> {
     /// The follower that an end record names: always a later id, so that the chain terminates.
     fn end_record(&mut self, payload: &[u8], file: &Path, at: LogPosition) -> Result<LogId> {
         match decode_segment_end(payload) {
-            Some(next) if next > at.log_id && next.get() < u64::MAX => {
+            Some(next) if next > at.log_id && next <= LogId::MAX_STORED => {
                 self.greatest_log_id = self.greatest_log_id.max(next);
                 Ok(next)
             }
@@ -452,12 +454,19 @@ impl<'a> Scan<'a> {
     fn judge(&self, stop: &ChainEnd) -> Result<()> {
         let damage = |why: String| Err(Error::corruption(&stop.file, stop.file_offset, why));
         if self.durable > stop.position && !planted!(AcceptsShortLog) {
-            return damage(format!(
+            let why = format!(
                 "{}; everything before {} is known to have been durable, so data is lost and this is not the \
                  end of the log",
                 stop.what, self.durable
-            ));
+            );
+            // A missing segment is likely the one whose header cannot be read.
+            let unreadable = self.catalog.cut.first().or(self.catalog.damaged.first());
+            return match unreadable.filter(|_| stop.reason.is_none()) {
+                Some(file) => Err(Error::corruption(file, 0, format!("no valid header; {why}"))),
+                None => damage(why),
+            };
         }
+        self.check_lengths()?;
         if self.input.mode == WalRecovery::PowerCut {
             return Ok(());
         }
@@ -482,6 +491,27 @@ impl<'a> Scan<'a> {
                  complete once; {ADVICE}",
                 stop.what
             ));
+        }
+        Ok(())
+    }
+
+    /// A segment shorter than its header says was cut after it was written, unless a power cut lost the
+    /// length of a file that was never flushed.
+    fn check_lengths(&self) -> Result<()> {
+        let boot = self.input.fs.boot_id();
+        for segment in self.catalog.live.values() {
+            let (Some(found), header) = (segment.short_bytes, &segment.header) else { continue };
+            let is_of_this_boot = header.boot_id == boot && boot != [0; 16];
+            let may_be_power_cut = !is_of_this_boot || self.input.mode == WalRecovery::PowerCut;
+            let was_flushed = self.durable > LogPosition::new(header.log_id, 0);
+            if was_flushed || !may_be_power_cut {
+                let detail = format!(
+                    "the segment has {} bytes by its header, and the file only {found}: its end is gone, and \
+                     records may be with it",
+                    header.size_bytes
+                );
+                return Err(Error::corruption(segment.file.path(), found, detail));
+            }
         }
         Ok(())
     }

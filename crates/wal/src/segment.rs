@@ -29,6 +29,8 @@ pub const FORMAT: u32 = 1;
 /// The first bytes of every header, in every format.
 pub const MAGIC: [u8; 8] = *b"ESKRWAL1";
 
+/// Lengths and offsets of files are signed 64-bit numbers to the operating system.
+const MAX_FILE_BYTES: u64 = i64::MAX as u64;
 /// Offset of a header's checksum, in every format.
 const CRC_AT: usize = 124;
 /// Offset of the first sequence number.
@@ -179,8 +181,10 @@ impl SegmentHeader {
             return Err(SegmentHeaderFault::Unsupported { format, flags });
         }
         let first_seqno = Reader::new(&covered[FIRST_SEQNO_AT..]).u64().ok_or(SegmentHeaderFault::Short)?;
-        if first_seqno > SeqNo::MAX.get() {
-            return Err(SegmentHeaderFault::Impossible("its first sequence number exceeds 56 bits"));
+        if first_seqno > SeqNo::MAX_STORED.get() {
+            return Err(SegmentHeaderFault::Impossible(
+                "its first sequence number is greater than any database has",
+            ));
         }
         let header = SegmentHeader::read(&mut reader).ok_or(SegmentHeaderFault::Short)?;
         header.check()
@@ -208,8 +212,11 @@ impl SegmentHeader {
         if start < headers_end || start > self.size_bytes || !start.is_multiple_of(RECORD_ALIGN) {
             return Err(SegmentHeaderFault::Impossible("records would start outside of the file"));
         }
-        if self.log_id == LogId(0) || self.log_id.get() == u64::MAX {
-            return Err(SegmentHeaderFault::Impossible("its log id is reserved"));
+        if self.size_bytes > MAX_FILE_BYTES {
+            return Err(SegmentHeaderFault::Impossible("it is longer than a file can be"));
+        }
+        if self.log_id == LogId(0) || self.log_id > LogId::MAX_STORED {
+            return Err(SegmentHeaderFault::Impossible("its log id is none that a log uses"));
         }
         Ok(self)
     }
@@ -288,6 +295,9 @@ mod tests {
             |header| header.size_bytes = 4095,
             |header| header.log_id = LogId(0),
             |header| header.log_id = LogId(u64::MAX),
+            |header| header.log_id = LogId(LogId::MAX_STORED.get() + 1),
+            |header| header.size_bytes = u64::MAX,
+            |header| header.size_bytes = 1 << 63,
         ] {
             let mut wrong = header();
             change(&mut wrong);
@@ -296,12 +306,13 @@ mod tests {
         }
     }
 
-    /// Truncated to 56 bits it would be another number than the one stored.
+    /// Beyond 56 bits it would be truncated to another number than the one stored; shortly before, the
+    /// numbers behind it could not be counted.
     #[test]
-    fn a_sequence_number_beyond_56_bits_is_refused() {
-        for (first_seqno, expected) in
-            [(SeqNo::MAX.get(), true), (SeqNo::MAX.get() + 1, false), (u64::MAX, false)]
-        {
+    fn a_sequence_number_that_no_database_reaches_is_refused() {
+        let most = SeqNo::MAX_STORED.get();
+        let seqnos = [most + 1, SeqNo::MAX.get(), SeqNo::MAX.get() + 1, u64::MAX].map(|seqno| (seqno, false));
+        for (first_seqno, expected) in [(most, true)].into_iter().chain(seqnos) {
             let mut bytes = header().encode();
             bytes[72..80].copy_from_slice(&first_seqno.to_le_bytes());
             let crc = crc32c(&bytes[..CRC_AT]);

@@ -62,22 +62,27 @@ fn finish_writing(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Stores the time up to which entries were judged expired, if it has grown since the last edit (TM2).
-pub fn store_time(store: &Store, writing: &Writing) -> Result<()> {
+/// Stores the time up to which entries were judged expired (TM2), and the position up to which the log is
+/// durable, if they have grown since the last edit. The position is what the next open expects of a log that
+/// holds entries, whatever became of its segments meanwhile.
+pub fn store_time_and_position(store: &Store, writing: &Writing) -> Result<()> {
     let mut installed = writing.manifest.lock();
-    let last_ms = store.time.last_ms();
-    if last_ms > installed.state.time_floor_ms {
+    let (last_ms, durable) = (store.time.last_ms(), writing.log.durable_position());
+    let (known_ms, known) = (installed.state.time_floor_ms, installed.state.durable_position);
+    if last_ms > known_ms || known < Some((durable.log_id, durable.offset)) {
         let mut edit = VersionEdit::new();
-        edit.push(EditOp::TimeFloor(last_ms));
+        edit.push(EditOp::TimeFloor(last_ms)).push(EditOp::DurablePosition(durable.log_id, durable.offset));
         install::make_durable(store, writing, &mut installed, &edit)?;
     }
     Ok(())
 }
 
 /// The last edit of a process, and the record that the manifest is complete. Only if all entries are in
-/// tables and no history is kept can it be continued; otherwise only the time is stored.
+/// tables and no history is kept can it be continued; otherwise only the time and the end of the durable log are stored.
 pub fn close_manifest(store: &Store, writing: &Writing) -> Result<()> {
-    let Some(next) = next_life_begins_at(store, writing) else { return store_time(store, writing) };
+    let Some(next) = next_life_begins_at(store, writing) else {
+        return store_time_and_position(store, writing);
+    };
     let mut installed = writing.manifest.lock();
     let mut edit = VersionEdit::new();
     install::add_counters(store, writing, &mut edit, next);

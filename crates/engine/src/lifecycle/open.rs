@@ -53,7 +53,7 @@ use esker_options::DEFAULT_KEYSPACE;
 use esker_options::{KeyspaceOptions, MemoryPlan, Options, default_open_tables};
 use esker_sst::{OpenTables, TableCache};
 use esker_version::{
-    CURRENT_NAME, CURRENT_TEMPORARY_NAME, DatabaseState, EditOp, Manifest, Recovery, VersionEdit,
+    CURRENT_NAME, CURRENT_TEMPORARY_NAME, DatabaseState, EditOp, Manifest, Recovered, Recovery, VersionEdit,
     parse_manifest_name,
 };
 use esker_view::MemtableView;
@@ -196,17 +196,20 @@ impl Opening {
     fn open_writable(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Store>> {
         let fs = &*self.env.fs;
         let tables_dir = paths::tables(&self.dir);
-        // Both names are durable by the commit point, which syncs their parent directory.
-        fs.create_dir_all(&tables_dir)?;
-        fs.create_dir_all(&paths::wal(&self.dir))?;
         let (mut state, last_edit, closed) = match esker_version::recover(fs, &self.dir)? {
-            Recovery::Database(recovered) => (recovered.state, recovered.last_edit, recovered.closed),
+            Recovery::Database(recovered) => {
+                self.check_log_directory(&recovered)?;
+                (recovered.state, recovered.last_edit, recovered.closed)
+            }
             Recovery::Nothing | Recovery::NoCurrent { .. } => {
                 self.check_nothing_to_lose()?;
                 (DatabaseState::new(self.new_uuid()), 0, None)
             }
         };
         self.phase("manifest read");
+        // Both names are durable by the commit point, which syncs their parent directory.
+        fs.create_dir_all(&tables_dir)?;
+        fs.create_dir_all(&paths::wal(&self.dir))?;
         self.begin_time(&state);
         let is_complete = !self.add_default_keyspace(&mut state)? && !self.options.believe_clock;
         let above_names = self.above_all_names(&tables_dir)?;
@@ -314,6 +317,24 @@ impl Opening {
             }
         }
         Ok(())
+    }
+
+    /// A log directory that is missing is no empty log: it is created before the first manifest of an open. A
+    /// copy, whose manifest begins with edit 0, has none; and after an orderly close nothing in it is needed.
+    fn check_log_directory(&self, recovered: &Recovered) -> Result<()> {
+        let dir = paths::wal(&self.dir);
+        let is_needed = recovered.last_edit > 0 && recovered.closed.is_none();
+        match self.env.fs.list(&dir) {
+            Err(error) if error.is_not_found() && is_needed => {
+                let detail = "the directory of the log is missing, and the database was not closed with all of \
+                              its entries in tables: entries that only the log had are lost. Put the directory \
+                              back; an empty one in its place opens the database without these entries if none \
+                              of them was known to be durable";
+                Err(Error::corruption(dir, None, detail))
+            }
+            Err(error) if error.is_not_found() => Ok(()),
+            listed => listed.map(|_| ()),
+        }
     }
 
     fn new_uuid(&self) -> [u8; 16] {
@@ -455,6 +476,7 @@ impl Opening {
         let Recovery::Database(recovered) = esker_version::recover(fs, &self.dir)? else {
             return Err(Error::NotFound(format!("there is no database in {}", self.dir.display()).into()));
         };
+        self.check_log_directory(&recovered)?;
         let (state, last_edit) = (recovered.state, recovered.last_edit);
         self.begin_time(&state);
         let files = self.table_files()?;

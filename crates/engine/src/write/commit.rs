@@ -176,7 +176,17 @@ pub fn commit_if<A: Admission>(
 /// Makes every acknowledged write durable.
 pub fn sync(store: &Store) -> Result<()> {
     let last = SeqNo::new(store.visible.load(Ordering::Acquire));
-    store.writing()?.sync_up_to(last)
+    let writing = store.writing()?;
+    writing.sync_up_to(last)?;
+    // Behind the records, where it tells the next open that none of them can be missing. It is no part of the
+    // promise, so it is not synced itself, and a log without room for it goes without.
+    let mut state = writing.commit.lock();
+    if !state.closed
+        && let Err(error) = state.log.append_mark()
+    {
+        tracing::debug!(%error, "the durable position could not be noted in the log");
+    }
+    Ok(())
 }
 
 /// Takes the commit lock once there is room for the batch. Waiting time is subtracted from `wait`.

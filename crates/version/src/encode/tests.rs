@@ -14,20 +14,22 @@ fn some_part(random: &SeededRandom) -> PartMeta {
         _ => KeyRange::inclusive(start, end),
     };
     // Numbers of every width.
-    let number = || random.below(u64::MAX) >> random.below(64);
+    let number = || random.below(u64::MAX) >> (1 + random.below(63));
+    let amount = || number().min(MAX_AMOUNT);
+    let seqno = || SeqNo::new(number()).min(SeqNo::MAX_STORED);
     let file_bytes = number().min(MAX_FILE_BYTES);
     let mut part =
         PartMeta::new(PartId(number()), FileNumber(number()), file_bytes, TableUid(number()), range);
     part.sliced = random.below(2) == 0;
-    part.min_seqno = SeqNo::new(number());
-    part.max_seqno = part.min_seqno.plus(random.below(1 << 20));
+    part.min_seqno = seqno();
+    part.max_seqno = part.min_seqno.plus(random.below(1 << 20)).min(SeqNo::MAX_STORED);
     if random.below(4) == 0 {
-        part = part.ingested_at(SeqNo::new(number() | 1));
+        part = part.ingested_at(seqno().max(SeqNo::new(1)));
     }
     part.bytes = random.below(file_bytes + 1);
-    part.raw_bytes = number();
-    part.entries = number();
-    part.tombstones = number();
+    part.raw_bytes = amount();
+    part.entries = amount();
+    part.tombstones = amount();
     part.range_tombstones = random.below(2);
     part.oldest_delete_ms = (random.below(2) == 0).then(number);
     part.min_expiry_ms = (random.below(2) == 0).then(number);
@@ -36,12 +38,12 @@ fn some_part(random: &SeededRandom) -> PartMeta {
     part.expiring = random.below(3);
     part.created_ms = number();
     part.flags = PartFlags(random.below(2));
-    part.pinned_by = (random.below(2) == 0).then(|| SeqNo::new(number()));
+    part.pinned_by = (random.below(2) == 0).then(seqno);
     let mut files: Vec<u64> = (0..random.below(4)).map(|_| number()).collect();
     files.sort_unstable();
     files.dedup();
     let blob =
-        |file| BlobReference { file: FileNumber(file), bytes: number().max(1), count: number().max(1) };
+        |file| BlobReference { file: FileNumber(file), bytes: amount().max(1), count: amount().max(1) };
     part.blobs = files.into_iter().map(blob).collect();
     part
 }
@@ -49,7 +51,8 @@ fn some_part(random: &SeededRandom) -> PartMeta {
 fn some_op(random: &SeededRandom) -> EditOp {
     let id = KeyspaceId(random.below(300) as u32);
     let level = LevelIndex::new(random.below(64) as u8).unwrap();
-    let number = random.below(u64::MAX) >> random.below(64);
+    let number = random.below(u64::MAX) >> (1 + random.below(63));
+    let (seqno, amount) = (SeqNo::new(number).min(SeqNo::MAX_STORED), number.min(MAX_AMOUNT));
     let name: Arc<str> = format!("käse{}", random.below(9)).into();
     match random.below(21) {
         0 => EditOp::Snapshot,
@@ -65,26 +68,26 @@ fn some_op(random: &SeededRandom) -> EditOp {
             let (run, part) = (RunId(number), PartId(number / 3));
             EditOp::RemovePart { keyspace: id, level, run, part, start: some_key(random) }
         }
-        7 => EditOp::FlushedSeqno { keyspace: id, seqno: SeqNo::new(number) },
+        7 => EditOp::FlushedSeqno { keyspace: id, seqno },
         8 => EditOp::Cursor { keyspace: id, level, key: some_key(random) },
         9 => EditOp::MinLogId(LogId(number)),
         10 => EditOp::NextFile(FileNumber(number)),
-        11 => EditOp::LastSeqno(SeqNo::new(number)),
+        11 => EditOp::LastSeqno(seqno),
         12 => EditOp::NextKeyspace(id),
         13 => EditOp::NextPart(PartId(number)),
         14 => EditOp::DurablePosition(LogId(number), number / 5),
         15 => EditOp::TimeFloor(number),
-        16 => EditOp::Consumer { name, seqno: SeqNo::new(number) },
+        16 => EditOp::Consumer { name, seqno },
         17 => EditOp::DropConsumer { name },
-        18 => EditOp::LogLife(LogLife { last_log_id: LogId(number), last_seqno: SeqNo::new(number / 7) }),
+        18 => EditOp::LogLife(LogLife { last_log_id: LogId(number), last_seqno: seqno }),
         19 => {
             let file = BlobFileMeta {
                 number: FileNumber(number),
                 file_bytes: number.min(MAX_FILE_BYTES),
                 uid: TableUid(number),
-                records: number / 2,
-                record_bytes: number / 7,
-                value_bytes: number / 3,
+                records: amount / 2,
+                record_bytes: amount / 7,
+                value_bytes: amount / 3,
                 created_ms: number / 5,
             };
             EditOp::AddBlobFile { keyspace: id, file }
@@ -180,4 +183,28 @@ fn the_bytes_of_a_part_are_fixed() {
         6, 1, 7, // entries
     ];
     assert_eq!(payload, expected);
+}
+
+/// Counting on from these would overflow.
+#[test]
+fn numbers_that_no_database_reaches_are_damage() {
+    let most = u64::MAX / 2;
+    for (op, is_accepted) in [
+        (EditOp::NextFile(FileNumber(most)), true),
+        (EditOp::NextFile(FileNumber(most + 1)), false),
+        (EditOp::NextPart(PartId(u64::MAX)), false),
+        (EditOp::NextKeyspace(KeyspaceId(u32::MAX)), false),
+        (EditOp::MinLogId(LogId(u64::MAX)), false),
+        (EditOp::DurablePosition(LogId(u64::MAX), 0), false),
+        (EditOp::LogLife(LogLife { last_log_id: LogId(u64::MAX), last_seqno: SeqNo::ZERO }), false),
+        (EditOp::LastSeqno(SeqNo::MAX_STORED), true),
+        (EditOp::LastSeqno(SeqNo::MAX), false),
+        (EditOp::FlushedSeqno { keyspace: KeyspaceId(0), seqno: SeqNo::MAX }, false),
+    ] {
+        let mut edit = VersionEdit::new();
+        edit.push(op);
+        let mut payload = Vec::new();
+        edit.encode(&mut payload);
+        assert_eq!(VersionEdit::decode(&payload).is_ok(), is_accepted, "{edit:?}");
+    }
 }

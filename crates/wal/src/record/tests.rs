@@ -99,6 +99,30 @@ fn records_of_a_newer_version_are_distinguished_from_damage() {
     assert!(matches!(seqno, Err(HeaderFault::Impossible(_))));
 }
 
+/// The next record, and the next open, count on from it.
+#[test]
+fn sequence_numbers_that_leave_no_room_for_others_are_refused() {
+    let decode = |first: u64| {
+        let bytes = forge(|bytes| bytes[16..24].copy_from_slice(&first.to_le_bytes()));
+        RecordHeader::decode(&bytes, &identity(), OFFSET)
+    };
+    let most = SeqNo::MAX_STORED.get() - u64::from(header(None).count);
+    assert!(decode(most).is_ok());
+    for first in [most + 1, SeqNo::MAX.get() - u64::from(header(None).count), SeqNo::MAX.get()] {
+        assert!(matches!(decode(first), Err(HeaderFault::Impossible(_))), "{first:#x}");
+    }
+}
+
+#[test]
+fn a_mark_of_a_segment_that_no_log_has_is_refused() {
+    let mark = |log_id| header(Some(LogPosition::new(LogId(log_id), 4096)));
+    for (log_id, is_accepted) in [(u64::MAX / 2, true), (u64::MAX / 2 + 1, false), (u64::MAX, false)] {
+        let bytes = mark(log_id).encode(&identity(), OFFSET);
+        let decoded = RecordHeader::decode(bytes.as_bytes(), &identity(), OFFSET);
+        assert_eq!(decoded.is_ok(), is_accepted, "{log_id:#x}");
+    }
+}
+
 #[test]
 fn records_are_padded_to_eight_bytes() {
     assert_eq!(record_len(0, false), 32);

@@ -370,3 +370,30 @@ fn salvage_returns_every_whole_record_and_tells_the_rest_by_its_numbers() {
         fs.open(path, OpenMode::CreateNew).unwrap().write_at(&bytes, 0).unwrap();
     }
 }
+
+/// A process crash never shortens a file, and a power cut only one that was never flushed.
+#[test]
+fn a_segment_shorter_than_its_header_says_is_damage_unless_a_power_cut_explains_it() {
+    for (crash, is_power_cut) in [(Crash::Process, false), (Crash::PowerNoneLost, true)] {
+        let harness = three_segments(false);
+        let known = harness.known();
+        let image = harness.fs.crash(crash);
+        for (at, path) in segments(&image).into_iter().enumerate() {
+            let bytes = contents(&image, &path);
+            let file = image.open(&path, OpenMode::ReadWrite).unwrap();
+            // Nothing but free space is cut.
+            file.set_len(bytes.len() as u64 - 8).unwrap();
+            let read = read_back(&image, &known.manifest, WalRecovery::Strict);
+            let is_flushed = at < 2;
+            match read {
+                Err(Error::Corruption(damage)) => {
+                    assert!(is_flushed || !is_power_cut, "{damage}");
+                    assert_eq!(damage.file, path);
+                }
+                Ok(_) => assert!(is_power_cut && !is_flushed, "{}", path.display()),
+                Err(other) => panic!("{other}"),
+            }
+            file.write_at(&bytes, 0).unwrap();
+        }
+    }
+}
