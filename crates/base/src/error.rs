@@ -20,6 +20,12 @@ pub enum Error {
     #[error("{0}")]
     Corruption(Box<Corruption>),
 
+    /// The answer may be in a file that is quarantined: damaged, missing or another file's. Keys outside of
+    /// the named range are not affected. Replacing the file from a backup or checkpoint makes the range
+    /// readable.
+    #[error("{0}")]
+    Quarantined(Box<QuarantinedRange>),
+
     /// A call to the operating system failed.
     #[error("{0}")]
     Io(Box<IoFailure>),
@@ -113,6 +119,31 @@ impl fmt::Display for Corruption {
             write!(f, " (keyspace {keyspace:?})")?;
         }
         write!(f, ": {}", self.detail)
+    }
+}
+
+/// Keys that cannot be read, because they are in a quarantined file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuarantinedRange {
+    /// The quarantined file.
+    pub file: PathBuf,
+    /// The keyspace of the keys.
+    pub keyspace: Arc<str>,
+    /// The keys, printed: from the first to the last.
+    pub keys: Arc<str>,
+    /// Why the file is quarantined.
+    pub cause: Arc<str>,
+}
+
+impl fmt::Display for QuarantinedRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let QuarantinedRange { file, keyspace, keys, cause } = self;
+        write!(
+            f,
+            "the keys {keys} of keyspace {keyspace:?} cannot be read: {} is quarantined ({cause}); replace it from \
+             a backup or checkpoint",
+            file.display()
+        )
     }
 }
 
@@ -262,9 +293,9 @@ impl Error {
         matches!(self, Error::Conflict(_))
     }
 
-    /// Whether this is damage of stored data.
+    /// Whether this is damage of stored data, quarantined or not.
     pub fn is_corruption(&self) -> bool {
-        matches!(self, Error::Corruption(_))
+        matches!(self, Error::Corruption(_) | Error::Quarantined(_))
     }
 
     /// Whether the operating system reported that the file or directory does not exist.

@@ -15,8 +15,8 @@ macro_rules! id {
                 self.0
             }
 
-            /// The greatest number that decoders accept from a file or a name: half of all, so that counting on
-            /// from it does not overflow.
+            /// The greatest number that decoders accept from a file or a name: half of all, so that counting
+            /// on from it does not overflow.
             pub const MAX_STORED: $name = $name(<$inner>::MAX / 2);
 
             /// The number, if it may be stored ([`Self::MAX_STORED`]).

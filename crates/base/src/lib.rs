@@ -24,7 +24,9 @@ pub mod sync;
 mod thread_buffer;
 mod unwinding;
 
-pub use error::{Conflict, Corruption, Error, HistoryGone, IoFailure, MergeFailure, Result};
+pub use error::{
+    Conflict, Corruption, Error, HistoryGone, IoFailure, MergeFailure, QuarantinedRange, Result,
+};
 pub use ids::{FileNumber, KeyspaceId, LogId, PartId, RunId, TableUid};
 pub use inside_job::{InsideJob, JobSection};
 pub use kind::ValueKind;

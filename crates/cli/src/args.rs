@@ -18,7 +18,7 @@ pub(crate) use advise::AdviseArgs;
 pub(crate) use changes::ChangesArgs;
 pub(crate) use copies::{
     BackupArgs, BackupCommand, BackupCreateArgs, BackupPruneArgs, BackupVerifyArgs, CheckpointArgs,
-    ExportArgs, ImportArgs, RestoreArgs,
+    ExportArgs, ImportArgs, QuarantineArgs, RestoreArgs,
 };
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use generate::GenerateArgs;
@@ -174,6 +174,7 @@ pub(crate) enum DataCommand {
     Stalls,
     Compact(CompactArgs),
     Verify(VerifyArgs),
+    Quarantine(QuarantineArgs),
     Keyspaces(KeyspacesArgs),
     Strategy(StrategyArgs),
     Advise(Box<AdviseArgs>),

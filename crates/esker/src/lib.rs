@@ -199,7 +199,7 @@ pub use esker_engine::write::write_options::{Expiry, WriteOptions};
 #[doc(inline)]
 pub use esker_iter::operator::MergeOperator;
 #[doc(inline)]
-pub use esker_options::{DEFAULT_KEYSPACE, Durability, KeyspaceOptions, Options};
+pub use esker_options::{DEFAULT_KEYSPACE, Durability, KeyspaceOptions, Options, RecoveryMode};
 #[doc(inline)]
 pub use esker_view::Value;
 #[doc(inline)]
@@ -217,7 +217,7 @@ pub mod advice;
 pub mod backup {
     pub use crate::copy::{
         BackupId, BackupInfo, BackupReport, BackupVerification, Backups, CheckpointReport, ExportReport,
-        ImportReport, RestoreReport, Retention, check_export,
+        ImportReport, ReplaceReport, RestoreReport, Retention, check_export,
     };
     pub use esker_engine::file_transfer::CopyProgress;
 }
@@ -232,7 +232,9 @@ pub mod compaction_filter {
 
 /// The details that an [`Error`] carries.
 pub mod error {
-    pub use esker_base::{Conflict, Corruption, Error, HistoryGone, IoFailure, MergeFailure, Result};
+    pub use esker_base::{
+        Conflict, Corruption, Error, HistoryGone, IoFailure, MergeFailure, QuarantinedRange, Result,
+    };
 }
 
 pub mod events;
@@ -253,6 +255,7 @@ pub mod metrics {
         BlobFileInfo, FilterInfo, FilterTuningInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics,
         MemoryMetrics, Metrics, OpenTablesMetrics, RunInfo, TableInfo,
     };
+    pub use crate::report::quarantine::{QuarantineReads, QuarantinedFile};
     pub use crate::report::readers::OpenReader;
     pub use crate::report::targets::{DeleteTarget, KeyspaceTargets, SpaceTarget, TargetState};
     pub use crate::report::verify::VerifyReport;

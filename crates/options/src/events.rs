@@ -130,6 +130,26 @@ pub enum Event {
     /// A keyspace was dropped. What runs for it ends with an error afterwards.
     #[doc(alias = "OnColumnFamilyHandleDeletionStarted")]
     KeyspaceDropped(KeyspaceRef),
+    /// A table or blob file was found damaged and is quarantined from now on ([`Options::recovery_mode`]).
+    FileQuarantined {
+        /// Its keyspace.
+        keyspace: KeyspaceRef,
+        /// Its number.
+        file: FileNumber,
+        /// What it holds.
+        kind: FileKind,
+        /// What was found.
+        cause: Error,
+    },
+    /// A quarantined file was replaced by an undamaged copy.
+    FileReplaced {
+        /// Its keyspace.
+        keyspace: KeyspaceRef,
+        /// Its number.
+        file: FileNumber,
+        /// What it holds.
+        kind: FileKind,
+    },
     /// A checkpoint or a backup was made, or has failed.
     CopyEnded {
         /// Which of them.
@@ -305,6 +325,8 @@ impl Event {
             Event::CompactionBegun(job) | Event::CompactionEnded { job, .. } => Some(&job.keyspace),
             Event::FilesChanged { keyspace, .. }
             | Event::StallChanged { keyspace, .. }
+            | Event::FileQuarantined { keyspace, .. }
+            | Event::FileReplaced { keyspace, .. }
             | Event::KeyspaceCreated(keyspace)
             | Event::KeyspaceRenamed { keyspace, .. }
             | Event::KeyspaceDropped(keyspace) => Some(keyspace),

@@ -16,6 +16,7 @@ mod open_tables;
 mod own_filter;
 mod per_level;
 mod presets;
+mod recovery_mode;
 mod rows;
 mod schema;
 mod stored;
@@ -35,6 +36,7 @@ pub use open_tables::default_open_tables;
 pub use own_filter::OwnFilter;
 pub use per_level::PerLevel;
 pub use presets::{Cs265, Preset};
+pub use recovery_mode::RecoveryMode;
 pub use schema::{OptionChange, OptionGroup, OptionInfo, OptionScope, OptionValue};
 
 use esker_base::Result;
@@ -81,6 +83,8 @@ pub struct Options {
     pub wal_segment_bytes: Option<u64>,
     #[doc(hidden)]
     pub wal_recovery: WalRecovery,
+    #[doc(hidden)]
+    pub recovery_mode: RecoveryMode,
     #[doc(hidden)]
     pub compaction_threads: usize,
     #[doc(hidden)]
@@ -199,6 +203,14 @@ impl Options {
     #[doc(alias = "wal_recovery_mode")]
     pub fn wal_recovery(mut self, recovery: WalRecovery) -> Options {
         self.wal_recovery = recovery;
+        self
+    }
+
+    /// What an open does about damaged tables and blob files. Default: [`RecoveryMode::Strict`].
+    #[doc(alias = "best_efforts_recovery")]
+    #[doc(alias = "paranoid_checks")]
+    pub fn recovery_mode(mut self, mode: RecoveryMode) -> Options {
+        self.recovery_mode = mode;
         self
     }
 

@@ -59,7 +59,7 @@ impl FifoLimits {
             return None;
         }
         let mut oldest: Vec<(LevelIndex, &Arc<Run>, &Arc<PartMeta>)> =
-            cx.shape.version.parts().filter(|(.., part)| !cx.busy.has(part)).collect();
+            cx.shape.version.parts().filter(|(.., part)| !cx.busy.is_input(part)).collect();
         oldest.sort_by_key(|(level, run, part)| {
             (part.max_seqno, std::cmp::Reverse(position(*level, run)), part.id)
         });
@@ -114,7 +114,7 @@ fn bytes_with_blobs(part: &PartMeta) -> u64 {
 }
 
 fn total_bytes(cx: &Context<'_>) -> u64 {
-    let free = cx.shape.version.parts().filter(|(.., part)| !cx.busy.has(part));
+    let free = cx.shape.version.parts().filter(|(.., part)| !cx.busy.is_input(part));
     free.fold(0, |sum, (.., part)| sum.saturating_add(bytes_with_blobs(part)))
 }
 

@@ -15,6 +15,7 @@ use crate::position::Position;
 use crate::running_jobs::Busy;
 use crate::runs_per_level::{MAX_RUNS_PER_LEVEL, RunsPerLevel};
 use crate::shape::Shape;
+use crate::work_round;
 use esker_version::{KeyRange, LevelIndex, Version};
 
 /// How the shape of a tree is maintained.
@@ -128,9 +129,14 @@ impl Strategy {
     pub fn plan(&self, shape: &Shape<'_>, busy: &Busy, options: &StrategyOptions) -> Option<CompactionPlan> {
         let cx = Context::new(shape, busy, options);
         let rules = self.rules();
-        let Some(migration) = shape.migration else { return rules.plan(&cx) };
-        let plan = rules.plan(&Context { counted: Some(migration), ..cx });
-        plan.or_else(|| if migration.is_paused { None } else { rules.plan_shape(&cx) })
+        let plan = match shape.migration {
+            None => rules.plan(&cx),
+            Some(migration) => {
+                let plan = rules.plan(&Context { counted: Some(migration), ..cx });
+                plan.or_else(|| if migration.is_paused { None } else { rules.plan_shape(&cx) })
+            }
+        };
+        plan.or_else(|| if self.merges() { work_round::plan(&cx) } else { None })
     }
 
     /// Compaction debt: the estimated bytes that jobs will read until the tree needs no compaction. Zero iff

@@ -41,6 +41,7 @@ pub mod shape;
 mod space_target;
 mod tombstone_rules;
 pub mod validate;
+mod work_round;
 mod worst_case;
 pub mod write_control;
 
@@ -55,7 +56,7 @@ pub use options::{IDLE_BUDGET_BYTES, SizeRatio, StrategyOptions};
 pub use partial::CompactionPriority;
 pub use plan::{Anchor, Class, CompactionPlan, InputPart, PlanInput, PlanKind, Reason};
 pub use position::{Position, RunPosition};
-pub use running_jobs::{Busy, JobId, RunningJob};
+pub use running_jobs::{Busy, JobId, RunningJob, SetAside};
 pub use runs_per_level::RunsPerLevel;
 pub use shape::{Shape, base_bytes, base_run, upper_bytes, upper_runs};
 pub use space_target::SpaceBudget;

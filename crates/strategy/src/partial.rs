@@ -185,7 +185,7 @@ impl LevelParts<'_> {
 
     /// Bytes of the level that count and that no job is removing.
     pub(crate) fn free_bytes(&self) -> u64 {
-        if self.cx.busy.is_empty() {
+        if self.cx.busy.takes_nothing() {
             return self.cx.counted_bytes(self.run);
         }
         let free = self.run.parts().iter().filter(|part| !self.cx.busy.has(part) && self.cx.counts(part));

@@ -191,7 +191,7 @@ impl<'a> Context<'a> {
         match validate(version, self.busy, &plan) {
             Ok(()) => Some(plan),
             Err(error) => {
-                debug_assert!(!self.busy.is_empty(), "no job runs, and yet {error}");
+                debug_assert!(!self.busy.takes_nothing(), "no part is taken, and yet {error}");
                 None
             }
         }
@@ -291,5 +291,5 @@ impl Context<'_> {
 }
 
 pub(crate) fn is_busy(cx: &Context<'_>, run: &Run) -> bool {
-    !cx.busy.is_empty() && run.parts().iter().any(|part| cx.busy.has(part))
+    !cx.busy.takes_nothing() && run.parts().iter().any(|part| cx.busy.has(part))
 }

@@ -1,13 +1,22 @@
-//! Running compaction jobs: which parts and keys they occupy.
+//! Running compaction jobs: which parts and keys they occupy; and the files that are set aside, whose parts
+//! are taken as those of running jobs are, for as long as they are in the tree.
+//!
+//! SA1. A part of a file that is set aside, or that points to one, is no input of a merge: it keeps its place
+//! in its run, nothing newer passes it downwards and nothing older upwards (V1, V2), and it counts as older
+//! data that may hold any key of its range (V3). It may be moved and dropped, which reads nothing of it.
 
 use crate::plan::CompactionPlan;
 
 use crate::position::Position;
 
 use crate::position::RunPosition;
-use esker_base::PartId;
+use esker_base::{FileNumber, PartId};
 use esker_version::{KeyRange, PartMeta};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Files that no merge reads, tables and blob files.
+pub type SetAside = Arc<BTreeSet<FileNumber>>;
 
 /// Names a running job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,12 +43,35 @@ pub struct Busy {
     parts: BTreeSet<PartId>,
     jobs: BTreeMap<JobId, RunningJob>,
     next: u64,
+    set_aside: SetAside,
 }
 
 impl Busy {
     /// No running jobs.
     pub fn new() -> Busy {
         Busy::default()
+    }
+
+    /// No running jobs beside these files.
+    pub fn beside(set_aside: SetAside) -> Busy {
+        Busy { set_aside, ..Busy::default() }
+    }
+
+    /// Changes the files that are set aside.
+    pub fn set_aside(&mut self, files: SetAside) {
+        self.set_aside = files;
+    }
+
+    /// Whether files are set aside.
+    pub fn has_set_aside(&self) -> bool {
+        !self.set_aside.is_empty()
+    }
+
+    /// Whether a merge cannot read this part (SA1).
+    pub fn is_set_aside(&self, part: &PartMeta) -> bool {
+        self.has_set_aside()
+            && (self.set_aside.contains(&part.file)
+                || part.blobs.iter().any(|blob| self.set_aside.contains(&blob.file)))
     }
 
     /// Registers a plan whose execution begins.
@@ -76,9 +108,19 @@ impl Busy {
         self.jobs.is_empty()
     }
 
+    /// Whether no part is taken.
+    pub(crate) fn takes_nothing(&self) -> bool {
+        self.is_empty() && !self.has_set_aside()
+    }
+
     /// Whether a running job has this part as an input.
-    pub fn has(&self, part: &PartMeta) -> bool {
+    pub fn is_input(&self, part: &PartMeta) -> bool {
         self.parts.contains(&part.id)
+    }
+
+    /// Whether a merge must leave this part alone: it is the input of a running job, or set aside.
+    pub fn has(&self, part: &PartMeta) -> bool {
+        self.is_input(part) || self.is_set_aside(part)
     }
 
     /// Whether a job with these ends and keys must wait for a running job (V4): their key ranges overlap, and

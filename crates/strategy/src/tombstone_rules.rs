@@ -140,7 +140,7 @@ fn drop_parts(
 ) -> Option<CompactionPlan> {
     cx.shape.version.runs().find_map(|(level, run)| {
         let at = position(level, run);
-        let gone = run.parts().iter().filter(|part| is_gone(at, part) && !cx.busy.has(part));
+        let gone = run.parts().iter().filter(|part| is_gone(at, part) && !cx.busy.is_input(part));
         let parts: Vec<InputPart> = gone.take(MAX_DROPPED_PARTS).cloned().map(InputPart::whole).collect();
         if parts.is_empty() {
             return None;

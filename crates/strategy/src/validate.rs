@@ -71,8 +71,11 @@ fn check_inputs<'p>(version: &Version, busy: &Busy, plan: &'p CompactionPlan) ->
         if inputs.insert(part.id, consumed).is_some() {
             return Err(format!("{part} is an input twice"));
         }
-        if busy.has(part) {
+        if busy.is_input(part) {
             return Err(format!("V4: {part} is the input of a running job"));
+        }
+        if plan.kind == PlanKind::Merge && busy.is_set_aside(part) {
+            return Err(format!("SA1: {part} cannot be read"));
         }
         if !part.range.covers(consumed.range()) || !plan.hull.covers(consumed.range()) {
             return Err(format!("{part} is to be consumed in {}", consumed.range()));

@@ -150,6 +150,36 @@ fn v4_running_jobs_conflict() {
 }
 
 #[test]
+fn sa1_what_is_set_aside_is_merged_by_no_plan_and_passed_by_none() {
+    let version = draw(&["L0: a-z:1 | a-z:1 | a-z:1 | a-z:1", "L1: a-f:1 g-m:1 n-z:1", "Z: a-z:1"]);
+    let aside = version.runs_of(parse_level("L1"))[0].part_for(b"h").unwrap().clone();
+    let busy = Busy::beside([aside.file].into_iter().collect::<std::collections::BTreeSet<_>>().into());
+    assert!(busy.has(&aside) && !busy.is_input(&aside) && busy.is_empty());
+    let with = merge(vec![input(&version, "L1", 0, "g-m")], Position::Front(parse_level("L2")), false);
+    assert_broken(&version, &busy, &with, "SA1");
+    validate(&version, &busy, &CompactionPlan { kind: PlanKind::Drop, ..with }).unwrap();
+    let beside = merge(vec![input(&version, "L1", 0, "a-f")], Position::Front(parse_level("L2")), false);
+    validate(&version, &busy, &beside).unwrap();
+    let past = merge(vec![input(&version, "L0", 3, "a-z")], Position::Front(parse_level("L2")), false);
+    assert_broken(&version, &busy, &past, "V1");
+    // Every strategy finds something to do, and nothing of it touches the part.
+    for name in
+        ["partitioned", "leveled:4", "tiered:4", "lazy-leveled:4", "partial:10,oldest", "golden-ratio"]
+    {
+        let strategy: Strategy = name.parse().unwrap();
+        let plan = strategy.plan(&Shape::new(&version), &busy, &StrategyOptions::default());
+        if let Some(plan) = plan {
+            validate(&version, &busy, &plan).unwrap();
+            assert!(plan.parts().all(|(_, input)| input.part.id != aside.id), "{name}: {plan}");
+        } else {
+            assert!(
+                strategy.plan(&Shape::new(&version), &Busy::new(), &StrategyOptions::default()).is_none()
+            );
+        }
+    }
+}
+
+#[test]
 fn v5_something_must_change() {
     let version = tree();
     let plan = merge(vec![input(&version, "Z", 0, "a-f")], into(&version, "Z", 0), true);

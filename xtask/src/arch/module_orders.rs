@@ -97,7 +97,7 @@ pub(super) const ORDERS: &[Order] = &[
         "esker-strategy",
         "migration options garbage_budget position shape cut plan running_jobs validate \
                   plan_builder flush_placement garbage_estimate runs_per_level score partition_window \
-                  blob_gc manual space_target tombstone_rules fifo partial fluid partitioned kind \
+                  blob_gc manual space_target tombstone_rules fifo partial fluid partitioned work_round kind \
                   worst_case write_control",
     ),
     tree(
@@ -112,7 +112,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-view",
         folder: "read",
-        modules: "key_range last_run_predictor scan_tally pinned open_readers run_cursor range_tombstones source \
+        modules: "key_range last_run_predictor scan_tally pinned open_readers run_cursor fenced_run range_tombstones source \
                   cursor layer range keys versions resolve multi point range_size split_points mod",
         closed: &[Closed {
             modules: "range_tombstones source",
@@ -130,7 +130,7 @@ pub(super) const ORDERS: &[Order] = &[
         folder: "state",
         modules: "activity adaptive_state commit_notifier consumers events idle_budget log_ages \
                   memory_shares read_heat read_triggered scheduler \
-                  traffic write_control counters keyspace commit_state jobs store shape \
+                  traffic write_control counters keyspace commit_state jobs quarantine store shape \
                   space_use",
         closed: &[],
     },
@@ -149,7 +149,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-engine",
         folder: "background",
-        modules: "clock_state install flush flush_group picker subcompactions table_eviction targets idle_wal idle install_options \
+        modules: "clock_state install quarantine flush flush_group picker subcompactions table_eviction targets idle_wal idle install_options \
                   migration compact workers",
         closed: &[],
     },
@@ -187,7 +187,7 @@ pub(super) const ORDERS: &[Order] = &[
     tree("xtask", "mod findings kill_loop repository arch bugs instructions sanitizers tidy"),
     tree(
         "esker-options",
-        "mod durability events memory migration_record open_tables own_filter per_level stored schema keyspace \
+        "mod durability recovery_mode events memory migration_record open_tables own_filter per_level stored schema keyspace \
                   filtering by_name design merging presets config named rows",
     ),
 ];

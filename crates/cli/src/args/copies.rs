@@ -143,3 +143,19 @@ pub(crate) struct ImportArgs {
     #[arg(long)]
     pub(crate) check: bool,
 }
+
+/// List damaged tables and the keys that need them, or replace them from a backup or checkpoint
+///
+/// Opens the database although tables or blob files are damaged, missing or other files, as the option
+/// `recovery_mode = "quarantine"` does. Exit code 3 if such files are left.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  esker quarantine --data ./esker-data
+  esker quarantine --data ./esker-data --replace-from /mnt/backups/esker-data
+  esker quarantine --data ./esker-data --replace-from ./checkpoint")]
+pub(crate) struct QuarantineArgs {
+    /// Directory of backups, checkpoint or other copy of the database that has undamaged copies of the files
+    #[arg(long, value_name = "DIR")]
+    pub(crate) replace_from: Option<PathBuf>,
+}

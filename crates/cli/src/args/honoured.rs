@@ -122,7 +122,7 @@ fn of_data(command: &DataCommand) -> &'static [Flag] {
         | DataCommand::Strategy(_)
         | DataCommand::Advise(_)
         | DataCommand::Export(_) => &[Keyspace, Json],
-        DataCommand::Verify(_) | DataCommand::Checkpoint(_) => &[Json],
+        DataCommand::Verify(_) | DataCommand::Quarantine(_) | DataCommand::Checkpoint(_) => &[Json],
     }
 }
 
@@ -166,6 +166,7 @@ fn data_name(command: &DataCommand) -> &'static str {
         DataCommand::Stalls => "stalls",
         DataCommand::Compact(_) => "compact",
         DataCommand::Verify(_) => "verify",
+        DataCommand::Quarantine(_) => "quarantine",
         DataCommand::Keyspaces(_) => "keyspaces",
         DataCommand::Strategy(_) => "strategy",
         DataCommand::Advise(_) => "advise",

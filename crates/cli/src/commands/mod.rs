@@ -19,6 +19,7 @@ mod merging;
 pub(crate) mod options;
 mod point;
 pub(crate) mod portable;
+mod quarantine;
 pub(crate) mod repair;
 mod scan;
 pub(crate) mod serve;
@@ -80,6 +81,10 @@ pub(crate) fn run_alone(
         | DataCommand::Stalls
         | DataCommand::Levels(_)
         | DataCommand::Verify(_) => (open_for_reading(global)?, true),
+        DataCommand::Quarantine(args) if args.replace_from.is_none() => {
+            (open_existing(global, |options| quarantine::options(options).read_only(true))?, true)
+        }
+        DataCommand::Quarantine(_) => (open_existing(global, quarantine::options)?, false),
         DataCommand::Keyspaces(args) if args.only_shows() => (open_for_reading(global)?, true),
         DataCommand::Strategy(args) if args.only_shows() => (open_for_reading(global)?, true),
         DataCommand::Advise(args) if !args.apply => (open_for_reading(global)?, true),
@@ -136,6 +141,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
         DataCommand::Levels(args) => levels::run(context, args),
         DataCommand::Compact(args) => maintain::compact(context, args),
         DataCommand::Verify(args) => repair::verify_open(context, args),
+        DataCommand::Quarantine(args) => quarantine::run(context, args),
         DataCommand::Keyspaces(args) => keyspaces::run(context, args),
         DataCommand::Strategy(args) => strategy::run(context, args),
         DataCommand::Advise(args) => advise::run(context, args),

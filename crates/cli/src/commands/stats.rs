@@ -122,6 +122,7 @@ fn totals(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
         ),
         ("last sequence number", last_seqno(metrics)),
         ("open snapshots", human_count(metrics.snapshots as u64)),
+        ("quarantined files", human_count(metrics.quarantined_files as u64)),
     ] {
         writeln!(out, "{name:<24} {value}")?;
     }
@@ -334,6 +335,7 @@ fn as_json(metrics: &Metrics, open_readers: &[OpenReader]) -> serde_json::Value 
         "delays": metrics.delays,
         "delay_ms": metrics.delay_time.as_millis() as u64,
         "snapshots": metrics.snapshots,
+        "quarantined_files": metrics.quarantined_files,
         "memory": {
             "budget_bytes": memory.budget_bytes,
             "used_bytes": memory.used_bytes(),

@@ -15,6 +15,7 @@ use crate::background::install;
 use crate::background::migration;
 use crate::background::picker;
 use crate::background::picker::PickedCompaction;
+use crate::background::quarantine;
 use crate::background::subcompactions::subcompaction_ranges;
 use crate::state::jobs::{Job, JobFacts};
 use crate::state::keyspace::KeyspaceState;
@@ -138,6 +139,8 @@ fn try_to_carry_out(store: &Store, job: &Arc<Job>, wanted: &PickedCompaction) ->
             Ok(())
         }
         Err(_) if keyspace.is_dropped() || job.has_yielded() => Ok(()),
+        // The next plan is one without the damaged file.
+        Err(error) if quarantine::set_aside_damage(store, keyspace, &error) => Ok(()),
         Err(error) => {
             let error = error.in_keyspace(&keyspace.name());
             keyspace.jobs.compaction_outcome.note_failure(error.clone());

@@ -10,6 +10,7 @@ pub mod install;
 pub mod install_options;
 pub mod migration;
 pub mod picker;
+pub mod quarantine;
 pub mod subcompactions;
 pub mod table_eviction;
 pub mod targets;

@@ -148,9 +148,10 @@ pub fn compaction_debt(store: &Store, keyspace: &KeyspaceState, view: &SuperVers
         ..shape::shape(store, &view.tree, &hidden)
     };
     let of_strategy = shape::strategy_options(store, &options);
-    let collection = collection(&options, &shape, &Busy::default(), &of_strategy);
+    let beside = Busy::beside(keyspace.jobs.set_aside());
+    let collection = collection(&options, &shape, &beside, &of_strategy);
     let of_collection = collection.map_or(0, |wanted| wanted.plan.est_in_bytes.max(1));
-    options.strategy.debt(&shape, &of_strategy).saturating_add(of_collection)
+    shape::debt(keyspace, &options, &shape, &of_strategy).saturating_add(of_collection)
 }
 
 /// The blob garbage collection of a keyspace, if one is due. Strategies without merges have none.

@@ -78,7 +78,8 @@ pub fn store_time_and_position(store: &Store, writing: &Writing) -> Result<()> {
 }
 
 /// The last edit of a process, and the record that the manifest is complete. Only if all entries are in
-/// tables and no history is kept can it be continued; otherwise only the time and the end of the durable log are stored.
+/// tables and no history is kept can it be continued; otherwise only the time and the end of the durable log
+/// are stored.
 pub fn close_manifest(store: &Store, writing: &Writing) -> Result<()> {
     let Some(next) = next_life_begins_at(store, writing) else {
         return store_time_and_position(store, writing);

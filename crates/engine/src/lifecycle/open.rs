@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 1 | the directory is created if missing, with durable names up to the root, and locked |
 //! | 2 | the manifest is read |
-//! | 3 | every live table must exist with its recorded length; none is opened |
+//! | 3 | every live table must exist with its recorded length; none is opened ([`damaged_files`]) |
 //! | 4 | the log is replayed into memtables, and those are written to tables |
 //! | 5 | a manifest with the result is written and CURRENT renamed: the one commit point of an open |
 //! | 6 | a new log begins, files unknown to the new state are deleted, the workers start |
@@ -21,6 +21,7 @@
 //! A read-only open takes a shared lock, keeps replayed data in private memory, and changes no file.
 
 use crate::background::clock_state;
+use crate::background::quarantine::REPLACEMENT_SUFFIX;
 use crate::background::targets;
 use crate::background::targets::deadline;
 use crate::lifecycle::history_recovery::{history_for_reading, settle_history};
@@ -36,9 +37,11 @@ use crate::state::idle_budget::IdleBudget;
 use crate::state::jobs::Jobs;
 use crate::state::keyspace::{KeyspaceState, Registry};
 use crate::state::memory_shares::MemoryArbiter;
+use crate::state::quarantine::Quarantine;
 use crate::state::scheduler::{Scheduler, WorkerPool};
 use crate::state::store::{AdaptKeyspaces, Installed, Store, Writing};
 use crate::write::memory_arbiter;
+use damaged_files::DamagedFiles;
 use esker_base::planted;
 use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, KeyspaceId, LogId, Result, SeqNo};
@@ -53,8 +56,8 @@ use esker_options::DEFAULT_KEYSPACE;
 use esker_options::{KeyspaceOptions, MemoryPlan, Options, default_open_tables};
 use esker_sst::{OpenTables, TableCache};
 use esker_version::{
-    CURRENT_NAME, CURRENT_TEMPORARY_NAME, DatabaseState, EditOp, Manifest, Recovered, Recovery, VersionEdit,
-    parse_manifest_name,
+    CURRENT_NAME, CURRENT_TEMPORARY_NAME, ClosedManifest, DatabaseState, EditOp, Manifest, Recovered,
+    Recovery, VersionEdit, parse_manifest_name,
 };
 use esker_view::MemtableView;
 use esker_view::paths;
@@ -73,6 +76,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 pub mod clean_reopen;
+mod damaged_files;
 
 /// Creates a directory and its ancestors, and makes their names durable: the contents of a directory survive
 /// a power cut only if the directory does.
@@ -196,16 +200,7 @@ impl Opening {
     fn open_writable(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Store>> {
         let fs = &*self.env.fs;
         let tables_dir = paths::tables(&self.dir);
-        let (mut state, last_edit, closed) = match esker_version::recover(fs, &self.dir)? {
-            Recovery::Database(recovered) => {
-                self.check_log_directory(&recovered)?;
-                (recovered.state, recovered.last_edit, recovered.closed)
-            }
-            Recovery::Nothing | Recovery::NoCurrent { .. } => {
-                self.check_nothing_to_lose()?;
-                (DatabaseState::new(self.new_uuid()), 0, None)
-            }
-        };
+        let (mut state, last_edit, closed) = self.read_manifest()?;
         self.phase("manifest read");
         // Both names are durable by the commit point, which syncs their parent directory.
         fs.create_dir_all(&tables_dir)?;
@@ -223,7 +218,7 @@ impl Opening {
             state.next_part,
         );
         let files = self.table_files()?;
-        self.check_tables(&state, &files)?;
+        let damaged = self.check_files(&state, &files)?;
         self.phase("tables checked");
         let durable =
             state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));
@@ -261,8 +256,23 @@ impl Opening {
         self.phase("log begun");
         tracing::info!(dir = %self.dir.display(), replayed, warning = report.warning, "database opened");
         let history = KeptHistory::default();
-        let assembly = Assembly { state, files, lock, memtables: BTreeMap::new(), history };
+        let assembly = Assembly { state, files, lock, memtables: BTreeMap::new(), history, damaged };
         self.assemble(assembly, Some(WritableParts { manifest, tables: factory, log, writer, report }))
+    }
+
+    /// The state in the manifest with the number of its last edit, and the end of it if it was closed; or an
+    /// empty state.
+    fn read_manifest(&self) -> Result<(DatabaseState, u64, Option<ClosedManifest>)> {
+        match esker_version::recover(&*self.env.fs, &self.dir)? {
+            Recovery::Database(recovered) => {
+                self.check_log_directory(&recovered)?;
+                Ok((recovered.state, recovered.last_edit, recovered.closed))
+            }
+            Recovery::Nothing | Recovery::NoCurrent { .. } => {
+                self.check_nothing_to_lose()?;
+                Ok((DatabaseState::new(self.new_uuid()), 0, None))
+            }
+        }
     }
 
     /// Writes replayed data to tables, and a manifest with the result.
@@ -369,20 +379,6 @@ impl Opening {
         Ok(tables.chain(manifests).max().map_or(FileNumber(1), FileNumber::next))
     }
 
-    fn check_tables(&self, state: &DatabaseState, files: &Arc<TableFiles>) -> Result<()> {
-        for keyspace in state.keyspaces.values() {
-            for (_, _, part) in keyspace.version.parts() {
-                let checked = files.file_of(keyspace.id, part).check_presence();
-                checked.map_err(|error| error.in_keyspace(&keyspace.name))?;
-            }
-            for blob in keyspace.version.blob_files().iter() {
-                let checked = files.large_file(keyspace.id, &blob.meta).check_presence();
-                checked.map_err(|error| error.in_keyspace(&keyspace.name))?;
-            }
-        }
-        Ok(())
-    }
-
     fn table_files(&self) -> Result<Arc<TableFiles>> {
         let capacity = usize::try_from(self.memory.budget_bytes / 2).unwrap_or(usize::MAX);
         let cache = TableCache::of_kind(self.options.cache_kind, capacity, &self.env.clock);
@@ -432,7 +428,8 @@ impl Opening {
         for entry in self.env.fs.list(tables_dir)? {
             let is_live = |(kind, number)| live.get(&number).is_some_and(|file| file.kind == kind);
             let orphan = paths::parse_data(&entry.name).is_some_and(|file| !is_live(file));
-            if orphan && !entry.is_dir {
+            let left_over = entry.name.ends_with(REPLACEMENT_SUFFIX);
+            if (orphan || left_over) && !entry.is_dir {
                 self.env.fs.remove_file(&tables_dir.join(&entry.name))?;
             }
         }
@@ -480,7 +477,7 @@ impl Opening {
         let (state, last_edit) = (recovered.state, recovered.last_edit);
         self.begin_time(&state);
         let files = self.table_files()?;
-        self.check_tables(&state, &files)?;
+        let damaged = self.check_files(&state, &files)?;
         let durable =
             state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));
         let options = self.all_stored_options(&state)?;
@@ -493,7 +490,7 @@ impl Opening {
         let replayed_to = last_seqno.max(report.greatest_seqno);
         state.last_seqno =
             if planted!(StaleReadOnlyOpen) { state.last_seqno } else { state.last_seqno.max(replayed_to) };
-        self.assemble(Assembly { state, files, lock, memtables, history }, None)
+        self.assemble(Assembly { state, files, lock, memtables, history, damaged }, None)
     }
 }
 
@@ -506,6 +503,8 @@ struct Assembly {
     memtables: BTreeMap<KeyspaceId, Vec<Arc<MemtableView>>>,
     /// The log history of a read-only open.
     history: KeptHistory,
+    /// What is quarantined.
+    damaged: DamagedFiles,
 }
 
 /// The parts that only a writable open makes.
@@ -625,6 +624,7 @@ impl Opening {
             open_readers,
             time: self.time,
             files: assembly.files,
+            quarantine: Quarantine::new(self.options.recovery_mode, assembly.damaged.into_files()),
             arenas: self.arenas,
             scheduler: self.scheduler,
             consumers,
@@ -648,6 +648,7 @@ impl Opening {
         });
         memory_arbiter::begin_memory_arbitration(&store);
         targets::settle_log_reuse(&store);
+        damaged_files::announce_all(&store);
         deadline::warn_of_deadlines(&store);
         clock_state::note_clock(&store);
         start_workers(&store)?;

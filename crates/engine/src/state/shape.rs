@@ -5,7 +5,7 @@ use crate::state::store::Store;
 use esker_base::{PartId, SeqNo};
 use esker_build::overwrite_ratio::overwrite_ratios_of;
 use esker_options::KeyspaceOptions;
-use esker_strategy::{Shape, StrategyOptions};
+use esker_strategy::{Busy, Shape, StrategyOptions};
 use esker_view::SuperVersion;
 use esker_view::tree::Tree;
 
@@ -51,7 +51,21 @@ pub fn known_debt(store: &Store, keyspace: &KeyspaceState, view: &SuperVersion) 
         migration: options.migration(),
         ..shape(store, &view.tree, &[])
     };
-    options.strategy.debt(&shape, &strategy_options(store, &options))
+    debt(keyspace, &options, &shape, &strategy_options(store, &options))
+}
+
+/// The strategy's debt; none if all that it wants is blocked by files that are set aside (SA1), because then
+/// waiting changes nothing.
+pub fn debt(
+    keyspace: &KeyspaceState,
+    options: &KeyspaceOptions,
+    shape: &Shape<'_>,
+    of_strategy: &StrategyOptions,
+) -> u64 {
+    let set_aside = keyspace.jobs.set_aside();
+    let is_blocked = !set_aside.is_empty()
+        && options.strategy.plan(shape, &Busy::beside(set_aside), of_strategy).is_none();
+    if is_blocked { 0 } else { options.strategy.debt(shape, of_strategy) }
 }
 
 /// Whether waiting for compaction can help a keyspace: a job is running, or there is debt.

@@ -18,6 +18,7 @@ use crate::state::jobs::Jobs;
 use crate::state::keyspace::{KeyspaceState, Registry};
 use crate::state::log_ages::LogAges;
 use crate::state::memory_shares::MemoryArbiter;
+use crate::state::quarantine::Quarantine;
 use crate::state::scheduler::Scheduler;
 use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, InsideJob, JobSection, KeyspaceId, Result};
@@ -83,6 +84,8 @@ pub struct Store {
     pub time: Arc<Time>,
     /// Table files in use.
     pub files: Arc<TableFiles>,
+    /// The files that were found damaged.
+    pub quarantine: Quarantine,
     /// Memory of memtables.
     pub arenas: ArenaPool,
     /// Background work.

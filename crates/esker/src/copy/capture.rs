@@ -34,6 +34,7 @@ pub(crate) fn capture(store: &Store) -> Result<Capture> {
     store.check_open()?;
     let writing = store.writing()?;
     let installed = writing.manifest.lock();
+    refuse_quarantined(store, &installed.state)?;
     let mut commit = writing.commit.lock();
     let filled: Vec<KeyspaceId> = commit
         .keyspaces
@@ -60,4 +61,16 @@ pub(crate) fn capture(store: &Store) -> Result<Capture> {
     state.next_file = state.next_file.max(next_file);
     state.next_part = state.next_part.max(next_part);
     Ok(Capture { seqno, state, views })
+}
+
+/// A copy of a damaged file would be no copy.
+fn refuse_quarantined(store: &Store, state: &DatabaseState) -> Result<()> {
+    if store.quarantine.is_empty() {
+        return Ok(());
+    }
+    let live = state.live_files();
+    let files = store.quarantine.files();
+    let Some(file) = files.into_iter().find(|file| live.contains_key(&file.number)) else { return Ok(()) };
+    let name = state.keyspace(file.keyspace).map_or("", |keyspace| &*keyspace.name);
+    Err(file.cause.in_keyspace(name))
 }

@@ -45,6 +45,7 @@ pub(crate) mod catalog;
 pub(crate) mod checkpoint;
 pub(crate) mod image;
 pub(crate) mod portable;
+pub(crate) mod replacement;
 pub(crate) mod restore;
 pub(crate) mod retention;
 pub(crate) mod staging;
@@ -52,6 +53,7 @@ pub(crate) mod staging;
 pub use backup::{BackupId, BackupInfo, BackupReport, Backups};
 pub use checkpoint::CheckpointReport;
 pub use portable::{ExportReport, ImportReport, check_export};
+pub use replacement::ReplaceReport;
 pub use restore::{BackupVerification, RestoreReport};
 pub use retention::Retention;
 

@@ -186,25 +186,10 @@ impl BackupDir {
         path: &Path,
         progress: &mut Progress<'_>,
     ) -> Result<u64> {
-        /// Each block is read once: caching gains nothing.
-        const CACHE_BYTES: usize = 1 << 20;
         let fs = self.fs();
         check_sum(path, table, checksum_of(fs, path, table.bytes, progress)?)?;
         let file = file.ok_or_else(|| Error::internal("a table of the catalog is not in the manifest"))?;
-        if table.kind == FileKind::Blob {
-            let check = ExpectedBlob { file_bytes: table.bytes, uid: table.uid, keyspace: file.keyspace };
-            let opened = BlobReader::open(fs.open(path, OpenMode::Read)?, check)?;
-            // Its values are entries of the tables that point to them.
-            return opened.scan(|_, _, _| Ok(())).map(|_| 0);
-        }
-        let (keyspace, global_seqno) = (file.keyspace, file.global_seqno);
-        let expected = ExpectedTable { uid: table.uid, keyspace, global_seqno };
-        let identity = TableIdentity::standalone(Arc::new(TableCache::new(CACHE_BYTES)))?;
-        let opened = Table::open(fs.open(path, OpenMode::Read)?, table.bytes, expected, identity)?;
-        if let Some(damage) = opened.filter_damage() {
-            return Err(damage.clone());
-        }
-        Ok(opened.verify()?.entries)
+        check_file(fs, path, file)
     }
 
     /// The state in the manifest of a backup.
@@ -268,4 +253,24 @@ fn check_sum(path: &Path, table: &CatalogTable, checksum: u64) -> Result<()> {
     }
     let detail = format!("its checksum is {checksum:016x}, the catalog says {:016x}", table.checksum);
     Err(Error::corruption(path, None, detail))
+}
+
+/// Reads all of a table or blob file as the one that a manifest names; returns the entries of a table.
+pub(crate) fn check_file(fs: &dyn FileSystem, path: &Path, live: &LiveFile) -> Result<u64> {
+    /// Each block is read once: caching gains nothing.
+    const CACHE_BYTES: usize = 1 << 20;
+    let file = fs.open(path, OpenMode::Read)?;
+    let (uid, keyspace, file_bytes) = (live.table_uid, live.keyspace, live.bytes);
+    if live.kind == FileKind::Blob {
+        let opened = BlobReader::open(file, ExpectedBlob { file_bytes, uid, keyspace })?;
+        // Its values are entries of the tables that point to them.
+        return opened.scan(|_, _, _| Ok(())).map(|_| 0);
+    }
+    let expected = ExpectedTable { uid, keyspace, global_seqno: live.global_seqno };
+    let identity = TableIdentity::standalone(Arc::new(TableCache::new(CACHE_BYTES)))?;
+    let opened = Table::open(file, file_bytes, expected, identity)?;
+    if let Some(damage) = opened.filter_damage() {
+        return Err(damage.clone());
+    }
+    Ok(opened.verify()?.entries)
 }

@@ -84,6 +84,8 @@ pub struct Metrics {
     /// or a few, as long as the time follows the clock; negative while the clock is behind and time stands
     /// still; more than five years while the clock is not believed ([`crate::Options::believe_clock`]).
     pub clock_skew_ms: i64,
+    /// Files that are quarantined ([`crate::Database::quarantined`]).
+    pub quarantined_files: usize,
     /// Event listeners.
     pub listeners: ListenerMetrics,
 }
@@ -369,6 +371,7 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
         },
         cache: cache.stats(),
         snapshots,
+        quarantined_files: super::quarantine::quarantined(store).len(),
         oldest_snapshot: oldest_snapshot.map(|moment| moment.seqno.get()),
         keyspaces,
         jobs: store.jobs.progress(store.env.clock.monotonic_ns()),

@@ -7,7 +7,7 @@ use crate::schema::units::Unit;
 use crate::schema::{self, OptionGroup, OptionScope, Row, Scope};
 use crate::{
     Durability, KeyspaceOptions, ListenerList, MAX_WAL_SEGMENT_BYTES, MIN_MEMORY_BUDGET_BYTES,
-    MIN_WAL_SEGMENT_BYTES, NamedKeyspaces, Options,
+    MIN_WAL_SEGMENT_BYTES, NamedKeyspaces, Options, RecoveryMode,
 };
 use esker_base::{Error, Result};
 use esker_cache::CacheKind;
@@ -31,6 +31,7 @@ impl Default for Options {
             mapped_log: true,
             wal_segment_bytes: None,
             wal_recovery: WalRecovery::Strict,
+            recovery_mode: RecoveryMode::Strict,
             compaction_threads: 1,
             max_subcompactions: None,
             background_rates: BackgroundRates::default(),
@@ -107,6 +108,13 @@ const ROWS: &[Own] = &[
     )
     .also(&["wal_recovery_mode"])
     .help("How damage at the end of the log is judged; `power-cut` for images that were copied while they were in use."),
+    Own::text(
+        "recovery_mode",
+        || listed(RecoveryMode::ALL.map(RecoveryMode::name)),
+        |options| options.recovery_mode.name().to_owned(),
+        |options, text| assign(&mut options.recovery_mode, parsed(RecoveryMode::parse, text)),
+    )
+    .help("Whether damaged tables refuse to open, or are quarantined: only reads of their keys fail then."),
     Own::number(
         "compaction_threads",
         Unit::Count.range(1, 64),

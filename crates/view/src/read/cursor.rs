@@ -188,7 +188,10 @@ fn visible_under(
     bounds: Bounds,
 ) -> Visible<MergingCursor<Source>> {
     let sources = Source::all_under(view, &cover, ReadPurpose::Scan);
-    Visible::of(MergingCursor::new(sources), seqno, reader, bounds, Some(gaps_of(view))).under(cover)
+    // A known span without values may lead over a part that cannot be read now (QU1).
+    let is_fenced = view.tree.runs.iter().any(|run| run.unreadable.is_some());
+    let spans = (!is_fenced).then(|| gaps_of(view));
+    Visible::of(MergingCursor::new(sources), seqno, reader, bounds, spans).under(cover)
 }
 
 fn gaps_of(view: &SuperVersion) -> Arc<dyn esker_iter::TombstoneSpans> {

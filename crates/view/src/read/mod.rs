@@ -8,6 +8,7 @@
 //! is hashed once.
 
 pub mod cursor;
+mod fenced_run;
 mod key_range;
 pub mod keys;
 pub mod last_run_predictor;

@@ -191,6 +191,10 @@ impl Group<'_> {
         time: &mut ReadTime,
         values: &mut [Option<Value>],
     ) -> Result<()> {
+        if part.meta.max_seqno < self.covers[at] && part.file.refusal().is_some() {
+            // All of the part is deleted, so it need not be read (QU1).
+            return Ok(());
+        }
         let table = part.file.open(Access::Use)?;
         let (key, hash) = (self.keys[at], self.hashes[at]);
         if !table.may_contain(hash) {

@@ -231,6 +231,10 @@ impl KeyLookup<'_> {
         tracer: &mut impl LookupTracer,
         run: usize,
     ) -> Result<Option<LookupResult<'static>>> {
+        if part.meta.max_seqno < self.cover && part.file.refusal().is_some() {
+            // All of the part is deleted, so it need not be read (QU1).
+            return Ok(None);
+        }
         let table = part.file.open(Access::Use)?;
         tracer.asks(run);
         if table.may_contain(self.hash) { self.in_table(part, &table, tracer, run, None) } else { Ok(None) }

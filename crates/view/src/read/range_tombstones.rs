@@ -78,7 +78,11 @@ impl TreeRun {
             let low = before.map(|key| &**key);
             return Ok(TombstoneInterval { low, high: next_start(at), newest: SeqNo::ZERO });
         };
-        let mut interval = (**around.file.range_deletes()?).interval(key, seqno);
+        // Those of a part that cannot be read matter below it only, and no read gets there (QU1).
+        let mut interval = match around.file.refusal() {
+            Some(_) => TombstoneInterval::NOTHING,
+            None => (**around.file.range_deletes()?).interval(key, seqno),
+        };
         interval.low = interval.low.max(Some(around.meta.smallest()));
         // A slice ends before a border, unless it extends to the end of its file, where range tombstones end
         // as well.

@@ -1,5 +1,6 @@
 //! Merge source: a memtable or a run, dispatched without a virtual call.
 
+use super::fenced_run::FencedRun;
 use super::range_tombstones::{SealedCursor, covered};
 use super::run_cursor::RunCursor;
 use crate::super_version::{MemtableView, SuperVersion};
@@ -35,6 +36,8 @@ pub enum CoveredSource {
     Memtable(SkipDeleted<SealedCursor>),
     /// A run with range tombstones.
     Run(SkipDeleted<RunCursor>),
+    /// A run with parts that cannot be read.
+    Fenced(FencedRun),
 }
 
 impl Source {
@@ -61,9 +64,14 @@ impl Source {
     pub fn all_under(view: &SuperVersion, cover: &RangeDelAggregate, purpose: ReadPurpose) -> Vec<Source> {
         let memtables = view.memtables().filter(|view| !view.is_empty());
         let memtables = memtables.map(|view| covered(Source::of_memtable(view, purpose), Some(view), cover));
-        let runs = view.tree.runs.iter();
-        let runs = runs.map(|run| Source::of_run(run, purpose));
-        memtables.chain(runs.map(|run| covered(run, None, cover))).collect()
+        let runs = view.tree.runs.iter().map(|run| match &run.unreadable {
+            None => covered(Source::of_run(run, purpose), None, cover),
+            Some(unreadable) => {
+                let fenced = FencedRun::new(unreadable, cover, purpose);
+                Source::Covered(Box::new(CoveredSource::Fenced(fenced)))
+            }
+        });
+        memtables.chain(runs).collect()
     }
 
     /// A cursor over a memtable, or over the ingested tables in its position.
@@ -111,6 +119,7 @@ macro_rules! each_covered {
         match $self {
             CoveredSource::Memtable($cursor) => $call,
             CoveredSource::Run($cursor) => $call,
+            CoveredSource::Fenced($cursor) => $call,
         }
     };
 }

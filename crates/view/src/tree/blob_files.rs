@@ -40,7 +40,8 @@
 
 use crate::paths;
 use crate::tree::TableFiles;
-use esker_base::{Error, FileNumber, KeyspaceId, Result};
+use crate::tree::unreadable::Refusal;
+use esker_base::{Error, FileNumber, KeyspaceId, QuarantinedRange, Result};
 use esker_blob::{BlobPointer, BlobReader, ExpectedBlob};
 use esker_env::OpenMode;
 use esker_iter::LargeValues;
@@ -67,6 +68,8 @@ pub struct LargeFile {
     /// To be deleted once no tree refers to it.
     obsolete: AtomicBool,
     open: Mutex<Option<Arc<BlobReader>>>,
+    /// Why the file is not opened, if it is quarantined: values in it are errors, keys are read (QU1).
+    refusal: Refusal,
 }
 
 impl LargeFile {
@@ -82,6 +85,7 @@ impl LargeFile {
 
     /// The open file.
     pub fn reader(self: &Arc<Self>) -> Result<Arc<BlobReader>> {
+        self.refusal.check()?;
         let mut open = self.open.lock();
         if let Some(reader) = &*open {
             return Ok(Arc::clone(reader));
@@ -93,6 +97,17 @@ impl LargeFile {
         drop(open);
         self.files.large.note_opening(self);
         Ok(reader)
+    }
+
+    /// Refuses to open the file from now on.
+    pub fn refuse(&self, range: Arc<QuarantinedRange>) {
+        self.refusal.set(range);
+    }
+
+    /// Forgets the file as it was: another one with the same identity is in its place.
+    pub fn begin_anew(&self) {
+        self.refusal.lift();
+        self.close();
     }
 
     fn close(&self) {
@@ -165,6 +180,7 @@ impl TableFiles {
                 path: paths::blob(&self.dir, meta.number),
                 obsolete: AtomicBool::new(false),
                 open: Mutex::default(),
+                refusal: Refusal::default(),
             });
             known.insert(meta.number, Arc::downgrade(&file));
             file

@@ -53,7 +53,8 @@ pub(super) fn hidden_parts(tree: &Tree) -> Result<Vec<HiddenPart>> {
     for deleting in tree.runs.iter().flat_map(|run| run.deleting.iter().map(|&at| &run.parts[at])) {
         let older = tree.version.runs().flat_map(|(_, run)| run.overlapping(&deleting.meta.range));
         let mut older = older.filter(|part| part.max_seqno < deleting.meta.max_seqno).peekable();
-        if older.peek().is_none() {
+        // What cannot be read hides nothing as far as is known.
+        if older.peek().is_none() || deleting.file.refusal().is_some() {
             continue;
         }
         let all = deleting.file.range_deletes()?;

@@ -7,12 +7,14 @@ mod obsolete_files;
 mod table_cache;
 mod table_files;
 mod table_handle;
+mod unreadable;
 
 pub use hidden_parts::{HiddenPart, clipped, hidden_by};
 pub use obsolete_files::RequestCleanup;
 pub use table_cache::OpenAmount;
 pub use table_files::TableFiles;
 pub use table_handle::{Access, Closed, FileIdentity, TableHandle};
+pub use unreadable::{Barrier, UnreadableParts};
 
 use crate::lookup_counts::LookupStats;
 use crate::tree::blob_files::LargeMap;
@@ -31,7 +33,8 @@ pub struct Tree {
     /// No table has anything newer. Transactions read this under the commit lock, where walking the parts
     /// would take too long.
     pub max_seqno: SeqNo,
-    /// Whether some part holds range tombstones.
+    /// Whether some part holds range tombstones or cannot be read: readers then take the way that looks at
+    /// both.
     pub has_range_deletes: bool,
     /// See [`Tree::hidden`].
     hidden: OnceLock<Box<[HiddenPart]>>,
@@ -50,6 +53,8 @@ pub struct TreeRun {
     pub parts: Arc<[TreePart]>,
     /// Indexes of the parts that hold range tombstones.
     pub deleting: Box<[usize]>,
+    /// The parts whose file is quarantined; `None` if there are none, nearly always.
+    pub unreadable: Option<Box<UnreadableParts>>,
     fences: Fences,
     facts: RunFacts,
 }
@@ -97,7 +102,8 @@ impl Tree {
         }
         let parts = runs.iter().flat_map(|run: &Arc<TreeRun>| run.parts.iter());
         let max_seqno = parts.map(|part| part.meta.max_seqno).max().unwrap_or(SeqNo::ZERO);
-        let has_range_deletes = runs.iter().any(|run: &Arc<TreeRun>| run.has_range_deletes());
+        let has_range_deletes =
+            runs.iter().any(|run: &Arc<TreeRun>| run.has_range_deletes() || run.unreadable.is_some());
         let large = Arc::new(LargeMap::new(keyspace, &version, files));
         // No read statistics for an empty tree or a dropped keyspace.
         let watch = if runs.is_empty() { Arc::default() } else { files.lookup_stats_of(keyspace) };
@@ -118,9 +124,11 @@ impl Tree {
                     Arc::clone(&part.file)
                 },
             };
+            let parts: Arc<[TreePart]> = run.parts.iter().map(part).collect();
             Arc::new(TreeRun {
                 level: run.level,
-                parts: run.parts.iter().map(part).collect(),
+                unreadable: UnreadableParts::of(run.level, &parts),
+                parts,
                 deleting: run.deleting.clone(),
                 fences: run.fences.clone(),
                 facts: run.facts,
@@ -159,7 +167,8 @@ impl TreeRun {
     pub fn new(level: LevelIndex, parts: Arc<[TreePart]>) -> TreeRun {
         let deleting = (0..parts.len()).filter(|&at| parts[at].meta.range_tombstones > 0).collect();
         let facts = RunFacts::of(&parts);
-        TreeRun { level, fences: Fences::of(&parts), parts, deleting, facts }
+        let unreadable = UnreadableParts::of(level, &parts);
+        TreeRun { level, unreadable, fences: Fences::of(&parts), parts, deleting, facts }
     }
 
     /// Facts about all its entries.

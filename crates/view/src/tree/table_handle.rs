@@ -43,7 +43,8 @@
 
 use super::table_cache::RingPosition;
 use super::table_files::TableFiles;
-use esker_base::{Error, FileNumber, KeyspaceId, Result};
+use super::unreadable::Refusal;
+use esker_base::{Error, FileNumber, KeyspaceId, QuarantinedRange, Result};
 use esker_env::TimedFile;
 use esker_iter::RangeTombstones;
 use esker_sst::{ExpectedTable, Table, TableIdentity};
@@ -85,6 +86,8 @@ pub struct FileIdentity {
     place: RingPosition,
     /// The one that new trees refer to. Locked after `open`.
     current: Mutex<Weak<TableHandle>>,
+    /// Why the file is not opened, if it is quarantined (QU1).
+    refusal: Refusal,
 }
 
 #[derive(Debug, Default)]
@@ -223,6 +226,11 @@ impl TableHandle {
         &self.identity.path
     }
 
+    /// The keys that cannot be read, if the file is quarantined and not opened.
+    pub fn refusal(&self) -> Option<Arc<QuarantinedRange>> {
+        self.identity.refusal.get()
+    }
+
     /// The file's number.
     pub fn number(&self) -> FileNumber {
         self.identity.number
@@ -265,6 +273,7 @@ impl FileIdentity {
             open: Mutex::default(),
             place: RingPosition::default(),
             current: Mutex::default(),
+            refusal: Refusal::default(),
         })
     }
 
@@ -285,6 +294,7 @@ impl FileIdentity {
     }
 
     fn open_file(&self, open: &mut OpenState) -> Result<Arc<Table>> {
+        self.refusal.check()?;
         let identity = match &open.identity {
             Some(identity) => identity,
             None => {
@@ -321,6 +331,31 @@ impl FileIdentity {
             fresh
         });
         Some(Closed { _kept: kept, fresh })
+    }
+
+    /// Refuses to open the file from now on (QU1). Called before a tree refers to it.
+    pub fn refuse(&self, range: Arc<QuarantinedRange>) {
+        self.refusal.set(range);
+    }
+
+    /// Forgets the file as it was: another one with the same identity is in its place. The caller holds the
+    /// lock of the keyspace's `publication` and publishes a [`super::Tree::renewed`] tree before releasing it
+    /// (OT5). Readers of older views keep the table that they have open. Drop the result outside of all
+    /// locks.
+    pub fn begin_anew(self: &Arc<Self>) -> (Option<Arc<Table>>, Arc<TableHandle>) {
+        let mut open = self.open.lock();
+        if open.kept.is_some() {
+            self.files.eviction.leave(self);
+        }
+        let kept = std::mem::take(&mut *open).kept;
+        self.refusal.lift();
+        let mut current = self.current.lock();
+        if let Some(old) = current.upgrade() {
+            old.superseded.store(true, Ordering::Relaxed);
+        }
+        let fresh = TableHandle::new(self);
+        *current = Arc::downgrade(&fresh);
+        (kept, fresh)
     }
 
     /// Bytes of the file.

@@ -5,12 +5,13 @@ use crate::background::compact;
 use crate::background::flush_group;
 use crate::background::idle_wal;
 use crate::background::picker::PickedCompaction;
+use crate::background::quarantine;
 use crate::state::jobs::JobFacts;
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::{ErrorScope, WorkerPool};
 use crate::state::shape;
 use crate::state::store::Store;
-use esker_base::{Result, SeqNo};
+use esker_base::{Error, Result, SeqNo};
 use esker_iter::Bounds;
 use esker_strategy::{Class, CompactionPlan, ManualMark, ManualStep};
 use esker_version::{KeyEnd, KeyRange};
@@ -26,6 +27,8 @@ const CONFLICT_WAIT: Duration = Duration::from_secs(3600);
 enum ManualPlan<'a> {
     Done,
     Blocked,
+    /// Everything is done that can be done without a quarantined file.
+    Refused(Error),
     Run(Box<CompactionPlan>, BusyMark<'a>),
 }
 
@@ -61,8 +64,12 @@ pub fn compact_range(store: &Store, keyspace: &Arc<KeyspaceState>, bounds: &Boun
                 drop(claim);
                 // A worker may have found its inputs busy, whatever the job's outcome.
                 store.scheduler.request(WorkerPool::Compaction);
-                carried_out?;
+                match carried_out {
+                    Err(error) if quarantine::set_aside_damage(store, keyspace, &error) => {}
+                    carried_out => carried_out?,
+                }
             }
+            ManualPlan::Refused(error) => return Err(error),
             ManualPlan::Blocked => {
                 // The conflicting job may be the one that waits for this call.
                 store.check_may_wait_for_jobs()?;
@@ -93,6 +100,9 @@ fn plan_manual<'a>(
         (shape::shape(store, &view.tree, &[]), shape::strategy_options(store, &options));
     match options.strategy.plan_manual(&shape, &busy, &of_strategy, range, mark) {
         ManualStep::Done => ManualPlan::Done,
+        ManualStep::Blocked if busy.is_empty() && busy.has_set_aside() => {
+            quarantine::error_of(store, keyspace).map_or(ManualPlan::Done, ManualPlan::Refused)
+        }
         ManualStep::Blocked => ManualPlan::Blocked,
         ManualStep::Plan(plan) => {
             let claim = BusyMark::new(store, keyspace, &mut busy, &plan);

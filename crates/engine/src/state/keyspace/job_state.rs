@@ -4,7 +4,7 @@
 use super::compaction_outcome::CompactionOutcome;
 use crate::state::traffic::Traffic;
 use esker_options::KeyspaceOptions;
-use esker_strategy::Busy;
+use esker_strategy::{Busy, SetAside};
 use esker_version::Version;
 use esker_view::snapshot::Moment;
 use parking_lot::Mutex;
@@ -17,12 +17,28 @@ pub struct JobState {
     pub flushing: Mutex<()>,
     /// Plans that are being executed.
     pub busy: Mutex<Busy>,
+    /// The files of `busy` that are set aside, for callers that cannot take that lock.
+    set_aside: Mutex<SetAside>,
     /// The cached last call of the strategy without a plan.
     pub no_plan_cache: Mutex<NoPlanCache>,
     /// How compactions went, for writers that wait for them.
     pub compaction_outcome: CompactionOutcome,
     /// Bytes that flushes and compactions moved.
     pub traffic: Traffic,
+}
+
+impl JobState {
+    /// The files that no merge reads (SA1).
+    pub fn set_aside(&self) -> SetAside {
+        Arc::clone(&self.set_aside.lock())
+    }
+
+    /// Sets the files that no merge reads.
+    pub fn change_set_aside(&self, files: SetAside) {
+        *self.set_aside.lock() = Arc::clone(&files);
+        self.busy.lock().set_aside(files);
+        self.no_plan_cache.lock().clear();
+    }
 }
 
 /// The inputs of a call of the strategy that returned no plan while no job ran.
