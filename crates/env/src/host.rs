@@ -14,6 +14,12 @@ pub fn memory_limit_bytes() -> u64 {
     group.into_iter().chain(machine).min().unwrap_or(ASSUMED_MEMORY_BYTES)
 }
 
+/// Anonymous memory of this process that is resident, in bytes: heap, stacks and caches, without the
+/// program's text and mapped files. `None` where the system does not tell it.
+pub fn anonymous_bytes() -> Option<u64> {
+    anonymous_of_status(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
 /// Assumed limit of open files where the system does not report it: a usual default.
 #[cfg(not(unix))]
 const ASSUMED_OPEN_FILES: u64 = 1024;
@@ -64,6 +70,12 @@ pub fn lower_thread_priority(_steps: u8) -> Option<i32> {
     None
 }
 
+fn anonymous_of_status(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
 fn total_of_meminfo(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -93,6 +105,16 @@ mod tests {
         assert_eq!(total_of_meminfo("MemFree: 1 kB\nMemTotal:       24576000 kB\n"), Some(24_576_000 * 1024));
         assert_eq!(total_of_meminfo("MemTotal: many"), None);
         assert!(memory_limit_bytes() > 1 << 20);
+    }
+
+    #[test]
+    fn anonymous_memory_is_read() {
+        assert_eq!(
+            anonymous_of_status("VmRSS: 9 kB\nRssAnon:\t    2048 kB\nRssFile:\t 1 kB\n"),
+            Some(2 << 20)
+        );
+        assert_eq!(anonymous_of_status("VmRSS: 9 kB\n"), None);
+        assert!(!cfg!(target_os = "linux") || anonymous_bytes() > Some(1 << 16));
     }
 
     #[test]

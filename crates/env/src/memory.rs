@@ -9,6 +9,7 @@
 
 use esker_base::{Error, Result};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
 
@@ -146,6 +147,19 @@ impl Region {
         self.len == 0
     }
 
+    /// Gives the memory away; [`Region::from_raw`] takes it back.
+    pub fn into_raw(self) -> NonNull<u8> {
+        ManuallyDrop::new(self).base
+    }
+
+    /// The region whose memory [`Region::into_raw`] gave away; `bytes` are those it was reserved with.
+    ///
+    /// # Safety
+    /// `base` came from there, is taken back once, and no other use of the memory follows.
+    pub unsafe fn from_raw(base: NonNull<u8>, bytes: usize) -> Region {
+        Region { base, len: bytes.next_multiple_of(REGION_ALIGNMENT_BYTES) }
+    }
+
     /// Sets a range to zero and frees its physical memory where the platform can: on Linux all whole pages of
     /// the range, which are committed again by the next touch.
     ///
@@ -158,6 +172,24 @@ impl Region {
         assert!(range.start <= range.end && range.end <= self.len, "discarding outside of the region");
         // SAFETY: the range lies within the region, to which this call has exclusive access.
         unsafe { platform::discard(self.base, range) };
+    }
+
+    /// Puts the pages of a file in the place of the region's memory, which returns to the system: from then
+    /// on the bytes are in the page cache, where the system may drop them and read them again. The addresses
+    /// stay valid throughout. The file may be closed and its name removed; its room is freed with the region.
+    ///
+    /// `false` where the platform has no such call.
+    ///
+    /// # Errors
+    /// `Io` if the kernel refuses; then the memory is as before.
+    ///
+    /// # Safety
+    /// `fd` is an open file whose first [`len`](Region::len) bytes are those of the region. No thread writes
+    /// to the region any more, and nothing changes the file. A device that fails to read the file back kills
+    /// the process by a signal, as for [every mapped file](crate::OpenMode::ReadMapped).
+    pub unsafe fn replace_by_file(&self, fd: i32) -> std::io::Result<bool> {
+        // SAFETY: guaranteed by the caller; the region has `len` bytes at `base`.
+        unsafe { platform::map_over(self.base, self.len, fd) }
     }
 }
 
@@ -177,9 +209,10 @@ impl fmt::Debug for Region {
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 mod platform {
     use super::{PageAdvice, REGION_ALIGNMENT_BYTES};
-    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
     use std::ffi::c_void;
     use std::ops::Range;
+    use std::os::fd::BorrowedFd;
     use std::ptr::NonNull;
 
     /// Largest page of common Linux machines (arm64, POWER: 64 KiB): ranges are rounded inwards to it.
@@ -252,6 +285,20 @@ mod platform {
     }
 
     /// # Safety
+    /// As [`Region::replace_by_file`](super::Region::replace_by_file).
+    pub(super) unsafe fn map_over(base: NonNull<u8>, len: usize, fd: i32) -> std::io::Result<bool> {
+        // SAFETY: the caller has the file open.
+        let file = unsafe { BorrowedFd::borrow_raw(fd) };
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED;
+        let address = base.as_ptr().cast::<c_void>();
+        // SAFETY: exactly the pages of the region, which this replaces in one step: a thread that reads
+        // meanwhile finds either page, and both have the same bytes. What can be refused is refused before
+        // the old pages leave.
+        unsafe { mmap(address, len, ProtFlags::READ, flags, file, 0) }?;
+        Ok(true)
+    }
+
+    /// # Safety
     /// `base` and `len` are those of one call of `reserve`, released once.
     pub(super) unsafe fn release(base: NonNull<u8>, len: usize) {
         // SAFETY: guaranteed by the caller. Unmapping an existing map fails only for lack of kernel memory to
@@ -281,6 +328,12 @@ mod platform {
     pub(super) unsafe fn discard(base: NonNull<u8>, range: Range<usize>) {
         // SAFETY: guaranteed by the caller.
         unsafe { base.as_ptr().add(range.start).write_bytes(0, range.len()) };
+    }
+
+    /// # Safety
+    /// None is needed: nothing is done.
+    pub(super) unsafe fn map_over(_base: NonNull<u8>, _len: usize, _fd: i32) -> std::io::Result<bool> {
+        Ok(false)
     }
 
     /// # Safety

@@ -15,7 +15,8 @@
 //!
 //! The first [`SMALL_BYTES`] of a class come from the global allocator, so that a small cache, or a rare
 //! size, does not use 2 MiB; therefore [`Origin`], which the owner keeps. Pieces larger than
-//! [`LARGEST_PIECE_BYTES`] come from there as well.
+//! [`LARGEST_PIECE_BYTES`] come from there as well, and from [`LEAST_REGION_BYTES`] on each is a region of
+//! its own.
 //!
 //! # Invariants
 //! * SB1. Only the holder of its class's lock accesses the head of a slab, its free pieces included.
@@ -29,10 +30,10 @@
 //! * SB6. A slab is created outside of its class's lock, by one thread of a class at a time. The kernel
 //!   clears its 2 MiB when its head is written, which takes a tenth of a millisecond and more; a thread that
 //!   needs a piece meanwhile takes it from the global allocator and does not wait.
-//! * SB7. A released slab is spare, for any class that needs one next, while there are no more spare
-//!   ones than one and an eighth of those in use. A cache under writes constantly frees blocks of one size
-//!   and allocates others, and new memory is expensive: the kernel clears it, 0.1 ms for 2 MiB, and on a
-//!   virtual machine whose host reclaims free memory 5 ms, because the host has to find some first.
+//! * SB7. A released slab is spare, for any class that needs one next, while there are no more spare ones
+//!   than one and an eighth of those in use. A cache under writes constantly frees blocks of one size and
+//!   allocates others, and new memory is expensive: the kernel clears it, 0.1 ms for 2 MiB, and on a virtual
+//!   machine whose host reclaims free memory 5 ms, because the host has to find some first.
 //!
 //! # Rejected
 //! A pool for each cache: values that readers keep outlive it, so each block would need a counted pointer to
@@ -42,11 +43,15 @@ use crate::memory::{PageAdvice, REGION_ALIGNMENT_BYTES, Region, prefetch};
 use parking_lot::Mutex;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Alignment of all pieces.
 pub const PIECE_ALIGNMENT_BYTES: usize = 16;
-/// Larger pieces come from the global allocator: there are few, and each has its own pages.
+/// Larger pieces come from the global allocator, or are mapped.
 pub const LARGEST_PIECE_BYTES: usize = 1 << LARGEST_DOUBLING;
+/// Pieces from this size on are mapped and unmapped one by one. The C library maps such pieces, too, until
+/// the first is freed; from then on it takes up to 32 MiB from its arenas, and keeps them there.
+const LEAST_REGION_BYTES: usize = 128 << 10;
 /// Bytes a class has from the global allocator first: a nearly empty slab is a third of its memory at most.
 pub const SMALL_BYTES: usize = 2 * SLAB_BYTES;
 
@@ -64,6 +69,8 @@ const NO_PIECE: u32 = u32::MAX;
 const _: () = assert!((1 << SMALLEST_DOUBLING) / STEPS == PIECE_ALIGNMENT_BYTES);
 
 static ALL: [Mutex<Class>; CLASSES] = [const { Mutex::new(Class::new()) }; CLASSES];
+/// Bytes of all pieces, wherever they come from.
+static ALLOCATED_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Never locked while a class is locked.
 static SPARE: Mutex<Spare> = Mutex::new(Spare::new());
 
@@ -75,6 +82,8 @@ pub enum Origin {
     Heap,
     /// A slab.
     Slab,
+    /// A region of its own.
+    Region,
 }
 
 /// The slabs of one class with free pieces, and its memory from the global allocator.
@@ -140,6 +149,7 @@ fn layout(len: usize) -> Layout {
 ///
 /// Ends the process, as all allocation does, when there is no memory.
 pub fn allocate(len: usize) -> (NonNull<u8>, Origin) {
+    ALLOCATED_BYTES.fetch_add(len, Ordering::Relaxed);
     if let Some((class, bytes)) = class_of(len) {
         let reply = ALL[class].lock().request(bytes);
         let piece = match reply {
@@ -154,9 +164,19 @@ pub fn allocate(len: usize) -> (NonNull<u8>, Origin) {
             return (piece, Origin::Slab);
         }
     }
+    if len >= LEAST_REGION_BYTES
+        && let Ok(region) = Region::reserve_with(len, PageAdvice::Small)
+    {
+        return (region.into_raw(), Origin::Region);
+    }
     // SAFETY: the layout is not empty.
     let piece = NonNull::new(unsafe { alloc_zeroed(layout(len)) });
     (piece.unwrap_or_else(|| handle_alloc_error(layout(len))), Origin::Heap)
+}
+
+/// Bytes of all pieces that are allocated in this process.
+pub fn allocated_bytes() -> usize {
+    ALLOCATED_BYTES.load(Ordering::Relaxed)
 }
 
 /// Frees a piece.
@@ -164,6 +184,11 @@ pub fn allocate(len: usize) -> (NonNull<u8>, Origin) {
 /// # Safety
 /// It must come from [`allocate`] with this length, be freed once, and not be used any more.
 pub unsafe fn free(piece: NonNull<u8>, len: usize, origin: Origin) {
+    ALLOCATED_BYTES.fetch_sub(len, Ordering::Relaxed);
+    if origin == Origin::Region {
+        // SAFETY: the piece is a region of this length, by the caller's word.
+        return drop(unsafe { Region::from_raw(piece, len) });
+    }
     let class = class_of(len);
     match (class, origin) {
         (Some((class, _)), Origin::Slab) => {
@@ -548,5 +573,14 @@ mod tests {
         assert_eq!(large.2, Origin::Heap);
         give_back(large);
         give_back(take(1, 3));
+    }
+
+    #[test]
+    fn very_large_pieces_are_mapped_one_by_one() {
+        for len in [LEAST_REGION_BYTES, 3 << 20] {
+            let large = take(len, 7);
+            assert_eq!(large.2, Origin::Region);
+            give_back(large);
+        }
     }
 }

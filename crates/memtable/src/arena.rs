@@ -180,6 +180,11 @@ impl ArenaPool {
         if memory.len() as u64 <= STUB_BYTES {
             return;
         }
+        if memory.is_spilled() {
+            // Its pages are a file's: there is nothing to reuse.
+            self.lock().loaned_bytes -= loaned_bytes;
+            return drop(memory);
+        }
         memory.retire(low, high);
         let excess = {
             let mut idle = self.lock();

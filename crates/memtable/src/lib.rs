@@ -9,6 +9,8 @@
 //! * MT2: an entry whose insertion happened before a read began is found by it. The engine ensures this by
 //!   storing the visible sequence number (release) after the insertion, and loading it (acquire) before the
 //!   read. Later entries may be met or not; readers exclude them by their sequence numbers.
+//! * MT7: a spilled memtable has its entries in a file, whose pages stand at the addresses of the arena. Only
+//!   a memtable without an inserter is spilled. Readers before, during and after find the same bytes.
 //! * MT6: the arena is recycled only when the last `Arc` of the memtable is dropped; cursors hold one.
 //! * Reads are wait-free: no lock, no retry, no allocation (but for cursors deeper than 16 nodes), no shared
 //!   counter. The exceptions are [`locked`](reference::locked) and [`order`]: there readers wait for each

@@ -12,6 +12,7 @@ use crate::tail::Tail;
 use crate::{LOCKSTEP_KEYS, MULTI_GET_KEYS};
 use esker_base::sync::CachePadded;
 use esker_base::{Result, SeqNo, Tag, ValueKind};
+use esker_env::File;
 use esker_env::memory::prefetch_to_write;
 use esker_iter::{RangeTombstone, RangeTombstones};
 use std::fmt;
@@ -270,7 +271,32 @@ impl Memtable {
         let (low, high) = self.memory.touched();
         let low = self.counters.low_bytes.load(Relaxed).max(low as u64);
         let high = self.counters.high_bytes.load(Relaxed).max(high as u64);
-        low + high + self.ranges.memory_bytes() + self.structure.outside_bytes()
+        let arena = if self.memory.is_spilled() { 0 } else { low + high };
+        arena + self.ranges.memory_bytes() + self.structure.outside_bytes()
+    }
+
+    /// Bytes of the arena that are in a file instead of in memory (MT7).
+    pub fn spilled_bytes(&self) -> u64 {
+        let used = self.used();
+        if self.memory.is_spilled() { used.low_bytes + used.high_bytes } else { 0 }
+    }
+
+    /// Moves the arena of a memtable that takes no more entries to an empty file, while readers go on (MT7):
+    /// its memory returns to the system, the pages of the file take its place. `false` if it still has its
+    /// inserter, is a stub, was moved before, or the platform or the file system cannot.
+    ///
+    /// The file may be closed and its name removed at once. Its room is freed with the memtable. Takes the
+    /// time of writing what the arena holds.
+    ///
+    /// # Errors
+    /// `Io` if the file cannot be written or mapped; the memtable is as before.
+    pub fn spill(&self, file: &dyn File) -> Result<bool> {
+        if !self.memory.is_sealed() {
+            return Ok(false);
+        }
+        // Complete, since the inserter was seen to be gone.
+        let used = self.used();
+        self.memory.spill(used.low_bytes as usize, used.high_bytes as usize, file)
     }
 
     /// Whether `entries` more entries, whose keys and values together have `payload_bytes` bytes, surely fit,
@@ -350,6 +376,12 @@ pub struct Inserter {
     ranges: RangesWriter,
     counts: Counts,
     last_tag: Option<Tag>,
+}
+
+impl Drop for Inserter {
+    fn drop(&mut self) {
+        self.memtable.memory.seal();
+    }
 }
 
 /// An insertion that has begun: its key's position is known, its entry is not. Dropping it has no effect.

@@ -28,6 +28,9 @@ const CACHE_FLOOR_DIVISOR: u64 = 16;
 /// denominator. A large one: a block that is not in memory costs one read, a table that is not open reads a
 /// hundredth of its file.
 const TABLES_SHARE: (u64, u64) = (3, 4);
+/// The limit of flushed memtables that only readers hold: 1/16. Enough for the cursors of short scans, so
+/// that these write no files; what is held counts like any memtable.
+const PINNED_DIVISOR: u64 = 16;
 /// Read-ahead, output and block buffers of one flush and one compaction.
 const MERGE_BUFFERS_BYTES: u64 = 8 << 20;
 
@@ -85,6 +88,21 @@ impl MemoryPlan {
     pub fn kept_bytes(&self) -> u64 {
         let least = self.wal_segment_bytes.saturating_mul(2);
         (self.memtables_bytes / KEPT_DIVISOR).max(least).min(self.memtables_bytes)
+    }
+
+    /// Touched memory of arenas to keep for the next memtables, while memtables hold `held_bytes`: both
+    /// together half as much again as the payload that may be in memtables, which is what entries of a
+    /// hundred bytes need around them; and a write buffer in any case, since first touch of fresh memory is
+    /// slow.
+    pub fn idle_arenas_bytes(&self, held_bytes: u64) -> u64 {
+        let both = self.memtables_bytes + self.memtables_bytes / 2;
+        both.saturating_sub(held_bytes)
+            .clamp(self.write_buffer_bytes, self.memtables_bytes.max(self.write_buffer_bytes))
+    }
+
+    /// The limit of flushed memtables in memory that only readers hold.
+    pub fn pinned_bytes(&self) -> u64 {
+        self.budget_bytes / PINNED_DIVISOR
     }
 
     fn merge_buffers_bytes(&self) -> u64 {

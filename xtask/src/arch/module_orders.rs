@@ -31,7 +31,7 @@ const fn tree(package: &'static str, modules: &'static str) -> Order {
 pub(super) const ORDERS: &[Order] = &[
     tree(
         "esker-base",
-        "planted checksum coding expiry ids inside_job key kind limits seqno error sync thread_buffer unwinding",
+        "planted checksum coding expiry ids inside_job key kind large_buffer limits seqno error sync thread_buffer unwinding",
     ),
     tree(
         "esker-env",
@@ -129,7 +129,7 @@ pub(super) const ORDERS: &[Order] = &[
         package: "esker-engine",
         folder: "state",
         modules: "activity adaptive_state commit_notifier consumers events idle_budget log_ages \
-                  memory_shares read_heat read_triggered scheduler \
+                  memory_shares pinned_memtables read_heat read_triggered scheduler \
                   traffic write_control counters keyspace commit_state jobs quarantine store shape \
                   space_use",
         closed: &[],
@@ -149,7 +149,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-engine",
         folder: "background",
-        modules: "clock_state install quarantine flush flush_group picker subcompactions table_eviction targets idle_wal idle install_options \
+        modules: "clock_state install quarantine flush flush_group picker subcompactions spill_memtables table_eviction targets idle_wal idle install_options \
                   migration compact workers",
         closed: &[],
     },
@@ -166,11 +166,11 @@ pub(super) const ORDERS: &[Order] = &[
                   merge open options parts report metrics repair",
     ),
     tree("esker-protocol", "http lines pairs parse_error scalar answer words command"),
-    tree("esker-server", "error load_file config dsl connection listener"),
+    tree("esker-server", "error load_file config client_limit line_memory dsl connection listener"),
     tree(
         "esker-bench",
         "data settings error host dsl_workload sample report store blob compact deletes keyspaces overwrite rest \
-                  workloads reopen run",
+                  workloads reopen memory_bound run",
     ),
     tree(
         "esker-experiments",

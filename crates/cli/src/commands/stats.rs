@@ -7,7 +7,7 @@ use crate::args::StatsArgs;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count};
 use crate::host;
-use esker::metrics::{KeyspaceMetrics, ListenerMetrics, Metrics, OpenReader};
+use esker::metrics::{KeyspaceMetrics, ListenerMetrics, MemoryMetrics, Metrics, OpenReader};
 use esker::parts::cache::{BlockKind, KindStats};
 use serde_json::json;
 use std::io::Write;
@@ -75,6 +75,7 @@ fn totals(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
         ("memory budget", human_bytes(memory.budget_bytes)),
         ("  used", human_bytes(memory.used_bytes())),
         ("  memtables", human_bytes(memory.memtable_bytes)),
+        ("    held by readers", held_by_readers(memory)),
         (
             "  block cache",
             format!("{} of {}", human_bytes(memory.cache_bytes), human_bytes(memory.cache_capacity_bytes)),
@@ -84,6 +85,7 @@ fn totals(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
             format!("{} of {}", human_bytes(tables.metadata_bytes), human_bytes(tables.max_metadata_bytes)),
         ),
         ("  log, mapped", human_bytes(memory.log_mapped_bytes)),
+        ("process, anonymous", memory.process_anonymous_bytes.map_or("-".to_owned(), human_bytes)),
         (
             "open tables",
             format!("{} of {}", human_count(tables.tables as u64), human_count(tables.max_tables as u64)),
@@ -177,8 +179,17 @@ fn open_readers(out: &mut dyn Write, open_readers: &[OpenReader]) -> Result<(), 
         return Ok(());
     }
     writeln!(out)?;
-    let head =
-        ["open reader", "of", "seconds", "sequence number", "newer writes", "memtables", "tables", "log"];
+    let head = [
+        "open reader",
+        "of",
+        "seconds",
+        "sequence number",
+        "newer writes",
+        "memtables",
+        "spilled",
+        "tables",
+        "log",
+    ];
     let row = |reader: &OpenReader| {
         [
             reader.kind.to_string(),
@@ -191,6 +202,7 @@ fn open_readers(out: &mut dyn Write, open_readers: &[OpenReader]) -> Result<(), 
             reader.seqno.to_string(),
             human_count(reader.newer_operations),
             human_bytes(reader.memtable_bytes),
+            human_bytes(reader.spilled_bytes),
             human_bytes(reader.table_bytes),
             human_bytes(reader.log_bytes),
         ]
@@ -253,6 +265,28 @@ fn columns<const N: usize>(
     Ok(())
 }
 
+fn held_by_readers(memory: &MemoryMetrics) -> String {
+    let (in_memory, in_files) = (memory.pinned_memtable_bytes, memory.spilled_memtable_bytes);
+    format!("{}, and {} in files", human_bytes(in_memory), human_bytes(in_files))
+}
+
+fn memory_as_json(memory: &MemoryMetrics) -> serde_json::Value {
+    json!({
+        "budget_bytes": memory.budget_bytes,
+        "used_bytes": memory.used_bytes(),
+        "memtable_bytes": memory.memtable_bytes,
+        "pinned_memtable_bytes": memory.pinned_memtable_bytes,
+        "spilled_memtable_bytes": memory.spilled_memtable_bytes,
+        "cache_bytes": memory.cache_bytes,
+        "cache_capacity_bytes": memory.cache_capacity_bytes,
+        "table_metadata_bytes": memory.table_metadata_bytes,
+        "log_mapped_bytes": memory.log_mapped_bytes,
+        "loading_bytes": memory.loading_bytes,
+        "process_block_bytes": memory.process_block_bytes,
+        "process_anonymous_bytes": memory.process_anonymous_bytes,
+    })
+}
+
 fn reader_as_json(reader: &OpenReader) -> serde_json::Value {
     json!({
         "kind": reader.kind.to_string(),
@@ -262,6 +296,7 @@ fn reader_as_json(reader: &OpenReader) -> serde_json::Value {
         "seqno": reader.seqno.get(),
         "newer_operations": reader.newer_operations,
         "memtable_bytes": reader.memtable_bytes,
+        "spilled_bytes": reader.spilled_bytes,
         "table_bytes": reader.table_bytes,
         "log_bytes": reader.log_bytes,
     })
@@ -336,15 +371,7 @@ fn as_json(metrics: &Metrics, open_readers: &[OpenReader]) -> serde_json::Value 
         "delay_ms": metrics.delay_time.as_millis() as u64,
         "snapshots": metrics.snapshots,
         "quarantined_files": metrics.quarantined_files,
-        "memory": {
-            "budget_bytes": memory.budget_bytes,
-            "used_bytes": memory.used_bytes(),
-            "memtable_bytes": memory.memtable_bytes,
-            "cache_bytes": memory.cache_bytes,
-            "cache_capacity_bytes": memory.cache_capacity_bytes,
-            "table_metadata_bytes": memory.table_metadata_bytes,
-            "log_mapped_bytes": memory.log_mapped_bytes,
-        },
+        "memory": memory_as_json(memory),
         "open_tables": {
             "tables": tables.tables,
             "max_tables": tables.max_tables,

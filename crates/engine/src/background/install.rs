@@ -93,6 +93,7 @@ pub fn install_together(
     // A drop has subtracted the memtables of its keyspace itself.
     let freed: u64 =
         changes.iter().flat_map(|change| change.share.flushed).map(|memtable| memtable.bytes()).sum();
+    changes.iter().for_each(|change| store.pinned_memtables.add(change.share.flushed));
     drop(changes);
     drop(installed);
     retire_files(store, &applied);

@@ -11,6 +11,7 @@ pub mod install_options;
 pub mod migration;
 pub mod picker;
 pub mod quarantine;
+pub mod spill_memtables;
 pub mod subcompactions;
 pub mod table_eviction;
 pub mod targets;

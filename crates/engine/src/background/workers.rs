@@ -4,6 +4,7 @@ use crate::background::compact;
 use crate::background::flush;
 use crate::background::flush_group;
 use crate::background::picker;
+use crate::background::spill_memtables;
 use crate::background::table_eviction;
 use crate::state::scheduler::{BackgroundWork, ErrorScope, LOOK_INTERVAL, WorkerPool};
 use crate::state::store::{Store, Writing};
@@ -78,6 +79,9 @@ fn work_on_log(store: &Store) -> Result<bool> {
             prepared?;
         }
         memory_arbiter::reclaim_share(store);
+        if spill_memtables::spill_pinned(store, writing) {
+            memory_arbiter::rebalance_memory(store);
+        }
     }
     memory_arbiter::lend_if_needed(store);
     store.open_readers.warn_of_old();

@@ -37,6 +37,7 @@ use crate::state::idle_budget::IdleBudget;
 use crate::state::jobs::Jobs;
 use crate::state::keyspace::{KeyspaceState, Registry};
 use crate::state::memory_shares::MemoryArbiter;
+use crate::state::pinned_memtables::PinnedMemtables;
 use crate::state::quarantine::Quarantine;
 use crate::state::scheduler::{Scheduler, WorkerPool};
 use crate::state::store::{AdaptKeyspaces, Installed, Store, Writing};
@@ -625,6 +626,7 @@ impl Opening {
             time: self.time,
             files: assembly.files,
             quarantine: Quarantine::new(self.options.recovery_mode, assembly.damaged.into_files()),
+            pinned_memtables: PinnedMemtables::default(),
             arenas: self.arenas,
             scheduler: self.scheduler,
             consumers,

@@ -14,6 +14,7 @@ pub mod jobs;
 pub mod keyspace;
 pub mod log_ages;
 pub mod memory_shares;
+pub mod pinned_memtables;
 pub mod quarantine;
 pub mod read_heat;
 pub mod read_triggered;

@@ -18,6 +18,7 @@ use crate::state::jobs::Jobs;
 use crate::state::keyspace::{KeyspaceState, Registry};
 use crate::state::log_ages::LogAges;
 use crate::state::memory_shares::MemoryArbiter;
+use crate::state::pinned_memtables::PinnedMemtables;
 use crate::state::quarantine::Quarantine;
 use crate::state::scheduler::Scheduler;
 use esker_base::sync::CachePadded;
@@ -86,6 +87,8 @@ pub struct Store {
     pub files: Arc<TableFiles>,
     /// The files that were found damaged.
     pub quarantine: Quarantine,
+    /// Flushed memtables that readers hold.
+    pub pinned_memtables: PinnedMemtables,
     /// Memory of memtables.
     pub arenas: ArenaPool,
     /// Background work.
@@ -251,13 +254,18 @@ impl Store {
         }
     }
 
-    /// Memory that memtables hold or keep for reuse.
+    /// Memory that memtables hold or keep for reuse, those that only readers hold included.
     pub fn memtable_memory_bytes(&self) -> u64 {
+        self.held_memtable_bytes() + self.arenas.idle_bytes()
+    }
+
+    /// Memory that memtables hold, those that only readers hold included.
+    pub fn held_memtable_bytes(&self) -> u64 {
         let keyspaces = self.all_keyspaces();
         let held = keyspaces.iter().map(|keyspace| {
             keyspace.view.load().memtables().map(|view| view.memtable.allocated_bytes()).sum::<u64>()
         });
-        held.sum::<u64>() + self.arenas.idle_bytes()
+        held.sum::<u64>() + self.pinned_memtables.bytes().memory_bytes
     }
 }
 

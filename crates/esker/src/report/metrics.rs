@@ -12,6 +12,7 @@ use esker_engine::state::events::ListenerMetrics;
 use esker_engine::state::jobs::JobMetrics;
 use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
+use esker_env::{host, slabs};
 use esker_filter::FilterWatch;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -98,8 +99,12 @@ pub struct MemoryMetrics {
     pub budget_bytes: u64,
     /// Payload at which a memtable is sealed, in keyspaces without their own setting.
     pub write_buffer_bytes: u64,
-    /// Arenas of memtables: in use or kept for reuse.
+    /// Arenas of memtables: in use, kept for reuse, or held by readers only.
     pub memtable_bytes: u64,
+    /// Of these, flushed memtables that only readers hold. [`Database::open_readers`] tells which.
+    pub pinned_memtable_bytes: u64,
+    /// Bytes of such memtables that were moved to files without names: no memory, room on the disk.
+    pub spilled_memtable_bytes: u64,
     /// Blocks in the cache.
     pub cache_bytes: u64,
     /// The present capacity of the cache.
@@ -108,12 +113,22 @@ pub struct MemoryMetrics {
     pub table_metadata_bytes: u64,
     /// Mapped log segments; pages of files, not anonymous memory.
     pub log_mapped_bytes: u64,
+    /// Sort buffers of bulk loads.
+    pub loading_bytes: u64,
+    /// Blocks in memory, of all databases of this process: those in caches, and those that only cursors,
+    /// values and reads keep.
+    pub process_block_bytes: u64,
+    /// Resident anonymous memory of this process, as the system tells it: all of the above but the log,
+    /// buffers of background work, and what is the program's own, which includes freed memory that the
+    /// allocator keeps. `None` where the system does not tell it.
+    pub process_anonymous_bytes: Option<u64>,
 }
 
 impl MemoryMetrics {
     /// Everything that counts against the budget.
     pub fn used_bytes(&self) -> u64 {
-        self.memtable_bytes + self.cache_bytes + self.table_metadata_bytes + self.log_mapped_bytes
+        let tables = self.cache_bytes + self.table_metadata_bytes;
+        self.memtable_bytes + tables + self.log_mapped_bytes + self.loading_bytes
     }
 }
 
@@ -332,6 +347,7 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
         (state.batches, state.entries)
     });
     let (open, limit) = (store.files.open_amount(), store.files.limit());
+    let pinned = store.pinned_memtables.bytes();
     let cause = store.writing().err().map(|error| error.to_string());
     Metrics {
         visible_seqno: SeqNo::new(store.visible.load(Ordering::Acquire)),
@@ -347,10 +363,15 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
             budget_bytes: store.memory.budget_bytes,
             write_buffer_bytes: store.memory.write_buffer_bytes,
             memtable_bytes: store.memtable_memory_bytes(),
+            pinned_memtable_bytes: pinned.memory_bytes,
+            spilled_memtable_bytes: pinned.spilled_bytes,
             cache_bytes: cache.used_bytes() as u64,
             cache_capacity_bytes: cache.capacity_bytes() as u64,
             table_metadata_bytes: open.bytes,
             log_mapped_bytes,
+            loading_bytes: store.loading_bytes.load(Ordering::Relaxed),
+            process_block_bytes: slabs::allocated_bytes() as u64,
+            process_anonymous_bytes: host::anonymous_bytes(),
         },
         log: LogMetrics {
             live_bytes: log.map_or(0, |log| log.live_bytes()),

@@ -55,6 +55,10 @@ pub struct OpenReader {
     /// Bytes of memtables that its view keeps in memory although they have been flushed. Several readers of
     /// one view report the same bytes; 0 for snapshots and transactions, which have no view.
     pub memtable_bytes: u64,
+    /// Bytes of such memtables that were moved to files, because readers held more of them than a sixteenth
+    /// of the memory budget; counted like `memtable_bytes`. The files have no names; their room is freed with
+    /// the reader.
+    pub spilled_bytes: u64,
     /// Bytes of tables that its view keeps on disk although compactions have replaced them; counted like
     /// `memtable_bytes`. If the view needs a slice of a table, the slice's share.
     pub table_bytes: u64,
@@ -70,8 +74,7 @@ pub(crate) fn list_open_readers(store: &Store) -> Vec<OpenReader> {
         let id = held.view.as_ref().map(|(id, _)| *id);
         let keyspace = id.and_then(|id| store.keyspace_with_id(id));
         let view = held.view.as_ref().and_then(|(_, view)| view.upgrade());
-        let (memtable_bytes, table_bytes) =
-            view.map_or((0, 0), |view| pinned_bytes(&view, keyspace.as_deref()));
+        let pinned = view.map_or(Pins::default(), |view| pinned_bytes(&view, keyspace.as_deref()));
         OpenReader {
             kind: held.kind,
             name: None,
@@ -79,8 +82,9 @@ pub(crate) fn list_open_readers(store: &Store) -> Vec<OpenReader> {
             age: store.open_readers.age_of(&held),
             seqno: held.seqno,
             newer_operations: visible.saturating_sub(held.seqno.get()),
-            memtable_bytes,
-            table_bytes,
+            memtable_bytes: pinned.memtable_bytes,
+            spilled_bytes: pinned.spilled_bytes,
+            table_bytes: pinned.table_bytes,
             log_bytes: 0,
         }
     };
@@ -102,24 +106,33 @@ fn history_readers(store: &Store, visible: u64) -> impl Iterator<Item = OpenRead
         seqno: hold.position,
         newer_operations: visible.saturating_sub(hold.position.get()),
         memtable_bytes: 0,
+        spilled_bytes: 0,
         table_bytes: 0,
         log_bytes: hold.kept_bytes,
     })
 }
 
-/// Bytes of the memtables and tables that a view has and the keyspace's present view does not.
-fn pinned_bytes(view: &SuperVersion, keyspace: Option<&KeyspaceState>) -> (u64, u64) {
+/// What a view has and the keyspace's present view does not.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pins {
+    memtable_bytes: u64,
+    spilled_bytes: u64,
+    table_bytes: u64,
+}
+
+fn pinned_bytes(view: &SuperVersion, keyspace: Option<&KeyspaceState>) -> Pins {
     let current = keyspace.map(|keyspace| keyspace.view.load());
     let is_current = |memtable| {
         let mut current = current.iter().flat_map(|current| current.memtables());
         current.any(|other| Arc::ptr_eq(other, memtable))
     };
-    let memtables = view.memtables().filter(|memtable| !is_current(*memtable));
+    let memtables = || view.memtables().filter(|memtable| !is_current(*memtable)).map(|view| &view.memtable);
     let current_files: HashSet<_, foldhash::fast::FixedState> =
         current.iter().flat_map(|current| current.tree.parts()).map(|part| part.meta.file).collect();
     let parts = view.tree.parts().filter(|part| !current_files.contains(&part.meta.file));
-    (
-        memtables.map(|memtable| memtable.memtable.allocated_bytes()).sum(),
-        parts.map(|part| part.meta.bytes).sum(),
-    )
+    Pins {
+        memtable_bytes: memtables().map(|memtable| memtable.allocated_bytes()).sum(),
+        spilled_bytes: memtables().map(|memtable| memtable.spilled_bytes()).sum(),
+        table_bytes: parts.map(|part| part.meta.bytes).sum(),
+    }
 }

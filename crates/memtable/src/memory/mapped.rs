@@ -1,11 +1,11 @@
 //! The real memory: a reserved address range, committed by first touch.
 
 use super::Site;
-use esker_base::Result;
+use esker_base::{Error, Result};
 use esker_env::memory::{prefetch, prefetch_start_to_write};
-use esker_env::{PageAdvice, Region};
+use esker_env::{File, PageAdvice, Region};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The memory of one arena. See the module above for the meaning of its calls.
 ///
@@ -17,6 +17,10 @@ pub(crate) struct Memory {
     words: usize,
     /// Bytes at either end that an earlier use of this arena has touched.
     touched: (usize, usize),
+    /// Nothing is written any more (MT7).
+    is_sealed: AtomicBool,
+    /// The bytes are in a file, and the pages are that file's.
+    is_spilled: AtomicBool,
     /// Owns the range; `None` for stubs and for the memory left behind by a returned one.
     region: Option<Region>,
     /// Owns the range of a stub.
@@ -35,6 +39,8 @@ impl Default for Memory {
             base: NonNull::<u64>::dangling().cast(),
             words: 0,
             touched: (0, 0),
+            is_sealed: AtomicBool::new(false),
+            is_spilled: AtomicBool::new(false),
             region: None,
             _stub: Vec::new(),
         }
@@ -47,13 +53,13 @@ impl Memory {
         let region = Region::reserve_with(bytes, PageAdvice::HugeInside)?;
         let base = NonNull::new(region.as_ptr())
             .ok_or_else(|| esker_base::Error::internal("the reserved memory has no address"))?;
-        Ok(Memory { base, words: region.len() / 4, touched: (0, 0), region: Some(region), _stub: Vec::new() })
+        Ok(Memory { base, words: region.len() / 4, region: Some(region), ..Memory::default() })
     }
 
     pub(crate) fn stub(bytes: usize) -> Memory {
         let mut stub = vec![0u64; bytes / 8];
         let base = NonNull::from(stub.as_mut_slice()).cast::<u8>();
-        Memory { base, words: stub.len() * 2, touched: (0, 0), region: None, _stub: stub }
+        Memory { base, words: stub.len() * 2, _stub: stub, ..Memory::default() }
     }
 
     #[inline]
@@ -70,9 +76,52 @@ impl Memory {
     /// Ends a use of `low` and `high` bytes of the two ends.
     pub(crate) fn retire(&mut self, low: usize, high: usize) {
         self.touched = (self.touched.0.max(low), self.touched.1.max(high));
+        *self.is_sealed.get_mut() = false;
         if cfg!(debug_assertions) {
             self.poison(low, high);
         }
+    }
+
+    /// Ends all writing: the inserter calls this last (MT7).
+    pub(crate) fn seal(&self) {
+        self.is_sealed.store(true, Ordering::Release);
+    }
+
+    /// Whether all writing has ended, and the caller sees all that was written.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.is_sealed.load(Ordering::Acquire)
+    }
+
+    /// Writes the `low` and `high` bytes at the two ends to an empty file and puts its pages in the place of
+    /// the memory; `false` if it is not sealed, there is nothing to gain, or the platform cannot.
+    pub(crate) fn spill(&self, low: usize, high: usize, file: &dyn File) -> Result<bool> {
+        let (Some(region), Some(descriptor)) = (&self.region, file.descriptor()) else { return Ok(false) };
+        if !self.is_sealed() {
+            return Ok(false);
+        }
+        if self.is_spilled() || low.checked_add(high).is_none_or(|both| both > region.len()) {
+            return Ok(false);
+        }
+        let high_at = region.len() - high;
+        for (at, len) in [(0, low), (high_at, high)] {
+            // SAFETY: inside of the region by the check above. Its bytes are initialised, and no thread
+            // writes them any more: only the inserter does, and its last act was seen above.
+            let bytes = unsafe { std::slice::from_raw_parts(region.as_ptr().add(at), len) };
+            file.write_at(bytes, at as u64)?;
+        }
+        file.set_len(region.len() as u64)?;
+        // SAFETY: the file is open and has the region's length and the bytes in use; no reader reaches what
+        // lies between, and no thread writes.
+        let replaced = unsafe { region.replace_by_file(descriptor.fd) };
+        let replaced = replaced.map_err(|source| Error::io("map", file.path(), source))?;
+        self.is_spilled.store(replaced, Ordering::Release);
+        Ok(replaced)
+    }
+
+    /// Whether the bytes are in a file.
+    #[inline]
+    pub(crate) fn is_spilled(&self) -> bool {
+        self.is_spilled.load(Ordering::Acquire)
     }
 
     /// Returns the pages of earlier uses to the system; the address space stays.

@@ -108,6 +108,21 @@ impl Memory {
 
     pub(crate) fn discard(&mut self) {}
 
+    pub(crate) fn seal(&self) {}
+
+    pub(crate) fn is_sealed(&self) -> bool {
+        false
+    }
+
+    /// The model has no files.
+    pub(crate) fn spill(&self, _low: usize, _high: usize, _file: &dyn esker_env::File) -> Result<bool> {
+        Ok(false)
+    }
+
+    pub(crate) fn is_spilled(&self) -> bool {
+        false
+    }
+
     fn word(&self, at: usize) -> &AtomicU32 {
         self.words[at].get().expect("a word was read before it was written")
     }
