@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// Bytes that a read returned; derefs to `[u8]`.
 ///
 /// A value found in a table is not copied: it keeps the block it lies in alive, 4 KiB unless configured
-/// otherwise. Copy it (`to_vec`) to keep a few small values for long.
+/// otherwise. Copy it (`to_vec`) to keep a few small values for long. The values of one multi-get keep at
+/// most 4 MiB of blocks; what is beyond that is copied.
 #[derive(Clone)]
 #[doc(alias = "PinnableSlice")]
 #[doc(alias = "DBPinnableSlice")]

@@ -11,7 +11,11 @@ use crate::tree::{Access, TreePart, TreeRun};
 use esker_base::{Result, SeqNo, Tag, checksum};
 use esker_filter::watch::is_sampled;
 use esker_memtable::Memtable;
-use esker_sst::{Lookup, MAX_LOOKUPS, TableHit};
+use esker_sst::{Lookup, MAX_LOOKUPS, PinnedValue, TableHit};
+
+/// Memory of blocks that the values of one multi-get may keep; later values are copied, unless they fill most
+/// of their block. Twenty thousand values would otherwise keep as many blocks, which the cache cannot count.
+const MAX_PINNED_BYTES: usize = 4 << 20;
 
 impl Pinned {
     /// The values of many keys, in their order.
@@ -22,12 +26,13 @@ impl Pinned {
 
 /// The value of each key for a reader at this moment, in the order of the keys.
 pub fn multi_get<K: AsRef<[u8]>>(pinned: &Pinned, keys: &[K]) -> Result<Vec<Option<Value>>> {
-    let mut time = pinned.time;
+    let (mut time, mut pinned_bytes) = (pinned.time, 0);
     let mut values = Vec::new();
     values.resize_with(keys.len(), || None);
     for (keys, values) in keys.chunks(MAX_LOOKUPS).zip(values.chunks_mut(MAX_LOOKUPS)) {
-        let group = Group::new(pinned, keys);
+        let mut group = Group::new(pinned, keys, pinned_bytes);
         group.fill(&mut time, values)?;
+        pinned_bytes = group.pinned_bytes;
     }
     Ok(values)
 }
@@ -42,10 +47,12 @@ struct Group<'k> {
     len: usize,
     /// Bits of the keys that no source has decided yet.
     pending: u32,
+    /// Memory of blocks that the values of this multi-get keep, at most.
+    pinned_bytes: usize,
 }
 
 impl<'k> Group<'k> {
-    fn new<K: AsRef<[u8]>>(pinned: &'k Pinned, keys: &'k [K]) -> Group<'k> {
+    fn new<K: AsRef<[u8]>>(pinned: &'k Pinned, keys: &'k [K], pinned_bytes: usize) -> Group<'k> {
         let mut group = Group {
             pinned,
             keys: [&[]; MAX_LOOKUPS],
@@ -53,6 +60,7 @@ impl<'k> Group<'k> {
             covers: [SeqNo::ZERO; MAX_LOOKUPS],
             len: keys.len(),
             pending: 0,
+            pinned_bytes,
         };
         for (at, key) in keys.iter().enumerate() {
             group.keys[at] = key.as_ref();
@@ -62,7 +70,7 @@ impl<'k> Group<'k> {
         group
     }
 
-    fn fill(mut self, time: &mut ReadTime, values: &mut [Option<Value>]) -> Result<()> {
+    fn fill(&mut self, time: &mut ReadTime, values: &mut [Option<Value>]) -> Result<()> {
         let Pinned { view, seqno, .. } = self.pinned;
         if view.has_range_deletes() {
             for (key, cover) in self.keys[..self.len].iter().zip(&mut self.covers) {
@@ -176,6 +184,17 @@ impl Group<'_> {
         resolve(&self.pinned.view, time, tag, self.keys[at], value)
     }
 
+    /// The value in its block, or a copy once the values keep as much memory as they may.
+    #[inline]
+    fn kept(&mut self, value: PinnedValue) -> Value {
+        let more = value.pinned_bytes();
+        if self.pinned_bytes + more > MAX_PINNED_BYTES && value.len() < more / 2 {
+            return Value::copied(&value);
+        }
+        self.pinned_bytes += more;
+        Value::pinned(value)
+    }
+
     #[cold]
     fn fetch(&self, at: usize, pointer: &[u8]) -> Result<Value> {
         self.pinned.fetch(self.keys[at], pointer)
@@ -214,7 +233,7 @@ impl Group<'_> {
         values: &mut [Option<Value>],
     ) -> Result<()> {
         values[at] = match self.meaning_of(time, at, hit.tag, &hit.value)? {
-            Resolved::Value { from } => Some(Value::pinned(hit.value.skip(from))),
+            Resolved::Value { from } => Some(self.kept(hit.value.skip(from))),
             Resolved::Folded(value) => Some(Value::owned(value)),
             Resolved::Large { from } => Some(self.fetch(at, &hit.value.skip(from))?),
             Resolved::Absent => None,
