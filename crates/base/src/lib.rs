@@ -17,6 +17,7 @@ pub mod ids;
 mod inside_job;
 pub mod key;
 pub mod kind;
+pub mod large_buffer;
 pub mod limits;
 pub mod planted;
 pub mod seqno;

@@ -14,6 +14,7 @@ use crate::columns::{self, Codings, Rows};
 use crate::dictionary::DictionaryEncoder;
 use crate::kind::{Codec, id};
 use crate::{adaptive, lz4, lzma, snappy, zstd};
+use esker_base::large_buffer;
 
 /// A block is kept compressed only if that saves at least one part in this many, here 1/8.
 ///
@@ -97,7 +98,7 @@ fn integers(id: u8, codings: Codings, raw: &[u8], rows: &[Rows], out: &mut Vec<u
 /// The first `len` bytes of `buffer`, which grows but never shrinks.
 pub(crate) fn grown(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
     if buffer.len() < len {
-        buffer.resize(len, 0);
+        large_buffer::resize(buffer, len);
     }
     &mut buffer[..len]
 }

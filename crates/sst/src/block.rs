@@ -24,7 +24,7 @@ mod tests;
 use crate::decode_error::{DecodeError, damaged};
 use crate::simd::{Kernel, LANE_BYTES};
 use delta::Delta;
-use esker_base::Tag;
+use esker_base::{Tag, large_buffer};
 use esker_codec::{Codec, DictionaryEncoder, id};
 use flat::Flat;
 pub use header::{BlockHeader, BlockLayout};
@@ -178,6 +178,10 @@ fn check(bytes: &[u8]) -> Result<BlockHeader, DecodeError> {
     Ok(header)
 }
 
+/// What the encoding of a block with few entries adds to their keys and values, generously. Only where that
+/// is much does it matter that the buffer grows once ([`large_buffer`]).
+const ENCODING_BYTES: usize = 1024;
+
 /// Appends the file image of the staged entries, at least one, without checksum: header and stored bytes.
 pub(crate) fn append_image(
     staged: &mut staged::Staged,
@@ -190,11 +194,13 @@ pub(crate) fn append_image(
     if compression.codec != Codec::None {
         let mut raw = std::mem::take(&mut scratch.raw);
         raw.clear();
+        large_buffer::reserve(&mut raw, staged.bytes().len() + ENCODING_BYTES);
         let header = append_payload(staged, layout, number, &mut raw);
         let header = append_stored(header, &raw, compression, scratch, out);
         scratch.raw = raw;
         return header;
     }
+    large_buffer::reserve(out, HEADER_BYTES + staged.bytes().len() + ENCODING_BYTES);
     let header_at = out.len();
     out.extend_from_slice(&[0; HEADER_BYTES]);
     let header = append_payload(staged, layout, number, out);
@@ -240,6 +246,7 @@ pub(crate) fn append_stored(
     );
     header.codec_id = compressed.codec_id;
     header.stored_len = compressed.bytes.len() as u32;
+    large_buffer::reserve(out, HEADER_BYTES + compressed.bytes.len() + TRAILER_BYTES);
     out.extend_from_slice(&header.encode());
     out.extend_from_slice(compressed.bytes);
     out.reserve(TRAILER_BYTES);
@@ -265,6 +272,12 @@ impl Scratch {
     /// The payload of the block that was compressed last.
     pub(crate) fn raw(&self) -> &[u8] {
         &self.raw
+    }
+
+    /// Frees what a giant value made the buffers grow to.
+    pub(crate) fn free_if_large(&mut self) {
+        large_buffer::free_if_large(&mut self.raw);
+        large_buffer::free_if_large(&mut self.compressed);
     }
 
     pub(crate) fn compressed(&mut self) -> &mut Vec<u8> {

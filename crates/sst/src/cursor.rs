@@ -30,7 +30,7 @@ use crate::lookup::prefetch_slots;
 use crate::read_ahead::ReadAhead;
 use crate::simd::{Kernel, with_kernel};
 use crate::table::Table;
-use esker_base::{Result, SeqNo, Tag};
+use esker_base::{Result, SeqNo, Tag, large_buffer};
 use esker_cache::{Admission, BlockKind};
 use esker_codec::id;
 use esker_iter::{BoundOrder, Cursor};
@@ -288,6 +288,7 @@ impl TableCursor {
         let image = self.read_ahead.image(attached(&self.table), number)?;
         let block = attached(&self.table).copied_from_image(image, offset, number);
         let block = block.map_err(|error| attached(&self.table).decode_error_at(error, offset))?;
+        self.read_ahead.free_if_passed(number);
         Ok(attached(&self.table).admit(block, number, admission))
     }
 
@@ -311,7 +312,11 @@ impl TableCursor {
             if header.codec_id == id::NONE {
                 return BlockBytes::from_bytes(image);
             }
-            self.unpacked.resize(BlockBytes::memory_len(header.raw_len as usize), 0);
+            let len = BlockBytes::memory_len(header.raw_len as usize);
+            if len < large_buffer::LARGE_BYTES {
+                large_buffer::free_if_large(&mut self.unpacked);
+            }
+            large_buffer::resize(&mut self.unpacked, len);
             unpack(&header, image, table.dictionary.as_ref(), &mut self.unpacked)?;
             BlockBytes::from_bytes(&self.unpacked)
         });

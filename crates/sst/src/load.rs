@@ -8,7 +8,7 @@ use crate::decode_error::{DecodeError, damaged};
 use crate::index::BlockIndex;
 use crate::slots::Slot;
 use crate::table::Table;
-use esker_base::{Result, TableUid, with_thread_buffer};
+use esker_base::{Result, TableUid, large_buffer, with_thread_buffer};
 use esker_cache::{Admission, BlockKind, CacheKey};
 use esker_codec::{DecodeError as CodecError, DictionaryDecoder, id};
 use esker_env::{PendingRead, ReadRequest};
@@ -161,7 +161,7 @@ impl Table {
             return block.map_err(|error| self.decode_error_at(error, place.start));
         }
         with_thread_buffer(&STORED, Vec::new, |stored| {
-            stored.resize(span, 0);
+            large_buffer::resize(stored, span);
             self.file.read_exact_at(stored, place.start)?;
             let block = self.copied_from_image(stored, place.start, number);
             stored.shrink_to(LARGEST_KEPT_BYTES);
@@ -172,7 +172,7 @@ impl Table {
     /// A request to read block `number`, which must exist.
     pub(crate) fn read_request(&self, number: usize) -> Result<ReadRequest> {
         let place = self.place(number)?;
-        let buffer = vec![0; (place.end - place.start) as usize];
+        let buffer = large_buffer::zeroed((place.end - place.start) as usize);
         Ok(ReadRequest { file: Arc::clone(&self.file), offset: place.start, buffer })
     }
 

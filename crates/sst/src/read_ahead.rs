@@ -13,7 +13,7 @@ use crate::block::{BlockRef, SLACK_BYTES};
 use crate::input_residency::{InputReading, ResidencySample};
 use crate::slots::Slot;
 use crate::table::Table;
-use esker_base::Result;
+use esker_base::{Result, large_buffer};
 use esker_env::{PendingRead, ReadRequest};
 use std::ops::Range;
 use std::sync::Arc;
@@ -177,6 +177,14 @@ impl ReadAhead {
         Ok(&self.buffer[(self.window.offsets[at] - start) as usize..end])
     }
 
+    /// Frees the memory once the last block of the window was copied: a cursor that stays open without moving
+    /// holds no buffer for each of its runs. The next window takes as long to read as to allocate for.
+    pub(crate) fn free_if_passed(&mut self, number: usize) {
+        if number + 1 == self.window.blocks.end && self.next.is_none() {
+            (self.buffer, self.spare) = (Vec::new(), Vec::new());
+        }
+    }
+
     #[cold]
     fn fill(&mut self, table: &Table, number: usize) -> Result<()> {
         let goes_on = self.continues_at(number);
@@ -197,13 +205,16 @@ impl ReadAhead {
                 window.fill(table, number, self.window_bytes)?;
                 let len = window.len();
                 self.before_read(len as u64)?;
-                self.buffer.resize(len, 0);
+                large_buffer::resize(&mut self.buffer, len);
                 table.file.read_exact_at(&mut self.buffer, window.start())?;
                 self.window = window;
             }
         }
-        self.buffer.resize(self.window.len() + SLACK_BYTES, 0);
-        self.buffer.shrink_to(4 * self.max_window_bytes as usize);
+        large_buffer::resize(&mut self.buffer, self.window.len() + SLACK_BYTES);
+        let kept_bytes = 4 * self.max_window_bytes as usize;
+        if self.buffer.len() <= kept_bytes {
+            self.buffer.shrink_to(kept_bytes);
+        }
         self.read_next(table)
     }
 
@@ -222,8 +233,8 @@ impl ReadAhead {
         window.fill(table, first, self.window_bytes)?;
         let mut buffer = std::mem::take(&mut self.spare);
         // Capacity for the slack behind the window.
-        buffer.reserve((window.len() + SLACK_BYTES).saturating_sub(buffer.len()));
-        buffer.resize(window.len(), 0);
+        large_buffer::resize(&mut buffer, window.len() + SLACK_BYTES);
+        buffer.truncate(window.len());
         let request = ReadRequest { file: Arc::clone(&table.file), offset: window.start(), buffer };
         self.next = queue.submit(vec![request]).pop().map(|read| (window, read));
         Ok(())

@@ -386,6 +386,7 @@ impl TableWriter {
             HEADER_BYTES + header.stored_len as usize + TRAILER_BYTES
         );
         self.index.add(&self.separator, self.continued_at, (self.out.bytes.len() - start) as u64);
+        self.scratch.free_if_large();
         self.out.write_full_pieces()
     }
 

@@ -15,6 +15,7 @@
 use esker_base::coding::{Reader, put_varint};
 use esker_base::expiry::EXPIRY_LEN;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
+use esker_base::large_buffer;
 use esker_base::limits::{MAX_KEY_LEN, MAX_RECORD_LEN, MAX_VALUE_LEN};
 use esker_base::planted;
 use esker_base::{Error, FileNumber, KeyspaceId, Result, SeqNo, TableUid, ValueKind};
@@ -194,7 +195,7 @@ impl BatchEncoder {
         if self.bytes.len() + most > MAX_RECORD_LEN {
             check_record(self.bytes.len() + most)?;
         }
-        self.bytes.reserve(most);
+        large_buffer::reserve(&mut self.bytes, most);
         let mut head = [0u8; MAX_HEAD_LEN];
         head[0] = kind_byte;
         let mut len = 1 + encode_varint(&mut head[1..], keyspace.get());

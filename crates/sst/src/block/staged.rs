@@ -10,7 +10,7 @@ use super::raw::{copy_exactly, copy_key};
 use super::tags::TagCoding;
 use esker_base::coding::varint_len;
 use esker_base::key::common_prefix_len;
-use esker_base::{SeqNo, Tag};
+use esker_base::{SeqNo, Tag, large_buffer};
 
 /// One entry; its key and value follow those of the entry before.
 #[derive(Clone, Copy, Debug)]
@@ -223,7 +223,7 @@ impl Staged {
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, bytes: usize) {
-        self.bytes.reserve(bytes);
+        large_buffer::reserve(&mut self.bytes, bytes);
     }
 
     /// Records tag and key length of an entry that differs in them from the first, or is the first.

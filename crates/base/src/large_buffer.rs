@@ -1,0 +1,85 @@
+//! Large buffers: room of some mebibytes in a `Vec<u8>`, such that its memory returns to the system with it.
+//!
+//! # Why
+//! A value of ten mebibytes passes through five buffers on its way into a table and out of it. The C library
+//! of GNU systems maps each allocation of 128 KiB and more by itself and unmaps it when it is freed, but only
+//! until the first: the bound for mapping is then raised to what was freed, up to 32 MiB, and from then on
+//! such buffers come from arenas, one for each thread, which keep up to twice as much when they are freed.
+//! Values of up to 30 MiB left 420 MiB behind, beside a budget of 256.
+//!
+//! # Design
+//! What is larger than 32 MiB is always mapped, and raises nothing. So a large buffer reserves a little more
+//! than that. Pages count when they are touched, so it takes no more memory than one of the right size. Other
+//! allocators map such buffers as well.
+//!
+//! # Rejected
+//! * `mallopt`, `malloc_trim`: they are about the whole process, which is the program's and not a library's.
+//! * Memory that is mapped by ourselves: codecs, files and batches take a `Vec<u8>`.
+
+/// Least bytes of a large buffer. Below, what an arena keeps is little.
+pub const LARGE_BYTES: usize = 1 << 20;
+/// More than the greatest bound up to which the C library takes allocations from arenas.
+const MAPPED_BYTES: usize = (32 << 20) + (64 << 10);
+
+/// As [`Vec::reserve`], for a buffer that may become large.
+#[inline]
+pub fn reserve(buffer: &mut Vec<u8>, more: usize) {
+    if buffer.capacity() - buffer.len() < more {
+        grow(buffer, more);
+    }
+}
+
+#[cold]
+fn grow(buffer: &mut Vec<u8>, more: usize) {
+    let needed = buffer.len().saturating_add(more);
+    let mut mapped = Vec::new();
+    // Without the address space it is an allocation like any other.
+    if needed < LARGE_BYTES || mapped.try_reserve_exact(needed.max(MAPPED_BYTES)).is_err() {
+        return buffer.reserve(more);
+    }
+    mapped.extend_from_slice(buffer);
+    *buffer = mapped;
+}
+
+/// As [`Vec::resize`] with zeros, for a buffer that may become large.
+#[inline]
+pub fn resize(buffer: &mut Vec<u8>, len: usize) {
+    reserve(buffer, len.saturating_sub(buffer.len()));
+    buffer.resize(len, 0);
+}
+
+/// `len` zeros.
+pub fn zeroed(len: usize) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    resize(&mut buffer, len);
+    buffer
+}
+
+/// Frees a buffer that became large, instead of keeping it for reuse.
+#[inline]
+pub fn free_if_large(buffer: &mut Vec<u8>) {
+    if buffer.capacity() >= LARGE_BYTES {
+        *buffer = Vec::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_keeps_its_bytes_while_it_grows() {
+        let mut buffer = b"begin".to_vec();
+        for len in [10, LARGE_BYTES - 1, LARGE_BYTES, MAPPED_BYTES + 1] {
+            resize(&mut buffer, len);
+            assert_eq!((&buffer[..5], buffer.len()), (&b"begin"[..], len));
+            assert!(len < LARGE_BYTES || buffer.capacity() >= MAPPED_BYTES, "{len}");
+        }
+        free_if_large(&mut buffer);
+        assert_eq!(buffer.capacity(), 0);
+        let mut small = vec![1; 9];
+        free_if_large(&mut small);
+        assert_eq!(small.len(), 9);
+        assert!(zeroed(LARGE_BYTES).iter().all(|&byte| byte == 0));
+    }
+}
