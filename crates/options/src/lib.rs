@@ -126,6 +126,9 @@ impl Options {
     /// The memory that memtables, block cache, indexes, filters, merge buffers and the mapped log may take
     /// together, in bytes. Default: a quarter of the limit of the machine or its control group.
     ///
+    /// One batch, and so one value, may have half of it at most, since it is in a memtable and in the mapped
+    /// log at once: with a quarter of a machine of 1 GiB that is 128 MiB.
+    ///
     /// The block cache shrinks for all others, down to a sixteenth of the budget. Not included are the
     /// overhead of memtables with small entries; 8 bytes a key of each table while it is written; the memory
     /// of batches, transactions and cursors; and freed memory kept by the heap of the C library, some 10 to

@@ -20,6 +20,7 @@ use crate::write::batch::{EncodedBatch, Share};
 use crate::write::memory_arbiter;
 use crate::write::switch_memtable::{enlarge_empty, seal, seal_for_budget, seal_memtables_pinning_the_log};
 use crate::write::write_stall::WaitFor;
+use esker_base::limits::MAX_VALUE_LEN;
 use esker_base::{Error, Result};
 use esker_strategy::write_control::MAX_SEALED;
 use esker_wal::{PrivateSegment, Rotation};
@@ -82,10 +83,7 @@ pub fn make_room(
 #[cold]
 fn replace_memtable(store: &Store, state: &mut CommitState, share: &Share) -> Result<RoomCheck> {
     if share.bytes > store.memory.budget_bytes / MAX_BATCH_BUDGET_DIVISOR {
-        let (bytes, budget) = (share.bytes, store.memory.budget_bytes);
-        return Err(Error::Full(format!(
-            "the batch has {bytes} bytes, half of the memory budget of {budget} bytes is the most one batch may have"
-        ).into()));
+        return Err(batch_beyond_budget(share.bytes, store.memory.budget_bytes));
     }
     let keyspace = Arc::clone(&state.active(share.keyspace)?.keyspace);
     if state.active(share.keyspace)?.entries == 0 {
@@ -103,6 +101,17 @@ fn replace_memtable(store: &Store, state: &mut CommitState, share: &Share) -> Re
     }
     seal(store, state, share.keyspace, share)?;
     Ok(RoomCheck::Ready)
+}
+
+fn batch_beyond_budget(bytes: u64, budget_bytes: u64) -> Error {
+    let most = budget_bytes / MAX_BATCH_BUDGET_DIVISOR;
+    Error::Full(
+        format!(
+            "the batch has {bytes} bytes, and one batch may have {most}: half of the memory budget of \
+             {budget_bytes} bytes. With a larger memory_budget a value may have up to {MAX_VALUE_LEN} bytes"
+        )
+        .into(),
+    )
 }
 
 /// Grows an idle log, which may be sufficient ([`crate::background::idle_wal`]), or rotates to another

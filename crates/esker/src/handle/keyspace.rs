@@ -168,8 +168,9 @@ impl Keyspace {
     /// value expires by it.
     ///
     /// # Errors
-    /// `InvalidArgument` for a key over 65,535 bytes or a value over 512 MiB; `ReadOnly`, `Full`,
-    /// `WouldStall`, `Closed`.
+    /// `InvalidArgument` for a key over 65,535 bytes or a value over 512 MiB; `Full` if key and value
+    /// together have more than half of the [memory budget](crate::Options::memory_budget), or the disk has no
+    /// room; `ReadOnly`, `WouldStall`, `Closed`.
     #[doc(alias = "insert")]
     #[doc(alias = "set")]
     #[inline]
