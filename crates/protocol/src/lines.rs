@@ -45,6 +45,13 @@ impl LineBuffer {
         &mut self.bytes
     }
 
+    /// Frees the memory if no bytes are left, before a wait that may be long.
+    pub fn free_if_empty(&mut self) {
+        if self.start == self.bytes.len() {
+            (self.bytes, self.start, self.scanned) = (Vec::new(), 0, 0);
+        }
+    }
+
     /// The next line, `None` when more bytes are needed.
     pub fn next_line(&mut self) -> Option<Line<'_>> {
         loop {

@@ -15,7 +15,8 @@ pub struct Config {
     pub address: SocketAddr,
     /// What `l` may read. Default: nothing.
     pub load_files: LoadFiles,
-    /// Most connected clients; one more gets an error and is disconnected. Default: 1,024.
+    /// Most connected clients; one more gets an error and is disconnected. Default: 1,024. Fewer are admitted
+    /// where the process's limit of open files leaves fewer beside the database.
     pub max_clients: usize,
     /// Most bytes of a command line, without its end. Default: 1 MiB.
     pub max_line_bytes: usize,
@@ -23,6 +24,14 @@ pub struct Config {
     pub grace: Duration,
     /// Time after which a client that takes no output is disconnected. Default: 60 s.
     pub write_timeout: Duration,
+    /// Time after which a client that sends nothing is disconnected. Default: 10 minutes.
+    pub idle_timeout: Duration,
+    /// Time within which a line must end after its first byte; then the client is disconnected. Default: 60
+    /// s.
+    pub line_timeout: Duration,
+    /// Memory that unfinished lines of more than 16 KiB take together, over all clients; a client whose line
+    /// does not fit waits. Default: 64 MiB. One line of the greatest length always fits.
+    pub long_lines_bytes: usize,
 }
 
 impl Default for Config {
@@ -34,6 +43,9 @@ impl Default for Config {
             max_line_bytes: 1 << 20,
             grace: Duration::from_secs(5),
             write_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(600),
+            line_timeout: Duration::from_secs(60),
+            long_lines_bytes: 64 << 20,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::dsl::{Begun, Executor, LongAnswer, PIECE_BYTES, Progress};
+use crate::line_memory::{FREE_BYTES, LineMemory, Place};
 use esker_protocol::{Line, LineBuffer, answer, is_blank, is_http, parse_line};
 use std::io;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 
 /// Most pieces of long answers that run at the same time, writing and reading ones each.
 pub const BLOCKING_PIECES: usize = 32;
@@ -24,6 +26,7 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(crate) struct Shared {
     pub(crate) executor: Executor,
     pub(crate) config: Config,
+    line_memory: LineMemory,
     reads: Semaphore,
     writes: Semaphore,
 }
@@ -37,7 +40,8 @@ enum Next {
 impl Shared {
     pub(crate) fn new(executor: Executor, config: Config) -> Shared {
         let permits = || Semaphore::new(BLOCKING_PIECES);
-        Shared { executor, config, reads: permits(), writes: permits() }
+        let line_memory = LineMemory::new(config.long_lines_bytes, config.max_line_bytes);
+        Shared { executor, config, line_memory, reads: permits(), writes: permits() }
     }
 }
 
@@ -81,13 +85,18 @@ impl Connection {
     async fn talk(&mut self, stop: &mut watch::Receiver<bool>) -> io::Result<()> {
         self.stream.set_nodelay(true)?;
         let mut lines = LineBuffer::new(self.shared.config.max_line_bytes);
+        // Of the line that has begun and not ended yet.
+        let (mut begun, mut place) = (None, None);
         loop {
+            lines.free_if_empty();
+            let patience = self.patience(begun);
             let read = tokio::select! {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => return Ok(()),
-                read = self.stream.read_buf(lines.input(READ_BYTES)) => read?,
+                read = tokio::time::timeout(patience, self.read(&mut lines, &mut place)) => read,
             };
-            if read == 0 {
+            let Ok(read) = read else { return self.give_up(begun.is_some()).await };
+            if read? == 0 {
                 if !is_blank(lines.rest()) {
                     // It may be half a command: `p 1 10` of `p 1 100` is a different one.
                     answer::error("the last line has no end and was not executed", &mut self.out);
@@ -97,7 +106,45 @@ impl Connection {
             if self.answer_lines(&mut lines).await? == Next::Close {
                 return Ok(());
             }
+            if lines.rest().is_empty() {
+                (begun, place) = (None, None);
+            } else {
+                // Of a line that began before, or of the last of those that came now.
+                begun = begun.or_else(|| Some(Instant::now()));
+            }
         }
+    }
+
+    /// How long to wait for more of a line that began at this time, or for a new one.
+    fn patience(&self, begun: Option<Instant>) -> Duration {
+        let config = &self.shared.config;
+        begun.map_or(config.idle_timeout, |begun| config.line_timeout.saturating_sub(begun.elapsed()))
+    }
+
+    /// Reads more bytes; 0 at the end. Takes a place first for a line that is long already, and a buffer only
+    /// when there is something to read.
+    async fn read(&self, lines: &mut LineBuffer, place: &mut Option<Place>) -> io::Result<usize> {
+        if lines.rest().len() >= FREE_BYTES && place.is_none() {
+            *place = self.shared.line_memory.place().await;
+        }
+        loop {
+            self.stream.readable().await?;
+            match self.stream.try_read_buf(lines.input(READ_BYTES)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+    }
+
+    /// Ends the connection of a client that sent nothing for too long.
+    async fn give_up(&mut self, is_in_line: bool) -> io::Result<()> {
+        let config = &self.shared.config;
+        let (what, limit) = match is_in_line {
+            true => ("a line did not end within", config.line_timeout),
+            false => ("nothing was sent for", config.idle_timeout),
+        };
+        answer::error(format_args!("{what} {} s; the connection is closed", limit.as_secs()), &mut self.out);
+        self.flush().await
     }
 
     async fn answer_lines(&mut self, lines: &mut LineBuffer) -> io::Result<Next> {

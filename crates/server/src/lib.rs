@@ -7,11 +7,14 @@
 //! # What holds
 //! * V1. The commands of one connection are answered in order, one at a time.
 //! * V2. The memory of a connection is bounded: one line of the permitted length, one read after it, and one
-//!   piece of output. A client that does not read its answers is not read from.
+//!   piece of output. A client that does not read its answers is not read from. The long lines of all clients
+//!   together are bounded by [`Config::long_lines_bytes`]; a silent client holds no buffer.
 //! * V3. A command is executed only when its whole line has arrived; a connection that breaks inside a line
 //!   has changed nothing by it.
 //! * V4. The server stops in bounded time: lines that were received are answered, the rest is not read; then
 //!   the database is closed.
+//! * V6. Clients leave the database the descriptors it needs: there are fewer of them where the process may
+//!   open few files, and those that stay silent, or do not finish a line, are disconnected in time.
 //! * V5. No file outside of the load directory is opened for `l`, whatever the path or the links on it.
 //!
 //! # What waits for what
@@ -22,15 +25,17 @@
 //! and the key to continue from: a client that reads slowly pins no memtable and no table.
 //!
 //! # Map
-//! [`config`] configuration; [`listener`] accepts and stops; `connection` one client; [`dsl`] commands;
-//! [`load_file`] which files `l` may open.
+//! [`config`] configuration; `client_limit` and `line_memory` what clients share; [`listener`] accepts and
+//! stops; `connection` one client; [`dsl`] commands; [`load_file`] which files `l` may open.
 
 #![forbid(unsafe_code)]
 
+mod client_limit;
 pub mod config;
 mod connection;
 pub mod dsl;
 pub mod error;
+mod line_memory;
 pub mod listener;
 pub mod load_file;
 

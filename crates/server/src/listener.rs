@@ -1,10 +1,12 @@
 //! Accepts clients, and stops the server.
 
+use crate::client_limit::most_clients;
 use crate::config::Config;
 use crate::connection::{Shared, refuse, talk};
 use crate::dsl::Executor;
 use crate::error::ServeError;
 use esker::Database;
+use esker::parts::env::host::open_files_limit;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -81,7 +83,8 @@ fn run(
             () = &mut shutdown => return Ok(()),
             () = std::future::ready(()) => ready(bound),
         }
-        Server::new(Shared::new(executor, config)).run(listener, shutdown).await;
+        let open_tables = database.metrics().open_tables.max_tables;
+        Server::new(Shared::new(executor, config), open_tables).run(listener, shutdown).await;
         Ok(())
     });
     runtime.shutdown_timeout(THREADS_GRACE);
@@ -91,14 +94,26 @@ fn run(
 struct Server {
     shared: Arc<Shared>,
     clients: JoinSet<()>,
+    most_clients: usize,
     refusals: Arc<Semaphore>,
     stop: watch::Sender<bool>,
 }
 
 impl Server {
-    fn new(shared: Shared) -> Server {
+    /// `open_tables` is the database's target of open tables.
+    fn new(shared: Shared, open_tables: usize) -> Server {
+        let configured = shared.config.max_clients;
+        let most_clients = most_clients(configured, open_files_limit(), open_tables, REFUSALS);
+        if most_clients < configured {
+            tracing::warn!(
+                configured,
+                most_clients,
+                "fewer clients are admitted: the process may not open more files (`ulimit -n`)"
+            );
+        }
         Server {
             shared: Arc::new(shared),
+            most_clients,
             clients: JoinSet::new(),
             refusals: Arc::new(Semaphore::new(REFUSALS)),
             stop: watch::Sender::new(false),
@@ -125,11 +140,11 @@ impl Server {
     }
 
     fn admit(&mut self, stream: TcpStream) {
-        if self.clients.len() < self.shared.config.max_clients {
+        if self.clients.len() < self.most_clients {
             self.clients.spawn(talk(stream, Arc::clone(&self.shared), self.stop.subscribe()));
             return;
         }
-        tracing::warn!(limit = self.shared.config.max_clients, "a client was refused");
+        tracing::warn!(limit = self.most_clients, "a client was refused");
         // Beyond that number, a refused client only sees its connection closed.
         if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
             tokio::spawn(async move {

@@ -265,3 +265,49 @@ fn a_connection_ends_at_the_first_line_of_http() {
     assert_eq!(client.ask("g 10"), "", "nothing behind it is executed");
     server.stop();
 }
+
+#[test]
+fn silent_clients_and_unfinished_lines_are_disconnected() {
+    let dir = TempDir::new();
+    let (idle_timeout, line_timeout) = (Duration::from_millis(300), Duration::from_millis(200));
+    let server = Running::start(dir.path(), Config { idle_timeout, line_timeout, ..Config::default() });
+    let mut silent = server.client();
+    assert_eq!(silent.ask("p 1 2"), "OK");
+    assert!(silent.line().unwrap().starts_with("Error: nothing was sent for"));
+    assert_eq!(silent.line(), None);
+    let mut halfway = server.client();
+    let (mut sender, is_over) = (halfway.reader.get_ref().try_clone().unwrap(), AtomicBool::new(false));
+    // A byte now and then is no reason to wait longer.
+    let told = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) && sender.write_all(b"p").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let told = halfway.line();
+        is_over.store(true, Ordering::Relaxed);
+        told
+    });
+    assert!(told.unwrap().starts_with("Error: a line did not end within"));
+    assert_eq!(server.client().ask("g 1"), "2", "others are served");
+    server.stop();
+}
+
+#[test]
+fn long_lines_take_turns_and_all_are_answered() {
+    let dir = TempDir::new();
+    // One place for a long line.
+    let config = Config { long_lines_bytes: 1, ..Config::default() };
+    let server = Running::start(dir.path(), config);
+    std::thread::scope(|scope| {
+        for client in 0..16 {
+            let mut connection = server.client();
+            scope.spawn(move || {
+                let line = format!("p {client} \"{}\"", "v".repeat(300_000));
+                assert_eq!(connection.ask(&line), "OK");
+                assert_eq!(connection.ask(&format!("g {client}")).len(), 300_000);
+            });
+        }
+    });
+    server.stop();
+}
