@@ -17,6 +17,8 @@ pub enum BenchError {
         /// Expected and found.
         detail: String,
     },
+    /// Something was above its bound; all else was right.
+    OutOfBounds(String),
     /// The report could not be written, or a thread could not be started.
     Io(std::io::Error),
 }
@@ -25,7 +27,7 @@ impl fmt::Display for BenchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BenchError::Database(error) => error.fmt(f),
-            BenchError::Settings(reason) => f.write_str(reason),
+            BenchError::Settings(reason) | BenchError::OutOfBounds(reason) => f.write_str(reason),
             BenchError::WrongAnswer { workload, detail } => {
                 write!(f, "{workload} was answered wrongly: {detail}")
             }
@@ -39,7 +41,7 @@ impl std::error::Error for BenchError {
         match self {
             BenchError::Database(error) => Some(error),
             BenchError::Io(error) => Some(error),
-            BenchError::Settings(_) | BenchError::WrongAnswer { .. } => None,
+            BenchError::Settings(_) | BenchError::OutOfBounds(_) | BenchError::WrongAnswer { .. } => None,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Operating system services: memory and processor time of the process, killing a child process, and files of
-//! a generated workload.
+//! Operating system services: processor time of the process, killing a child process, and files of a
+//! generated workload.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -32,19 +32,6 @@ pub(crate) fn create_file(path: &Path) -> io::Result<File> {
     File::create(path)
 }
 
-/// Resident anonymous memory of the process in bytes: heap, stacks and caches, without program text and
-/// mapped files, which belong to the page cache. `None` where the system does not report it.
-pub(crate) fn resident_anonymous_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    parse_status(&status)
-}
-
-fn parse_status(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
-}
-
 /// Processor time of a process, over all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ProcessorTime {
@@ -60,6 +47,13 @@ pub(crate) fn processor_time() -> Option<ProcessorTime> {
     parse_stat(&std::fs::read_to_string("/proc/self/stat").ok()?)
 }
 
+/// How long the calling thread was ready to run and had no processor, so far. `None` where the system does
+/// not report it.
+pub(crate) fn run_delay_ns() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().nth(1)?.parse().ok()
+}
+
 fn parse_stat(stat: &str) -> Option<ProcessorTime> {
     // The program name, in parentheses, may contain anything; after it `utime` and `stime` are fields 12 and
     // 13.
@@ -72,12 +66,6 @@ fn parse_stat(stat: &str) -> Option<ProcessorTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_status_file_is_understood() {
-        assert_eq!(parse_status("Name:\tx\nRssAnon:\t    2048 kB\nRssFile:\t 1 kB\n"), Some(2 << 20));
-        assert_eq!(parse_status("Name:\tx\n"), None);
-    }
 
     #[test]
     fn processor_times_are_understood() {

@@ -23,8 +23,8 @@
 //! the database and its description; [`dsl_workload`] files of commands for the text protocol; `workloads`
 //! the timed loops; `deletes` reads among deleted keys; `rest` reads after an idle time; `keyspaces` many
 //! keyspaces; `reopen` opening after a clean close and after a kill; `blob` large values; `overwrite`
-//! sustained overwriting; `compact` the merge loop; [`report`] rows and the table; [`run()`] the whole;
-//! `host` operating system services.
+//! sustained overwriting; `memory_bound` anonymous memory against its bound; `compact` the merge loop;
+//! [`report`] rows and the table; [`run()`] the whole; `host` operating system services.
 
 #![forbid(unsafe_code)]
 
@@ -36,6 +36,7 @@ pub mod dsl_workload;
 pub mod error;
 mod host;
 mod keyspaces;
+mod memory_bound;
 mod overwrite;
 mod reopen;
 pub mod report;
@@ -48,6 +49,8 @@ mod workloads;
 
 pub use error::BenchError;
 pub use reopen::fill_until_killed;
-pub use report::{AmplificationRow, MemoryRow, MergeRow, OverwriteRow, Report, Row, SecondRow};
+pub use report::{
+    AmplificationRow, MemoryBoundRow, MemoryRow, MergeRow, OverwriteRow, Report, Row, SecondRow,
+};
 pub use run::run;
 pub use settings::{Group, Settings, StartVictim, Victim, Workload};

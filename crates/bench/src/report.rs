@@ -9,6 +9,11 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
 
+/// The longest that a put may take under steady overload.
+const LONGEST_PUT_US: f64 = 100_000.0;
+/// The most puts that may take longer than 10 ms.
+const SLOW_PUTS_SHARE: f64 = 0.0001;
+
 /// The result of one workload.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
@@ -84,6 +89,27 @@ pub struct MemoryRow {
     pub budget_bytes: u64,
 }
 
+/// Anonymous memory in one phase of the memory bound.
+#[derive(Clone, Debug, Serialize)]
+pub struct MemoryBoundRow {
+    /// Always `memorybound`.
+    pub workload: Workload,
+    /// The phase.
+    pub phase: &'static str,
+    /// Duration.
+    pub seconds: f64,
+    /// The most anonymous memory, without what the benchmark itself holds.
+    pub peak_bytes: u64,
+    /// The most that is allowed.
+    pub bound_bytes: u64,
+    /// What metrics told at the peak.
+    pub told_bytes: u64,
+    /// The greatest difference between what metrics told and the truth, as a share of the budget.
+    pub worst_difference: f64,
+    /// The parts of what they told at the peak.
+    pub parts: Vec<(&'static str, u64)>,
+}
+
 /// Results of sustained overwriting.
 #[derive(Clone, Debug, Serialize)]
 pub struct OverwriteRow {
@@ -111,6 +137,12 @@ pub struct OverwriteRow {
     pub p9999_us: f64,
     /// The longest.
     pub longest_us: f64,
+    /// Puts that took longer than 10 ms.
+    pub slow_puts: u64,
+    /// Those of them during which the system gave the processor to others.
+    pub off_processor_puts: u64,
+    /// Those for which neither the database nor the system tells four fifths of their time as waiting.
+    pub unexplained_puts: u64,
     /// Number of write stalls.
     pub stalls: u64,
     /// Their total duration.
@@ -133,6 +165,22 @@ pub struct SecondRow {
 }
 
 impl OverwriteRow {
+    /// What is out of the bounds for puts under steady overload, in words.
+    pub(crate) fn missed_bounds(&self) -> Vec<String> {
+        let mut missed = Vec::new();
+        if self.longest_us > LONGEST_PUT_US {
+            missed.push(format!("a put took {:.0} ms", self.longest_us / 1e3));
+        }
+        if self.slow_puts as f64 > self.puts as f64 * SLOW_PUTS_SHARE {
+            missed.push(format!("{} of {} puts took longer than 10 ms", self.slow_puts, self.puts));
+        }
+        if self.unexplained_puts > 0 {
+            missed
+                .push(format!("{} slow puts are not explained by stalls and delays", self.unexplained_puts));
+        }
+        missed
+    }
+
     pub(crate) fn write_series(&self, path: &Path) -> Result<(), BenchError> {
         let mut text = String::from("second,puts,longest_us\n");
         for SecondRow { second, puts, longest_us } in &self.series {
@@ -209,6 +257,8 @@ pub trait Report {
     fn merge(&mut self, row: &MergeRow) -> io::Result<()>;
     /// Results of sustained overwriting.
     fn overwrite(&mut self, row: &OverwriteRow) -> io::Result<()>;
+    /// Anonymous memory in one phase of the memory bound.
+    fn memory_bound(&mut self, row: &MemoryBoundRow) -> io::Result<()>;
     /// The memory use, at the end.
     fn memory(&mut self, row: &MemoryRow) -> io::Result<()>;
 }
@@ -374,8 +424,34 @@ impl<W: Write, N: Write> Report for Table<W, N> {
         )?;
         writeln!(
             self.out,
+            "  longer than 10 ms: {} puts, {} of them for want of a processor, {} unexplained",
+            row.slow_puts, row.off_processor_puts, row.unexplained_puts
+        )?;
+        writeln!(
+            self.out,
             "  write amplification {:.2} without the log, until drained",
             row.write_amplification
+        )?;
+        self.out.flush()
+    }
+
+    fn memory_bound(&mut self, row: &MemoryBoundRow) -> io::Result<()> {
+        let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        if !std::mem::replace(&mut self.has_head, true) {
+            writeln!(self.out, "phase, MiB    seconds    peak   bound    told  off by  parts")?;
+        }
+        let parts: Vec<String> =
+            row.parts.iter().map(|(name, bytes)| format!("{name} {:.1}", mebibytes(*bytes))).collect();
+        writeln!(
+            self.out,
+            "{:<12} {:>8.1} {:>7.1} {:>7.1} {:>7.1} {:>5.1} %  {}",
+            row.phase,
+            row.seconds,
+            mebibytes(row.peak_bytes),
+            mebibytes(row.bound_bytes),
+            mebibytes(row.told_bytes),
+            row.worst_difference * 100.0,
+            parts.join(", "),
         )?;
         self.out.flush()
     }
@@ -430,6 +506,10 @@ impl<W: Write, N: Write> Report for JsonLines<W, N> {
     }
 
     fn overwrite(&mut self, row: &OverwriteRow) -> io::Result<()> {
+        self.object(row)
+    }
+
+    fn memory_bound(&mut self, row: &MemoryBoundRow) -> io::Result<()> {
         self.object(row)
     }
 

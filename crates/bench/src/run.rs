@@ -5,15 +5,16 @@ use crate::compact;
 use crate::data::Data;
 use crate::deletes;
 use crate::error::BenchError;
-use crate::host::resident_anonymous_bytes;
 use crate::keyspaces;
+use crate::memory_bound;
 use crate::overwrite;
 use crate::reopen;
-use crate::report::{MemoryRow, Report, Row};
+use crate::report::{MemoryRow, OverwriteRow, Report, Row};
 use crate::rest;
 use crate::settings::{Group, Settings, Workload};
 use crate::store::{DataSet, Store};
 use crate::workloads::Prepared;
+use esker::parts::env::host::anonymous_bytes;
 use esker::parts::env::{Clock, SystemClock};
 
 /// Runs the workloads of `settings` one after the other on one data set and reports each as it ends.
@@ -25,7 +26,7 @@ use esker::parts::env::{Clock, SystemClock};
 /// Those of the database; invalid settings; a directory with contents that no benchmark made; a wrong answer.
 pub fn run(settings: &Settings, report: &mut dyn Report) -> Result<(), BenchError> {
     settings.validate().map_err(BenchError::Settings)?;
-    let baseline_bytes = resident_anonymous_bytes();
+    let baseline_bytes = anonymous_bytes();
     let mut run = Run {
         clock: SystemClock::new(),
         data: Data::new(settings.key_size, settings.value_size, settings.seed),
@@ -65,10 +66,12 @@ impl Run<'_> {
                 Group::Open => self.reopen(workload)?,
                 Group::Deleted => self.deleted(workload)?,
                 Group::Blob => self.overwrite_large()?,
-                Group::Overwrite => self.overwrite()?,
+                Group::Overwrite => drop(self.overwrite()?),
                 Group::Rest => self.rest()?,
                 Group::Keyspaces => self.keyspaces()?,
                 Group::Compact => self.merge()?,
+                Group::Memory => self.memory_bound()?,
+                Group::Stall => self.stall_bound()?,
                 _ => self.measure(workload)?,
             }
         }
@@ -181,14 +184,37 @@ impl Run<'_> {
         Ok(self.report.merge(&row)?)
     }
 
-    fn overwrite(&mut self) -> Result<(), BenchError> {
+    /// Measures anonymous memory against its bound; the phases' data replace the data set.
+    fn memory_bound(&mut self) -> Result<(), BenchError> {
+        if self.settings.use_existing_db {
+            return Err(BenchError::Settings(
+                "memorybound brings data of its own, and none may be replaced".into(),
+            ));
+        }
+        let store = self.store.take().expect("the store is there but while it is replaced");
+        self.store = Some(memory_bound::measure(store, self.settings, self.report)?);
+        self.is_warm = false;
+        Ok(())
+    }
+
+    /// Measures overwriting, and fails if puts waited longer than they may.
+    fn stall_bound(&mut self) -> Result<(), BenchError> {
+        let missed = self.overwrite()?.missed_bounds();
+        if missed.is_empty() {
+            return Ok(());
+        }
+        Err(BenchError::OutOfBounds(format!("waiting puts: {}", missed.join("; "))))
+    }
+
+    fn overwrite(&mut self) -> Result<OverwriteRow, BenchError> {
         self.ensure_data()?;
         self.is_warm = false;
         let row = overwrite::measure(self.store(), self.settings, &self.data, &self.clock)?;
         if let Some(file) = &self.settings.series {
             row.write_series(file)?;
         }
-        Ok(self.report.overwrite(&row)?)
+        self.report.overwrite(&row)?;
+        Ok(row)
     }
 
     fn ensure_data(&mut self) -> Result<(), BenchError> {
@@ -218,7 +244,7 @@ impl Run<'_> {
     }
 
     fn memory_now(&self, keys_bytes: u64) -> Option<MemoryRow> {
-        let resident = resident_anonymous_bytes()?;
+        let resident = anonymous_bytes()?;
         let harness_bytes = self.baseline_bytes? + keys_bytes + self.data.memory_bytes();
         Some(MemoryRow {
             workload: "memory",

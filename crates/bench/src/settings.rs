@@ -61,6 +61,10 @@ pub enum Workload {
     ReadRested,
     /// Creating, closing, opening and flushing many keyspaces with an entry each.
     Keyspaces,
+    /// Everything that takes memory, against the bound of anonymous memory.
+    MemoryBound,
+    /// Puts as fast as they are taken, against the bounds of how long one may wait.
+    StallBound,
 }
 
 /// A group of workloads.
@@ -90,13 +94,17 @@ pub enum Group {
     Rest,
     /// Many keyspaces.
     Keyspaces,
-    /// All of them but `deleted`, `blob`, `compact`, `overwrite`, `rest` and `keyspaces`.
+    /// Memory within its bound. Writes twenty times the memory budget.
+    Memory,
+    /// Puts within the bounds of how long one may wait.
+    Stall,
+    /// All of them but `deleted`, `blob`, `compact`, `overwrite`, `rest`, `keyspaces` and the bounds.
     All,
 }
 
 impl Workload {
     /// All workloads in the order of a run: the last fill leaves the data that the others read.
-    pub const ALL: [Workload; 26] = [
+    pub const ALL: [Workload; 28] = [
         Workload::RawWrite,
         Workload::BulkSeq,
         Workload::BulkRandom,
@@ -123,6 +131,8 @@ impl Workload {
         Workload::Overwrite,
         Workload::ReadRested,
         Workload::Keyspaces,
+        Workload::MemoryBound,
+        Workload::StallBound,
     ];
 
     /// The name in `--benchmarks` and in reports.
@@ -154,6 +164,8 @@ impl Workload {
             Workload::Overwrite => "overwrite",
             Workload::ReadRested => "readrested",
             Workload::Keyspaces => "keyspaces",
+            Workload::MemoryBound => "memorybound",
+            Workload::StallBound => "stallbound",
         }
     }
 
@@ -179,6 +191,8 @@ impl Workload {
             Workload::Overwrite => Group::Overwrite,
             Workload::ReadRested => Group::Rest,
             Workload::Keyspaces => Group::Keyspaces,
+            Workload::MemoryBound => Group::Memory,
+            Workload::StallBound => Group::Stall,
         }
     }
 }
@@ -199,15 +213,9 @@ impl Group {
     /// The workloads of the group, in order.
     pub fn workloads(self) -> impl Iterator<Item = Workload> {
         let is_left_out = |group| {
-            matches!(
-                group,
-                Group::Deleted
-                    | Group::Blob
-                    | Group::Compact
-                    | Group::Overwrite
-                    | Group::Rest
-                    | Group::Keyspaces
-            )
+            let bounds = matches!(group, Group::Memory | Group::Stall);
+            let large = matches!(group, Group::Blob | Group::Compact | Group::Overwrite);
+            bounds || large || matches!(group, Group::Deleted | Group::Rest | Group::Keyspaces)
         };
         let is_of = move |group: Group| group == self || (self == Group::All && !is_left_out(group));
         Workload::ALL.into_iter().filter(move |workload| is_of(workload.group()))
@@ -247,8 +255,12 @@ pub struct Settings {
     pub keyspaces: u64,
     /// Live bytes of large values in `blob`.
     pub blob_bytes: u64,
-    /// Seconds of `overwrite`.
+    /// Seconds of `overwrite` and `stallbound`.
     pub seconds: u64,
+    /// The phases of `memorybound`, by name; none: all.
+    pub phases: Vec<String>,
+    /// The share that `memorybound` writes of what it should; 1 for a result that counts.
+    pub data_share: f64,
     /// File for the figures of each second of `overwrite`.
     pub series: Option<PathBuf>,
     /// Seed of all random choices.
@@ -299,6 +311,8 @@ impl Default for Settings {
             keyspaces: 10_000,
             blob_bytes: 2_000_000_000,
             seconds: 60,
+            phases: Vec::new(),
+            data_share: 1.0,
             series: None,
             seed: 1,
             durability: Durability::Process,
@@ -368,9 +382,17 @@ mod tests {
         }
         assert_eq!(Workload::parse("fill"), None);
         assert_eq!(Group::Read.workloads().count(), 4);
-        let left_out =
-            [Group::Deleted, Group::Blob, Group::Compact, Group::Overwrite, Group::Rest, Group::Keyspaces]
-                .map(|group| group.workloads().count());
+        let left_out = [
+            Group::Deleted,
+            Group::Blob,
+            Group::Compact,
+            Group::Overwrite,
+            Group::Rest,
+            Group::Keyspaces,
+            Group::Memory,
+            Group::Stall,
+        ]
+        .map(|group| group.workloads().count());
         let left_out: usize = left_out.into_iter().sum();
         assert_eq!(Group::All.workloads().count() + left_out, Workload::ALL.len());
     }

@@ -45,7 +45,9 @@ impl<'a> Prepared<'a> {
             | Workload::Compact
             | Workload::Overwrite
             | Workload::ReadRested
-            | Workload::Keyspaces => data.keys(0..0),
+            | Workload::Keyspaces
+            | Workload::MemoryBound
+            | Workload::StallBound => data.keys(0..0),
             Workload::ReadZipf => {
                 let zipf = Zipf::new(num);
                 data.keys((0..reads).map(|_| zipf.record(&mut rng)))
@@ -91,7 +93,9 @@ impl<'a> Prepared<'a> {
             | Workload::Compact
             | Workload::Overwrite
             | Workload::ReadRested
-            | Workload::Keyspaces => {
+            | Workload::Keyspaces
+            | Workload::MemoryBound
+            | Workload::StallBound => {
                 unreachable!("they are measured by a module of their own")
             }
             Workload::ReadReverse => self.scan(store, clock, false),

@@ -220,6 +220,24 @@ fn the_table_fits_eighty_columns() {
 }
 
 #[test]
+fn every_phase_of_the_memory_bound_gives_a_row() {
+    let dir = TempDir::new();
+    let bound = settings(&dir, [Workload::MemoryBound]);
+    let (mut out, mut notes) = (Vec::new(), Vec::new());
+    // Unoptimised and beside other tests, a small run may be out of the bound, and says so after all rows.
+    match run(&Settings { data_share: 0.002, ..bound }, &mut JsonLines::new(&mut out, &mut notes)) {
+        Ok(()) | Err(BenchError::OutOfBounds(_)) => {}
+        Err(error) => panic!("{error}"),
+    }
+    let out = String::from_utf8(out).unwrap();
+    let rows: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 11, "{out}");
+    assert!(rows.iter().all(|row| row["bound_bytes"] == 52_009_369), "{out}");
+    // A small phase may need no more than what the process had before.
+    assert!(rows.iter().any(|row| row["peak_bytes"].as_u64().unwrap() > 0), "{out}");
+}
+
+#[test]
 fn overwriting_counts_each_second() {
     let dir = TempDir::new();
     let series = dir.0.with_extension("csv");

@@ -553,12 +553,14 @@ Examples:
   esker bench overwrite --num 10000000 --seconds 600 --series seconds.csv
   esker bench rest --num 86000000 --reads 1000000 --idle_seconds 60
   esker bench compact --num 4000000
+  esker bench memory --memory 64MiB
+  esker bench stalls --num 4000000 --memory 128MiB --seconds 120
 
 Latencies are those of every 64th operation. A row of a fill is followed by one that counts until flushes \
 and compactions have caught up.")]
 pub(crate) struct BenchArgs {
     /// Which workloads: fill, bulkload, read, scan, mixed, deleted, open, blob, compact, overwrite, rest,
-    /// keyspaces or all
+    /// keyspaces, memory, stalls or all
     #[arg(value_name = "GROUP", default_value = "all", hide_possible_values = true)]
     pub(crate) group: BenchGroup,
     /// Exactly these workloads in this order
@@ -597,9 +599,15 @@ pub(crate) struct BenchArgs {
     /// Idle seconds before the seeks of seekdeleted and seekrangedeleted, and before readrested
     #[arg(long = "idle_seconds", value_name = "N", default_value_t = 60)]
     pub(crate) idle_seconds: u64,
-    /// Seconds of overwrite
+    /// Seconds of overwrite and stallbound
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub(crate) seconds: u64,
+    /// Phases of memorybound [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) phases: Vec<String>,
+    /// Share of its data that memorybound writes
+    #[arg(long = "data_share", value_name = "SHARE", default_value_t = 1.0)]
+    pub(crate) data_share: f64,
     /// CSV file for the figures of each second of overwrite
     #[arg(long, value_name = "FILE")]
     pub(crate) series: Option<PathBuf>,
@@ -658,7 +666,11 @@ pub(crate) enum BenchGroup {
     Rest,
     /// Many keyspaces
     Keyspaces,
-    /// All but deleted, blob, compact, overwrite, rest and keyspaces
+    /// Anonymous memory against its bound
+    Memory,
+    /// How long puts wait, against its bound
+    Stalls,
+    /// All but deleted, blob, compact, overwrite, rest, keyspaces, memory and stalls
     All,
 }
 

@@ -159,7 +159,9 @@ impl From<BenchError> for Failure {
             BenchError::Database(error) => error.into(),
             BenchError::Io(error) => error.into(),
             BenchError::Settings(_) => Failure::usage(message),
-            BenchError::WrongAnswer { .. } => Failure { code: DEFECT, message, advice: None },
+            BenchError::WrongAnswer { .. } | BenchError::OutOfBounds(_) => {
+                Failure { code: DEFECT, message, advice: None }
+            }
         }
     }
 }

@@ -39,6 +39,8 @@ fn settings(global: &Global, args: &BenchArgs) -> Result<Settings, Failure> {
         BenchGroup::Compact => Group::Compact,
         BenchGroup::Rest => Group::Rest,
         BenchGroup::Keyspaces => Group::Keyspaces,
+        BenchGroup::Memory => Group::Memory,
+        BenchGroup::Stalls => Group::Stall,
         BenchGroup::All => Group::All,
     };
     Ok(Settings {
@@ -60,6 +62,8 @@ fn settings(global: &Global, args: &BenchArgs) -> Result<Settings, Failure> {
         keyspaces: args.keyspaces,
         blob_bytes: args.blob_bytes,
         seconds: args.seconds,
+        phases: args.phases.clone(),
+        data_share: args.data_share,
         series: args.series.clone(),
         seed: args.seed,
         durability: if args.sync { Durability::Power } else { args.durability.into() },
