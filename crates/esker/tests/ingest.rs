@@ -456,7 +456,7 @@ fn a_file_may_be_ingested_again() {
     for mode in [IngestMode::Link, IngestMode::Link, IngestMode::Copy, IngestMode::Link, IngestMode::Move] {
         (0..100).for_each(|number| default.delete(key(number)).unwrap());
         default.ingest([&file], IngestOptions::new().mode(mode)).unwrap();
-        assert_eq!(get(&default, 99), Some(value(99, 1)), "{mode:?}");
+        assert_eq!(get(default, 99), Some(value(99, 1)), "{mode:?}");
         run_background(&db);
         let other = db.keyspace("other").unwrap();
         if mode != IngestMode::Move {

@@ -58,9 +58,9 @@ fn copied(from: &Path, to: &Path) {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
         if entry.path().is_dir() {
-            copied(&entry.path(), &target)
+            copied(&entry.path(), &target);
         } else {
-            _ = fs::copy(entry.path(), target).unwrap()
+            _ = fs::copy(entry.path(), target).unwrap();
         }
     }
 }

@@ -396,14 +396,14 @@ fn an_export_leaves_out_what_cannot_be_merged_if_it_is_told_to() {
         counts.merge(&key, "2").unwrap();
     }
     let mut bytes = Vec::new();
-    let error = db.export(&[counts.clone()], &mut bytes, |_| {}).unwrap_err();
+    let error = db.export(std::slice::from_ref(&counts), &mut bytes, |_| {}).unwrap_err();
     assert!(matches!(&error, Error::Merge(failure) if &*failure.key == b"key0"), "{error}");
     bytes.clear();
     let mut skipped = Vec::new();
     let keep = |failure: &esker::error::MergeFailure| {
         skipped.push((failure.keyspace.to_string(), failure.key.to_vec()));
     };
-    let report = db.export_skipping(&[counts.clone()], &mut bytes, |_| {}, keep).unwrap();
+    let report = db.export_skipping(&[counts], &mut bytes, |_| {}, keep).unwrap();
     let named = |number: u32| ("counts".to_owned(), format!("key{number}").into_bytes());
     assert_eq!(skipped, [0, 4, 5, 9].map(named));
     assert_eq!((report.skipped, report.entries), (4, 6));

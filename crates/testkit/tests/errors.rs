@@ -28,7 +28,7 @@ fn sweep(log: &str, first_seed: u64, injections: &[Injection], lasting: Lasting,
         for injection in injections {
             match errors::sweep(&plan, injection, lasting, step) {
                 Ok(runs) => {
-                    println!("seed {seed}, {log} log: {runs} runs, {lasting:?} {:?}", injection.fault)
+                    println!("seed {seed}, {log} log: {runs} runs, {lasting:?} {:?}", injection.fault);
                 }
                 Err(failure) => panic!("seed {seed}, {log} log: {failure}"),
             }

@@ -27,10 +27,6 @@ pub enum Source {
 }
 
 /// Sources under range tombstones: separate, so that the steps of all other readers stay short.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it lies in a place of its own, one for each source of a reader"
-)]
 pub enum CoveredSource {
     /// A sealed memtable.
     Memtable(SkipDeleted<SealedCursor>),
