@@ -1,14 +1,14 @@
 //! Mutation testing by hand: bugs that stores of this kind really had, planted in the code to test the tests.
 //!
 //! A build with `--cfg esker_planted_bugs` has all of them, switched off; the environment variable
-//! `ESKER_PLANTED` names the one that is on. In every other build [`planted!`](crate::planted) is the
+//! `ESKER_PLANTED` names the one that is on. In every other build [`planted!`](macro@crate::planted) is the
 //! constant `false`, and the compiler removes what it guards. `cargo xtask bugs` runs, for each bug, the
 //! tests that must notice it (`xtask/src/bugs/bank.rs`), and fails if one of them stays unnoticed.
 //!
 //! A plant is one line at the place where the mistake was made, and reads as the mistake. A new bug is a
 //! variant here with its story in one sentence, its line in the code, and its row in the bank.
 
-/// `true` if the named [`Bug`](crate::planted::Bug) is planted and switched on: a constant `false` in every
+/// `true` if the named [`Bug`] is planted and switched on: a constant `false` in every
 /// build without `--cfg esker_planted_bugs`.
 #[macro_export]
 macro_rules! planted {

@@ -244,6 +244,8 @@ fn every_call(fs: &dyn FileSystem) -> Vec<Result<()>> {
     results.push(fs.file_len(&path("file")).map(|_| ()));
     results.push(fs.list(dir).map(|_| ()));
     results.push(fs.sync_dir(dir));
+    let shared = fs.begin_shared_sync(dir);
+    results.push(shared.and_then(|shared| shared.unwrap().sync(&[path("file")])));
     results.push(fs.lock(&path("LOCK"), LockKind::Exclusive).map(|_| ()));
     results.push(fs.free_bytes(dir).map(|_| ()));
     results.push(fs.remove_dir_all(dir));

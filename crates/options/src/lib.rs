@@ -179,7 +179,7 @@ impl Options {
     /// database once with this option. Entries that seemed expired and were not dropped yet are there again
     /// if the time goes back; their expiries stay as they were written.
     ///
-    /// [`Event::ClockState`](crate::Event::ClockState) and the metrics tell when the two are apart.
+    /// [`ClockState`](crate::Event::ClockState) and the metrics tell when the two are apart.
     pub fn believe_clock(mut self, believe: bool) -> Options {
         self.believe_clock = believe;
         self

@@ -7,7 +7,7 @@
 //! # Invariants
 //! * QU1. A read never passes a quarantined part without an error where the part may hold what decides the
 //!   answer: a lookup fails when it opens the part's file, and a cursor stops at the first and at the last
-//!   key of the part ([`crate::read::fenced_run`]). Keys outside of the part's range are read as if it were
+//!   key of the part (`fenced_run` in `read`). Keys outside of the part's range are read as if it were
 //!   not there. Where newer range tombstones hide all of it, it decides nothing.
 //! * QU2. The refusal is set before the first tree refers to the file, and lifted together with the
 //!   publication of a tree that has the file anew. So the facts of a run do not change under its readers.
