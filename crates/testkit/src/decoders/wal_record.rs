@@ -218,7 +218,7 @@ fn valid_record_header(random: &SeededRandom) -> RecordHeader {
         kind: kinds[random.below(kinds.len() as u64) as usize],
         in_flight: random.below(3) as u16,
         mark: (random.below(2) == 0)
-            .then(|| LogPosition::new(LogId(random.next_u64()), random.below(1 << 30))),
+            .then(|| LogPosition::new(LogId(random.below(LogId::MAX_STORED.get())), random.below(1 << 30))),
     }
 }
 
