@@ -17,14 +17,22 @@ pub(crate) struct Memory {
     words: usize,
     /// Bytes at either end that an earlier use of this arena has touched.
     touched: (usize, usize),
-    /// Nothing is written any more (MT7).
-    is_sealed: AtomicBool,
-    /// The bytes are in a file, and the pages are that file's.
-    is_spilled: AtomicBool,
+    /// Boxed: with atomics inside, every reader would load address and size again after each of its steps, a
+    /// tenth of a get's instructions.
+    state: Box<State>,
     /// Owns the range; `None` for stubs and for the memory left behind by a returned one.
     region: Option<Region>,
     /// Owns the range of a stub.
     _stub: Vec<u64>,
+}
+
+/// What happened to the bytes.
+#[derive(Debug, Default)]
+struct State {
+    /// Nothing is written any more (MT7).
+    is_sealed: AtomicBool,
+    /// The bytes are in a file, and the pages are that file's.
+    is_spilled: AtomicBool,
 }
 
 // SAFETY: the range belongs to this value alone. Words are accessed atomically; bytes are written before they
@@ -39,8 +47,7 @@ impl Default for Memory {
             base: NonNull::<u64>::dangling().cast(),
             words: 0,
             touched: (0, 0),
-            is_sealed: AtomicBool::new(false),
-            is_spilled: AtomicBool::new(false),
+            state: Box::default(),
             region: None,
             _stub: Vec::new(),
         }
@@ -76,7 +83,7 @@ impl Memory {
     /// Ends a use of `low` and `high` bytes of the two ends.
     pub(crate) fn retire(&mut self, low: usize, high: usize) {
         self.touched = (self.touched.0.max(low), self.touched.1.max(high));
-        *self.is_sealed.get_mut() = false;
+        *self.state.is_sealed.get_mut() = false;
         if cfg!(debug_assertions) {
             self.poison(low, high);
         }
@@ -84,12 +91,12 @@ impl Memory {
 
     /// Ends all writing: the inserter calls this last (MT7).
     pub(crate) fn seal(&self) {
-        self.is_sealed.store(true, Ordering::Release);
+        self.state.is_sealed.store(true, Ordering::Release);
     }
 
     /// Whether all writing has ended, and the caller sees all that was written.
     pub(crate) fn is_sealed(&self) -> bool {
-        self.is_sealed.load(Ordering::Acquire)
+        self.state.is_sealed.load(Ordering::Acquire)
     }
 
     /// Writes the `low` and `high` bytes at the two ends to an empty file and puts its pages in the place of
@@ -114,14 +121,14 @@ impl Memory {
         // lies between, and no thread writes.
         let replaced = unsafe { region.replace_by_file(descriptor.fd) };
         let replaced = replaced.map_err(|source| Error::io("map", file.path(), source))?;
-        self.is_spilled.store(replaced, Ordering::Release);
+        self.state.is_spilled.store(replaced, Ordering::Release);
         Ok(replaced)
     }
 
     /// Whether the bytes are in a file.
     #[inline]
     pub(crate) fn is_spilled(&self) -> bool {
-        self.is_spilled.load(Ordering::Acquire)
+        self.state.is_spilled.load(Ordering::Acquire)
     }
 
     /// Returns the pages of earlier uses to the system; the address space stays.
