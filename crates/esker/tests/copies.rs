@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{TestDir, key, tiny, value};
+use common::{TestDir, copy_tree, key, tiny, value};
 use esker::backup::{Backups, Retention};
 use esker::{Database, Error, Expiry, Options};
 use std::collections::BTreeMap;
@@ -258,20 +258,6 @@ fn damage_is_listed_and_never_restored() {
     let stranger = open(other.path());
     let error = stranger.backup(&Backups::new(store.path())).unwrap_err();
     assert!(error.to_string().contains("another database"), "{error}");
-}
-
-#[allow(clippy::disallowed_methods, reason = "the test copies files behind the database's back")]
-fn copy_tree(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy_tree(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }
 
 /// Keys and values of every awkward shape, over several keyspaces, at one moment.

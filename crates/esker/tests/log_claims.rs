@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{TestDir, key, tiny, value};
+use common::{TestDir, copy_tree, key, tiny, value};
 use esker::backup::Backups;
 use esker::{Database, Durability, Error, Options, Result};
 use esker_wal::segment::SegmentHeader;
@@ -50,21 +50,6 @@ fn zero(path: &Path, from: u64, len: usize) {
     change(path, |file| file.write_all_at(&vec![0; len], from).unwrap());
 }
 
-/// A copy of a directory as another process sees it now.
-#[allow(clippy::disallowed_methods, reason = "as above")]
-fn copied(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copied(&entry.path(), &target);
-        } else {
-            _ = fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
-
 fn assert_damage(opened: Result<Database>, naming: &str) {
     match opened {
         Err(error @ Error::Corruption(_)) => assert!(error.to_string().contains(naming), "{error}"),
@@ -108,7 +93,7 @@ fn records_that_a_sync_made_durable_are_missed() {
     let db = Database::open_with(dir.path(), Options::default().keyspace_options(tiny())).unwrap();
     db.default_keyspace().put(key(1), value(1, 0)).unwrap();
     db.sync().unwrap();
-    copied(dir.path(), copy.path());
+    copy_tree(dir.path(), copy.path());
     // The record alone: what notes its durability lies behind it.
     let newest = newest_segment(copy.path());
     zero(&newest, DATA_START, 32);

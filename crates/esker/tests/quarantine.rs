@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{TestDir, key, tiny, value};
+use common::{TestDir, copy_tree, key, tiny, value};
 use esker::metrics::{QuarantineReads, QuarantinedFile};
 use esker::parts::env::SeededRandom;
 use esker::{Database, Error, Keyspace, Options, RecoveryMode, Result};
@@ -57,20 +57,6 @@ fn tables(path: &Path) -> Vec<PathBuf> {
         names.filter(|path| path.extension().is_some_and(|extension| extension == "sst")).collect();
     tables.sort();
     tables
-}
-
-#[allow(clippy::disallowed_methods, reason = "as above")]
-fn copied(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copied(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -320,7 +306,7 @@ fn check_strategy(strategy: &str) {
     for (at, table) in all.iter().step_by(step).enumerate() {
         let kind = DAMAGES[at % DAMAGES.len()];
         let dir = TestDir::new("quarantined");
-        copied(whole.path(), dir.path());
+        copy_tree(whole.path(), dir.path());
         let damaged = dir.path().join(table.strip_prefix(whole.path()).unwrap());
         damage(&damaged, kind);
         assert_strict(dir.path(), strategy, kind);
@@ -350,7 +336,7 @@ fn a_damaged_block_that_a_compaction_meets_does_not_stop_compactions() {
     for strategy in STRATEGIES {
         let (whole, dir) = (TestDir::new("whole-blocks"), TestDir::new("damaged-block"));
         let mut oracle = filled(whole.path(), strategy);
-        copied(whole.path(), dir.path());
+        copy_tree(whole.path(), dir.path());
         let table = tables(dir.path()).into_iter().next().unwrap();
         flip(&table, 200);
         let db = quarantining(dir.path(), strategy);
@@ -460,7 +446,7 @@ fn a_lost_blob_file_costs_its_values_only() {
         db.default_keyspace().put(key(number), bytes).unwrap();
     }
     db.close().unwrap();
-    copied(dir.path(), whole.path());
+    copy_tree(dir.path(), whole.path());
     let blobs: Vec<PathBuf> = fs::read_dir(dir.path().join("tables"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -493,7 +479,7 @@ fn a_replacement_that_is_damaged_or_another_file_is_not_taken() {
     let backups = esker::backup::Backups::new(backups.path());
     db.backup(&backups).unwrap();
     db.close().unwrap();
-    copied(dir.path(), whole.path());
+    copy_tree(dir.path(), whole.path());
     let table = tables(dir.path()).into_iter().next().unwrap();
     damage(&table, Damage::Missing);
     let source = whole.path().join("tables").join(table.file_name().unwrap());
@@ -591,7 +577,7 @@ fn every_answer_of_a_random_run_is_right_or_an_error_where_something_is_lost() {
         let strategy = STRATEGIES[seed as usize % STRATEGIES.len()];
         let (dir, whole) = (TestDir::new("random"), TestDir::new("random-whole"));
         let mut oracle = filled(dir.path(), strategy);
-        copied(dir.path(), whole.path());
+        copy_tree(dir.path(), whole.path());
         let all = tables(dir.path());
         let first = random.below(all.len() as u64) as usize;
         let second = random.below(all.len() as u64) as usize;

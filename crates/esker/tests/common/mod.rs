@@ -38,3 +38,19 @@ pub(crate) fn key(number: u64) -> Vec<u8> {
 pub(crate) fn value(number: u64, round: u64) -> Vec<u8> {
     format!("value {number} of round {round}").into_bytes()
 }
+
+/// Copies a directory as another process sees it now.
+#[allow(clippy::disallowed_methods, reason = "the tests look behind the database's back")]
+#[allow(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
+pub(crate) fn copy_tree(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
