@@ -26,15 +26,9 @@ pub(super) fn verify_alone(global: &Global, args: &VerifyArgs, out: &mut dyn Wri
         write_json(out, members(verify_object(&report)))?;
         return Ok(exit);
     }
-    writeln!(
-        out,
-        "{}, {}, {} entries, {}, {} read",
-        human_counted(report.tables, "table"),
-        human_counted(report.blocks, "block"),
-        human_count(report.entries),
-        human_counted(report.range_deletes, "range delete"),
-        human_bytes(report.bytes)
-    )?;
+    let read =
+        what_was_read(report.tables, report.blocks, report.entries, report.range_deletes, report.bytes);
+    writeln!(out, "{read}")?;
     if report.blob_files > 0 {
         let values = human_counted(report.blob_values, "large value");
         let pointers = human_counted(report.pointers, "pointer");
@@ -107,15 +101,9 @@ pub(super) fn verify_open(context: &mut Context<'_>, args: &VerifyArgs) -> Resul
         });
         write_json(context.out, members(object))?;
     } else {
-        writeln!(
-            context.out,
-            "{}, {}, {} entries, {}, {} read",
-            human_counted(report.tables, "table"),
-            human_counted(report.blocks, "block"),
-            human_count(report.entries),
-            human_counted(report.range_deletes, "range delete"),
-            human_bytes(report.bytes)
-        )?;
+        let read =
+            what_was_read(report.tables, report.blocks, report.entries, report.range_deletes, report.bytes);
+        writeln!(context.out, "{read}")?;
         if report.blob_files > 0 {
             let files = human_counted(report.blob_files, "blob file");
             writeln!(context.out, "{files}, {}", human_counted(report.blob_values, "large value"))?;
@@ -292,4 +280,16 @@ fn keys_object(keys: &KeySpan) -> Value {
 
 fn shown(paths: &[std::path::PathBuf]) -> Vec<String> {
     paths.iter().map(|path| path.display().to_string()).collect()
+}
+
+/// The first line of both forms of `verify`.
+fn what_was_read(tables: u64, blocks: u64, entries: u64, range_deletes: u64, bytes: u64) -> String {
+    format!(
+        "{}, {}, {} entries, {}, {} read",
+        human_counted(tables, "table"),
+        human_counted(blocks, "block"),
+        human_count(entries),
+        human_counted(range_deletes, "range delete"),
+        human_bytes(bytes)
+    )
 }
