@@ -69,8 +69,9 @@ const NO_PIECE: u32 = u32::MAX;
 const _: () = assert!((1 << SMALLEST_DOUBLING) / STEPS == PIECE_ALIGNMENT_BYTES);
 
 static ALL: [Mutex<Class>; CLASSES] = [const { Mutex::new(Class::new()) }; CLASSES];
-/// Bytes of all pieces, wherever they come from.
-static ALLOCATED_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of the pieces that no class holds. Those of the classes are counted under their locks: one number
+/// for all would be a cache line that every core writes whenever a block is read.
+static LARGE_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Never locked while a class is locked.
 static SPARE: Mutex<Spare> = Mutex::new(Spare::new());
 
@@ -91,6 +92,8 @@ struct Class {
     with_free_pieces: Vec<NonNull<Slab>>,
     /// Allocated by the global allocator.
     heap_bytes: usize,
+    /// Bytes of the pieces of slabs in use.
+    slab_bytes: usize,
     /// Whether a thread creates a slab (SB6).
     is_growing: bool,
 }
@@ -149,7 +152,6 @@ fn layout(len: usize) -> Layout {
 ///
 /// Ends the process, as all allocation does, when there is no memory.
 pub fn allocate(len: usize) -> (NonNull<u8>, Origin) {
-    ALLOCATED_BYTES.fetch_add(len, Ordering::Relaxed);
     if let Some((class, bytes)) = class_of(len) {
         let reply = ALL[class].lock().request(bytes);
         let piece = match reply {
@@ -163,6 +165,8 @@ pub fn allocate(len: usize) -> (NonNull<u8>, Origin) {
         if let Some(piece) = piece {
             return (piece, Origin::Slab);
         }
+    } else {
+        LARGE_BYTES.fetch_add(len, Ordering::Relaxed);
     }
     if len >= LEAST_REGION_BYTES
         && let Ok(region) = Region::reserve_with(len, PageAdvice::Small)
@@ -174,9 +178,11 @@ pub fn allocate(len: usize) -> (NonNull<u8>, Origin) {
     (piece.unwrap_or_else(|| handle_alloc_error(layout(len))), Origin::Heap)
 }
 
-/// Bytes of all pieces that are allocated in this process.
+/// Bytes of all pieces that are allocated in this process, rounded up to their classes. Takes a lock for each
+/// class, so some microseconds.
 pub fn allocated_bytes() -> usize {
-    ALLOCATED_BYTES.load(Ordering::Relaxed)
+    let in_classes = ALL.iter().map(|class| class.lock().allocated_bytes()).sum::<usize>();
+    in_classes + LARGE_BYTES.load(Ordering::Relaxed)
 }
 
 /// Frees a piece.
@@ -184,12 +190,14 @@ pub fn allocated_bytes() -> usize {
 /// # Safety
 /// It must come from [`allocate`] with this length, be freed once, and not be used any more.
 pub unsafe fn free(piece: NonNull<u8>, len: usize, origin: Origin) {
-    ALLOCATED_BYTES.fetch_sub(len, Ordering::Relaxed);
+    let class = class_of(len);
+    if class.is_none() {
+        LARGE_BYTES.fetch_sub(len, Ordering::Relaxed);
+    }
     if origin == Origin::Region {
         // SAFETY: the piece is a region of this length, by the caller's word.
         return drop(unsafe { Region::from_raw(piece, len) });
     }
-    let class = class_of(len);
     match (class, origin) {
         (Some((class, _)), Origin::Slab) => {
             // SAFETY: guaranteed by the caller.
@@ -212,7 +220,11 @@ pub unsafe fn free(piece: NonNull<u8>, len: usize, origin: Origin) {
 
 impl Class {
     const fn new() -> Class {
-        Class { with_free_pieces: Vec::new(), heap_bytes: 0, is_growing: false }
+        Class { with_free_pieces: Vec::new(), heap_bytes: 0, slab_bytes: 0, is_growing: false }
+    }
+
+    fn allocated_bytes(&self) -> usize {
+        self.heap_bytes + self.slab_bytes
     }
 
     fn request(&mut self, piece_bytes: usize) -> ClassReply {
@@ -246,7 +258,9 @@ impl Class {
     fn take(&mut self) -> Option<NonNull<u8>> {
         let slab = *self.with_free_pieces.last()?;
         // SAFETY: a slab of this class, whose lock is held (SB1), with a free piece (SB4).
-        let (piece, is_full) = unsafe { (Slab::take(slab), (*slab.as_ptr()).is_full()) };
+        let (piece, head) = unsafe { (Slab::take(slab), &*slab.as_ptr()) };
+        self.slab_bytes += head.piece_bytes;
+        let is_full = head.is_full();
         if is_full {
             self.with_free_pieces.pop();
         }
@@ -268,6 +282,7 @@ impl Class {
         unsafe { piece.cast::<u32>().write(head.free) };
         head.free = index;
         head.used -= 1;
+        self.slab_bytes -= head.piece_bytes;
         let is_empty = head.used == 0;
         if was_full {
             self.add(slab);
@@ -478,6 +493,7 @@ mod tests {
         // SAFETY: both slabs are this class's, and the piece has no other user.
         let region = unsafe {
             let piece = Slab::take(slab);
+            class.slab_bytes = 20_000;
             class.give_back(piece).unwrap()
         };
         assert_eq!(region.as_ptr(), slab.as_ptr().cast());
@@ -498,12 +514,14 @@ mod tests {
         let in_slabs = count - on_heap;
         let per_slab = (SLAB_BYTES - HEAD_BYTES) / bytes;
         assert_eq!(slabs_of(&held), in_slabs.div_ceil(per_slab), "slabs are filled");
+        assert_eq!(ALL[class].lock().allocated_bytes(), count * bytes);
         // Freed in a random order.
         let random = SeededRandom::new(5);
         while !held.is_empty() {
             give_back(held.swap_remove(random.below(held.len() as u64) as usize));
         }
         let class = ALL[class].lock();
+        assert_eq!(class.allocated_bytes(), 0);
         assert_eq!((class.heap_bytes, class.with_free_pieces.len()), (0, 1), "one empty slab is kept");
     }
 
