@@ -184,8 +184,8 @@ impl Group<'_> {
         resolve(&self.pinned.view, time, tag, self.keys[at], value)
     }
 
-    /// Counts a value that keeps its block in memory; false once the values keep as much as they may, and a copy
-    /// of this one needs less.
+    /// Counts a value that keeps its block in memory; false once the values keep as much as they may, and a
+    /// copy of this one needs less.
     #[inline]
     fn may_pin(&mut self, value: &PinnedValue) -> bool {
         let more = value.pinned_bytes();
