@@ -98,6 +98,8 @@ pub struct Options {
     #[doc(hidden)]
     pub async_reads: AsyncReads,
     #[doc(hidden)]
+    pub cache_bytes: Option<u64>,
+    #[doc(hidden)]
     pub cache_kind: CacheKind,
     #[doc(hidden)]
     pub cache_filters: bool,
@@ -136,7 +138,6 @@ impl Options {
     /// memory is less by them.
     #[doc(alias = "WriteBufferManager")]
     #[doc(alias = "block_cache")]
-    #[doc(alias = "cache_size")]
     #[doc(alias = "db_write_buffer_size")]
     pub fn memory_budget(mut self, bytes: u64) -> Options {
         self.memory_budget_bytes = Some(bytes);
@@ -306,6 +307,25 @@ impl Options {
     #[doc(alias = "max_open_files")]
     pub fn max_open_tables(mut self, tables: usize) -> Options {
         self.max_open_tables = Some(tables);
+        self
+    }
+
+    /// A block cache of a fixed size, in bytes; 0 for none. It is part of [`Options::memory_budget`], the
+    /// rest of which memtables, log, indexes, filters and merges divide, and which must be larger by 8 MiB
+    /// at least; a budget that was not chosen grows around it. Default: what the others leave of the budget.
+    ///
+    /// For comparisons, where caches must be equal at every size of data. For use the default is better: it
+    /// gives the cache what memtables and indexes do not need, where a fixed size leaves that unused, and
+    /// closes tables whose indexes and filters do not fit the rest.
+    ///
+    /// ```
+    /// let options = esker_options::Options::default().memory_budget(32 << 20).cache_size(10 << 20);
+    /// options.validate().unwrap();
+    /// ```
+    #[doc(alias = "block_cache")]
+    #[doc(alias = "NewLRUCache")]
+    pub fn cache_size(mut self, bytes: u64) -> Options {
+        self.cache_bytes = Some(bytes);
         self
     }
 

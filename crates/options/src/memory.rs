@@ -6,6 +6,9 @@
 //! tables are closed when that is more than three quarters of the rest; the block cache gets the remainder
 //! and is resized whenever that changes. While memtables need little of their share it is lent to the cache
 //! as well (the memory arbiter of the engine).
+//!
+//! A block cache of a fixed size is taken off the budget first, and the same rule divides the rest, all of
+//! whose remainder is then for indexes and filters.
 
 use super::Options;
 
@@ -39,6 +42,8 @@ const MERGE_BUFFERS_BYTES: u64 = 8 << 20;
 pub struct MemoryPlan {
     /// The whole budget.
     pub budget_bytes: u64,
+    /// The size of the block cache, if it is fixed.
+    pub fixed_cache_bytes: Option<u64>,
     /// Payload bytes that all memtables, active and sealed, may hold before writes wait.
     pub memtables_bytes: u64,
     /// Payload bytes at which a memtable is sealed.
@@ -52,21 +57,34 @@ pub struct MemoryPlan {
 impl MemoryPlan {
     /// Divides the budget; `limit_bytes` is the limit of the machine or control group.
     pub fn new(options: &Options, limit_bytes: u64) -> MemoryPlan {
-        let budget_bytes =
-            options.memory_budget_bytes.unwrap_or(limit_bytes / 4).max(super::MIN_MEMORY_BUDGET_BYTES);
-        let memtables_bytes = (budget_bytes / 4).min(MAX_MEMTABLES_BYTES);
+        let fixed_cache_bytes = options.cache_bytes;
+        let least_bytes = fixed_cache_bytes.unwrap_or(0).saturating_add(super::MIN_MEMORY_BUDGET_BYTES);
+        let budget_bytes = options.memory_budget_bytes.unwrap_or(limit_bytes / 4).max(least_bytes);
+        let divided_bytes = budget_bytes - fixed_cache_bytes.unwrap_or(0).min(budget_bytes);
+        let memtables_bytes = (divided_bytes / 4).min(MAX_MEMTABLES_BYTES);
         let write_buffer_bytes = (memtables_bytes / MEMTABLES).min(MAX_WRITE_BUFFER_BYTES);
         let wal_segment_bytes = options
             .wal_segment_bytes
             .unwrap_or_else(|| (write_buffer_bytes / 4).clamp(256 << 10, 16 << 20).next_multiple_of(4096));
-        let plan =
-            MemoryPlan { budget_bytes, memtables_bytes, write_buffer_bytes, wal_segment_bytes, wal_bytes: 0 };
+        let plan = MemoryPlan {
+            budget_bytes,
+            fixed_cache_bytes,
+            memtables_bytes,
+            write_buffer_bytes,
+            wal_segment_bytes,
+            wal_bytes: 0,
+        };
         plan.for_buffers_of(options.keyspace.write_buffer_bytes.unwrap_or(0))
+    }
+
+    /// The part of the budget that the rule divides: all but a cache of a fixed size.
+    fn divided_bytes(&self) -> u64 {
+        self.budget_bytes.saturating_sub(self.fixed_cache_bytes.unwrap_or(0))
     }
 
     /// The same for keyspaces with write buffers of up to `bytes`, within a quarter of the budget.
     pub fn for_buffers_of(self, bytes: u64) -> MemoryPlan {
-        let wanted = bytes.saturating_mul(MEMTABLES).min(self.budget_bytes / 4);
+        let wanted = bytes.saturating_mul(MEMTABLES).min(self.divided_bytes() / 4);
         let memtables_bytes = self.memtables_bytes.max(wanted);
         MemoryPlan { memtables_bytes, wal_bytes: memtables_bytes + memtables_bytes / 2, ..self }
     }
@@ -78,9 +96,10 @@ impl MemoryPlan {
 
     /// The limit of indexes and filters of open tables.
     pub fn table_metadata_bytes(&self) -> u64 {
-        let (numerator, denominator) = TABLES_SHARE;
         let others = self.memtables_bytes + self.wal_bytes + self.merge_buffers_bytes();
-        self.budget_bytes.saturating_sub(others) / denominator * numerator
+        let rest = self.divided_bytes().saturating_sub(others);
+        let (numerator, denominator) = TABLES_SHARE;
+        if self.fixed_cache_bytes.is_some() { rest } else { rest / denominator * numerator }
     }
 
     /// The part of the memtables' share that is kept while it is lent to the block cache: at least an eighth,
@@ -106,11 +125,14 @@ impl MemoryPlan {
     }
 
     fn merge_buffers_bytes(&self) -> u64 {
-        MERGE_BUFFERS_BYTES.min(self.budget_bytes / 8)
+        MERGE_BUFFERS_BYTES.min(self.divided_bytes() / 8)
     }
 
     /// The capacity of the block cache, given the present memory of memtables, log and table metadata.
     pub fn cache_bytes(&self, memtables_bytes: u64, wal_bytes: u64, tables_bytes: u64) -> u64 {
+        if let Some(bytes) = self.fixed_cache_bytes {
+            return bytes;
+        }
         let fixed = memtables_bytes + wal_bytes + tables_bytes + self.merge_buffers_bytes();
         self.budget_bytes.saturating_sub(fixed).max(self.budget_bytes / CACHE_FLOOR_DIVISOR)
     }
@@ -135,6 +157,38 @@ mod tests {
         let usual = MemoryPlan::new(&Options::default().memory_budget(1 << 30), 1 << 30);
         assert_eq!(usual.for_buffers_of(64 << 20), with_buffer(64 << 20));
         assert_eq!(usual.for_buffers_of(1 << 20), usual);
+    }
+
+    #[test]
+    fn a_cache_of_a_fixed_size_has_it_whatever_others_hold_and_all_fit_the_budget() {
+        for (budget, cache) in [(18u64 << 20, 10u64 << 20), (64 << 20, 0), (1 << 30, 600 << 20)] {
+            let options = Options::default().memory_budget(budget).cache_size(cache);
+            options.validate().unwrap();
+            for plan in [
+                MemoryPlan::new(&options, 1 << 30),
+                MemoryPlan::new(&options, 1 << 30).for_buffers_of(8 << 20),
+            ] {
+                let tables = plan.table_metadata_bytes();
+                assert_eq!(plan.cache_bytes(0, 0, 0), cache);
+                assert_eq!(plan.cache_bytes(plan.memtables_bytes, plan.wal_bytes, tables), cache);
+                let all = plan.memtables_bytes + plan.wal_bytes + plan.merge_buffers_bytes() + tables + cache;
+                assert!(
+                    all <= budget && tables >= (budget - cache) / 8,
+                    "{budget}, {cache}: {all}, {tables}"
+                );
+            }
+        }
+        // A budget that nothing but the machine gives grows around the cache.
+        let plan = MemoryPlan::new(&Options::default().cache_size(1 << 30), 1 << 30);
+        assert_eq!(plan.budget_bytes, (1 << 30) + crate::MIN_MEMORY_BUDGET_BYTES);
+        assert_eq!(plan.cache_bytes(0, 0, 0), 1 << 30);
+        // A cache of nothing is a size as well.
+        let none = Options::default().set("cache_size", "0").unwrap();
+        assert_eq!(MemoryPlan::new(&none, 1 << 30).cache_bytes(0, 0, 0), 0);
+        assert_eq!(none.set("cache_size", "auto").unwrap().cache_bytes, None);
+        // A chosen budget does not.
+        let refused = Options::default().memory_budget(16 << 20).cache_size(10 << 20).validate().unwrap_err();
+        assert!(refused.to_string().contains("cache_size is 10485760 bytes"), "{refused}");
     }
 
     #[test]

@@ -98,6 +98,12 @@ fn filter(options: KeyspaceOptions, text: &str) -> KeyspaceOptions {
     options.filter(text.parse::<FilterPolicy>().expect("a filter of the table"))
 }
 
+/// A block cache of a fixed size, on top of the chosen budget.
+fn with_cache_of(options: Options, bytes: u64) -> Options {
+    let budget = options.memory_budget_bytes.unwrap_or(64 << 20);
+    options.memory_budget(budget + bytes).cache_size(bytes)
+}
+
 fn codec(text: &str) -> PerLevel<Codec> {
     PerLevel::all(text.parse().expect("a codec of the table"))
 }
@@ -451,6 +457,14 @@ pub const DATABASE: &[Row<Options>] = &[
             }),
             ("lfu", |options| options.cache_kind(CacheKind::Lfu)),
             ("s3-fifo", |options| options.cache_kind(CacheKind::S3Fifo)),
+        ],
+    },
+    Row {
+        name: "cache size",
+        choices: &[
+            ("auto", |options| options),
+            ("1 MiB", |options| with_cache_of(options, 1 << 20)),
+            ("none", |options| with_cache_of(options, 0)),
         ],
     },
     Row {

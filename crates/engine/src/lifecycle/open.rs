@@ -617,7 +617,7 @@ impl Opening {
             named: self.options.named,
             visible: CachePadded(AtomicU64::new(last_seqno.get())),
             sealed_bytes: CachePadded(AtomicU64::new(0)),
-            memory_arbiter: MemoryArbiter::new(self.memory.kept_bytes()),
+            memory_arbiter: MemoryArbiter::new(&self.memory),
             loading_bytes: AtomicU64::new(0),
             writing,
             keyspaces: RwLock::new(Registry::new(states)),

@@ -1,6 +1,7 @@
 //! The memtables' share of the memory budget: whether the block cache may use it
 //! ([`crate::write::memory_arbiter`]).
 
+use esker_options::MemoryPlan;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -20,11 +21,14 @@ pub struct MemoryArbiter {
 }
 
 impl MemoryArbiter {
-    /// The initial state: the share is lent, and memtables may hold `kept_bytes`.
-    pub fn new(kept_bytes: u64) -> MemoryArbiter {
+    /// The initial state: the share is lent, and memtables may hold the kept part; a cache of a fixed size is
+    /// never lent anything.
+    pub fn new(memory: &MemoryPlan) -> MemoryArbiter {
+        let is_lent = memory.fixed_cache_bytes.is_none();
+        let granted_bytes = if is_lent { memory.kept_bytes() } else { memory.memtables_bytes };
         MemoryArbiter {
-            is_lent: AtomicBool::new(true),
-            granted_bytes: AtomicU64::new(kept_bytes),
+            is_lent: AtomicBool::new(is_lent),
+            granted_bytes: AtomicU64::new(granted_bytes),
             is_offered: AtomicBool::new(false),
             quiet_since_ns: AtomicU64::new(0),
             moving: Mutex::new(()),

@@ -86,6 +86,9 @@ pub fn rebalance_memory(store: &Store) {
 
 /// Offers the share: enables the cache-full notification, which then lends it.
 pub fn offer_share(store: &Store, writing: &Writing) {
+    if store.memory.fixed_cache_bytes.is_some() {
+        return;
+    }
     let state = writing.commit.lock();
     let is_news = !store.memory_arbiter.is_lent() && !store.memory_arbiter.is_offered.load(Ordering::Acquire);
     if !state.closed && is_news {

@@ -169,6 +169,31 @@ fn readers_use_the_memory_that_writers_do_not_need() {
     }
 }
 
+/// A cache of a fixed size: nothing is lent to it, and nothing is taken from it.
+#[test]
+fn a_cache_of_a_fixed_size_neither_borrows_nor_shrinks() {
+    const CACHE: u64 = 4 << 20;
+    let mut world = World::with(Options::default().memory_budget(SMALL_BUDGET).cache_size(CACHE));
+    let is_as_it_was = |world: &World| {
+        let memory = world.db.metrics().memory;
+        assert_eq!(memory.cache_capacity_bytes, CACHE);
+        assert!(memory.used_bytes() <= memory.budget_bytes, "{memory:?}");
+        assert!(!world.is_lent());
+    };
+    is_as_it_was(&world);
+    for _ in 0..3 {
+        world.fill(40);
+        world.settle();
+        is_as_it_was(&world);
+        world.read_all();
+        world.look(2 * QUIET_LOOKS);
+        world.read_all();
+        is_as_it_was(&world);
+    }
+    let used = world.db.metrics().memory.cache_bytes;
+    assert!((CACHE / 2..=CACHE).contains(&used), "{used}");
+}
+
 /// LN6: while the cache has free space, the next writes find their arenas as they left them.
 #[test]
 fn arenas_keep_their_memory_as_long_as_the_cache_has_room() {

@@ -38,6 +38,7 @@ impl Default for Options {
             max_open_tables: None,
             table_reads: ReadMode::default(),
             async_reads: AsyncReads::default(),
+            cache_bytes: None,
             cache_kind: CacheKind::default(),
             cache_filters: false,
             stall_limit: Duration::from_secs(60),
@@ -180,6 +181,15 @@ const ROWS: &[Own] = &[
     )
     .group(OptionGroup::Experiment)
     .help("How reads are made to overlap, in lookups of many keys, scans and compactions."),
+    Own::number(
+        "cache_size",
+        Unit::Bytes.range(0, u64::MAX),
+        |options| options.cache_bytes,
+        |options, bytes| options.cache_bytes = bytes,
+    )
+    .or("auto", "what the others leave of memory_budget")
+    .also(&["block_cache_size"])
+    .help("Fixed size of the block cache, 0 for none, within a memory budget that is larger by 8 MiB."),
     Own::text(
         "cache_kind",
         || {
@@ -252,6 +262,14 @@ impl Scope for Options {
         {
             return Err(Error::invalid(format!(
                 "wal_segment_size is {bytes} bytes, it must be a multiple of 4096"
+            )));
+        }
+        if let (Some(budget), Some(cache)) = (self.memory_budget_bytes, self.cache_bytes)
+            && budget.saturating_sub(MIN_MEMORY_BUDGET_BYTES) < cache
+        {
+            return Err(Error::invalid(format!(
+                "cache_size is {cache} bytes, and memory_budget must be {MIN_MEMORY_BUDGET_BYTES} bytes more at \
+                 least; it is {budget} bytes"
             )));
         }
         if let Some(tables) = self.max_open_tables {

@@ -179,8 +179,10 @@ impl<O: Scope> Row<O> {
     pub(super) fn set_text(&self, options: &mut O, name: &str, text: &str) -> Result<()> {
         let text = text.trim();
         match &self.access {
-            Access::Number { range: NumberRange { unit, .. }, absent, set, .. } => {
-                if absent.is_some_and(|absent| text == absent.word || text == "0") {
+            Access::Number { range: NumberRange { unit, min, .. }, absent, set, .. } => {
+                // Where 0 is no number of the option, it is another word for an unset one.
+                let is_absent = |absent: &Absent| text == absent.word || (text == "0" && *min > 0);
+                if absent.as_ref().is_some_and(is_absent) {
                     set(options, None);
                     return Ok(());
                 }
