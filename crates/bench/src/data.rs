@@ -69,7 +69,7 @@ impl Zipf {
         Zipf { count, alpha: 1.0 / (1.0 - ZIPF_EXPONENT), zeta, eta }
     }
 
-    fn rank(&self, rng: &mut Rng) -> u64 {
+    pub(crate) fn rank(&self, rng: &mut Rng) -> u64 {
         let unit = rng.unit();
         let scaled = unit * self.zeta;
         if scaled < 1.0 {
@@ -184,12 +184,17 @@ impl Data {
         Keys { bytes, key_size: self.key_size }
     }
 
-    /// The keys of the first `count` records in ascending order.
-    pub(crate) fn sorted_keys(&self, count: u64) -> Keys {
+    /// The first `count` records in the order of their keys.
+    pub(crate) fn sorted_records(&self, count: u64) -> Vec<u64> {
         let mut records: Vec<(u64, u64)> =
             (0..count).map(|record| (mix(record ^ self.seed.rotate_left(32)), record)).collect();
         records.sort_unstable();
-        self.keys(records.iter().map(|&(_, record)| record))
+        records.into_iter().map(|(_, record)| record).collect()
+    }
+
+    /// The keys of the first `count` records in ascending order.
+    pub(crate) fn sorted_keys(&self, count: u64) -> Keys {
+        self.keys(self.sorted_records(count).into_iter())
     }
 
     /// The value of a key. Version 1 is what overwrites write.

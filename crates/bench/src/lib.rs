@@ -19,7 +19,8 @@
 //! ones.
 //!
 //! # Map
-//! [`settings`] what can be chosen; `data` keys, values and patterns; `sample` clocks and histograms; `store`
+//! [`settings`] what can be chosen; `data` keys and values; [`distribution`] which records are
+//! chosen; `sample` clocks and histograms; `store`
 //! the database and its description; [`dsl_workload`] files of commands for the text protocol; `workloads`
 //! the timed loops; `deletes` reads among deleted keys; `rest` reads after an idle time; `keyspaces` many
 //! keyspaces; `reopen` opening after a clean close and after a kill; `blob` large values; `overwrite`
@@ -32,6 +33,7 @@ mod blob;
 mod compact;
 mod data;
 mod deletes;
+pub mod distribution;
 pub mod dsl_workload;
 pub mod error;
 mod host;
@@ -47,6 +49,7 @@ pub mod settings;
 mod store;
 mod workloads;
 
+pub use distribution::Distribution;
 pub use error::BenchError;
 pub use reopen::fill_until_killed;
 pub use report::{

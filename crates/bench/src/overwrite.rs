@@ -1,9 +1,11 @@
-//! Sustained overwriting: puts of random present keys, as fast as possible, for a given time.
+//! Sustained overwriting: puts of present keys, by default random ones, as fast as possible, for a given
+//! time.
 //!
 //! The worst case counts here, not the mean: each put is timed, and puts are counted per second. A put's time
 //! starts at the end of the previous one, so the clock is read once for each, and making the key is included.
 
 use crate::data::{Data, Rng};
+use crate::distribution::Chooser;
 use crate::error::BenchError;
 use crate::host::run_delay_ns;
 use crate::report::{OverwriteRow, SecondRow};
@@ -79,7 +81,8 @@ pub(crate) fn measure(
     clock: &dyn Clock,
 ) -> Result<OverwriteRow, BenchError> {
     let keys = data.keys(0..settings.num);
-    let mut rng = Rng::new(settings.seed, 1 + Workload::Overwrite as u64);
+    let rng = Rng::new(settings.seed, 1 + Workload::Overwrite as u64);
+    let mut chooser = Chooser::new(settings.distribution, data, settings.num, rng);
     let mut histogram = empty_histogram();
     let mut series = Vec::new();
     let before = store.database.metrics();
@@ -88,7 +91,7 @@ pub(crate) fn measure(
     let (mut puts, mut slow) = (0u64, SlowPuts::default());
     slow.forget(&store.database);
     while this.second <= settings.seconds {
-        let record = rng.below(settings.num) as usize;
+        let record = chooser.record() as usize;
         let Some(key) = keys.whole().iter().nth(record) else { break };
         store.keyspace.put(key, data.value(key, puts % 2))?;
         puts += 1;

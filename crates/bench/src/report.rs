@@ -1,5 +1,6 @@
 //! Rows of results, printed as a table or as JSON lines.
 
+use crate::distribution::Distribution;
 use crate::error::BenchError;
 use crate::sample::Measured;
 use crate::settings::{Settings, Workload};
@@ -66,6 +67,8 @@ pub struct RowOptions {
     pub seek_nexts: usize,
     /// Share of gets in `readwrite`.
     pub read_percent: u8,
+    /// How records were chosen.
+    pub distribution: Distribution,
     /// Seed of all random choices.
     pub seed: u64,
     /// Durability of writes.
@@ -303,6 +306,7 @@ impl RowOptions {
             multi_get_size: settings.multi_get_size,
             seek_nexts: settings.seek_nexts,
             read_percent: settings.read_percent,
+            distribution: settings.distribution,
             seed: settings.seed,
             durability: settings.durability.name(),
             memory_budget: settings.memory_budget_bytes,

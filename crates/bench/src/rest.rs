@@ -6,6 +6,7 @@
 
 use crate::data::{Data, Rng};
 use crate::deletes::Outcome;
+use crate::distribution::Chooser;
 use crate::error::BenchError;
 use crate::sample::{Measured, Sampler, Work};
 use crate::settings::{Settings, Workload};
@@ -25,10 +26,10 @@ pub(crate) fn measure(
     clock: &dyn Clock,
 ) -> Result<Outcome, BenchError> {
     let workload = Workload::ReadRested;
-    let mut rng = Rng::new(settings.seed, 1 + workload as u64);
-    let records =
-        |count: u64, rng: &mut Rng| -> Vec<u64> { (0..count).map(|_| rng.below(settings.num)).collect() };
-    let overwritten = data.keys(records(settings.num / OVERWRITTEN_EVERY, &mut rng).into_iter());
+    let rng = Rng::new(settings.seed, 1 + workload as u64);
+    let mut chooser = Chooser::new(settings.distribution, data, settings.num, rng);
+    let mut records = |count: u64| -> Vec<u64> { (0..count).map(|_| chooser.record()).collect() };
+    let overwritten = data.keys(records(settings.num / OVERWRITTEN_EVERY).into_iter());
     for key in overwritten.whole().iter() {
         store.keyspace.put(key, data.value(key, 1))?;
     }
@@ -36,7 +37,7 @@ pub(crate) fn measure(
     #[expect(clippy::disallowed_methods, reason = "lying idle for a time is what is measured")]
     std::thread::sleep(Duration::from_secs(settings.idle_seconds));
     let runs_after = runs(store);
-    let read = data.keys(records(settings.reads(), &mut rng).into_iter());
+    let read = data.keys(records(settings.reads()).into_iter());
     let mut sampler = Sampler::new(clock, 1);
     let start_ns = clock.monotonic_ns();
     for key in read.whole().iter() {

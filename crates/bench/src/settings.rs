@@ -1,5 +1,6 @@
 //! Settings of a run.
 
+use crate::distribution::Distribution;
 use esker::Durability;
 use serde::Serialize;
 use std::fmt;
@@ -37,6 +38,14 @@ pub enum Workload {
     SeekRandom,
     /// Gets and overwriting puts of random present keys, mixed.
     ReadWrite,
+    /// Gets (80 %) and overwriting puts (20 %).
+    ReadHeavy,
+    /// Gets (20 %) and overwriting puts (80 %).
+    WriteHeavy,
+    /// Ranges (50 %), gets (30 %) and overwriting puts (20 %).
+    ScanHeavy,
+    /// Puts, gets, ranges and deletes, a quarter each; what was deleted is put back afterwards, untimed.
+    Quarters,
     /// Transactions that get a random present key and put it, serializable and committed one by one.
     Transaction,
     /// Counter merges of 1 into random keys of a keyspace of its own.
@@ -80,6 +89,8 @@ pub enum Group {
     Scan,
     /// Reads and writes at the same time.
     Mixed,
+    /// Puts, gets, ranges and deletes in the shares of CS265's workloads.
+    Shares,
     /// Reads among deleted keys. Waits a minute before each of the seek workloads.
     Deleted,
     /// Opening the database.
@@ -98,13 +109,14 @@ pub enum Group {
     Memory,
     /// Puts within the bounds of how long one may wait.
     Stall,
-    /// All of them but `deleted`, `blob`, `compact`, `overwrite`, `rest`, `keyspaces` and the bounds.
+    /// All of them but `shares`, `deleted`, `blob`, `compact`, `overwrite`, `rest`, `keyspaces` and the
+    /// bounds.
     All,
 }
 
 impl Workload {
     /// All workloads in the order of a run: the last fill leaves the data that the others read.
-    pub const ALL: [Workload; 28] = [
+    pub const ALL: [Workload; 32] = [
         Workload::RawWrite,
         Workload::BulkSeq,
         Workload::BulkRandom,
@@ -121,6 +133,10 @@ impl Workload {
         Workload::ReadWrite,
         Workload::Transaction,
         Workload::MergeRandom,
+        Workload::ReadHeavy,
+        Workload::WriteHeavy,
+        Workload::ScanHeavy,
+        Workload::Quarters,
         Workload::SeekDeleted,
         Workload::SeekRangeDeleted,
         Workload::Queue,
@@ -152,6 +168,10 @@ impl Workload {
             Workload::ReadReverse => "readreverse",
             Workload::SeekRandom => "seekrandom",
             Workload::ReadWrite => "readwrite",
+            Workload::ReadHeavy => "readheavy",
+            Workload::WriteHeavy => "writeheavy",
+            Workload::ScanHeavy => "scanheavy",
+            Workload::Quarters => "quarters",
             Workload::Transaction => "transaction",
             Workload::MergeRandom => "mergerandom",
             Workload::SeekDeleted => "seekdeleted",
@@ -184,6 +204,9 @@ impl Workload {
             }
             Workload::ReadSeq | Workload::ReadReverse | Workload::SeekRandom => Group::Scan,
             Workload::ReadWrite | Workload::Transaction | Workload::MergeRandom => Group::Mixed,
+            Workload::ReadHeavy | Workload::WriteHeavy | Workload::ScanHeavy | Workload::Quarters => {
+                Group::Shares
+            }
             Workload::SeekDeleted | Workload::SeekRangeDeleted | Workload::Queue => Group::Deleted,
             Workload::Reopen | Workload::ReopenKill => Group::Open,
             Workload::Blob => Group::Blob,
@@ -215,7 +238,8 @@ impl Group {
         let is_left_out = |group| {
             let bounds = matches!(group, Group::Memory | Group::Stall);
             let large = matches!(group, Group::Blob | Group::Compact | Group::Overwrite);
-            bounds || large || matches!(group, Group::Deleted | Group::Rest | Group::Keyspaces)
+            let others = matches!(group, Group::Shares | Group::Deleted | Group::Rest | Group::Keyspaces);
+            bounds || large || others
         };
         let is_of = move |group: Group| group == self || (self == Group::All && !is_left_out(group));
         Workload::ALL.into_iter().filter(move |workload| is_of(workload.group()))
@@ -249,6 +273,8 @@ pub struct Settings {
     pub seek_nexts: usize,
     /// Share of gets in `readwrite`, in percent.
     pub read_percent: u8,
+    /// How workloads that choose present records choose them; `readzipf` always goes by Zipf.
+    pub distribution: Distribution,
     /// Seconds that the database lies idle before the seeks over deleted records, and before `readrested`.
     pub idle_seconds: u64,
     /// Keyspaces of `keyspaces`.
@@ -307,6 +333,7 @@ impl Default for Settings {
             multi_get_size: 32,
             seek_nexts: 10,
             read_percent: 50,
+            distribution: Distribution::Uniform,
             idle_seconds: 60,
             keyspaces: 10_000,
             blob_bytes: 2_000_000_000,
@@ -383,6 +410,7 @@ mod tests {
         assert_eq!(Workload::parse("fill"), None);
         assert_eq!(Group::Read.workloads().count(), 4);
         let left_out = [
+            Group::Shares,
             Group::Deleted,
             Group::Blob,
             Group::Compact,

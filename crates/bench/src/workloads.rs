@@ -1,13 +1,17 @@
 //! The timed loops. Each runs on every thread with its own part of the keys; inside, nothing allocates or
 //! computes beyond the measured calls.
 
-use crate::data::{Data, Keys, Part, Rng, Zipf, mix};
+mod shares;
+
+use crate::data::{Data, Keys, Part, Rng, mix};
+use crate::distribution::{Chooser, Distribution};
 use crate::error::BenchError;
 use crate::sample::{Measured, SAMPLE_INTERVAL, Sampler, Work, on_threads};
 use crate::settings::{Settings, Workload};
 use crate::store::Store;
-use esker::Keyspace;
 use esker::parts::env::{Clock, FileSystem, OpenMode, StdFileSystem};
+use esker::{Cursor, Keyspace};
+use shares::{MixedOperation, Shares};
 
 /// One in this many answers is compared in full; of the others, length and first bytes.
 const THOROUGH_INTERVAL: u64 = 16;
@@ -48,17 +52,23 @@ impl<'a> Prepared<'a> {
             | Workload::Keyspaces
             | Workload::MemoryBound
             | Workload::StallBound => data.keys(0..0),
-            Workload::ReadZipf => {
-                let zipf = Zipf::new(num);
-                data.keys((0..reads).map(|_| zipf.record(&mut rng)))
-            }
             Workload::ReadMissing => data.keys((0..reads).map(|_| num + rng.below(num))),
-            Workload::ReadRandom
+            Workload::ReadZipf
+            | Workload::ReadRandom
             | Workload::MultiReadRandom
             | Workload::SeekRandom
             | Workload::ReadWrite
+            | Workload::ReadHeavy
+            | Workload::WriteHeavy
+            | Workload::ScanHeavy
+            | Workload::Quarters
             | Workload::Transaction
-            | Workload::MergeRandom => data.keys((0..reads).map(|_| rng.below(num))),
+            | Workload::MergeRandom => {
+                let is_zipf = workload == Workload::ReadZipf;
+                let distribution = if is_zipf { Distribution::Zipf } else { settings.distribution };
+                let mut chooser = Chooser::new(distribution, data, num, rng);
+                data.keys((0..reads).map(|_| chooser.record()))
+            }
         };
         Prepared { workload, settings, data, keys, present: workload != Workload::ReadMissing }
     }
@@ -101,6 +111,9 @@ impl<'a> Prepared<'a> {
             Workload::ReadReverse => self.scan(store, clock, false),
             Workload::SeekRandom => self.seek(store, clock, *part),
             Workload::ReadWrite => self.read_write(store, clock, *part),
+            Workload::ReadHeavy | Workload::WriteHeavy | Workload::ScanHeavy | Workload::Quarters => {
+                self.by_shares(store, clock, *part)
+            }
             Workload::Transaction => self.transact(store, clock, *part),
             Workload::MergeRandom => merge(counters.as_ref().unwrap_or(&store.keyspace), clock, *part),
         })?;
@@ -285,34 +298,73 @@ impl<'a> Prepared<'a> {
     }
 
     fn read_write(&self, store: &Store, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {
+        let gets = self.settings.read_percent;
+        self.mix(store, clock, part, Shares { puts: 100 - gets, gets, ranges: 0 })
+    }
+
+    fn by_shares(&self, store: &Store, clock: &dyn Clock, part: Part<'_>) -> esker::Result<Work> {
+        let shares = Shares::of(self.workload);
+        let work = self.mix(store, clock, part, shares)?;
+        if shares.deletes() > 0 {
+            // The data set is whole again for the next workload.
+            for key in part.iter() {
+                store.keyspace.put(key, self.data.value(key, 0))?;
+            }
+        }
+        Ok(work)
+    }
+
+    /// Operations on the keys of the part, one after the other, in these shares. Where keys are deleted, a
+    /// get may find none.
+    fn mix(&self, store: &Store, clock: &dyn Clock, part: Part<'_>, shares: Shares) -> esker::Result<Work> {
         let mut sampler = Sampler::new(clock, SAMPLE_INTERVAL);
         let mut check = Check::new(self.data);
-        let (mut gets, mut puts) = (0, 0);
+        let mut cursor = store.keyspace.cursor()?;
+        let (mut ops, mut gets, mut written, mut pairs) = (0, 0, 0, 0);
         for key in part.iter() {
-            let is_get = mix(gets + puts) % 100 < u64::from(self.settings.read_percent);
-            if is_get {
-                gets += 1;
-                let thorough = check.is_thorough();
-                let right = sampler.measure(|| {
-                    store
-                        .keyspace
-                        .get_with(key, |value| value.map(|value| self.data.is_right(key, value, thorough)))
-                })?;
-                check.answer(key, right);
-            } else {
-                puts += 1;
-                sampler.measure(|| store.keyspace.put(key, self.data.value(key, 1)))?;
+            let operation = shares.pick(mix(ops) % 100);
+            ops += 1;
+            match operation {
+                MixedOperation::Put => {
+                    written += 1;
+                    sampler.measure(|| store.keyspace.put(key, self.data.value(key, 1)))?;
+                }
+                MixedOperation::Get => {
+                    gets += 1;
+                    let thorough = check.is_thorough();
+                    let right = sampler.measure(|| {
+                        store.keyspace.get_with(key, |value| {
+                            value.map(|value| self.data.is_right(key, value, thorough))
+                        })
+                    })?;
+                    check.answer(key, right);
+                }
+                MixedOperation::Range => {
+                    pairs += sampler.measure(|| self.range(&mut cursor, store, key))?;
+                }
+                MixedOperation::Delete => {
+                    written += 1;
+                    sampler.measure(|| store.keyspace.delete(key))?;
+                }
             }
         }
         let found = check.found;
-        let wrong = check.finish(gets);
-        Ok(Work {
-            ops: gets + puts,
-            found,
-            bytes: (found + puts) * self.pair_bytes(),
-            wrong,
-            ..sampler.finish()
-        })
+        let expected = if shares.deletes() > 0 { found } else { gets };
+        let wrong = check.finish(expected);
+        let bytes = (found + written + pairs) * self.pair_bytes();
+        Ok(Work { ops, found: found + pairs, bytes, wrong, ..sampler.finish() })
+    }
+
+    /// A seek to the key, and the pairs from there; the cursor sees what was written up to then.
+    fn range(&self, cursor: &mut Cursor, store: &Store, key: &[u8]) -> esker::Result<u64> {
+        *cursor = store.keyspace.cursor()?;
+        cursor.seek(key)?;
+        let mut pairs = 0;
+        while pairs < self.settings.seek_nexts as u64 && cursor.entry().is_some() {
+            pairs += 1;
+            cursor.advance()?;
+        }
+        Ok(pairs)
     }
 }
 

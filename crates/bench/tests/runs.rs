@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
 
 use esker_bench::report::{JsonLines, Table};
-use esker_bench::{BenchError, Group, Settings, Victim, Workload, fill_until_killed, run};
+use esker_bench::{BenchError, Distribution, Group, Settings, Victim, Workload, fill_until_killed, run};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -107,6 +107,34 @@ fn every_workload_gives_a_row() {
         assert_eq!(memory["workload"], "memory");
         assert!(memory["resident_anonymous_bytes"].as_u64().unwrap() > 1 << 20);
         assert!(memory["budget_bytes"].is_u64());
+    }
+}
+
+/// Each mixture with each distribution: the operations are as many as asked for, and after deletes the data
+/// set is whole again.
+#[test]
+fn shares_and_distributions_give_rows_and_leave_the_data_whole() {
+    let dir = TempDir::new();
+    let shares: Vec<Workload> = Group::Shares.workloads().collect();
+    assert_eq!(shares.len(), 4);
+    for distribution in Distribution::ALL {
+        let workloads = shares.iter().copied().chain([Workload::ReadRandom, Workload::ReadSeq]);
+        let settings = Settings { distribution, threads: 1, ..settings(&dir, workloads) };
+        let (rows, _) = json(&settings).unwrap();
+        let of = |workload: &str, field: &str| {
+            let row = rows.iter().find(|row| row["workload"] == workload).unwrap();
+            row[field].as_u64().unwrap()
+        };
+        for workload in &shares {
+            assert_eq!(of(workload.name(), "ops"), 2000, "{workload}, {distribution}");
+        }
+        assert_eq!(rows[0]["options"]["distribution"], distribution.name());
+        assert!((1550..1650).contains(&of("readheavy", "found")), "{}", of("readheavy", "found"));
+        assert!((350..450).contains(&of("writeheavy", "found")), "{}", of("writeheavy", "found"));
+        // About a thousand ranges of ten pairs, and six hundred gets.
+        assert!((9_500..10_900).contains(&of("scanheavy", "found")), "{}", of("scanheavy", "found"));
+        assert_eq!(of("readrandom", "found"), 2000, "deleted records are back");
+        assert_eq!(of("readseq", "found"), 3000, "deleted records are back");
     }
 }
 

@@ -546,6 +546,7 @@ Examples:
   esker bench --benchmarks fillrandom,readrandom,seekrandom --value_size 400
   esker bench --benchmarks transaction --threads 2
   esker bench --benchmarks fillrandom,mergerandom
+  esker bench shares --distribution zipf
   esker bench open --num 2000000
   esker bench deleted --idle_seconds 30
   esker bench bulkload --num 10000000
@@ -559,8 +560,8 @@ Examples:
 Latencies are those of every 64th operation. A row of a fill is followed by one that counts until flushes \
 and compactions have caught up.")]
 pub(crate) struct BenchArgs {
-    /// Which workloads: fill, bulkload, read, scan, mixed, deleted, open, blob, compact, overwrite, rest,
-    /// keyspaces, memory, stalls or all
+    /// Which workloads: fill, bulkload, read, scan, mixed, shares, deleted, open, blob, compact, overwrite,
+    /// rest, keyspaces, memory, stalls or all
     #[arg(value_name = "GROUP", default_value = "all", hide_possible_values = true)]
     pub(crate) group: BenchGroup,
     /// Exactly these workloads in this order
@@ -596,6 +597,10 @@ pub(crate) struct BenchArgs {
     /// Share of gets in readwrite, in percent
     #[arg(long = "read_percent", value_name = "PERCENT", default_value_t = 50)]
     pub(crate) read_percent: u8,
+    /// How records are chosen by workloads that choose present ones: uniform, zipf, latest, sequential,
+    /// gaussian or skewed
+    #[arg(long, value_name = "NAME", value_parser = parse_distribution, default_value = "uniform")]
+    pub(crate) distribution: esker_bench::Distribution,
     /// Idle seconds before the seeks of seekdeleted and seekrangedeleted, and before readrested
     #[arg(long = "idle_seconds", value_name = "N", default_value_t = 60)]
     pub(crate) idle_seconds: u64,
@@ -652,6 +657,8 @@ pub(crate) enum BenchGroup {
     Scan,
     /// Reads and writes at the same time
     Mixed,
+    /// Puts, gets, ranges and deletes by shares
+    Shares,
     /// Reads among deleted keys
     Deleted,
     /// Opening the database
@@ -715,6 +722,13 @@ pub(crate) enum OnError {
     Stop,
     /// Skip the line and count it
     Skip,
+}
+
+fn parse_distribution(name: &str) -> Result<esker_bench::Distribution, String> {
+    esker_bench::Distribution::parse(name).ok_or_else(|| {
+        let names = esker_bench::Distribution::ALL.map(|distribution| distribution.name());
+        format!("there are {}", names.join(", "))
+    })
 }
 
 fn parse_workload(name: &str) -> Result<esker_bench::Workload, String> {

@@ -169,7 +169,7 @@ pub(super) const ORDERS: &[Order] = &[
     tree("esker-server", "error load_file config client_limit line_memory dsl connection listener"),
     tree(
         "esker-bench",
-        "data settings error host dsl_workload sample report store blob compact deletes keyspaces overwrite rest \
+        "data distribution settings error host dsl_workload sample report store blob compact deletes keyspaces overwrite rest \
                   workloads reopen memory_bound run",
     ),
     tree(
