@@ -14,6 +14,7 @@ Exit codes:
   3   stored data is damaged, or was written by a newer version
   4   the system refused: I/O error, database in use, no room, no connection
   5   part of the input was refused: a bad line, a command that was an error
+  6   an experiment found something else than its page says
   70  a defect of esker itself; please report it";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,7 @@ const USAGE: u8 = 2;
 const DATA: u8 = 3;
 const SYSTEM: u8 = 4;
 const INPUT: u8 = 5;
+const FINDING: u8 = 6;
 const DEFECT: u8 = 70;
 
 /// Stands for a closed output pipe, which is no failure: the reader has read enough.
@@ -67,6 +69,11 @@ impl Failure {
     /// The operating system refused something to do with `what`.
     pub(crate) fn system(what: impl std::fmt::Display, error: &io::Error) -> Failure {
         Failure { code: SYSTEM, message: format!("{what}: {error}"), advice: None }
+    }
+
+    /// An experiment found something else than its page says.
+    pub(crate) fn finding(message: impl Into<String>) -> Failure {
+        Failure { code: FINDING, message: message.into(), advice: None }
     }
 
     /// A defect of this program.

@@ -4,7 +4,9 @@ use crate::claim::Claim;
 use crate::comparison::Comparison;
 use crate::context::Context;
 use crate::error::Result;
+use crate::finding::{Finding, Findings};
 use crate::plot::Plot;
+use crate::settings::Scale;
 use crate::table::Table;
 use std::fmt;
 
@@ -32,7 +34,20 @@ pub struct Experiment {
     pub title: &'static str,
     /// What it shows and how, in some sentences.
     pub about: &'static str,
+    /// The page about it, in `docs/experiments`.
+    pub page: &'static str,
     pub(crate) run: fn(&mut Context<'_>) -> Result<Outcome>,
+    /// Declares what its page says.
+    pub(crate) findings: fn(&mut Findings<'_>),
+}
+
+impl Experiment {
+    /// What its page says of these results of a run of this scale.
+    pub(crate) fn findings_of(&self, outcome: &Outcome, scale: Scale) -> Vec<Finding> {
+        let mut findings = Findings::new(self.page, &outcome.tables, scale);
+        (self.findings)(&mut findings);
+        findings.into_list()
+    }
 }
 
 impl fmt::Debug for Experiment {

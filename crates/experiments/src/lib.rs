@@ -13,13 +13,14 @@
 //! * Every answer is checked at least once on the very structure that is measured; a wrong one ends the run
 //!   without numbers.
 //! * Claims and comparisons are computed from the rows of the tables that are printed.
+//! * What a page says of counts is checked in every run ([`finding`]).
 //! * The machine, the seed and what exactly was timed are part of the results.
 //!
 //! # Map
 //! [`experiment`] the form of an experiment, and the list of them; [`subjects`] the experiments; [`context`]
-//! rounds, clock and scratch files; [`keys`] the keys they share; [`statistics`], [`claim`] and
-//! [`comparison`] evaluate numbers; [`table`], [`plot`] and [`report`] print them; [`machine`] describes the
-//! machine, and `counters` reads its hardware counters.
+//! rounds, clock and scratch files; [`keys`] the keys they share; [`statistics`], [`claim`],
+//! [`finding`] and [`comparison`] evaluate numbers; [`table`], [`plot`] and [`report`] print them;
+//! [`machine`] describes the machine, and `counters` reads its hardware counters.
 
 #![forbid(unsafe_code)]
 
@@ -29,6 +30,7 @@ mod context;
 mod counters;
 pub mod error;
 pub mod experiment;
+pub mod finding;
 mod keys;
 pub mod machine;
 pub mod plot;
@@ -41,6 +43,7 @@ pub mod table;
 pub use context::{NoProgress, Watcher};
 pub use error::ExperimentError;
 pub use experiment::{Experiment, Outcome};
+pub use finding::Finding;
 pub use machine::Machine;
 pub use report::Report;
 pub use settings::{Scale, Settings, StartChild};
@@ -60,5 +63,8 @@ pub fn run(
     let machine = Machine::look();
     let mut context = Context::new(experiment.name, settings, watcher);
     let (taken_ns, outcome) = time_ns(&context.clock(), || (experiment.run)(&mut context));
-    Ok(Report { experiment, settings: settings.clone(), seconds: taken_ns / 1e9, machine, outcome: outcome? })
+    let outcome = outcome?;
+    let findings = experiment.findings_of(&outcome, settings.scale);
+    let seconds = taken_ns / 1e9;
+    Ok(Report { experiment, settings: settings.clone(), seconds, machine, outcome, findings })
 }

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::experiment::{Experiment, Outcome};
+use crate::finding::{self, Finding};
 use crate::machine::Machine;
 use crate::settings::{Scale, Settings};
 use crate::table::Table;
@@ -24,6 +25,8 @@ pub struct Report {
     pub machine: Machine,
     /// What it found.
     pub outcome: Outcome,
+    /// What the experiment's page says, checked.
+    pub findings: Vec<Finding>,
 }
 
 impl Report {
@@ -34,6 +37,9 @@ impl Report {
         }
         if !self.outcome.comparisons.is_empty() {
             tables.push(comparison::table(&self.outcome.comparisons));
+        }
+        if !self.findings.is_empty() {
+            tables.push(finding::table(&self.findings));
         }
         tables
     }

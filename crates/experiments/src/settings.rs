@@ -9,7 +9,7 @@ use std::process::Command;
 pub enum Scale {
     /// For tests of the experiments: ends in seconds in an unoptimised build, and its numbers mean nothing.
     Tiny,
-    /// Less than a minute, for a first impression. Some claims need more.
+    /// Some seconds: whether the pages hold. Claims about times and large sizes need more.
     Quick,
     /// Some minutes; documents cite these numbers.
     Full,

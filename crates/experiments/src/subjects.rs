@@ -1,5 +1,6 @@
 //! The experiments, a module each, and the list of all of them.
 
+pub(crate) mod blocks;
 pub(crate) mod byron;
 pub(crate) mod caches;
 pub(crate) mod codecs;
@@ -9,6 +10,7 @@ pub(crate) mod fractio;
 pub(crate) mod hashes;
 pub(crate) mod indexes;
 pub(crate) mod memtables;
+pub(crate) mod scaling;
 pub(crate) mod strategies;
 
 use crate::experiment::Experiment;
@@ -20,9 +22,11 @@ impl Experiment {
         memtables::EXPERIMENT,
         filters::EXPERIMENT,
         indexes::EXPERIMENT,
+        blocks::EXPERIMENT,
         caches::EXPERIMENT,
         codecs::EXPERIMENT,
         strategies::EXPERIMENT,
+        scaling::EXPERIMENT,
         csc443::EXPERIMENT,
         byron::EXPERIMENT,
         fractio::EXPERIMENT,

@@ -174,7 +174,7 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-experiments",
-        "counters error keys machine settings statistics table claim comparison plot context \
+        "counters error keys machine settings statistics table claim finding comparison plot context \
                   experiment subjects report",
     ),
     tree("esker-cli", "failure format args log log_limit output host json records commands shell"),

@@ -16,7 +16,7 @@ pub(crate) struct ExperimentArgs {
     /// Which experiments, or all
     #[arg(value_name = "NAME", required = true, value_parser = chosen(), hide_possible_values = true)]
     pub(crate) chosen: Vec<Chosen>,
-    /// The short form, less than a minute each; claims about large sizes are left out
+    /// The short form, seconds each: whether the pages hold; claims about large sizes are left out
     #[arg(long)]
     pub(crate) quick: bool,
     /// Write a page, CSV files and plots into this directory, too; their names begin with the experiment's

@@ -22,6 +22,7 @@ pub(crate) fn run(global: &Global, args: &ExperimentArgs, out: &mut dyn Write) -
         scratch: global.data.clone().unwrap_or_else(std::env::temp_dir),
         start_child: Some(start_child),
     };
+    let (mut checked, mut wrong) = (0, Vec::new());
     for experiment in args.experiments() {
         let mut progress = Progress::new();
         let report = esker_experiments::run(experiment, &settings, &mut progress)?;
@@ -31,8 +32,18 @@ pub(crate) fn run(global: &Global, args: &ExperimentArgs, out: &mut dyn Write) -
             writeln!(out, "  written to {}: {}\n", directory.display(), names.join(", "))?;
         }
         out.flush()?;
+        checked += report.findings.len();
+        wrong.extend(report.findings.iter().filter(|finding| !finding.holds()).map(ToString::to_string));
     }
-    Ok(Exit::Done)
+    if wrong.is_empty() {
+        writeln!(out, "{checked} statements of the pages were checked, and hold.")?;
+        return Ok(Exit::Done);
+    }
+    Err(Failure::finding(format!(
+        "{} of {checked} statements of the pages do not hold:\n  {}",
+        wrong.len(),
+        wrong.join("\n  ")
+    )))
 }
 
 fn start_child(arguments: &[&str]) -> io::Result<Command> {

@@ -5,10 +5,13 @@
 //! run, its load included. Here the load is timed separately; the document's absolute figures are printed
 //! beside ours, but only ratios are compared.
 
+mod bits;
 mod document;
+mod findings;
 mod probing;
 mod reads;
 mod stores;
+mod varints;
 mod writes;
 
 use crate::claim::ratio;
@@ -29,11 +32,13 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             default options stand beside the preset `byron`, which has the document's choices, with its memtables of 2 MB. Means and \
             standard deviations are over rounds in turn; what loads a database is timed apart. The document's seconds are those of \
             another machine and contain the load: sizes and directions can be compared, seconds cannot.",
+    page: "byron.md",
     run,
+    findings: findings::declare,
 };
 
 fn run(context: &mut Context<'_>) -> Result<Outcome> {
-    let reading = reads::gets_steps(context) + reads::ranges_steps(context) + reads::filters_steps(context);
+    let reading = reads::gets_steps(context) + reads::ranges_steps(context) + bits::steps(context);
     let writing = writes::puts_steps(context)? + writes::deletes_steps(context);
     context.expect_steps(reading + writing + probing::steps(context));
     let counters = Counters::look();
@@ -42,8 +47,9 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
         puts: writes::puts(context, &counters)?,
         ranges: reads::ranges(context, &counters)?,
         deletes: writes::deletes(context, &counters)?,
-        filters: reads::filters(context, &counters)?,
+        filters: bits::measure(context, &counters)?,
         probing: probing::measure(context)?,
+        varints: varints::table(context),
     };
     let setup = vec![
         "entries: keys of 4 bytes in scattered order, values of 4 bytes; memory budget 1 GiB, one thread".to_owned(),
@@ -80,12 +86,13 @@ struct Tables {
     deletes: Table,
     filters: Table,
     probing: Table,
+    varints: Table,
 }
 
 impl Tables {
     fn all(self) -> Vec<Table> {
-        let Tables { gets, puts, ranges, deletes, filters, probing } = self;
-        vec![gets, puts, ranges, deletes, filters, probing, document::table()]
+        let Tables { gets, puts, ranges, deletes, filters, probing, varints } = self;
+        vec![gets, puts, ranges, deletes, filters, probing, varints, document::table()]
     }
 
     fn plots(&self) -> Vec<Plot> {

@@ -6,6 +6,7 @@
 //! Here the baseline is crossbeam's skiplist, with the same operations on the same entries in the same run,
 //! and the cost of timing has a table of its own.
 
+mod findings;
 mod phases;
 mod targets;
 mod timing;
@@ -28,7 +29,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             batches, read, walked over, deleted, inserted and removed at once, and used by 200 threads. The yardstick is the crossbeam \
             skiplist, which keeps what it is given in memory and nothing else; the databases have their default options, one of them with \
             a skiplist for its memtable. A share of 2 is twice as fast as the skiplist.",
+    page: "fractio.md",
     run,
+    findings: findings::declare,
 };
 
 const RAW: &str = "crossbeam-skipmap";
@@ -51,17 +54,17 @@ const DOCUMENT: [(Phase, Option<f64>, Option<f64>); 9] = [
 ];
 
 fn sizes(context: &Context<'_>) -> &'static [usize] {
-    context.pick(&[1_000, 2_000], &[20_000, 100_000], &[100_000, 1_000_000])
+    context.pick(&[1_000, 2_000], &[10_000, 50_000], &[100_000, 1_000_000])
 }
 
 fn rounds(context: &Context<'_>) -> usize {
-    context.pick(1, 3, 3)
+    context.pick(1, 2, 3)
 }
 
 fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let rounds = rounds(context);
     let sizes = sizes(context);
-    let mixed = context.pick(4_000, 200_000, 2_000_000);
+    let mixed = context.pick(4_000, 50_000, 2_000_000);
     context.expect_steps(rounds * (sizes.len() * STORES.len() + timing::STEPS_PER_ROUND));
     let mut table = operations_table();
     let mut timing = None;

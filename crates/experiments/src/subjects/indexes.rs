@@ -6,6 +6,7 @@
 //! Eytzinger's; the layout that is measured here under that name is the breadth-first order of a binary
 //! search tree.
 
+mod findings;
 mod search;
 
 use crate::claim::{Claim, ratio};
@@ -27,13 +28,15 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             overlap in the processor, dependent ones wait for the answer before. A range is found by its two ends; how much \
             lies between does not matter to an index, but how far its ends are apart does to caches. Bytes include entries \
             and the places of blocks; of the yardstick, heads alone.",
+    page: "indexes.md",
     run,
+    findings: findings::declare,
 };
 
 fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let sizes: &[usize] =
-        context.pick(&[1_000], &[10_000, 100_000, 1_000_000], &[10_000, 100_000, 1_000_000, 10_000_000]);
-    let rounds = context.pick(1, 3, 5);
+        context.pick(&[1_000], &[10_000, 100_000], &[10_000, 100_000, 1_000_000, 10_000_000]);
+    let rounds = context.pick(1, 1, 5);
     let kinds = IndexKind::ALL.len() + 1;
     context.expect_steps(IndexKeyKind::ALL.len() * sizes.len() * (1 + rounds * kinds));
     let (mut points, mut ranges) = (points_table(), ranges_table());
@@ -46,7 +49,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let claims = claims(&points);
     let comparisons = comparisons(&points, &ranges);
     let columns = Columns { series: "kind", x: "entries", y: "dependent_ns" };
-    let largest = context.pick("1000", "1000000", "1000000");
+    let largest = context.pick("1000", "100000", "1000000");
     let plots = vec![
         Plot::lines(
             "points",

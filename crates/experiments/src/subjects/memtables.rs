@@ -5,6 +5,7 @@
 //! so mostly merging.
 
 mod databases;
+mod findings;
 mod structures;
 
 use crate::claim::{Claim, ratio};
@@ -26,7 +27,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             before, as they do in a database; the crossbeam skiplist, which is no part of it, allocates key, value and \
             node of each entry. `index bytes` are those beyond keys and values; for the skiplist they are computed \
             from its node's layout and the C library's rounding.",
+    page: "memtables.md",
     run,
+    findings: findings::declare,
 };
 
 /// Most keys that are looked up.
@@ -49,7 +52,7 @@ fn steps(context: &Context<'_>) -> Vec<Step> {
     let few = [Shape::Random, Shape::Sparse];
     match context.pick(0, 1, 2) {
         0 => Shape::ALL.map(step(2_000, 1)).to_vec(),
-        1 => Shape::ALL.map(step(20_000, 1)).into_iter().chain(few.map(step(500_000, 1))).collect(),
+        1 => Shape::ALL.map(step(20_000, 1)).into_iter().chain(few.map(step(100_000, 1))).collect(),
         _ => {
             let small = Shape::ALL.map(step(100_000, 3)).into_iter().chain(few.map(step(500_000, 3)));
             small.chain([1_000_000, 5_000_000].map(|entries| step(entries, 1)(Shape::Random))).collect()

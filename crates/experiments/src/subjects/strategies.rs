@@ -1,6 +1,8 @@
 //! Measures compaction strategies: write, space and read amplification while everything is overwritten once.
 
 mod clock;
+mod equal;
+mod findings;
 mod run;
 
 use crate::claim::{Claim, ratio};
@@ -21,7 +23,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             keys overwrite them, as fast as one thread can, and the database is drained. Written bytes are those that a file \
             system below the database counts in tables, without the log; the denominator is what was put. Room is compared with \
             the tables of the same data after a full compaction.",
+    page: "strategies.md",
     run,
+    findings: findings::declare,
 };
 
 /// The strategies by name, with parameters where they are required.
@@ -43,13 +47,14 @@ const DEFAULT: &str = "partitioned";
 
 fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let form = TreeForm::of(context);
-    context.expect_steps(SUBJECTS.len());
+    context.expect_steps(SUBJECTS.len() + equal::steps(context));
     let mut all = Vec::new();
     for name in SUBJECTS {
         context.step(&format!("{name}: load, overwrite, drain, rest, compact"));
         let strategy: Strategy = name.parse().map_err(ExperimentError::WrongAnswer)?;
         all.push((head(name), run::measure(context, &form, strategy)?));
     }
+    let equal = equal::measure(context)?;
     let writes = writes(&all);
     let space = space(&all);
     let reads = reads(&all);
@@ -78,6 +83,15 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
         )
         .labels("strategy", "times"),
         Plot::lines(
+            "equal",
+            "Bytes written for each byte put, size ratio 4 for all",
+            &equal,
+            &[],
+            Columns { series: "strategy", x: "entries", y: "write_amplification" },
+        )
+        .labels("entries", "bytes")
+        .logarithmic(true, false),
+        Plot::lines(
             "over_time",
             "Tables over tables after a full compaction, while everything is overwritten",
             &moments,
@@ -88,7 +102,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
     ];
     Ok(Outcome {
         setup: form.setup(),
-        tables: vec![writes, space, reads, jobs, causes(&all), amplifications, moments],
+        tables: vec![writes, space, reads, jobs, equal, causes(&all), amplifications, moments],
         plots,
         claims,
         comparisons,

@@ -154,3 +154,28 @@ fn end_of(info: &OptionInfo, at: usize) -> Option<String> {
     let range = info.allowed.strip_prefix("from ")?;
     range.split(" to ").nth(at).map(|end| end.replace(',', ""))
 }
+
+/// The table of the reports' values, beside this file.
+const REPORTS: &str = include_str!("reports.md");
+
+#[test]
+fn presets_set_what_their_reports_say() {
+    let rows: Vec<Vec<&str>> = REPORTS
+        .lines()
+        .filter(|line| line.starts_with("| byron") || line.starts_with("| csc443"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    for preset in ["byron", "csc443", "csc443-basic"].map(|name| Preset::find(name).unwrap()) {
+        let told: Vec<(&str, &str)> =
+            rows.iter().filter(|row| row[0] == preset.name).map(|row| (row[1], row[2])).collect();
+        assert_eq!(told, [preset.database, preset.keyspace].concat(), "{}", preset.name);
+    }
+    // A value without a place in its report says so.
+    for row in &rows {
+        let has_place = !row[4].is_empty();
+        assert!(
+            has_place || row[3].starts_with("no value: ") || row[3].starts_with("nothing is "),
+            "{row:?}"
+        );
+    }
+}

@@ -1,4 +1,4 @@
-//! Measures gets, ranges and filters on databases that are loaded once and read in rounds.
+//! Measures gets and ranges on databases that are loaded once and read in rounds.
 
 use super::document;
 use super::stores::{
@@ -27,7 +27,6 @@ const MIXED_PUTS: u32 = 100_000;
 const MIXED_GETS: u32 = 1_000_000;
 const RANGES: u32 = 50_000;
 const RANGE_ENTRIES: usize = 100;
-const BITS: [f64; 3] = [0.1, 1.0, 10.0];
 
 pub(super) fn rounds(context: &Context<'_>) -> usize {
     context.pick(1, 3, 3)
@@ -225,34 +224,6 @@ fn range(opened: &Opened, expected: &[(u32, u32)]) -> Result<()> {
         seen += 1;
     }
     must_be(seen == RANGE_ENTRIES.min(expected.len()), "the length of a range", first)
-}
-
-pub(super) fn filters_steps(context: &Context<'_>) -> usize {
-    BITS.len() * (1 + rounds(context))
-}
-
-pub(super) fn filters(context: &mut Context<'_>, counters: &Counters) -> Result<Table> {
-    let mut columns = vec![Column::key("bits_asked"), Column::key("gets")];
-    columns.extend(measured_columns(DRAINED));
-    columns.push(Column::number("get_ns", 0));
-    let title = "Gets by the filters' bits a key, half of the keys absent";
-    let mut table = Table::new("filters", title, &columns);
-    let entries = scaled(context, ENTRIES);
-    let all = Loaded::all(context, BITS.into_iter().map(Store::with_bits).collect(), entries)?;
-    let asked = uniform(entries, 2 * entries, &context.random(5));
-    let name = |loaded: &Loaded| format!("{} bits a key", loaded.store.name);
-    let measured = context.rounds(rounds(context), &all, name, |clock, loaded| {
-        let timing = Timing { clock, counters };
-        timing.measure(&loaded.opened, loaded.load_seconds, false, || loaded.opened.get(&asked, entries))
-    })?;
-    for (loaded, samples) in all.iter().zip(measured) {
-        let mut row: Vec<Cell> = vec![loaded.store.name.as_str().into(), asked.len().into()];
-        row.extend(cells(&samples, asked.len() as f64, DRAINED));
-        row.push(samples.get(1).map(|seconds| seconds.mean * 1e9 / asked.len() as f64).into());
-        table.push(row);
-    }
-    close(all)?;
-    Ok(table)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::error::{ExperimentError, Result};
 use crate::machine;
 use crate::statistics::Sample;
 use crate::table::{Cell, Column};
-use esker::options::{FilterPolicy, MemtableKind};
+use esker::options::MemtableKind;
 use esker::parts::env::{FileSystem, StdFileSystem, SystemClock};
 use esker::{Database, Keyspace, KeyspaceOptions, Options};
 use std::path::{Path, PathBuf};
@@ -14,13 +14,11 @@ use std::path::{Path, PathBuf};
 pub(super) const DEFAULT: &str = "default";
 pub(super) const PRESET: &str = "preset byron";
 
-/// Memtables of the document, which says 2 MB.
-const PRESET_MEMTABLE_BYTES: u64 = 2 << 20;
 const MEMORY_BUDGET_BYTES: u64 = 1 << 30;
 
 /// A count of the document; smaller scales divide it.
 pub(super) fn scaled(context: &Context<'_>, count: u32) -> u32 {
-    count / context.pick(1000, 10, 1)
+    count / context.pick(1000, 40, 1)
 }
 
 /// Entries of the largest database for reads.
@@ -58,7 +56,7 @@ impl Store {
 
     /// The two stores of every table: the default, and the closest to the document's.
     pub(super) fn both() -> Result<Vec<Store>> {
-        let preset = KeyspaceOptions::preset("byron")?.write_buffer_size(PRESET_MEMTABLE_BYTES);
+        let preset = KeyspaceOptions::preset("byron")?;
         let skiplist = MemtableKind::ALL.into_iter().find(|kind| kind.name() == "skiplist");
         Ok(vec![
             Store::of(DEFAULT, KeyspaceOptions::default(), MemtableKind::default()),
@@ -69,12 +67,6 @@ impl Store {
     /// The default with another memtable.
     pub(super) fn with_memtable(kind: MemtableKind) -> Store {
         Store::of(format!("{DEFAULT}, {}", kind.name()), KeyspaceOptions::default().memtable(kind), kind)
-    }
-
-    /// The default with a filter of so many bits a key.
-    pub(super) fn with_bits(bits: f64) -> Store {
-        let filter = FilterPolicy::DEFAULT.with_bits_per_key(bits);
-        Store::of(bits.to_string(), KeyspaceOptions::default().filter(filter), MemtableKind::default())
     }
 
     pub(super) fn open(&self, context: &Context<'_>, name: &str) -> Result<Opened> {

@@ -1,8 +1,9 @@
-//! Measures caches inside a database: gets by threads with each kind, by memory, and the gains of cache,
+//! Measures caches inside a database: gets by threads with each kind, by size, and the gains of cache,
 //! filters and threads.
 
-use super::patterns::{Pattern, Scatter, Zipf};
-use crate::context::{Context, time_ns};
+use super::PERCENTS;
+use super::patterns::Pattern;
+use crate::context::Context;
 use crate::error::{ExperimentError, Result};
 use crate::keys::{Keys, Shape};
 use crate::table::{Cell, Column, Table};
@@ -15,8 +16,7 @@ use std::path::{Path, PathBuf};
 const VALUE: [u8; 100] = [b'v'; 100];
 /// Room for everything.
 const LARGE_BUDGET_BYTES: u64 = 1 << 30;
-/// The smallest budget.
-const SMALL_BUDGET_BYTES: u64 = 8 << 20;
+const LARGE_CACHE_BYTES: u64 = 768 << 20;
 const FILTERED: &str = "filtered";
 const UNFILTERED: &str = "unfiltered";
 
@@ -25,7 +25,7 @@ pub(super) const WITH_CACHE: &str = "+ cache";
 pub(super) const WITH_FILTERS: &str = "+ filters";
 pub(super) const WITH_THREADS: &str = "+ 4 threads";
 
-pub(super) const SETUP: &str = "databases: 1 M random keys of 16 + 100 bytes (quick: 300,000), opened for reading with each kind and budget; uniform gets \
+pub(super) const SETUP: &str = "databases: 1 M random keys of 16 + 100 bytes (quick: 50,000), opened for reading with each kind and size of cache; uniform gets \
      one by one, of keys that are there for `threads` and `sizes`, half of them absent for `rows`; misses are read from the \
      system's page cache, not from a disk";
 
@@ -40,22 +40,19 @@ fn threads(context: &Context<'_>) -> &'static [usize] {
 }
 
 fn rounds(context: &Context<'_>) -> usize {
-    context.pick(1, 3, 5)
+    context.pick(1, 1, 5)
 }
 
-fn budgets(context: &Context<'_>) -> &'static [u64] {
-    context.pick(&[8, 64], &[8, 16, 64, 256], &[8, 16, 32, 64, 128, 256])
-}
-
+/// Name, cache in bytes, keyspace and threads: the base has no cache, the others one for everything.
 const ROWS: [(&str, u64, &str, usize); 4] = [
-    (BASE, SMALL_BUDGET_BYTES, UNFILTERED, 1),
-    (WITH_CACHE, LARGE_BUDGET_BYTES, UNFILTERED, 1),
-    (WITH_FILTERS, LARGE_BUDGET_BYTES, FILTERED, 1),
-    (WITH_THREADS, LARGE_BUDGET_BYTES, FILTERED, 4),
+    (BASE, 0, UNFILTERED, 1),
+    (WITH_CACHE, LARGE_CACHE_BYTES, UNFILTERED, 1),
+    (WITH_FILTERS, LARGE_CACHE_BYTES, FILTERED, 1),
+    (WITH_THREADS, LARGE_CACHE_BYTES, FILTERED, 4),
 ];
 
 pub(super) fn steps(context: &Context<'_>) -> usize {
-    1 + rounds(context) * (CacheKind::ALL.len() + ROWS.len()) + budgets(context).len() * 2
+    1 + rounds(context) * (CacheKind::ALL.len() + ROWS.len()) + PERCENTS.len() * Pattern::ALL.len()
 }
 
 /// A database on disk, and keys of which every other one is in it.
@@ -63,7 +60,8 @@ struct Data {
     directory: PathBuf,
     present: Keys,
     half_absent: Keys,
-    stored_bytes: u64,
+    /// Of the keyspace with filters.
+    table_bytes: u64,
 }
 
 pub(super) fn measure(context: &mut Context<'_>) -> Result<CacheTables> {
@@ -76,7 +74,7 @@ pub(super) fn measure(context: &mut Context<'_>) -> Result<CacheTables> {
 }
 
 fn fill(context: &Context<'_>) -> Result<Data> {
-    let count = context.pick(3_000, 300_000, 1_000_000);
+    let count = context.pick(3_000, 50_000, 1_000_000);
     let keys = Keys::new(Shape::Random, 2 * count, &context.random(1));
     let directory = context.directory("cached")?;
     let database = Database::open_with(&directory, Options::default().memory_budget(LARGE_BUDGET_BYTES))?;
@@ -86,14 +84,17 @@ fn fill(context: &Context<'_>) -> Result<Data> {
         keyspace.flush()?;
     }
     database.drain()?;
+    let keyspaces = database.metrics().keyspaces;
+    let filtered = keyspaces.iter().find(|keyspace| keyspace.name == FILTERED);
+    let table_bytes = filtered.map_or(0, |keyspace| keyspace.table_bytes);
     database.close()?;
     let present = keys.every_other();
-    let probes = context.pick(3_000, 200_000, 500_000);
+    let probes = context.pick(3_000, 30_000, 500_000);
     Ok(Data {
         directory,
         half_absent: keys.drawn(probes, &context.random(2)),
         present: present.drawn(probes, &context.random(3)),
-        stored_bytes: (count * (16 + VALUE.len())) as u64,
+        table_bytes,
     })
 }
 
@@ -168,8 +169,9 @@ fn by_threads(context: &mut Context<'_>, data: &Data) -> Result<Table> {
 fn by_rows(context: &mut Context<'_>, data: &Data) -> Result<Table> {
     let name = |(row, ..): &(&str, u64, &str, usize)| format!("row {row:?}");
     let measured =
-        context.rounds(rounds(context), &ROWS, name, |clock, &(_, budget_bytes, keyspace, threads)| {
-            let database = open(&data.directory, CacheKind::default(), budget_bytes)?;
+        context.rounds(rounds(context), &ROWS, name, |clock, &(_, cache_bytes, keyspace, threads)| {
+            let options = Options::default().read_only(true).memory_budget(LARGE_BUDGET_BYTES);
+            let database = Database::open_with(&data.directory, options.cache_size(cache_bytes))?;
             let keyspace = database.open_keyspace(keyspace)?;
             gets(clock, &keyspace, &data.half_absent, 1, HALF_PRESENT)?;
             let rate = gets(clock, &keyspace, &data.half_absent, threads, HALF_PRESENT)?;
@@ -179,62 +181,65 @@ fn by_rows(context: &mut Context<'_>, data: &Data) -> Result<Table> {
         })?;
     let columns = [
         Column::key("row"),
-        Column::key("budget_mib"),
+        Column::key("cache_mib"),
         Column::key("keyspace"),
         Column::key("threads"),
         Column::measured("gets_per_second", 0),
     ];
     let mut table = Table::new("rows", "What cache, filters and threads add", &columns);
-    for ((row, budget_bytes, keyspace, threads), samples) in ROWS.into_iter().zip(measured) {
+    for ((row, cache_bytes, keyspace, threads), samples) in ROWS.into_iter().zip(measured) {
         let mut cells: Vec<Cell> =
-            vec![row.into(), (budget_bytes >> 20).into(), keyspace.into(), threads.into()];
+            vec![row.into(), (cache_bytes >> 20).into(), keyspace.into(), threads.into()];
         cells.extend(samples.into_iter().map(Cell::from));
         table.push(cells);
     }
     Ok(table)
 }
 
-/// Budgets that leave the cache from a few percent of the data to all of it.
+/// Gets of each pattern with a cache of each share of the stored data, whose size is fixed.
 fn by_size(context: &mut Context<'_>, data: &Data) -> Result<Table> {
     let columns = [
         Column::key("pattern"),
-        Column::key("budget_mib"),
-        Column::number("cache_percent", 0),
+        Column::key("cache_percent"),
         Column::number("hit_percent", 1),
         Column::number("gets_per_second", 0),
+        Column::number("over_no_cache", 2),
     ];
-    let mut table = Table::new("sizes", "Gets of a database by its memory budget", &columns);
-    let zipf = zipf_order(&data.present, context);
-    for &budget_mib in budgets(context) {
-        for (pattern, keys) in [(Pattern::Uniform, &data.present), (Pattern::Zipf, &zipf)] {
-            context.step(&format!("{} gets with {budget_mib} MiB", pattern.name()));
-            let clock = context.clock();
-            let database = open(&data.directory, CacheKind::default(), budget_mib << 20)?;
-            let keyspace = database.open_keyspace(FILTERED)?;
-            gets(&clock, &keyspace, keys, 1, ALL_PRESENT)?;
-            let before = database.metrics().cache[BlockKind::Data];
-            let (_, rate) = time_ns(&clock, || gets(&clock, &keyspace, keys, 1, ALL_PRESENT));
-            let metrics = database.metrics();
-            let after = metrics.cache[BlockKind::Data];
-            let (hits, misses) = (after.hits - before.hits, after.misses - before.misses);
-            let capacity = metrics.memory.cache_capacity_bytes as f64;
+    let title = "Gets of a database by pattern and cache, in percent of its tables";
+    let mut table = Table::new("sizes", title, &columns);
+    let count = data.present.count() as u64;
+    for pattern in Pattern::ALL {
+        let mut next = pattern.keys(count, context.random(4));
+        let keys = data.present.picked((0..count).map(|_| next() as usize));
+        let mut without = None;
+        for percent in PERCENTS {
+            context.step(&format!("{} gets with a cache of {percent} %", pattern.name()));
+            let cache_bytes = data.table_bytes * percent / 100;
+            let (hits, rate) = hits_and_rate(&context.clock(), data, &keys, cache_bytes)?;
+            let base = *without.get_or_insert(rate);
             table.push(vec![
                 pattern.name().into(),
-                budget_mib.into(),
-                (capacity / data.stored_bytes as f64 * 100.0).min(100.0).into(),
-                (hits as f64 * 100.0 / (hits + misses).max(1) as f64).into(),
-                rate?.into(),
+                percent.into(),
+                hits.into(),
+                rate.into(),
+                (rate / base).into(),
             ]);
-            drop(keyspace);
-            database.close()?;
         }
     }
     Ok(table)
 }
 
-/// As many of these keys, some of them far more often than others.
-fn zipf_order(keys: &Keys, context: &Context<'_>) -> Keys {
-    let count = keys.count() as u64;
-    let (zipf, scatter, random) = (Zipf::new(count), Scatter::new(count), context.random(4));
-    keys.picked((0..count).map(|_| scatter.place(zipf.rank(&random)) as usize))
+/// Hits in percent, and gets a second, of a second pass over the keys.
+fn hits_and_rate(clock: &SystemClock, data: &Data, keys: &Keys, cache_bytes: u64) -> Result<(f64, f64)> {
+    let options = Options::default().read_only(true).memory_budget(LARGE_BUDGET_BYTES);
+    let database = Database::open_with(&data.directory, options.cache_size(cache_bytes))?;
+    let keyspace = database.open_keyspace(FILTERED)?;
+    gets(clock, &keyspace, keys, 1, ALL_PRESENT)?;
+    let before = database.metrics().cache[BlockKind::Data];
+    let rate = gets(clock, &keyspace, keys, 1, ALL_PRESENT)?;
+    let after = database.metrics().cache[BlockKind::Data];
+    let (hits, misses) = (after.hits - before.hits, after.misses - before.misses);
+    drop(keyspace);
+    database.close()?;
+    Ok((hits as f64 * 100.0 / (hits + misses).max(1) as f64, rate))
 }

@@ -1,4 +1,4 @@
-//! Access patterns: uniform, Zipf, latest and sequential.
+//! Access patterns: uniform, Zipf, latest, sequential, Gaussian and skewed.
 
 use esker::parts::env::{Random, SeededRandom};
 
@@ -18,11 +18,27 @@ pub(super) enum Pattern {
     Latest,
     /// One key after the other, round and round.
     Sequential,
+    /// Normally distributed about the middle key, six standard deviations from end to end.
+    Gaussian,
+    /// Uniform, but one access in five repeats one of the last thousand.
+    Skewed,
 }
 
+/// Standard deviations of [`Pattern::Gaussian`] from the middle to either end.
+const DEVIATIONS: f64 = 3.0;
+/// Of [`Pattern::Skewed`]: accesses that repeat another, in percent, and how many may be repeated.
+const REPEATED_PERCENT: u64 = 20;
+const REMEMBERED: usize = 1_000;
+
 impl Pattern {
-    pub(super) const ALL: [Pattern; 4] =
-        [Pattern::Uniform, Pattern::Zipf, Pattern::Latest, Pattern::Sequential];
+    pub(super) const ALL: [Pattern; 6] = [
+        Pattern::Uniform,
+        Pattern::Zipf,
+        Pattern::Latest,
+        Pattern::Sequential,
+        Pattern::Gaussian,
+        Pattern::Skewed,
+    ];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -30,6 +46,8 @@ impl Pattern {
             Pattern::Zipf => "zipf",
             Pattern::Latest => "latest",
             Pattern::Sequential => "sequential",
+            Pattern::Gaussian => "gaussian",
+            Pattern::Skewed => "skewed",
         }
     }
 
@@ -59,6 +77,38 @@ impl Pattern {
                     last
                 })
             }
+            Pattern::Gaussian => Box::new(move || gaussian_place(count, &random)),
+            Pattern::Skewed => {
+                let (mut recent, mut next) = (Vec::with_capacity(REMEMBERED), 0);
+                Box::new(move || {
+                    if !recent.is_empty() && random.below(100) < REPEATED_PERCENT {
+                        return recent[random.below(recent.len() as u64) as usize];
+                    }
+                    let key = random.below(count);
+                    if recent.len() < REMEMBERED {
+                        recent.push(key);
+                    } else {
+                        recent[next % REMEMBERED] = key;
+                    }
+                    next += 1;
+                    key
+                })
+            }
+        }
+    }
+}
+
+/// A place below `count`, normally distributed about the middle (Box and Muller, 1958); drawn again beyond
+/// the ends.
+fn gaussian_place(count: u64, random: &SeededRandom) -> u64 {
+    let unit = || (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    let middle = count as f64 / 2.0;
+    loop {
+        // One minus a number below 1 is above 0, so the logarithm is finite.
+        let radius = (-2.0 * (1.0 - unit()).ln()).sqrt();
+        let place = middle + radius * (std::f64::consts::TAU * unit()).cos() * middle / DEVIATIONS;
+        if (0.0..count as f64).contains(&place) {
+            return (place as u64).min(count - 1);
         }
     }
 }
@@ -137,6 +187,17 @@ mod tests {
         assert!((0.08..0.125).contains(&share(1)), "{}", share(1));
         assert!((0.50..0.58).contains(&share(100)), "{}", share(100));
         assert!(ranks.iter().all(|&rank| rank < 10_000));
+    }
+
+    #[test]
+    fn gaussian_keys_lie_about_the_middle_and_a_fifth_of_skewed_ones_repeats() {
+        let mut next = Pattern::Gaussian.keys(3_000, SeededRandom::new(2));
+        let inner = (0..10_000).filter(|_| (1_000..2_000).contains(&next())).count();
+        // One standard deviation to either side: 68.3 %.
+        assert!((6_600..7_050).contains(&inner), "{inner}");
+        let mut next = Pattern::Skewed.keys(1 << 40, SeededRandom::new(2));
+        let distinct = (0..10_000).map(|_| next()).collect::<BTreeSet<_>>().len();
+        assert!((7_850..8_150).contains(&distinct), "{distinct}");
     }
 
     #[test]

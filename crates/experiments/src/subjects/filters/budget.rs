@@ -15,7 +15,7 @@ const VALUE: [u8; 100] = [b'v'; 100];
 const BITS: [f64; 4] = [0.1, 1.0, 2.0, 10.0];
 const ROUNDS: usize = 3;
 
-pub(super) const SETUP: &str = "database: 1 M random keys of 16 + 100 bytes (quick: 200,000), default options but for the filter's bits, one keyspace \
+pub(super) const SETUP: &str = "database: 1 M random keys of 16 + 100 bytes (quick: 50,000), default options but for the filter's bits, one keyspace \
      for each; as many gets as keys, one by one, everything in the cache. 0.1 bits are no filter: none is built below one bit";
 
 pub(super) fn steps(_context: &Context<'_>) -> usize {
@@ -23,7 +23,7 @@ pub(super) fn steps(_context: &Context<'_>) -> usize {
 }
 
 pub(super) fn measure(context: &mut Context<'_>) -> Result<Table> {
-    let count = context.pick(2_000, 200_000, 1_000_000);
+    let count = context.pick(2_000, 50_000, 1_000_000);
     // Twice as many keys as are stored, in random order: those at even places are put, the others stay
     // absent.
     let keys = Keys::new(Shape::Random, 2 * count, &context.random(1));

@@ -15,7 +15,7 @@ pub(super) const FASTBLOOM: &str = "fastbloom";
 
 /// How many lookups a number is the mean of.
 pub(super) fn count(context: &Context<'_>) -> usize {
-    context.pick(10_000, 500_000, 1_000_000)
+    context.pick(10_000, 200_000, 1_000_000)
 }
 
 /// The hashes that are in the filter, and those that are probed.

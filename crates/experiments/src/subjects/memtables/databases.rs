@@ -20,7 +20,7 @@ pub(super) const SETUP: &str = "databases: random puts of 16 + 100 bytes one by 
                                 defaults; drained: until flushes and compactions have caught up";
 
 fn sizes(context: &Context<'_>) -> &'static [usize] {
-    context.pick(&[3_000], &[200_000], &[1_000_000, 5_000_000, 10_000_000])
+    context.pick(&[3_000], &[50_000], &[1_000_000, 5_000_000, 10_000_000])
 }
 
 /// Most entries that a database of each kind gets.

@@ -36,18 +36,25 @@ pub(super) struct TreeForm {
     table_bytes: Option<u64>,
     gets: u64,
     calm: Duration,
+    /// Gets are also made after the last put, while merges are still under way.
+    gets_undrained: bool,
 }
 
 impl TreeForm {
     pub(super) fn of(context: &Context<'_>) -> TreeForm {
-        let entries = context.pick(6_000, 500_000, FULL_ENTRIES);
+        TreeForm::sized(context, context.pick(6_000, 150_000, FULL_ENTRIES), false)
+    }
+
+    /// For so many entries.
+    pub(super) fn sized(context: &Context<'_>, entries: u64, gets_undrained: bool) -> TreeForm {
         let scaled = |bytes: u64, least: u64| (bytes * entries / FULL_ENTRIES).max(least);
         TreeForm {
             entries,
             memtable_bytes: scaled(FULL_MEMTABLE_BYTES, 64 << 10),
             table_bytes: (entries < FULL_ENTRIES).then(|| scaled(FULL_TABLE_BYTES, 64 << 10)),
-            gets: context.pick(1_000, 100_000, 500_000),
+            gets: context.pick(1_000, 30_000, 500_000),
             calm: Duration::from_millis(context.pick(20, 200, 1000)),
+            gets_undrained,
         }
     }
 
@@ -130,6 +137,7 @@ pub(super) struct Measured {
     pub(super) cpu_seconds: Option<f64>,
     pub(super) moments: Vec<TreeSample>,
     pub(super) causes: Vec<CauseInfo>,
+    pub(super) undrained: GetCounts,
     pub(super) present: GetCounts,
     pub(super) absent: GetCounts,
     pub(super) expected_absent: f64,
@@ -280,6 +288,9 @@ impl<'a> MeasuredDatabase<'a> {
         let seconds = || (clock.monotonic_ns() - start_ns) as f64 / 1e9;
         found.put_seconds = seconds();
         found.running_written_bytes = self.fs.written_bytes() - self.written_before;
+        if self.form.gets_undrained {
+            found.undrained = self.gets(clock, false)?;
+        }
         self.keyspace.flush()?;
         self.database.drain()?;
         found.drained = TreeState { seconds: seconds(), ..self.rested() };
