@@ -126,8 +126,10 @@
 //!
 //! A write is acknowledged when its call returns. [`Durability::Process`], the default, survives the death of
 //! the process at any instruction; [`Durability::Power`] survives a power cut; what survives is always a
-//! prefix of the order of acknowledgement, with batches whole. Concurrent writers that ask for `Power` share
-//! one flush of the device. [`Database::sync`] makes everything acknowledged so far survive a power cut.
+//! prefix of the order of acknowledgement, with batches whole. [`Durability::None`] is for data that can be
+//! made again: it skips the log, and a crash loses what was not flushed. Concurrent writers that ask for
+//! `Power` share one flush of the device. [`Database::sync`] makes everything acknowledged so far survive a
+//! power cut.
 //!
 //! # What a read sees
 //!

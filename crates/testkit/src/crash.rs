@@ -11,7 +11,8 @@
 //! **What must hold.** The content of an opened image must be the state after some number of commits, with
 //! batches whole over all keyspaces and no hole. It must include everything acknowledged when a process died,
 //! and everything acknowledged with `Power` or behind a sync or a flush when power was lost. It may include
-//! at most the commit that was under way.
+//! at most the commit that was under way. Unlogged commits behind the last flush may be missing, in each
+//! keyspace a suffix of them; nothing else may.
 //!
 //! **Afterwards.** What an open has shown is durable: power lost right after it shows the same again. Then
 //! the sweep writes to the database, closes it and opens it once more. At some cuts it also cuts the recovery
@@ -73,6 +74,8 @@ struct Guarantee {
     begun: usize,
     acknowledged: usize,
     powered: usize,
+    /// The last commit up to which unlogged ones must be there.
+    flushed: usize,
     /// Keyspaces that existed, as indexes into [`SPACES`].
     created: BTreeSet<usize>,
     /// Keyspaces that had been dropped or renamed.
@@ -87,6 +90,7 @@ impl Guarantee {
             (Mark::Begun, commit) => self.begun = commit,
             (Mark::Acknowledged, commit) => self.acknowledged = commit,
             (Mark::Powered, commit) => self.powered = commit,
+            (Mark::Flushed, commit) => self.flushed = commit,
             (Mark::Created, space) => {
                 self.created.insert(space);
             }
@@ -192,7 +196,8 @@ impl Recording {
         check_files(&db, image)?;
         let survivor = guarantee.survivor(crashes);
         let allowed = survivor..=guarantee.begun.max(survivor);
-        self.oracle.find(&content, allowed, crate::unix_ms(db.now())).map_err(Failure::new)?;
+        let time_ms = crate::unix_ms(db.now());
+        self.oracle.find(&content, allowed, guarantee.flushed, time_ms).map_err(Failure::new)?;
         self.check_stream(&db, &content, guarantee.followed)?;
         Ok(Recovered { db, opened_at, content })
     }

@@ -179,7 +179,7 @@ impl Victim {
         }
         let content = read_all(db, None).map_err(ReadFailure::Wrong)?;
         let at =
-            self.oracle.find(&content, 0..=self.oracle.now(), crate::unix_ms(db.now())).map_err(wrong)?;
+            self.oracle.find(&content, 0..=self.oracle.now(), 0, crate::unix_ms(db.now())).map_err(wrong)?;
         for (space, entries) in content.iter().enumerate() {
             let Ok(keyspace) = db.open_keyspace(SPACES[space]) else { continue };
             for key in (0..KEYS).map(|number| Key(number).bytes()) {

@@ -144,7 +144,9 @@ struct Trial<'a> {
 /// What the acknowledged writes of a run guarantee.
 #[derive(Default)]
 struct GuaranteedState {
-    /// After the process dies.
+    /// While nothing is lost.
+    live: Possible,
+    /// After the process dies, which takes unlogged writes.
     process: Possible,
     /// After power is lost.
     power: Possible,
@@ -160,14 +162,22 @@ impl GuaranteedState {
     }
 
     fn note(&mut self, changes: &[PlainChange], acknowledged: bool) {
+        self.note_written(changes, acknowledged, true);
+    }
+
+    /// Notes changes that were written, or, if not acknowledged, may have been.
+    fn note_written(&mut self, changes: &[PlainChange], acknowledged: bool, is_logged: bool) {
+        let replaces = [acknowledged, acknowledged && is_logged, false];
         for (space, key, value) in changes {
-            let key = (*space, key.clone());
-            let process = self.process.entry(key.clone()).or_insert_with(|| vec![None]);
-            if acknowledged {
-                process.clear();
+            for (possible, replaces) in
+                [&mut self.live, &mut self.process, &mut self.power].into_iter().zip(replaces)
+            {
+                let values = possible.entry((*space, key.clone())).or_insert_with(|| vec![None]);
+                if replaces {
+                    values.clear();
+                }
+                values.push(value.clone());
             }
-            process.push(value.clone());
-            self.power.entry(key).or_insert_with(|| vec![None]).push(value.clone());
         }
     }
 
@@ -181,7 +191,7 @@ impl GuaranteedState {
 
     /// Notes that a keyspace was renamed, or, if not acknowledged, may have been.
     fn note_rename(&mut self, from: usize, to: usize, acknowledged: bool) {
-        for possible in [&mut self.process, &mut self.power] {
+        for possible in [&mut self.live, &mut self.process, &mut self.power] {
             let moved: Vec<_> = possible.extract_if(.., |(space, _), _| *space == from).collect();
             for ((_, key), mut values) in moved {
                 let here = possible.entry((to, key.clone())).or_insert_with(|| vec![None]);
@@ -197,9 +207,20 @@ impl GuaranteedState {
         }
     }
 
-    /// Everything acknowledged so far survives a power cut from now on.
+    /// Everything logged so far survives a power cut from now on.
     fn settle(&mut self) {
         self.power = self.process.clone();
+    }
+
+    /// The database was closed without success: what only memory had is gone.
+    fn reopen(&mut self) {
+        self.live = self.process.clone();
+    }
+
+    /// Everything acknowledged so far survives any crash from now on.
+    fn settle_all(&mut self) {
+        self.process = self.live.clone();
+        self.settle();
     }
 }
 
@@ -253,8 +274,11 @@ impl<'a> Trial<'a> {
         for op in &self.plan.script {
             if let Op::Reopen { .. } = op {
                 match open.close()? {
-                    Ok(()) => guaranteed.settle(),
-                    Err(error) => expect_sane(error, fault)?,
+                    Ok(()) => guaranteed.settle_all(),
+                    Err(error) => {
+                        guaranteed.reopen();
+                        expect_sane(error, fault)?;
+                    }
                 }
                 open = self.open_again()?;
             } else {
@@ -274,7 +298,9 @@ impl<'a> Trial<'a> {
             ensure!(healed.is_ok() || excused, "after healing, a write says {healed:?}");
             guaranteed.note(&[(0, b"healed".to_vec(), Some(b"yes".to_vec()))], healed.is_ok());
         }
-        let _ = open.close()?;
+        if open.close()?.is_ok() {
+            guaranteed.settle_all();
+        }
         drop(open);
         if fault == Fault::LostSync {
             let lost = self.strict.crash(Crash::PowerAllLost);
@@ -309,21 +335,33 @@ fn follow(db: &Database, acknowledge: bool) -> esker::Result<()> {
     Ok(())
 }
 
+/// Writes edits, and notes what that guarantees.
+fn write_edits(
+    db: &Database,
+    edits: &[Edit],
+    how: WriteMethod,
+    durability: Durability,
+    guaranteed: &mut GuaranteedState,
+) -> esker::Result<()> {
+    let changes = guaranteed.changes(edits);
+    let written = match how {
+        WriteMethod::Transaction => transact(db, &changes, durability),
+        _ => write(db, edits, durability),
+    };
+    let spaces: BTreeSet<usize> = changes.iter().map(|(space, ..)| *space).collect();
+    // Batches over keyspaces are logged, and all while there are consumers.
+    let is_logged = durability != Durability::None || spaces.len() > 1 || !db.consumers().is_empty();
+    guaranteed.note_written(&changes, written.is_ok(), is_logged);
+    if written.is_ok() && durability == Durability::Power && how != WriteMethod::Try {
+        guaranteed.settle();
+    }
+    written
+}
+
 /// Carries out an operation, and notes what it guarantees.
 fn step(db: &Database, env: &Env, op: &Op, guaranteed: &mut GuaranteedState) -> esker::Result<()> {
     match op {
-        Op::Write { edits, how, durability } => {
-            let changes = guaranteed.changes(edits);
-            let written = match how {
-                WriteMethod::Transaction => transact(db, &changes, *durability),
-                _ => write(db, edits, *durability),
-            };
-            guaranteed.note(&changes, written.is_ok());
-            if written.is_ok() && *durability == Durability::Power && *how != WriteMethod::Try {
-                guaranteed.settle();
-            }
-            written
-        }
+        Op::Write { edits, how, durability } => write_edits(db, edits, *how, *durability, guaranteed),
         Op::Join { space, edits, load_method } => {
             let edits: Vec<_> = edits.iter().map(|(key, action)| (*key, without_expiry(*action))).collect();
             let changes = loaded_changes(*space, &edits, *load_method);
@@ -331,8 +369,8 @@ fn step(db: &Database, env: &Env, op: &Op, guaranteed: &mut GuaranteedState) -> 
             guaranteed.note(&changes, joined.is_ok());
             joined.map(|()| guaranteed.settle())
         }
-        Op::Flush => db.flush().map(|()| guaranteed.settle()),
-        Op::Sync => db.sync().map(|()| guaranteed.settle()),
+        Op::Flush => db.flush().map(|()| guaranteed.settle_all()),
+        Op::Sync => db.sync().map(|()| guaranteed.settle_all()),
         Op::Compact { space, lower, upper } => match db.open_keyspace(SPACES[usize::from(*space)]) {
             Ok(keyspace) => keyspace.compact(key_bounds(lower, upper)),
             Err(_) => Ok(()),

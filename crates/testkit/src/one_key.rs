@@ -7,6 +7,7 @@ use crate::script::Lifetime;
 use crate::{Filler, Key, Outcome, ensure, from_unix_ms};
 use esker::{Durability, Expiry, WriteOptions};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -152,6 +153,7 @@ impl Runner {
     /// Records that a key was written.
     fn acknowledge(&mut self, space: usize, key: Vec<u8>, written: Written, durability: Durability) {
         let commit = self.oracle.commit(&[(space, key, written)]);
+        self.note_unlogged(&BTreeSet::from([space]), durability);
         self.mark(Mark::Acknowledged, commit);
         if durability == Durability::Power {
             self.mark(Mark::Powered, commit);

@@ -44,8 +44,11 @@ pub struct Moment {
 /// Everything in the keyspaces of [`SPACES`], in their order.
 pub type Content = Vec<BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// The versions of a key, oldest first, each with its commit.
-type Versions = Vec<(usize, Written)>;
+/// A version of a key with its commit.
+type Version = (usize, Written);
+
+/// The versions of a key, oldest first.
+type Versions = Vec<Version>;
 
 /// The history of a database.
 #[derive(Clone, Debug)]
@@ -60,6 +63,8 @@ pub struct Oracle {
     is_more: bool,
     /// Ranges that were deleted, in commit order.
     deleted: Vec<Deleted>,
+    /// Commits that were not logged, each with its keyspace, in commit order.
+    unlogged: Vec<(usize, usize)>,
 }
 
 /// A deleted range: commit, keyspace, bounds.
@@ -77,6 +82,7 @@ impl Default for Oracle {
             fingerprints: vec![0],
             is_more: false,
             deleted: Vec::new(),
+            unlogged: Vec::new(),
         }
     }
 }
@@ -110,6 +116,13 @@ impl Oracle {
         }
         self.fingerprints.push(fingerprint);
         commit
+    }
+
+    /// Notes that the last commit changed this keyspace alone and was not logged: a crash may take it, and
+    /// all unlogged commits of the keyspace behind it.
+    pub fn note_unlogged(&mut self, space: usize) {
+        let keyspace = self.keyspace_or_new(space);
+        self.unlogged.push((self.now(), keyspace));
     }
 
     /// Records the drop of a keyspace as a commit; returns its number.
@@ -259,7 +272,7 @@ impl Oracle {
     }
 
     /// The number of commits, within `allowed`, after which the database contained exactly `found`, at this
-    /// time.
+    /// time. Unlogged commits behind `kept` may be missing, in each keyspace from some commit on.
     ///
     /// # Errors
     /// A sentence with the first differences to both ends of `allowed`, if the content equals no allowed
@@ -268,6 +281,7 @@ impl Oracle {
         &self,
         found: &Content,
         allowed: RangeInclusive<usize>,
+        kept: usize,
         time_ms: u64,
     ) -> Result<usize, String> {
         let fingerprint = fingerprint(found);
@@ -277,12 +291,44 @@ impl Oracle {
         if let Some(at) = (low..=high).rev().filter(may_be).find(|&at| content(at) == *found) {
             return Ok(at);
         }
+        let may_lack = |commit: &usize| {
+            self.unlogged.iter().any(|(unlogged, _)| (kept + 1..=*commit).contains(unlogged))
+        };
+        let is_state = |&commit: &usize| self.is_without_unlogged(found, Moment { commit, time_ms }, kept);
+        if let Some(at) = (low..=high).rev().filter(may_lack).find(is_state) {
+            return Ok(at);
+        }
         let elsewhere = (0..=self.now()).filter(may_be).find(|&at| content(at) == *found);
         let elsewhere = elsewhere.map_or(String::new(), |at| format!("; it is the state after commit {at}"));
         let (from_low, from_high) = (difference(found, &content(low)), difference(found, &content(high)));
         Err(format!(
             "the content is no state between commit {low} and commit {high}{elsewhere}; against the former {from_low}; against the latter {from_high}"
         ))
+    }
+}
+
+impl Oracle {
+    /// Whether `found` is the state at a moment if each keyspace has lost a suffix of its unlogged commits
+    /// behind `kept`.
+    fn is_without_unlogged(&self, found: &Content, at: Moment, kept: usize) -> bool {
+        found.iter().zip(self.keyspaces_at(at.commit)).all(|(found, keyspace)| {
+            let Some(keyspace) = keyspace else { return found.is_empty() };
+            let of_keyspace = self.unlogged.iter().filter(|(commit, of)| *commit > kept && *of == keyspace);
+            let commits: Vec<usize> = of_keyspace.map(|(commit, _)| *commit).collect();
+            (0..=commits.len()).any(|survive| {
+                let lost = &commits[survive..];
+                let mut expected = self.keyspaces[keyspace].iter().filter_map(|(key, versions)| {
+                    let is_left =
+                        |(commit, _): &&Version| *commit <= at.commit && lost.binary_search(commit).is_err();
+                    Some((key, resolve(versions.iter().filter(is_left), at.time_ms)?.0))
+                });
+                let mut found = found.iter();
+                let is_same = found.by_ref().all(|(key, value)| {
+                    expected.next().is_some_and(|(known, has)| (known, &*has) == (key, value.as_slice()))
+                });
+                is_same && expected.next().is_none()
+            })
+        })
     }
 }
 
@@ -304,11 +350,15 @@ pub(crate) type Living<'a> = Option<(Cow<'a, [u8]>, Option<u64>)>;
 /// The value of a key at a moment, and its expiry if it has one.
 fn visible(versions: &Versions, at: Moment) -> Living<'_> {
     let behind = versions.partition_point(|(commit, _)| *commit <= at.commit);
-    let versions = &versions[..behind];
-    let operands =
-        versions.iter().rev().take_while(|(_, written)| matches!(written, Written::Merge(..))).count();
-    let from = versions.len().saturating_sub(operands + 1);
-    versions[from..].iter().fold(None, |below, (_, written)| over(below, written, at.time_ms))
+    resolve(versions[..behind].iter(), at.time_ms)
+}
+
+/// What these versions of a key, oldest first, are to a reader at this time.
+fn resolve<'a>(versions: impl DoubleEndedIterator<Item = &'a Version> + Clone, time_ms: u64) -> Living<'a> {
+    let is_merge = |(_, written): &&Version| matches!(written, Written::Merge(..));
+    let operands = versions.clone().rev().take_while(is_merge).count();
+    let from = versions.clone().count().saturating_sub(operands + 1);
+    versions.skip(from).fold(None, |below, (_, written)| over(below, written, time_ms))
 }
 
 /// What a change makes of what is below it, for a reader at this time.
@@ -396,14 +446,14 @@ mod tests {
             .commit(&[(0, b"a".to_vec(), Written::Delete), (1, b"a".to_vec(), Written::Put(b"x".to_vec()))]);
         oracle.commit(&[put(b"b", b"2"), put(b"b", b"3")]);
         for commit in 0..=3 {
-            assert_eq!(oracle.find(&oracle.content(at(commit)), 0..=3, 10), Ok(commit));
+            assert_eq!(oracle.find(&oracle.content(at(commit)), 0..=3, 0, 10), Ok(commit));
         }
-        let found = oracle.find(&oracle.content(at(1)), 2..=3, 10);
+        let found = oracle.find(&oracle.content(at(1)), 2..=3, 0, 10);
         assert!(found.unwrap_err().contains("state after commit 1"));
         let mut hole = oracle.content(at(3));
         hole[1].clear();
         assert!(
-            oracle.find(&hole, 0..=3, 10).unwrap_err().contains("in one: found nothing, expected b\"x\"")
+            oracle.find(&hole, 0..=3, 0, 10).unwrap_err().contains("in one: found nothing, expected b\"x\"")
         );
         assert_eq!(oracle.get(0, b"a", at(1)).as_deref(), Some(b"1".as_slice()));
         assert_eq!(oracle.get(0, b"a", at(2)), None);
@@ -418,8 +468,8 @@ mod tests {
         assert_eq!(oracle.get(0, b"a", at(2)).as_deref(), Some(b"2".as_slice()));
         assert_eq!(oracle.get(0, b"a", late), None);
         assert_eq!((oracle.end(0, b"a", at(1)), oracle.end(0, b"a", at(2))), (Some(None), Some(Some(11))));
-        assert_eq!(oracle.find(&oracle.content(late), 0..=2, 11), Ok(2));
-        assert!(oracle.find(&oracle.content(late), 1..=2, 10).is_err());
+        assert_eq!(oracle.find(&oracle.content(late), 0..=2, 0, 11), Ok(2));
+        assert!(oracle.find(&oracle.content(late), 1..=2, 0, 10).is_err());
     }
 
     #[test]
@@ -453,7 +503,7 @@ mod tests {
         assert_eq!(oracle.get(2, b"a", at(3)), None);
         assert_eq!(oracle.content_at(first), vec![BTreeMap::new(); 3]);
         for commit in 0..=4 {
-            assert_eq!(oracle.find(&oracle.content(at(commit)), 0..=4, 10), Ok(commit));
+            assert_eq!(oracle.find(&oracle.content(at(commit)), 0..=4, 0, 10), Ok(commit));
         }
     }
 

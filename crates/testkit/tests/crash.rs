@@ -134,6 +134,45 @@ fn writes_of_every_durability() {
     sweep("durability", &plan(TINY, script), 25);
 }
 
+/// What a crash may take of unlogged writes: a suffix of those of each keyspace, behind the last flush;
+/// nothing that was logged, and no part of a batch.
+#[test]
+fn unlogged_writes_are_lost_from_some_point_on_and_logged_ones_are_not() {
+    let mut script: Vec<Op> = (0..70)
+        .map(|number| match number % 10 {
+            // Logged ones between them, of one keyspace and of two.
+            3 => write(number, &[0], 120, Durability::Process),
+            5 => write(number, &[0, 1], 120, Durability::None),
+            7 => write(number, &[1], 120, Durability::Power),
+            _ => write(number, &[(number % 2) as u8], 300, Durability::None),
+        })
+        .collect();
+    script.insert(60, Op::Sync);
+    script.insert(45, Op::Reopen { flush_on_close: false });
+    script.insert(30, Op::Drain);
+    script.insert(20, Op::Flush);
+    sweep("unlogged", &plan(TINY, script), 30);
+}
+
+/// A consumer that is created behind unlogged writes, and what is written while it is there.
+#[test]
+fn following_the_change_stream_behind_unlogged_writes() {
+    let none = |numbers: std::ops::Range<u32>| {
+        numbers.map(|number| write(number, &[(number % 2) as u8], 150, Durability::None))
+    };
+    let follow = |acknowledge| Op::Follow { anew: true, durability: Durability::Power, acknowledge };
+    let mut script: Vec<Op> = none(0..10).collect();
+    script.push(write(10, &[0], 100, Durability::Process));
+    script.extend(none(11..14));
+    script.push(follow(true));
+    script.extend(none(14..24));
+    script.push(follow(false));
+    script.push(Op::Reopen { flush_on_close: false });
+    script.extend(none(24..30));
+    script.push(follow(true));
+    sweep("followed", &plan(TINY, script), 30);
+}
+
 /// The changes of a transaction over all keyspaces are there as a whole, or not at all.
 #[test]
 fn transactions() {

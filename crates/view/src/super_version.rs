@@ -19,7 +19,11 @@ use esker_env::{Published, ReadGuard};
 use esker_iter::LargePolicy;
 use esker_memtable::Memtable;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// In the place of a log id: the write is in no log. Greater than every id, so that the first logged write
+/// replaces it.
+pub const UNLOGGED: u64 = u64::MAX - 1;
 
 /// A memtable and its position in the order of writes; or ingested tables in the position of one.
 #[derive(Debug)]
@@ -30,10 +34,13 @@ pub struct MemtableView {
     pub ingested: Option<Arc<TreeRun>>,
     /// No entry was written before, in milliseconds since 1970: a memtable is created by its first write.
     since_ms: u64,
-    /// Oldest log id that holds an entry of this memtable; `u64::MAX` while it is empty.
+    /// Oldest log id that holds an entry of this memtable; [`UNLOGGED`] if it has entries and the log has
+    /// none of them, `u64::MAX` while it is empty.
     first_log_id: AtomicU64,
     /// Sequence number of the first entry; `u64::MAX` while it is empty.
     first_seqno: AtomicU64,
+    /// Whether it has entries that are not in the log.
+    has_unlogged: AtomicBool,
     /// Last sequence number assigned before the seal; `u64::MAX` while the memtable is active. A seal is a
     /// border: every entry of an older memtable is older than every entry of a newer one.
     seal_seqno: AtomicU64,
@@ -50,6 +57,7 @@ impl MemtableView {
             since_ms,
             first_log_id: AtomicU64::new(u64::MAX),
             first_seqno: AtomicU64::new(u64::MAX),
+            has_unlogged: AtomicBool::new(false),
             seal_seqno: AtomicU64::new(u64::MAX),
             bytes: AtomicU64::new(0),
         }
@@ -70,24 +78,40 @@ impl MemtableView {
 
     /// A time not after the first write; `None` if the memtable is empty.
     pub fn since_ms(&self) -> Option<u64> {
-        self.first_log_id().map(|_| self.since_ms)
+        (self.first_log_id.load(Ordering::Acquire) != u64::MAX).then_some(self.since_ms)
     }
 
-    /// Records the first write; later ones change nothing. Called under the commit lock.
+    /// Records the first write, and the first one in the log, at `log_id` or [`UNLOGGED`]; later ones change
+    /// nothing, because log ids rise. Called under the commit lock.
     #[inline]
     pub fn note_write(&self, log_id: u64, seqno: u64) {
-        if self.first_log_id.load(Ordering::Relaxed) == u64::MAX {
-            self.first_seqno.store(seqno, Ordering::Relaxed);
-            self.first_log_id.store(log_id, Ordering::Release);
+        if log_id < self.first_log_id.load(Ordering::Relaxed) {
+            self.note_first(log_id, seqno);
         }
     }
 
-    /// Oldest log id that this memtable needs; `None` if it is empty.
-    pub fn first_log_id(&self) -> Option<u64> {
-        Some(self.first_log_id.load(Ordering::Acquire)).filter(|&id| id != u64::MAX)
+    #[cold]
+    fn note_first(&self, log_id: u64, seqno: u64) {
+        self.first_seqno.fetch_min(seqno, Ordering::Relaxed);
+        self.first_log_id.store(log_id, Ordering::Release);
     }
 
-    /// Sequence number of the first entry; `None` if it is empty.
+    /// Records that a write is not in the log.
+    pub fn note_unlogged(&self) {
+        self.has_unlogged.store(true, Ordering::Release);
+    }
+
+    /// Whether it has entries that are not in the log.
+    pub fn has_unlogged(&self) -> bool {
+        self.has_unlogged.load(Ordering::Acquire)
+    }
+
+    /// Oldest log id that this memtable needs; `None` if the log has none of its entries.
+    pub fn first_log_id(&self) -> Option<u64> {
+        Some(self.first_log_id.load(Ordering::Acquire)).filter(|&id| id < UNLOGGED)
+    }
+
+    /// Sequence number of the first entry; `None` if the log has none of its entries.
     pub fn first_seqno(&self) -> Option<SeqNo> {
         self.first_log_id()?;
         Some(SeqNo::new(self.first_seqno.load(Ordering::Relaxed)))

@@ -27,7 +27,9 @@
 //!   an offset can hold a whole record that was never published, where a write failed and the next one took
 //!   its place.
 //! * **HS5** A record is accepted only with the checksum that binds it to this life of its segment, and only
-//!   if its number follows the one before. A missing record is damage, never the end of the stream.
+//!   if its number follows the one before. A missing record is damage, never the end of the stream. Numbers
+//!   that the writer skipped ([`crate::LogWriter::skip`]) are named by the next Mark record: to a reader
+//!   before them they are gone. None is skipped while there is a hold.
 //! * Across a reopen (HS6): an earlier life's segments count up to the last sequence number that its
 //!   recovery accepted, which the manifest stores; records behind that are void. The engine makes the
 //!   segments durable before the open's commit point, and with consumers it makes the log durable before a
@@ -52,7 +54,7 @@ use esker_base::{LogId, SeqNo};
 use esker_env::File;
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// A segment that is kept for change-stream readers.
@@ -144,12 +146,15 @@ pub struct Hold {
     since_ns: u64,
     position: AtomicU64,
     is_cut_off: AtomicBool,
+    /// The number of holds of the log.
+    count: Arc<AtomicUsize>,
 }
 
 impl Hold {
-    pub(crate) fn new(after: SeqNo, name: Option<Arc<str>>, since_ns: u64) -> Hold {
+    pub(crate) fn new(after: SeqNo, name: Option<Arc<str>>, since_ns: u64, count: Arc<AtomicUsize>) -> Hold {
+        count.fetch_add(1, Ordering::AcqRel);
         let (position, is_cut_off) = (AtomicU64::new(after.get()), AtomicBool::new(false));
-        Hold { name, since_ns, position, is_cut_off }
+        Hold { name, since_ns, position, is_cut_off, count }
     }
 
     /// Marks everything up to `seqno` as consumed. Positions never fall.
@@ -165,6 +170,12 @@ impl Hold {
     /// Whether the batch after the position is gone.
     pub fn is_cut_off(&self) -> bool {
         self.is_cut_off.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -294,6 +305,11 @@ impl History {
             surplus.push(oldest);
             self.cut_off();
         }
+    }
+
+    /// Batches up to `seqno` are not all in the log. No hold is behind it.
+    pub(crate) fn note_gone(&mut self, seqno: SeqNo) {
+        self.gone_upto = self.gone_upto.max(seqno);
     }
 
     fn cut_off(&self) {

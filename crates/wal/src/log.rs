@@ -42,7 +42,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 mod retention;
 
@@ -145,6 +145,8 @@ pub struct Log {
     pub(crate) group_sync: GroupSync,
     manifest_edit: AtomicU64,
     counters: Mutex<LogCounters>,
+    /// Number of holds on the history.
+    hold_count: Arc<AtomicUsize>,
     /// Number of flushes at the time of the last preparation.
     raises_at_preparation: AtomicU64,
 }
@@ -232,6 +234,7 @@ impl Log {
             ),
             manifest_edit: AtomicU64::new(start.manifest_edit),
             counters: Mutex::new(LogCounters::default()),
+            hold_count: Arc::default(),
             raises_at_preparation: AtomicU64::new(0),
         });
         let first = log.prepare(log.small_segment_bytes(), Fill::Allocated)?;

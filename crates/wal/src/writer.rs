@@ -19,6 +19,11 @@
 //! recovery takes that for damage. Without power loss a reader after the death of this process sees stores to
 //! the page cache in program order, so a compiler fence suffices.
 //!
+//! **Numbers that are not logged.** The engine may write a batch to memtables alone: it takes sequence
+//! numbers and no record ([`LogWriter::skip`]). Before the next record a Mark record says which numbers come
+//! next, so a reader tells numbers that were never logged from a record that is missing. At the end of a
+//! segment its end record says it. Room for that record is reserved by the first skip.
+//!
 //! **Marks.** When a flush has raised the durable position since the last mark, the next record carries the
 //! new position. So recovery knows where missing data is damage and not the expected loss of a power cut. The
 //! first record of a segment repeats the position, so that the next segment reveals one that lost its end.
@@ -28,8 +33,9 @@
 //! design needs.
 
 use crate::file::SegmentFile;
+use crate::history::Hold;
 use crate::log::{END_ROOM, Log, LogOptions, LogStart, PrivateSegment};
-use crate::record::{LogPosition, RecordHeader, RecordKind, SegmentIdentity, record_len};
+use crate::record::{LogPosition, RECORD_HEADER_LEN, RecordHeader, RecordKind, SegmentIdentity, record_len};
 use crate::segment::{DATA_START, HEADER_OFFSETS, SegmentHeader};
 use crate::sync::PendingMark;
 use esker_base::checksum::crc32c;
@@ -53,9 +59,16 @@ pub struct LogWriter {
     next_log_id: LogId,
     /// The durable position's count of rises at the last mark.
     marked_raises: u64,
+    /// The last sequence number that was skipped; zero if none was.
+    skipped_upto: SeqNo,
+    /// Whether numbers were skipped since the last record; the limit is lowered by [`SKIP_RECORD_BYTES`].
+    has_skipped: bool,
     records: u64,
     bytes: u64,
 }
+
+/// Bytes of the Mark record that follows skipped sequence numbers.
+const SKIP_RECORD_BYTES: u64 = RECORD_HEADER_LEN as u64;
 
 /// A count of rises that never occurs: the next record carries a mark in any case.
 const MARK_ANEW: u64 = u64::MAX;
@@ -101,6 +114,8 @@ impl LogWriter {
             last_seqno: start.last_seqno,
             next_log_id: start.log_id.next(),
             marked_raises: log.group_sync.durable_raises(),
+            skipped_upto: SeqNo::ZERO,
+            has_skipped: false,
             records: 0,
             bytes: 0,
             log,
@@ -183,6 +198,9 @@ impl LogWriter {
         if !self.has_room(payload.len()) {
             return Err(self.no_room(payload.len()));
         }
+        if self.has_skipped {
+            self.append_skip()?;
+        }
         let pending = self.pending_mark();
         self.append_record(RecordKind::Batch, first_seqno, count, payload, payload_crc, pending)
     }
@@ -201,8 +219,52 @@ impl LogWriter {
         if !self.has_room(payload.len()) {
             return Err(self.no_room(payload.len()));
         }
+        if self.has_skipped {
+            self.append_skip()?;
+        }
         let pending = self.pending_mark();
         self.append_record(RecordKind::Ingest, seqno, 1, payload, crc32c(payload), pending)
+    }
+
+    /// Passes over the `count` sequence numbers from `first_seqno` on, which get no record: recovery does not
+    /// return them. Not while [`LogWriter::is_followed`]: a reader would miss them.
+    pub fn skip(&mut self, first_seqno: SeqNo, count: u32) {
+        debug_assert!(first_seqno > self.last_seqno, "sequence numbers must rise (WL2)");
+        if !self.has_skipped {
+            self.has_skipped = true;
+            self.limit -= SKIP_RECORD_BYTES;
+        }
+        self.last_seqno = SeqNo::new(first_seqno.get() + u64::from(count) - 1);
+        self.skipped_upto = self.last_seqno;
+    }
+
+    /// Whether a reader of the history needs every number from now on in the log.
+    pub fn is_followed(&self) -> bool {
+        self.log.has_holds()
+    }
+
+    /// As [`Log::hold`], where sequence numbers may have been skipped: under the writers' lock none is
+    /// skipped between the check and the registration.
+    ///
+    /// # Errors
+    /// As [`Log::hold`].
+    pub fn hold(&self, after: SeqNo, name: Option<Arc<str>>, since_ns: u64) -> Result<Arc<Hold>, SeqNo> {
+        self.log.note_gone(self.skipped_upto);
+        self.log.hold(after, name, since_ns)
+    }
+
+    /// Tells readers that the numbers before the next record were skipped.
+    #[cold]
+    fn append_skip(&mut self) -> Result<()> {
+        self.append_record(RecordKind::Mark, self.last_seqno.plus(1), 0, &[], crc32c(&[]), None)?;
+        self.end_skip();
+        Ok(())
+    }
+
+    fn end_skip(&mut self) {
+        if std::mem::take(&mut self.has_skipped) {
+            self.limit += SKIP_RECORD_BYTES;
+        }
     }
 
     /// Appends a record that holds only a mark, if there is a durable position to record and room for it;
@@ -216,6 +278,7 @@ impl LogWriter {
             return Ok(false);
         }
         self.append_record(RecordKind::Mark, self.last_seqno.plus(1), 0, &[], crc32c(&[]), pending)?;
+        self.end_skip();
         Ok(true)
     }
 
@@ -230,7 +293,8 @@ impl LogWriter {
     pub fn shrink(&mut self) -> bool {
         let begins = !self.log.set_shrunk(true);
         if begins {
-            self.limit = self.cursor + (self.limit - self.cursor) / 2;
+            // The limit may be just below the cursor, where numbers were skipped behind the last record.
+            self.limit = self.cursor + self.limit.saturating_sub(self.cursor) / 2;
         }
         begins
     }
@@ -240,6 +304,7 @@ impl LogWriter {
         let was_shrunk = self.log.set_shrunk(false);
         if was_shrunk {
             self.limit = self.segment.size_bytes - END_ROOM;
+            self.limit -= if self.has_skipped { SKIP_RECORD_BYTES } else { 0 };
         }
         was_shrunk
     }
@@ -301,6 +366,8 @@ impl LogWriter {
         self.identity = SegmentIdentity::new(log_id, next.salt);
         self.cursor = DATA_START;
         self.limit = next.size_bytes - END_ROOM;
+        // The end record that led here and the new header say which number comes next.
+        self.has_skipped = false;
         self.marked_raises = MARK_ANEW;
         let closed = std::mem::replace(&mut self.segment, next);
         self.log.activated(log_id, &self.segment, Some(closed), self.last_seqno.plus(1));

@@ -69,6 +69,22 @@ pub fn flush_keyspaces(store: &Store, keyspaces: &[Arc<KeyspaceState>]) -> Resul
     Ok(())
 }
 
+/// Flushes the entries that are not in the log (UL4), if there are any.
+pub fn flush_unlogged(store: &Store) -> Result<()> {
+    match with_unlogged(store).as_slice() {
+        [] => Ok(()),
+        keyspaces => flush_keyspaces(store, keyspaces),
+    }
+}
+
+/// The keyspaces whose memtables have entries that are not in the log.
+pub fn with_unlogged(store: &Store) -> Vec<Arc<KeyspaceState>> {
+    let has_unlogged = |keyspace: &&Arc<KeyspaceState>| {
+        keyspace.view.load().memtables().any(|memtable| memtable.has_unlogged())
+    };
+    store.all_keyspaces().iter().filter(has_unlogged).cloned().collect()
+}
+
 /// Seals and flushes keyspaces.
 pub fn seal_and_flush(store: &Store, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
     for keyspace in keyspaces {

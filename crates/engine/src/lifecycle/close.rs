@@ -53,6 +53,7 @@ fn finish_writing(store: &Store) -> Result<()> {
     if store.flush_on_close {
         flush_group::seal_and_flush(store, &store.all_keyspaces())?;
     } else {
+        flush_group::seal_and_flush(store, &flush_group::with_unlogged(store))?;
         commit::sync(store)?;
         // The mark tells the next open that nothing before it can be missing.
         writing.commit.lock().log.append_mark()?;

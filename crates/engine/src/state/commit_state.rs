@@ -69,6 +69,8 @@ pub struct CommitState {
     pub(crate) recent_drops: RecentDrops,
     /// Payload bytes in all active memtables.
     pub active_bytes: u64,
+    /// Bytes of batches that skipped the log, since room was last made for them.
+    pub unlogged_bytes: u64,
     /// Keyspaces whose writers are paced.
     paced: usize,
     /// Whether the database is closed to writers.
@@ -168,6 +170,7 @@ impl CommitState {
             keyspaces: CachePadded(Vec::new()),
             recent_drops: RecentDrops::default(),
             active_bytes: 0,
+            unlogged_bytes: 0,
             paced: 0,
             closed: false,
             post_commit: PostCommit::default(),

@@ -39,6 +39,22 @@
 //!   because both happen under the lock in that order.
 //!
 //! Durability beyond the process is awaited after the lock is released; see [`esker_wal::Log`].
+//!
+//! # Batches that are not logged
+//! A batch at [`Durability::None`] skips the log: it takes sequence numbers and goes into its memtable alone.
+//! So it costs no checksum and no copy, and a crash loses it unless a flush has put the memtable into a
+//! table.
+//! * UL1: An unlogged batch belongs to one keyspace, so that a flush has all of it or nothing: batches over
+//!   several keyspaces are logged.
+//! * UL2: Memtables of a keyspace are flushed in their order, so what survives of its unlogged batches is a
+//!   prefix of them. Logged batches survive by their own durability, also behind a lost unlogged one.
+//!   Rejected: a logged batch that first flushes unlogged entries of its keyspace, which would make every
+//!   `Power` write behind a `None` one wait for a table.
+//! * UL3: While there are consumers or readers of the change stream every batch is logged. They register
+//!   under the commit lock, and unlogged entries are flushed before a consumer counts as created.
+//! * UL4: Closing and syncing the database flush memtables with unlogged entries.
+//! * UL5: Unlogged bytes count as if they filled log segments ([`crate::write::make_room`]), because filled
+//!   segments are what keeps memtables within their share.
 
 use crate::state::commit_state::{ActiveKeyspace, CommitGuard, CommitState};
 use crate::state::store::{Store, Writing};
@@ -54,6 +70,7 @@ use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, Unwinding, ValueKind, ch
 use esker_iter::RangeTombstone;
 use esker_memtable::{Operation, PreparedInsert};
 use esker_options::Durability;
+use esker_view::super_version::UNLOGGED;
 use esker_wal::EntryIter;
 use std::sync::atomic::Ordering;
 
@@ -133,28 +150,34 @@ pub fn commit_if<A: Admission>(
         }
         return Ok(last);
     }
-    let payload_crc = checksum::crc32c(batch.payload);
+    let may_skip_log = durability == Durability::None && batch.shares.len() == 1;
+    let payload_crc = if may_skip_log { 0 } else { checksum::crc32c(batch.payload) };
     let writing = store.writing()?;
     // The last check before the order is fixed: its result still holds when the batch becomes visible,
     // because no other thread commits meanwhile.
     let mut wait = Wait::at_most(store.stall_limit);
-    let mut state = loop {
-        let state = lock_with_room(store, writing, batch, stall_policy, &mut wait)?;
-        if admission.admit(&state)? {
-            break state;
+    let Room { mut state, is_logged } = loop {
+        let room = lock_with_room(store, writing, batch, may_skip_log, stall_policy, &mut wait)?;
+        if admission.admit(&room.state)? {
+            break room;
         }
-        drop(state);
+        drop(room);
         admission.prepare(store)?;
     };
     let first = state.next_seqno;
     let last = SeqNo::new(first.get() + u64::from(batch.count) - 1);
     // The memtable's memory is prefetched while the record is copied into the log.
     let prepared = state.begin_insert(batch);
-    let log_id = state.log.append(first, batch.count, batch.payload, payload_crc)?.log_id;
+    let log_id = if is_logged {
+        let payload_crc = if may_skip_log { checksum::crc32c(batch.payload) } else { payload_crc };
+        state.log.append(first, batch.count, batch.payload, payload_crc)?.log_id.get()
+    } else {
+        state.skip_log(batch, first)
+    };
     {
         let _guard = PoisonOnPanic::new(store);
         state.next_seqno = last.plus(1);
-        state.insert(batch, prepared, first, log_id.get());
+        state.insert(batch, prepared, first, log_id);
         store.visible.store(last.get(), Ordering::Release);
     }
     let after = if state.post_commit.is_empty() {
@@ -189,15 +212,25 @@ pub fn sync(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Takes the commit lock once there is room for the batch. Waiting time is subtracted from `wait`.
+/// The commit lock, with room for a batch.
+pub struct Room<'w> {
+    /// What the lock guards.
+    pub state: CommitGuard<'w>,
+    /// Whether the batch must go into the log, where there is room for it; see UL3.
+    pub is_logged: bool,
+}
+
+/// Takes the commit lock once there is room for the batch, which may skip the log (UL1). Waiting time is
+/// subtracted from `wait`.
 #[inline]
 pub fn lock_with_room<'w>(
     store: &Store,
     writing: &'w Writing,
     batch: &EncodedBatch<'_>,
+    may_skip_log: bool,
     stall_policy: StallPolicy,
     wait: &mut Wait,
-) -> Result<CommitGuard<'w>> {
+) -> Result<Room<'w>> {
     let needs_private = !writing.log.fits_segment(batch.payload.len());
     // A private segment is a file of its own: closing waits while one is being created or deleted, and
     // after closing none is, because another process may own the directory by then.
@@ -221,12 +254,13 @@ pub fn lock_with_room<'w>(
             return Err(Error::Closed);
         }
         let seen = store.scheduler.generation();
-        match make_room::make_room(store, writing, &mut state, batch, &mut private)? {
+        let is_logged = !may_skip_log || needs_private || must_log(store, &state);
+        match make_room::make_room(store, writing, &mut state, batch, is_logged, &mut private)? {
             RoomCheck::Ready if stall_policy == StallPolicy::Refuse => {
                 write_control::refuse_early(store, &mut state, batch)?;
-                return Ok(state);
+                return Ok(Room { state, is_logged });
             }
-            RoomCheck::Ready => return Ok(state),
+            RoomCheck::Ready => return Ok(Room { state, is_logged }),
             RoomCheck::Wait(wait_for) => {
                 drop(state);
                 if !has_waited {
@@ -239,7 +273,25 @@ pub fn lock_with_room<'w>(
     }
 }
 
+/// UL3.
+#[cold]
+fn must_log(store: &Store, state: &CommitState) -> bool {
+    store.consumers.are_there() || state.log.is_followed()
+}
+
 impl CommitState {
+    /// Passes over the batch's sequence numbers in the log; returns what stands for a log id.
+    #[cold]
+    fn skip_log(&mut self, batch: &EncodedBatch<'_>, first: SeqNo) -> u64 {
+        self.log.skip(first, batch.count);
+        self.unlogged_bytes += batch.payload.len() as u64;
+        for share in batch.shares {
+            let active = self.keyspaces[share.keyspace.get() as usize].as_ref().expect("room was made in it");
+            active.memtable.note_unlogged();
+        }
+        UNLOGGED
+    }
+
     /// Copies a batch into the memtables. Infallible: room was made before.
     #[inline]
     fn insert(

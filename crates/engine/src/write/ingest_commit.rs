@@ -46,7 +46,8 @@ pub fn commit_ingest(
     let (stub, _) = stub_memtable(keyspace.options().memtable, &store.arenas)?;
     let mut wait = Wait::at_most(store.stall_limit);
     let mut state = loop {
-        let mut state = commit::lock_with_room(store, writing, &batch, StallPolicy::Stall, &mut wait)?;
+        let room = commit::lock_with_room(store, writing, &batch, false, StallPolicy::Stall, &mut wait)?;
+        let mut state = room.state;
         let seen = store.scheduler.generation();
         match room_for_ingest(store, &mut state, keyspace)? {
             RoomCheck::Ready => break state,

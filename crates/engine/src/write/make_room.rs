@@ -59,11 +59,20 @@ pub fn make_room(
     writing: &Writing,
     state: &mut CommitState,
     batch: &EncodedBatch<'_>,
+    is_logged: bool,
     private: &mut Option<PrivateSegment>,
 ) -> Result<RoomCheck> {
     // The log first: rotating may seal memtables, and their replacements must fit this batch too.
-    if !state.log.has_room(batch.payload.len()) {
-        let room = make_log_room(store, writing, state, batch.payload.len(), private)?;
+    let has_room = if is_logged {
+        state.log.has_room(batch.payload.len())
+    } else {
+        state.unlogged_bytes < store.memory.wal_segment_bytes
+    };
+    if !has_room {
+        let room = match is_logged {
+            true => make_log_room(store, writing, state, batch.payload.len(), private)?,
+            false => make_unlogged_room(store, state)?,
+        };
         if !matches!(room, RoomCheck::Ready) {
             return Ok(room);
         }
@@ -130,6 +139,24 @@ fn make_log_room(
     rotate_log(store, writing, state, private, RotationReason::Full)
 }
 
+/// What a rotation does for memory, once unlogged batches have as many bytes as a segment (UL5): they fill
+/// memtables and rotate no log.
+#[cold]
+fn make_unlogged_room(store: &Store, state: &mut CommitState) -> Result<RoomCheck> {
+    let sealed = store.sealed_bytes.load(Ordering::Relaxed);
+    let held_bytes = sealed + state.active_bytes;
+    if sealed > 0 && held_bytes > store.memory.memtables_bytes {
+        return Ok(RoomCheck::Wait(WaitFor::Pool(WorkerPool::Flush)));
+    }
+    let more_bytes = store.memory.wal_segment_bytes + state.log.segment_bytes();
+    if !memory_arbiter::recall_share(store, held_bytes, more_bytes) {
+        return Ok(RoomCheck::Wait(WaitFor::Pool(WorkerPool::Log)));
+    }
+    state.unlogged_bytes = 0;
+    seal_for_budget(store, state)?;
+    Ok(RoomCheck::Ready)
+}
+
 fn wake_log(store: &Store, state: &mut CommitState) -> bool {
     let rested = state.log.grow();
     if rested {
@@ -155,7 +182,9 @@ pub fn rotate_log(
         return Ok(RoomCheck::Wait(WaitFor::Pool(WorkerPool::Flush)));
     }
     let next_bytes = private.as_ref().map_or(store.memory.wal_segment_bytes, PrivateSegment::size_bytes);
-    let held_bytes = sealed + state.active_bytes;
+    // What unlogged batches may add before their next check.
+    let unlogged_bytes = if state.unlogged_bytes > 0 { store.memory.wal_segment_bytes } else { 0 };
+    let held_bytes = sealed + state.active_bytes + unlogged_bytes;
     let is_quiet =
         leaving == RotationReason::Old && memory_arbiter::is_granted(store, held_bytes, next_bytes);
     let log = RoomCheck::Wait(WaitFor::Pool(WorkerPool::Log));

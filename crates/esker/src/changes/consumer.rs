@@ -9,7 +9,7 @@ use crate::Database;
 use crate::handle::Handle;
 use esker_base::limits::MAX_KEYSPACE_NAME_LEN;
 use esker_base::{Error, Result, SeqNo};
-use esker_engine::background::install;
+use esker_engine::background::{flush_group, install};
 use esker_engine::state::consumers::ConsumerPosition;
 use esker_engine::state::scheduler::WorkerPool;
 use esker_engine::state::store::{Store, Writing};
@@ -174,13 +174,17 @@ pub(crate) fn create_consumer(store: &Store, name: &str, after: Option<SeqNo>) -
     let _activity = store.activity.read_recursive();
     store.check_open()?;
     let writing = store.writing()?;
+    // From here on each flush makes the log durable first; earlier ones are covered below.
+    let _counted = store.consumers.count_one_more();
+    // And every batch is logged, once a writer that has the commit lock is done (UL3). What was not logged
+    // must survive a crash as well, because the consumer's owner may copy it now.
+    drop(writing.commit.lock());
+    flush_group::flush_unlogged(store)?;
     let installed = &mut *writing.manifest.lock();
     if installed.state.consumers.contains_key(name) {
         return Err(Error::invalid(format!("there is a consumer {name:?} already")));
     }
     let name: Arc<str> = name.into();
-    // From here on each flush makes the log durable first; earlier ones are covered below.
-    let _counted = store.consumers.count_one_more();
     let visible = SeqNo::new(store.visible.load(Ordering::Acquire));
     let after = after.unwrap_or(visible);
     if after > visible {
@@ -249,7 +253,7 @@ fn acknowledge(store: &Store, name: &Arc<str>, seqno: SeqNo) -> Result<()> {
 }
 
 fn hold_history(store: &Store, writing: &Writing, name: &Arc<str>, after: SeqNo) -> Result<Arc<Hold>, SeqNo> {
-    writing.log.hold(after, Some(Arc::clone(name)), store.env.clock.monotonic_ns())
+    writing.commit.lock().log.hold(after, Some(Arc::clone(name)), store.env.clock.monotonic_ns())
 }
 
 /// All consumers, by name.

@@ -24,6 +24,9 @@
 //!   tables count as flushed. Otherwise tables could survive a power cut that their records do not, and the
 //!   history would have a hole.
 //!
+//! While there is a stream or a consumer every batch is logged, also one at [`crate::Durability::None`]: UL3
+//! of the commit pipeline. A position before numbers that were not logged is refused as gone.
+//!
 //! # Notifications
 //! A notification is a system call made by a writer. So a stream without a new batch first waits [`LINGER`]
 //! without requesting one: a busy database then makes at most a thousand notifications a second, whatever its

@@ -89,7 +89,7 @@ impl Changes {
         let hold = match &store.writing {
             Some(writing) => {
                 let since_ns = store.env.clock.monotonic_ns();
-                Some(writing.log.hold(after, None, since_ns).map_err(gone)?)
+                Some(writing.commit.lock().log.hold(after, None, since_ns).map_err(gone)?)
             }
             None => match locate_history(store, after) {
                 Located::Gone { oldest } => return Err(gone(oldest)),
@@ -102,8 +102,8 @@ impl Changes {
     }
 
     /// Sets what a batch survives when it is returned. At [`Durability::Power`], the default, it is on the
-    /// device: the stream flushes the log where no other thread has. At [`Durability::Process`] (and
-    /// [`Durability::None`], which is the same) a batch is returned as soon as it can be read; a power cut
+    /// device: the stream flushes the log where no other thread has. At [`Durability::Process`], and at
+    /// [`Durability::None`], a batch is returned as soon as it can be read; a power cut
     /// may undo it, and its sequence numbers may then be reused for other batches. So data that leaves the
     /// machine should wait for `Power`.
     #[must_use]

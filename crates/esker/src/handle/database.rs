@@ -249,13 +249,16 @@ impl Database {
 
     // ---- maintenance
 
-    /// Makes every acknowledged write survive a power cut.
+    /// Makes every acknowledged write survive a power cut. Writes at [`Durability::None`](crate::Durability::None)
+    /// are not in the log: the memtables that have some are flushed.
     #[doc(alias = "SyncWAL")]
     #[doc(alias = "FlushWAL")]
     #[doc(alias = "persist")]
     pub fn sync(&self) -> Result<()> {
-        self.handle.store.check_open()?;
-        commit::sync(&self.handle.store)
+        let store = &self.handle.store;
+        store.check_open()?;
+        flush_group::flush_unlogged(store)?;
+        commit::sync(store)
     }
 
     /// Writes all memtables to tables.

@@ -9,6 +9,8 @@ pub enum Mark {
     Acknowledged,
     /// It, and everything before it, was promised to survive a power cut.
     Powered,
+    /// It, and every unlogged commit before it, was promised to survive any crash.
+    Flushed,
     /// The keyspace was created, or renamed to this.
     Created,
     /// A keyspace is about to be created, dropped or renamed: either state is right.
@@ -20,10 +22,11 @@ pub enum Mark {
 }
 
 impl Mark {
-    const ALL: [Mark; 7] = [
+    const ALL: [Mark; 8] = [
         Mark::Begun,
         Mark::Acknowledged,
         Mark::Powered,
+        Mark::Flushed,
         Mark::Created,
         Mark::Changing,
         Mark::Gone,

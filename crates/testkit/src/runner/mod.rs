@@ -206,6 +206,7 @@ impl Runner {
         if let Some(db) = self.db.take() {
             db.close()?;
             self.mark(Mark::Powered, now);
+            self.mark(Mark::Flushed, now);
             if let Some((audit, at_open)) = self.audit.take() {
                 audit.check(&db, &at_open).map_err(|failure| failure.during("the events"))?;
             }
@@ -244,10 +245,12 @@ impl Runner {
             Op::Flush => {
                 self.db()?.flush()?;
                 self.mark(Mark::Powered, now);
+                self.mark(Mark::Flushed, now);
             }
             Op::Sync => {
                 self.db()?.sync()?;
                 self.mark(Mark::Powered, now);
+                self.mark(Mark::Flushed, now);
             }
             Op::Compact { space, lower, upper } => {
                 if let Some(keyspace) = &self.spaces[usize::from(*space)] {

@@ -137,11 +137,42 @@ impl Runner {
                 self.oracle.note_deleted(usize::from(edit.space), range);
             }
         }
+        self.note_unlogged_edits(edits, &changes, how, durability);
         self.mark(Mark::Acknowledged, commit);
         if durability == Durability::Power && how != WriteMethod::Try {
             self.mark(Mark::Powered, commit);
         }
         Ok(true)
+    }
+
+    fn note_unlogged_edits(
+        &mut self,
+        edits: &[Edit],
+        changes: &[Change],
+        how: WriteMethod,
+        durability: Durability,
+    ) {
+        let spaces: BTreeSet<usize> = match how {
+            // At the durability of the database.
+            WriteMethod::Try => return,
+            WriteMethod::Transaction => changes.iter().map(|(space, ..)| *space).collect(),
+            _ => {
+                let edits = edits.iter().filter(|edit| !is_empty_range(edit));
+                edits.map(|edit| usize::from(edit.space)).collect()
+            }
+        };
+        self.note_unlogged(&spaces, durability);
+    }
+
+    /// Notes that the last commit, to these keyspaces, was not logged, if that is what its durability means.
+    pub(crate) fn note_unlogged(&mut self, spaces: &BTreeSet<usize>, durability: Durability) {
+        // Batches over keyspaces are logged, and all while there is a reader of the log.
+        if let [space] = spaces.iter().copied().collect::<Vec<_>>()[..]
+            && durability == Durability::None
+            && self.follower.is_none()
+        {
+            self.oracle.note_unlogged(space);
+        }
     }
 
     pub(crate) fn change_of(&self, edit: &Edit) -> Outcome<Change> {

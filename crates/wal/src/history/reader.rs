@@ -106,6 +106,7 @@ impl HistoryReader {
                     cursor.trusted = limit;
                 }
                 NextRecord::Record(..) => return Ok(HistoryStep::UpToDate),
+                NextRecord::Skipped(oldest) => return Ok(HistoryStep::Gone { oldest }),
                 NextRecord::Nothing(why) => {
                     let (log_id, path, offset) = (cursor.log_id, Arc::clone(&cursor.path), cursor.offset);
                     match locate(self.position) {
@@ -145,6 +146,8 @@ impl HistoryReader {
 enum NextRecord {
     /// A record, and the bytes that it takes.
     Record(HistoryRecord, u64),
+    /// The numbers up to here were never logged.
+    Skipped(SeqNo),
     Nothing(String),
 }
 
@@ -176,6 +179,12 @@ impl SegmentCursor {
             };
             let (last_seqno, len) = (header.last_seqno(), header.record_len());
             match header.kind {
+                RecordKind::Mark | RecordKind::SegmentEnd
+                    if header.first_seqno > self.expected && last_seqno > position =>
+                {
+                    return Ok(NextRecord::Skipped(last_seqno));
+                }
+                RecordKind::Mark if header.first_seqno > self.expected => self.pass(last_seqno, len),
                 RecordKind::SegmentEnd => return Ok(NextRecord::Nothing("the segment ends".into())),
                 // A Carry repeats entries that were returned from their original records.
                 RecordKind::Mark | RecordKind::Carry => self.offset += len,

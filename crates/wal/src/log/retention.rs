@@ -6,6 +6,7 @@ use crate::history::{HistorySegment, Hold, HoldInfo, Located};
 use esker_base::{Result, SeqNo};
 use esker_env::OpenMode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Log {
     /// Deletes retained segments that no hold needs or that exceed the limit; returns their number. Call it
@@ -45,8 +46,18 @@ impl Log {
     /// # Errors
     /// The smallest position from which the history is complete, if that is greater than `after`.
     pub fn hold(&self, after: SeqNo, name: Option<Arc<str>>, since_ns: u64) -> Result<Arc<Hold>, SeqNo> {
-        let hold = Arc::new(Hold::new(after, name, since_ns));
+        let hold = Arc::new(Hold::new(after, name, since_ns, Arc::clone(&self.hold_count)));
         self.pool.lock().history.register(&hold).map(|()| hold)
+    }
+
+    /// Whether there are holds, or one is being registered.
+    pub(crate) fn has_holds(&self) -> bool {
+        self.hold_count.load(Ordering::Acquire) > 0
+    }
+
+    /// Notes that batches up to `seqno` are not all in the log.
+    pub(crate) fn note_gone(&self, seqno: SeqNo) {
+        self.pool.lock().history.note_gone(seqno);
     }
 
     /// The segment with the first batch after `after`, for the owner of a hold at `after` or before.

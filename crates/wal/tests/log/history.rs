@@ -107,6 +107,55 @@ fn held_segments_are_kept_and_others_are_recycled() {
     }
 }
 
+/// Numbers that were skipped are gone to a reader before them, none to one behind; a record that is missing
+/// stays damage. Over the ends of segments as well, and recovery returns what was logged.
+#[test]
+fn skipped_numbers_are_told_from_missing_records() {
+    for mapped in [true, false] {
+        let mut kept = HistoryHarness::new(mapped, u64::MAX);
+        let mut logged = Vec::new();
+        for round in 0..120_u64 {
+            if round % 3 == 0 {
+                kept.writer.skip(SeqNo::new(kept.next), 2);
+                kept.next += 2;
+            }
+            logged.push(kept.next);
+            kept.append(1);
+        }
+        assert!(kept.writer.position().log_id > LogId(2), "several segments");
+        let last = kept.next - 1;
+        let behind = logged[117] - 1;
+        assert_eq!(kept.read(&mut kept.reader(behind), last), logged[117..]);
+        for after in [0, logged[50], logged[113]] {
+            let mut reader = kept.reader(after);
+            kept.read(&mut reader, last);
+            assert!(
+                matches!(kept.step(&mut reader, last), HistoryStep::Gone { oldest } if oldest.get() > after)
+            );
+        }
+        assert!(kept.writer.hold(SeqNo::new(behind - 1), None, 0).is_err());
+        let hold = kept.writer.hold(SeqNo::new(behind), None, 0).unwrap();
+        assert!(kept.writer.is_followed());
+        drop(hold);
+        assert!(!kept.writer.is_followed());
+        let input = RecoverInput {
+            fs: &kept.fs,
+            dir: Path::new(DIR),
+            db_uuid: UUID,
+            min_log_id: LogId(1),
+            durable: esker_wal::LogPosition::ZERO,
+            last_manifest_edit: u64::MAX,
+            mode: WalRecovery::Strict,
+        };
+        let mut found = Vec::new();
+        let report = recover(&input, &mut |record| {
+            found.push(record.header.first_seqno.get());
+            Ok(())
+        });
+        assert_eq!((found, report.unwrap().greatest_seqno), (logged, SeqNo::new(last)));
+    }
+}
+
 /// A reader that has read a segment to its end finds the next one, although its own is recycled meanwhile.
 #[test]
 fn a_reader_leaves_a_segment_that_is_recycled_under_it() {
