@@ -5,7 +5,7 @@
 //! Range tombstones arrive separately and are cut at the bounds of the tables ([`PendingDeletes`]).
 
 use crate::blob_separation::{References, Relocation, Separator};
-use crate::compression_downgrade::downgraded;
+use crate::compression_downgrade::Effort;
 use crate::filters::TableFilter;
 use crate::overwrite_ratio::{OlderTables, OverwriteSampler};
 use crate::pending_outputs::{Outputs, UnclaimedFiles};
@@ -57,8 +57,8 @@ pub struct OutputSpec<'a> {
 pub struct OutputLayout {
     /// The target level: it determines layout and compression.
     pub level: LevelIndex,
-    /// Whether to compress lightly, because writers are about to wait.
-    pub is_downgraded: bool,
+    /// How hard to compress, beside what is configured.
+    pub effort: Effort,
     /// Where tables end.
     pub cut: Cut,
     /// Bytes of input, by estimate: a table is not ended shortly before the end.
@@ -311,7 +311,7 @@ fn begin(
     let codec = options.compression.pick(spec.layout.level);
     let table_options = TableOptions {
         layout: options.block_layout.pick(spec.layout.level),
-        codec: if spec.layout.is_downgraded { downgraded(codec) } else { codec },
+        codec: spec.layout.effort.codec(codec),
         filter: spec.layout.filter.policy,
         filter_bits: spec.layout.filter.bits,
         db_uuid: factory.db_uuid,

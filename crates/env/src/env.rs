@@ -1,6 +1,7 @@
 //! The environment ([`Env`]): file system, clock, randomness and threads in one value.
 
 use crate::{Clock, FileSystem, ManualClock, Random, SeededRandom, StdFileSystem, SystemClock, SystemRandom};
+use crate::{ManualPressure, PressureSource, SystemPressure};
 use esker_base::{Error, Result};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -26,6 +27,8 @@ pub struct Env {
     pub clock: Arc<dyn Clock>,
     /// The source of random numbers.
     pub random: Arc<dyn Random>,
+    /// The pressure on the machine.
+    pub pressure: Arc<dyn PressureSource>,
     /// How background work runs.
     pub background: Background,
 }
@@ -40,18 +43,20 @@ impl Env {
             fs: Arc::new(StdFileSystem),
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
+            pressure: Arc::new(SystemPressure),
             background: Background::Threads,
         }
     }
 
-    /// An environment that depends only on `fs` and `seed`: a [`ManualClock`], [`SeededRandom`] and
-    /// [`Background::Stepped`]. A test that moves time puts its own clock into [`Env::clock`] and keeps a
+    /// An environment that depends only on `fs` and `seed`: a [`ManualClock`], [`SeededRandom`], no pressure
+    /// and [`Background::Stepped`]. A test that moves time puts its own clock into [`Env::clock`] and keeps a
     /// handle to it.
     pub fn simulated(fs: Arc<dyn FileSystem>, seed: u64) -> Env {
         Env {
             fs,
             clock: Arc::new(ManualClock::new(SIMULATED_START_MS)),
             random: Arc::new(SeededRandom::new(seed)),
+            pressure: Arc::new(ManualPressure::default()),
             background: Background::Stepped { seed },
         }
     }

@@ -16,6 +16,7 @@
 //! | [`OffHeapSlice`] | slices of fixed length, in such regions if they are long |
 //! | `huge_page_heap` | a huge-page heap: long-lived slices, many in one region |
 //! | [`clock`], [`random`] | time and randomness, the machine's and a test's |
+//! | [`host_pressure`] | [`HostPressure`], how short the machine is of processors, devices and memory |
 //! | [`rate_limiter`] | [`RateLimiter`], token buckets for reads and writes of background work |
 //! | [`TimedFile`] | files whose small reads are measured, for a self-tuning limiter |
 //! | [`reads`] | [`ReadQueue`], asynchronous reads |
@@ -41,6 +42,7 @@ mod fork_join;
 pub mod fs;
 pub mod fs_wrapper;
 pub mod host;
+pub mod host_pressure;
 mod huge_page_heap;
 pub mod memory;
 mod off_heap_list;
@@ -64,6 +66,7 @@ pub use fs::{
     MappingOwner, OpenMode, SharedSync, StoreObserver,
 };
 pub use fs_wrapper::{FileSystemWrapper, FileWrapper};
+pub use host_pressure::{HostPressure, ManualPressure, PressureSource, SystemPressure};
 pub use memory::{PageAdvice, Region};
 pub use off_heap_list::OffHeapList;
 pub use off_heap_slice::OffHeapSlice;

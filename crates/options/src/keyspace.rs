@@ -164,7 +164,9 @@ impl KeyspaceOptions {
     /// while writers are about to wait: LZ4 in place of LZ4 HC, Zstandard or LZMA, and the mode `speed` of
     /// the adaptive codec. It begins at four fifths of the memory, of the sealed memtables or of the runs in
     /// level 0 at which writers wait, and ends below three fifths; later merges recompress the output as
-    /// configured. No effect with fast codecs, such as the defaults. Default: yes.
+    /// configured. A processor for which some task waits four fifths of the time has the same effect. Where
+    /// the device or memory is as short, merges use the mode `ratio` of the adaptive codec. No effect with
+    /// fast codecs, such as the defaults. Default: yes.
     pub fn compression_under_pressure(mut self, downgrades: bool) -> KeyspaceOptions {
         self.compression_under_pressure = downgrades;
         self

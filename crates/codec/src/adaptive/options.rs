@@ -51,7 +51,8 @@ pub struct AdaptiveOptions {
     pub min_block_bytes: u32,
     /// Speed of the written device in MB/s, 1 to 100,000, for [`Mode::Balanced`].
     pub device_mb_s: u32,
-    /// Reads of a block for each time it is written, up to 1,000. Used by [`Mode::Balanced`] only.
+    /// Reads of a block from the device for each time it is written, up to 1,000. Used by [`Mode::Balanced`]
+    /// only.
     pub reads: u16,
 }
 
@@ -218,6 +219,17 @@ impl From<AdaptiveOptions> for Codec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn longer_blocks_get_a_higher_level_where_size_decides() {
+        let level = |mode, raw_len| AdaptiveOptions { mode, ..AdaptiveOptions::DEFAULT }.zstd_level(raw_len);
+        for (raw_len, expected) in
+            [(8 << 10) - 1, 8 << 10, (256 << 10) - 1, 256 << 10].into_iter().zip([3, 6, 6, 9])
+        {
+            assert_eq!(level(Mode::Ratio, raw_len), expected, "{raw_len} bytes");
+            assert_eq!(level(Mode::Balanced, raw_len), 1);
+        }
+    }
 
     #[test]
     fn options_round_trip_by_name() {

@@ -24,6 +24,7 @@ use crate::state::store::Store;
 use crate::write::write_control;
 use esker_base::{Error, FileNumber, InsideJob, JobSection, PartId, Result, SeqNo};
 use esker_build::blob_separation::Relocation;
+use esker_build::compression_downgrade::WrittenBy;
 use esker_build::filters::{TableFilter, keys_taken};
 use esker_build::older_versions::OlderVersions;
 use esker_build::overwrite_ratio::OlderTables;
@@ -409,11 +410,11 @@ fn write_subcompaction<'s>(
             options,
             OutputLayout {
                 level: plan.to.level(),
-                is_downgraded: !plan.to.level().is_last()
-                    && keyspace
-                        .tuning
-                        .compression_downgrade
-                        .downgrades(options, || write_control::fullest_queue_permille(store, keyspace)),
+                effort: keyspace.tuning.compression_downgrade.effort(
+                    options,
+                    if plan.to.level().is_last() { WrittenBy::LastLevel } else { WrittenBy::Merge },
+                    || write_control::load(store, keyspace),
+                ),
                 cut: plan.cut.clone(),
                 input_bytes: inputs.iter().flat_map(|input| &input.parts).map(InputPart::bytes).sum(),
                 filter: common.filter,

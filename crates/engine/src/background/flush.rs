@@ -22,6 +22,7 @@ use crate::write::switch_memtable;
 use crate::write::write_control;
 use esker_base::planted;
 use esker_base::{InsideJob, JobSection, KeyspaceId, Result, SeqNo};
+use esker_build::compression_downgrade::{Effort, WrittenBy};
 use esker_build::filters::{FilterTuner, TableFilter};
 use esker_build::older_versions::OlderVersions;
 use esker_build::overwrite_ratio::OlderTables;
@@ -285,10 +286,9 @@ fn write_memtables<'w>(
         &of_strategy,
         Some((&keyspace.tuning.filters, &watch)),
     );
-    spec.layout.is_downgraded = keyspace
-        .tuning
-        .compression_downgrade
-        .downgrades(&options, || write_control::fullest_queue_permille(store, keyspace));
+    let compression = &keyspace.tuning.compression_downgrade;
+    spec.layout.effort =
+        compression.effort(&options, WrittenBy::Flush, || write_control::load(store, keyspace));
     let facts = JobFacts {
         class: Class::Flush,
         reason: None,
@@ -449,7 +449,7 @@ fn flush_spec<'a>(
             options,
             OutputLayout {
                 level: to.level(),
-                is_downgraded: false,
+                effort: Effort::Configured,
                 cut: Cut::for_output(version, to, strategy_options),
                 input_bytes: memtables.iter().map(|view| view.memtable.payload_bytes()).sum(),
                 filter: TableFilter::in_tree(options, version, None, to, keys, tuner),

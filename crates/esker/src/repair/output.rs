@@ -1,6 +1,7 @@
 //! Output of a repair: entries that were read become tables of the new database.
 
 use esker_base::{KeyspaceId, Result, SeqNo};
+use esker_build::compression_downgrade::Effort;
 use esker_build::filters::TableFilter;
 use esker_build::pending_outputs::Outputs;
 use esker_build::table_factory::TableFactory;
@@ -49,7 +50,7 @@ pub(crate) fn write_run<'f, C: Cursor>(
     let planned = planner_options(output.options, WRITE_BUFFER_BYTES);
     let layout = OutputLayout {
         level: output.level,
-        is_downgraded: false,
+        effort: Effort::Configured,
         cut: Cut::for_output(&Version::new(), Position::Front(output.level), &planned),
         input_bytes: output.input_bytes,
         filter: TableFilter::standing_alone(output.options),

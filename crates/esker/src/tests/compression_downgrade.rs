@@ -2,15 +2,19 @@
 
 use crate::options::PerLevel;
 use crate::{Database, KeyspaceOptions, Options};
-use esker_codec::Codec;
+use esker_build::compression_downgrade::{Effort, WrittenBy};
+use esker_codec::{AdaptiveOptions, Codec};
 use esker_engine::background::flush;
 use esker_engine::write::write_control;
-use esker_env::Env;
 use esker_env::fault::StrictFs;
+use esker_env::{Env, HostPressure, ManualPressure};
 use std::sync::Arc;
 
 fn open(options: KeyspaceOptions) -> Database {
-    let env = Env::simulated(Arc::new(StrictFs::new()), 1);
+    open_in(Env::simulated(Arc::new(StrictFs::new()), 1), options)
+}
+
+fn open_in(env: Env, options: KeyspaceOptions) -> Database {
     let strong = PerLevel::split(Codec::Zstd { level: 9 }, Codec::Lzma { level: 1 });
     let options = options.compression(strong);
     Database::open_with("/db", Options::default().memory_budget(64 << 20).keyspace_options(options).env(env))
@@ -44,6 +48,40 @@ fn flushes_are_downgraded_while_memtables_queue_up() {
     db.close().unwrap();
 }
 
+/// Processors that are short make flushes faster; a device or memory that is short makes merges denser, for
+/// as long as it is, and only with an adaptive codec.
+#[test]
+fn pressure_on_the_machine_moves_the_mode_both_ways() {
+    let pressure = Arc::new(ManualPressure::default());
+    let env = Env { pressure: pressure.clone(), ..Env::simulated(Arc::new(StrictFs::new()), 1) };
+    let db = open_in(env, KeyspaceOptions::default().strategy("none".parse().unwrap()));
+    let keyspace = db.default_keyspace();
+    let set = |cpu_permille, io_permille, memory_permille| {
+        pressure.set(HostPressure { cpu_permille, io_permille, memory_permille });
+    };
+    let flushed = |cpu| {
+        set(cpu, 1_000, 1_000);
+        flush(&db, 1)
+    };
+    assert_eq!([0, 900, 700, 500].map(flushed), ["zstd:9", "lz4", "lz4", "zstd:9"]);
+    let merged = |io, memory| {
+        set(0, io, memory);
+        // Overwritten in one part, so that the merge is not a move.
+        keyspace.put(b"key", [io as u8; 100]).unwrap();
+        db.compact_all().unwrap();
+        let tree = Arc::clone(&keyspace.state().view.load().tree);
+        let table = tree.runs[0].parts[0].file.open(esker_view::tree::Access::Use).unwrap();
+        table.properties().codec.clone()
+    };
+    assert_eq!(merged(900, 0), "lzma:1", "the level that the user chose");
+    let adaptive = Codec::Adaptive(AdaptiveOptions::DEFAULT);
+    keyspace.update_options(|options| options.compression(PerLevel::split(adaptive, adaptive))).unwrap();
+    let codecs = [(0, 0), (900, 0), (700, 0), (0, 0), (0, 900)].map(|(io, memory)| merged(io, memory));
+    let ratio = "adaptive:mode=ratio";
+    assert_eq!(codecs, ["adaptive", ratio, ratio, "adaptive", ratio]);
+    db.close().unwrap();
+}
+
 /// EC3, and the third queue: merges are downgraded while level 0 is nearly full, but not those into the last
 /// level.
 #[test]
@@ -58,24 +96,17 @@ fn merges_into_the_last_level_are_not_downgraded() {
         "the first goes to the last level; when the last began there were four runs of five"
     );
     let (store, keyspace) = (db.store(), Arc::clone(db.default_keyspace().state()));
-    assert!(
-        keyspace
-            .tuning
-            .compression_downgrade
-            .downgrades(&keyspace.options(), || write_control::fullest_queue_permille(store, &keyspace))
-    );
+    let effort = || {
+        let modes = &keyspace.tuning.compression_downgrade;
+        modes.effort(&keyspace.options(), WrittenBy::Merge, || write_control::load(store, &keyspace))
+    };
+    assert_eq!(effort(), Effort::Faster);
     db.compact_all().unwrap();
     let tree = Arc::clone(&keyspace.view.load().tree);
     assert_eq!(tree.runs.len(), 1);
     let table = tree.runs[0].parts[0].file.open(esker_view::tree::Access::Use).unwrap();
     assert_eq!(table.properties().codec, "lzma:1");
-    assert!(
-        !keyspace
-            .tuning
-            .compression_downgrade
-            .downgrades(&keyspace.options(), || write_control::fullest_queue_permille(store, &keyspace)),
-        "nothing waits any more"
-    );
+    assert_eq!(effort(), Effort::Configured, "nothing waits any more");
     drop((table, tree));
     db.close().unwrap();
 }

@@ -44,6 +44,7 @@ use crate::state::write_control::pace::rescaled_ns;
 use crate::state::write_control::{Queues, WriteStateChange};
 use crate::write::batch::EncodedBatch;
 use esker_base::Error;
+use esker_build::compression_downgrade::Load;
 use esker_options::Event;
 use esker_strategy::write_control::{
     Capacity, GarbageQueue, MAX_SEALED, Pressure, PressureCause, UNKNOWN_BYTES_PER_SECOND,
@@ -205,6 +206,11 @@ pub fn fullest_queue_permille(store: &Store, keyspace: &KeyspaceState) -> u32 {
         (runs, u64::from(keyspace.options().level0_limits().1)),
     ];
     queues.into_iter().map(|(amount, hard)| fullness_permille(amount, hard)).max().unwrap_or(0)
+}
+
+/// What the effort of compression depends on.
+pub fn load(store: &Store, keyspace: &KeyspaceState) -> Load {
+    Load { queues_permille: fullest_queue_permille(store, keyspace), host: store.env.pressure.read() }
 }
 
 /// Memtables before the flush. At the hard limit the active one is full and no further one may be sealed.
