@@ -16,6 +16,8 @@
 //! * `mallopt`, `malloc_trim`: they are about the whole process, which is the program's and not a library's.
 //! * Memory that is mapped by ourselves: codecs, files and batches take a `Vec<u8>`.
 
+use std::collections::TryReserveError;
+
 /// Least bytes of a large buffer. Below, what an arena keeps is little.
 pub const LARGE_BYTES: usize = 1 << 20;
 /// More than the greatest bound up to which the C library takes allocations from arenas.
@@ -39,6 +41,19 @@ fn grow(buffer: &mut Vec<u8>, more: usize) {
     }
     mapped.extend_from_slice(buffer);
     *buffer = mapped;
+}
+
+/// As [`Vec::try_reserve_exact`], for a buffer that may become large.
+///
+/// # Errors
+/// The allocator's, if there is no memory for it.
+pub fn try_reserve(buffer: &mut Vec<u8>, more: usize) -> Result<(), TryReserveError> {
+    let needed = buffer.len().saturating_add(more);
+    if buffer.capacity() < needed && needed >= LARGE_BYTES {
+        // Without the address space it is an allocation like any other.
+        let _ = buffer.try_reserve_exact(needed.max(MAPPED_BYTES) - buffer.len());
+    }
+    buffer.try_reserve_exact(more)
 }
 
 /// As [`Vec::resize`] with zeros, for a buffer that may become large.
@@ -80,6 +95,9 @@ mod tests {
         let mut small = vec![1; 9];
         free_if_large(&mut small);
         assert_eq!(small.len(), 9);
+        try_reserve(&mut small, LARGE_BYTES).unwrap();
+        assert!(small.capacity() >= MAPPED_BYTES && small.len() == 9);
+        assert!(try_reserve(&mut small, usize::MAX).is_err());
         assert!(zeroed(LARGE_BYTES).iter().all(|&byte| byte == 0));
     }
 }

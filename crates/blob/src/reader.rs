@@ -3,7 +3,7 @@
 use crate::frame::{BlobFooter, BlobHeader, FOOTER_BYTES, HEADER_BYTES};
 use crate::pointer::BlobPointer;
 use crate::record::{self, DecodeError, MAX_HEAD_BYTES, Record};
-use esker_base::{Error, KeyspaceId, Result, TableUid};
+use esker_base::{Error, KeyspaceId, Result, TableUid, large_buffer};
 use esker_env::File;
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ impl BlobReader {
             );
             return Err(Error::corruption(self.file.path(), offset, detail));
         }
-        let mut bytes = vec![0; pointer.record_bytes as usize];
+        let mut bytes = large_buffer::zeroed(pointer.record_bytes as usize);
         self.file.read_exact_at(&mut bytes, offset)?;
         let record = Record::decode(&bytes).map_err(|error| error_of(&*self.file, offset, error))?;
         let is_meant = record.checksum as u32 == pointer.check
@@ -153,7 +153,7 @@ impl BlobReader {
             let len = record::length_of(&bytes).filter(|len| *len <= left).ok_or_else(|| {
                 Error::corruption(self.file.path(), at, "no record begins here, or it overlaps the footer")
             })?;
-            bytes.resize(len, 0);
+            large_buffer::resize(&mut bytes, len);
             self.file.read_exact_at(&mut bytes, at)?;
             let record = Record::decode(&bytes).map_err(|error| error_of(&*self.file, at, error))?;
             each(at, &record)?;

@@ -10,7 +10,7 @@
 //! stored value
 //! ```
 
-use esker_base::checksum::xxh3_64;
+use esker_base::checksum::{StreamHash, xxh3_64};
 use esker_base::coding::{Reader, put_varint};
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::planted;
@@ -87,8 +87,42 @@ fn can_be(codec_id: u8, stored_len: usize, value_len: usize) -> bool {
 
 /// Appends the record of a value, compressed if that saves enough; returns its checksum.
 pub fn encode(key: &[u8], value: &[u8], codec: Codec, scratch: &mut Vec<u8>, out: &mut Vec<u8>) -> u64 {
-    let compressed = codec.compress(value, scratch);
     let start = out.len();
+    let stored = put_head(key, value, codec, scratch, out);
+    out.extend_from_slice(stored);
+    let checksum = xxh3_64(&out[start + CHECKSUM_BYTES..]);
+    out[start..start + CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    checksum
+}
+
+/// As [`encode`], but appends the record only up to the stored value, which is returned beside the checksum:
+/// a large value is written from where it is.
+pub(crate) fn encode_head<'a>(
+    key: &[u8],
+    value: &'a [u8],
+    codec: Codec,
+    scratch: &'a mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> (u64, &'a [u8]) {
+    let start = out.len();
+    let stored = put_head(key, value, codec, scratch, out);
+    let mut hash = StreamHash::new();
+    hash.add(&out[start + CHECKSUM_BYTES..]);
+    hash.add(stored);
+    let checksum = hash.finish();
+    out[start..start + CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    (checksum, stored)
+}
+
+/// Appends everything before the stored value, which it returns, with zeros in place of the checksum.
+fn put_head<'a>(
+    key: &[u8],
+    value: &'a [u8],
+    codec: Codec,
+    scratch: &'a mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> &'a [u8] {
+    let compressed = codec.compress(value, scratch);
     out.extend_from_slice(&[0; CHECKSUM_BYTES]);
     let wanted = codec.ids().first().copied().filter(|_| planted!(WrongCodecInBlob));
     out.push(wanted.unwrap_or(compressed.codec_id));
@@ -96,10 +130,7 @@ pub fn encode(key: &[u8], value: &[u8], codec: Codec, scratch: &mut Vec<u8>, out
     put_varint(out, value.len() as u64);
     put_varint(out, compressed.bytes.len() as u64);
     out.extend_from_slice(key);
-    out.extend_from_slice(compressed.bytes);
-    let checksum = xxh3_64(&out[start + CHECKSUM_BYTES..]);
-    out[start..start + CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
-    checksum
+    compressed.bytes
 }
 
 impl<'a> Record<'a> {

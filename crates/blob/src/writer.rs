@@ -8,9 +8,9 @@ use crate::frame::{BlobFooter, BlobHeader, FOOTER_BYTES, HEADER_BYTES};
 use crate::pointer::BlobPointer;
 use crate::record;
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
-use esker_base::{Error, FileNumber, Result};
+use esker_base::{Error, FileNumber, Result, large_buffer};
 use esker_codec::Codec;
-use esker_env::File;
+use esker_env::{File, MemoryLedger};
 use std::sync::Arc;
 
 /// Bytes collected before they are written and sent to the device: a millisecond of its work.
@@ -46,6 +46,8 @@ pub struct BlobWriter {
     /// Bytes of the file written already; `out` follows them.
     written_bytes: u64,
     scratch: Vec<u8>,
+    /// Where large values wait for their turn.
+    memory: Option<Arc<MemoryLedger>>,
 }
 
 impl BlobWriter {
@@ -60,7 +62,14 @@ impl BlobWriter {
             out,
             written_bytes: 0,
             scratch: Vec::new(),
+            memory: None,
         }
+    }
+
+    /// Sets where large values wait for their turn.
+    #[must_use]
+    pub fn counted_in(self, memory: &Arc<MemoryLedger>) -> BlobWriter {
+        BlobWriter { memory: Some(Arc::clone(memory)), ..self }
     }
 
     /// Adds the value of a key; returns the pointer to it.
@@ -74,11 +83,15 @@ impl BlobWriter {
                 "a key of {key} bytes and a value of {value} bytes are too long for a blob"
             )));
         }
-        let (offset, before) = (self.file_bytes(), self.out.len());
-        let checksum = record::encode(key, value, self.options.codec, &mut self.scratch, &mut self.out);
-        let record_bytes = self.out.len() - before;
+        let offset = self.file_bytes();
+        let checksum = if value.len() >= large_buffer::LARGE_BYTES {
+            self.write_large(key, value)?
+        } else {
+            record::encode(key, value, self.options.codec, &mut self.scratch, &mut self.out)
+        };
+        let record_bytes = self.file_bytes() - offset;
         self.footer.records += 1;
-        self.footer.record_bytes += record_bytes as u64;
+        self.footer.record_bytes += record_bytes;
         self.footer.value_bytes += value.len() as u64;
         if self.out.len() >= WRITE_BYTES {
             self.write_out()?;
@@ -107,6 +120,23 @@ impl BlobWriter {
         self.file.sync_all()?;
         debug_assert!(self.written_bytes >= (HEADER_BYTES + FOOTER_BYTES) as u64);
         Ok(BlobSummary { file_bytes: self.written_bytes, footer: self.footer })
+    }
+
+    /// Writes a record from where its value, or the compressed value, is; returns its checksum.
+    #[cold]
+    fn write_large(&mut self, key: &[u8], value: &[u8]) -> Result<u64> {
+        let turn = self.memory.as_ref().map(|memory| memory.large_values.wait_for_turn(value.len() as u64));
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let (checksum, stored) =
+            record::encode_head(key, value, self.options.codec, &mut scratch, &mut self.out);
+        self.write_out()?;
+        for piece in stored.chunks(WRITE_BYTES) {
+            self.file.write_at(piece, self.written_bytes)?;
+            self.file.begin_write_back(self.written_bytes, piece.len() as u64);
+            self.written_bytes += piece.len() as u64;
+        }
+        drop((scratch, turn));
+        Ok(checksum)
     }
 
     fn write_out(&mut self) -> Result<()> {

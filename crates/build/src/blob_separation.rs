@@ -3,7 +3,7 @@
 use crate::pending_outputs::UnclaimedFiles;
 use crate::table_factory::TableFactory;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
-use esker_base::{FileNumber, KeyspaceId, Result, TableUid, Tag, ValueKind};
+use esker_base::{FileNumber, KeyspaceId, Result, TableUid, Tag, ValueKind, large_buffer};
 use esker_blob::{BlobHeader, BlobOptions, BlobPointer, BlobWriter};
 use esker_env::OpenMode;
 use esker_iter::{LargeValues, is_large, split_expiry};
@@ -100,6 +100,7 @@ impl<'a, 's> Separator<'a, 's> {
         value: &'v [u8],
         unclaimed: &mut UnclaimedFiles<'_>,
     ) -> Result<Placed<'v>> {
+        large_buffer::free_if_large(&mut self.fetched);
         let as_it_is = |pointer| Ok(Placed { tag, value, pointer });
         let flags = tag.kind_byte() & (FLAG_BLOB | FLAG_EXPIRY);
         if tag.kind_byte() & !flags != ValueKind::Put as u8 {
@@ -183,7 +184,8 @@ fn begin(
     unclaimed.add(path);
     // Values stay in their file, whatever the level of the table that points to them.
     let codec = options.compression.last();
-    Ok(OpenFile { writer: BlobWriter::new(file, BlobOptions { number, header, codec }), number, header })
+    let writer = BlobWriter::new(file, BlobOptions { number, header, codec }).counted_in(&factory.env.memory);
+    Ok(OpenFile { writer, number, header })
 }
 
 /// The blob references of one table.

@@ -322,6 +322,7 @@ fn begin(
         ..options.table_options()
     };
     let mut writer = TableWriter::new(file, table_options)?;
+    writer.set_memory(&factory.env.memory);
     if let Some(job) = &spec.accounting.job {
         writer.set_job_control(Arc::<dyn OutputControl>::clone(job) as Arc<dyn JobControl>);
     }

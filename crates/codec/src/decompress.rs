@@ -7,7 +7,7 @@
 use crate::dictionary::DictionaryDecoder;
 use crate::kind::id;
 use crate::{columns, lz4, lzma, snappy, zstd};
-use esker_base::Error;
+use esker_base::{Error, large_buffer};
 use std::path::Path;
 
 /// Why a block could not be decompressed.
@@ -53,7 +53,7 @@ impl DecodeError {
 pub fn decompress(codec_id: u8, stored: &[u8], raw_len: usize, out: &mut Vec<u8>) -> Result<(), DecodeError> {
     // Refused before anything is allocated for it.
     supported(codec_id)?;
-    if out.try_reserve_exact(raw_len.saturating_sub(out.len())).is_err() {
+    if large_buffer::try_reserve(out, raw_len.saturating_sub(out.len())).is_err() {
         out.clear();
         return Err(DecodeError::Damaged(format!("no memory for a block of {raw_len} bytes")));
     }

@@ -1,7 +1,9 @@
 //! The environment ([`Env`]): file system, clock, randomness and threads in one value.
 
-use crate::{Clock, FileSystem, ManualClock, Random, SeededRandom, StdFileSystem, SystemClock, SystemRandom};
-use crate::{ManualPressure, PressureSource, SystemPressure};
+use crate::{
+    Clock, FileSystem, ManualClock, ManualPressure, MemoryLedger, PressureSource, Random, SeededRandom,
+    StdFileSystem, SystemClock, SystemPressure, SystemRandom,
+};
 use esker_base::{Error, Result};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -31,6 +33,8 @@ pub struct Env {
     pub pressure: Arc<dyn PressureSource>,
     /// How background work runs.
     pub background: Background,
+    /// Accounts of memory. An open database has its own.
+    pub memory: Arc<MemoryLedger>,
 }
 
 /// Initial reading of a simulated wall clock: neither zero nor the present.
@@ -45,6 +49,7 @@ impl Env {
             random: Arc::new(SystemRandom),
             pressure: Arc::new(SystemPressure),
             background: Background::Threads,
+            memory: MemoryLedger::unlimited(),
         }
     }
 
@@ -58,6 +63,7 @@ impl Env {
             random: Arc::new(SeededRandom::new(seed)),
             pressure: Arc::new(ManualPressure::default()),
             background: Background::Stepped { seed },
+            memory: MemoryLedger::unlimited(),
         }
     }
 

@@ -10,6 +10,7 @@
 //! | [`fs_wrapper`] | [`FileWrapper`] and [`FileSystemWrapper`]: files and file systems over others |
 //! | [`std_fs`] | [`StdFileSystem`], the machine's file system |
 //! | [`memory`] | [`Region`], large pieces of anonymous memory |
+//! | [`MemoryLedger`] | accounts of what a database holds beside memtables, cache and open tables |
 //! | [`slabs`] | memory for blocks, many small pieces of such regions |
 //! | [`OffHeapList`] | numbers by the million, in such regions |
 //! | [`Published`] | a rarely replaced value, pinned by hazard pointers without a shared cache line |
@@ -45,6 +46,7 @@ pub mod host;
 pub mod host_pressure;
 mod huge_page_heap;
 pub mod memory;
+mod memory_ledger;
 mod off_heap_list;
 mod off_heap_slice;
 mod published;
@@ -68,6 +70,7 @@ pub use fs::{
 pub use fs_wrapper::{FileSystemWrapper, FileWrapper};
 pub use host_pressure::{HostPressure, ManualPressure, PressureSource, SystemPressure};
 pub use memory::{PageAdvice, Region};
+pub use memory_ledger::{MemoryAccount, MemoryHolding, MemoryLedger, MemoryTurn};
 pub use off_heap_list::OffHeapList;
 pub use off_heap_slice::OffHeapSlice;
 pub use published::{Published, ReadGuard};

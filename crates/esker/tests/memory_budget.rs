@@ -50,3 +50,52 @@ fn the_cache_shrinks_for_tables_that_lookups_open() {
     );
     assert!(after.used_bytes() <= after.budget_bytes, "{after:?}");
 }
+
+/// Cursors over several runs, flushes, merges, blobs and a bulk load: what they hold is counted, bounded
+/// where it only saves time, and nothing of it is left when they are done.
+#[test]
+fn buffers_are_counted_and_given_back() {
+    const BUDGET: u64 = 16 << 20;
+    let dir = TestDir::new("memory-accounts");
+    let env = Env::simulated(Arc::new(StdFileSystem), 3);
+    let db =
+        Database::open_with(dir.path(), Options::default().env(env).memory_budget(BUDGET)).expect("opening");
+    let blobs = esker::KeyspaceOptions::default().blob_threshold(1 << 20);
+    let blobs = db.keyspace_with("blobs", blobs).expect("a keyspace");
+    for number in 0..5u64 {
+        for keyspace in [&db.default_keyspace(), &blobs] {
+            keyspace.put(key(number), vec![number as u8; 1 << 20]).expect("a put of a large value");
+        }
+        for small in 0..4_000 {
+            let number = 10 + small * 5 + number;
+            db.default_keyspace().put(key(number), [number as u8; 400]).expect("a put");
+        }
+        db.flush().expect("a flush");
+        settle(&db);
+    }
+    let mut cursors: Vec<_> = (0..20).map(|_| db.default_keyspace().cursor().expect("a cursor")).collect();
+    for cursor in &mut cursors {
+        cursor.seek_to_first().expect("a seek");
+        for _ in 0..8_000 {
+            cursor.advance().expect("a step");
+        }
+    }
+    let read_ahead = memory(&db).read_ahead_bytes;
+    assert!(read_ahead > 0 && read_ahead <= BUDGET / 16 + (2 << 20), "{read_ahead}");
+    drop(cursors);
+    let mut loader = db.default_keyspace().bulk_load().expect("a load");
+    for number in (0..30_000u64).rev() {
+        loader.add(key(number), [7; 100]).expect("an entry");
+    }
+    assert_eq!(memory(&db).loading_bytes, BUDGET / 8);
+    loader.finish().expect("the load");
+    db.compact_all().expect("compaction");
+    settle(&db);
+    let after = memory(&db);
+    let left = [after.read_ahead_bytes, after.job_bytes, after.large_value_bytes, after.loading_bytes];
+    assert_eq!(left, [0; 4], "{after:?}");
+    for number in 0..5u64 {
+        let value = blobs.get(key(number)).expect("a get").expect("a value");
+        assert!(value.len() == 1 << 20 && value.iter().all(|&byte| byte == number as u8));
+    }
+}

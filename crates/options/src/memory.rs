@@ -124,7 +124,8 @@ impl MemoryPlan {
         self.budget_bytes / PINNED_DIVISOR
     }
 
-    fn merge_buffers_bytes(&self) -> u64 {
+    /// The part that is kept for the buffers of flushes and merges, however little they hold.
+    pub fn merge_buffers_bytes(&self) -> u64 {
         MERGE_BUFFERS_BYTES.min(self.divided_bytes() / 8)
     }
 

@@ -46,7 +46,12 @@ fn write(path: &Path, keys: &[Key]) -> Result<u64> {
 fn open(path: &Path, len: u64, kind: CacheKind, pages_filter: bool, keys: &[Key]) -> Result<Table> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let cache = Arc::new(TableCache::of_kind(kind, CACHE_BYTES, &clock));
-    let identity = TableIdentity::new(&OpenTables::with_choices(cache, pages_filter, None))?;
+    let identity = TableIdentity::new(&OpenTables::with_choices(
+        cache,
+        pages_filter,
+        None,
+        esker_env::MemoryLedger::unlimited(),
+    ))?;
     let table = Table::open(StdFileSystem.open(path, OpenMode::Read)?, len, EXPECTED, identity)?;
     keys.iter().try_for_each(|key| table.get(key, key_hash(key), SeqNo::MAX).map(drop))?;
     Ok(table)

@@ -104,7 +104,12 @@ fn write(path: &Path, keys: &[Key]) -> Result<u64> {
 fn open(path: &Path, len: u64, place: Place, way: AsyncReads) -> Result<Table> {
     let file = place.mode().open(&StdFileSystem, path)?;
     let cache = Arc::new(TableCache::new(64 << 10));
-    let tables = OpenTables::with_choices(cache, false, ReadQueue::new(way, &Env::real())?);
+    let tables = OpenTables::with_choices(
+        cache,
+        false,
+        ReadQueue::new(way, &Env::real())?,
+        esker_env::MemoryLedger::unlimited(),
+    );
     Table::open(file, len, EXPECTED, TableIdentity::new(&tables)?)
 }
 

@@ -183,6 +183,9 @@ fn check(bytes: &[u8]) -> Result<BlockHeader, DecodeError> {
 const ENCODING_BYTES: usize = 1024;
 
 /// Appends the file image of the staged entries, at least one, without checksum: header and stored bytes.
+///
+/// A large value is in memory twice at most while this runs: the payload is freed before the compressed bytes
+/// are appended.
 pub(crate) fn append_image(
     staged: &mut staged::Staged,
     layout: BlockLayout,
@@ -196,7 +199,13 @@ pub(crate) fn append_image(
         raw.clear();
         large_buffer::reserve(&mut raw, staged.bytes().len() + ENCODING_BYTES);
         let header = append_payload(staged, layout, number, &mut raw);
-        let header = append_stored(header, &raw, compression, scratch, out);
+        let header = compress(header, &raw, compression, scratch);
+        if header.codec_id == id::NONE {
+            append_parts(&header, &raw, out);
+        } else {
+            large_buffer::free_if_large(&mut raw);
+            append_parts(&header, &scratch.compressed[..header.stored_len as usize], out);
+        }
         scratch.raw = raw;
         return header;
     }
@@ -225,11 +234,25 @@ pub(crate) fn append_payload(
 
 /// As [`append_image`], for a payload with the header of the uncompressed block.
 pub(crate) fn append_stored(
-    mut header: BlockHeader,
+    header: BlockHeader,
     payload: &[u8],
     compression: &Compression<'_>,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
+) -> BlockHeader {
+    let header = compress(header, payload, compression, scratch);
+    let is_raw = header.codec_id == id::NONE;
+    let stored = if is_raw { payload } else { &scratch.compressed[..header.stored_len as usize] };
+    append_parts(&header, stored, out);
+    header
+}
+
+/// Compresses the payload into the scratch buffer if that saves enough; the header says whether it did.
+fn compress(
+    mut header: BlockHeader,
+    payload: &[u8],
+    compression: &Compression<'_>,
+    scratch: &mut Scratch,
 ) -> BlockHeader {
     let codec = compression.codec;
     let known = match header.layout {
@@ -246,11 +269,14 @@ pub(crate) fn append_stored(
     );
     header.codec_id = compressed.codec_id;
     header.stored_len = compressed.bytes.len() as u32;
-    large_buffer::reserve(out, HEADER_BYTES + compressed.bytes.len() + TRAILER_BYTES);
-    out.extend_from_slice(&header.encode());
-    out.extend_from_slice(compressed.bytes);
-    out.reserve(TRAILER_BYTES);
     header
+}
+
+fn append_parts(header: &BlockHeader, stored: &[u8], out: &mut Vec<u8>) {
+    large_buffer::reserve(out, HEADER_BYTES + stored.len() + TRAILER_BYTES);
+    out.extend_from_slice(&header.encode());
+    out.extend_from_slice(stored);
+    out.reserve(TRAILER_BYTES);
 }
 
 #[derive(Clone, Copy, Debug)]

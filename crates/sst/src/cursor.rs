@@ -33,6 +33,7 @@ use crate::table::Table;
 use esker_base::{Result, SeqNo, Tag, large_buffer};
 use esker_cache::{Admission, BlockKind};
 use esker_codec::id;
+use esker_env::MemoryHolding;
 use esker_iter::{BoundOrder, Cursor};
 use std::sync::Arc;
 
@@ -76,6 +77,8 @@ pub struct TableCursor {
     read_ahead: ReadAhead,
     /// A decompressed block that is not shared.
     unpacked: Vec<u8>,
+    /// What `unpacked` has of the memory budget.
+    held: MemoryHolding,
 }
 
 // SAFETY: the raw pointers in `position` point into memory that the cursor owns or has a count of (see the
@@ -126,6 +129,7 @@ impl TableCursor {
             ahead: None,
             read_ahead,
             unpacked: Vec::new(),
+            held: MemoryHolding::default(),
         }
     }
 
@@ -298,6 +302,9 @@ impl TableCursor {
         let place = table.place(number)?;
         let offset = place.start;
         self.pinned = None;
+        // Before the next value is read: two large ones are in memory nowhere.
+        large_buffer::free_if_large(&mut self.unpacked);
+        self.held.release();
         if let Some(block) = self.read_ahead.resident(table, number, place.end - offset)? {
             // SAFETY: `pinned` keeps the block until the position is closed.
             unsafe { self.position.open(block.contents()) };
@@ -313,16 +320,20 @@ impl TableCursor {
                 return BlockBytes::from_bytes(image);
             }
             let len = BlockBytes::memory_len(header.raw_len as usize);
-            if len < large_buffer::LARGE_BYTES {
-                large_buffer::free_if_large(&mut self.unpacked);
-            }
             large_buffer::resize(&mut self.unpacked, len);
             unpack(&header, image, table.dictionary.as_ref(), &mut self.unpacked)?;
             BlockBytes::from_bytes(&self.unpacked)
         });
         let block = block.map_err(|error| table.decode_error_at(error, offset))?;
-        // SAFETY: the buffers are changed by `enter` only, which closes the position first.
+        let is_unpacked = block.header().codec_id != id::NONE;
+        // SAFETY: the buffers are changed by `enter` only, which closes the position first; and below, the
+        // image that a decompressed block does not lie in.
         unsafe { self.position.open(block) };
+        if is_unpacked && self.unpacked.len() >= large_buffer::LARGE_BYTES {
+            self.read_ahead.free_if_large(table);
+            // That of other blocks is small beside the windows.
+            self.held.hold(&table.identity.memory().jobs, self.unpacked.len() as u64);
+        }
         Ok(())
     }
 

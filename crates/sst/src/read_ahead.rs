@@ -8,13 +8,16 @@
 //! Where reads can overlap ([`esker_env::reads`]), the next window is requested as soon as the present one
 //! has arrived. A job takes cached blocks from the cache, so its windows begin with uncached ones. A walk
 //! that stops early wastes at most one window, no larger than all it read before.
+//!
+//! The windows of all scans together have a share of the memory budget ([`esker_env::MemoryLedger`]): a scan
+//! over thirty runs would otherwise hold sixty mebibytes. Where the share is used up, single blocks are read.
 
 use crate::block::{BlockRef, SLACK_BYTES};
 use crate::input_residency::{InputReading, ResidencySample};
 use crate::slots::Slot;
 use crate::table::Table;
 use esker_base::{Result, large_buffer};
-use esker_env::{PendingRead, ReadRequest};
+use esker_env::{MemoryHolding, PendingRead, ReadRequest};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,6 +31,8 @@ const MAX_SCAN_WINDOW_BYTES: u64 = 1 << 20;
 pub(crate) const COMPACTION_WINDOW_BYTES: u64 = 64 << 10;
 /// Smaller windows are not requested ahead: submitting a read costs as much as the call that it saves.
 const MIN_OVERLAPPED_BYTES: u64 = 64 << 10;
+/// A block of more than so many windows is not requested ahead.
+const LARGEST_OVERLAPPED_WINDOWS: u64 = 4;
 
 /// Consecutive whole blocks that are read at once.
 #[derive(Debug, Default)]
@@ -85,6 +90,8 @@ pub(crate) struct ReadAhead {
     next: Option<(ReadWindow, PendingRead)>,
     /// Memory for the window after the next.
     spare: Vec<u8>,
+    /// What the buffers have of the memory budget.
+    held: MemoryHolding,
     /// Pacing and residency reports, for a job.
     reading: Option<InputReading>,
     /// For the residency reports.
@@ -114,6 +121,7 @@ impl ReadAhead {
             max_window_bytes,
             next: None,
             spare: Vec::new(),
+            held: MemoryHolding::default(),
             reading: None,
             last_answer: ResidencySample::default(),
         }
@@ -166,6 +174,42 @@ impl ReadAhead {
         self.next = None;
     }
 
+    /// Frees the image of a block that was decompressed elsewhere, if it is large.
+    pub(crate) fn free_if_large(&mut self, table: &Table) {
+        if self.buffer.len() >= large_buffer::LARGE_BYTES {
+            self.buffer = Vec::new();
+            self.hold_buffers(table);
+        }
+    }
+
+    /// Holds what the buffers have at present.
+    fn hold_buffers(&mut self, table: &Table) {
+        let under_way = self.next.as_ref().map_or(0, |(window, _)| window.len() + SLACK_BYTES);
+        let bytes = self.buffer.len() + self.spare.len() + under_way;
+        let memory = table.identity.memory();
+        let account = if self.is_job() { &memory.jobs } else { &memory.read_ahead };
+        self.held.hold(account, bytes as u64);
+    }
+
+    /// Whether its windows do not grow: those of jobs, which need them.
+    fn is_job(&self) -> bool {
+        self.max_window_bytes == COMPACTION_WINDOW_BYTES
+    }
+
+    /// A window of a scan for which the memory budget has room, with the one after it: at most `wanted`
+    /// bytes, or 0 for single blocks.
+    fn affordable(&mut self, table: &Table, wanted: u64) -> u64 {
+        let windows = if table.identity.reads().is_some() { 2 } else { 1 };
+        let mut bytes = wanted;
+        while bytes >= MIN_WINDOW_BYTES && !self.is_job() {
+            if self.held.try_hold(&table.identity.memory().read_ahead, windows * bytes) {
+                return bytes;
+            }
+            bytes /= 2;
+        }
+        if self.is_job() { wanted } else { 0 }
+    }
+
     /// The file image of block `number`, with at least [`SLACK_BYTES`] behind it. Overwrites images returned
     /// before if the block has to be read.
     pub(crate) fn image(&mut self, table: &Table, number: usize) -> Result<&[u8]> {
@@ -182,6 +226,7 @@ impl ReadAhead {
     pub(crate) fn free_if_passed(&mut self, number: usize) {
         if number + 1 == self.window.blocks.end && self.next.is_none() {
             (self.buffer, self.spare) = (Vec::new(), Vec::new());
+            self.held.release();
         }
     }
 
@@ -199,7 +244,8 @@ impl ReadAhead {
             }
             _ => {
                 if self.window_bytes < self.max_window_bytes {
-                    self.window_bytes = if goes_on { self.grown() } else { 0 };
+                    let wanted = if goes_on { self.grown() } else { 0 };
+                    self.window_bytes = self.affordable(table, wanted);
                 }
                 let mut window = std::mem::take(&mut self.window);
                 window.fill(table, number, self.window_bytes)?;
@@ -211,11 +257,14 @@ impl ReadAhead {
             }
         }
         large_buffer::resize(&mut self.buffer, self.window.len() + SLACK_BYTES);
-        let kept_bytes = 4 * self.max_window_bytes as usize;
+        // A buffer that grew has at most twice its length.
+        let kept_bytes = 2 * (self.window_bytes.max(MIN_WINDOW_BYTES) as usize + SLACK_BYTES);
         if self.buffer.len() <= kept_bytes {
             self.buffer.shrink_to(kept_bytes);
         }
-        self.read_next(table)
+        self.read_next(table)?;
+        self.hold_buffers(table);
+        Ok(())
     }
 
     fn grown(&self) -> u64 {
@@ -224,13 +273,22 @@ impl ReadAhead {
 
     fn read_next(&mut self, table: &Table) -> Result<()> {
         let Some(queue) = table.identity.reads() else { return Ok(()) };
-        if self.grown() < MIN_OVERLAPPED_BYTES {
+        let wanted = self.grown();
+        if wanted < MIN_OVERLAPPED_BYTES {
             return Ok(());
         }
         let Some(first) = self.next_to_read(table)? else { return Ok(()) };
-        self.window_bytes = self.grown();
+        let window_bytes = self.affordable(table, wanted);
+        if window_bytes < MIN_OVERLAPPED_BYTES {
+            return Ok(());
+        }
         let mut window = ReadWindow::default();
-        window.fill(table, first, self.window_bytes)?;
+        window.fill(table, first, window_bytes)?;
+        if window.len() as u64 > LARGEST_OVERLAPPED_WINDOWS * window_bytes {
+            // A large value: two of them at once are more than the read is worth.
+            return Ok(());
+        }
+        self.window_bytes = window_bytes;
         let mut buffer = std::mem::take(&mut self.spare);
         // Capacity for the slack behind the window.
         large_buffer::resize(&mut buffer, window.len() + SLACK_BYTES);

@@ -30,7 +30,7 @@ use crate::slots::Slots;
 use crate::table_slots::TableSlots;
 use esker_base::{Error, Result};
 use esker_cache::TableNumber;
-use esker_env::ReadQueue;
+use esker_env::{MemoryLedger, ReadQueue};
 use esker_filter::FilterWatch;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -44,23 +44,26 @@ pub struct OpenTables {
     memory_bytes: AtomicU64,
     /// Queue for overlapped reads.
     reads: Option<Arc<ReadQueue>>,
+    /// Accounts for what cursors read ahead.
+    memory: Arc<MemoryLedger>,
 }
 
 impl OpenTables {
     /// No table open yet; blocks go into `cache`, filters stay with their tables.
     pub fn new(cache: Arc<TableCache>) -> Arc<OpenTables> {
-        OpenTables::with_choices(cache, false, None)
+        OpenTables::with_choices(cache, false, None, MemoryLedger::unlimited())
     }
 
     /// As [`OpenTables::new`]. If `pages_filters`, filters go into the cache as well. With a queue, lookups
-    /// of many keys and long walks overlap their reads.
+    /// of many keys and long walks overlap their reads. What cursors read ahead is held in `memory`.
     pub fn with_choices(
         cache: Arc<TableCache>,
         pages_filters: bool,
         reads: Option<Arc<ReadQueue>>,
+        memory: Arc<MemoryLedger>,
     ) -> Arc<OpenTables> {
         let (count, memory_bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Arc::new(OpenTables { cache, pages_filters, count, memory_bytes, reads })
+        Arc::new(OpenTables { cache, pages_filters, count, memory_bytes, reads, memory })
     }
 
     /// Number of open tables, which is the number of descriptors in use.
@@ -122,6 +125,10 @@ impl TableIdentity {
 
     pub(crate) fn reads(&self) -> Option<&ReadQueue> {
         self.tables.reads.as_deref()
+    }
+
+    pub(crate) fn memory(&self) -> &MemoryLedger {
+        &self.tables.memory
     }
 
     pub(crate) fn watch(&self) -> Option<&FilterWatch> {

@@ -12,6 +12,7 @@ mod galloping;
 mod global_seqno;
 mod index_kinds;
 mod job_reads;
+mod memory_accounts;
 mod paged_filters;
 mod read_modes;
 mod slots_and_cache;

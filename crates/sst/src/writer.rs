@@ -24,17 +24,29 @@ use crate::options::TableOptions;
 use crate::properties::TableProperties;
 use esker_base::checksum::key_hash;
 use esker_base::key::{common_prefix_len, leading};
+use esker_base::large_buffer::LARGE_BYTES;
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, Result, TableUid, Tag};
 use esker_cache::Admission;
 use esker_codec::{Codec, DictionaryEncoder, id};
-use esker_env::File;
+use esker_env::{File, MemoryHolding, MemoryLedger};
 use esker_filter::{FilterBuilder, FilterPolicy};
 use esker_iter::RangeTombstones;
 use std::sync::Arc;
 
 /// Approximate bytes of index pages for a block: separator, place, and the page's directory.
 const PAGES_BYTES_A_BLOCK: u64 = 24;
+
+/// Times that a large value is in memory while its block is made: staged and encoded, encoded and compressed,
+/// compressed and appended.
+const LARGE_VALUE_COPIES: u64 = 2;
+
+/// What the writer holds is counted at its first block and then after so many: it grows by some bytes with
+/// each.
+const BLOCKS_PER_COUNT: u32 = 32;
+
+/// What the writer holds is counted in such units, so that it changes rarely.
+const HELD_UNIT_BYTES: usize = 64 << 10;
 
 /// Most bytes of separators, which the index in memory addresses with 32 bits.
 const MAX_SEPARATOR_BYTES: u64 = u32::MAX as u64;
@@ -76,6 +88,9 @@ pub struct TableWriter {
     dictionary: Option<DictionaryEncoder>,
     scratch: Scratch,
     warmer: Option<Box<CacheWarmer>>,
+    /// What the writer has of the memory budget, and where it is counted.
+    held: MemoryHolding,
+    memory: Option<Arc<MemoryLedger>>,
 }
 
 impl TableWriter {
@@ -117,7 +132,14 @@ impl TableWriter {
             dictionary: None,
             scratch: Scratch::default(),
             warmer: None,
+            held: MemoryHolding::default(),
+            memory: None,
         })
+    }
+
+    /// Sets where the memory of the writer is counted. Large values wait there for their turn.
+    pub fn set_memory(&mut self, memory: &Arc<MemoryLedger>) {
+        self.memory = Some(Arc::clone(memory));
     }
 
     /// Sets what may cancel the writer: checked while dictionary, filter and index are made and written,
@@ -170,6 +192,9 @@ impl TableWriter {
     /// [`TableWriter::add`] for entries that may end the block or that are not plain.
     #[inline(never)]
     fn add_out_of_line(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
+        if value.len() >= LARGE_BYTES {
+            return self.add_large(key, tag, value);
+        }
         let leading = leading(key);
         let is_short = key.len() <= MAX_KEY_LEN && value.len() <= MAX_VALUE_LEN;
         if !(self.is_plain && leading > self.last_leading && tag.is_plain_put() && is_short) {
@@ -202,6 +227,8 @@ impl TableWriter {
             && self.staged.would_exceed(self.block_size_bytes, key, tag, value, shared_len)
         {
             self.close_block()?;
+        }
+        if self.staged.is_empty() && !is_first {
             self.open_block(key, tag, is_new_key);
         }
         let hash = key_hash(key);
@@ -216,6 +243,20 @@ impl TableWriter {
         self.expiring.count(tag, value);
         (self.last_tag, self.last_leading) = (tag, leading(key));
         self.staged.add(key, hash, tag, value, shared_len);
+        Ok(())
+    }
+
+    /// Adds an entry with a large value and writes its block at once: its copies have a turn of the account
+    /// of large values, and none stays behind.
+    #[cold]
+    fn add_large(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
+        let bytes = LARGE_VALUE_COPIES * value.len() as u64;
+        let turn = self.memory.as_ref().map(|memory| memory.large_values.wait_for_turn(bytes));
+        self.add_any(key, tag, value)?;
+        self.close_block()?;
+        drop(turn);
+        // The next entry opens a block, which the fast path does not.
+        self.last_leading = u128::MAX;
         Ok(())
     }
 
@@ -314,6 +355,8 @@ impl TableWriter {
         self.closed_key.clear();
         self.closed_key.extend_from_slice(self.staged.last_key());
         let admission = self.warmer.as_mut().and_then(|warmer| warmer.end_block(self.index.blocks()));
+        // A large value is not worth a third copy.
+        let admission = admission.filter(|_| self.staged.raw_len() < LARGE_BYTES);
         if self.buffered.is_some() {
             return self.buffer_block(admission);
         }
@@ -387,7 +430,14 @@ impl TableWriter {
         );
         self.index.add(&self.separator, self.continued_at, (self.out.bytes.len() - start) as u64);
         self.scratch.free_if_large();
-        self.out.write_full_pieces()
+        self.out.write_full_pieces()?;
+        if self.index.blocks() % BLOCKS_PER_COUNT == 1
+            && let Some(memory) = &self.memory
+        {
+            let bytes = self.memory_bytes().next_multiple_of(HELD_UNIT_BYTES);
+            self.held.hold(&memory.jobs, bytes as u64);
+        }
+        Ok(())
     }
 
     #[cfg(test)]

@@ -42,6 +42,9 @@ fn parts(told: &MemoryMetrics) -> Vec<(&'static str, u64)> {
         ("blocks", told.process_block_bytes),
         ("tables", told.table_metadata_bytes),
         ("loads", told.loading_bytes),
+        ("read ahead", told.read_ahead_bytes),
+        ("jobs", told.job_bytes),
+        ("large values", told.large_value_bytes),
     ]
 }
 

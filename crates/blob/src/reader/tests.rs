@@ -112,3 +112,33 @@ fn every_flipped_bit_is_noticed() {
     }
     assert!(open(&env, &path, bytes - 1).unwrap().scan(|_, _, _| Ok(())).is_err(), "cut off");
 }
+
+/// A large value is written from where it is, and reads back like any other; the turn ends with it.
+#[test]
+fn large_values_are_written_in_place() {
+    use esker_base::large_buffer::LARGE_BYTES;
+    let ledger = esker_env::MemoryLedger::for_budget(1 << 20);
+    for codec in [Codec::None, Codec::Lz4] {
+        let (env, path) = env();
+        let half = |len: usize| (0..len).map(|at| if at % 2 == 0 { ((at * 7919) >> 5) as u8 } else { 0 });
+        let values: Vec<(&[u8], Vec<u8>)> = vec![
+            (b"small", vec![1; 50]),
+            (b"large", half(LARGE_BYTES).collect()),
+            (b"larger", half(3 * LARGE_BYTES + 5).collect()),
+            (b"last", vec![2; 50]),
+        ];
+        let file = env.fs.open(&path, OpenMode::CreateOrTruncate).unwrap();
+        let options = BlobOptions { number: FileNumber(7), header: header(), codec };
+        let mut writer = BlobWriter::new(file, options).counted_in(&ledger);
+        let pointers: Vec<_> = values.iter().map(|(key, value)| writer.add(key, value).unwrap()).collect();
+        assert_eq!(ledger.held_bytes(), 0);
+        let bytes = writer.finish().unwrap().file_bytes;
+        let reader = open(&env, &path, bytes).unwrap();
+        let mut out = Vec::new();
+        for ((key, value), pointer) in values.iter().zip(&pointers) {
+            reader.read(key, pointer, &mut out).unwrap();
+            assert_eq!(&out, value);
+        }
+        assert_eq!(reader.scan(|_, _, _| Ok(())).unwrap().records, 4);
+    }
+}

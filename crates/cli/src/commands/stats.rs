@@ -85,6 +85,10 @@ fn totals(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
             format!("{} of {}", human_bytes(tables.metadata_bytes), human_bytes(tables.max_metadata_bytes)),
         ),
         ("  log, mapped", human_bytes(memory.log_mapped_bytes)),
+        ("  read ahead", human_bytes(memory.read_ahead_bytes)),
+        ("  flushes and merges", human_bytes(memory.job_bytes)),
+        ("  large values", human_bytes(memory.large_value_bytes)),
+        ("  bulk loads", human_bytes(memory.loading_bytes)),
         ("process, anonymous", memory.process_anonymous_bytes.map_or("-".to_owned(), human_bytes)),
         (
             "open tables",
@@ -282,6 +286,9 @@ fn memory_as_json(memory: &MemoryMetrics) -> serde_json::Value {
         "table_metadata_bytes": memory.table_metadata_bytes,
         "log_mapped_bytes": memory.log_mapped_bytes,
         "loading_bytes": memory.loading_bytes,
+        "read_ahead_bytes": memory.read_ahead_bytes,
+        "job_bytes": memory.job_bytes,
+        "large_value_bytes": memory.large_value_bytes,
         "process_block_bytes": memory.process_block_bytes,
         "process_anonymous_bytes": memory.process_anonymous_bytes,
     })

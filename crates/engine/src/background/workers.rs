@@ -28,20 +28,14 @@ impl BackgroundWork for Store {
 
     fn work(&self, pool: WorkerPool) -> Result<bool> {
         let _guard = PanicPoisons(self, Unwinding::watch());
+        if pool != WorkerPool::Log {
+            self.writing()?;
+        }
         match pool {
             WorkerPool::Log => work_on_log(self),
-            WorkerPool::Flush => {
-                self.writing()?;
-                flush_group::flush_some(self)
-            }
-            WorkerPool::Compaction => {
-                self.writing()?;
-                compact::compact_some(self, Class::Idle)
-            }
-            WorkerPool::Urgent => {
-                self.writing()?;
-                compact::preempt(self)
-            }
+            WorkerPool::Flush => flush_group::flush_some(self),
+            WorkerPool::Compaction => compact::compact_some(self, Class::Idle),
+            WorkerPool::Urgent => compact::preempt(self),
         }
     }
 
@@ -65,7 +59,7 @@ fn work_on_log(store: &Store) -> Result<bool> {
     // Deletions first: on a full disk they make room for the segment.
     store.files.delete_obsolete();
     table_eviction::close_cold_tables(store);
-    if store.files.has_untold_bytes() {
+    if store.files.has_untold_bytes() || store.env.memory.has_untold_bytes() {
         memory_arbiter::rebalance_memory(store);
     }
     if let Some(writing) = &store.writing {

@@ -50,7 +50,8 @@ use esker_build::pending_outputs::UnclaimedFiles;
 use esker_build::table_factory::TableFactory;
 use esker_env::fs::parent_dir;
 use esker_env::{
-    AsyncReads, Background, Env, FileLock, FileSystem, LockKind, OpenMode, ProcessMark, ReadQueue,
+    AsyncReads, Background, Env, FileLock, FileSystem, LockKind, MemoryLedger, OpenMode, ProcessMark,
+    ReadQueue,
 };
 use esker_memtable::ArenaPool;
 use esker_options::DEFAULT_KEYSPACE;
@@ -124,9 +125,9 @@ pub fn open(dir: &Path, options: Options, adapt_keyspaces: AdaptKeyspaces) -> Re
     if dir.as_os_str().is_empty() {
         return Err(Error::invalid("the directory of the database is an empty path"));
     }
-    let env = options.env.clone();
-    let dir = env.fs.absolute(dir)?;
     let memory = MemoryPlan::new(&options, esker_env::host::memory_limit_bytes());
+    let env = Env { memory: MemoryLedger::for_budget(memory.budget_bytes), ..options.env.clone() };
+    let dir = env.fs.absolute(dir)?;
     let mut opening = Opening {
         started_ns: env.clock.monotonic_ns(),
         scheduler: Arc::new(Scheduler::new(env.background)),
@@ -393,8 +394,8 @@ impl Opening {
         // In stepped mode one seeded thread does everything, and nothing may depend on the timing of others.
         let is_stepped = matches!(env.background, Background::Stepped { .. });
         let way = if is_stepped { AsyncReads::Off } else { self.options.async_reads };
-        let tables =
-            OpenTables::with_choices(Arc::new(cache), self.options.cache_filters, ReadQueue::new(way, &env)?);
+        let (queue, memory) = (ReadQueue::new(way, &env)?, Arc::clone(&env.memory));
+        let tables = OpenTables::with_choices(Arc::new(cache), self.options.cache_filters, queue, memory);
         let reads = self.options.table_reads;
         let files = TableFiles::new(env, self.dir.clone(), tables, reads, request_cleanup, limit);
         files.rates.set(self.options.background_rates);
@@ -618,7 +619,6 @@ impl Opening {
             visible: CachePadded(AtomicU64::new(last_seqno.get())),
             sealed_bytes: CachePadded(AtomicU64::new(0)),
             memory_arbiter: MemoryArbiter::new(&self.memory),
-            loading_bytes: AtomicU64::new(0),
             writing,
             keyspaces: RwLock::new(Registry::new(states)),
             snapshots: Snapshots::default(),

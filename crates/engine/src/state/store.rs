@@ -70,8 +70,6 @@ pub struct Store {
     pub sealed_bytes: CachePadded<AtomicU64>,
     /// The state of the memory arbiter.
     pub memory_arbiter: MemoryArbiter,
-    /// Memory of the budget used by the sort buffers of bulk loads.
-    pub loading_bytes: AtomicU64,
     /// The writable part; `None` if the database was opened read-only.
     pub writing: Option<Writing>,
 

@@ -70,7 +70,10 @@ pub fn rebalance_memory(store: &Store) {
     let share = if is_lent { store.memory_arbiter.granted_bytes() } else { store.memory.memtables_bytes };
     let held = store.held_memtable_bytes();
     store.arenas.set_idle_limit_bytes(store.memory.idle_arenas_bytes(held));
-    let memtables = share.max(held + store.arenas.idle_bytes()) + store.loading_bytes.load(Ordering::Relaxed);
+    // What is held beyond the plan's part for merges.
+    let buffers = store.env.memory.tell_bytes().saturating_sub(store.memory.merge_buffers_bytes());
+    let buffers = buffers.max(store.env.memory.loads.held_bytes());
+    let memtables = share.max(held + store.arenas.idle_bytes()) + buffers;
     let log = store.writing.as_ref().map_or(0, |writing| writing.log.mapped_bytes());
     let cache_bytes = store.memory.cache_bytes(memtables, log, store.files.tell_bytes());
     let cache = store.files.cache();

@@ -115,6 +115,13 @@ pub struct MemoryMetrics {
     pub log_mapped_bytes: u64,
     /// Sort buffers of bulk loads.
     pub loading_bytes: u64,
+    /// Windows of files that cursors read ahead; a sixteenth of the budget at most, and single blocks beyond.
+    pub read_ahead_bytes: u64,
+    /// Buffers of flushes, merges and copies: what they read, and the tables and blob files that they write.
+    pub job_bytes: u64,
+    /// Values of a mebibyte and more while they are written into tables and blob files; an eighth of the
+    /// budget at most, or one value.
+    pub large_value_bytes: u64,
     /// Blocks in memory, of all databases of this process: those in caches, and those that only cursors,
     /// values and reads keep.
     pub process_block_bytes: u64,
@@ -128,7 +135,8 @@ impl MemoryMetrics {
     /// Everything that counts against the budget.
     pub fn used_bytes(&self) -> u64 {
         let tables = self.cache_bytes + self.table_metadata_bytes;
-        self.memtable_bytes + tables + self.log_mapped_bytes + self.loading_bytes
+        let buffers = self.read_ahead_bytes + self.job_bytes + self.large_value_bytes + self.loading_bytes;
+        self.memtable_bytes + tables + self.log_mapped_bytes + buffers
     }
 }
 
@@ -347,7 +355,6 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
         (state.batches, state.entries)
     });
     let (open, limit) = (store.files.open_amount(), store.files.limit());
-    let pinned = store.pinned_memtables.bytes();
     let cause = store.writing().err().map(|error| error.to_string());
     Metrics {
         visible_seqno: SeqNo::new(store.visible.load(Ordering::Acquire)),
@@ -359,20 +366,7 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
         stall_time: Duration::from_nanos(store.counters.stall_ns.load(Ordering::Relaxed)),
         delays: store.counters.delays.load(Ordering::Relaxed),
         delay_time: Duration::from_nanos(store.counters.delay_ns.load(Ordering::Relaxed)),
-        memory: MemoryMetrics {
-            budget_bytes: store.memory.budget_bytes,
-            write_buffer_bytes: store.memory.write_buffer_bytes,
-            memtable_bytes: store.memtable_memory_bytes(),
-            pinned_memtable_bytes: pinned.memory_bytes,
-            spilled_memtable_bytes: pinned.spilled_bytes,
-            cache_bytes: cache.used_bytes() as u64,
-            cache_capacity_bytes: cache.capacity_bytes() as u64,
-            table_metadata_bytes: open.bytes,
-            log_mapped_bytes,
-            loading_bytes: store.loading_bytes.load(Ordering::Relaxed),
-            process_block_bytes: slabs::allocated_bytes() as u64,
-            process_anonymous_bytes: host::anonymous_bytes(),
-        },
+        memory: memory_metrics(store, log_mapped_bytes),
         log: LogMetrics {
             live_bytes: log.map_or(0, |log| log.live_bytes()),
             history_bytes: log
@@ -400,6 +394,27 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
         read_only_cause: cause,
         clock_skew_ms: store.time.skew_ms(),
         listeners: store.events.metrics(),
+    }
+}
+
+fn memory_metrics(store: &Store, log_mapped_bytes: u64) -> MemoryMetrics {
+    let (cache, pinned, buffers) = (store.files.cache(), store.pinned_memtables.bytes(), &store.env.memory);
+    MemoryMetrics {
+        budget_bytes: store.memory.budget_bytes,
+        write_buffer_bytes: store.memory.write_buffer_bytes,
+        memtable_bytes: store.memtable_memory_bytes(),
+        pinned_memtable_bytes: pinned.memory_bytes,
+        spilled_memtable_bytes: pinned.spilled_bytes,
+        cache_bytes: cache.used_bytes() as u64,
+        cache_capacity_bytes: cache.capacity_bytes() as u64,
+        table_metadata_bytes: store.files.open_amount().bytes,
+        log_mapped_bytes,
+        loading_bytes: buffers.loads.held_bytes(),
+        read_ahead_bytes: buffers.read_ahead.held_bytes(),
+        job_bytes: buffers.jobs.held_bytes(),
+        large_value_bytes: buffers.large_values.held_bytes(),
+        process_block_bytes: slabs::allocated_bytes() as u64,
+        process_anonymous_bytes: host::anonymous_bytes(),
     }
 }
 

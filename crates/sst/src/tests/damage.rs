@@ -260,7 +260,13 @@ fn a_damaged_filter_is_left_out_and_told() {
 fn a_paged_filter_damaged_later_is_left_out_and_told() {
     let (fs, entries, len) = small_tables().remove(0);
     let cache = Arc::new(TableCache::new(1 << 20));
-    let identity = TableIdentity::new(&OpenTables::with_choices(Arc::clone(&cache), true, None)).unwrap();
+    let identity = TableIdentity::new(&OpenTables::with_choices(
+        Arc::clone(&cache),
+        true,
+        None,
+        esker_env::MemoryLedger::unlimited(),
+    ))
+    .unwrap();
     let file = || fs.open(path(), OpenMode::ReadWrite).unwrap();
     let table = Arc::new(Table::open(file(), len, EXPECTED, identity).unwrap());
     let section =

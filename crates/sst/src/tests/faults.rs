@@ -144,7 +144,13 @@ fn a_paged_filter_that_cannot_be_read_is_passed_over_for_now() {
     let len = write(&strict, &sample(), options()).file_bytes;
     let fs = FaultFs::new(Arc::new(strict));
     let cache = Arc::new(TableCache::new(0));
-    let identity = TableIdentity::new(&OpenTables::with_choices(Arc::clone(&cache), true, None)).unwrap();
+    let identity = TableIdentity::new(&OpenTables::with_choices(
+        Arc::clone(&cache),
+        true,
+        None,
+        esker_env::MemoryLedger::unlimited(),
+    ))
+    .unwrap();
     let table = Table::open(fs.open(path(), OpenMode::Read).unwrap(), len, EXPECTED, identity).unwrap();
     cache.set_capacity_bytes(1 << 20);
     let refused = || (0..1_000u64).filter(|&hash| !table.may_contain(hash << 32)).count();

@@ -159,7 +159,13 @@ fn watched(entries: &[TestEntry]) -> (Arc<Table>, Arc<ObservedFile>) {
     let file = Arc::new(ObservedFile { file, by, own_reads: AtomicU64::new(0), bytes: AtomicU64::new(0) });
     let queue = ReadQueue::new(AsyncReads::Threads, &Env::real()).unwrap();
     let cache = Arc::new(BlockCache::new(256 << 20));
-    let identity = TableIdentity::new(&OpenTables::with_choices(cache, false, queue)).unwrap();
+    let identity = TableIdentity::new(&OpenTables::with_choices(
+        cache,
+        false,
+        queue,
+        esker_env::MemoryLedger::unlimited(),
+    ))
+    .unwrap();
     let table = Table::open(Arc::clone(&file) as Arc<dyn File>, len, EXPECTED, identity).unwrap();
     (Arc::new(table), file)
 }

@@ -78,7 +78,13 @@ impl Paged {
         let file = fs.open(path(), OpenMode::Read).unwrap();
         let file = NotedFile::over(file);
         let cache = Arc::new(TableCache::new(4 << 20));
-        let identity = TableIdentity::new(&OpenTables::with_choices(Arc::clone(&cache), true, None)).unwrap();
+        let identity = TableIdentity::new(&OpenTables::with_choices(
+            Arc::clone(&cache),
+            true,
+            None,
+            esker_env::MemoryLedger::unlimited(),
+        ))
+        .unwrap();
         let table = Table::open(Arc::clone(&file) as _, len, EXPECTED, identity).unwrap();
         let section = table.sections().iter().find(|section| section.kind == SectionKind::FILTER);
         let section = section.unwrap();

@@ -53,7 +53,12 @@ impl OnDisk {
             file = Arc::new(AlignedFile::over(file));
         }
         let len = file.len()?;
-        let tables = OpenTables::with_choices(Arc::new(BlockCache::new(cache_bytes)), false, reads);
+        let tables = OpenTables::with_choices(
+            Arc::new(BlockCache::new(cache_bytes)),
+            false,
+            reads,
+            esker_env::MemoryLedger::unlimited(),
+        );
         Ok(Arc::new(Table::open(file, len, EXPECTED, TableIdentity::new(&tables)?)?))
     }
 }

@@ -254,7 +254,11 @@ fn threads_read_while_tables_are_closed_and_opened() {
 
 fn with_paged_filters(cache: &Arc<TableCache>) -> (StrictFs, Arc<OpenTables>, Vec<TestEntry>) {
     let (fs, entries) = file();
-    (fs, OpenTables::with_choices(Arc::clone(cache), true, None), entries)
+    (
+        fs,
+        OpenTables::with_choices(Arc::clone(cache), true, None, esker_env::MemoryLedger::unlimited()),
+        entries,
+    )
 }
 
 /// PF3: a paged filter is charged to the cache and not to its table, is evicted, is read again on demand, and

@@ -25,9 +25,9 @@ use esker_engine::state::store::Store;
 use esker_engine::write::ingest_commit;
 use esker_engine::write::memory_arbiter;
 use esker_engine::write::write_options::Ends;
+use esker_env::MemoryHolding;
 use runs::Runs;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tables::{FinishedTables, Purpose, Tables};
 
 /// A buffer of ascending entries is written at this size: large enough to amortise the cost, small enough for
@@ -35,7 +35,7 @@ use tables::{FinishedTables, Purpose, Tables};
 const STREAM_BYTES: usize = 1 << 20;
 
 /// The limit of unsorted entries before they are written as a run: one in so many of the memory budget.
-const SORT_BUDGET_DIVISOR: u64 = 4;
+const SORT_BUDGET_DIVISOR: u64 = 8;
 
 /// Less would make a file of every few entries.
 const MIN_SORT_BYTES: u64 = 4 << 10;
@@ -49,7 +49,7 @@ const ENTRIES_PER_TOLD: u64 = 1 << 16;
 ///
 /// Entries are added in any order and become part of the keyspace together, when [`BulkLoader::finish`]
 /// returns. In ascending order of keys they are written to tables at once, at the speed of the device;
-/// otherwise they are sorted within a quarter of the memory budget and on disk, which temporarily takes up to
+/// otherwise they are sorted within an eighth of the memory budget and on disk, which temporarily takes up to
 /// twice their size. Of several values of one key the last added one counts.
 ///
 /// A loader that is dropped leaves nothing.
@@ -138,12 +138,12 @@ impl BulkLoader {
             added: 0,
             last_key: Vec::new(),
             failure: None,
-            reserved: ReservedMemory { store: Arc::clone(store), bytes: 0 },
+            reserved: ReservedMemory { store: Arc::clone(store), held: MemoryHolding::default() },
             _handle: Arc::clone(handle),
         })
     }
 
-    /// Sets the memory for sorting unordered entries, in bytes; by default a quarter of the memory budget,
+    /// Sets the memory for sorting unordered entries, in bytes; by default an eighth of the memory budget,
     /// between 4 KiB and 2 GiB. More memory makes fewer and longer runs; merging them takes up to 16 MiB in
     /// addition. To be set before the first entry.
     #[must_use]
@@ -348,23 +348,20 @@ fn too_long(key: &[u8], value: &[u8], max_value_len: usize) -> Error {
 #[derive(Debug)]
 struct ReservedMemory {
     store: Arc<Store>,
-    bytes: u64,
+    held: MemoryHolding,
 }
 
 impl ReservedMemory {
     /// Sets the reserved amount.
     fn reserve(&mut self, bytes: u64) {
-        let loading = &self.store.loading_bytes;
-        loading.fetch_add(bytes, Ordering::Relaxed);
-        loading.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.bytes = bytes;
+        self.held.hold(&self.store.env.memory.loads, bytes);
         memory_arbiter::rebalance_memory(&self.store);
     }
 }
 
 impl Drop for ReservedMemory {
     fn drop(&mut self) {
-        if self.bytes > 0 {
+        if self.held.bytes() > 0 {
             self.reserve(0);
         }
     }

@@ -111,7 +111,8 @@ impl Tables {
             created_ms: store.env.clock.wall_ms(),
             ..options.table_options()
         };
-        let writer = TableWriter::new(file, table_options)?;
+        let mut writer = TableWriter::new(file, table_options)?;
+        writer.set_memory(&store.env.memory);
         let table_bytes = self.cuts.table_bytes(self.last_level_bytes + self.done_bytes);
         Ok(self.open.insert(LoadingTable { writer, number, uid, table_bytes }))
     }
