@@ -30,6 +30,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     // The database derives its limit on open tables from that of the process, whose default is low.
     esker::parts::env::host::raise_open_files_limit();
+    esker::parts::env::c_heap::keep_little();
     let level = cli.global.log.unwrap_or(commands::default_log_level(&cli.command));
     let log = match host::start_log(level) {
         Ok(log) => log,

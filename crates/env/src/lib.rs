@@ -11,6 +11,7 @@
 //! | [`std_fs`] | [`StdFileSystem`], the machine's file system |
 //! | [`memory`] | [`Region`], large pieces of anonymous memory |
 //! | [`MemoryLedger`] | accounts of what a database holds beside memtables, cache and open tables |
+//! | [`c_heap`] | settings of the C library's allocator, for programs |
 //! | [`slabs`] | memory for blocks, many small pieces of such regions |
 //! | [`OffHeapList`] | numbers by the million, in such regions |
 //! | [`Published`] | a rarely replaced value, pinned by hazard pointers without a shared cache line |
@@ -28,11 +29,12 @@
 //! | [`fork`] | [`ProcessMark`], which tells inherited values from own ones |
 //! | `fork_join` | [`Env::fork_join`], jobs run on several threads and joined |
 //!
-//! Unsafe code is in [`memory`], [`slabs`], `off_heap_slice`, `huge_page_heap`, `published`, [`fork`], in
-//! [`fs`] ([`Mapping`]), in the two modules `mapping`, in `std_fs/write_back` and in `reads/uring`, nowhere
-//! else.
+//! Unsafe code is in [`memory`], [`slabs`], `off_heap_slice`, `huge_page_heap`, `published`, [`fork`],
+//! [`c_heap`], in [`fs`] ([`Mapping`]), in the two modules `mapping`, in `std_fs/write_back` and in
+//! `reads/uring`, nowhere else.
 
 mod aligned;
+pub mod c_heap;
 pub mod clock;
 pub mod counting;
 pub mod deferred_syncs;

@@ -38,6 +38,7 @@ pub(super) const CRATES: &[Crate] = &[
             "src/huge_page_heap.rs",
             "src/published",
             "src/fork.rs",
+            "src/c_heap.rs",
             "src/fs.rs",
             "src/std_fs/mapping.rs",
             "src/std_fs/write_back.rs",

@@ -31,12 +31,16 @@ impl BackgroundWork for Store {
         if pool != WorkerPool::Log {
             self.writing()?;
         }
-        match pool {
+        let done = match pool {
             WorkerPool::Log => work_on_log(self),
             WorkerPool::Flush => flush_group::flush_some(self),
             WorkerPool::Compaction => compact::compact_some(self, Class::Idle),
             WorkerPool::Urgent => compact::preempt(self),
+        };
+        if matches!(done, Ok(true)) {
+            esker_env::c_heap::trim();
         }
+        done
     }
 
     fn note_condition(&self, pool: WorkerPool, failure: Option<&Error>) {
