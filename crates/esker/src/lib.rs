@@ -174,7 +174,8 @@
 //! # Memory
 //!
 //! One number, [`Options::memory_budget`], covers memtables, block cache, indexes, filters and the log's
-//! mapped pages. [`Database::metrics`] reports what is used of it.
+//! mapped pages. [`Database::metrics`] reports what is used of it. The allocator of the C library keeps freed
+//! memory beside that; a program that owns its process limits it by [`parts::env::c_heap::keep_little`].
 //!
 //! # Observing
 //!
