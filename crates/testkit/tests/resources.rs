@@ -22,6 +22,9 @@ const DIR: &str = "ESKER_RESOURCES_DIR";
 /// Whether the child takes all descriptors and gives them back later.
 const TAKES_FILES: &str = "ESKER_RESOURCES_TAKES_FILES";
 
+/// Gives the child on a small disk its directory.
+const SMALL_DISK: &str = "ESKER_SMALL_DISK";
+
 /// Writes of the child.
 const WRITES: u32 = 400;
 /// A child that says nothing for so long hangs.
@@ -228,4 +231,63 @@ fn little_address_space() {
         let report = run_limited(dir.path(), &limit, &[]);
         check(dir.path(), &limit, &report);
     }
+}
+
+/// Not a test of its own: fills the disk that holds its directory, and opens the database there.
+#[test]
+fn child_on_a_small_disk() {
+    let Some(dir) = std::env::var_os(SMALL_DISK) else { return };
+    println!();
+    let (fs, dir) = (Env::real().fs, Path::new(&dir));
+    let reserve = fs.open(&dir.join("reserve"), OpenMode::CreateNew).unwrap();
+    reserve.write_at(&[7; 3 << 20], 0).unwrap();
+    let unflushed = || options().flush_on_close(false);
+    let db = Database::open_with(dir.join("db"), unflushed()).unwrap();
+    let written = (0..).take_while(|number| db.default_keyspace().put(key(*number), value(*number)).is_ok());
+    let written = written.count() as u32;
+    // It may fail, as the disk is full.
+    let _closed = db.close();
+    drop(db);
+    let filler = fs.open(&dir.join("filler"), OpenMode::CreateNew).unwrap();
+    let pieces = (0..).take_while(|piece| filler.write_at(&[7; 4096], piece * 4096).is_ok());
+    println!("filled with {written} entries and {} pages", pieces.count());
+    match Database::open_with(dir.join("db"), unflushed()) {
+        Ok(_) => println!("opened"),
+        Err(Error::Full(text)) if text.contains("Free ") => println!("refused {text}"),
+        Err(error) => println!("wrong error of an open: {error}"),
+    }
+    drop(reserve);
+    fs.remove_file(&dir.join("reserve")).unwrap();
+    let db = Database::open_with(dir.join("db"), unflushed()).unwrap();
+    for number in 0..written {
+        let found = db.default_keyspace().get(key(number)).unwrap();
+        if found.is_none_or(|found| *found != *value(number).as_bytes()) {
+            println!("wrong entry {number}: it is lost");
+        }
+    }
+    println!("ended");
+}
+
+/// On a file system of 16 MiB in memory, in a mount namespace of its own.
+#[test]
+fn a_disk_that_the_database_fills() {
+    let dir = TestDir::new("small-disk");
+    Env::real().fs.create_dir_all(dir.path()).unwrap();
+    let mount = format!("mount -t tmpfs -o size=16m none {}", dir.path().display());
+    let namespace = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+        command.arg(std::env::current_exe().unwrap()).env(SMALL_DISK, dir.path());
+        command.output()
+    };
+    if !namespace(&mount).is_ok_and(|output| output.status.success()) {
+        println!("skipped: this system does not let a test mount a file system");
+        return;
+    }
+    let script = format!("{mount} && exec \"$0\" --exact child_on_a_small_disk --nocapture --test-threads=1");
+    let output = namespace(&script).unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.lines().any(|line| line == "ended"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!text.contains("wrong "), "{text}");
+    assert!(text.contains("refused ") || text.contains("opened"), "{text}");
 }

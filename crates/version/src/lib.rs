@@ -37,6 +37,7 @@ pub mod encode;
 pub mod frame;
 pub mod keyspaces;
 pub mod manifest;
+pub mod needed;
 pub mod part;
 pub mod prepared;
 pub mod range;
@@ -52,7 +53,8 @@ pub use current::{
 };
 pub use edit::{EditOp, LogLife, VersionEdit};
 pub use keyspaces::{KeyspaceState, Keyspaces};
-pub use manifest::{AppendError, Manifest, RolloverError};
+pub use manifest::{AppendError, LEAST_AHEAD_BYTES, Manifest, RolloverError};
+pub use needed::{NeededFiles, needed_files};
 pub use part::BlobReference;
 pub use part::{PartFlags, PartMeta};
 pub use prepared::PreparedEdit;

@@ -20,7 +20,8 @@
 //! # Space
 //! Extents are allocated a megabyte ahead, without changing the file's length, and an edit is written only
 //! into allocated space: an edit that frees space still fits when the disk is full, and a full disk is
-//! detected before a byte is written.
+//! detected before a byte is written. A manifest that is begun or resumed on a disk without a megabyte has
+//! less ahead, but never less than [`LEAST_AHEAD_BYTES`].
 //!
 //! # Failures
 //! No space: nothing was written, and a retry is possible. A failed write or sync: the edit may or may not be
@@ -42,6 +43,12 @@ use std::sync::Arc;
 
 /// Space that is kept allocated behind the last record.
 const AHEAD_BYTES: u64 = 1 << 20;
+/// Space ahead without which no manifest is begun or resumed: a few hundred edits of compactions, or the drop
+/// of every keyspace of a hundred.
+pub const LEAST_AHEAD_BYTES: u64 = 64 << 10;
+/// Stands for the end of the allocated extents where the file system cannot allocate ahead: a full disk shows
+/// as a failed write.
+const UNKNOWN_ALLOCATION: u64 = u64::MAX / 2;
 /// Longest manifest that the next open resumes, unless most of it is the snapshot.
 const MAX_RESUMED_BYTES: u64 = 128 << 10;
 /// Smaller manifests are not replaced for their size.
@@ -165,7 +172,7 @@ impl Manifest {
     /// Resumes a manifest that was closed. `None` if it is so long that a new one is better.
     ///
     /// # Errors
-    /// If the file cannot be opened; nothing has changed.
+    /// If the file cannot be opened, or the disk has no room for later edits; nothing has changed.
     pub fn resume(
         env: &Env,
         dir: &Path,
@@ -177,7 +184,9 @@ impl Manifest {
             return Ok(None);
         }
         let file = env.fs.open(&dir.join(manifest_name(header.number)), OpenMode::ReadWrite)?;
-        let prepared = PreparedManifest { file, header, end, allocated: end };
+        // The extents of the last writer are mostly still there; those of a copied file are not.
+        let allocated = allocate_ahead(&*file, end, end)?;
+        let prepared = PreparedManifest { file, header, end, allocated };
         let manifest = Manifest::begin(env.clone(), dir.to_path_buf(), prepared, last_edit);
         Ok(Some(Manifest { snapshot_bytes, ..manifest }))
     }
@@ -281,8 +290,7 @@ impl Manifest {
         let from = self.allocated.max(self.end);
         match self.file.allocate(from, wanted - from, true) {
             Ok(true) => self.allocated = wanted,
-            // The file system cannot allocate ahead; a full disk will show as a failed write.
-            Ok(false) => self.allocated = u64::MAX / 2,
+            Ok(false) => self.allocated = UNKNOWN_ALLOCATION,
             // There is enough for this edit, which may be the one that frees space.
             Err(_) if self.allocated >= needed => {}
             Err(error) => return Err(error),
@@ -357,12 +365,24 @@ fn prepare(
 
 /// Writes a new file and makes it durable; returns the end of its allocated extents.
 fn write_new(fs: &dyn FileSystem, dir: &Path, file: &dyn File, bytes: &[u8]) -> Result<u64> {
-    let wanted = bytes.len() as u64 + AHEAD_BYTES;
-    let allocated = if file.allocate(0, wanted, true)? { wanted } else { u64::MAX / 2 };
+    let allocated = allocate_ahead(file, 0, bytes.len() as u64)?;
     file.write_at(bytes, 0)?;
     file.sync_all()?;
     fs.sync_dir(dir)?;
     Ok(allocated)
+}
+
+/// Allocates the extents from `from` to `end` and for edits behind it, fewer of these on a disk that is
+/// nearly full; returns the end of the allocated extents.
+fn allocate_ahead(file: &dyn File, from: u64, end: u64) -> Result<u64> {
+    let allocate = |ahead: u64| {
+        let allocated = file.allocate(from, end + ahead - from, true)?;
+        Ok(if allocated { end + ahead } else { UNKNOWN_ALLOCATION })
+    };
+    match allocate(AHEAD_BYTES) {
+        Err(Error::Full(_)) => allocate(LEAST_AHEAD_BYTES),
+        allocated => allocated,
+    }
 }
 
 /// Makes the manifest that `current` names the current one.

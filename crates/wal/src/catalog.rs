@@ -32,8 +32,24 @@ pub(crate) struct Catalog {
     pub(crate) damaged: Vec<PathBuf>,
     /// Segment files that end inside of their header.
     pub(crate) cut: Vec<PathBuf>,
+    /// Segment files without a part of the log: prepared and never used, or older than the first one needed.
+    pub(crate) unneeded: Vec<PathBuf>,
     /// The greatest id in any valid header.
     pub(crate) greatest_log_id: LogId,
+}
+
+/// The segment files of a database that hold no part of its log: those before `min_log_id`, and those that
+/// were prepared and never used. A file with a damaged header is not among them.
+///
+/// # Errors
+/// As [`crate::recover`], for headers.
+pub fn unneeded_segments(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    db_uuid: &[u8; 16],
+    min_log_id: LogId,
+) -> Result<Vec<PathBuf>> {
+    Catalog::read(fs, dir, db_uuid, min_log_id).map(|catalog| catalog.unneeded)
 }
 
 impl Catalog {
@@ -51,6 +67,7 @@ impl Catalog {
             foreign: Vec::new(),
             damaged: Vec::new(),
             cut: Vec::new(),
+            unneeded: Vec::new(),
             greatest_log_id: LogId(0),
         };
         let names = match fs.list(dir) {
@@ -88,6 +105,8 @@ impl Catalog {
                 self.cut.push(path.clone());
             } else if copies.damaged() {
                 self.damaged.push(path.clone());
+            } else {
+                self.unneeded.push(path.clone());
             }
             self.files.push((slot, path));
             return Ok(());
@@ -105,6 +124,9 @@ impl Catalog {
             prev_end: header.prev_end,
         };
         self.segments.insert(header.log_id, summary);
+        if header.log_id < min_log_id {
+            self.unneeded.push(path.clone());
+        }
         // A copy made by a recovery that did not commit replaces nothing.
         let uncommitted = header.replaces_upto != LogId(0) && header.replaces_upto >= min_log_id;
         if header.log_id >= min_log_id && !uncommitted {

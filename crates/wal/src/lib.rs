@@ -66,12 +66,13 @@ mod sync;
 pub mod writer;
 
 pub use batch::{BatchDamage, BatchEncoder, Entry, EntryIter, Ingest, IngestedFile};
+pub use catalog::unneeded_segments;
 pub use header_copies::HeaderCopies;
 pub use history::{
     HistoryReader, HistoryRecord, HistorySegment, HistoryStep, Hold, HoldInfo, KeptHistory, Located,
 };
 pub use inspect::{InspectedRecord, SegmentInspector};
-pub use log::{Log, LogCounters, LogOptions, LogStart, PrivateSegment};
+pub use log::{Log, LogCounters, LogOptions, LogStart, PrivateSegment, SMALL_SEGMENT_BYTES};
 pub use record::{LogPosition, RecordHeader, RecordKind};
 pub use recover::{RecordView, RecoverInput, RecoveryReport, WalRecovery, recover};
 pub use salvage::{LogFile, LogGap, LogSalvage, SalvageInput, salvage, segment_files};

@@ -57,7 +57,7 @@ const PAGE: u64 = 4096;
 /// Limit for the first segment of a life and for the segments of a shrunk log. Opening a database waits for
 /// the first segment: where extents cannot be allocated it is filled with zeros, and 16 MiB of them take some
 /// 40 ms. Later segments are prepared in the background.
-pub(crate) const SMALL_SEGMENT_BYTES: u64 = 256 << 10;
+pub const SMALL_SEGMENT_BYTES: u64 = 256 << 10;
 /// Most prepared segments ahead of the writer. One thread fills 16 MiB in 30 ms, about what preparing the
 /// next takes when the device is busy. Each rotation requests one preparation, so there is mostly one Ready
 /// segment; the second covers bursts.

@@ -18,6 +18,9 @@
 //! After a close that left everything in tables phase 5 is unnecessary, and the open continues with the
 //! manifest that it found ([`clean_reopen`]).
 //!
+//! Where the disk is full, files that no state needs are deleted and the phases from 2 on are tried once more
+//! ([`full_disk`]).
+//!
 //! A read-only open takes a shared lock, keeps replayed data in private memory, and changes no file.
 
 use crate::background::clock_state;
@@ -79,6 +82,7 @@ use std::sync::{Arc, OnceLock};
 
 pub mod clean_reopen;
 mod damaged_files;
+mod full_disk;
 
 /// Creates a directory and its ancestors, and makes their names durable: the contents of a directory survive
 /// a power cut only if the directory does.
@@ -115,6 +119,8 @@ struct Opening {
     started_ns: u64,
     /// Runs adaptive tuning of keyspaces.
     adapt_keyspaces: AdaptKeyspaces,
+    /// Above every file number that this open has seen, in files that it has deleted, too (RC3).
+    above_seen: FileNumber,
 }
 
 /// Opens a database directory.
@@ -138,6 +144,7 @@ pub fn open(dir: &Path, options: Options, adapt_keyspaces: AdaptKeyspaces) -> Re
         options,
         memory,
         adapt_keyspaces,
+        above_seen: FileNumber(1),
     };
     opening.find_directory()?;
     let lock = opening.lock()?;
@@ -200,6 +207,15 @@ impl Opening {
     // ---- writable
 
     fn open_writable(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<Store>> {
+        let (assembly, parts) = match self.recover_writable() {
+            Err(Error::Full(cause)) => self.recover_on_full_disk(cause)?,
+            recovered => recovered?,
+        };
+        self.assemble(Assembly { lock, ..assembly }, Some(parts))
+    }
+
+    /// Phases 2 to 6 without the workers. After an error they may be tried again (RC2).
+    fn recover_writable(&mut self) -> Result<(Assembly, WritableParts)> {
         let fs = &*self.env.fs;
         let tables_dir = paths::tables(&self.dir);
         let (mut state, last_edit, closed) = self.read_manifest()?;
@@ -209,7 +225,8 @@ impl Opening {
         fs.create_dir_all(&paths::wal(&self.dir))?;
         self.begin_time(&state);
         let is_complete = !self.add_default_keyspace(&mut state)? && !self.options.believe_clock;
-        let above_names = self.above_all_names(&tables_dir)?;
+        let above_names = self.above_all_names(&tables_dir)?.max(self.above_seen);
+        self.above_seen = above_names;
         let is_unchanged = is_complete && above_names <= state.next_file;
         state.next_file = state.next_file.max(above_names);
         let factory = TableFactory::new(
@@ -222,8 +239,7 @@ impl Opening {
         let files = self.table_files()?;
         let damaged = self.check_files(&state, &files)?;
         self.phase("tables checked");
-        let durable =
-            state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));
+        let durable = durable_position(&state);
         let options = self.all_stored_options(&state)?;
         let largest_buffer = options.values().filter_map(|options| options.write_buffer_bytes).max();
         self.memory = self.memory.for_buffers_of(largest_buffer.unwrap_or(0));
@@ -258,8 +274,8 @@ impl Opening {
         self.phase("log begun");
         tracing::info!(dir = %self.dir.display(), replayed, warning = report.warning, "database opened");
         let history = KeptHistory::default();
-        let assembly = Assembly { state, files, lock, memtables: BTreeMap::new(), history, damaged };
-        self.assemble(assembly, Some(WritableParts { manifest, tables: factory, log, writer, report }))
+        let assembly = Assembly { state, files, lock: None, memtables: BTreeMap::new(), history, damaged };
+        Ok((assembly, WritableParts { manifest, tables: factory, log, writer, report }))
     }
 
     /// The state in the manifest with the number of its last edit, and the end of it if it was closed; or an
@@ -480,8 +496,7 @@ impl Opening {
         self.begin_time(&state);
         let files = self.table_files()?;
         let damaged = self.check_files(&state, &files)?;
-        let durable =
-            state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset));
+        let durable = durable_position(&state);
         let options = self.all_stored_options(&state)?;
         let mut replay = Replay::new(None, &self.memory, &self.arenas, &files, state, options);
         let report = self.read_log(&mut replay, last_edit, durable)?;
@@ -533,6 +548,11 @@ impl WritableParts {
             old_segments: Mutex::new(Some(self.report)),
         }
     }
+}
+
+/// Up to where the manifest says that the log was durable.
+fn durable_position(state: &DatabaseState) -> LogPosition {
+    state.durable_position.map_or(LogPosition::ZERO, |(id, offset)| LogPosition::new(id, offset))
 }
 
 /// The greatest sequence number that is in tables, according to the manifest.

@@ -7,6 +7,7 @@
 
 mod disk_full;
 mod fairness;
+mod full_disk_open;
 mod idle;
 mod memtable_limits;
 mod opening;
