@@ -17,6 +17,7 @@
 //! | [`errors`] | the error sweep: every call fails once |
 //! | `log_scan` | the sequence numbers in a log, before it is opened |
 //! | [`kill`] | the writes of the process that is killed, and the check of what it left |
+//! | [`directory_image`] | a fuzz target for verification and repair: a small database, damaged |
 //! | [`decoders`] | a fuzz target for every decoder of bytes from outside |
 //!
 //! Every failure names what reproduces it: a seed, a cut, an image. Only the tests on real threads depend on
@@ -28,6 +29,7 @@ mod cursor_walks;
 pub mod damage;
 pub mod decoders;
 mod dir;
+pub mod directory_image;
 pub mod domain;
 pub mod errors;
 pub mod events;

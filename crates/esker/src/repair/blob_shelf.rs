@@ -3,7 +3,7 @@
 //! A record is read by its pointer alone, so a blob file whose header or footer is damaged still gives the
 //! values that are whole.
 
-use esker_base::{Error, FileNumber, Result};
+use esker_base::{Error, FileNumber, KeyspaceId, Result};
 use esker_blob::{BlobPointer, DecodeError, HEADER_BYTES, Record};
 use esker_env::{Env, File, OpenMode};
 use std::collections::BTreeMap;
@@ -20,22 +20,28 @@ pub(crate) struct BlobShelf {
 struct ShelvedBlob {
     file: Arc<dyn File>,
     bytes: u64,
-    /// Every record was verified, so that pointers may stay as they are.
-    is_whole: bool,
+    /// If every record was verified: the keyspace of the file, whose pointers may stay as they are.
+    whole_in: Option<KeyspaceId>,
 }
 
 impl BlobShelf {
-    /// Adds a file.
-    pub(crate) fn add(&mut self, env: &Env, number: FileNumber, path: &Path, is_whole: bool) -> Result<()> {
+    /// Adds a file; if it is whole, with the keyspace that it belongs to.
+    pub(crate) fn add(
+        &mut self,
+        env: &Env,
+        number: FileNumber,
+        path: &Path,
+        whole_in: Option<KeyspaceId>,
+    ) -> Result<()> {
         let file = env.fs.open(path, OpenMode::Read)?;
         let bytes = file.len()?;
-        self.files.insert(number, ShelvedBlob { file, bytes, is_whole });
+        self.files.insert(number, ShelvedBlob { file, bytes, whole_in });
         Ok(())
     }
 
-    /// Whether the file is there and every record in it was verified.
-    pub(crate) fn is_whole(&self, number: FileNumber) -> bool {
-        self.files.get(&number).is_some_and(|blob| blob.is_whole)
+    /// Whether the file is there, belongs to this keyspace, and every record in it was verified.
+    pub(crate) fn is_whole(&self, number: FileNumber, keyspace: KeyspaceId) -> bool {
+        self.files.get(&number).is_some_and(|blob| blob.whole_in == Some(keyspace))
     }
 
     /// Replaces the content of `out` by the value that a stored pointer leads to, which was put under `key`.

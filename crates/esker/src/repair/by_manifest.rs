@@ -90,12 +90,13 @@ fn keep_blobs(work: &mut Rebuild<'_>, keyspace: &KeyspaceState) -> Result<BlobSh
             }
             _ if work.refill_blob(number, expected)? => {}
             _ if is_there => {
-                shelf.add(&work.survey.env, number, &own, false)?;
+                shelf.add(&work.survey.env, number, &own, None)?;
                 continue;
             }
             _ => continue,
         }
-        shelf.add(&work.factory.env, number, &paths::blob(&work.factory.dir, number), true)?;
+        let kept = paths::blob(&work.factory.dir, number);
+        shelf.add(&work.factory.env, number, &kept, Some(keyspace.id))?;
     }
     Ok(shelf)
 }
@@ -119,7 +120,8 @@ fn keep_table(
         }
         _ => false,
     };
-    let has_values = parts.iter().all(|(_, part)| part.blobs.iter().all(|blob| shelf.is_whole(blob.file)));
+    let has_value = |part: &PartMeta| part.blobs.iter().all(|blob| shelf.is_whole(blob.file, keyspace.id));
+    let has_values = parts.iter().all(|(_, part)| has_value(part));
     if is_whole && has_values {
         return work.keep(FileKind::Table, part.file, part.table_uid, part.file_bytes);
     }
@@ -190,7 +192,7 @@ fn replace_part(
     };
     let losses = Losses::default();
     let chain = TableChain::new(env, [table], &losses);
-    let merge = MergingCursor::new(vec![Settled::new(vec![chain], shelf, &losses)]);
+    let merge = MergingCursor::new(vec![Settled::new(vec![chain], shelf, keyspace.id, &losses)]);
     let end = part.range.end.exclusive_bound();
     let deletes = tombstones.deletes();
     let deletes = deletes.filter_map(|delete| delete.clipped(Some(&part.range.start), end.as_deref()));

@@ -139,8 +139,8 @@ fn shelve_blobs(
     for (number, file) in survey.data.iter().filter(|(_, file)| file.kind == FileKind::Blob) {
         let told = wanted.remove(number);
         match scan_any(work, &file.path, *number) {
-            Ok(meta) => {
-                shelf.add(&survey.env, *number, &file.path, true)?;
+            Ok((meta, keyspace)) => {
+                shelf.add(&survey.env, *number, &file.path, Some(keyspace))?;
                 metas.insert(*number, meta);
                 continue;
             }
@@ -158,7 +158,7 @@ fn shelve_blobs(
             keyspace: header.keyspace,
         });
         if !fetch_blob(work, *number, expected.or(stated), &mut shelf, &mut metas)? {
-            shelf.add(&survey.env, *number, &file.path, false)?;
+            shelf.add(&survey.env, *number, &file.path, None)?;
         }
     }
     for (number, (keyspace, meta)) in wanted {
@@ -180,18 +180,19 @@ fn fetch_blob(
         return Ok(false);
     }
     let new = paths::blob(&work.factory.dir, number);
-    shelf.add(&work.factory.env, number, &new, true)?;
-    metas.insert(number, scan_any(work, &new, number)?);
+    let (meta, keyspace) = scan_any(work, &new, number)?;
+    shelf.add(&work.factory.env, number, &new, Some(keyspace))?;
+    metas.insert(number, meta);
     Ok(true)
 }
 
-/// The figures of a whole blob file.
-fn scan_any(work: &Rebuild<'_>, path: &Path, number: FileNumber) -> Result<BlobFileMeta> {
+/// The figures of a whole blob file, and its keyspace.
+fn scan_any(work: &Rebuild<'_>, path: &Path, number: FileNumber) -> Result<(BlobFileMeta, KeyspaceId)> {
     let file = work.factory.env.fs.open(path, OpenMode::Read)?;
     let file_bytes = file.len()?;
     let reader = BlobReader::open_any(file, file_bytes)?;
     let scan = reader.scan(|_, _, _| Ok(()))?;
-    Ok(BlobFileMeta {
+    let meta = BlobFileMeta {
         number,
         file_bytes,
         uid: reader.header().uid,
@@ -199,7 +200,8 @@ fn scan_any(work: &Rebuild<'_>, path: &Path, number: FileNumber) -> Result<BlobF
         record_bytes: scan.record_bytes,
         value_bytes: scan.value_bytes,
         created_ms: reader.header().created_ms,
-    })
+    };
+    Ok((meta, reader.header().keyspace))
 }
 
 /// Creates the keyspaces under their names, or under names made of their numbers.
@@ -263,7 +265,7 @@ fn merge_keyspace(
     let chains = chains_of(gathered.tables.clone());
     let chains =
         chains.into_iter().map(|tables| TableChain::new(&work.factory.env, tables, &losses)).collect();
-    let settled = Settled::new(chains, shelf, &losses).with_log(log_files, gathered.newest);
+    let settled = Settled::new(chains, shelf, id, &losses).with_log(log_files, gathered.newest);
     let deletes = gathered.tombstones.iter().flat_map(RangeTombstones::deletes);
     let deletes = InputRangeDels::new(deletes, &Boundaries::new([], SeqNo::MAX), |_, _, _| false);
     let empty = Version::new();

@@ -14,7 +14,7 @@ use super::table_file::TableHead;
 use super::table_stream::TableStream;
 use super::verify::pointer_in;
 use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
-use esker_base::{Error, FileNumber, Result, SeqNo, Tag, ValueKind};
+use esker_base::{Error, FileNumber, KeyspaceId, Result, SeqNo, Tag, ValueKind};
 use esker_env::{Env, OpenMode};
 use esker_iter::{Cursor, MergingCursor};
 use esker_version::KeyRange;
@@ -113,7 +113,27 @@ impl TableChain {
     }
 }
 
-/// The error of a call that a source does not offer.
+/// The calls of a cursor that its source does not offer.
+macro_rules! forwards_only {
+    () => {
+        fn seek_to_last(&mut self) -> Result<()> {
+            Err(forwards_only())
+        }
+
+        fn seek(&mut self, _key: &[u8], _seqno: SeqNo) -> Result<()> {
+            Err(forwards_only())
+        }
+
+        fn seek_before(&mut self, _key: &[u8]) -> Result<()> {
+            Err(forwards_only())
+        }
+
+        fn prev(&mut self) -> Result<()> {
+            Err(forwards_only())
+        }
+    };
+}
+
 fn forwards_only() -> Error {
     Error::internal("the entries of a damaged table are read forwards only")
 }
@@ -151,21 +171,7 @@ impl Cursor for TableChain {
         entry.unwrap_or((&[], Tag::from_raw(0), &[]))
     }
 
-    fn seek_to_last(&mut self) -> Result<()> {
-        Err(forwards_only())
-    }
-
-    fn seek(&mut self, _key: &[u8], _seqno: SeqNo) -> Result<()> {
-        Err(forwards_only())
-    }
-
-    fn seek_before(&mut self, _key: &[u8]) -> Result<()> {
-        Err(forwards_only())
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        Err(forwards_only())
-    }
+    forwards_only!();
 }
 
 /// The entries of all chains, one for each key and sequence number.
@@ -173,6 +179,8 @@ impl Cursor for TableChain {
 pub(crate) struct Settled<'a> {
     merge: MergingCursor<TableChain>,
     blobs: &'a BlobShelf,
+    /// Where the entries will be: pointers to a blob file of another keyspace do not count there.
+    keyspace: KeyspaceId,
     losses: Losses,
     /// The first file that was made of the log, and the greatest sequence number in the other tables: an
     /// operand of the log that is not newer may be folded into one of them.
@@ -186,10 +194,16 @@ pub(crate) struct Settled<'a> {
 }
 
 impl<'a> Settled<'a> {
-    pub(crate) fn new(chains: Vec<TableChain>, blobs: &'a BlobShelf, losses: &Losses) -> Settled<'a> {
+    pub(crate) fn new(
+        chains: Vec<TableChain>,
+        blobs: &'a BlobShelf,
+        keyspace: KeyspaceId,
+        losses: &Losses,
+    ) -> Settled<'a> {
         Settled {
             merge: MergingCursor::new(chains),
             blobs,
+            keyspace,
             losses: Rc::clone(losses),
             logged: None,
             present: None,
@@ -269,14 +283,15 @@ impl<'a> Settled<'a> {
     /// `None` if it cannot be.
     fn with_value(&mut self, tag: Tag) -> Option<Tag> {
         let Some(pointer) = pointer_in(tag, &self.value) else { return Some(tag) };
-        if BlobShelf::file_of(pointer).is_some_and(|file| self.blobs.is_whole(file)) {
-            return Some(tag);
-        }
+        // A whole file may be another one that has got its name.
         if let Err(error) = self.blobs.read(&self.key, pointer, &mut self.scratch) {
             self.lose_value(&error);
             return None;
         }
         self.is_after_lost = false;
+        if BlobShelf::file_of(pointer).is_some_and(|file| self.blobs.is_whole(file, self.keyspace)) {
+            return Some(tag);
+        }
         let expiry = self.value.len() - pointer.len();
         self.value.truncate(expiry);
         self.value.append(&mut self.scratch);
@@ -340,19 +355,5 @@ impl Cursor for Settled<'_> {
         &self.value
     }
 
-    fn seek_to_last(&mut self) -> Result<()> {
-        Err(forwards_only())
-    }
-
-    fn seek(&mut self, _key: &[u8], _seqno: SeqNo) -> Result<()> {
-        Err(forwards_only())
-    }
-
-    fn seek_before(&mut self, _key: &[u8]) -> Result<()> {
-        Err(forwards_only())
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        Err(forwards_only())
-    }
+    forwards_only!();
 }

@@ -212,7 +212,7 @@ impl Verification<'_> {
                 Err(Error::corruption(&path, None, detail))
             }
         });
-        shelf.add(&self.survey.env, number, &path, scanned.is_ok())?;
+        shelf.add(&self.survey.env, number, &path, scanned.is_ok().then_some(keyspace.id))?;
         if let Err(error) = scanned {
             if let Error::Unsupported(_) = error {
                 return Err(error);
