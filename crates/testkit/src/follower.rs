@@ -175,6 +175,17 @@ impl Follower {
         self.stream = None;
     }
 
+    /// Opens a stream if none is open; `false` if history is gone.
+    pub(crate) fn hold_stream(&mut self, db: &Database) -> Outcome<bool> {
+        if self.stream.is_none() {
+            self.stream = match db.consumer(CONSUMER)?.changes() {
+                Err(Error::HistoryGone(_)) => return Ok(false),
+                opened => Some(opened?),
+            };
+        }
+        Ok(true)
+    }
+
     /// Catches up by a new or the open stream; `false` if history is gone: then it starts from a copy.
     pub(crate) fn follow(&mut self, db: &Database, anew: bool, durability: Durability) -> Outcome<bool> {
         match self.catch_up(db, anew, durability) {

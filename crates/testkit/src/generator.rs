@@ -3,7 +3,7 @@
 use crate::ingest::LoadMethod;
 use crate::options::{Chosen, DATABASE, KEYSPACE};
 use crate::script::{
-    Action, At, Call, CopyMethod, CursorStep, Edit, Lifetime, Move, Op, Plan, Step, WriteMethod,
+    Action, At, Call, CopyMethod, CursorStep, Edit, Lifetime, Move, Op, PathChange, Plan, Step, WriteMethod,
 };
 use crate::{Filler, KEYS, Key, PREFIXES, SPACES};
 use esker::Durability;
@@ -332,7 +332,7 @@ impl Generator {
     fn surroundings(&mut self) -> Op {
         let which = self.random.below(8) as u8;
         match self.random.below(13) {
-            12 => Op::MoveDirectory,
+            12 => Op::ChangePath(PathChange::ALL[usize::from(which) % PathChange::ALL.len()]),
             0 => Op::Copy(CopyMethod::Checkpoint),
             1 | 2 => Op::Copy(CopyMethod::Backup),
             3 => Op::Copy(CopyMethod::Restore(which)),

@@ -2,7 +2,7 @@
 
 mod calls;
 
-pub use calls::{Call, CopyMethod};
+pub use calls::{Call, CopyMethod, PathChange};
 
 use crate::options::Chosen;
 use crate::{Filler, Key, SPACES};
@@ -429,8 +429,8 @@ pub enum Op {
     Outlive(u8),
     /// It is refused to open the database again.
     OpenBeside,
-    /// The directory is renamed while the database is open.
-    MoveDirectory,
+    /// The path of the database gets another meaning while it is open.
+    ChangePath(PathChange),
     /// Another database of the process gets an entry.
     Neighbour {
         /// The key.

@@ -5,7 +5,7 @@ use crate::oracle::difference;
 use crate::script::CopyMethod;
 use crate::{Moment, Outcome, SPACES, ensure};
 use esker::backup::{BackupId, Backups, Retention};
-use esker::{Database, KeyspaceOptions, Options};
+use esker::{Database, Durability, KeyspaceOptions, Options};
 use std::path::{Path, PathBuf};
 
 /// Most backups that are kept.
@@ -13,12 +13,19 @@ const KEPT_BACKUPS: usize = 3;
 
 impl Runner {
     pub(super) fn copy(&mut self, method: CopyMethod) -> Outcome {
+        // An open stream with something to read: what a copy flushes and releases, it must not lose.
+        let db = self.db()?.clone();
+        let is_followed = match &mut self.follower {
+            Some(follower) => follower.hold_stream(&db)?,
+            None => false,
+        };
         match method {
             CopyMethod::Checkpoint => self.checkpoint(),
             CopyMethod::Backup => self.backup(),
             CopyMethod::Restore(which) => self.restore(usize::from(which)),
             CopyMethod::Export => self.export(),
-        }
+        }?;
+        if is_followed { self.follow(false, Durability::Process, false) } else { Ok(()) }
     }
 
     fn checkpoint(&self) -> Outcome {

@@ -277,7 +277,7 @@ impl Runner {
             Op::Panic { call, space, key } => self.panic_in(*call, usize::from(*space), &key.bytes())?,
             Op::Outlive(order) => self.outlive(*order)?,
             Op::OpenBeside => self.open_beside()?,
-            Op::MoveDirectory => self.move_directory()?,
+            Op::ChangePath(change) => self.change_path(*change)?,
             Op::Neighbour { key, value } => self.visit_neighbour(*key, *value)?,
             _ => return self.step_transaction(op),
         }

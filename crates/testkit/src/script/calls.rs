@@ -1,4 +1,4 @@
-//! Ways of copying a database, and calls whose callbacks panic.
+//! Ways of copying a database, changes of its path, and calls whose callbacks panic.
 
 /// A way of copying a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,25 @@ pub enum CopyMethod {
     Restore(u8),
     /// All keyspaces are exported, and imported into an empty database.
     Export,
+}
+
+/// A change of what the path of an open database means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathChange {
+    /// The directory is renamed, and gets its name back.
+    RenameAndBack,
+    /// The directory is renamed and keeps its new name.
+    Rename,
+    /// The database is opened through a symbolic link, which then leads to another directory.
+    Link,
+    /// The database is opened by a relative path, and then the working directory changes.
+    WorkingDirectory,
+}
+
+impl PathChange {
+    /// Every change.
+    pub const ALL: [PathChange; 4] =
+        [PathChange::RenameAndBack, PathChange::Rename, PathChange::Link, PathChange::WorkingDirectory];
 }
 
 /// A call with a callback.
