@@ -24,6 +24,8 @@ pub enum Bug {
     SyncsNewestSegmentOnly,
     /// Recovery takes a log that ends before its known durable position for a log that ends there.
     AcceptsShortLog,
+    /// A segment file that is shorter than its header says is taken for one whose free end was cut.
+    AcceptsCutSegment,
     /// Records carry neither salt nor segment id, so a recycled segment replays records of its last life.
     ReplaysStaleRecords,
     /// The payload's checksum is ignored, and a batch that was torn is applied up to the tear.

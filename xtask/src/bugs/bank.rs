@@ -15,8 +15,6 @@ pub(super) struct Hunt {
     /// Its class.
     pub(super) row: &'static str,
     pub(super) suites: &'static [Suite],
-    /// Whether a suite that does not end in time has noticed it.
-    pub(super) may_hang: bool,
     /// Among the ten that are found first.
     pub(super) is_fast: bool,
 }
@@ -55,9 +53,7 @@ const ERRORS: Suite = suite("esker-testkit", "errors", &[]);
 const DAMAGE: Suite = suite("esker-testkit", "damage", &[]);
 const DECODERS: Suite = suite("esker-testkit", "decoders", &[]);
 const WALKS: Suite = suite("esker-testkit", "walks", &[]);
-const CONCURRENCY: Suite =
-    Suite { limit: Duration::from_secs(120), ..suite("esker-testkit", "concurrency", &[]) };
-const REGRESSIONS: Suite = suite("esker-testkit", "regressions", &[]);
+const SCHEDULER: Suite = suite("esker-engine", "lib", &["scheduler"]);
 const OPEN_TABLES: Suite = suite("esker-testkit", "open_tables", &[]);
 const WAL_CRASH: Suite = suite("esker-wal", "log", &["crash::"]);
 const WAL_DAMAGE: Suite = suite("esker-wal", "log", &["damage::"]);
@@ -74,23 +70,21 @@ const OWN: Suite = suite("esker", "lib", &["workers"]);
 const CALLS: Suite = suite("esker", "calls_from_anywhere", &[]);
 const HELD: Suite = suite("esker", "held_directory", &[]);
 const COPIES: Suite = suite("esker", "copy_verification", &[]);
+const LOG_CLAIMS: Suite = suite("esker", "log_claims", &[]);
 const TRANSACTIONS: Suite = suite("esker", "transactions", &[]);
 
 const fn hunt(row: &'static str, bug: &'static str, suites: &'static [Suite]) -> Hunt {
-    Hunt { bug, row, suites, may_hang: false, is_fast: false }
+    Hunt { bug, row, suites, is_fast: false }
 }
 
 const fn fast(row: &'static str, bug: &'static str, suites: &'static [Suite]) -> Hunt {
     Hunt { is_fast: true, ..hunt(row, bug, suites) }
 }
 
-const fn hanging(row: &'static str, bug: &'static str, suites: &'static [Suite]) -> Hunt {
-    Hunt { may_hang: true, ..hunt(row, bug, suites) }
-}
-
 pub(super) const BANK: &[Hunt] = &[
     hunt("1", "SyncsNewestSegmentOnly", &[CRASH, WAL_CRASH]),
     hunt("2", "AcceptsShortLog", &[DAMAGE, WAL_DAMAGE]),
+    hunt("2", "AcceptsCutSegment", &[LOG_CLAIMS, WAL_DAMAGE]),
     hunt("3", "ReplaysStaleRecords", &[CRASH, WAL_LIFE, WAL_DAMAGE]),
     hunt("4", "AppliesTornBatch", &[CRASH, WAL_CRASH]),
     hunt("5", "DecoderTrustsLength", &[DECODERS]),
@@ -102,7 +96,7 @@ pub(super) const BANK: &[Hunt] = &[
     fast("11", "CurrentNotSynced", &[CRASH, MANIFEST]),
     hunt("12", "DeletesLogTooEarly", &[CRASH]),
     hunt("13", "ReleasesNeededLog", &[CRASH, MODEL]),
-    hanging("14", "LosesWakeup", &[CONCURRENCY, REGRESSIONS]),
+    hunt("14", "LosesWakeup", &[SCHEDULER]),
     fast("15", "SplitsVersionsOfKey", &[MODEL]),
     fast("16", "DropsTombstoneEarly", &[MODEL]),
     fast("17", "ForgetsOldestSnapshot", &[MODEL]),

@@ -138,6 +138,7 @@ pub fn drain(store: &Store) -> Result<()> {
 fn wait_until_drained(store: &Store, pool: WorkerPool, done: impl Fn(&Store) -> bool) -> Result<()> {
     // A failed database cannot drain, and its workers may have ended without reporting it.
     let done = || store.writing().is_err() || done(store);
+    store.scheduler.retry_now(pool);
     match store.scheduler.wait(store, pool, ErrorScope::Pool, DRAIN_LIMIT, done)? {
         true => store.writing().map(drop),
         false => Err(Error::internal("background work did not end within a day")),

@@ -132,6 +132,8 @@ struct PoolState {
     error: Option<Error>,
     /// Failed steps since the last successful one.
     failures: u32,
+    /// The error is older than an attempt that a caller has asked for ([`Scheduler::retry_now`]).
+    is_error_old: bool,
 }
 
 /// The outcome of a step.
@@ -164,7 +166,7 @@ impl PoolState {
         if !is_done && self.running > 0 {
             return None;
         }
-        self.failures = 0;
+        (self.failures, self.is_error_old) = (0, false);
         self.error.take()
     }
 
@@ -172,7 +174,7 @@ impl PoolState {
     fn note_failure(&mut self, error: &Error) -> bool {
         let before = self.error.replace(error.clone());
         let is_other = before.is_none_or(|before| discriminant(&before) != discriminant(error));
-        self.failures = self.failures.saturating_add(1);
+        (self.failures, self.is_error_old) = (self.failures.saturating_add(1), false);
         is_other && !matches!(error, Error::Closed)
     }
 }
@@ -186,7 +188,10 @@ fn retry_wait(failures: u32) -> Duration {
 impl State {
     fn failure(&self, pool: WorkerPool, concern: ErrorScope<'_>) -> Option<Error> {
         match concern {
-            ErrorScope::Pool => self.pools[pool as usize].error.clone(),
+            ErrorScope::Pool => {
+                let pool = &self.pools[pool as usize];
+                pool.error.clone().filter(|_| !pool.is_error_old)
+            }
             ErrorScope::Own(failure) => failure(),
         }
     }
@@ -199,7 +204,7 @@ pub struct Scheduler {
     /// Signalled by requests for the pool and by the stop. One each; otherwise requests for one pool would
     /// delay the periodic check of another.
     requests: [Condvar; WORKER_POOLS.len()],
-    /// Signalled by the stop alone: threads wait here after a failure (RY1).
+    /// Signalled by the stop and by [`Scheduler::retry_now`]: threads wait here after a failure (RY1).
     retries: Condvar,
     /// Signalled after every step and every published change; wakes all waiters.
     progress: Condvar,
@@ -285,6 +290,18 @@ impl Scheduler {
     pub fn request_alone(&self, pool: WorkerPool) {
         self.state.lock().pools[pool as usize].requests += 1;
         self.requests[pool as usize].notify_all();
+    }
+
+    /// Ends the wait after a failure, and lets those who wait for the pool from now on wait for the outcome of
+    /// the next attempt. For calls that are about this work, such as a drain after room was made; a write
+    /// that found no room requests the pool instead (RY1).
+    pub fn retry_now(&self, pool: WorkerPool) {
+        let mut state = self.state.lock();
+        let pool = &mut state.pools[pool as usize];
+        if pool.error.is_some() && !self.stepped {
+            pool.is_error_old = true;
+            self.retries.notify_all();
+        }
     }
 
     /// Wakes waiters after a change they may wait for.

@@ -253,3 +253,61 @@ fn the_urgent_pool_checks_by_itself() {
     drop(asked);
     scheduler.stop();
 }
+
+/// Longer than a wakeup takes on any machine. Waiting to its end is the failure, so a run that passes does not
+/// depend on it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Published changes of the tree wake writers that wait for room; nothing else does.
+#[test]
+fn an_announced_change_wakes_the_threads_that_wait_for_it() {
+    let scheduler = Arc::new(Scheduler::new(Background::Threads));
+    let seen = scheduler.generation();
+    let (told, outcome) = mpsc::channel();
+    let waiting = {
+        let scheduler = Arc::clone(&scheduler);
+        move || {
+            let (work, pool) = (Told::default(), WorkerPool::Flush);
+            let woken = scheduler.wait_for_change(&work, pool, ErrorScope::Pool, seen, PATIENCE);
+            told.send(woken).unwrap();
+        }
+    };
+    let waiter = Env::real().spawn("waiter", waiting).unwrap();
+    scheduler.announce_progress();
+    waiter.join().unwrap();
+    assert!(outcome.recv().unwrap().unwrap(), "nothing woke the thread");
+}
+
+/// Fails until it is healed, and then does one step of work.
+#[derive(Default)]
+struct Healing {
+    is_healed: AtomicBool,
+    is_done: AtomicBool,
+}
+
+impl BackgroundWork for Healing {
+    fn work(&self, _lane: WorkerPool) -> Result<bool> {
+        if !self.is_healed.load(Ordering::Acquire) {
+            return Err(full());
+        }
+        Ok(!self.is_done.swap(true, Ordering::AcqRel))
+    }
+}
+
+/// A drain after room was made must not answer with the error of the time before.
+#[test]
+fn an_attempt_that_is_asked_for_answers_for_itself() {
+    let (scheduler, work) = (Arc::new(Scheduler::new(Background::Threads)), Arc::new(Healing::default()));
+    scheduler.start(&Env::real(), &work, 1).unwrap();
+    scheduler.request(WorkerPool::Flush);
+    let wait = || {
+        let done = || work.is_done.load(Ordering::Acquire);
+        scheduler.wait(&*work, WorkerPool::Flush, ErrorScope::Pool, PATIENCE, done)
+    };
+    assert!(matches!(wait(), Err(Error::Full(_))));
+    work.is_healed.store(true, Ordering::Release);
+    scheduler.retry_now(WorkerPool::Flush);
+    let outcome = wait();
+    scheduler.stop();
+    assert!(outcome.unwrap());
+}
