@@ -210,6 +210,10 @@ pub(crate) struct ServeArgs {
     /// Longest line of a command
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
     pub(crate) max_line: u64,
+    /// Most memory of answers that clients do not take, over all clients; beyond it those that have taken
+    /// nothing for the longest time are disconnected
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = parse_bytes)]
+    pub(crate) max_unsent: u64,
 }
 
 /// Read commands at a prompt, for a database or a server

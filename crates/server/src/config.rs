@@ -32,6 +32,10 @@ pub struct Config {
     /// Memory that unfinished lines of more than 16 KiB take together, over all clients; a client whose line
     /// does not fit waits. Default: 64 MiB. One line of the greatest length always fits.
     pub long_lines_bytes: usize,
+    /// Memory that answers which clients do not take hold together, over all clients. While it is more, the
+    /// clients that have taken nothing for the longest time are disconnected. Default: 64 MiB, a piece of an
+    /// answer for each of 1,024 clients. One answer always fits.
+    pub unsent_bytes: usize,
 }
 
 impl Default for Config {
@@ -46,6 +50,7 @@ impl Default for Config {
             idle_timeout: Duration::from_secs(600),
             line_timeout: Duration::from_secs(60),
             long_lines_bytes: 64 << 20,
+            unsent_bytes: 64 << 20,
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::dsl::{Begun, Executor, LongAnswer, PIECE_BYTES, Progress};
 use crate::line_memory::{FREE_BYTES, LineMemory, Place};
+use crate::unsent_answers::UnsentAnswers;
 use esker_protocol::{Line, LineBuffer, answer, is_blank, is_http, parse_line};
 use std::io;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) executor: Executor,
     pub(crate) config: Config,
     line_memory: LineMemory,
+    unsent_answers: Arc<UnsentAnswers>,
     reads: Semaphore,
     writes: Semaphore,
 }
@@ -41,7 +43,8 @@ impl Shared {
     pub(crate) fn new(executor: Executor, config: Config) -> Shared {
         let permits = || Semaphore::new(BLOCKING_PIECES);
         let line_memory = LineMemory::new(config.long_lines_bytes, config.max_line_bytes);
-        Shared { executor, config, line_memory, reads: permits(), writes: permits() }
+        let unsent_answers = UnsentAnswers::new(config.unsent_bytes);
+        Shared { executor, config, line_memory, unsent_answers, reads: permits(), writes: permits() }
     }
 }
 
@@ -208,19 +211,35 @@ impl Connection {
     }
 
     async fn flush(&mut self) -> io::Result<()> {
-        let limit = self.shared.config.write_timeout;
         let mut rest = self.out.as_slice();
         while !rest.is_empty() {
-            let written = tokio::time::timeout(limit, self.stream.write(rest)).await;
-            let written = written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-            if written == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
+            match self.stream.try_write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait_for_reader().await?,
+                Err(error) => return Err(error),
             }
-            rest = rest.get(written..).unwrap_or_default();
         }
         self.out.clear();
         // One large value must not keep its memory for the life of the connection.
         self.out.shrink_to(2 * PIECE_BYTES);
         Ok(())
+    }
+
+    /// Waits until the client takes more of the answer.
+    async fn wait_for_reader(&self) -> io::Result<()> {
+        let limit = self.shared.config.write_timeout;
+        let mut wait = self.shared.unsent_answers.wait(self.out.capacity());
+        tokio::select! {
+            biased;
+            writable = tokio::time::timeout(limit, self.stream.writable()) => {
+                writable.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+            }
+            () = wait.ended() => {
+                let budget_bytes = self.shared.config.unsent_bytes;
+                tracing::warn!(budget_bytes, "a client that took no output was disconnected, so that others fit");
+                Err(io::Error::other("answers that clients do not take would exceed their memory"))
+            }
+        }
     }
 }

@@ -8,7 +8,8 @@
 //! * V1. The commands of one connection are answered in order, one at a time.
 //! * V2. The memory of a connection is bounded: one line of the permitted length, one read after it, and one
 //!   piece of output. A client that does not read its answers is not read from. The long lines of all clients
-//!   together are bounded by [`Config::long_lines_bytes`]; a silent client holds no buffer.
+//!   together are bounded by [`Config::long_lines_bytes`], the answers that clients do not take by
+//!   [`Config::unsent_bytes`]; a silent client holds no buffer.
 //! * V3. A command is executed only when its whole line has arrived; a connection that breaks inside a line
 //!   has changed nothing by it.
 //! * V4. The server stops in bounded time: lines that were received are answered, the rest is not read; then
@@ -25,7 +26,7 @@
 //! and the key to continue from: a client that reads slowly pins no memtable and no table.
 //!
 //! # Map
-//! [`config`] configuration; `client_limit` and `line_memory` what clients share; [`listener`] accepts and
+//! [`config`] configuration; `client_limit`, `line_memory` and `unsent_answers` what clients share; [`listener`] accepts and
 //! stops; `connection` one client; [`dsl`] commands; [`load_file`] which files `l` may open.
 
 #![forbid(unsafe_code)]
@@ -38,6 +39,7 @@ pub mod error;
 mod line_memory;
 pub mod listener;
 pub mod load_file;
+mod unsent_answers;
 
 pub use config::Config;
 pub use connection::BLOCKING_PIECES;

@@ -311,3 +311,34 @@ fn long_lines_take_turns_and_all_are_answered() {
     });
     server.stop();
 }
+
+/// However many clients do not read, what they keep waiting is bounded, long before the write timeout.
+#[test]
+fn clients_that_do_not_read_are_bounded_together() {
+    const SILENT: usize = 6;
+    let dir = TempDir::new();
+    // One answer always fits; the next one that waits takes its place.
+    let config = Config { unsent_bytes: 1, write_timeout: Duration::from_secs(3600), ..Config::default() };
+    let server = Running::start(dir.path(), config);
+    let mut client = server.client();
+    assert_eq!(client.ask(&format!("p 1 \"{}\"", "v".repeat(500_000))), "OK");
+    let disconnected = AtomicUsize::new(0);
+    let silent: Vec<Client> = (0..SILENT).map(|_| server.client()).collect();
+    std::thread::scope(|scope| {
+        for silent in &silent {
+            let (mut stream, disconnected) = (silent.reader.get_ref().try_clone().unwrap(), &disconnected);
+            scope.spawn(move || {
+                let flood = "g 1\n".repeat(1000);
+                while stream.write_all(flood.as_bytes()).is_ok() {}
+                disconnected.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        while disconnected.load(Ordering::Relaxed) < SILENT - 1 {
+            assert_eq!(client.ask("g 2"), "", "those who read are served");
+        }
+        // The last one is alone, and waits.
+        silent.iter().for_each(|client| drop(client.reader.get_ref().shutdown(Shutdown::Both)));
+    });
+    assert_eq!(client.ask("g 1").len(), 500_000);
+    server.stop();
+}

@@ -167,7 +167,10 @@ pub(super) const ORDERS: &[Order] = &[
                   merge open options parts report metrics repair",
     ),
     tree("esker-protocol", "http lines pairs parse_error scalar answer words command"),
-    tree("esker-server", "error load_file config client_limit line_memory dsl connection listener"),
+    tree(
+        "esker-server",
+        "error load_file config client_limit line_memory unsent_answers dsl connection listener",
+    ),
     tree(
         "esker-bench",
         "data distribution settings error host dsl_workload sample report store blob compact deletes keyspaces overwrite rest \

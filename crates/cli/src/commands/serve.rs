@@ -31,8 +31,14 @@ pub(crate) fn run(global: &Global, args: &ServeArgs, out: &mut dyn Write) -> Res
     let max_line_bytes =
         max_line_bytes.ok_or_else(|| Failure::usage("--max-line must be from 16 bytes to 1 GiB"))?;
     let address = address(args)?;
-    let config =
-        Config { address, load_files, max_clients: args.max_clients, max_line_bytes, ..Config::default() };
+    let config = Config {
+        address,
+        load_files,
+        max_clients: args.max_clients,
+        max_line_bytes,
+        unsent_bytes: usize::try_from(args.max_unsent).unwrap_or(usize::MAX),
+        ..Config::default()
+    };
     let database = super::open(global, |options| options)?;
     let data = global.data().display();
     std::thread::scope(|scope| {
