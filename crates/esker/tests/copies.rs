@@ -141,6 +141,34 @@ fn a_checkpoint_and_its_source_are_independent() {
     assert_eq!(content_at(&copies.path().join("empty")).values().map(Vec::len).sum::<usize>(), 0);
 }
 
+/// A copy may lie on a medium that cannot be written, and has no lock file before its first open.
+#[test]
+fn a_checkpoint_opens_read_only_and_stays_as_it_is() {
+    let dir = TestDir::new("read-only-checkpoint");
+    let (source, copy) = (dir.path().join("source"), dir.path().join("copy"));
+    let db = open(&source);
+    fill(&db, 0..500, 1);
+    db.flush().unwrap();
+    // These are in memtables alone when the checkpoint is made.
+    fill(&db, 200..300, 2);
+    let expected = content(&db);
+    db.checkpoint(&copy).unwrap();
+    fill(&db, 0..500, 3);
+    let names = ["", "tables", "wal"].map(|folder| names_in(&copy.join(folder)));
+    let read_only = || Options::default().keyspace_options(tiny()).read_only(true);
+    for _ in 0..2 {
+        let reader = Database::open_with(&copy, read_only()).unwrap();
+        assert_eq!(content(&reader), expected);
+        assert!(reader.verify().unwrap().is_clean());
+        let refused = reader.open_keyspace("odd").unwrap().put(key(1), value(1, 4)).unwrap_err();
+        assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
+        reader.close().unwrap();
+        assert_eq!(["", "tables", "wal"].map(|folder| names_in(&copy.join(folder))), names);
+    }
+    assert_eq!(content_at(&copy), expected);
+    db.close().unwrap();
+}
+
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the test makes directories behind the database's back")]
 fn copies_never_overwrite_anything() {

@@ -6,7 +6,7 @@ use common::{TestDir, key};
 use esker::metrics::MemoryMetrics;
 use esker::parts::StepBackground;
 use esker::parts::env::{Env, StdFileSystem};
-use esker::{Database, Options};
+use esker::{Database, Error, Options};
 use std::sync::Arc;
 
 /// Runs all pending background work.
@@ -98,4 +98,49 @@ fn buffers_are_counted_and_given_back() {
         let value = blobs.get(key(number)).expect("a get").expect("a value");
         assert!(value.len() == 1 << 20 && value.iter().all(|&byte| byte == number as u8));
     }
+}
+
+/// A value that the format permits may be too much for a small budget: the error names what the batch has,
+/// what it may have, and the budget that this follows from.
+#[test]
+fn a_batch_beyond_the_budget_is_refused_with_both_numbers() {
+    const BUDGET: u64 = 8 << 20;
+    let dir = TestDir::new("batch-beyond-budget");
+    let db = Database::open_with(dir.path(), Options::default().memory_budget(BUDGET)).expect("opening");
+    let keyspace = db.default_keyspace();
+    let value = vec![7u8; (BUDGET / 2) as usize];
+    let mut batch = db.batch();
+    for part in 0..2 {
+        batch.put(keyspace, key(part), &value[..value.len() / 2]);
+    }
+    for refused in [keyspace.put(b"large", &value), db.write(&batch)] {
+        let refused = refused.expect_err("more than half of the budget");
+        assert!(matches!(refused, Error::Full(_)), "{refused}");
+        let text = refused.to_string();
+        let numbers: Vec<u64> = text.split(|c: char| !c.is_ascii_digit()).flat_map(str::parse).collect();
+        assert_eq!(numbers[1..3], [BUDGET / 2, BUDGET], "{text}");
+        assert!((BUDGET / 2..BUDGET / 2 + 1000).contains(&numbers[0]), "{text}");
+    }
+    keyspace.put(b"large", &value[..value.len() - 1000]).expect("half of the budget");
+    assert_eq!(keyspace.iter().count(), 1);
+}
+
+/// The length alone decides, so the bytes, which are never touched, take no memory.
+#[test]
+fn a_value_beyond_the_longest_is_refused_with_its_length() {
+    const LEN: usize = 513 << 20;
+    let dir = TestDir::new("longest-value");
+    let db = Database::open_with(dir.path(), Options::default().memory_budget(2 << 30)).expect("opening");
+    let keyspace = db.default_keyspace();
+    let value = vec![0u8; LEN];
+    let refused =
+        [keyspace.put(b"k", &value), db.transact(|transaction| transaction.put(keyspace, b"k", &value))];
+    for (call, refused) in refused.into_iter().enumerate() {
+        let refused = refused.expect_err("longer than the longest");
+        assert!(matches!(refused, Error::InvalidArgument(_)), "call {call}: {refused}");
+        let text = refused.to_string();
+        let numbers: Vec<usize> = text.split(|c: char| !c.is_ascii_digit()).flat_map(str::parse).collect();
+        assert!(numbers.contains(&LEN) && numbers.contains(&(512 << 20)), "call {call}: {text}");
+    }
+    assert_eq!(keyspace.iter().count(), 0);
 }

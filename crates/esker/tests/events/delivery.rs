@@ -79,7 +79,9 @@ fn a_listener_reads_writes_and_waits_for_background_work() {
     db.keyspace("first").unwrap();
     let found = results.recv_timeout(PATIENCE).unwrap().unwrap();
     assert_eq!(found, Some(b"by the listener".to_vec()));
-    assert_eq!(db.keyspaces(), ["default", "first", "log of first"]);
+    assert_eq!(db.keyspaces(), ["default", "first", "log of first, renamed"]);
+    let options = db.open_keyspace("log of first, renamed").unwrap().options();
+    assert_ne!(options.named_values(), db.default_keyspace().options().named_values());
     db.close().unwrap();
 }
 
@@ -92,6 +94,9 @@ fn use_database(db: &Database, created: &str) -> esker::Result<Option<Vec<u8>>> 
     own.flush()?;
     own.compact(..)?;
     db.drain()?;
+    db.drop_keyspace(&db.keyspace("log for a moment")?.name())?;
+    own.update_options(|options| options.block_size(1024))?;
+    db.rename_keyspace(&own.name(), &format!("log of {created}, renamed"))?;
     Ok(own.get(b"what")?.map(|found| found.to_vec()))
 }
 
