@@ -26,8 +26,9 @@
 //! and the key to continue from: a client that reads slowly pins no memtable and no table.
 //!
 //! # Map
-//! [`config`] configuration; `client_limit`, `line_memory` and `unsent_answers` what clients share; [`listener`] accepts and
-//! stops; `connection` one client; [`dsl`] commands; [`load_file`] which files `l` may open.
+//! [`config`] configuration; `client_limit`, `line_memory` and `unsent_answers` what clients share;
+//! [`listener`] accepts and stops; `connection` one client; [`dsl`] commands; [`load_file`] which files `l`
+//! may open.
 
 #![forbid(unsafe_code)]
 

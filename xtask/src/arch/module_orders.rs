@@ -91,8 +91,8 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-version",
-        "range part blob run version check edit encode keyspaces state prepared current frame recover salvage \
-                  manifest",
+        "range part blob run version check edit encode keyspaces state prepared current frame recover needed \
+                  salvage manifest",
     ),
     tree(
         "esker-strategy",
@@ -184,7 +184,7 @@ pub(super) const ORDERS: &[Order] = &[
     tree("esker-cli", "failure format args log log_limit output host json records commands shell"),
     tree(
         "esker-testkit",
-        "mod decoders dir domain failure events kill operators options script oracle follower \
+        "mod decoders dir directory_image domain failure events kill operators options script oracle follower \
                   cursor_walks log_scan open_transaction runner ingest one_key model transactions crash damage \
                   errors generator shrink watch",
     ),

@@ -292,9 +292,9 @@ impl Scheduler {
         self.requests[pool as usize].notify_all();
     }
 
-    /// Ends the wait after a failure, and lets those who wait for the pool from now on wait for the outcome of
-    /// the next attempt. For calls that are about this work, such as a drain after room was made; a write
-    /// that found no room requests the pool instead (RY1).
+    /// Ends the wait after a failure: a caller that waits for the pool from now on gets the outcome of the
+    /// next attempt. For calls that are about this work, such as a drain after room was made. A write that
+    /// found no room requests the pool instead (RY1).
     pub fn retry_now(&self, pool: WorkerPool) {
         let mut state = self.state.lock();
         let pool = &mut state.pools[pool as usize];

@@ -57,7 +57,8 @@ impl Runner {
         Ok(self.env.fs.remove_dir_all(&elsewhere)?)
     }
 
-    /// Reopens the database by its name alone, and leaves for a directory where another database has this name.
+    /// Reopens the database by its name alone, and leaves for a directory where another database has the
+    /// name.
     fn open_by_relative_path(&mut self) -> Outcome {
         let (Some(parent), Some(name)) = (self.dir.parent(), self.dir.file_name()) else { return Ok(()) };
         let (parent, name) = (parent.to_path_buf(), PathBuf::from(name));

@@ -12,8 +12,9 @@
 //!
 //! These are tables and blob files of jobs that were interrupted, and of edits that were refused; log
 //! segments that were released or prepared and wait for use, up to as many as memtables fill; and older
-//! manifests. File numbers that the manifest does not count yet stay visible (RC3) by an empty file with a greater
-//! one. Emptying a file instead was rejected: it may be a link to a file of the user's that was being ingested.
+//! manifests. File numbers that the manifest does not count yet stay visible (RC3) by an empty file with a
+//! greater one. Emptying a file instead was rejected: it may be a link to a file of the user's that was being
+//! ingested.
 
 use super::{Assembly, Opening, WritableParts, durable_position};
 use crate::background::quarantine::REPLACEMENT_SUFFIX;
@@ -147,8 +148,8 @@ impl Opening {
         self.env.fs.remove_file(path).map(|()| bytes)
     }
 
-    /// The error of an open without room: how much it needs, what for, and what to do. Where there is as much,
-    /// room was short for another reason, and `cause` says which.
+    /// The error of an open without room: how much it needs, what for, and what to do. If there is as much,
+    /// it was short for another reason, and `cause` says which.
     fn explain_full(&self, recovered: &Recovered, log: &LogContent, cause: &Arc<str>) -> Error {
         let fs = &*self.env.fs;
         let Ok(free_bytes) = fs.free_bytes(&self.dir) else { return Error::Full(Arc::clone(cause)) };

@@ -254,8 +254,7 @@ fn the_urgent_pool_checks_by_itself() {
     scheduler.stop();
 }
 
-/// Longer than a wakeup takes on any machine. Waiting to its end is the failure, so a run that passes does not
-/// depend on it.
+/// Longer than a wakeup takes on any machine. Only a test that fails waits to its end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Published changes of the tree wake writers that wait for room; nothing else does.
