@@ -136,8 +136,9 @@ impl Block<'_> {
             if encoding.cost_ps(self.options, self.raw.len(), 0) >= least {
                 continue;
             }
-            let Some(encoded) = self.encode(encoding, out) else { continue };
+            // Also a trial that fails leaves its bytes in the buffer.
             last = encoding;
+            let Some(encoded) = self.encode(encoding, out) else { continue };
             let cost = encoding.cost_ps(self.options, self.raw.len(), encoded.1);
             if cost < least {
                 (best, least, stored) = (encoding, cost, Some(encoded));
@@ -182,6 +183,31 @@ impl Block<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A trial that shrinks the block too little overwrites the buffer of the one before it, whose name the
+    /// block would then have.
+    #[test]
+    fn a_failed_trial_leaves_no_bytes_in_the_block() {
+        // Keys that rise by random steps: small differences, and little that LZ4 finds.
+        let mut state = 1u64;
+        let mut key = 0u64;
+        let raw: Vec<u8> = (0..512)
+            .flat_map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                key += 1 + (state >> 36);
+                key.to_be_bytes()
+            })
+            .collect();
+        for mode in [Mode::Speed, Mode::Balanced, Mode::Ratio] {
+            let options = AdaptiveOptions { mode, ..AdaptiveOptions::DEFAULT };
+            let mut out = Vec::new();
+            let stored = compress(&options, &raw, &[], &mut History::default(), &mut out);
+            let Some((id::DELTA, len)) = stored else { panic!("{mode:?}: {stored:?}") };
+            let mut found = vec![0; raw.len()];
+            assert!(columns::decompress(&out[..len], &mut found).is_ok(), "{mode:?}");
+            assert_eq!(found, raw, "{mode:?}");
+        }
+    }
 
     /// Otherwise a codec that does not pay any more would be tried in vain for up to 63 blocks.
     #[test]
