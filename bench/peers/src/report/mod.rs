@@ -1,6 +1,7 @@
 //! Tables and plots of a suite's records.
 
 mod cells;
+mod csv;
 mod markdown;
 mod plot;
 
@@ -16,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 /// The file of tables.
 const REPORT_FILE: &str = "report.md";
+/// The file of their cells.
+const CSV_FILE: &str = "report.csv";
 
 /// Settings of a report.
 #[derive(Args, Clone, Debug)]
@@ -104,10 +107,14 @@ pub(crate) fn run(settings: &ReportSettings) -> Result<()> {
     }
     let mut names: Vec<&str> = records.iter().map(|record| record.configuration.as_str()).collect();
     names.dedup();
+    let mut csv = csv::HEAD.to_owned();
     for name in names.iter().copied().collect::<BTreeSet<_>>() {
         let of_it: Vec<Record> =
             records.iter().filter(|record| record.configuration == name).cloned().collect();
         configuration(&mut text, name, &of_it);
+        for (title, number, _) in TABLES {
+            csv::push(&mut csv, name, title, &cells::cells(&of_it, number));
+        }
         for (file, title, beginnings) in PLOTS {
             let mut cells: Cells = cells::cells(&of_it, per_second);
             cells.retain(|row, _| beginnings.iter().any(|beginning| row.workload.starts_with(beginning)));
@@ -120,6 +127,7 @@ pub(crate) fn run(settings: &ReportSettings) -> Result<()> {
     }
     let path = directory.join(REPORT_FILE);
     write(&path, &text)?;
+    write(&directory.join(CSV_FILE), &csv)?;
     eprintln!("tables and plots are in {}", path.display());
     Ok(())
 }

@@ -6,6 +6,7 @@
 
 mod document;
 mod findings;
+mod presets;
 mod work;
 
 use crate::claim::Claim;
@@ -16,6 +17,7 @@ use crate::experiment::{Experiment, Outcome};
 use crate::machine::Machine;
 use crate::plot::{Columns, Plot};
 use crate::table::{Cell, Column, Table};
+use esker::Options;
 use esker::parts::env::{FileSystem, StdFileSystem};
 use work::Filled;
 
@@ -25,7 +27,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     about: "Pairs of 8-byte integers, the default options, keys in random order. By threads: an empty database is filled by single \
             puts, another one in batches of a thousand; of the first, drained, present keys are read, and read and overwritten half \
             and half. Threads share the work evenly. By length: ranges from random present keys. By size: a database of each size is \
-            filled by one thread and drained; its gets and ranges of a hundred pairs follow. What CS265 reports stands beside each \
+            filled by one thread and drained; its gets and ranges of a hundred pairs follow. The same follows for CS265's two configurations. What CS265 reports stands beside each \
             row; its machine is another one, so that factors from row to row can be compared, and rates cannot.",
     page: "scaling.md",
     run,
@@ -44,12 +46,14 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let sizes: &[u64] =
         context.pick(&[2_000, 4_000], &[20_000, 200_000], &[1_000_000, 10_000_000, 100_000_000]);
     let rounds = context.pick(1, 1, 3);
-    context.expect_steps(rounds * threads.len() + 1 + sizes.len());
+    context.expect_steps(rounds * threads.len() + 1 + sizes.len() + presets::steps(context));
     let by_threads = by_threads(context, threads, rounds)?;
     let by_length = by_length(context, lengths)?;
     let by_size = by_size(context, sizes)?;
+    let presets = presets::measure(context)?;
     let claims = claims(&by_threads);
-    let comparisons = comparisons(&by_threads, &by_length, &by_size);
+    let mut comparisons = comparisons(&by_threads, &by_length, &by_size);
+    comparisons.extend(presets::comparisons(&presets));
     Ok(Outcome {
         setup: vec![
             format!(
@@ -60,7 +64,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
                 .to_owned(),
         ],
         plots: plots(&by_threads, &by_length, &by_size),
-        tables: vec![by_threads, by_length, by_size],
+        tables: vec![by_threads, by_length, by_size, presets],
         claims,
         comparisons,
     })
@@ -105,7 +109,7 @@ fn by_length(context: &mut Context<'_>, lengths: &[usize]) -> Result<Table> {
     context.step("ranges by their length");
     let pairs = context.pick(4_000, 100_000, 10_000_000);
     let budget_pairs = context.pick(2_000, 200_000, 20_000_000);
-    let filled = Filled::new(context, "lengths", pairs)?;
+    let filled = Filled::new(context, "lengths", Options::default(), pairs)?;
     let columns = [
         Column::key("options"),
         Column::key("length"),
@@ -154,11 +158,11 @@ fn by_size(context: &mut Context<'_>, sizes: &[u64]) -> Result<Table> {
     let gets = context.pick(1_000, 50_000, 1_000_000);
     for &pairs in sizes {
         context.step(&format!("{pairs} pairs"));
-        let filled = Filled::new(context, "sizes", pairs)?;
+        let filled = Filled::new(context, "sizes", Options::default(), pairs)?;
         let clock = context.clock();
         let get_rate = filled.gets(&clock, gets)?;
         let (range_rate, _) = filled.ranges(&clock, gets / 100, 100)?;
-        let facts = filled.facts()?;
+        let facts = filled.facts();
         let mut row: Vec<Cell> = vec![
             OPTIONS.into(),
             pairs.into(),

@@ -39,7 +39,7 @@ fn tables(found: &mut Findings<'_>) {
         found.within(
             "an-entry-packed",
             "bit-packing takes 2 for them, but 5.8 of the other 7.2",
-            6.9..=8.3,
+            6.4..=8.3,
             of(found, "bit-packing"),
         );
     }

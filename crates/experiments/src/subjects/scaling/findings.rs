@@ -1,5 +1,6 @@
 //! What the page about scaling says, checked.
 
+use super::presets;
 use crate::finding::Findings;
 
 pub(super) fn declare(found: &mut Findings<'_>) {
@@ -8,6 +9,10 @@ pub(super) fn declare(found: &mut Findings<'_>) {
         let wanted: f64 = length.parse().unwrap_or(0.0);
         // Ranges that begin near the last key end with it.
         found.within("pairs-of-a-range", "Every range is counted", wanted * 0.9..=wanted, pairs);
+    }
+    for options in presets::NAMES {
+        let searched = found.number("presets", &[("options", options)], "tables_per_get");
+        found.within("tables-with-presets", "searches at most a few tables", 0.3..=3.0, searched);
     }
     let Some(sizes) = found.table("sizes") else { return };
     for pairs in sizes.distinct("pairs") {

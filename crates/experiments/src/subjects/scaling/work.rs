@@ -18,8 +18,8 @@ fn key(number: u64) -> [u8; 8] {
     scatter(number).to_be_bytes()
 }
 
-fn open(directory: &Path) -> Result<(Database, Keyspace)> {
-    let database = Database::open_with(directory, Options::default())?;
+fn open(directory: &Path, options: Options) -> Result<(Database, Keyspace)> {
+    let database = Database::open_with(directory, options)?;
     let keyspace = database.keyspace(esker::DEFAULT_KEYSPACE)?;
     Ok((database, keyspace))
 }
@@ -31,12 +31,12 @@ pub(super) fn by_threads(
     pairs: u64,
     threads: usize,
 ) -> Result<Vec<f64>> {
-    let (database, keyspace) = open(&directory.join("batches"))?;
+    let (database, keyspace) = open(&directory.join("batches"), Options::default())?;
     let batched = on_threads(clock, pairs, threads, |range| put_batches(&database, &keyspace, range))?;
     drop(keyspace);
     database.close()?;
     drop(database);
-    let (database, keyspace) = open(&directory.join("puts"))?;
+    let (database, keyspace) = open(&directory.join("puts"), Options::default())?;
     let put = on_threads(clock, pairs, threads, |range| {
         range.into_iter().try_for_each(|number| Ok(keyspace.put(key(number), number.to_be_bytes())?))
     })?;
@@ -123,9 +123,19 @@ pub(super) struct Facts {
 }
 
 impl Filled {
-    pub(super) fn new(context: &Context<'_>, name: &str, pairs: u64) -> Result<Filled> {
-        let (directory, clock) = (context.directory(name)?, context.clock());
-        let (database, keyspace) = open(&directory)?;
+    pub(super) fn new(context: &Context<'_>, name: &str, options: Options, pairs: u64) -> Result<Filled> {
+        Filled::open_in(&context.directory(name)?, &context.clock(), options, pairs)
+    }
+
+    /// The same in this directory, which does not exist.
+    pub(super) fn open_in(
+        directory: &Path,
+        clock: &SystemClock,
+        options: Options,
+        pairs: u64,
+    ) -> Result<Filled> {
+        let directory = directory.to_owned();
+        let (database, keyspace) = open(&directory, options)?;
         let start_ns = clock.monotonic_ns();
         let rate = |now_ns: u64| pairs as f64 * 1e9 / (now_ns - start_ns) as f64;
         (0..pairs).try_for_each(|number| keyspace.put(key(number), number.to_be_bytes()))?;
@@ -158,17 +168,17 @@ impl Filled {
         Ok((count as f64 / seconds, f64::from(found) / count as f64))
     }
 
-    pub(super) fn facts(&self) -> Result<Facts> {
+    pub(super) fn facts(&self) -> Facts {
         let metrics = self.database.metrics();
         let keyspace = metrics.keyspaces.iter().find(|keyspace| keyspace.name == esker::DEFAULT_KEYSPACE);
         let reads = keyspace.map(|keyspace| &keyspace.amplification.reads);
-        Ok(Facts {
+        Facts {
             tables_per_get: reads
                 .and_then(|reads| ratio(Some(reads.tables_searched as f64), Some(reads.lookups as f64))),
             stored_bytes_per_pair: keyspace.map_or(0.0, |keyspace| keyspace.table_bytes as f64)
                 / self.pairs as f64,
             write_amplification: keyspace.and_then(|keyspace| keyspace.amplification.write()),
-        })
+        }
     }
 
     pub(super) fn remove(self) -> Result<()> {

@@ -13,7 +13,7 @@ const SUBJECTS: [&str; 5] =
     ["tiered:4", "leveled:4", "lazy-leveled:4", "tiered-leveled:4", "partial:4,least-overlap"];
 
 fn sizes(context: &Context<'_>) -> &'static [u64] {
-    context.pick(&[3_000, 6_000], &[30_000, 90_000], &[300_000, 1_000_000, 3_000_000])
+    context.pick(&[3_000, 6_000], &[10_000, 30_000], &[300_000, 1_000_000, 3_000_000])
 }
 
 pub(super) fn steps(context: &Context<'_>) -> usize {

@@ -42,7 +42,7 @@ pub(super) struct TreeForm {
 
 impl TreeForm {
     pub(super) fn of(context: &Context<'_>) -> TreeForm {
-        TreeForm::sized(context, context.pick(6_000, 150_000, FULL_ENTRIES), false)
+        TreeForm::sized(context, context.pick(6_000, 60_000, FULL_ENTRIES), false)
     }
 
     /// For so many entries.
