@@ -25,10 +25,11 @@
 //! | balanced | what costs least of raw, delta, LZ4, zstd 1 | the same, without delta | | |
 //! | ratio | delta, if it at least halves them | zstd 3 | zstd 6 | zstd 9 |
 //!
-//! [`cost`] estimates the cost of a block: its bytes on the device when it is written and as often as it is
-//! read, the time to compress it, and the time to decompress it as often. On a device of 400 MB/s and with
-//! four reads LZ4 pays for what shrinks by a third, as text and JSON do. Where space matters more than time
-//! the mode says so; where the device is faster or slower, or reads are more or fewer, the options do.
+//! [`cost`] estimates the cost of a block: its bytes on the device when it is written, at rest, and as often
+//! as it is read, the time to compress it, and the time to decompress it as often. On a device of 400 MB/s
+//! and with four reads LZ4 pays for what shrinks by three tenths, as text and JSON do. Where space matters
+//! more than time the mode says so; where the device is faster or slower, or reads are more or fewer, the
+//! options do.
 //!
 //! # Invariants
 //! * Equal blocks in equal order give equal bytes: a choice depends on the blocks that the same history has

@@ -48,8 +48,8 @@ fn id_of(name: &str, block: &[u8]) -> u8 {
     codec(name).compress(block, &mut Vec::new()).codec_id
 }
 
-/// At 400 MB/s LZ4 saves more of text than it takes if the text is read as well, and less if it is only
-/// written. The slower the device the more compression pays.
+/// At 400 MB/s LZ4 saves more of text than it takes. The slower the device the more compression pays, and on
+/// one fast enough nothing does.
 #[test]
 fn the_cheapest_codec_is_chosen() {
     let mut random = Random(0x5eed_0020);
@@ -57,10 +57,10 @@ fn the_cheapest_codec_is_chosen() {
     let lines = b"2026-11-22 09:41:07 INFO accepted a connection\n".repeat(100)[..BLOCK_BYTES].to_vec();
     for (name, text_id, numbers_id, lines_id) in [
         ("adaptive", id::LZ4, id::DELTA, id::LZ4),
-        ("adaptive:device=30", id::ZSTD, id::DELTA, id::LZ4),
-        ("adaptive:reads=0", id::NONE, id::DELTA, id::LZ4),
-        ("adaptive:device=200:reads=0", id::LZ4, id::DELTA, id::LZ4),
-        ("adaptive:device=10:reads=0", id::ZSTD, id::DELTA, id::LZ4),
+        ("adaptive:device=36", id::ZSTD, id::DELTA, id::LZ4),
+        ("adaptive:device=1000:reads=0", id::NONE, id::DELTA, id::LZ4),
+        ("adaptive:device=400:reads=0", id::LZ4, id::DELTA, id::LZ4),
+        ("adaptive:device=20:reads=0", id::ZSTD, id::DELTA, id::LZ4),
         ("adaptive:device=100000", id::NONE, id::NONE, id::NONE),
         ("adaptive:mode=speed", id::LZ4, id::DELTA, id::LZ4),
         ("adaptive:mode=ratio", id::ZSTD, id::DELTA, id::ZSTD),
