@@ -63,7 +63,7 @@ fn buffers_are_counted_and_given_back() {
     let blobs = esker::KeyspaceOptions::default().blob_threshold(1 << 20);
     let blobs = db.keyspace_with("blobs", blobs).expect("a keyspace");
     for number in 0..5u64 {
-        for keyspace in [&db.default_keyspace(), &blobs] {
+        for keyspace in [db.default_keyspace(), &blobs] {
             keyspace.put(key(number), vec![number as u8; 1 << 20]).expect("a put of a large value");
         }
         for small in 0..4_000 {

@@ -236,7 +236,7 @@ impl Group<'_> {
         values[at] = match self.meaning_of(time, at, hit.tag, &hit.value)? {
             // Not a function that returns the value: moving it once more costs 3 % of a multi-get.
             Resolved::Value { from } if self.may_pin(&hit.value) => Some(Value::pinned(hit.value.skip(from))),
-            Resolved::Value { from } => Some(copy_of(hit.value.skip(from))),
+            Resolved::Value { from } => Some(copy_of(&hit.value.skip(from))),
             Resolved::Folded(value) => Some(Value::owned(value)),
             Resolved::Large { from } => Some(self.fetch(at, &hit.value.skip(from))?),
             Resolved::Absent => None,
@@ -248,8 +248,8 @@ impl Group<'_> {
 
 #[cold]
 #[inline(never)]
-fn copy_of(value: PinnedValue) -> Value {
-    Value::copied(&value)
+fn copy_of(value: &PinnedValue) -> Value {
+    Value::copied(value)
 }
 
 /// The lowest `count` bits.
