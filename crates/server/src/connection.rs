@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
+use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
 /// Most pieces of long answers that run at the same time, writing and reading ones each.
@@ -132,6 +133,8 @@ impl Connection {
         }
         loop {
             self.stream.readable().await?;
+            // A client that has always sent more must not keep a worker thread from the others (V4).
+            consume_budget().await;
             match self.stream.try_read_buf(lines.input(READ_BYTES)) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => return read,
@@ -215,7 +218,10 @@ impl Connection {
         while !rest.is_empty() {
             match self.stream.try_write(rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+                Ok(written) => {
+                    rest = rest.get(written..).unwrap_or_default();
+                    consume_budget().await;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait_for_reader().await?,
                 Err(error) => return Err(error),
             }

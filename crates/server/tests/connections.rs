@@ -8,7 +8,7 @@ mod common;
 use common::{Client, Running, TempDir};
 use esker_server::Config;
 use std::io::{ErrorKind, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -231,6 +231,55 @@ fn put_until_closed(mut client: Client, number: i64, busy: &AtomicUsize) -> i64 
         if acknowledged == 1000 {
             busy.fetch_add(1, Ordering::AcqRel);
         }
+    }
+}
+
+/// As many clients as there are threads and more send commands without a pause; one that comes later is
+/// answered meanwhile.
+#[test]
+fn clients_that_never_pause_leave_threads_to_others() {
+    let dir = TempDir::new();
+    let server = Running::start(dir.path(), Config::default());
+    let streams = 2 * std::thread::available_parallelism().map_or(4, |count| count.get());
+    let (busy, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let answer = std::thread::scope(|scope| {
+        for number in 0..streams {
+            let incoming = TcpStream::connect(server.address).unwrap();
+            let outgoing = incoming.try_clone().unwrap();
+            let (busy, done) = (&busy, &done);
+            scope.spawn(move || send_until(outgoing, number, done));
+            scope.spawn(move || read_to_end(incoming, busy));
+        }
+        while busy.load(Ordering::Acquire) < streams / 2 {
+            std::thread::yield_now();
+        }
+        let mut other = TcpStream::connect(server.address).unwrap();
+        other.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut answer = [0; 3];
+        let read = other.write_all(b"p -1 2\n").and_then(|()| other.read_exact(&mut answer));
+        done.store(true, Ordering::Release);
+        read.map(|()| answer)
+    });
+    assert_eq!(answer.expect("an answer while others send"), *b"OK\n");
+    server.stop();
+}
+
+fn send_until(mut stream: TcpStream, number: usize, done: &AtomicBool) {
+    let packet = format!("p {number} 1\n").repeat(200);
+    while !done.load(Ordering::Acquire) {
+        stream.write_all(packet.as_bytes()).unwrap();
+    }
+    stream.shutdown(Shutdown::Write).unwrap();
+}
+
+/// Counts itself among the `busy` after some answers.
+fn read_to_end(mut stream: TcpStream, busy: &AtomicUsize) {
+    let (mut answers, mut total) = ([0; 4096], 0);
+    while let Ok(bytes @ 1..) = stream.read(&mut answers) {
+        if total <= 100_000 && total + bytes > 100_000 {
+            busy.fetch_add(1, Ordering::AcqRel);
+        }
+        total += bytes;
     }
 }
 
