@@ -94,6 +94,8 @@ pub enum Bug {
     CopiesUnverified,
     /// A compare-and-set writes when the value differs, and not when it is the expected one.
     CompareAndSetReversed,
+    /// A block keeps the codec of an earlier trial, though a later one that failed overwrote its bytes.
+    KeepsNameOfEarlierTrial,
 }
 
 /// Whether this bug, of this name, is on.

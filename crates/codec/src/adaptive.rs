@@ -51,6 +51,7 @@ use crate::compress::grown;
 use crate::kind::id;
 use crate::{lz4, zstd};
 use cost::Encoding;
+use esker_base::planted;
 pub use history::History;
 pub use options::{AdaptiveOptions, Mode};
 use sample::{DataKind, IntegerRows};
@@ -137,9 +138,12 @@ impl Block<'_> {
             if encoding.cost_ps(self.options, self.raw.len(), 0) >= least {
                 continue;
             }
+            let encoded = self.encode(encoding, out);
             // Also a trial that fails leaves its bytes in the buffer.
-            last = encoding;
-            let Some(encoded) = self.encode(encoding, out) else { continue };
+            if encoded.is_some() || !planted!(KeepsNameOfEarlierTrial) {
+                last = encoding;
+            }
+            let Some(encoded) = encoded else { continue };
             let cost = encoding.cost_ps(self.options, self.raw.len(), encoded.1);
             if cost < least {
                 (best, least, stored) = (encoding, cost, Some(encoded));

@@ -63,6 +63,7 @@ const MANIFEST: Suite = suite("esker-version", "manifest", &[]);
 const TABLES: Suite = suite("esker-sst", "lib", &["damage", "faults"]);
 const CACHE: Suite = suite("esker-cache", "lib", &["numbers"]);
 const MERGE: Suite = suite("esker-iter", "lib", &["merge"]);
+const CODEC: Suite = suite("esker-codec", "lib", &["adaptive"]);
 const BLOBS: Suite = suite("esker-blob", "lib", &[]);
 const TIME: Suite = suite("esker-view", "lib", &["time"]);
 const ENV: Suite = suite("esker-env", "lib", &["std_fs"]);
@@ -119,4 +120,5 @@ pub(super) const BANK: &[Hunt] = &[
     hunt("user", "FollowsPathAfterRename", &[HELD]),
     hunt("user", "CopiesUnverified", &[COPIES]),
     hunt("user", "CompareAndSetReversed", &[TRANSACTIONS]),
+    hunt("27", "KeepsNameOfEarlierTrial", &[CODEC]),
 ];
