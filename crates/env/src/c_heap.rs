@@ -18,27 +18,35 @@ use std::time::Instant;
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
 const KEPT_BYTES: i32 = 128 << 10;
 
-/// Arenas that all threads share: a flush and a merge seldom wait for each other.
+/// Most arenas: a flush and a merge seldom wait for each other, and the threads of a large machine have one
+/// for each processor up to this. The allocator's own limit is eight for each processor.
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
-const ARENAS: i32 = 2;
+const ARENAS: std::ops::RangeInclusive<usize> = 2..=8;
 
-/// Between two walks over the heap, each of which takes about a millisecond for some tens of mebibytes.
+/// Least time between two walks over the heap, each of which takes about a millisecond for some tens of
+/// mebibytes.
 const TRIM_INTERVAL_MS: u64 = 50;
+/// So many times as long as a walk took, there is no other: walks take a hundredth of the time at most,
+/// however large the heap is.
+const TRIM_PAUSE_FACTOR: u64 = 100;
 
 /// When the program chose to keep little.
 static CHOSEN_AT: OnceLock<Instant> = OnceLock::new();
-/// The time of the last walk, in milliseconds since then.
-static TRIMMED_MS: AtomicU64 = AtomicU64::new(0);
+/// The earliest time of the next walk, in milliseconds since then; the greatest number during a walk.
+static NEXT_TRIM_MS: AtomicU64 = AtomicU64::new(TRIM_INTERVAL_MS);
 
 /// Lets the allocator of the C library keep little of what is freed: for the whole process, so only programs
 /// that own theirs call it, before they start threads. Does nothing where the allocator is another one.
 pub fn keep_little() {
     CHOSEN_AT.get_or_init(Instant::now);
     #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
+    let arenas = std::thread::available_parallelism()
+        .map_or(*ARENAS.start(), |count| count.get().clamp(*ARENAS.start(), *ARENAS.end()));
+    #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
     for (setting, value) in [
         (libc::M_MMAP_THRESHOLD, KEPT_BYTES),
         (libc::M_TRIM_THRESHOLD, KEPT_BYTES),
-        (libc::M_ARENA_MAX, ARENAS),
+        (libc::M_ARENA_MAX, arenas as i32),
     ] {
         // SAFETY: the call has no preconditions; a refused setting stays as it was.
         let _ = unsafe { libc::mallopt(setting, value) };
@@ -46,18 +54,24 @@ pub fn keep_little() {
 }
 
 /// Returns the free pages of the heap to the system, if the program [chose](keep_little) that and the last
-/// time was [`TRIM_INTERVAL_MS`] ago. For threads in the background: threads that allocate wait meanwhile.
+/// walk is long enough ago. For threads in the background: threads that allocate wait meanwhile.
 pub fn trim() {
     let Some(chosen_at) = CHOSEN_AT.get() else { return };
-    let (now, last) = (chosen_at.elapsed().as_millis() as u64, TRIMMED_MS.load(Ordering::Relaxed));
-    let is_due = now.saturating_sub(last) >= TRIM_INTERVAL_MS;
-    if is_due && TRIMMED_MS.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-        #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
-        // SAFETY: the call has no preconditions, and changes no memory in use.
-        unsafe {
-            libc::malloc_trim(0);
-        }
+    let now_ms = || chosen_at.elapsed().as_millis() as u64;
+    let (begin, due) = (now_ms(), NEXT_TRIM_MS.load(Ordering::Relaxed));
+    if begin < due
+        || NEXT_TRIM_MS.compare_exchange(due, u64::MAX, Ordering::Relaxed, Ordering::Relaxed).is_err()
+    {
+        return;
     }
+    #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
+    // SAFETY: the call has no preconditions, and changes no memory in use.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+    let end = now_ms();
+    let pause_ms = (TRIM_PAUSE_FACTOR * (end - begin)).max(TRIM_INTERVAL_MS);
+    NEXT_TRIM_MS.store(end + pause_ms, Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -67,14 +81,16 @@ mod tests {
     #[test]
     fn memory_keeps_its_contents_while_the_heap_is_trimmed() {
         trim();
-        assert_eq!(TRIMMED_MS.load(Ordering::Relaxed), 0, "not chosen yet");
+        let first = NEXT_TRIM_MS.load(Ordering::Relaxed);
+        assert_eq!(first, TRIM_INTERVAL_MS, "not chosen yet");
         keep_little();
         let piece = |number: u8| vec![number; 100_000 + 3_000 * usize::from(number)];
         let mut pieces: Vec<Vec<u8>> = (0..50).map(piece).collect();
         pieces.retain(|piece| piece[0] % 2 == 0);
-        while TRIMMED_MS.load(Ordering::Relaxed) == 0 {
+        while NEXT_TRIM_MS.load(Ordering::Relaxed) == first {
             trim();
         }
+        assert!(NEXT_TRIM_MS.load(Ordering::Relaxed) >= 2 * first, "walks take turns with pauses");
         assert!(pieces.iter().all(|kept| *kept == piece(kept[0])));
     }
 }
