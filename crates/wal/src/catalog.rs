@@ -42,7 +42,7 @@ pub(crate) struct Catalog {
 /// were prepared and never used. A file with a damaged header is not among them.
 ///
 /// # Errors
-/// As [`crate::recover`], for headers.
+/// As [`recover`](crate::recover()), for headers.
 pub fn unneeded_segments(
     fs: &dyn FileSystem,
     dir: &Path,
