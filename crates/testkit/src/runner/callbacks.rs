@@ -1,6 +1,7 @@
 //! Callbacks that panic: the panic reaches the caller, nothing has changed, and the database goes on.
 
-use super::Runner;
+use super::{Mark, Runner};
+use crate::oracle::Written;
 use crate::script::Call;
 use crate::{Failure, Outcome, ensure};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -8,14 +9,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 /// What a callback panics with.
 const MESSAGE: &str = "a callback of the script";
 
+/// The key that a destructor deletes.
+const NEVER_THERE: &[u8] = b"never there";
+
 /// Panics without the message that a hook would print.
 fn panic() -> ! {
     resume_unwind(Box::new(MESSAGE))
 }
 
 impl Runner {
-    pub(super) fn panic_in(&self, call: Call, space: usize, key: &[u8]) -> Outcome {
-        let Some(keyspace) = &self.spaces[space] else { return Ok(()) };
+    pub(super) fn panic_in(&mut self, call: Call, space: usize, key: &[u8]) -> Outcome {
+        let Some(keyspace) = self.spaces[space].clone() else { return Ok(()) };
+        let keyspace = &keyspace;
+        if call == Call::Destructor {
+            self.mark(Mark::Begun, self.oracle.now() + 1);
+        }
         let db = self.db()?;
         let outcome = catch_unwind(AssertUnwindSafe(|| -> esker::Result<()> {
             match call {
@@ -52,6 +60,11 @@ impl Runner {
             }
         }
         ensure!(db.metrics().read_only_cause.is_none(), "a panic in {call:?} poisoned the database");
+        if call == Call::Destructor {
+            // It changes no content, and transactions that depend on the key meet it.
+            let commit = self.oracle.commit(&[(space, NEVER_THERE.to_vec(), Written::Delete)]);
+            self.mark(Mark::Acknowledged, commit);
+        }
         Ok(())
     }
 }
@@ -61,7 +74,7 @@ struct PutsOnDrop<'a>(&'a esker::Keyspace);
 
 impl Drop for PutsOnDrop<'_> {
     fn drop(&mut self) {
-        let written = self.0.delete(b"never there");
+        let written = self.0.delete(NEVER_THERE);
         assert!(written.is_ok(), "a write in a destructor during a panic: {written:?}");
     }
 }
