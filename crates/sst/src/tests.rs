@@ -21,12 +21,13 @@ mod writer_fast_path;
 
 use crate::testing::TestEntry;
 use crate::{
-    ExpectedTable, IndexKind, Table, TableIdentity, TableOptions, TableReading, TableSummary, TableWriter,
+    ExpectedTable, IndexKind, OpenTables, Table, TableCache, TableIdentity, TableOptions, TableReading,
+    TableSummary, TableWriter,
 };
 use esker_base::{KeyspaceId, TableUid};
 use esker_cache::BlockCache;
 use esker_env::fault::StrictFs;
-use esker_env::{FileSystem, OpenMode};
+use esker_env::{FileSystem, MemoryLedger, OpenMode};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -46,6 +47,12 @@ pub(crate) fn new_fs() -> StrictFs {
     let fs = StrictFs::new();
     fs.create_dir_all(Path::new("/t")).unwrap();
     fs
+}
+
+/// The identity of a table whose filter goes into the cache.
+pub(crate) fn paging_filters(cache: &Arc<TableCache>) -> Arc<TableIdentity> {
+    let tables = OpenTables::with_choices(Arc::clone(cache), true, None, MemoryLedger::unlimited());
+    TableIdentity::new(&tables).unwrap()
 }
 
 pub(crate) fn write(fs: &StrictFs, entries: &[TestEntry], options: TableOptions) -> TableSummary {

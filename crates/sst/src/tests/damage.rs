@@ -1,11 +1,11 @@
 //! Damaged files: every change is detected or harmless, and results in an error only.
 
-use super::{EXPECTED, UID, identity, new_fs, open, options, path, write};
+use super::{EXPECTED, UID, identity, new_fs, open, options, paging_filters, path, write};
 use crate::block::header::{HEADER_BYTES, placed_checksum};
 use crate::testing::{Shape, TestEntry, entries};
 use crate::{
-    BlockLayout, IndexKind, LayoutFacts, OpenTables, ReadPurpose, SectionKind, Table, TableCache,
-    TableIdentity, TableOptions, TableReading, verify_stored_checksums,
+    BlockLayout, IndexKind, LayoutFacts, ReadPurpose, SectionKind, Table, TableCache, TableOptions,
+    TableReading, verify_stored_checksums,
 };
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
@@ -260,13 +260,7 @@ fn a_damaged_filter_is_left_out_and_told() {
 fn a_paged_filter_damaged_later_is_left_out_and_told() {
     let (fs, entries, len) = small_tables().remove(0);
     let cache = Arc::new(TableCache::new(1 << 20));
-    let identity = TableIdentity::new(&OpenTables::with_choices(
-        Arc::clone(&cache),
-        true,
-        None,
-        esker_env::MemoryLedger::unlimited(),
-    ))
-    .unwrap();
+    let identity = paging_filters(&cache);
     let file = || fs.open(path(), OpenMode::ReadWrite).unwrap();
     let table = Arc::new(Table::open(file(), len, EXPECTED, identity).unwrap());
     let section =

@@ -1,11 +1,8 @@
 //! Failing calls: every failure is reported by the call that met it, and leaves good data usable.
 
-use super::{EXPECTED, identity, new_fs, options, path, write};
+use super::{EXPECTED, identity, new_fs, options, paging_filters, path, write};
 use crate::testing::{Shape, TestEntry, entries};
-use crate::{
-    Lookup, OpenTables, ReadPurpose, Table, TableCache, TableIdentity, TableOptions, TableSummary,
-    TableWriter, multi_get,
-};
+use crate::{Lookup, ReadPurpose, Table, TableCache, TableOptions, TableSummary, TableWriter, multi_get};
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, SeqNo};
 use esker_env::fault::{Fault, FaultFs, Operation, Rule, When};
@@ -144,13 +141,7 @@ fn a_paged_filter_that_cannot_be_read_is_passed_over_for_now() {
     let len = write(&strict, &sample(), options()).file_bytes;
     let fs = FaultFs::new(Arc::new(strict));
     let cache = Arc::new(TableCache::new(0));
-    let identity = TableIdentity::new(&OpenTables::with_choices(
-        Arc::clone(&cache),
-        true,
-        None,
-        esker_env::MemoryLedger::unlimited(),
-    ))
-    .unwrap();
+    let identity = paging_filters(&cache);
     let table = Table::open(fs.open(path(), OpenMode::Read).unwrap(), len, EXPECTED, identity).unwrap();
     cache.set_capacity_bytes(1 << 20);
     let refused = || (0..1_000u64).filter(|&hash| !table.may_contain(hash << 32)).count();

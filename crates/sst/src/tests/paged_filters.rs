@@ -1,8 +1,8 @@
 //! Paged filters: when they are read, and how often.
 
-use super::{EXPECTED, new_fs, options, path, write};
+use super::{EXPECTED, new_fs, options, paging_filters, path, write};
 use crate::testing::{Shape, TestEntry, entries};
-use crate::{OpenTables, SectionKind, Table, TableCache, TableIdentity};
+use crate::{SectionKind, Table, TableCache};
 use esker_base::{Result, SeqNo, checksum::key_hash};
 use esker_cache::BlockKind;
 use esker_env::{File, FileSystem, FileWrapper, OpenMode, SeededRandom};
@@ -78,13 +78,7 @@ impl Paged {
         let file = fs.open(path(), OpenMode::Read).unwrap();
         let file = NotedFile::over(file);
         let cache = Arc::new(TableCache::new(4 << 20));
-        let identity = TableIdentity::new(&OpenTables::with_choices(
-            Arc::clone(&cache),
-            true,
-            None,
-            esker_env::MemoryLedger::unlimited(),
-        ))
-        .unwrap();
+        let identity = paging_filters(&cache);
         let table = Table::open(Arc::clone(&file) as _, len, EXPECTED, identity).unwrap();
         let section = table.sections().iter().find(|section| section.kind == SectionKind::FILTER);
         let section = section.unwrap();
